@@ -13,7 +13,7 @@ from telic.session.control import add_note
 from telic.session.labels import add_label, add_veto
 from telic.session.loop import carry_on, run
 from telic.session.outcome import PASSES
-from telic.session.records import SessionSummary, read_summary, state_of
+from telic.session.records import SessionSummary, state_of, verified
 from telic.storage.files import read_record
 from telic.storage.layout import SessionFolder
 from telic.verbs.artifacts import list_things, report, show
@@ -40,7 +40,7 @@ def ended(tmp_path_factory):
             request = {**small, "start_seed": 0, **terms}
             session = run("stand still", env="HalfCheetah-v5", runs_dir=folder, **request)
             made[name] = SessionFolder(session.path)
-    assert [read_summary(each).outcome for each in made.values()] == [
+    assert [verified(each).outcome for each in made.values()] == [
         "passed",
         "passed",
         "not_passed",
@@ -89,7 +89,7 @@ class Walk:
         ]
         if not any(each in PASSES for each in said):
             return False
-        summary = read_summary(self.folder)
+        summary = verified(self.folder)
         asked = self.tried(lambda: read_record(self.folder.config, SessionConfig))
         is_same = summary.low == self.proven.low and summary.score == self.proven.score
         is_limited = set(summary.limits) >= set(self.proven.limits)
@@ -97,7 +97,7 @@ class Walk:
         return not (self.proven.outcome in PASSES and is_same and is_limited and is_asked)
 
     def outcome(self):
-        return read_summary(self.folder).outcome
+        return verified(self.folder).outcome
 
     def tried(self, work):
         try:

@@ -7,12 +7,16 @@ import random
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import pytest
 from pydantic import BaseModel
 
 from telic.storage.journal import Journal, JournalBroken, JournalBusy, read_entries
 from telic.storage.keys import SigningKey, user_key
+
+
+VALUES = [0, 0.5, 1, 1.5, 2, 2.5]
 
 
 class Score(BaseModel):
@@ -26,7 +30,7 @@ def key(tmp_path, monkeypatch):
 
 
 def filled(path, key, count=6, *, guarded=False):
-    journal = Journal(path, "walk", key, is_guarded=guarded)
+    journal = Journal(path, "walk", key, guard="path" if guarded else None)
     for number in range(count):
         journal.append("score", {"value": number / 2, "word": "größer"}, subject=f"c{number}")
     return journal
@@ -35,7 +39,7 @@ def filled(path, key, count=6, *, guarded=False):
 def test_entries_are_read_back_in_order_by_a_second_reader(tmp_path, key):
     filled(tmp_path / "j.jsonl", key)
     again = Journal(tmp_path / "j.jsonl", "walk", key)
-    assert [entry.data["value"] for entry in again.entries()] == [0, 0.5, 1, 1.5, 2, 2.5]
+    assert [entry.data["value"] for entry in again.entries()] == VALUES
     assert again.find("score", "c3").data["word"] == "größer"
     assert again.verify().ok and again.verify().unsigned == 0
     assert [row["subject"] for row in read_entries(tmp_path / "j.jsonl")][:2] == ["c0", "c1"]
@@ -83,20 +87,23 @@ def test_every_edit_of_a_line_is_noticed(tmp_path, key):
         # A flipped bit in the signature's key name makes it one of another key: unsigned.
         assert not check.ok or check.unsigned
         if not check.ok and not check.torn:
-            with pytest.raises(JournalBroken):
+            # The last signature covers all content: an earlier one that is damaged changes nothing.
+            only = "signature" in check.why and check.bad_seq < len(lines)
+            with nullcontext() if only else pytest.raises(JournalBroken):
                 journal.append("score", {"value": 1})
+                assert [entry.data["value"] for entry in journal.entries()[:6]] == VALUES
 
 
 def test_a_chain_written_again_without_the_key_is_not_accepted(tmp_path, key):
     path = tmp_path / "j.jsonl"
     filled(path, None)
     assert Journal(path, "walk", key).verify().unsigned == 6
-    bare = Journal(path, "walk", key, is_guarded=True).verify()
+    bare = Journal(path, "walk", key, guard="path").verify()
     assert (bare.ok, bare.bad_seq, bare.why) == (False, 1, "its signature is missing or wrong")
     path.unlink()
-    filled(path, SigningKey(b"of a forger"))
+    filled(path, SigningKey(b"of a forger".ljust(32)))
     for _ in range(2):  # no note of the last line, and after an attempt to append
-        journal = Journal(path, "walk", key, is_guarded=True)
+        journal = Journal(path, "walk", key, guard="path")
         check = journal.verify()
         assert not check.ok and check.foreign and "6 of 6 lines are not signed" in check.why
         with pytest.raises(JournalBroken):
@@ -130,7 +137,7 @@ def test_a_guarded_journal_that_was_cut_short_is_foreign(tmp_path, key, keep):
     filled(path, key, guarded=True)
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:keep]))
-    journal = Journal(path, "walk", key, is_guarded=True)
+    journal = Journal(path, "walk", key, guard="path")
     check = journal.verify()
     assert check.foreign and not check.ok and "6 lines were written here" in check.why
     with pytest.raises(JournalBroken):
@@ -144,7 +151,7 @@ def test_a_last_line_that_was_whole_once_is_not_taken_for_a_crash(tmp_path, key)
     filled(path, key, guarded=True)
     path.write_bytes(path.read_bytes()[:-5])
     with pytest.raises(JournalBroken, match="complete once"):
-        Journal(path, "walk", key, is_guarded=True).append("score", {"value": 1})
+        Journal(path, "walk", key, guard="path").append("score", {"value": 1})
 
 
 def test_an_append_after_others_wrote_is_refused(tmp_path, key):
@@ -203,8 +210,8 @@ def test_a_number_that_is_not_finite_is_written_as_null(tmp_path):
 
 def test_a_reader_is_not_misled_by_a_writer_at_work(tmp_path, key):
     path = tmp_path / "j.jsonl"
-    reader = Journal(path, "walk", key, is_guarded=True)
-    writer = Journal(path, "walk", key, is_guarded=True)
+    reader = Journal(path, "walk", key, guard="path")
+    writer = Journal(path, "walk", key, guard="path")
     writer.append("score", {"value": 0})
     read_on, appended = reader._read_on, iter(range(1, 3))
 

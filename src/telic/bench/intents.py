@@ -45,7 +45,7 @@ from telic.report.html import render_page
 from telic.session.budget import paid, steps_taken
 from telic.session.loop import Session
 from telic.session.loop import run as run_a_session
-from telic.session.records import SessionSummary, read_summary
+from telic.session.records import SessionSummary, verified
 from telic.storage.files import (
     JsonLines,
     as_record,
@@ -187,7 +187,7 @@ def _finished(case: Case, options: dict[str, Any], sessions: Path) -> Session | 
     config = SessionConfig.parse({"intent": case.intent, "env": case.env, **options})
     for folder in list_sessions(sessions):
         if folder.summary.exists() and read_record(folder.config, SessionConfig) == config:
-            summary = read_summary(folder)
+            summary = verified(folder)
             if summary.outcome != "stopped":  # a stopped one is resumed by `run`
                 return Session(folder.path, summary)
     return None

@@ -5,20 +5,22 @@ that was changed or deleted is restored from the journal, and a change is a doub
 is not proven.
 
 The last entry, `end`, lists the hash of every record, program, policy and judged episode that the
-outcome rests on. Entries are chained and signed with the user's key. `verify_end` is called by
-everything that reads an outcome. Without the key, a folder from elsewhere can only be checked for
-complete files. Sessions of earlier versions have a signed manifest, `seal.json`, instead.
+outcome rests on, the robot's files outside the folder included, and the folder's own name. Entries
+are chained and signed with the user's key, and the last one is noted in the user's folder.
+`records.verified` is the only reader of outcomes.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from telic.core.config import Record
 from telic.errors import BadFile, Refused, TelicError
@@ -31,12 +33,12 @@ from telic.storage.files import (
     write_text,
 )
 from telic.storage.journal import Journal, JournalBroken
-from telic.storage.keys import SigningKey, key_file, user_key
+from telic.storage.keys import SigningKey, usable_key, user_key
 from telic.storage.layout import MemberFolder, SessionFolder
 from telic.storage.reading import file_hash
 
-SIGNED_ELSEWHERE = "signed by another user or machine"
 NOT_SIGNED_OFF = "its journal does not record its end: an earlier version wrote it, or it was cut"
+_EARLIER_SIGNATURE = "signed by an earlier version, whose signatures cannot be checked any more"
 # Records that later steps believe, and further files that an outcome rests on.
 _STEPS = ("asked.json", "author.json", "trial.json")
 _FILES = ("session.json", "approval.json", "judge_fn.py", "certificate.json", "robustness.json")
@@ -48,7 +50,6 @@ _ITERATION_STEPS = (
     "judgment.json",
 )
 _ITERATION_FILES = ("reward_fn.py", "certificate.json")
-_LARGE = (".npz", ".pt")
 _LOOP_FILES = {"candidate": "candidate.json", "verdict": "judgment.json"}
 _Kind = TypeVar("_Kind", bound=BaseModel)
 
@@ -65,16 +66,12 @@ class RequestHashes(Record):
 class SessionEnd(Record):
     """The last entry of a session's journal: what the outcome rests on."""
 
+    session: str | None = None
+    """name of the session's folder; None: of an earlier version"""
     files: dict[str, str]
     """SHA-256 by the file's path in the session's folder"""
-
-
-class _Seal(SessionEnd):
-    """The signed manifest of an earlier version."""
-
-    schema_version: Literal[1] = 1
-    signature: str | None = None
-    unsigned_because: str | None = None
+    model: dict[str, str] = Field(default={})
+    """SHA-256 by path of the robot's file, its assets, or the environment's code"""
 
 
 class SessionJournal:
@@ -99,10 +96,14 @@ class SessionJournal:
                 f"{self._folder.name} was begun by an earlier version and cannot be resumed.",
                 hint="Start it again with --fresh; its finished results stay readable.",
             )
-        try:
-            entries = self._journal.entries()
-        except JournalBroken as error:
-            raise Refused(error.message, hint="Start it again with --fresh.") from None
+        check = self._journal.verify()
+        if not check.ok and not check.torn:
+            raise Refused(
+                f"The journal of {self._folder.name} cannot be resumed: {check.why}.",
+                hint="Start it again with --fresh, or continue from one of its iterations with: "
+                f"telic branch {self._folder.name} --iteration N",
+            )
+        entries = self._journal.entries()
         for name in {entry.subject: None for entry in entries if entry.subject}:
             path, known = self._folder.path / name, self._texts(name)
             if path.is_file() and file_hash(path) not in map(_hash, known):
@@ -177,12 +178,8 @@ class SessionJournal:
         return [json_text(entry.data) for entry in entries if entry.subject == name]
 
     def _request_now(self) -> str:
-        from telic.envs.access import env_access  # imports MuJoCo, which readers do without
-
         intent, env = self._asked
-        code = Path(env.rpartition(":")[0]).expanduser()  # of a class as file.py:Class
-        files = [*env_access(env, {}).readable, *([code] if code.is_file() else [])]
-        return _hash(json.dumps([intent, env, *map(file_hash, files)]))
+        return _hash(json.dumps([intent, env, *map(file_hash, _environment_files(env))]))
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self._folder.path).as_posix()
@@ -192,11 +189,12 @@ class SessionJournal:
 
 
 class EndCheck(NamedTuple):
-    """The check of an ended session's evidence."""
+    """The result of checking an ended session against its signed journal."""
 
-    fault: str | None
-    is_elsewhere: bool = False
-    """whether another user's key made the signature, so that it proves little here"""
+    fault: str | None = None
+    """why nothing is proven; None: every file is as it was when the session ended"""
+    not_ours: str | None = None
+    """why it is only a claim here: the signature is missing, or another key made it"""
 
 
 def record_end(
@@ -214,7 +212,7 @@ def record_end(
         number, name, step = best
         files = folder.iteration(number)
         member = MemberFolder(files.run.path / name)
-        paths += [member.config, member.reward_code, member.reward_spec]
+        paths += [files.run.config, member.config, member.reward_code, member.reward_spec]
         paths += [] if step is None else [member.checkpoint(step)]
         paths += sorted((files.judged_dir / name).glob("episode_*.npz"))
     hashes = {
@@ -222,75 +220,104 @@ def record_end(
         for path in paths
         if path.is_file()
     }
-    _end(folder, hashes, summary)
+    env = read_fields(folder.config, env=str)["env"]
+    model = {str(path): file_hash(path) for path in _environment_files(env)}
+    _end(folder, SessionEnd(session=folder.name, files=hashes, model=model), summary)
 
 
-def change_summary(folder: SessionFolder, summary: BaseModel) -> None:
-    """Write a summary that a person changed by a command; the other hashes stay as they were."""
-    files = dict(_read_end(folder, thorough=True)[0])
-    files.pop(folder.journal.name, None)  # listed by earlier versions, and about to grow
-    _end(folder, files, summary)
+def record_veto(folder: SessionFolder, summary: BaseModel) -> None:
+    """Record a summary that a veto changed, and the vetoes; the other hashes stay as they were."""
+    journal = _open(folder, _signing_key(folder))
+    end = journal.recorded("end", SessionEnd) or SessionEnd(session=folder.name, files={})
+    hashes = {**end.files, folder.vetoes.name: file_hash(folder.vetoes)}
+    # A journal that another key signed takes no entry of ours; the file alone counts as a veto.
+    with suppress(JournalBroken):
+        _end(folder, end.model_copy(update={"files": hashes}), summary)
 
 
-def _end(folder: SessionFolder, files: dict[str, str], summary: BaseModel) -> None:
+def countersign(folder: SessionFolder) -> None:
+    """Sign the end of a session that a job of this user ran on another machine."""
+    key = _signing_key(folder)
+    journal = _open(folder, key)
+    check = journal.verify()
+    if key is None or check.signer in (None, key.public) or journal.entries()[-1].kind != "end":
+        return
+    journal.adopt()
+    journal.append("end", journal.entries()[-1].data)
+
+
+def _end(folder: SessionFolder, end: SessionEnd, summary: BaseModel) -> None:
     text = json_text(summary)
-    end = SessionEnd(files={**files, folder.summary.name: _hash(text)})
-    _open(folder, _signing_key(folder)).append("end", end)
+    files = {**end.files, folder.summary.name: _hash(text)}
+    journal = _open(folder, _signing_key(folder))
+    journal.append("end", end.model_copy(update={"files": files}))
     write_text(folder.summary, text)
 
 
-def verify_end(folder: SessionFolder, *, needs: tuple[Path, ...], thorough: bool) -> EndCheck:
-    """Check the evidence of an ended session against its journal.
+def check_end(folder: SessionFolder, needs: Iterable[Path]) -> EndCheck:
+    """Check every file behind the outcome of an ended session against its signed journal.
 
     Args:
         folder: the session.
-        needs: files that the end must list.
-        thorough: read the policy, the judged episodes and the whole journal, too.
+        needs: files that the signed end must list.
     """
-    key = _signing_key(folder) if key_file().exists() else None
+    key = usable_key(folder.path.parent)
     try:
-        files, signature = _read_end(folder, thorough=thorough)
-        if not files:
-            return EndCheck(NOT_SIGNED_OFF)
-        fault = next(_faults(folder, files, needs, thorough=thorough), None)
+        journal = _open(folder, key)
+        check = journal.verify()
+        end = journal.recorded("end", SessionEnd) if check.ok or check.foreign else None
+        is_last = bool(end) and journal.entries()[-1].kind == "end"
     except (BadFile, JournalBroken) as error:
         return EndCheck(f"its journal cannot be checked: {error.message}")
-    if fault is None and key is not None and signature is None:
-        fault = "the end of its journal is not signed"
-    is_ours = key is not None and (signature or "").startswith(f"{key.id}:")
-    return EndCheck(fault, is_elsewhere=signature is not None and not is_ours)
+    if not check.ok and not check.foreign:
+        return EndCheck(f"its journal cannot be checked: line {check.bad_seq}: {check.why}")
+    if end is None or not is_last:
+        return EndCheck(NOT_SIGNED_OFF)
+    if fault := next(_faults(folder, end, needs), None):
+        return EndCheck(fault)
+    if key is not None and check.signer == key.public:
+        why = f"its journal is not the one that was written here: {check.why}"
+        return EndCheck(why if check.foreign else None)
+    if check.signer is not None:
+        return EndCheck(not_ours=f"signed with the key {check.signer[:12]}…, which is not yours")
+    signature = journal.entries()[-1].sig
+    return EndCheck(not_ours=_EARLIER_SIGNATURE if signature else "not signed")
 
 
-def _read_end(folder: SessionFolder, *, thorough: bool) -> tuple[dict[str, str], str | None]:
-    """Return the files of a session's end and its signature, verified if it is ours."""
-    key = _signing_key(folder) if key_file().exists() else None
-    journal = _open(folder, key)
-    last = journal.last() if folder.journal.exists() else None
-    if thorough:
-        journal.entries()  # raises JournalBroken at the first bad line
-    if last is not None and last.kind == "end":
-        return SessionEnd.model_validate(last.data).files, last.sig
-    if not folder.seal.exists():
-        return {}, None
-    seal = read_record(folder.seal, _Seal)
-    content, signature = json.dumps(seal.files, sort_keys=True).encode(), seal.signature or ""
-    if key and signature.startswith(f"{key.id}:") and not key.has_signed(content, signature):
-        raise BadFile("the signature of seal.json is wrong.")
-    return seal.files, seal.signature
-
-
-def _faults(
-    folder: SessionFolder, files: dict[str, str], needs: tuple[Path, ...], *, thorough: bool
-) -> Iterator[str]:
+def _faults(folder: SessionFolder, end: SessionEnd, needs: Iterable[Path]) -> Iterator[str]:
+    if end.session not in (None, folder.path.resolve().name):
+        yield f"its journal is that of another session, {end.session}"
     for path in needs:
-        if path.relative_to(folder.path).as_posix() not in files:
+        if path.relative_to(folder.path).as_posix() not in end.files:
             yield f"its journal does not list {path.relative_to(folder.path)}"
-    for name, digest in files.items():
-        path = folder.path / name
+    if folder.vetoes.exists() and folder.vetoes.name not in end.files:
+        yield "a person vetoed it"
+    for name, digest in (*end.files.items(), *end.model.items()):
+        path = folder.path / name  # those of the model are absolute
         if not path.is_file():
             yield f"{name} was removed after the session ended"
-        elif (thorough or path.suffix not in _LARGE) and file_hash(path) != digest:
+        elif _hash_now(path) != digest:
             yield f"{name} was changed after the session ended"
+
+
+def _hash_now(path: Path) -> str:
+    """Return the hash of a file; servers ask again and again, so it is kept while nothing moves."""
+    now = path.stat()
+    return _hash_of(path, (now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns))
+
+
+@lru_cache(maxsize=1 << 14)
+def _hash_of(path: Path, stamp: tuple[int, ...]) -> str:
+    return file_hash(path)
+
+
+def _environment_files(env: str) -> list[Path]:
+    """Return the files outside the session that its robot or environment is made of."""
+    from telic.envs.access import env_access  # imports MuJoCo, which readers do without
+
+    code = Path(env.rpartition(":")[0]).expanduser()  # of a class as file.py:Class
+    files = [*env_access(env, {}).readable, *([code] if code.is_file() else [])]
+    return [path.absolute() for path in files]
 
 
 def _paths(
@@ -308,7 +335,8 @@ def _open(
     if asked is None:
         config = read_fields(folder.config, intent=str, env=str)
         asked = config["intent"], config["env"]
-    return Journal(folder.journal, f"session: {asked[0]} ({asked[1]})", key)
+    name = f"session: {asked[0]} ({asked[1]})"
+    return Journal(folder.journal, name, key, guard=None if key is None else "copies")
 
 
 def _signing_key(folder: SessionFolder) -> SigningKey | None:

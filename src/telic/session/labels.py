@@ -24,7 +24,7 @@ from telic.errors import BadFile, UnknownName, UsageError
 from telic.judges.criteria import Composition
 from telic.judges.verdict import LabelledScore, PersonCalibration, Verdict, calibrate
 from telic.session.control import append_line, now, user_name
-from telic.session.evidence import change_summary
+from telic.session.evidence import record_veto
 from telic.session.outcome import Outcome, outcome_words
 from telic.session.records import SessionSummary
 from telic.storage.files import as_record, read_json_lines, read_record
@@ -279,10 +279,9 @@ def add_veto(
             outcome=summary.outcome,
             judge=judge_hash(folder) if folder.judge.exists() else None,
         )
-        # The summary first: a kill between the two takes the pass away all the same.
-        reasons = (veto.words, *summary.reasons)
-        change_summary(folder, summary.as_unproven().model_copy(update={"reasons": reasons}))
-        append_line(folder.vetoes, veto)
+        append_line(folder.vetoes, veto)  # a kill after this takes the pass away all the same
+        unproven = {"outcome": "unproven", "low": None}
+        record_veto(folder, summary.because(veto.words).model_copy(update=unproven))
     return veto
 
 

@@ -56,9 +56,9 @@ from telic.session.judgement import (
 from telic.session.labels import vetoed_before
 from telic.session.outcome import ONE_SEED, Ending, ending_of_pass
 from telic.session.pictures import draw_pictures
-from telic.session.records import SessionSummary
+from telic.session.records import SessionSummary, verified
 from telic.session.rejudge import reconsidered
-from telic.session.report.document import write_report
+from telic.session.report.document import rewrite_report, write_report
 from telic.session.robustness import robustness_card
 from telic.session.training import alarms, train
 from telic.storage.files import JsonLines, read_record, write_json, write_text
@@ -405,7 +405,8 @@ def _finish(
         reasons=ending.reasons,
         limits=ending.limits,
     )
-    summary = summary.as_unproven() if ending.outcome == "unproven" else summary
+    if ending.outcome == "unproven":
+        summary = summary.model_copy(update={"low": None})
     if ending.outcome != "stopped":
         work.author.analyse(history)
     robustness_card(folder, config, summary, work.emit)
@@ -415,4 +416,7 @@ def _finish(
         None if best is None or best.best is None else (best.number, best.best, summary.best_step)
     )
     record_end(folder, summary, policy)
-    return summary
+    proven = verified(folder)
+    if proven.outcome != summary.outcome:  # without a key, a pass is only a claim
+        rewrite_report(folder, redraws=False)
+    return proven

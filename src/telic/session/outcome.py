@@ -2,7 +2,7 @@
 
 A pass is claimed only without doubts. Policies that reached the threshold under a judge or a reward
 that failed its validation are `unproven`; those whose judge measures only a part of the intent
-`passed_in_part`.
+`passed_in_part`. A pass that this user did not sign is `claimed` (`records.verified`).
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, get_args
 
-Outcome = Literal["passed", "passed_in_part", "unproven", "not_passed", "stopped"]
+Outcome = Literal["passed", "passed_in_part", "claimed", "unproven", "not_passed", "stopped"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 PASSES: tuple[Outcome, ...] = ("passed", "passed_in_part")
-ENDED: tuple[Outcome, ...] = ("passed", "passed_in_part", "unproven", "not_passed")
+ENDED: tuple[Outcome, ...] = (*PASSES, "claimed", "unproven", "not_passed")
 """outcomes that cannot be resumed; a stopped session can"""
 ONE_SEED = "one training seed"
 _OUT_OF_BUDGET = 3
 _NAMES: dict[Outcome, tuple[str, int]] = {
     "passed": ("passed", 0),
     "passed_in_part": ("partial pass", 6),
+    "claimed": ("claimed", 7),
     "unproven": ("unproven", 7),
     "not_passed": ("did not pass", 1),
     "stopped": ("stopped", 1),

@@ -8,9 +8,9 @@ from typing import Literal
 from telic.core.config import Record
 from telic.core.events import Event
 from telic.errors import BadFile, UsageError
-from telic.session.evidence import NOT_SIGNED_OFF, SIGNED_ELSEWHERE, verify_end
+from telic.session.evidence import NOT_SIGNED_OFF, check_end
 from telic.session.outcome import ENDED, PASSES, Outcome, outcome_words
-from telic.storage.files import read_fields, read_record
+from telic.storage.files import read_record
 from telic.storage.layout import SessionFolder, WorkFolder
 from telic.storage.locks import lock_holder
 
@@ -66,9 +66,9 @@ class SessionSummary(Record):
     limits: tuple[str, ...] = ()
     """what narrows a pass: one training seed"""
 
-    def as_unproven(self) -> SessionSummary:
-        """Return it as unproven, without its confidence bound."""
-        return self.model_copy(update={"outcome": "unproven", "low": None})
+    def because(self, reason: str) -> SessionSummary:
+        """Return it with a reason before the others."""
+        return self.model_copy(update={"reasons": (reason, *self.reasons)})
 
 
 class Checkpoint(Event):
@@ -99,37 +99,31 @@ def state_of(folder: SessionFolder) -> SessionState:
         with suppress(BadFile):  # it may continue at any moment
             return _WAITS[read_record(folder.waiting, Waiting).reason]
         return "pausing" if folder.pause.exists() else "running"
-    if not folder.summary.exists():
-        return "interrupted"
-    outcome = read_fields(folder.summary, outcome=Outcome)["outcome"]
-    return read_summary(folder, thorough=False).outcome if outcome in PASSES else outcome
+    return verified(folder).outcome if folder.summary.exists() else "interrupted"
 
 
-def read_summary(folder: SessionFolder, *, thorough: bool = True) -> SessionSummary:
-    """Return the result of an ended session, verified against its journal.
+def verified(folder: SessionFolder) -> SessionSummary:
+    """Return the result of an ended session: the one answer to whether it passed.
 
-    A pass whose evidence was changed afterwards, or that has no certificate, is unproven.
-
-    Args:
-        folder: of a session that has ended.
-        thorough: check the policy and the judged episodes, too, not only the records.
+    A pass is `passed` only if this user's key signed it and every file behind it is unchanged:
+    policy, judged episodes, robot, judge, criteria, request and vetoes. One that is unsigned or
+    signed with another key is `claimed`; anything else is `unproven`, with the reason.
     """
     summary = read_record(folder.summary, SessionSummary)
-    is_pass, needs = summary.outcome in PASSES, [folder.summary]
+    is_pass, needs = summary.outcome in (*PASSES, "claimed"), [folder.summary]
     if is_pass:
         needs.append(folder.certificate)
         if summary.best_iteration is not None:
             needs.append(folder.iteration(summary.best_iteration).judgment)
-    fault, is_elsewhere = verify_end(folder, needs=tuple(needs), thorough=thorough)
-    if fault == NOT_SIGNED_OFF and not is_pass:
-        fault = None  # nothing is claimed
-    if fault is None and is_pass and folder.vetoes.exists():
-        fault = "a person vetoed it"
+    fault, not_ours = check_end(folder, needs)
+    if not is_pass:
+        is_silent = fault in (None, NOT_SIGNED_OFF)  # nothing is claimed
+        return summary if is_silent else summary.because(str(fault))
     if fault is not None:
-        summary = summary.model_copy(update={"reasons": (fault, *summary.reasons)})
-        return summary.as_unproven() if is_pass else summary
-    if is_pass and is_elsewhere:
-        return summary.model_copy(update={"limits": (*summary.limits, SIGNED_ELSEWHERE)})
+        return summary.because(fault).model_copy(update={"outcome": "unproven", "low": None})
+    if not_ours is not None or summary.outcome == "claimed":
+        words = f"{outcome_words(summary.outcome)} according to its folder: {not_ours}"
+        return summary.because(words).model_copy(update={"outcome": "claimed", "low": None})
     return summary
 
 

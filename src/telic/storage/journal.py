@@ -7,10 +7,11 @@ record when it resumes. A line is
     {"entry":{"seq":…,"at":…,"kind":…,"subject":…,"actor":…,"data":{…},"prev":…},"hash":"…","sig":…}
 
 `hash` is the SHA-256 of the bytes of `entry`, `prev` is the hash of the line before (of the
-journal's name for the first line), and `sig` is the user's signature of `hash`. An edited,
-inserted, removed or reordered line breaks the chain; a chain that was written again from scratch
-lacks the signatures. Every line of a guarded journal must be signed, and its last line is noted in
-the user's folder, so that a journal that was cut short, rewritten or replaced by a copy is noticed.
+journal's name for the first line), and `sig` is the user's signature of `hash`, which covers every
+line before it. An edited, inserted, removed or reordered line breaks the chain; a chain that was
+written again from scratch lacks the signatures. Every line of a guarded journal must be signed, and
+its last line is noted in the user's folder, so that a journal that was cut short, rewritten or
+replaced by an earlier copy is noticed.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ import os
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ValidationError
@@ -32,7 +33,7 @@ from pydantic import BaseModel, ValidationError
 from telic.core.config import Record
 from telic.errors import BadFile, TelicError
 from telic.storage.files import as_record, disk_errors, disk_full, plain, read_record, write_json
-from telic.storage.keys import SigningKey, config_folder
+from telic.storage.keys import SigningKey, config_folder, signer_of
 from telic.storage.reading import read_bytes
 
 PATIENCE_S = 30.0
@@ -79,12 +80,20 @@ class JournalEntry(Record):
         """The head of a journal that ends here."""
         return JournalHead(seq=self.seq, hash=self.hash)
 
+    @property
+    def has_wrong_signature(self) -> bool:
+        """Say whether it carries a signature that no key made; earlier versions' are not checked."""
+        is_checked = (self.sig or "").startswith("ed25519:")
+        return is_checked and signer_of(self.hash.encode(), self.sig) is None
+
 
 class JournalCheck(Record):
     """The result of verifying every line of a journal."""
 
     ok: bool
     head: JournalHead
+    signer: str | None = None
+    """public key that signed the last line; None: not signed"""
     bad_seq: int | None = None
     why: str = ""
     torn: bool = False
@@ -117,7 +126,12 @@ class Journal:
     """One append-only journal; several processes may write to it, one at a time."""
 
     def __init__(
-        self, path: Path, name: str, key: SigningKey | None = None, *, is_guarded: bool = False
+        self,
+        path: Path,
+        name: str,
+        key: SigningKey | None = None,
+        *,
+        guard: Literal["path", "copies"] | None = None,
     ) -> None:
         """Open a journal; the file is created by the first append.
 
@@ -125,12 +139,14 @@ class Journal:
             path: the JSONL file.
             name: identifies the work it belongs to; a journal copied from other work is broken.
             key: signs every line; None where the user has no usable key.
-            is_guarded: note the last line outside, to detect a journal that was cut or replaced.
+            guard: note the last line outside: of the journal at this "path", so that one that is
+                cut, replaced or begun again is noticed; or of this journal and all its "copies", so
+                that an earlier copy is noticed wherever it lies.
         """
         self.path, self.name = path, name
         self.start = JournalHead(seq=0, hash=hashlib.sha256(name.encode()).hexdigest())
         """the head of an empty journal"""
-        self._key, self._is_guarded = key, is_guarded
+        self._key, self._guard = key, guard
         # One lock per path, so that two journals of one thread may nest.
         self._lock = FileLock(path.with_name(f"{path.name}.lock"), is_singleton=True)
         self._mutex = threading.RLock()  # a session judges in one thread and trains in another
@@ -164,18 +180,6 @@ class Journal:
             return None
         return as_record(entry.data, record, f"{self.path}, line {entry.seq}")
 
-    def last(self) -> JournalEntry:
-        """Return the last entry without checking the chain before it; raises JournalBroken."""
-        *_, line, torn = b"", *read_bytes(self.path).rsplit(b"\n", 2)
-        try:
-            fields = json.loads(line)["entry"]
-            entry = _parse(line, JournalHead(seq=fields["seq"] - 1, hash=fields["prev"]))
-        except (ValueError, TypeError, KeyError, RecursionError, ValidationError):
-            entry = ""
-        if torn or isinstance(entry, str) or not self._has_valid_signature(entry):
-            raise JournalBroken(f"The last line of {self.path} is damaged or not signed as it was.")
-        return entry
-
     def verify(self) -> JournalCheck:
         """Read every byte again and check chain, signatures and the noted head."""
         for _ in range(_RETRIES):
@@ -190,14 +194,20 @@ class Journal:
         with self._mutex:
             self._forget()
             bad = self._read_on()
-        head = self._entries[-1].head if self._entries else self.start
-        unsigned = sum(not self._is_ours(entry) for entry in self._entries)
-        check = JournalCheck(ok=bad is None, head=head, unsigned=unsigned)
+        signers = [signer_of(entry.hash.encode(), entry.sig) for entry in self._entries]
+        if bad is None and (wrong := [x for x in self._entries if x.has_wrong_signature]):
+            bad = _Bad(wrong[0].seq, "its signature is wrong")
+        check = JournalCheck(
+            ok=bad is None,
+            head=self._entries[-1].head if self._entries else self.start,
+            signer=signers[-1] if signers else None,
+            unsigned=sum(signer != self._public for signer in signers),
+        )
         if bad is not None:
             update = {"bad_seq": bad.seq, "why": bad.why, "torn": bad.torn}
             return check.model_copy(update=update)
         if why := self._why_foreign():
-            update = {"ok": False, "bad_seq": head.seq, "why": why, "foreign": True}
+            update = {"ok": False, "bad_seq": check.head.seq, "why": why, "foreign": True}
             return check.model_copy(update=update)
         return check
 
@@ -235,7 +245,7 @@ class Journal:
             head = self.head
             if expected is not None and head != expected:
                 raise JournalBusy(f"{self.path} has grown since it was read.", hint="Try again.")
-            if self._is_guarded and (why := self._why_foreign()):
+            if why := self._why_foreign():
                 raise self._broken(_Bad(head.seq, why))
             fields = {
                 "seq": head.seq + 1,
@@ -250,8 +260,9 @@ class Journal:
                 plain(fields), separators=(",", ":"), ensure_ascii=False, allow_nan=False
             ).encode()
             coming = JournalHead(seq=head.seq + 1, hash=hashlib.sha256(body).hexdigest())
+            signature = None if self._key is None else self._key.sign(coming.hash.encode())
             self._note(head, coming)
-            self._write(_line(body, coming.hash, self._sign(coming.hash)))
+            self._write(_line(body, coming.hash, signature))
             self._note(coming, None)
             entry = self.entries()[-1]
         return entry
@@ -293,12 +304,16 @@ class Journal:
             entry = _parse(line, before)
             if isinstance(entry, str):
                 return _Bad(before.seq + 1, entry)
-            if not self._has_valid_signature(entry):
+            if self._guard is not None and not entry.sig:
                 return _Bad(entry.seq, "its signature is missing or wrong")
             self._entries.append(entry)
             self._latest[entry.kind, entry.subject] = entry
             self._size += len(line) + 1
             before = entry.head
+        last = self._entries[-1] if self._entries else None
+        # The last signature covers all lines before it.
+        if last and last.has_wrong_signature:
+            return _Bad(last.seq, "its signature is wrong")
         return _Bad(before.seq + 1, "it is incomplete", torn=True) if lines[-1] else None
 
     def _drop_torn_line(self) -> None:
@@ -306,7 +321,7 @@ class Journal:
         bad = self._read_on()
         if bad is not None and bad.torn:
             noted = self._noted()
-            if noted is not None and noted.head.seq >= bad.seq:
+            if isinstance(noted, _Noted) and noted.head.seq >= bad.seq:
                 raise self._broken(_Bad(bad.seq, "it was complete once and is damaged now"))
             os.truncate(self.path, self._size)
 
@@ -330,49 +345,47 @@ class Journal:
 
     # ------------------------------------------------------------------------------ signatures
 
-    def _sign(self, digest: str) -> str | None:
-        return None if self._key is None else self._key.sign(digest.encode())
+    @property
+    def _public(self) -> str | None:
+        return None if self._key is None else self._key.public
 
     def _is_ours(self, entry: JournalEntry) -> bool:
-        return self._key is not None and (entry.sig or "").startswith(f"{self._key.id}:")
+        return (entry.sig or "").startswith(f"ed25519:{self._public}:")
 
-    def _has_valid_signature(self, entry: JournalEntry) -> bool:
-        """Say whether a signature holds; one made with another key cannot be checked here."""
-        if self._key is None or not self._is_ours(entry):
-            return entry.sig is not None or not self._is_guarded
-        return self._key.has_signed(entry.hash.encode(), entry.sig or "")
-
-    def _noted_file(self) -> Path:
-        name = hashlib.sha256(str(self.path.absolute()).encode()).hexdigest()[:24]
+    def _noted_file(self, first: str) -> Path:
+        """Return the note's place: by the journal's path, or by the hash of its first line."""
+        identity = str(self.path.absolute()) if self._guard == "path" else first
+        name = hashlib.sha256(identity.encode()).hexdigest()[:24]
         return config_folder() / "heads" / f"{name}.json"
 
     def _note(self, head: JournalHead, coming: JournalHead | None) -> None:
-        if self._is_guarded and self._key is not None:
-            noted = _Noted(head=head, coming=coming)
-            signed = noted.model_copy(update={"sig": self._key.sign(noted.signed())})
-            write_json(self._noted_file(), signed)
+        if self._guard is None or self._key is None:
+            return
+        noted = _Noted(head=head, coming=coming)
+        signed = noted.model_copy(update={"sig": self._key.sign(noted.signed())})
+        first = self._entries[0].hash if self._entries else (coming or head).hash
+        write_json(self._noted_file(first), signed)
 
-    def _is_noted(self) -> bool:
-        return self._is_guarded and self._key is not None and self._noted_file().is_file()
-
-    def _noted(self) -> _Noted | None:
-        """Return the noted last line; None without a note, or with one that is not ours."""
-        if self._key is None or not self._is_noted():
+    def _noted(self) -> _Noted | str | None:
+        """Return the noted last line; None without a note, or why it cannot be believed."""
+        first = self._entries[0].hash if self._entries else ""
+        path = self._noted_file(first)
+        if self._guard is None or self._key is None or not path.is_file():
             return None
-        try:
-            noted = read_record(self._noted_file(), _Noted)
-        except BadFile:
-            return None
-        return noted if self._key.has_signed(noted.signed(), noted.sig or "") else None
+        with suppress(BadFile):
+            noted = read_record(path, _Noted)
+            if signer_of(noted.signed(), noted.sig) == self._public:
+                return noted
+        return "the note of its last line is not signed with your key"
 
     def _why_foreign(self) -> str | None:
         """Return why this is not the journal that was written here; None when it is or may be."""
-        noted = self._noted()
+        noted = None if self._guard is None else self._noted()
+        if isinstance(noted, str):
+            return noted
         head = self._entries[-1].head if self._entries else self.start
-        if noted is None and self._is_noted():
-            return "the note of its last line is not signed with your key"
         others = sum(not self._is_ours(entry) for entry in self._entries)
-        if noted is None and self._is_guarded and self._key is not None and others:
+        if noted is None and self._guard and self._key and others:
             return f"{others} of {len(self._entries)} lines are not signed with your key"
         if noted is None or head in (noted.head, noted.coming):
             return None

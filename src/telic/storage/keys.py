@@ -1,45 +1,61 @@
-"""The user's secret key, outside every folder that it signs, and signatures by it."""
+"""The user's Ed25519 key, and signatures that anybody can check with the public key they carry.
+
+A signature is text: `ed25519:<public key>:<signature>`, both in hex. The private key is kept in the
+user's configuration folder, outside everything that it signs, and readable by its owner only.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import hmac
 import os
+import re
 import secrets
 import stat
-from dataclasses import dataclass
 from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from telic.errors import BadFile
 from telic.storage.files import disk_errors
 from telic.storage.reading import read_bytes
 
 _KEY_BYTES = 32
-_OWNER_ONLY = 0o600
+_SIGNATURE = re.compile(r"ed25519:([0-9a-f]{64}):([0-9a-f]{128})")
 
 
-@dataclass(frozen=True)
 class SigningKey:
-    """A secret and its public name."""
+    """A private key; its public key is its identity."""
 
-    secret: bytes
+    def __init__(self, secret: bytes) -> None:
+        self._private = Ed25519PrivateKey.from_private_bytes(secret)
+        self.public = self._private.public_key().public_bytes_raw().hex()
+        """the public key, in hex"""
 
     def __repr__(self) -> str:
-        return f"SigningKey({self.id})"
+        return f"SigningKey({self.public[:12]})"
 
-    @property
-    def id(self) -> str:
-        """A name that tells keys apart and gives nothing away."""
-        return hashlib.sha256(b"telic key " + self.secret).hexdigest()[:12]
+    def derive(self, purpose: str) -> str:
+        """Return a secret of its own for one purpose, in hex."""
+        return hashlib.sha256(self._private.private_bytes_raw() + purpose.encode()).hexdigest()
 
     def sign(self, content: bytes) -> str:
-        """Return the signature of some bytes: key name and HMAC."""
-        return f"{self.id}:{hmac.new(self.secret, content, hashlib.sha256).hexdigest()}"
+        """Return the signature of some bytes, with the public key."""
+        return f"ed25519:{self.public}:{self._private.sign(content).hex()}"
 
-    def has_signed(self, content: bytes, signature: str) -> bool:
-        """Say whether this key made the signature of these bytes."""
-        return hmac.compare_digest(self.sign(content).encode(), signature.encode())
+
+def signer_of(content: bytes, signature: str | None) -> str | None:
+    """Return the public key that made a valid signature of these bytes; None: it is not valid."""
+    found = _SIGNATURE.fullmatch(signature or "")
+    if found is None:
+        return None
+    try:
+        public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(found[1]))
+        public.verify(bytes.fromhex(found[2]), content)
+    except (InvalidSignature, ValueError):
+        return None
+    return found[1]
 
 
 def config_folder() -> Path:
@@ -50,34 +66,50 @@ def config_folder() -> Path:
 
 
 def key_file() -> Path:
-    """Return where the user's key is."""
-    return config_folder() / "study.key"
+    """Return the path of the user's private key."""
+    return config_folder() / "signing.key"
 
 
-def user_key(root: Path, path: Path | None = None) -> SigningKey:
-    """Return the user's key, made at the first need.
+def user_key(root: Path | None = None) -> SigningKey:
+    """Return the user's key, created at the first use.
 
-    Raises BadFile when the file lies inside `root`, the folder whose files it signs, or when others
-    may read it: a key that the author of signed files can reach proves nothing.
+    Raises BadFile when it lies inside `root`, the folder whose files it signs, when another user
+    may read or replace it, or when it cannot be created: such a key proves nothing.
     """
-    path = path or key_file()
-    if path.resolve().is_relative_to(root.resolve()):
+    path = key_file()
+    if root is not None and path.resolve().is_relative_to(root.resolve()):
         raise BadFile(
             f"The signing key {path} lies inside the folder that it is to sign, {root}.",
             hint="Keep it outside: set TELIC_CONFIG_DIR to another folder.",
         )
-    if not path.exists():
+    if not os.path.lexists(path):
         _make(path)
-    if stat.S_IMODE(path.stat().st_mode) & 0o077:
-        raise BadFile(f"Others may read the signing key {path}.", hint=f"Run: chmod 600 {path}")
-    return SigningKey(read_bytes(path))
+    found = path.lstat()
+    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        raise BadFile(
+            f"The signing key {path} is not private: it must be a file of your own with mode 600.",
+            hint=f"Run: chmod 600 {path}",
+        )
+    secret = read_bytes(path, _KEY_BYTES)
+    if len(secret) != _KEY_BYTES:
+        raise BadFile(f"{path} is not a signing key: it has {len(secret)} bytes.")
+    return SigningKey(secret)
+
+
+def usable_key(root: Path | None = None) -> SigningKey | None:
+    """Return the user's key if there is one that can be used."""
+    if not os.path.lexists(key_file()):
+        return None
+    with contextlib.suppress(BadFile):
+        return user_key(root)
+    return None
 
 
 def _make(path: Path) -> None:
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         fresh = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
+        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "wb") as file:
             file.write(secrets.token_bytes(_KEY_BYTES))
             os.fsync(handle)

@@ -27,7 +27,6 @@ runs/session_<time>_<hex>/
     judge_fn.py                  hidden from whoever writes rewards
     certificate.json             why the verdict can be believed, or not
     journal.jsonl                every finished record, and the hashes behind the outcome; signed
-    seal.json                    those hashes, of an earlier version
     robustness.json              the policy that passed, under conditions it was not trained in
     summary.json analysis.json report.md report.html report/
     events.jsonl lock stop
@@ -234,7 +233,6 @@ class SessionFolder(WorkFolder):
     trial = Below("trial.json")
     certificate = Below("certificate.json")
     journal = Below("journal.jsonl")
-    seal = Below("seal.json")
     memory = Below("memory.json")
     analysis = Below("analysis.json")
     page = Below("report.html")

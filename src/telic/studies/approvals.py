@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from telic.core.config import Record
 from telic.storage.journal import JournalEntry
-from telic.storage.keys import SigningKey
+from telic.storage.keys import SigningKey, signer_of
 from telic.studies.candidates import files_of
 from telic.studies.canonical import canonical, content_hash, signing_key, utc_now
 from telic.studies.contract import approval_subject
@@ -262,9 +262,9 @@ def experiment_standing(study: Study, name: str, phase: Phase) -> Standing:
 
 def is_signed(study: Study, held: Approval, key: SigningKey | None) -> bool:
     """Return whether a key made the signature of an approval."""
-    if key is None or held.sig is None:
+    if key is None:
         return False
-    return key.has_signed(_signed_text(study, held.as_data()), held.sig)
+    return signer_of(_signed_text(study, held.as_data()), held.sig) == key.public
 
 
 def shown(study: Study, key: ApprovalKey, candidate: str | None = None) -> Any:

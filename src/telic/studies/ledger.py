@@ -36,7 +36,7 @@ class Ledger:
         self.written = 0
         """entries that were committed through this object"""
         self._has_key = False
-        self._journal = Journal(self.path, folder.name, is_guarded=True)
+        self._journal = Journal(self.path, folder.name, guard="path")
         self._state = StudyState(folder.name, self._journal.start)
         self._snapshot = self._state.snapshot()
 
@@ -119,7 +119,7 @@ class Ledger:
     def _signed(self) -> Journal:
         """Return the journal, opened with the user's key as soon as there is one."""
         if not self._has_key and (key := existing_key(self.folder.root)) is not None:
-            self._journal = Journal(self.path, self.folder.name, key, is_guarded=True)
+            self._journal = Journal(self.path, self.folder.name, key, guard="path")
             self._has_key = True
         return self._journal
 

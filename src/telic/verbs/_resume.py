@@ -9,7 +9,7 @@ from telic.search.records import SearchConfig, SearchFolder, SearchSummary
 from telic.search.runner import Search, run_search
 from telic.session.control import change_request
 from telic.session.loop import Session, carry_on
-from telic.session.records import read_summary, require_unfinished
+from telic.session.records import require_unfinished, verified
 from telic.storage.files import read_record
 from telic.storage.layout import RunFolder, SessionFolder
 from telic.storage.workspace import Thing, kind_of
@@ -40,7 +40,7 @@ def result_in(path: Path) -> Session | Run | Search:
     """Return the result of finished work."""
     match kind_of(path):
         case "session":
-            return Session(path, read_summary(SessionFolder(path)))
+            return Session(path, verified(SessionFolder(path)))
         case "search":
             return Search(path, read_record(SearchFolder(path).summary, SearchSummary))
         case _:

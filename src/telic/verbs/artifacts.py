@@ -12,7 +12,7 @@ from telic.core.config import Record
 from telic.core.request import RunsRequest, argument, inner, option, place
 from telic.core.verb import Wrapped, verb
 from telic.errors import TelicError, UsageError
-from telic.session.records import is_running, read_summary
+from telic.session.records import is_running, verified
 from telic.storage.facts import ManifestFacts, MemberResultFacts, RewardFacts
 from telic.storage.files import read_facts, read_fields
 from telic.storage.layout import DAMAGED, MemberFolder, RunFolder, SessionFolder
@@ -228,7 +228,7 @@ def _session_page(thing: Thing, member: str | None) -> SessionPage:
     shown = ("number", "change", "score", "passed", "best", "tags", "steps", "failure")
     report = next((path for path in (folder.page, folder.report) if path.exists()), None)
     has_ended = folder.summary.exists() and not is_running(folder)
-    ended = read_summary(folder) if has_ended else None
+    ended = verified(folder) if has_ended else None
     return SessionPage(
         session=line.id,
         path=str(folder.path),

@@ -25,8 +25,10 @@ from telic.errors import Refused, TelicError, UsageError
 from telic.jobs.launcher import read_place
 from telic.jobs.pool import JobPool
 from telic.jobs.spec import JOBS, PYTHON, JobRecord, JobSpec
+from telic.session.evidence import countersign
 from telic.storage.files import plain, read_record, write_json
 from telic.storage.layout import SessionFolder, new_name
+from telic.storage.workspace import kind_of
 from telic.verbs import catalogue
 from telic.verbs.background import JobFile, JobProgress, command_words
 from telic.verbs.control import tell_from
@@ -110,7 +112,10 @@ class RemoteVerbs:
         """Run a job; return the session, run or search that it made."""
         from telic.verbs import _resume  # loads torch
 
-        return _resume.result_in(thing_of(job, self._pool.submit(job.spec), on_event))
+        path = thing_of(job, self._pool.submit(job.spec), on_event)
+        if kind_of(path) == "session":
+            countersign(SessionFolder(path))
+        return _resume.result_in(path)
 
     def run_session(
         self,

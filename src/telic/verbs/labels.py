@@ -9,7 +9,7 @@ from telic.authors.request import SessionConfig
 from telic.core.request import RunsRequest, argument, inner, option
 from telic.core.verb import as_data, verb
 from telic.errors import UsageError
-from telic.session.records import read_summary
+from telic.session.records import verified
 from telic.storage.files import read_record, write_text
 from telic.storage.layout import list_sessions
 from telic.storage.workspace import Workspace
@@ -194,6 +194,6 @@ def veto(request: VetoRequest) -> VetoTaken:
     folder = Workspace(request.runs_dir).session(request.session)
     made = add_veto(folder, request.why, request.author, request.by)
     rewrite_report(folder, redraws=False)  # what was judged looks as it did
-    best = read_summary(folder).best_iteration
+    best = verified(folder).best_iteration
     hint = f'Try again: telic branch {folder.name} --iteration {best} --note "..."'
     return VetoTaken(folder.name, made, hint)

@@ -31,7 +31,7 @@ from telic.session.control import (
     read_notes,
 )
 from telic.session.labels import EpisodeLabel, Veto, read_labels, read_vetoes
-from telic.session.records import Checkpoint, SessionSummary, Waiting, read_summary
+from telic.session.records import Checkpoint, SessionSummary, Waiting, verified
 from telic.session.report._history import reward_terms
 from telic.session.robustness import RobustnessCard
 from telic.storage.facts import ManifestFacts
@@ -205,7 +205,7 @@ def _session(thing: Thing, is_running: bool, reader: _Reader) -> SessionDetail:
     return SessionDetail(
         config=reader.record(folder.config, SessionConfig),
         iterations=tuple(_line(folder, number, reader) for number in folder.iterations()),
-        summary=reader.attempt(lambda: read_summary(folder, thorough=False)) if has_ended else None,
+        summary=reader.attempt(lambda: verified(folder)) if has_ended else None,
         certificate=reader.record(folder.certificate, Certificate),
         robustness=reader.record(folder.robustness, RobustnessCard),
         waiting=reader.record(folder.waiting, Waiting) if is_running else None,

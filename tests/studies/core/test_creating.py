@@ -38,7 +38,7 @@ def test_nothing_but_the_note_of_its_last_line_is_written_outside_the_repository
     before = {p for p in tmp_path.rglob("*") if repository not in p.parents}
     create_study(repository, "g1-walk", "speed", AGENT)
     assert {p for p in tmp_path.rglob("*") if repository not in p.parents} == before
-    assert sorted(path.name for path in own_key.iterdir()) == ["heads", "study.key"]
+    assert sorted(path.name for path in own_key.iterdir()) == ["heads", "signing.key"]
 
 
 def test_statements_with_quotes_are_kept(repository):

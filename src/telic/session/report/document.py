@@ -21,7 +21,7 @@ from telic.report.markdown import render_markdown
 from telic.session.budget import paid
 from telic.session.labels import read_labels, standing
 from telic.session.outcome import outcome_words
-from telic.session.records import SessionSummary, read_summary
+from telic.session.records import SessionSummary, verified
 from telic.session.report._evidence import (
     EVIDENCE,
     FULL_CREDIT,
@@ -103,7 +103,7 @@ def _read(folder: SessionFolder) -> EndedSession:
         read_record(folder.config, SessionConfig),
         read_record(folder.author, Composition) if folder.author.exists() else None,
         [read_record(file, SessionIteration) for file in files if file.exists()],
-        read_summary(folder),
+        verified(folder),
     )
 
 

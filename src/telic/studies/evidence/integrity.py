@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 def seal_key(key: SigningKey, nonce: str) -> str:
     """Return the key with which the supervisor of one launch signs its exit record."""
-    return hmac.new(key.secret, f"telic run {nonce}".encode(), hashlib.sha256).hexdigest()
+    return key.derive(f"telic run {nonce}")
 
 
 def why_unsealed(record: dict[str, Any], folder: Path, key: str) -> str | None:
