@@ -15,7 +15,6 @@ from pydantic import BaseModel
 from telic.storage.journal import Journal, JournalBroken, JournalBusy, read_entries
 from telic.storage.keys import SigningKey, user_key
 
-
 VALUES = [0, 0.5, 1, 1.5, 2, 2.5]
 
 

@@ -82,7 +82,7 @@ class JournalEntry(Record):
 
     @property
     def has_wrong_signature(self) -> bool:
-        """Say whether it carries a signature that no key made; earlier versions' are not checked."""
+        """Say whether no key made its signature; those of earlier versions are not checked."""
         is_checked = (self.sig or "").startswith("ed25519:")
         return is_checked and signer_of(self.hash.encode(), self.sig) is None
 
@@ -300,20 +300,18 @@ class Journal:
             file.seek(self._size)
             lines = file.read().split(b"\n")
         before = self._entries[-1].head if self._entries else self.start
-        for line in lines[:-1]:
+        for left, line in zip(range(len(lines) - 1, 0, -1), lines[:-1], strict=True):
             entry = _parse(line, before)
             if isinstance(entry, str):
                 return _Bad(before.seq + 1, entry)
             if self._guard is not None and not entry.sig:
                 return _Bad(entry.seq, "its signature is missing or wrong")
+            if left == 1 and entry.has_wrong_signature:  # the last one covers all before it
+                return _Bad(entry.seq, "its signature is wrong")
             self._entries.append(entry)
             self._latest[entry.kind, entry.subject] = entry
             self._size += len(line) + 1
             before = entry.head
-        last = self._entries[-1] if self._entries else None
-        # The last signature covers all lines before it.
-        if last and last.has_wrong_signature:
-            return _Bad(last.seq, "its signature is wrong")
         return _Bad(before.seq + 1, "it is incomplete", torn=True) if lines[-1] else None
 
     def _drop_torn_line(self) -> None:
