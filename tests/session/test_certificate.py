@@ -21,6 +21,7 @@ from telic.session.judgement import doubts_of_pass
 from telic.session.loop import _brief, carry_on, run
 from telic.storage.files import read_json, read_record, write_json
 from telic.storage.journal import Journal, read_entries
+from telic.storage.keys import config_folder
 from telic.storage.layout import SessionFolder
 from tests.session.quick import at_home
 from tests.session.sessions import bent, leaves
@@ -70,7 +71,9 @@ class Copy:
 
 
 @pytest.fixture
-def copy(proven, tmp_path):
+def copy(proven, tmp_path, monkeypatch):
+    shutil.copytree(config_folder(), tmp_path / "config")  # notes of the last line of a journal
+    monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "config"))
     shutil.copytree(proven.path, tmp_path / proven.path.name)
     return Copy(tmp_path / proven.path.name)
 
@@ -297,7 +300,7 @@ def another_episode(copy):
 FORGED = {
     forged_score: "iter_1/judgment.json was not written by this session",
     forged_trial: "trial.json was not written by this session",
-    forged_journal: "journal.jsonl is not signed with the key of this user",
+    forged_journal: "line 1 of journal.jsonl was changed",
     another_threshold: "session.json is not the request that this session was begun with",
     another_policy: "is not the one that was judged",
     another_episode: "episode 0 of",
@@ -341,6 +344,7 @@ def test_a_forged_step_is_doubted(copy, forge):
     [
         pytest.param(*each, marks=[pytest.mark.slow] * (each[0] in RECORDS[1:]))
         for each in FORGED.items()
+        if each[0] is not forged_journal
     ],
     ids=lambda x: getattr(x, "__name__", ""),
 )
@@ -361,7 +365,7 @@ def edited_journal(copy):
     copy.folder.journal.write_text(text.replace('"score":', '"scored":', 1))
 
 
-@pytest.mark.parametrize("forge", [no_journal, edited_journal, another_request])
+@pytest.mark.parametrize("forge", [no_journal, edited_journal, another_request, forged_journal])
 def test_a_session_whose_journal_is_not_its_own_is_not_resumed(copy, forge):
     forget_the_end(copy)
     forge(copy)

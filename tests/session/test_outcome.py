@@ -31,6 +31,7 @@ def test_a_shell_is_told_zero_for_a_pass_alone():
     assert codes == {
         "passed": 0,
         "passed_in_part": 6,
+        "claimed": 7,
         "unproven": 7,
         "not_passed": 1,
         "stopped": 1,

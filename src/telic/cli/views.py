@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 OUTCOMES = {
     "passed": "[green]✓ passed[/]",
     "passed_in_part": "[yellow]◐ partial pass[/]",
+    "claimed": "[yellow]? claimed[/]",
     "unproven": "[yellow]? unproven[/]",
     "unconfirmed": "[yellow]? not confirmed[/]",
     "not_passed": "[yellow]✗ did not pass[/]",
@@ -305,7 +306,8 @@ def _checkpoint(event: Any) -> _Lines:
 
 
 def _judged(event: Any) -> _Lines:
-    verdict = "[green]passed[/]" if event.passed else "did not pass"
+    # A record of the past is not yet a verified pass.
+    verdict = "[green]reached the threshold[/]" if event.passed else "did not pass"
     failed = (
         f"; failed criteria: {', '.join(event.tags)}" if event.tags and not event.passed else ""
     )

@@ -10,7 +10,7 @@ from telic.core.events import Event
 from telic.errors import BadFile, UsageError
 from telic.session.evidence import NOT_SIGNED_OFF, check_end
 from telic.session.outcome import ENDED, PASSES, Outcome, outcome_words
-from telic.storage.files import read_record
+from telic.storage.files import read_fields, read_record
 from telic.storage.layout import SessionFolder, WorkFolder
 from telic.storage.locks import lock_holder
 
@@ -29,6 +29,7 @@ _WAITS: dict[Reason, SessionState] = {
     "approval": "waiting for approval",
     "cores": "waiting for cores",
 }
+_CLAIMS = (*PASSES, "claimed")
 
 
 class SessionSummary(Record):
@@ -99,7 +100,10 @@ def state_of(folder: SessionFolder) -> SessionState:
         with suppress(BadFile):  # it may continue at any moment
             return _WAITS[read_record(folder.waiting, Waiting).reason]
         return "pausing" if folder.pause.exists() else "running"
-    return verified(folder).outcome if folder.summary.exists() else "interrupted"
+    if not folder.summary.exists():
+        return "interrupted"
+    outcome = read_fields(folder.summary, outcome=Outcome)["outcome"]
+    return verified(folder).outcome if outcome in _CLAIMS else outcome
 
 
 def verified(folder: SessionFolder) -> SessionSummary:
@@ -110,7 +114,7 @@ def verified(folder: SessionFolder) -> SessionSummary:
     signed with another key is `claimed`; anything else is `unproven`, with the reason.
     """
     summary = read_record(folder.summary, SessionSummary)
-    is_pass, needs = summary.outcome in (*PASSES, "claimed"), [folder.summary]
+    is_pass, needs = summary.outcome in _CLAIMS, [folder.summary]
     if is_pass:
         needs.append(folder.certificate)
         if summary.best_iteration is not None:
