@@ -22,7 +22,6 @@ from revisions import is_vivid
 from telic.core.config import Record
 from telic.core.events import ignore
 from telic.core.seeds import derive
-from telic.core.stats import student_point
 from telic.errors import UsageError
 from telic.llm import Budget, ModelAnswerError, Models
 from telic.search.language_model import Asker, connect_model, objection
@@ -215,7 +214,7 @@ def _effect(differences: Floats) -> LabelEffect:
     mean, low, high = float(differences.mean()), None, None
     if len(differences) > 1:
         error = float(differences.std(ddof=1)) / len(differences) ** 0.5
-        half = student_point(len(differences) - 1) * error
+        half = float(scipy.stats.t.ppf(0.975, len(differences) - 1)) * error
         low, high = mean - half, mean + half
     above, below = (_sign_flips(each) for each in (differences, -differences))
     return LabelEffect(mean=mean, low=low, high=high, above=above, below=below)

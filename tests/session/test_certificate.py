@@ -74,8 +74,7 @@ class Copy:
 def copy(proven, tmp_path, monkeypatch):
     shutil.copytree(config_folder(), tmp_path / "config")  # notes of the last line of a journal
     monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "config"))
-    shutil.copytree(proven.path, tmp_path / proven.path.name)
-    return Copy(tmp_path / proven.path.name)
+    return Copy(shutil.copytree(proven.path, tmp_path / "runs" / proven.path.name))
 
 
 def test_a_pass_carries_the_hashes_of_the_judge_and_the_reward_that_were_tried(proven):

@@ -306,7 +306,6 @@ def _checkpoint(event: Any) -> _Lines:
 
 
 def _judged(event: Any) -> _Lines:
-    # A record of the past is not yet a verified pass.
     verdict = "[green]reached the threshold[/]" if event.passed else "did not pass"
     failed = (
         f"; failed criteria: {', '.join(event.tags)}" if event.tags and not event.passed else ""

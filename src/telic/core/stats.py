@@ -63,17 +63,8 @@ def wilson(successes: int, trials: int) -> Interval | None:
     return Interval(float(ends.low), float(ends.high))
 
 
-def welch(a: np.ndarray, b: np.ndarray) -> float | None:
-    """Return the two-sided p of Welch's t-test; None for too few values or without spread."""
-    return _welch(a, b, "two-sided")
-
-
-def welch_greater(a: np.ndarray, b: np.ndarray) -> float | None:
-    """Return the one-sided p of Welch's t-test that a is larger; None where it says nothing."""
-    return _welch(a, b, "greater")
-
-
-def _welch(a: np.ndarray, b: np.ndarray, alternative: str) -> float | None:
+def welch(a: np.ndarray, b: np.ndarray, alternative: str = "two-sided") -> float | None:
+    """Return the p of Welch's t-test; None for too few values or without spread."""
     if len(a) < 2 or len(b) < 2 or np.ptp(a) + np.ptp(b) == 0:
         return None
     return float(_scipy().ttest_ind(a, b, equal_var=False, alternative=alternative).pvalue)
@@ -134,11 +125,6 @@ def probability_of_improvement(a: np.ndarray, b: np.ndarray) -> float:
     """Return the share of pairs in which a is larger; ties count half."""
     above = (a[:, None] > b[None, :]).mean()
     return float(above + (a[:, None] == b[None, :]).mean() / 2)
-
-
-def student_point(freedom: float) -> float:
-    """Return the 97.5 % point of Student's distribution: half a 95 % interval, in errors."""
-    return float(_scipy().t.ppf(0.975, freedom))
 
 
 def holm(values: Sequence[float | None]) -> list[float | None]:

@@ -1,13 +1,9 @@
-"""The journal of a session: its records as they were made, and what its outcome rests on.
+"""The signed journal of a session: its records as they were made, and what its outcome rests on.
 
-A resumed session believes its journal. Every record is also written as a readable JSON file; a file
-that was changed or deleted is restored from the journal, and a change is a doubt: what rests on it
-is not proven.
-
-The last entry, `end`, lists the hash of every record, program, policy and judged episode that the
-outcome rests on, the robot's files outside the folder included, and the folder's own name. Entries
-are chained and signed with the user's key, and the last one is noted in the user's folder.
-`records.verified` is the only reader of outcomes.
+A resumed session believes its journal. Every record is also a readable JSON file; one that was
+changed or deleted is restored from the journal, and what rests on a changed one is not proven. The
+last entry, `end`, lists the hash of everything that the outcome rests on, the robot's files outside
+included, and the folder's name. `records.verified` is the only reader of outcomes.
 """
 
 from __future__ import annotations
@@ -18,13 +14,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel, Field
 
 from telic.core.config import Record
 from telic.errors import BadFile, Refused, TelicError
 from telic.storage.files import (
+    as_record,
     json_text,
     read_fields,
     read_record,
@@ -38,16 +35,11 @@ from telic.storage.layout import MemberFolder, SessionFolder
 from telic.storage.reading import file_hash
 
 NOT_SIGNED_OFF = "its journal does not record its end: an earlier version wrote it, or it was cut"
-_EARLIER_SIGNATURE = "signed by an earlier version, whose signatures cannot be checked any more"
 # Records that later steps believe, and further files that an outcome rests on.
 _STEPS = ("asked.json", "author.json", "trial.json")
 _FILES = ("session.json", "approval.json", "judge_fn.py", "certificate.json", "robustness.json")
-_ITERATION_STEPS = (
-    "candidate.json",
-    "selection.json",
-    "judge_revision.json",
-    "proof.json",
-    "judgment.json",
+_ITERATION_STEPS = tuple(
+    f"{name}.json" for name in ("candidate", "selection", "judge_revision", "proof", "judgment")
 )
 _ITERATION_FILES = ("reward_fn.py", "certificate.json")
 _LOOP_FILES = {"candidate": "candidate.json", "verdict": "judgment.json"}
@@ -88,18 +80,18 @@ class SessionJournal:
     def begin(self) -> None:
         """Resume the journal: restore files that are missing or were changed.
 
-        Raises:
-            Refused: an earlier version began the session, or its journal is damaged.
+        Raises Refused where a version before wrote it, it is damaged, or not signed by this user.
         """
+        check, why = self._journal.verify(), ""
         if not self._journal.path.exists() and any(self.paths()):
+            why = "an earlier version began it"
+        elif not check.ok and not check.torn:
+            why = check.why
+        elif check.head.seq and _signing_key(self._folder) is None:
+            why = "your signing key cannot be used; see telic doctor"
+        if why:
             raise Refused(
-                f"{self._folder.name} was begun by an earlier version and cannot be resumed.",
-                hint="Start it again with --fresh; its finished results stay readable.",
-            )
-        check = self._journal.verify()
-        if not check.ok and not check.torn:
-            raise Refused(
-                f"The journal of {self._folder.name} cannot be resumed: {check.why}.",
+                f"{self._folder.name} cannot be resumed: {why}.",
                 hint="Start it again with --fresh, or continue from one of its iterations with: "
                 f"telic branch {self._folder.name} --iteration N",
             )
@@ -120,14 +112,12 @@ class SessionJournal:
 
     def step(self, path: Path, kind: type[_Kind], make: Callable[[], _Kind]) -> _Kind:
         """Return the record of a step that was finished before, or take the step and record it."""
-        known = self._journal.recorded("step", kind, self._name(path))
-        if known is not None:
-            return known
-        self.write(path, make())
-        return read_record(path, kind)
+        if (known := self._journal.recorded("step", kind, self._name(path))) is None:
+            self.write(path, make())
+        return known or read_record(path, kind)
 
     def recorded(self, kind: str, record: type[_Kind], subject: str | None = None) -> _Kind | None:
-        """Return the candidate or verdict of an iteration; see `telic.loop`."""
+        """Return the candidate or verdict of an iteration."""
         return self._journal.recorded("step", record, f"iter_{subject}/{_LOOP_FILES[kind]}")
 
     def once(
@@ -143,11 +133,9 @@ class SessionJournal:
 
     def is_own(self, path: Path) -> bool:
         """Return whether a file holds a record of this journal."""
-        try:
-            known = self._texts(self._name(path))
-        except JournalBroken:
-            return False
-        return path.is_file() and file_hash(path) in map(_hash, known)
+        with suppress(JournalBroken):
+            return path.is_file() and file_hash(path) in map(_hash, self._texts(self._name(path)))
+        return False
 
     def paths(self) -> list[Path]:
         """Return the files that later steps believe."""
@@ -188,24 +176,12 @@ class SessionJournal:
 # ----------------------------------------------------------------------------- the end
 
 
-class EndCheck(NamedTuple):
-    """The result of checking an ended session against its signed journal."""
-
-    fault: str | None = None
-    """why nothing is proven; None: every file is as it was when the session ended"""
-    not_ours: str | None = None
-    """why it is only a claim here: the signature is missing, or another key made it"""
-
-
 def record_end(
     folder: SessionFolder, summary: BaseModel, best: tuple[int, str, int | None] | None = None
 ) -> None:
     """Record what an outcome rests on and write the summary: a session with one has ended.
 
-    Args:
-        folder: the session.
-        summary: content of its summary.json.
-        best: iteration, name and step of the policy that it delivers.
+    `best` is the iteration, name and step of the policy that it delivers.
     """
     paths = [*_paths(folder, (*_STEPS, *_FILES), (*_ITERATION_STEPS, *_ITERATION_FILES))]
     if best is not None:
@@ -238,12 +214,12 @@ def record_veto(folder: SessionFolder, summary: BaseModel) -> None:
 def countersign(folder: SessionFolder) -> None:
     """Sign the end of a session that a job of this user ran on another machine."""
     key = _signing_key(folder)
-    journal = _open(folder, key)
-    check = journal.verify()
-    if key is None or check.signer in (None, key.public) or journal.entries()[-1].kind != "end":
-        return
-    journal.adopt()
-    journal.append("end", journal.entries()[-1].data)
+    if key is not None and folder.journal.exists():
+        journal = _open(folder, key)
+        last = journal.entries()[-1]
+        if last.kind == "end" and journal.verify().signer not in (None, key.public):
+            journal.adopt()
+            journal.append("end", last.data)
 
 
 def _end(folder: SessionFolder, end: SessionEnd, summary: BaseModel) -> None:
@@ -254,34 +230,33 @@ def _end(folder: SessionFolder, end: SessionEnd, summary: BaseModel) -> None:
     write_text(folder.summary, text)
 
 
-def check_end(folder: SessionFolder, needs: Iterable[Path]) -> EndCheck:
+def check_end(folder: SessionFolder, needs: Iterable[Path]) -> tuple[str | None, str | None]:
     """Check every file behind the outcome of an ended session against its signed journal.
 
-    Args:
-        folder: the session.
-        needs: files that the signed end must list.
+    Returns why nothing is proven, and why it is only a claim here: the signature is missing, or
+    another key made it. `needs` are files that the signed end must list.
     """
     key = usable_key(folder.path.parent)
     try:
         journal = _open(folder, key)
         check = journal.verify()
-        end = journal.recorded("end", SessionEnd) if check.ok or check.foreign else None
-        is_last = bool(end) and journal.entries()[-1].kind == "end"
+        if not check.ok and not check.foreign:
+            return f"its journal cannot be checked: line {check.bad_seq}: {check.why}", None
+        last = (journal.entries() or [None])[-1]
     except (BadFile, JournalBroken) as error:
-        return EndCheck(f"its journal cannot be checked: {error.message}")
-    if not check.ok and not check.foreign:
-        return EndCheck(f"its journal cannot be checked: line {check.bad_seq}: {check.why}")
-    if end is None or not is_last:
-        return EndCheck(NOT_SIGNED_OFF)
+        return f"its journal cannot be checked: {error.message}", None
+    if last is None or last.kind != "end":
+        return NOT_SIGNED_OFF, None
+    end = as_record(last.data, SessionEnd, str(folder.journal))
     if fault := next(_faults(folder, end, needs), None):
-        return EndCheck(fault)
+        return fault, None
     if key is not None and check.signer == key.public:
         why = f"its journal is not the one that was written here: {check.why}"
-        return EndCheck(why if check.foreign else None)
+        return why if check.foreign else None, None
     if check.signer is not None:
-        return EndCheck(not_ours=f"signed with the key {check.signer[:12]}…, which is not yours")
-    signature = journal.entries()[-1].sig
-    return EndCheck(not_ours=_EARLIER_SIGNATURE if signature else "not signed")
+        return None, f"signed with the key {check.signer[:12]}…, which is not yours"
+    earlier = "signed by an earlier version, whose signatures cannot be checked any more"
+    return None, earlier if last.sig else "not signed"
 
 
 def _faults(folder: SessionFolder, end: SessionEnd, needs: Iterable[Path]) -> Iterator[str]:
@@ -296,18 +271,15 @@ def _faults(folder: SessionFolder, end: SessionEnd, needs: Iterable[Path]) -> It
         path = folder.path / name  # those of the model are absolute
         if not path.is_file():
             yield f"{name} was removed after the session ended"
-        elif _hash_now(path) != digest:
+            continue
+        now = path.stat()
+        if _hash_of(path, (now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns)) != digest:
             yield f"{name} was changed after the session ended"
-
-
-def _hash_now(path: Path) -> str:
-    """Return the hash of a file; servers ask again and again, so it is kept while nothing moves."""
-    now = path.stat()
-    return _hash_of(path, (now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns))
 
 
 @lru_cache(maxsize=1 << 14)
 def _hash_of(path: Path, stamp: tuple[int, ...]) -> str:
+    """Return the hash of a file; servers ask again and again, so it is kept while nothing moves."""
     return file_hash(path)
 
 

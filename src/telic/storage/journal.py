@@ -165,8 +165,12 @@ class Journal:
     @property
     def head(self) -> JournalHead:
         """The last line; number 0 when nothing was written yet."""
-        entries = self.entries()
-        return entries[-1].head if entries else self.start
+        self.entries()
+        return self._end
+
+    @property
+    def _end(self) -> JournalHead:
+        return self._entries[-1].head if self._entries else self.start
 
     def find(self, kind: str, subject: str | None = None) -> JournalEntry | None:
         """Return the latest entry of a kind about a subject."""
@@ -182,13 +186,14 @@ class Journal:
 
     def verify(self) -> JournalCheck:
         """Read every byte again and check chain, signatures and the noted head."""
+        check = self._verify_once()
         for _ in range(_RETRIES):
-            check = self._verify_once()
             if check.ok or not (check.foreign or check.torn):
-                return check
+                break
             # Another process may be appending: the line and the note of it are two files.
             time.sleep(_RETRY_S)
-        return self._verify_once()
+            check = self._verify_once()
+        return check
 
     def _verify_once(self) -> JournalCheck:
         with self._mutex:
@@ -199,7 +204,7 @@ class Journal:
             bad = _Bad(wrong[0].seq, "its signature is wrong")
         check = JournalCheck(
             ok=bad is None,
-            head=self._entries[-1].head if self._entries else self.start,
+            head=self._end,
             signer=signers[-1] if signers else None,
             unsigned=sum(signer != self._public for signer in signers),
         )
@@ -271,11 +276,9 @@ class Journal:
         self, kind: str, record: type[_Kind], make: Callable[[], _Kind], subject: str | None = None
     ) -> _Kind:
         """Return the record of a step that was finished before, or take the step and record it."""
-        known = self.recorded(kind, record, subject)
-        if known is not None:
+        if (known := self.recorded(kind, record, subject)) is not None:
             return known
-        entry = self.append(kind, make(), subject=subject)
-        return as_record(entry.data, record, str(self.path))
+        return as_record(self.append(kind, make(), subject=subject).data, record, str(self.path))
 
     def adopt(self) -> None:
         """Accept a journal that was written elsewhere, from its present end on."""
@@ -299,7 +302,7 @@ class Journal:
         with self.path.open("rb") as file:
             file.seek(self._size)
             lines = file.read().split(b"\n")
-        before = self._entries[-1].head if self._entries else self.start
+        before = self._end
         for left, line in zip(range(len(lines) - 1, 0, -1), lines[:-1], strict=True):
             entry = _parse(line, before)
             if isinstance(entry, str):
@@ -381,7 +384,7 @@ class Journal:
         noted = None if self._guard is None else self._noted()
         if isinstance(noted, str):
             return noted
-        head = self._entries[-1].head if self._entries else self.start
+        head = self._end
         others = sum(not self._is_ours(entry) for entry in self._entries)
         if noted is None and self._guard and self._key and others:
             return f"{others} of {len(self._entries)} lines are not signed with your key"

@@ -13,6 +13,7 @@ import errno
 import fnmatch
 import hashlib
 import json
+import math
 import os
 import re
 import stat
@@ -31,7 +32,7 @@ LARGEST_TEXT = 16 * MEBIBYTE
 _MOST_FILES = 100_000
 """that a folder is looked through for"""
 _DEEPEST = 64
-_WIDEST_BITS = 64
+_WIDEST_BITS, _MOST_DIGITS = 64, 20
 _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a named pipe",
@@ -39,14 +40,8 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
-# What plain values cannot hold leaves a trace in the text; nearly no file has one: digits by the
-# dozen, exponents of three digits, halves of characters.
-_LARGE = re.compile(rb"[\[:,\s]-?[0-9](?:[0-9]{18}|[0-9]*(?:\.[0-9]+)?[eE]\+?[0-9]{3})")
 _HALVES = re.compile(rb"\\u(?:[dD][89a-fA-F]|0000)")
-# The first pattern costs more than parsing does. Whatever it finds has one of these shapes, which
-# are looked for at once: every digit a 0, a comma for what a number may follow.
-_SHAPE = bytes.maketrans(b"123456789E[: \t\n\r\v\f-", b"000000000e,,,,,,,,,")
-_SHAPES = (b"," + b"0" * 19, b"0e000", b"0e+000")
+"""escapes that may be halves of characters; nearly no file has one"""
 
 
 def check_file(path: Path, limit: int = LARGEST) -> int:
@@ -104,22 +99,27 @@ def parse_json(content: bytes | str, where: str) -> Any:
     """Return the plain values in some JSON; raises BadFile that names the place of the fault."""
     content = content.encode(errors="surrogatepass") if isinstance(content, str) else content
     try:
-        value = json.loads(content, parse_constant=_no_number)
+        value = json.loads(content, parse_constant=_no_number, parse_int=_whole, parse_float=_real)
     except RecursionError:
         raise BadFile(f"{where} is not valid JSON: it is nested too deeply.") from None
     except ValueError as error:
         raise BadFile(f"{where} is not valid JSON: {error}.") from None
-    brackets = content.count(b"[") + content.count(b"{")
-    if _is_suspicious(content) or (brackets >= _DEEPEST and _is_deep(value)):
+    if _HALVES.search(content) or content.count(b"[") + content.count(b"{") >= _DEEPEST:
         _check_plain(value, where)
     return value
 
 
-def _is_suspicious(content: bytes) -> bool:
-    content = b" " + content  # a number may be all there is
-    shape = content.translate(_SHAPE)
-    may_be_large = any(each in shape for each in _SHAPES)
-    return bool((may_be_large and _LARGE.search(content)) or _HALVES.search(content))
+def _whole(text: str) -> int:
+    if len(text) > _MOST_DIGITS or int(text).bit_length() > _WIDEST_BITS:
+        raise ValueError("it holds a number of more than 64 bits")
+    return int(text)
+
+
+def _real(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError("it holds a number beyond all that can be computed with")
+    return value
 
 
 def parse_toml(text: str, where: str) -> dict[str, Any]:
@@ -146,17 +146,6 @@ def _check_plain(value: Any, where: str) -> None:
         raise BadFile(f"{where} holds {complaint}.")
 
 
-def _is_deep(value: Any) -> bool:
-    """Say whether what JSON was read into is nested as deeply as can be; looks at nothing else."""
-    level: list[Any] = [value]
-    for _ in range(_DEEPEST - 1):
-        rows: list[list[Any]] = [list(x.values()) if is_dict(x) else x for x in level]
-        level = [part for row in rows for part in row if type(part) in (dict, list)]
-        if not level:
-            return False
-    return True
-
-
 def _complaint(value: Any) -> str:
     level, depth = [value], 0
     while level:
@@ -171,7 +160,7 @@ def _complaint(value: Any) -> str:
                 below += each
             elif isinstance(each, int) and each.bit_length() > _WIDEST_BITS:
                 return "a number of more than 64 bits"
-            elif isinstance(each, float) and each in (float("inf"), float("-inf")):
+            elif isinstance(each, float) and math.isinf(each):
                 return "a number beyond all that can be computed with"
             elif isinstance(each, str) and not is_text(each):
                 return "invalid characters (NUL or unpaired surrogates)"

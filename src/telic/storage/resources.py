@@ -22,6 +22,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+import psutil
+
 from telic.core.config import Record
 from telic.core.events import Listener, SessionAdmitted, SessionWaiting, ignore
 from telic.errors import BadFile, Refused, ResourceError
@@ -33,9 +35,7 @@ _SETTLING_S = 30.0
 """seconds after which what a training takes shows in the free memory"""
 _GIB = 2**30
 
-
 _CGROUP = Path("/sys/fs/cgroup")
-_MEMINFO = Path("/proc/meminfo")
 
 
 class ResourceNeed(NamedTuple):
@@ -54,22 +54,9 @@ def usable_cores() -> list[int]:
 
 
 def available_bytes() -> int | None:
-    """Return the memory that can be had without swapping, a container's limit respected.
-
-    None where the system does not say.
-    """
-    limits = [limit for limit in (_machine_bytes(), _container_bytes()) if limit is not None]
-    return min(limits, default=None)
-
-
-def _machine_bytes() -> int | None:
-    if not _MEMINFO.exists():
-        return None
-    for line in _MEMINFO.read_text().splitlines():
-        name, _, value = line.partition(":")
-        if name == "MemAvailable":
-            return int(value.split()[0]) * 1024
-    return None
+    """Return the memory that can be had without swapping, a container's limit respected."""
+    free, left = psutil.virtual_memory().available, _container_bytes()
+    return free if left is None else min(free, left)
 
 
 def _container_bytes() -> int | None:
@@ -94,12 +81,7 @@ class CoreLease(Record):
 
 
 class Admission:
-    """The CPU cores that sessions share.
-
-    Example:
-        with Admission().admit(Need(cores=2, memory_bytes=None), "session_1", tell=tell):
-            train()
-    """
+    """The CPU cores that sessions share."""
 
     def __init__(
         self,
@@ -249,7 +231,7 @@ def runtime_folder() -> Path:
 
 
 def _names(leases: list[CoreLease]) -> str:
-    return ", ".join(sorted({lease.holder for lease in leases})) or "a session that just started"
+    return ", ".join({lease.holder: None for lease in leases}) or "a session that just started"
 
 
 def _read_name(path: Path) -> str:

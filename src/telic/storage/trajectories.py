@@ -27,7 +27,6 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -262,35 +261,14 @@ def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
     if entry.filename == f"{_FACTS}.npy" and entry.file_size > _MOST_FACTS:
         raise ValueError(f"{entry.file_size:,} bytes of facts are too much")
     with archive.open(entry) as file:
+        read_head = _HEADS[np.lib.format.read_magic(file)]  # a KeyError is damage, too
+        shape, fortran, dtype = read_head(file)
         content = file.read(entry.file_size)
-    head = content[: _length_of_head(content)]
-    shape, fortran, dtype = _read_head(head)
     if dtype.kind not in "fiub":
         raise ValueError(f"{entry.filename} holds {dtype}, not numbers")
-    count = math.prod(shape)
-    if not shape or count * dtype.itemsize != len(content) - len(head):
+    if not shape or math.prod(shape) * dtype.itemsize != len(content):
         raise ValueError(f"{entry.filename} does not hold what its head says")
-    array = np.frombuffer(content, dtype, count, len(head))
-    return array.reshape(shape, order="F" if fortran else "C").copy()
-
-
-def _length_of_head(content: bytes) -> int:
-    """Return where the numbers of an array begin: magic, version, a length, and a text as long."""
-    size = 2 if content[6:8] == bytes((1, 0)) else 4
-    return 8 + size + int.from_bytes(content[8 : 8 + size], "little")
-
-
-@lru_cache(maxsize=256)
-def _read_head(head: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Return shape, order and type; remembered, for a hundred episodes have the same heads."""
-    stream = io.BytesIO(head)
-    version = np.lib.format.read_magic(stream)
-    if version not in _HEADS:
-        raise ValueError(f"an array has the format {version}")
-    shape, fortran, dtype = _HEADS[version](stream)
-    if stream.tell() != len(head):
-        raise ValueError("the head of an array is longer than it says")
-    return shape, fortran, dtype
+    return np.frombuffer(content, dtype).reshape(shape, order="F" if fortran else "C").copy()
 
 
 def _storable(column: Any) -> np.ndarray:

@@ -28,7 +28,6 @@ from telic.jobs.spec import JOBS, PYTHON, JobRecord, JobSpec
 from telic.session.evidence import countersign
 from telic.storage.files import plain, read_record, write_json
 from telic.storage.layout import SessionFolder, new_name
-from telic.storage.workspace import kind_of
 from telic.verbs import catalogue
 from telic.verbs.background import JobFile, JobProgress, command_words
 from telic.verbs.control import tell_from
@@ -113,8 +112,7 @@ class RemoteVerbs:
         from telic.verbs import _resume  # loads torch
 
         path = thing_of(job, self._pool.submit(job.spec), on_event)
-        if kind_of(path) == "session":
-            countersign(SessionFolder(path))
+        countersign(SessionFolder(path))
         return _resume.result_in(path)
 
     def run_session(

@@ -137,7 +137,7 @@ def difference(
     return ArmDifference(
         delta=(iqm(ours) or 0.0) - (iqm(theirs) or 0.0),
         ci=difference_interval(ours, theirs, seed, is_paired=in_pairs),
-        welch_p=(stats.paired_greater if is_paired else stats.welch_greater)(a, b),
+        welch_p=stats.paired_greater(a, b) if is_paired else stats.welch(a, b, "greater"),
         is_paired=is_paired,
         is_counted=is_counted,
         mwu_p=stats.mann_whitney_greater(a, b),
