@@ -139,10 +139,8 @@ def _evaluate(
         # A policy left as it is: the same episodes once more would add nothing and count twice.
         seeds = run.seeds_for("again", len(drafts))
     trial = run.trial([draft.params for draft in drafts], seeds, count or run.plan.rollouts)
-    is_watched = run.plan.switches.evidence != "none" or run.needs_transitions
+    is_watched = run.plan.switches.evidence != "none" or run.proposer.needs_transitions
     rollouts = yield trial._replace(is_recorded=is_watched)
-    if run.critic is not None and place != "warm-up":
-        run.critic.observe(rollouts.recording)
     candidates = run.take_in(drafts, place, seeds, rollouts)
     for candidate in candidates:
         run.history.count(candidate)
@@ -372,7 +370,7 @@ def _check(
 
 
 def _play_again(run: SearchRun, candidates: Candidates) -> Plays[BatchRecording | None]:
-    if not candidates or not run.needs_transitions:
+    if not candidates or not run.proposer.needs_transitions:
         return None
     trial = run.trial(
         [candidate.params for candidate in candidates],
@@ -380,6 +378,4 @@ def _play_again(run: SearchRun, candidates: Candidates) -> Plays[BatchRecording 
         len(candidates[0].tried.returns),
     )
     rollouts = yield trial._replace(is_recorded=True)
-    if run.critic is not None:
-        run.critic.observe(rollouts.recording)
     return rollouts.recording

@@ -250,8 +250,7 @@ class SearchPlan(NamedTuple):
         if not self.switches.asks_a_model:
             return f"{method}{changed} ({NO_MODEL})"
         stand_in = "tabular" if self.policy.space.is_table else "cma"
-        critic = " + offline critic" if self.switches.second == "critic" else ""
-        return f"{method}{changed} by {stand_in}{critic} ({NO_MODEL})"
+        return f"{method}{changed} by {stand_in} ({NO_MODEL})"
 
     @property
     def is_shared(self) -> bool:
@@ -291,6 +290,10 @@ def make_plan(config: SearchConfig) -> SearchPlan:
             f"--method {method} asks no model, so --model {config.model} has nothing to do.",
             hint="Leave --model out, or use --method r2po or hybrid.",
         )
+    if config.model is None and switches.second == "critic":
+        if "second" in config.switches:
+            raise ConfigError("A critic is a language model.", hint="Add --model.")
+        switches = switches.replace(second="none", evidence="none")
     policy = _policy(config, task, 1)
     _check_fit(switches.proposer, task)
     rollouts, confirm = _episodes(config, task, switches)

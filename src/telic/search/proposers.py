@@ -350,22 +350,6 @@ class TabularModel:
         worth = worth + rng.uniform(0.0, _TIE, worth.shape)
         return worth.argmax(1).astype(np.float64) + self._first
 
-    def improve(self, params: tuple[float, ...]) -> Floats:
-        """Return the table after one step of policy iteration on the states that were visited."""
-        table = np.array(params, dtype=np.int64) - self._first
-        value = np.zeros(len(self._visits))
-        states = np.arange(len(value))
-        for _ in range(_SWEEPS):
-            following = self._worth(value, unknown=0.0)[states, table]
-            if np.abs(following - value).max() < 1e-9:
-                break
-            value = following
-        worth = self._worth(value, unknown=-np.inf)
-        seen = self._visits.sum(1) > 0
-        better = worth.max(1) > worth[states, table] + 1e-9
-        table = np.where(seen & better, worth.argmax(1), table)
-        return table.astype(np.float64) + self._first
-
     def _worth(self, value: Floats, unknown: float) -> Floats:
         """Return Q(s, a) = mean reward + sum_s' P(s' | s, a) V(s'), (states, actions)."""
         known = self._visits >= self._enough

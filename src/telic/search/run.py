@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from telic.llm import ModelAnswerError, Models
 from telic.search.config import Switches
 from telic.search.language_model import Asker, Hybrid, ModelProposer, objection
 from telic.search.plan import SearchPlan
-from telic.search.policies import Space
 from telic.search.proposers import (
     Ars,
     Climb,
@@ -24,13 +23,11 @@ from telic.search.proposers import (
     Proposer,
     Random,
     Tabular,
-    TabularModel,
     View,
 )
 from telic.search.records import (
     NO_MODEL,
     Candidates,
-    Entry,
     History,
     ModelQuestion,
     Place,
@@ -41,87 +38,18 @@ from telic.search.records import (
     Winner,
 )
 from telic.search.task import (
-    BatchRecording,
     Floats,
     PolicyTrial,
     Rollouts,
-    SearchTask,
     rollout_seeds,
 )
 from telic.search.writer import WatchedCandidate, Writer
-
-_NEIGHBOURS = 3  # history points per parameter that a regression looks at
-_RIDGE = 1e-2
-
-
-class Critic(Protocol):
-    """Makes a second candidate from the first one and its behaviour."""
-
-    name: str
-    needs_transitions: bool
-
-    def revise(self, view: View, watched: WatchedCandidate) -> PolicyProposal:
-        """Return the revision; no draft where the critic would change nothing."""
-        ...
-
-    def observe(self, recording: BatchRecording | None) -> None:
-        """Learn from the steps of episodes."""
-        ...
-
-
-class TableCritic:
-    """One step of policy iteration in the model learned from all steps; no language model."""
-
-    name = "offline critic"
-    needs_transitions = True
-
-    def __init__(self, task: SearchTask) -> None:
-        self._model = TabularModel(task)
-
-    def revise(self, view: View, watched: WatchedCandidate) -> PolicyProposal:
-        """Improve the table on the states that were visited."""
-        before = watched.candidate.params
-        after = tuple(self._model.improve(before).tolist())
-        changed = [i for i, each in enumerate(after) if each != before[i]]
-        if not changed or _is_good(watched):
-            return PolicyProposal([])
-        why = f"policy improvement in the learned model; changes states {changed}"
-        return PolicyProposal([PolicyDraft(after, self.name, why)])
-
-    def observe(self, recording: BatchRecording | None) -> None:
-        """Count the steps."""
-        assert recording is not None, "a table critic learns from steps"
-        self._model.learn(recording)
-
-
-class RidgeCritic:
-    """A step up the slope that ridge regression finds among similar policies; no language model."""
-
-    name = "offline critic"
-    needs_transitions = False
-
-    def __init__(self, step_size: float, space: Space) -> None:
-        self._step, self._space = step_size, space
-
-    def revise(self, view: View, watched: WatchedCandidate) -> PolicyProposal:
-        """Step up the slope."""
-        slope = _slope(np.array(watched.candidate.params), view.history.everything)
-        if slope is None or _is_good(watched):
-            return PolicyProposal([])
-        step = self._step * slope / np.abs(slope).max()
-        params = self._space.fit(np.array(watched.candidate.params) + step, is_rounded=False).params
-        why = f"a step of at most {self._step:g} up the slope of similar policies' returns"
-        return PolicyProposal([PolicyDraft(params, self.name, why)])
-
-    def observe(self, recording: BatchRecording | None) -> None:
-        """Do nothing: the history holds everything."""
 
 
 class ModelCritic:
     """A language model that reads what happened."""
 
     name = "critic"
-    needs_transitions = False
 
     def __init__(self, asker: Asker, writer: Writer, switches: Switches) -> None:
         self._asker, self._writer, self._switches = asker, writer, switches
@@ -136,30 +64,6 @@ class ModelCritic:
         except ModelAnswerError as error:
             note = f"no valid answer from the critic, so no revision: {str(error)[:300]}"
             return PolicyProposal([], note=note)
-
-    def observe(self, recording: BatchRecording | None) -> None:
-        """Do nothing: it reads the history."""
-
-
-def _is_good(watched: WatchedCandidate) -> bool:
-    return watched.gate is not None and watched.candidate.mean >= watched.gate
-
-
-def _slope(point: Floats, entries: list[Entry]) -> Floats | None:
-    """Return the direction in which returns rise around a point; None when nothing is known."""
-    points = np.array([entry.params for entry in entries])
-    if len(points) <= len(point):
-        return None
-    means = np.array([entry.mean for entry in entries])
-    near = np.argsort(np.square(points - point).sum(1))[: _NEIGHBOURS * len(point)]
-    offsets, heights = points[near] - points[near].mean(0), means[near] - means[near].mean()
-    if heights.std() == 0:
-        return None
-    # beta = (X'X + lambda I)^-1 X'y
-    gram = offsets.T @ offsets
-    gram += np.eye(len(point)) * (_RIDGE * np.trace(gram) / len(point) + 1e-9)
-    slope = cast("Floats", np.linalg.solve(gram, offsets.T @ heights))
-    return slope if np.abs(slope).max() > 0 else None
 
 
 class Choice(NamedTuple):
@@ -180,24 +84,11 @@ class SearchRun:
         self.episodes = self.steps = self.candidates = self.iteration = 0
         self.model: ModelProposer | None = None
         self.model_name: str | None = None
-        self.critic: Critic | None = None
+        self.critic: ModelCritic | None = None
         if models is not None:
             self._connect(models)
-        elif switches.second == "critic":
-            is_table = plan.policy.space.is_table
-            self.critic = (
-                TableCritic(plan.task)
-                if is_table
-                else RidgeCritic(plan.terms.step_size, plan.policy.space)
-            )
         self.proposer = self._make_proposer()
         self.again = Climb(plan.policy, count=1)
-
-    @property
-    def needs_transitions(self) -> bool:
-        """Return whether a part learns from single steps."""
-        learns = self.critic is not None and self.critic.needs_transitions
-        return self.proposer.needs_transitions or learns
 
     @property
     def budget_left(self) -> int:
