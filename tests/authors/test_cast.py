@@ -14,9 +14,10 @@ from telic.authors.request import SessionConfig
 from telic.core.text import texts
 from telic.envs import make
 from telic.errors import ConfigError, UnknownName
-from telic.llm import Models, Scripted
+from telic.llm import Models
 from telic.session.report._evidence import EndedSession, command
 from telic.storage.layout import SessionFolder
+from telic.testing.models import Scripted
 from tests.authors.scripts import SCRIPT
 from tests.heard import Heard
 

@@ -10,11 +10,12 @@ from telic import llm
 from telic.authors.candidate import Lesson
 from telic.authors.history import SessionHistory
 from telic.authors.model import bounds, within
-from telic.llm import Models, Scripted, answer_order, list_orders
+from telic.llm import Models, answer_order, list_orders
 from telic.llm.work_orders import ORDERS
 from telic.session.loop import run
 from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder
+from telic.testing.models import Scripted
 from telic.training.plan import PRESETS, preset
 from tests.authors.scripts import JUDGE, REVISION, REWARD, SCRIPT, STRICT
 from tests.authors.test_memory import learned

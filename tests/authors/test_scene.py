@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import telic.authors.scene as scene_module
 import torch
+from telic.authors.scene import own_facts, own_scene, scene
 
 import telic
-import telic.authors.scene as scene_module
-from telic.authors.scene import own_facts, own_scene, scene
 from telic.envs import make
 from telic.judges.code import JudgeCode
 from telic.judges.episode import RecordedEpisode

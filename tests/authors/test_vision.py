@@ -14,10 +14,11 @@ from telic.authors.vision import VisionJudge
 from telic.errors import TelicError
 from telic.judges.criteria import score, total
 from telic.judges.verdict import WHOLE, judged
-from telic.llm import CallLimits, Cancelled, Models, Outage, RawReply, Scripted
+from telic.llm import CallLimits, Cancelled, Models, Outage, RawReply
 from telic.llm.records import VIDEO
 from telic.rendering.job import Rendering
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
+from telic.testing.models import Scripted
 from tests.judges.playing import record
 
 INTENT = "run forward"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
+from telic.session.forecast import session_forecast
 from typer.testing import CliRunner
 
 from telic.cli.console import console
@@ -18,7 +19,6 @@ from telic.cli.views import ProgressView
 from telic.core.events import SessionAdmitted, SessionResumed, decode
 from telic.session.budget import SessionAccount
 from telic.session.control import DeliveredNotes, Note, SessionControl, SessionStopped, read_notes
-from telic.session.forecast import session_forecast
 from telic.storage.files import read_json, write_json
 from telic.storage.layout import SessionFolder, list_sessions
 from telic.storage.locks import RunLock

@@ -4,11 +4,11 @@ import random
 
 import pytest
 
-from telic.judges.verdict import HANDFUL, LabelledScore, Verdict, calibrate, lowered, unknown
+from telic.judges.verdict import HANDFUL, Verdict, calibrate, lowered, unknown
 
 
 def labels(*rows):
-    return [LabelledScore(score, wanted) for score, wanted in rows]
+    return list(rows)
 
 
 def drawn(seed):

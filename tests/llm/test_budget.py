@@ -1,8 +1,9 @@
 import pytest
 
-from telic.llm import Budget, BudgetExceeded, Charge, RawReply, Scripted, Tokens
+from telic.llm import Budget, BudgetExceeded, Charge, RawReply, Tokens
 from telic.llm.budget import is_metered, most_charge, price_usd
 from telic.llm.records import VIDEO, Image
+from telic.testing.models import Scripted
 
 from .conftest import GOOD, question
 

@@ -1,9 +1,10 @@
 from pathlib import Path
 
 import telic.llm
-from telic.llm import CallLimits, Request, Scripted, choose
+from telic.llm import CallLimits, Request, choose
 from telic.llm.keys import KEY_NAMES
 from telic.llm.names import CLOUD, COMPATIBLE, SERVERS, parse_name
+from telic.testing.models import Scripted
 
 DOCS = Path(__file__).parents[2] / "docs"
 GUIDE = (DOCS / "how-to" / "use-a-model.md").read_text()

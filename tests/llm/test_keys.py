@@ -9,16 +9,10 @@ import pytest
 import telic.llm
 from telic.core.events import encode
 from telic.errors import TelicError, UsageError
-from telic.llm import (
-    Host,
-    Outage,
-    RawReply,
-    Scripted,
-    keys,
-    redact,
-)
+from telic.llm import Host, Outage, RawReply, keys, redact
 from telic.llm.work_orders import publish
 from telic.storage.files import JsonLines
+from telic.testing.models import Scripted
 
 from .conftest import GOOD, Plan, question
 

@@ -18,9 +18,9 @@ from telic.llm import (
     ModelUnavailable,
     Outage,
     RawReply,
-    Scripted,
     Tokens,
 )
+from telic.testing.models import Scripted
 
 from .conftest import FAST, GOOD, Plan, question
 
@@ -72,8 +72,9 @@ def test_a_paid_reply_is_never_paid_again(models):
 def test_a_killed_process_does_not_pay_again(models, tmp_path):
     code = """
 import os, pathlib, signal, sys
-from telic.llm.events import ModelReply
-from telic.llm import Models, Scripted
+from telic.llm.records import ModelReply
+from telic.llm import Models
+from telic.testing.models import Scripted
 from tests.llm.conftest import GOOD, question
 
 def die(event):

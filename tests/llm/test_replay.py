@@ -1,7 +1,8 @@
 import pytest
 
 from telic.errors import UsageError
-from telic.llm import Models, RawReply, Replay, Scripted
+from telic.llm import Models, RawReply
+from telic.testing.models import Replay, Scripted
 
 from .conftest import FAST, GOOD, question
 

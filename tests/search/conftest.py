@@ -5,9 +5,10 @@ import json
 import pytest
 
 from telic.errors import UnknownName
-from telic.llm import CallLimits, Models, RawReply, Scripted, connect
+from telic.llm import CallLimits, Models, RawReply, connect
 from telic.search import runner
 from telic.search.task import generator
+from telic.testing.models import Scripted
 
 FAULTS = ("malformed", "truncated", "out_of_range", "incomplete", "failing")
 

@@ -5,7 +5,7 @@ import pytest
 
 import telic
 from telic.core.seeds import derive
-from telic.llm import Budget, Models, Scripted
+from telic.llm import Budget, Models
 from telic.search.plan import PUBLISHED, make_plan
 from telic.search.records import (
     NO_MODEL,
@@ -17,6 +17,7 @@ from telic.search.runner import do_runs
 from telic.search.task import Player
 from telic.search.worlds import TASKS
 from telic.storage.files import read_json, read_json_lines
+from telic.testing.models import Scripted
 from telic.verbs.search import search
 
 FAULTS = ("", ":malformed", ":truncated", ":out_of_range", ":incomplete", ":failing")

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from telic.llm import Models, Scripted
-from telic.llm.stand_ins import Replay
+from telic.llm import Models
 from telic.search import runner
 from telic.search.records import SearchRunFolder
+from telic.testing.models import Replay, Scripted
 from telic.verbs.search import search
 
 RECORDED = sorted((Path(__file__).parent / "recorded").glob("*.json"))

@@ -8,13 +8,14 @@ from importlib import import_module
 import pytest
 
 from telic import llm
-from telic.llm import CallLimits, Models, Request, Scripted
+from telic.llm import CallLimits, Models, Request
 from telic.rendering.job import Rendering
 from telic.sandbox import host
 from telic.session import judgement, pictures, training
 from telic.session.loop import Session, run
 from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder
+from telic.testing.models import Scripted
 from telic.training.plan import PRESETS
 from telic.training.run import LocalChannel
 from tests.authors.scripts import REVISION, SCRIPT, STRICT
@@ -31,15 +32,15 @@ SMALL = {
     "robustness": False,
     "start_seed": 0,  # the same episodes, whatever a session is called
 }
-PASSING = {**SCRIPT, "elicitor": {**SCRIPT["elicitor"], "puppet": [], "seconds": 1.0}}
+PASSING = {**SCRIPT, "elicitor": {**SCRIPT["elicitor"], "demonstration": [], "seconds": 1.0}}
 """answers with which policies prove the threshold at once; their judge takes anything that lasts"""
 FAILING = {
     **PASSING,
     "judge_author": {"reasoning": "j", "source": STRICT},
-    "reviser": {"revision": {**REVISION, "weights": [{"speed": 2.0}]}},
+    "reviser": {**REVISION, "weights": [{"speed": 2.0}]},
 }
 """answers with which it revises and never passes"""
-VARYING = {**FAILING, "reviser": {"revision": REVISION}}
+VARYING = {**FAILING, "reviser": REVISION}
 """the same, with two variants to choose from"""
 BATCH = SETTINGS["num_envs"] * SETTINGS["horizon"]
 """steps of a member between two updates"""

@@ -17,13 +17,14 @@ import torch
 from telic import llm
 from telic.core.events import TrainStart
 from telic.errors import Refused
-from telic.llm import Models, Scripted
+from telic.llm import Models
 from telic.session import loop
 from telic.session.loop import run
 from telic.session.outcome import ENDED
 from telic.session.records import state_of
 from telic.storage.files import JsonLines, read_json_lines
 from telic.storage.layout import SessionFolder, list_sessions
+from telic.testing.models import Scripted
 from telic.training.results import RunSummary
 from tests.session.quick import PASSING, SMALL, VARYING, at_home, results
 

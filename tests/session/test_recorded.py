@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from telic import llm
-from telic.llm import Models, Scripted
+from telic.llm import Models
 from telic.session.loop import run
 from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder
+from telic.testing.models import Scripted
 from tests.heard import Heard
 
 RECORDED = sorted((Path(__file__).parent / "recorded").glob("*.json"))

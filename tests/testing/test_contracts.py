@@ -9,7 +9,7 @@ from telic.authors.composer import ComposerAuthor
 from telic.authors.model import ModelAuthor
 from telic.envs import make
 from telic.judges.code import JudgeCode
-from telic.llm import Host, Models, Replay, Scripted
+from telic.llm import Host, Models
 from telic.search.proposers import Ars, Climb, Cma, Random, Tabular
 from telic.testing import (
     AuthorContract,
@@ -18,6 +18,7 @@ from telic.testing import (
     ProposerContract,
     ProviderContract,
 )
+from telic.testing.models import Replay, Scripted
 from telic.testing.services import QUESTION
 from tests.authors.scripts import REVISION, SCRIPT
 

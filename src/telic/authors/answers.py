@@ -6,9 +6,9 @@ again by a hash over it: a change makes interrupted sessions ask once more.
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Literal
 
-from pydantic import AliasChoices, Field, model_validator
+from pydantic import AliasChoices, Field
 
 from telic.authors.candidate import Lesson
 from telic.core.config import Record
@@ -17,10 +17,6 @@ from telic.robots.terrain import TerrainKind
 
 _Setting = float | int | bool | str
 
-OTHERS = (
-    "whole files of another structure (not only other weights), compared with the first in "
-    "screening runs; usually none"
-)
 SETTINGS = "changes of the trainer's settings by name, within the bounds given; usually none"
 
 
@@ -60,7 +56,6 @@ class WrittenReward(Record):
     source: str = Field(description="the whole Python file")
     steps: int = Field(ge=10_000, le=20_000_000, description="environment steps per policy")
     settings: dict[str, _Setting] = Field(default={}, description=SETTINGS)
-    others: tuple[str, ...] = Field(default=(), max_length=2, description=OTHERS)
 
 
 class WrittenJudge(Record):
@@ -70,8 +65,15 @@ class WrittenJudge(Record):
     source: str = Field(description="the whole Python file")
 
 
+class Withdrawal(Record):
+    """An earlier objection that no longer holds."""
+
+    objection: int = Field(description="its number")
+    why: str = Field(min_length=10, description="what in the present file settles it, in words")
+
+
 class Review(Record):
-    """The problems a reviewer finds; none is an approval."""
+    """The problems a reviewer finds; none is an approval, if no objection is open."""
 
     reasoning: str = Field(description="what you checked, in a few sentences")
     reward_problems: tuple[str, ...] = Field(
@@ -80,14 +82,9 @@ class Review(Record):
     judge_problems: tuple[str, ...] = Field(
         default=(), description="what the judge gets wrong, each with the criterion and the fix"
     )
-
-
-class Look(Record):
-    """A record that the reviser wants to see before it decides."""
-
-    at: Literal["code", "judgement", "curves", "episode", "examples"]
-    iteration: int | None = Field(default=None, description="which one; None: the latest")
-    quantity: str | None = Field(default=None, description="for episode: what to show over time")
+    withdrawn: tuple[Withdrawal, ...] = Field(
+        default=(), description="open objections that no longer hold; all others stay open"
+    )
 
 
 class Revision(Record):
@@ -103,7 +100,6 @@ class Revision(Record):
         description="sets of new weights by term, compared in screening runs; "
         "empty: those in the file",
     )
-    others: tuple[str, ...] = Field(default=(), max_length=2, description=OTHERS)
     settings: dict[str, _Setting] = Field(default={}, description=SETTINGS)
     steps: int | None = Field(default=None, ge=10_000, le=20_000_000, description="None: as before")
     seconds: float | None = Field(
@@ -116,19 +112,6 @@ class Revision(Record):
         "the behaviour is nearly there and the change is small",
     )
     lessons: tuple[Lesson, ...] = ()
-
-
-class Turn(Record):
-    """One turn of a reviser: look at something, or decide."""
-
-    look: Look | None = None
-    revision: Revision | None = None
-
-    @model_validator(mode="after")
-    def _one_of_both(self) -> Self:
-        if (self.look is None) == (self.revision is None):
-            raise ValueError("give either look or revision")
-        return self
 
 
 class Analysis(Record):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol
 
 from telic.authors.candidate import RewardCandidate, SessionIteration
 from telic.authors.request import SessionConfig
@@ -21,7 +21,6 @@ from telic.judges.verdict import Verdict
 from telic.storage.layout import SessionFolder
 
 if TYPE_CHECKING:
-    from telic.authors.composer import TriedReward
     from telic.composer.reference import Reference
     from telic.envs.spec import EnvSpec
     from telic.judges.validation import Trial
@@ -81,8 +80,10 @@ class Author(Protocol):
         """Write a reward and, independently of it, a judge."""
         ...
 
-    def review(self, written: Composition, trial: Trial) -> Composition | None:
-        """Fix what a review or the validation found; None: nothing to fix."""
+    def review(
+        self, written: Composition, trial: Trial, may_rewrite: bool = True
+    ) -> Composition | None:
+        """Fix what a review or the validation found, and keep objections; None: nothing to do."""
         ...
 
     def revise(self, history: list[SessionIteration], notes: Sequence[str]) -> RewardCandidate:
@@ -93,17 +94,10 @@ class Author(Protocol):
         """Watch episodes of a policy that code has judged; return fused verdicts."""
         ...
 
-    def analyse(self, history: list[SessionIteration]) -> None:
-        """Write an analysis of the session for its report."""
-        ...
-
-
-@runtime_checkable
-class StructureAuthor(Protocol):
-    """An author that can offer rewards of another structure for the same intent."""
-
-    def first_structures(self, written: Composition) -> Sequence[TriedReward]:
-        """Return other rewards, each validated on the same examples as the first one."""
+    def analyse(
+        self, history: list[SessionIteration], outcome: str = "", reasons: Sequence[str] = ()
+    ) -> None:
+        """Write an analysis of the session for its report, which has this outcome."""
         ...
 
 

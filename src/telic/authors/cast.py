@@ -1,9 +1,9 @@
 """The cast of a session: which model plays which role, its reasoning effort, and how it is asked.
 
-    reader      makes the intent measurable         reviser   decides what to try next
-    reward      writes the reward                   vision    watches episodes
-    judge       writes the judge                    analyst   writes the analysis
-    reviewer    looks for bugs and exploits
+    elicitor        makes the intent measurable    reviser   decides what to try next
+    reward_author   writes the reward              vision    watches episodes
+    judge_author    writes the judge               analyst   writes the analysis
+    reviewer        looks for bugs and exploits
 
 One model plays every role that no other was named for; all of them share one budget.
 """
@@ -11,34 +11,19 @@ One model plays every role that no other was named for; all of them share one bu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar, cast, get_args
+from typing import Any, TypeVar
 
+from telic import llm
+from telic.authors.author import Brief
+from telic.authors.context import prompt_source, render, session_context
+from telic.authors.request import ROLES
 from telic.core.config import Record
-from telic.errors import UnknownName
-from telic.llm import Effort, Image, Models, Request, prompt_hash, render
-
-if TYPE_CHECKING:
-    from telic.authors.author import Brief
+from telic.llm import Budget, Image, Models, Request, prompt_hash
 
 Answer = TypeVar("Answer", bound=Record)
-Role = Literal["reader", "reward", "judge", "reviewer", "reviser", "vision", "analyst"]
-_ROLE_OF: Mapping[str, Role] = {
-    "elicitor": "reader",
-    "reward_author": "reward",
-    "judge_author": "judge",
-    "reviewer": "reviewer",
-    "reviser": "reviser",
-    "vision_criteria": "vision",
-    "vision_judge": "vision",
-    "vision_again": "vision",
-    "analyst": "analyst",
-}
-"""the role of each prompt"""
-_PROMPTS = Path(__file__).parent / "prompts"
 _SYSTEM = (
-    "You are an expert in reinforcement learning and robotics. You write short, correct code and "
-    "say plainly what you are unsure of."
+    "You are an expert in reinforcement learning and robotics. You write short, correct code, "
+    "report what you see, and say plainly what you are unsure of."
 )
 
 
@@ -49,43 +34,45 @@ class Cast:
         usual: plays every role that has no model of its own.
         others: models of single roles.
         efforts: reasoning effort in single roles; where none is named, the model decides.
+        context: the beginning of every prompt.
     """
 
     def __init__(
         self,
         usual: Models,
-        others: Mapping[Role, Models] | None = None,
-        efforts: Mapping[Role, Effort] | None = None,
+        others: Mapping[str, Models] | None = None,
+        efforts: Mapping[str, Any] | None = None,
+        context: str = "",
     ) -> None:
         self._usual, self._others, self._efforts = usual, others or {}, efforts or {}
+        self._context = context
 
-    def player(self, prompt: str) -> Models:
-        """Return the model that answers a prompt."""
-        return self._others.get(_ROLE_OF[prompt], self._usual)
+    def player(self, role: str) -> Models:
+        """Return the model that plays a role."""
+        return self._others.get(role, self._usual)
 
     def ask(
         self,
         prompt: str,
         answer: type[Answer],
-        values: Mapping[str, str],
         *,
-        system: str = _SYSTEM,
         images: Sequence[Image] = (),
         sample: int = 0,
+        **values: Any,
     ) -> Answer:
         """Return the answer to the prompt `<prompt>.md` filled in with values."""
-        template = (_PROMPTS / f"{prompt}.md").read_text(encoding="utf-8")
+        role = next(role for role in ROLES if prompt.startswith(role))
         request = Request(
-            role=prompt,
-            prompt=render(template, **values),
-            system=system,
+            role=role,
+            prompt=f"{self._context}\n{render(prompt, **values)}\n",
+            system=_SYSTEM,
             images=tuple(images),
             answer=answer,
-            effort=self._efforts.get(_ROLE_OF[prompt]),
+            effort=self._efforts.get(role),
             sample=sample,
-            prompt_hash=prompt_hash(template),
+            prompt_hash=prompt_hash(prompt_source(prompt)),
         )
-        return self.player(prompt).ask(request).answer
+        return self.player(role).ask(request).answer
 
 
 def connect_cast(brief: Brief) -> Cast:
@@ -93,12 +80,10 @@ def connect_cast(brief: Brief) -> Cast:
 
     Raises UsageError, UnknownName or MissingExtra for a name without a model.
     """
-    from telic.llm import Budget, connect
-
     config = brief.config
     budget = Budget(usd=config.max_usd, calls=config.max_calls)
     known = {
-        name: connect(
+        name: llm.connect(
             name,
             brief.folder.path,
             budget=budget,
@@ -107,18 +92,5 @@ def connect_cast(brief: Brief) -> Cast:
         )
         for name in dict.fromkeys((config.model, *config.model_for.values()))
     }
-    others = {cast("Role", role): known[name] for role, name in config.model_for.items()}
-    efforts = cast("Mapping[Role, Effort]", config.effort_for)
-    return Cast(known[config.model], others, efforts)
-
-
-def check_role(name: str) -> None:
-    """Raise UnknownName with the closest role if there is none of that name."""
-    if name not in get_args(Role):
-        raise UnknownName("role", name, list(get_args(Role)))
-
-
-def check_effort(name: str) -> None:
-    """Raise UnknownName with the closest reasoning effort if there is none of that name."""
-    if name not in get_args(Effort):
-        raise UnknownName("reasoning effort", name, list(get_args(Effort)))
+    others = {role: known[name] for role, name in config.model_for.items()}
+    return Cast(known[config.model], others, config.effort_for, session_context(brief))

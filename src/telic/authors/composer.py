@@ -20,12 +20,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from telic.authors.author import Author, Brief, MeasurableIntent, StructureAuthor, try_written
+from telic.authors.author import Author, Brief, MeasurableIntent, try_written
 from telic.authors.candidate import (
     RewardCandidate,
     SessionIteration,
     Variant,
-    check_reward,
     program_text,
     read_candidates,
     reward_texts,
@@ -37,9 +36,8 @@ from telic.authors.candidate import (
 from telic.composer.compose import compose, reshaped
 from telic.composer.notes import Wish, read_wish
 from telic.composer.shapes import SHAPES, RewardShape
-from telic.core.events import LogMessage
 from telic.core.seeds import derive
-from telic.errors import NotUnderstood, TelicError
+from telic.errors import NotUnderstood
 from telic.judges.criteria import Composition, Criterion
 from telic.judges.validation import ExampleResult, Trial, text_hash
 from telic.judges.verdict import Verdict
@@ -142,7 +140,7 @@ def first_rewards(
     mine = view.agreement()
     if most < 2 or mine is None or mine >= _CLEAR:
         return (Variant(),)
-    others = author.first_structures(written) if isinstance(author, StructureAuthor) else ()
+    others = author.first_structures(written) if isinstance(author, ComposerAuthor) else ()
     known = [each for each in others if (each.agreement or -math.inf) >= mine + _NOTICED]
     known.sort(key=lambda each: -(each.agreement or 0.0))
     chosen = [Variant(), *(each.variant for each in known[: most - 1])]
@@ -217,24 +215,6 @@ class StructureSearch:
             if view.examples and not is_worse and len(view.problems) <= len(now.problems):
                 variant = Variant(reward=other, structure=(*have, shape.name))
                 found.append(TriedReward(variant, value, f"a reward that {shape.words}"))
-        return found
-
-    def offered(self, texts: Iterable[str], env_args: dict[str, object]) -> list[TriedReward]:
-        """Return those of a model's other files that run and pay no failure mode; say why not."""
-        found: list[TriedReward] = []
-        for number, text in enumerate(texts, start=1):
-            name = f"other file {number}"
-            try:
-                check_reward(text)
-                view = self.view(text, env_args)
-                problem = next(iter(view.problems), None)
-                value = view.agreement() if view.examples else None
-            except TelicError as error:
-                problem, value = str(error), None
-            if problem is not None:
-                self._brief.emit(LogMessage(message=f"{name} is not tried: {problem}"))
-                continue
-            found.append(TriedReward(Variant(reward=text, structure=(name,)), value, name))
         return found
 
 
@@ -465,7 +445,9 @@ class ComposerAuthor:
         steps = composed.steps * steps_factor(self._config.device)
         return composed.model_copy(update={"steps": steps})
 
-    def review(self, written: Composition, trial: Trial) -> Composition | None:
+    def review(
+        self, written: Composition, trial: Trial, may_rewrite: bool = True
+    ) -> Composition | None:
         """Change nothing: rules do not depend on findings, which the report lists."""
         return None
 
@@ -529,5 +511,7 @@ class ComposerAuthor:
         """Return the verdicts of code: it has no vision."""
         return verdicts
 
-    def analyse(self, history: list[SessionIteration]) -> None:
+    def analyse(
+        self, history: list[SessionIteration], outcome: str = "", reasons: Sequence[str] = ()
+    ) -> None:
         """Add nothing to the report."""

@@ -1,12 +1,13 @@
-"""A recorded episode as pictures for a model: sheets of stills, close-ups, a video.
+"""A recorded episode as pictures for a model: contact sheets.
 
-The usual view follows a robot that travels, but not up and down, and heights are marked, so that a
-jump is visible. Every further look shows other moments from other sides, because the same pictures
-would say the same again.
+A sheet shows the whole episode at moments that are spread over the phases of a gait (evenly spaced
+ones would alias with it), one stride or the fastest motion step by step, the moments that decide
+the criteria, and the height of each foot over time. Every further look shows other moments.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,30 +18,24 @@ import numpy as np
 from telic.envs import make
 from telic.envs.spec import EnvSpec
 from telic.errors import TelicError
+from telic.judges.criteria import Criterion
+from telic.judges.episode import RecordedEpisode
 from telic.llm import Image
-from telic.llm.records import VIDEO, fingerprint
+from telic.llm.records import fingerprint
+from telic.quantities import QUANTITIES
+from telic.quantities.reference import describe_quantities
 from telic.rendering import RenderJob, render
-from telic.rendering.job import View
+from telic.rendering.job import FootTrace, StillRow
 from telic.rendering.replay import model_file
 from telic.storage.trajectories import Environment, Trajectory, read_evidence
 
-LOOKS = 3
-"""looks at the same episode that have other pictures each time"""
-_NEARLY_ALL = 0.9
-"""share of their time that two parts have in common when one sheet shows both"""
-_FRAMES, _COLUMNS = 24, 6
-_FEW = 12
-# An environment that draws itself chooses the size of its pictures, which is large.
-_OWN_COLUMNS, _OWN_PARTS = 3, 3
-_MOST_WINDOWS, _PLACES = 2, 8
+_WHOLE, _ROW = 12, 6
+"""stills of the whole episode, and in a row"""
+_PLACES, _POINTS = 8, 240
 _STILL_M = 0.005
-_SIDES: dict[View, str] = {
-    "three-quarter": "seen obliquely",
-    "rear-quarter": "seen obliquely from behind",
-    "front": "seen from the front",
-}
-# From the front, the limbs of a robot that moves in a vertical plane hide one another.
-_FLAT_SIDES: tuple[View, ...] = ("three-quarter", "rear-quarter")
+_GOLDEN = (5**0.5 - 1) / 2
+_SHORTEST_S, _LONGEST_S, _PERIODIC = 0.15, 2.0, 0.5
+"""bounds of a stride's period, and the autocorrelation from which there is one"""
 _Part = tuple[float, float]
 
 
@@ -49,26 +44,11 @@ class Sheet:
     """One picture of several moments of an episode."""
 
     path: Path
-    words: str
 
     @property
     def image(self) -> Image:
         """Return the picture as part of a request."""
-        kind = VIDEO if self.path.suffix == ".mp4" else "image/png"
-        return Image(data=self.path.read_bytes(), media_type=kind)
-
-
-@dataclass(frozen=True, slots=True)
-class _Shot:
-    """One sheet to draw."""
-
-    words: str
-    frames: int
-    window: _Part | None = None
-    view: View | None = None
-    columns: int = _COLUMNS
-    shift: float = 0.0
-    is_near: bool = False
+        return Image(data=self.path.read_bytes())
 
 
 class Footage:
@@ -83,9 +63,8 @@ class Footage:
             raise TelicError(f"{episode} holds no steps to look at.")
         self._episode, self._folder = episode, folder
         self._name = f"{episode.stem}_{fingerprint(episode.read_bytes(), 8)}"
-        self._has_model = model_file(self.trajectory.facts) is not None
         self._dt_s = self.trajectory.facts.dt_s
-        self._length_s = self.trajectory.duration_s or 0.0
+        self._has_model = model_file(self.trajectory.facts) is not None
 
     @cached_property
     def spec(self) -> EnvSpec:
@@ -95,72 +74,136 @@ class Footage:
         env.close()
         return env.spec
 
-    def overviews(self, looks: int = 1) -> list[list[Sheet]]:
-        """Return the whole episode, from two sides, and its fastest motion step by step.
+    def sheet(self, criteria: Sequence[Criterion] = (), look: int = 0) -> Sheet:
+        """Return the contact sheet of the whole episode; each look shows other moments."""
+        length, words = len(self.trajectory), "the whole episode"
+        period = self.period
+        moments = self._spread(_WHOLE, look)
+        if period is not None:
+            words += f", spread over the phases of a stride of {period * (self._dt_s or 1.0):.2f} s"
+        rows = [StillRow(words=words, steps=moments)]
+        if period is not None:
+            start = max(0, min(length // 2 + round(look * period / 2), length - period - 1))
+            steps = start + np.arange(_ROW) * period / _ROW
+            rows.append(StillRow(words="one stride, phase by phase", steps=_steps(steps)))
+        elif length > _WHOLE:
+            start = max(0, min(self.fastest - _ROW + look, length - 2 * _ROW))
+            steps = start + 2 * np.arange(_ROW)
+            rows.append(
+                StillRow(words="the fastest motion, every second step", steps=_steps(steps))
+            )
+        if self._moves_in_space:
+            oblique = self._spread(_ROW, look + 1)
+            words = "the whole episode, seen obliquely"
+            rows.append(StillRow(words=words, steps=oblique, view="three-quarter"))
+        if decisive := self.decisive(criteria):
+            notes = tuple(f"criterion {number}" for number in decisive)
+            rows.append(
+                StillRow(
+                    words="the moments that decide: the worst of what must hold, the best of what "
+                    "must be reached",
+                    steps=tuple(decisive.values()),
+                    notes=notes,
+                )
+            )
+        return self._drawn(rows, f"look{look}")
 
-        Each look shows other moments, and another second side.
-        """
-        found: list[list[_Shot]] = []
-        for look in range(looks):
-            shift = look % LOOKS / LOOKS
-            if not self._has_model:
-                found.append(self._own(self._parts(2), shift))
+    def close_up(self, window: _Part | None) -> Sheet:
+        """Return a part of the episode as in no other sheet: nearer, and step by step."""
+        length, dt_s = len(self.trajectory), self._dt_s or 1.0
+        first, last = (0, length - 1) if window is None else (round(at / dt_s) - 1 for at in window)
+        middle, half = (first + last) / 2, max((last - first) * 0.6, _WHOLE / 2)
+        steps = np.clip(np.linspace(middle - half, middle + half, _WHOLE), 0, length - 1)
+        words = f"closely, the camera following up and down too, from {steps[0] * dt_s:.2f} s"
+        rows = [StillRow(words=words, steps=_steps(steps), near=True)]
+        if self._moves_in_space:
+            front = _steps(steps[::2])
+            rows.append(StillRow(words="the same from the front", steps=front, view="front"))
+        return self._drawn(rows, f"near{rows[0].steps[0]}-{rows[0].steps[-1]}")
+
+    def quantity_of(self, criterion: Criterion) -> str | None:
+        """Return the first quantity that a criterion names; None: it names none."""
+        words = re.findall(r"\w+", criterion.quantity)
+        return next((word for word in words if word in self._known), None)
+
+    def decisive(self, criteria: Sequence[Criterion]) -> dict[int, int]:
+        """Return the step that decides each criterion whose quantity is known, by its number."""
+        episode, found = RecordedEpisode(self.trajectory, self.spec), dict[int, int]()
+        for number, criterion in enumerate(criteria, 1):
+            name = self.quantity_of(criterion)
+            if name is None or len(found) == _ROW:
                 continue
-            side, words = self._side(look), "the whole episode"
-            shots = [
-                _Shot(words, _FRAMES, shift=shift),
-                _Shot(f"{words}, {_SIDES[side]}", _FEW, view=side, shift=shift),
-            ]
-            if len(self.trajectory) > _FRAMES and self._dt_s is not None:
-                fastest = self._widened((self.fastest_s, self.fastest_s), _FEW)
-                words = f"its fastest motion, every step {_between(fastest)}"
-                shots.append(_Shot(words, _FEW, fastest))
-            found.append(shots)
-        return self._drawn(found)
-
-    def video(self) -> Sheet:
-        """Return the whole episode as a video, for a model that accepts videos."""
-        shot = _Shot("a video of the whole episode in real time, with the time in it", 1)
-        return self._drawn([[shot]], ".mp4")[0][0]
-
-    def close_ups(self, windows: Sequence[_Part | None], looks: int = 1) -> list[list[Sheet]]:
-        """Return parts of the episode as in no overview: nearer, and from another side.
-
-        None stands for the whole. A short part is widened to a sheet of single steps. Each look
-        shows other moments.
-        """
-        parts = [self._widened(window) for window in windows if window is not None]
-        is_whole = None in windows or not parts
-        found: list[list[_Shot]] = []
-        for look in range(looks):
-            if not self._has_model:
-                # It has one view only, so that only other moments can be new.
-                own = self._parts(_OWN_PARTS) if is_whole else parts
-                found.append(self._own(own, (look % LOOKS + 0.5) / LOOKS))
-                continue
-            near = _distinct([*self._parts(2), *parts] if is_whole else parts)[:_MOST_WINDOWS]
-            shift, other = look % LOOKS / LOOKS, self._side(look + 1)
-            closely = "closely, the camera following up and down too"
-            shots = [
-                _Shot(f"{closely}, {_between(part)}", _FRAMES, part, shift=shift, is_near=True)
-                for part in near
-            ]
-            whole = (min(part[0] for part in near), max(part[1] for part in near))
-            words = f"{_SIDES[other]}, {_between(whole)}"
-            found.append([*shots, _Shot(words, _FEW, whole, view=other, shift=shift)])
-        return self._drawn(found)
+            values = episode[name].reshape(len(episode), -1)
+            good = -values if criterion.direction == "at_most" else values
+            if criterion.direction == "about":
+                good = -np.abs(values - (criterion.goal or 0.0))
+            must_hold = criterion.kind == "sustained"
+            found[number] = int(good.min(1).argmin() if must_hold else good.max(1).argmax())
+        return found
 
     @cached_property
-    def fastest_s(self) -> float:
-        """Return the middle of the time in which the body moves most, its travel left out."""
+    def period(self) -> int | None:
+        """Return the steps of a stride, where the feet repeat themselves; None: they do not."""
+        feet = [self.spec.body_names.index(foot) for foot in self.spec.feet]
+        places = self.trajectory.columns.get("xpos")
+        if not feet or places is None or self._dt_s is None:
+            return None
+        torso = places[:, self.spec.body_names.index(self.spec.torso), :1]
+        tracks = np.concatenate((places[:, feet, 2], places[:, feet, 0] - torso), axis=1)
+        tracks = np.nan_to_num(tracks[len(tracks) // 4 :])
+        tracks = tracks - tracks.mean(0)
+        shortest, longest = (round(s / self._dt_s) for s in (_SHORTEST_S, _LONGEST_S))
+        longest = min(longest, len(tracks) // 2)
+        power = float((tracks**2).sum())
+        if longest <= shortest + 1 or power < _STILL_M**2 * tracks.size:
+            return None
+        lags = range(1, longest)
+        same = np.array(
+            [
+                (tracks[lag:] * tracks[:-lag]).sum() * len(tracks) / (len(tracks) - lag)
+                for lag in lags
+            ]
+        )
+        same = same / power
+        peaks = [
+            lag
+            for lag in range(max(shortest, 2), longest - 1)
+            if same[lag - 1] >= max(same[lag - 2], same[lag], _PERIODIC)
+        ]
+        return peaks[0] if peaks else None
+
+    def _spread(self, count: int, look: int) -> tuple[int, ...]:
+        """Return moments over the whole episode, at phases of the gait that differ evenly."""
+        last = len(self.trajectory) - 1
+        evenly = np.linspace(0, last, count) + (look % 2) * last / (2 * count)
+        if self.period is not None and self.period < last / 2:
+            phases = (np.arange(count) + 0.5 * look) * _GOLDEN % 1.0
+            ahead = (phases - evenly / self.period) % 1.0
+            evenly = evenly + (ahead - 0.5) * self.period
+        return _steps(np.sort(np.clip(evenly, 0, last)))
+
+    @cached_property
+    def fastest(self) -> int:
+        """Return the middle step of the time in which the body moves most, its travel left out."""
         places = self.trajectory.columns.get("xpos")
         if places is None or len(places) < 2:
-            return self._length_s / 2
+            return len(self.trajectory) // 2
         travel = places.mean(1, keepdims=True) * (1.0, 1.0, 0.0)
         moved = np.linalg.norm(np.diff(np.nan_to_num(places - travel), axis=0), axis=-1).mean(1)
-        window = np.ones(min(_FEW, len(moved)))
-        first = int(np.convolve(moved, window, mode="valid").argmax())
-        return (first + 1 + len(window) / 2) * (self._dt_s or 1.0)
+        window = np.ones(min(_WHOLE, len(moved)))
+        return int(np.convolve(moved, window, mode="valid").argmax()) + len(window) // 2
+
+    @cached_property
+    def _known(self) -> set[str]:
+        """Return the quantities that need no body, joint or point."""
+        known = describe_quantities(self.spec)
+        return {each.name for each in known if not QUANTITIES[each.name].arguments}
+
+    @property
+    def _moves_in_space(self) -> bool:
+        """Return whether one view cannot show it all; in a plane an oblique one adds nothing."""
+        robot = self.spec.robot
+        return self._has_model and robot is not None and robot.root.kind == "free"
 
     def places(self) -> str:
         """Return where the robot was over time, which a camera that follows it does not show."""
@@ -170,101 +213,56 @@ class Footage:
         track = self.trajectory["xpos"][:, spec.body_names.index(spec.torso)]  # (T, 3)
         away = track - track[0]
         if np.abs(away).max() < _STILL_M:
-            return "The robot's torso did not leave its place."
-        lines = [
-            "The camera follows a robot that travels across the floor, not up and down. Measured, "
-            "the torso was, from its first place:",
-            "",
-        ]
-        for row in np.unique(np.linspace(0, len(track) - 1, _PLACES).round().astype(int)):
-            ahead, left = away[row, 0], away[row, 1]
-            lines.append(
-                f"- {(row + 1) * dt_s:.2f} s: {abs(ahead):.2f} m "
-                f"{'forward' if ahead >= 0 else 'back'}, {abs(left):.2f} m "
-                f"{'left' if left >= 0 else 'right'}, {track[row, 2]:.2f} m high"
-            )
-        top, bottom = int(track[:, 2].argmax()), int(track[:, 2].argmin())
-        highest = f"highest at {(top + 1) * dt_s:.2f} s ({track[top, 2]:.2f} m)"
-        lowest = f"lowest at {(bottom + 1) * dt_s:.2f} s ({track[bottom, 2]:.2f} m)"
-        return "\n".join((*lines, "", f"Its torso was {highest} and {lowest}."))
-
-    def _side(self, look: int) -> View:
-        """Return the second side from which a look sees the episode."""
-        robot = self.spec.robot
-        is_flat = robot is not None and robot.root.kind == "planar"
-        sides = _FLAT_SIDES if is_flat else tuple(_SIDES)
-        return sides[look % len(sides)]
-
-    def _parts(self, count: int) -> list[_Part]:
-        """Return the episode in so many parts of one length."""
-        long = self._length_s / count
-        return [(number * long, (number + 1) * long) for number in range(count)]
-
-    def _widened(self, window: _Part, frames: int = _FRAMES) -> _Part:
-        """Return a part of the episode that holds a window and at least `frames` steps."""
-        length, dt_s = self._length_s, self._dt_s or 1.0
-        start, end = (min(max(moment, 0.0), length) for moment in window)
-        wide = min(max(1.2 * (end - start), (frames - 1) * dt_s), length)
-        start = min(max((start + end - wide) / 2, 0.0), length - wide)
-        # At whole steps, so that a short part is shown step by step.
-        start = round(start / dt_s) * dt_s
-        return start, min(start + round(wide / dt_s) * dt_s, length)
-
-    def _own(self, parts: Sequence[_Part], shift: float) -> list[_Shot]:
-        """Return the sheets of an environment that draws itself; without a clock only one."""
-        if self._dt_s is None:
-            return [_Shot("the whole episode", _FEW, columns=_OWN_COLUMNS, shift=shift)]
-        return [
-            _Shot(_between(part), _FEW, part, columns=_OWN_COLUMNS, shift=shift) for part in parts
-        ]
-
-    def _drawn(self, looks: Sequence[Sequence[_Shot]], suffix: str = ".png") -> list[list[Sheet]]:
-        """Draw the sheets that do not exist yet; raises TelicError when one cannot be drawn."""
-        env, env_args = self.trajectory.facts.environment
-        sheets: list[list[Sheet]] = []
-        jobs: dict[Path, RenderJob] = {}
-        for shots in looks:
-            sheets.append([])
-            for shot in shots:
-                window = "-".join(f"{moment:.2f}" for moment in shot.window or ()) or "all"
-                names = [self._name, shot.view or "usual", window, *["near"] * shot.is_near]
-                names += [f"shift{shot.shift:.2f}"] if shot.shift else []
-                path = self._folder / f"{'_'.join(names)}{suffix}"
-                sheets[-1].append(Sheet(path, shot.words))
-                if not path.exists():
-                    jobs[path] = RenderJob(
-                        trajectory=self._episode,
-                        output=path,
-                        env=env,
-                        env_args=env_args,
-                        frames=shot.frames,
-                        columns=shot.columns,
-                        between_s=shot.window,
-                        view=shot.view,
-                        shift=shot.shift,
-                        near=shot.is_near,
-                        ruler=True,
-                        caption="time",
-                    )
-        for drawing in render(list(jobs.values())):
-            if drawing.error:
-                raise TelicError(f"The episode cannot be drawn: {drawing.error}")
-        return sheets
-
-
-def _distinct(parts: Sequence[_Part]) -> list[_Part]:
-    """Return parts that are not nearly the same time as one before."""
-    kept: list[_Part] = []
-    for start, end in parts:
-        shared = (
-            (min(end, other[1]) - max(start, other[0]))
-            / (max(end, other[1]) - min(start, other[0]))
-            for other in kept
+            return "Measured: its torso did not leave its place."
+        rows = np.unique(np.linspace(0, len(track) - 1, _PLACES).round().astype(int))
+        sideways = np.abs(away[:, 1]).max() >= _STILL_M
+        shown = "; ".join(
+            f"{(row + 1) * dt_s:.2f} s {away[row, 0]:+.2f}"
+            f"{f' {away[row, 1]:+.2f}' if sideways else ''} {track[row, 2]:.2f}"
+            for row in rows
         )
-        if all(share < _NEARLY_ALL for share in shared):
-            kept.append((start, end))
-    return kept
+        axes = "x, y from its start and z" if sideways else "x from its start and z"
+        top, bottom = int(track[:, 2].argmax()), int(track[:, 2].argmin())
+        return (
+            f"Measured, its torso was at {axes} (m): {shown}. Highest at {(top + 1) * dt_s:.2f} s "
+            f"({track[top, 2]:.2f} m), lowest at {(bottom + 1) * dt_s:.2f} s "
+            f"({track[bottom, 2]:.2f} m)."
+        )
+
+    def _traces(self) -> tuple[FootTrace, ...]:
+        if not {"foot_height", "foot_contact"} <= self._known or self._dt_s is None:
+            return ()
+        episode = RecordedEpisode(self.trajectory, self.spec)
+        rows = np.linspace(0, len(episode) - 1, min(_POINTS, len(episode))).round().astype(int)
+        heights, touches = episode["foot_height"][rows], episode["foot_contact"][rows] > 0.5
+        return tuple(
+            FootTrace(
+                name=name,
+                heights_m=tuple(np.nan_to_num(heights[:, foot]).tolist()),
+                touches=tuple(touches[:, foot].tolist()),
+                seconds=episode.seconds,
+            )
+            for foot, name in enumerate(self.spec.feet)
+        )
+
+    def _drawn(self, rows: Sequence[StillRow], name: str) -> Sheet:
+        """Draw a sheet that does not exist yet; raises TelicError when it cannot be drawn."""
+        path = self._folder / f"{self._name}_{name}.png"
+        env, env_args = self.trajectory.facts.environment
+        if not path.exists():
+            job = RenderJob(
+                trajectory=self._episode,
+                output=path,
+                env=env,
+                env_args=env_args,
+                rows=tuple(rows),
+                traces=self._traces(),
+            )
+            for drawing in render([job]):
+                if drawing.error:
+                    raise TelicError(f"The episode cannot be drawn: {drawing.error}")
+        return Sheet(path)
 
 
-def _between(part: _Part) -> str:
-    return f"from {part[0]:.2f} s to {part[1]:.2f} s"
+def _steps(moments: np.ndarray) -> tuple[int, ...]:
+    return tuple(np.round(moments).astype(int).tolist())

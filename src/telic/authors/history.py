@@ -1,4 +1,4 @@
-"""The history of a session as prompts show it: its iterations, and lessons of earlier sessions.
+"""The history of a session as prompts show it.
 
 Everything is read from the records of finished iterations, so "change, then outcome" is right by
 construction.
@@ -7,13 +7,12 @@ construction.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from statistics import fmean
-from typing import Any, Literal, NamedTuple
+from typing import NamedTuple
 
-from telic.authors.answers import Look
+import numpy as np
+
 from telic.authors.candidate import (
-    Lesson,
     MemberScore,
     RewardCandidate,
     SessionIteration,
@@ -24,18 +23,16 @@ from telic.authors.candidate import (
     weights_in,
     worth,
 )
+from telic.authors.footage import Footage
 from telic.authors.request import SessionConfig
-from telic.authors.scene import table
-from telic.core.config import Record
-from telic.envs import make
 from telic.errors import TelicError, UsageError
+from telic.judges.criteria import Criterion
 from telic.judges.episode import RecordedEpisode
-from telic.judges.validation import Trial
 from telic.judges.verdict import WHOLE
-from telic.storage.files import read_record
-from telic.storage.layout import MemberFolder, SessionFolder, list_sessions
+from telic.storage.facts import MemberResultFacts
+from telic.storage.files import read_facts, read_json_lines, read_record
+from telic.storage.layout import MemberFolder, SessionFolder
 from telic.storage.scalars import read_rows
-from telic.storage.trajectories import read_trajectory
 
 _NOTICED = 0.02
 """change of the score that counts as one"""
@@ -44,12 +41,9 @@ _STUCK_AFTER = 3
 _MET = 0.9
 """credit from which a criterion counts as met"""
 _ROWS = 12
-_MOST = 12
-"""lessons of earlier sessions that are shown"""
 _DISPUTES = 3
 """disagreements between code and pictures that are shown"""
-_SEARCHED = 50
-"""earlier sessions that are searched for lessons"""
+_TERM = "reward_term_"
 _CURVES = ("episodic_return", "episode_length", "entropy", "approx_kl", "explained_variance")
 
 
@@ -79,8 +73,21 @@ class SessionHistory(NamedTuple):
                 return iteration
         raise UsageError(f"Iteration {number} is not finished or does not exist.")
 
-    def text(self, threshold: float, notes: Sequence[str] = (), most: int | None = None) -> str:
-        """Return the history as Markdown; `most` is the maximum number of iterations."""
+    def text(
+        self,
+        threshold: float,
+        notes: Sequence[str] = (),
+        most: int | None = None,
+        criteria: Sequence[Criterion] | None = None,
+    ) -> str:
+        """Return the history as Markdown.
+
+        Args:
+            threshold: score that passes.
+            notes: feedback from people.
+            most: maximum number of iterations.
+            criteria: of a revision, which needs code, curves and values over time; None: none.
+        """
         latest, best = self.history[-1], self.best
         left = ""
         if most is not None and most - latest.number <= 1:
@@ -88,27 +95,34 @@ class SessionHistory(NamedTuple):
         elif most is not None:
             left = f" {most - latest.number} more rewards may be tried, this one included."
         parts = [
-            "### Iterations\n\n" + "\n".join(self._line(iteration) for iteration in self.history),
+            "## Iterations\n\n" + "\n".join(self._line(iteration) for iteration in self.history),
             f"A policy passes when it proves {threshold:g}. Best so far: iteration "
             f"{best.number}.{left}",
         ]
         for number in dict.fromkeys((latest.number, best.number)):
             found = judgement_text(self.find(number))
-            parts.append(f"### Scores of iteration {number}\n\n{found}")
-        parts.append(f"### Reward of iteration {best.number}\n\n{self._code(best)}")
+            parts.append(f"## Scores of iteration {number}\n\n{found}")
+        if criteria is not None:
+            for number in dict.fromkeys((best.number, latest.number)):
+                code = self._code(self.find(number))
+                parts.append(f"## Reward of iteration {number}\n\n{code}")
+            if latest.best_member is not None:
+                curves = self._curves(latest, latest.best_member)
+                parts.append(f"## Training of iteration {latest.number}\n\n{curves}")
+                parts += self._over_time(latest, latest.best_member, criteria)
         lessons = latest_lessons(self.candidates[number] for number in sorted(self.candidates))
         if lessons:
             lines = "\n".join(f"- {lesson.tier}: {lesson.text}" for lesson in lessons)
-            parts.append(f"### Lessons so far\n\n{lines}")
+            parts.append(f"## Lessons so far\n\n{lines}")
         if self.is_stuck:
             parts.append(
-                f"### Stuck\n\nNo new best for {latest.number - best.number} iterations. "
+                f"## Stuck\n\nNo new best for {latest.number - best.number} iterations. "
                 "Small changes no longer help: try another structure of the reward, or "
                 "another iteration to start from. Hard lessons hold; others may be challenged."
             )
         if notes:
             lines = "\n".join(f"- {note}" for note in notes)
-            parts.append(f"### Feedback from people, to be followed\n\n{lines}")
+            parts.append(f"## Feedback from people, to be followed\n\n{lines}")
         return "\n\n".join(parts)
 
     @property
@@ -138,24 +152,6 @@ class SessionHistory(NamedTuple):
             facts.append(f"the judge is in doubt: {iteration.judge_doubted}")
         return "; ".join((*facts, *iteration.alarms, *iteration.unjudged))
 
-    # ---- closer looks
-
-    def show(self, look: Look) -> str:
-        """Answer a look."""
-        iteration = self.find(look.iteration)
-        if look.at == "code":
-            return self._code(iteration)
-        if look.at == "judgement":
-            return judgement_text(iteration)
-        if look.at == "examples":
-            return table(read_record(self.folder.trial, Trial))
-        best = iteration.best_member
-        if best is None:
-            raise UsageError(f"Iteration {iteration.number} has no policy: {iteration.failure}")
-        if look.at == "curves":
-            return self._curves(iteration, best)
-        return self._episode(iteration, best, look.quantity)
-
     def _code(self, iteration: SessionIteration) -> str:
         candidate = self.candidates[iteration.number]
         text = structure_text(candidate, iteration.variant)
@@ -166,15 +162,18 @@ class SessionHistory(NamedTuple):
         )
 
     def _curves(self, iteration: SessionIteration, best: MemberScore) -> str:
-        run = self.folder.iteration(iteration.number).run
-        rows = list(read_rows(MemberFolder(run.path / best.member).scalars, "train"))
+        """Return what a training recorded: return, terms, the judge's scores, and warnings."""
+        files = self.folder.iteration(iteration.number)
+        member = MemberFolder(files.run.path / best.member)
+        rows = list(read_rows(member.scalars, "train"))
         if not rows:
             return "Nothing was recorded."
-        terms = [name for name in rows[-1] if name.startswith("reward_term_")]
+        terms = [name for name in rows[-1] if name.startswith(_TERM)]
         names = [
             name for name in (*_CURVES, *terms) if any(row.get(name) is not None for row in rows)
         ]
-        lines = [f"| step | {' | '.join(names)} |\n|---|{'---|' * len(names)}"]
+        heads = " | ".join(name.removeprefix(_TERM) for name in names)
+        lines = [f"| step | {heads} |\n|---|{'---|' * len(names)}"]
         size = -(-len(rows) // _ROWS)
         for group in (rows[start : start + size] for start in range(0, len(rows), size)):
             cells: list[str] = []
@@ -182,25 +181,43 @@ class SessionHistory(NamedTuple):
                 known = [row[name] for row in group if row.get(name) is not None]
                 cells.append(f"{fmean(known):.3g}" if known else "–")
             lines.append(f"| {group[-1]['global_step']:,} | {' | '.join(cells)} |")
+        lines[0] = f"Of {best.member}, the last {len(terms)} columns by reward term:\n\n{lines[0]}"
+        scores = [
+            f"{row['step']:,} steps {' '.join(map(_known, row['scores'].values()))}"
+            for row in read_json_lines(files.checkpoints)
+        ]
+        lines += ["", f"Judge's score by seed at checkpoints: {'; '.join(scores)}."] * bool(scores)
+        if member.summary.exists():
+            findings = read_facts(member.summary, MemberResultFacts).get("findings", [])
+            lines += [f"Warning of the trainer: {finding['message']}" for finding in findings]
         return "\n".join(lines)
 
-    def _episode(self, iteration: SessionIteration, best: MemberScore, quantity: str | None) -> str:
-        if quantity is None:
-            raise UsageError("Name the quantity to show over time.")
+    def _over_time(
+        self, iteration: SessionIteration, best: MemberScore, criteria: Sequence[Criterion]
+    ) -> list[str]:
+        """Return the quantities of criteria over the median episode of a policy, as a section."""
         path = self.folder.iteration(iteration.number).episode(best.member, best.median_episode)
-        env_id = read_record(self.folder.config, SessionConfig).env
-        env_args = self.candidates[iteration.number].env_args
-        env = make(env_id, num_envs=1, **env_args)
-        env.close()
-        episode = RecordedEpisode(read_trajectory(path, (env_id, env_args)), env.spec)
-        values: Any = episode[quantity]
-        lines = [f"{quantity}, {episode.seconds:.2f} s of {episode.full_seconds:.2f} s\n"]
-        for step in range(0, len(episode), max(1, len(episode) // (2 * _ROWS))):
-            value = values[step]
-            parts = value if getattr(value, "ndim", 0) else [value]
-            shown = " ".join(f"{float(part):.3g}" for part in parts)
-            lines.append(f"{step * episode.dt:.2f} s: {shown}")
-        return "\n".join(lines)
+        where = (
+            read_record(self.folder.config, SessionConfig).env,
+            self.candidates[iteration.number].env_args,
+        )
+        try:
+            episode = Footage(path, path.parent / "looked", where)
+        except TelicError:
+            return []  # its recording is gone
+        names = list(dict.fromkeys(filter(None, map(episode.quantity_of, criteria))))
+        if not names:
+            return []
+        view = RecordedEpisode(episode.trajectory, episode.spec)
+        lines = [f"| s | {' | '.join(names)} |", f"|---|{'---|' * len(names)}"]
+        for step in range(0, len(view), max(1, len(view) // _ROWS)):
+            cells = [
+                " ".join(f"{part:.3g}" for part in np.atleast_1d(view[name][step]).tolist())
+                for name in names
+            ]
+            lines.append(f"| {(step + 1) * view.dt:.2f} | {' | '.join(cells)} |")
+        title = f"## Median episode of {best.member}, {view.seconds:g} of {view.full_seconds:g} s"
+        return [f"{title}\n\n" + "\n".join(lines)]
 
 
 def judgement_text(iteration: SessionIteration) -> str:
@@ -251,58 +268,3 @@ def judgement_text(iteration: SessionIteration) -> str:
 
 def _known(score: float | None) -> str:
     return "unknown" if score is None else f"{score:.2f}"
-
-
-# ---- lessons of earlier sessions
-
-
-class RememberedLesson(Record):
-    """A lesson of another session."""
-
-    session: str
-    intent: str
-    lesson: Lesson
-
-
-class LessonMemory(Record):
-    """Lessons of other sessions, those of the most similar intents first."""
-
-    schema_version: Literal[1] = 1
-    lessons: tuple[RememberedLesson, ...] = ()
-
-    def text(self) -> str:
-        """Return the lessons as a section of a prompt; empty if there are none."""
-        if not self.lessons:
-            return ""
-        head = "## Lessons of earlier sessions with this robot, true or not for this intent"
-        lines = [f"- {each.lesson.text} (from “{each.intent}”)" for each in self.lessons]
-        return "\n".join([head, "", *lines])
-
-
-def recall(folder: SessionFolder, env: str, intent: str) -> LessonMemory:
-    """Look up the lessons of finished sessions next to this one in the same environment.
-
-    It is looked up once and recorded: other sessions continue meanwhile, and a question that
-    changes when a session is resumed would be paid for twice.
-    """
-    best: dict[str, tuple[float, RememberedLesson]] = {}
-    own = set(intent.lower().split())
-    others = [other for other in list_sessions(folder.path.parent) if other.path != folder.path]
-    for other in others[:_SEARCHED]:
-        with suppress(TelicError):  # a damaged or older session is skipped
-            request = read_record(other.config, SessionConfig)
-            if request.env != env or not other.summary.exists():
-                continue
-            files = [other.iteration(number).candidate for number in other.iterations()]
-            candidates = [read_record(path, RewardCandidate) for path in files if path.exists()]
-            words = set(request.intent.lower().split())
-            similarity = len(own & words) / max(1, len(own | words))
-            for lesson in latest_lessons(candidates):
-                if similarity > best.get(lesson.text, (-1.0,))[0]:
-                    found = RememberedLesson(
-                        session=other.name, intent=request.intent, lesson=lesson
-                    )
-                    best[lesson.text] = similarity, found
-    ranked = sorted(best.values(), key=lambda pair: -pair[0])
-    valid = [remembered for _, remembered in ranked if remembered.lesson.tier != "retired"]
-    return LessonMemory(lessons=tuple(valid[:_MOST]))

@@ -1,25 +1,24 @@
 """A model as a session's author: it reads, writes, reviews, revises, watches and analyses.
 
-A role's prompt is a Markdown file in prompts/. The authors of reward and judge see the criteria and
-the robot, never one another's code; only the reviewer sees both files, and each author gets the
-findings about its own.
+A role's prompt is a template in prompts/. The authors of reward and judge see the criteria and the
+robot, never one another's code; only the reviewer sees both files, and each author gets the
+findings about its own. A reviewer's objection stays open until a reviewer withdraws it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import ast
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from telic.authors.answers import (
     Analysis,
     Elicited,
-    Look,
     Review,
     Revision,
-    Turn,
     WrittenJudge,
     WrittenReward,
 )
@@ -30,21 +29,21 @@ from telic.authors.candidate import (
     Variant,
     check_judge,
     check_reward,
-    same_memory,
     structure_text,
     weights_in,
 )
 from telic.authors.cast import Cast
-from telic.authors.composer import StructureSearch, TriedReward
-from telic.authors.history import LessonMemory, SessionHistory, recall
-from telic.authors.scene import criterion_words, listed, own_scene, problem_text, scene, table
-from telic.authors.vision import VisionJudge
+from telic.authors.context import configured, criterion_words, example_rows
+from telic.authors.footage import Footage
+from telic.authors.history import SessionHistory
+from telic.authors.vision import VisionJudge, contrast_of
 from telic.core.events import LogMessage
 from telic.errors import RewardError, TelicError
-from telic.judges.criteria import Composition, Criterion
+from telic.judges.criteria import Composition, Criterion, Objection
 from telic.judges.failure_modes import HABITS
-from telic.judges.validation import Trial
+from telic.judges.validation import Trial, text_hash
 from telic.judges.verdict import Verdict
+from telic.llm import Image
 from telic.storage.files import once, read_record
 from telic.storage.layout import IterationFolder
 from telic.training.job import PpoSettings
@@ -63,7 +62,6 @@ _RANGES = {
     "log_std": (-2.0, 0.5),
 }
 _TRIES = 3
-_LOOKS = 6
 _ASK_AGAIN = (
     "Use a stronger model, or start from scratch with --fresh: the same command would only read "
     "the same paid answers again."
@@ -87,10 +85,8 @@ class ModelAuthor:
         self._cast, self._brief, self._config = cast, brief, brief.config
         self._folder, self._spec = brief.folder, brief.spec
         self._preset = preset(for_device("default", brief.config.device), brief.config.env).settings
-
-    def _shown(self, env_args: dict[str, Any]) -> dict[str, str]:
-        """Return the environment with these arguments, as prompts show it."""
-        return own_scene(self._config.intent, self._config.env, env_args)
+        self._replies: dict[str, str] = {}
+        """what the authors said about the objections to their last files"""
 
     def read(self) -> MeasurableIntent:
         """Ask for measurable criteria of the intent."""
@@ -103,9 +99,8 @@ class ModelAuthor:
 
     def _elicited(self) -> Elicited:
         """Return the model's reading of the intent; asked once, then read from its reply."""
-        habits = "\n".join(f"- {name}" for name in HABITS)
-        shown = scene(self._config.intent, self._spec)
-        return self._cast.ask("elicitor", Elicited, {**shown, "habits": habits})
+        here = configured(self._config.env, {})
+        return self._cast.ask("elicitor", Elicited, failure_modes=HABITS, here=here)
 
     # ---- reward and judge
 
@@ -121,10 +116,9 @@ class ModelAuthor:
                 "terrain_start": elicited.terrain_start,
                 "terrain_hardest": _HARDEST,
             }
-        shown = self._shown(env_args)
         with ThreadPoolExecutor(2) as pool:
-            writing = pool.submit(self._write_reward, shown, wanted.criteria)
-            judging = pool.submit(self._write_judge, shown, wanted.criteria)
+            writing = pool.submit(self._write, WrittenReward, env_args, wanted.criteria)
+            judging = pool.submit(self._write, WrittenJudge, env_args, wanted.criteria)
             reward, judge = writing.result(), judging.result()
         settings, moved = within(reward.settings, self._preset)
         return Composition(
@@ -142,112 +136,157 @@ class ModelAuthor:
             covered=wanted.covered,
             motions=elicited.demonstration,
             fine=elicited.fine,
-            others=reward.others,
         )
-
-    def _write_reward(
-        self, shown: dict[str, str], criteria: Sequence[Criterion], problem: str = ""
-    ) -> WrittenReward:
-        bounds_text = "\n".join(
-            f"- `{name}`: {low:g} to {high:g}, usually {getattr(self._preset, name):g} "
-            f"({PpoSettings.model_fields[name].description})"
-            for name, (low, high) in bounds(self._preset).items()
-        )
-        lessons = self._lessons()
-        values = {**shown, "criteria": listed(criteria), "bounds": bounds_text, "lessons": lessons}
-        return self._write("reward_author", WrittenReward, values, check_reward, problem)
-
-    def _write_judge(
-        self, shown: dict[str, str], criteria: Sequence[Criterion], problem: str = ""
-    ) -> WrittenJudge:
-        values = {**shown, "criteria": listed(criteria)}
-        return self._write("judge_author", WrittenJudge, values, check_judge, problem)
 
     def _write(
         self,
-        role: str,
         answer: type[File],
-        values: dict[str, str],
-        check: Callable[[str], None],
-        problem: str,
+        env_args: dict[str, Any],
+        criteria: Sequence[Criterion],
+        problems: Sequence[str] = (),
+        source: str = "",
+        refused: Collection[str] = (),
     ) -> File:
-        """Ask for a file until it passes the static checks."""
+        """Ask for a file until it passes the static checks.
+
+        A rewrite is always asked for with all its problems and the file they are about, whatever
+        came in between; a program that was sent back before is refused (`refused`: their hashes).
+        """
+        is_reward = answer is WrittenReward
+        check = check_reward if is_reward else check_judge
+        refusals: list[str] = []
         for _ in range(_TRIES):
-            written = self._cast.ask(role, answer, {**values, "problem": problem})
+            written = self._cast.ask(
+                "reward_author" if is_reward else "judge_author",
+                answer,
+                criteria=[criterion_words(each) for each in criteria],
+                here=configured(self._config.env, env_args),
+                problems=problems,
+                source=source,
+                refusals=refusals,
+                bounds=_bounds_text(self._preset),
+            )
             try:
                 check(written.source)
-                return written
             except TelicError as error:
-                problem = problem_text([f"It was refused: {error}"], written.source)
+                refusals.append(f"{error}\n\n```python\n{written.source}\n```")
+                continue
+            if program_hash(written.source) not in refused:
+                return written
+            refusals.append("it is the same program that was sent back. Change what is wrong.")
         raise RewardError(
-            f"The {role} wrote no usable file in {_TRIES} tries. {problem[:500]}", hint=_ASK_AGAIN
+            f"No usable {'reward' if is_reward else 'judge'} was written in {_TRIES} tries. "
+            f"{refusals[-1][:500]}",
+            hint=_ASK_AGAIN,
         )
 
-    def review(self, written: Composition, trial: Trial) -> Composition | None:
-        """Ask a reviewer for bugs and exploits, and the authors to fix them."""
-        shown, criteria = self._shown(written.env_args), written.criteria
-        values = {
-            **shown,
-            "criteria": listed(criteria),
-            "reward": written.reward,
-            "judge": written.judge,
-            "examples": table(trial, self._config.threshold),
-        }
-        found = self._cast.ask("reviewer", Review, values)
-        reward_problems = (*trial.reward_problems, *found.reward_problems)
-        judge_problems = (*trial.judge_problems, *found.judge_problems)
-        changes: dict[str, object] = {}
-        if reward_problems:
-            problem = problem_text(reward_problems, written.reward)
-            reward = self._write_reward(shown, criteria, problem)
-            settings, _ = within(reward.settings, self._preset)
-            changes |= {"reward": reward.source, "steps": reward.steps, "settings": settings}
-            changes["others"] = reward.others
-        if judge_problems:
-            changes["judge"] = self.revise_judge(written, judge_problems)
-        return written.model_copy(update=changes) if changes else None
+    def review(
+        self, written: Composition, trial: Trial, may_rewrite: bool = True
+    ) -> Composition | None:
+        """Ask a reviewer for bugs and exploits, and the authors to fix what is open."""
+        found = self._cast.ask(
+            "reviewer",
+            Review,
+            criteria=[criterion_words(each) for each in written.criteria],
+            here=configured(self._config.env, written.env_args),
+            written=written,
+            threshold=self._config.threshold,
+            rows=example_rows(trial.examples, self._config.threshold),
+            found=(*trial.reward_problems, *trial.judge_problems),
+            objections=[each for each in written.objections if each.withdrawn is None],
+            replies=self._replies,
+        )
+        objections = reviewed(written, found)
+        changes: dict[str, object] = {"objections": objections}
+        self._replies = {}
+        for about, measured in (("reward", trial.reward_problems), ("judge", trial.judge_problems)):
+            still = [each for each in objections if each.about == about and each.withdrawn is None]
+            problems = (*measured, *(each.text for each in still))
+            if not problems or not may_rewrite:
+                continue
+            rewritten = self._rewrite(about, written, problems, {each.file for each in still})
+            if rewritten is None:
+                continue  # the file stays, and so do the objections
+            self._replies[about] = rewritten.reasoning
+            changes[about] = rewritten.source
+            if isinstance(rewritten, WrittenReward):
+                settings, _ = within(rewritten.settings, self._preset)
+                changes |= {"steps": rewritten.steps, "settings": settings}
+        return written.model_copy(update=changes)
 
-    def revise_judge(self, written: Composition, problems: Sequence[str]) -> str | None:
-        """Ask the judge's author for another judge, given the problems of the first."""
-        problem = problem_text(problems, written.judge)
-        return self._write_judge(self._shown(written.env_args), written.criteria, problem).source
+    def _rewrite(
+        self, about: str, written: Composition, problems: Sequence[str], refused: Collection[str]
+    ) -> WrittenReward | WrittenJudge | None:
+        """Ask for another file; None: nothing usable came, so the present one is kept."""
+        source = written.reward if about == "reward" else written.judge
+        refused = {*refused, program_hash(source)}
+        given = written.env_args, written.criteria, problems, source, refused
+        try:
+            if about == "reward":
+                return self._write(WrittenReward, *given)
+            return self._write(WrittenJudge, *given)
+        except RewardError as error:
+            self._brief.emit(LogMessage(message=f"the {about} is kept as it was: {error.message}"))
+            return None
 
     # ---- revisions
 
-    def first_structures(self, written: Composition) -> Sequence[TriedReward]:
-        """Return the alternative files of the first answer, tried on the same examples."""
-        return StructureSearch(self._brief, written).offered(written.others, written.env_args)
-
     def revise(self, history: list[SessionIteration], notes: Sequence[str]) -> RewardCandidate:
-        """Ask what to try next; the model may look at the records first."""
+        """Ask what to try next, until an answer can be run; a doubt about it is raised once."""
         past = SessionHistory.of(self._folder, history)
-        text = past.text(self._config.threshold, notes, self._config.iterations)
-        story = f"{text}\n\n{self._lessons()}".rstrip()
-        shown = self._shown(past.candidates[past.best.number].env_args)
-        flaw = partial(self._flaw, past)
-        revision = decide(self._cast, {**shown, "story": story}, past.show, past.candidates, flaw)
-        candidate = self._candidate(revision, past)
-        if not revision.others:
-            return candidate
-        written = read_record(self._folder.author, Composition)
-        parent = past.find(revision.based_on)
-        before = structure_text(past.candidates[parent.number], parent.variant)
-        found = StructureSearch(self._brief, written).offered(revision.others, candidate.env_args)
-        others = [
-            each.variant.model_copy(
-                update={"warm": revision.warm and same_memory(each.variant.reward or "", before)}
+        picture, criteria = self._median_picture(past), self._agreed()
+        refusals: list[str] = []
+        for left in reversed(range(_TRIES)):
+            revision = self._cast.ask(
+                "reviser",
+                Revision,
+                images=picture,
+                criteria=[criterion_words(each) for each in criteria],
+                here=configured(self._config.env, past.candidates[past.best.number].env_args),
+                story=past.text(self._config.threshold, notes, self._config.iterations, criteria),
+                bounds=_bounds_text(self._preset),
+                has_picture=bool(picture),
+                refusals=refusals,
             )
-            for each in found
-        ]
-        return candidate.model_copy(update={"variants": (*candidate.variants, *others)})
+            flaw = self._flaw(past, revision)
+            if flaw is None or (not left and not flaw.is_fatal):
+                return self._candidate(revision, past)
+            refusals.append(flaw.text)
+        raise RewardError(
+            f"The reviser wrote nothing usable in {_TRIES} tries. {refusals[-1]}", hint=_ASK_AGAIN
+        )
+
+    def _agreed(self) -> Sequence[Criterion]:
+        path = self._folder.author
+        return read_record(path, Composition).criteria if path.exists() else ()
+
+    def _median_picture(self, past: SessionHistory) -> list[Image]:
+        """Return the median episode of the latest policy as a contact sheet; none without one."""
+        latest, best = past.history[-1], past.history[-1].best_member
+        if best is None or not self._config.vision:
+            return []
+        files = self._folder.iteration(latest.number)
+        where = self._config.env, past.candidates[latest.number].env_args
+        try:
+            episode = files.episode(best.member, best.median_episode)
+            return [Footage(episode, files.judged_dir / "looked", where).sheet().image]
+        except TelicError as error:
+            self._brief.emit(LogMessage(message=f"the reviser gets no picture: {error}"))
+            return []
 
     def _flaw(self, past: SessionHistory, revision: Revision) -> Flaw | None:
-        """Return the problem of a revision: weights of unknown terms, or what examples show."""
-        candidate = self._candidate(revision, past)
+        """Return the problem of a revision: of its parts, its code, or what examples show."""
+        if revision.based_on not in past.candidates:
+            there = ", ".join(map(str, sorted(past.candidates)))
+            return Flaw(f"Iteration {revision.based_on} does not exist; there are: {there}.")
         try:
+            if revision.source is not None:
+                check_reward(revision.source)
+            candidate = self._candidate(revision, past)
             own = weights_in(candidate.reward)
-        except RewardError as error:
-            return Flaw(str(error))
+        except TelicError as error:
+            code = "" if revision.source is None else f"\n\n```python\n{revision.source}\n```"
+            return Flaw(f"{error}{code}")
         named = {name for weights in revision.weights for name in weights}
         if strange := sorted(named - set(own)):
             return Flaw(f"No weight is named {', '.join(strange)}; there are: {', '.join(own)}.")
@@ -288,98 +327,66 @@ class ModelAuthor:
 
     def watch(self, episodes: list[Path], verdicts: list[Verdict]) -> list[Verdict]:
         """Ask the vision model about some of the episodes that code has judged."""
-        if not self._config.vision:
+        if not self._config.vision or not episodes:
             return verdicts
         written = read_record(self._folder.author, Composition)
         files = IterationFolder(episodes[0].parents[2])
         candidate = read_record(files.candidate, RewardCandidate)
-        eyes = VisionJudge(
-            self._cast,
-            self._config.intent,
-            {criterion.title: criterion_words(criterion) for criterion in written.criteria},
-            episodes[0].parent / "looked",
-            (self._config.env, candidate.env_args),
-        )
+        where = self._config.env, candidate.env_args
+        trial = read_record(self._folder.trial, Trial)
+        contrast = contrast_of(written, trial, *where)
+        folder = episodes[0].parent / "looked"
+        eyes = VisionJudge(self._cast, written.criteria, folder, where, contrast)
         return eyes.second_opinion(episodes, verdicts)
 
-    def analyse(self, history: list[SessionIteration]) -> None:
+    def analyse(
+        self, history: list[SessionIteration], outcome: str = "", reasons: Sequence[str] = ()
+    ) -> None:
         """Ask for an analysis of the session; its report can do without."""
         if not history:
             return
         past = SessionHistory.of(self._folder, history)
-        shown = self._shown(past.candidates[past.best.number].env_args)
-        values = {name: shown[name] for name in ("intent", "environment")}
-        values["story"] = past.text(self._config.threshold)
+        ask = partial(
+            self._cast.ask,
+            "analyst",
+            Analysis,
+            outcome=outcome or ("passed" if past.history[-1].passed else "did not pass"),
+            reasons=reasons,
+            story=past.text(self._config.threshold),
+        )
         try:
-            once(
-                self._folder.analysis, Analysis, lambda: self._cast.ask("analyst", Analysis, values)
-            )
+            once(self._folder.analysis, Analysis, ask)
         except TelicError as error:
             self._brief.emit(LogMessage(message=f"no analysis was written: {error}"))
-
-    def _lessons(self) -> str:
-        """Return the lessons of earlier sessions, as they were when this one began."""
-        look_up = partial(recall, self._folder, self._config.env, self._config.intent)
-        return once(self._folder.memory, LessonMemory, look_up).text()
 
     def _steps(self, seconds: float) -> int:
         return max(10, round(seconds / (self._spec.dt_s or 1.0)))
 
 
-def decide(
-    cast: Cast,
-    values: Mapping[str, str],
-    show: Callable[[Look], str],
-    numbers: Collection[int],
-    flaw: Callable[[Revision], Flaw | None] = lambda revision: None,
-) -> Revision:
-    """Return a revision whose code may run, made after at most six looks.
+def program_hash(source: str) -> str:
+    """Return a hash of what a file does: comments and layout do not count."""
+    return text_hash(ast.dump(ast.parse(source)))
 
-    Args:
-        cast: the models.
-        values: values of the prompt other than looks: the scene, and the history.
-        show: answers a look.
-        numbers: the iterations that a revision may be based on.
-        flaw: returns the problem of a revision that only a trial shows; None: nothing.
-    """
-    seen: list[str] = []
-    looks = tries = 0
-    problem: Flaw | None = None
-    while tries < _TRIES:
-        now = {"looks_left": str(_LOOKS - looks), "seen": "\n\n".join(seen) or "Nothing yet."}
-        turn = cast.ask("reviser", Turn, {**values, **now})
-        revision, look = turn.revision, turn.look
-        if look is not None and looks < _LOOKS:
-            looks += 1
-            parts = [str(part) for part in (look.at, look.iteration, look.quantity) if part]
-            try:
-                shown = show(look)
-            except TelicError as error:
-                shown = f"This cannot be shown: {error}"
-            seen.append(f"### You looked at {' '.join(parts)}\n\n{shown}")
-            continue
-        tries += 1
-        if revision is None:
-            problem = Flaw("No looks are left. Decide now: answer with a revision.")
-        elif revision.based_on not in numbers:
-            there = ", ".join(map(str, sorted(numbers)))
-            problem = Flaw(f"Iteration {revision.based_on} does not exist; there are: {there}.")
-        else:
-            problem = None
-            try:
-                if revision.source is not None:
-                    check_reward(revision.source)
-            except TelicError as error:
-                code = f"```python\n{revision.source}\n```"
-                problem = Flaw(f"The file was refused: {error}\n\n{code}")
-            problem = problem or flaw(revision)
-            if problem is None or (tries == _TRIES and not problem.is_fatal):
-                return revision
-        seen.append(f"### Your answer was sent back\n\n{problem.text}")
-    last = problem.text if problem else ""
-    raise RewardError(
-        f"The reviser wrote nothing usable in {_TRIES} tries. {last}", hint=_ASK_AGAIN
-    )
+
+def reviewed(written: Composition, found: Review) -> tuple[Objection, ...]:
+    """Return all objections after a review: known ones, withdrawn or not, and new ones."""
+    reasons = {each.objection: each.why for each in found.withdrawn}
+    objections = [
+        each if each.withdrawn else each.model_copy(update={"withdrawn": reasons.get(each.number)})
+        for each in written.objections
+    ]
+    known = {(each.about, each.text) for each in objections if each.withdrawn is None}
+    given: dict[Literal["reward", "judge"], tuple[str, ...]] = {
+        "reward": found.reward_problems,
+        "judge": found.judge_problems,
+    }
+    for about, texts in given.items():
+        file = program_hash(getattr(written, about))
+        for text in texts:
+            if (about, text) not in known:
+                number = len(objections) + 1
+                objections.append(Objection(number=number, about=about, text=text, file=file))
+    return tuple(objections)
 
 
 def bounds(preset: PpoSettings) -> dict[str, tuple[float, float]]:
@@ -392,6 +399,14 @@ def bounds(preset: PpoSettings) -> dict[str, tuple[float, float]]:
         usual = getattr(preset, name)
         allowed[name] = (low * usual, high * usual)
     return allowed
+
+
+def _bounds_text(preset: PpoSettings) -> str:
+    return "; ".join(
+        f"`{name}` {low:g} to {high:g}, usually {getattr(preset, name):g} "
+        f"({PpoSettings.model_fields[name].description})"
+        for name, (low, high) in bounds(preset).items()
+    )
 
 
 def within(asked: Mapping[str, Any], preset: PpoSettings) -> tuple[dict[str, Any], tuple[str, ...]]:

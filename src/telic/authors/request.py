@@ -9,13 +9,26 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator, mo
 from telic.core.config import Config
 from telic.core.request import FieldHelp
 from telic.core.text import read_count, texts
-from telic.errors import UsageError
+from telic.errors import UnknownName, UsageError
 from telic.judges.criteria import Criterion
 from telic.storage.reading import given_text, parse_json
 
 ENV = "HalfCheetah-v5"
 ITERATIONS, SEEDS = 4, (1, 2, 3)
 THRESHOLD, EPISODES, FIRST_REWARDS = 0.8, 64, 3
+ROLES = (
+    "elicitor",
+    "reward_author",
+    "judge_author",
+    "reviewer",
+    "reviser",
+    "vision",
+    "analyst",
+)
+"""roles of a session's models: in requests, work orders and traces"""
+_OLD_ROLES = {"reader": "elicitor", "reward": "reward_author", "judge": "judge_author"}
+"""names in session.json of earlier versions"""
+_EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
 LIMITS = ("max_calls", "max_usd", "max_hours", "max_steps")
 """fields of a request that limit its cost and may change while it runs"""
 
@@ -99,13 +112,13 @@ class SessionConfig(Config):
     )
     model_for: dict[str, str] = Field(
         default={},
-        description="Model of one role, e.g. vision=google:gemini-2.5-pro. Roles: reader, reward, "
-        "judge, reviewer, reviser, vision, analyst.",
+        description=f"Model of one role, e.g. vision=google:gemini-2.5-pro. Roles: "
+        f"{', '.join(ROLES)}.",
         json_schema_extra=FieldHelp(many=True, read=texts, metavar="ROLE=MODEL"),
     )
     effort_for: dict[str, str] = Field(
         default={},
-        description="Reasoning effort of one role, e.g. reward=high: minimal, low, medium, high, "
+        description="Reasoning effort of one role, e.g. reviewer=high: minimal, low, medium, high, "
         "xhigh, max.",
         json_schema_extra=FieldHelp(many=True, read=texts, metavar="ROLE=EFFORT"),
     )
@@ -143,14 +156,12 @@ class SessionConfig(Config):
     @field_validator("model_for", "effort_for", mode="before")
     @classmethod
     def _check_roles(cls, value: Any, info: ValidationInfo) -> Any:
-        given: dict[str, Any] = dict(value or {})
-        if given:
-            from telic.authors.cast import check_effort, check_role
-
-            for role, word in given.items():
-                check_role(role)
-                if info.field_name == "effort_for":
-                    check_effort(word)
+        given = {_OLD_ROLES.get(role, role): word for role, word in dict(value or {}).items()}
+        for role, word in given.items():
+            if role not in ROLES:
+                raise UsageError(f'No role is named "{role}".', hint=f"Roles: {', '.join(ROLES)}.")
+            if info.field_name == "effort_for" and word not in _EFFORTS:
+                raise UnknownName("reasoning effort", word, list(_EFFORTS))
         return given
 
     @model_validator(mode="before")

@@ -1,27 +1,34 @@
 """Have a vision model watch episodes: what should be seen, what is seen, and a second look.
 
 First, without any picture, the model states what each criterion would look like; that is asked once
-per session, as equal questions are answered from disk. Then it scores sheets of still pictures of
-each episode, with the time on each. Where it disagrees with the code judge it looks again: at other
-pictures, nearer and from another side, with measurements, and several times. Nothing on a sheet
-shows how the episode was rewarded or judged.
+per session, as equal questions are answered from disk. Then it scores contact sheets of three
+episodes of a policy in one question, next to an episode that is right and one that is wrong: faults
+are found more often in contrast. Where it disagrees with the code judge it looks again, at other
+pictures with measurements. Nothing on a sheet shows how an episode was rewarded or judged.
 
 An outage, a refusal, the end of the budget or an episode that cannot be drawn is an unknown score.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+from pydantic import Field, create_model
 
 from telic.authors.cast import Cast
-from telic.authors.footage import LOOKS, Footage, Sheet
+from telic.authors.context import criterion_words
+from telic.authors.footage import Footage, Sheet
 from telic.core.config import Record
-from telic.envs.spec import EnvSpec
+from telic.envs.mujoco import MujocoEnv
 from telic.errors import TelicError
+from telic.judges.criteria import Composition, Criterion
+from telic.judges.demonstrations import Examples, demonstrate, open_env
 from telic.judges.episode import measurable, measure_between
+from telic.judges.failure_modes import failure_modes, look_alikes
 from telic.judges.fusion import extend, fuse, resolve
+from telic.judges.validation import GOOD, Trial
 from telic.judges.verdict import WHOLE, Disagreement, Verdict, unknown
 from telic.judges.vision import (
     LookFor,
@@ -32,18 +39,12 @@ from telic.judges.vision import (
     worth_watching,
 )
 from telic.llm import Cancelled
-from telic.llm.names import HOST, watches_video
-from telic.llm.records import fingerprint
-from telic.storage.trajectories import Environment
+from telic.storage.trajectories import Environment, Trajectory, write_trajectory
 
-_AT_ONCE = 4
+_LOOKS = 2
+"""times that the same episodes are judged, on other moments each time"""
 _USUAL = ("height", "forward_velocity", "uprightness", "pitch_turns", "heading_turns")
 """measured over the disputed time in any case"""
-_SYSTEM = (
-    "You judge the motion of robots from pictures. You report what the pictures show and nothing "
-    "that they do not. You say that something cannot be seen rather than guess, and you are as "
-    "ready to say that a behaviour is absent as that it is there."
-)
 
 
 class VisionJudge:
@@ -51,25 +52,23 @@ class VisionJudge:
 
     Args:
         cast: the models.
-        intent: what the robot should do.
-        criteria: what is measured of each criterion and how much of it is right, by title.
+        criteria: what was agreed on.
         folder: where the pictures go.
         environment: where the episodes were played; None: as they say, for registered ids only.
+        contrast: episodes to compare with, by what they are.
     """
 
     def __init__(
         self,
         cast: Cast,
-        intent: str,
-        criteria: Mapping[str, str],
+        criteria: Sequence[Criterion],
         folder: Path,
         environment: Environment | None = None,
+        contrast: dict[str, Trajectory] | None = None,
     ) -> None:
-        self._cast, self._intent, self._folder = cast, intent, folder
-        self._criteria = dict(criteria) or {intent: intent}
-        self._titles = list(self._criteria)
-        self._environment = environment
-        self._name = cast.player("vision_judge").provider.name
+        self._cast, self._criteria, self._folder = cast, criteria, folder
+        self._titles = [criterion.title for criterion in criteria]
+        self._environment, self._contrast = environment, contrast or {}
 
     def second_opinion(self, episodes: Sequence[Path], code: Sequence[Verdict]) -> list[Verdict]:
         """Return fused verdicts on all episodes of a policy, of which a few are watched.
@@ -78,195 +77,207 @@ class VisionJudge:
         score is extended to the others (`extend`). A single episode is watched once.
         """
         chosen = worth_watching(code)
-        seen = self.watch([episodes[index] for index in chosen], LOOKS if len(chosen) > 1 else 1)
-
-        def settled(index: int, vision: Verdict) -> Verdict:
-            return self.settle(episodes[index], code[index], vision)
-
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            fused = dict(zip(chosen, pool.map(settled, chosen, seen), strict=True))
+        seen = self.watch([episodes[index] for index in chosen], _LOOKS if len(chosen) > 1 else 1)
+        fused = {index: fuse(code[index], one) for index, one in zip(chosen, seen, strict=True)}
+        disputed = [index for index in chosen if fused[index].disagreements]
+        if disputed:
+            first = dict(zip(chosen, seen, strict=True))
+            given = [(episodes[at], code[at], first[at], fused[at]) for at in disputed]
+            fused |= dict(zip(disputed, self._settled(given), strict=True))
         return extend(code, fused)
 
-    def watch(self, episodes: Sequence[Path], repeats: int = LOOKS) -> list[Verdict]:
-        """Return the model's verdicts on episodes of one policy, from worst to best.
+    def watch(self, episodes: Sequence[Path], looks: int = _LOOKS) -> list[Verdict]:
+        """Return the model's verdicts on episodes of one policy, with the spread of its answers."""
+        return self._verdicts(episodes, [{} for _ in episodes], looks)
 
-        The middle one is judged `repeats` times, on other moments each time, to know the spread of
-        the answers; every verdict carries that spread.
+    def _settled(self, given: Sequence[tuple[Path, Verdict, Verdict, Verdict]]) -> list[Verdict]:
+        """Fuse verdicts after a second, closer look at what is in dispute.
+
+        It has new pictures of the disputed time and measurements over it; never the code judge's
+        score.
         """
-        middle = len(episodes) // 2
-        counts = [repeats if place == middle else 1 for place in range(len(episodes))]
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            verdicts = list(pool.map(self._watch_one, episodes, counts))
-        spread = verdicts[middle].spread if verdicts else None
-        return [verdict.model_copy(update={"spread": spread}) for verdict in verdicts]
+        doubts = [
+            {dispute.criterion: dispute for dispute in fused.disagreements} for *_, fused in given
+        ]
+        again = self._verdicts([episode for episode, *_ in given], doubts, 1)
+        settled: list[Verdict] = []
+        for (episode, code, vision, fused), second, disputes in zip(
+            given, again, doubts, strict=True
+        ):
+            if not second.seen:
+                reason = f"vision was not asked again: {second.reason}"
+                settled.append(fused.model_copy(update={"reason": reason}))
+                continue
+            measured = [self._measured(episode, dispute) for dispute in disputes.values()]
+            settled.append(resolve(code, vision, second, measured))
+        return settled
 
-    def settle(self, episode: Path, code: Verdict, vision: Verdict) -> Verdict:
-        """Fuse two verdicts on an episode after a second, closer look at what is in dispute.
-
-        It has new pictures of the disputed time, nearer and from another side, and measurements
-        over that time; never the code judge's score. It is repeated, because it decides.
-        """
-        fused = fuse(code, vision)
-        if not fused.disagreements:
-            return fused
-        try:
-            footage = Footage(episode, self._folder, self._environment)
-            look_for = self._what_to_see(footage.spec)
-            disputes = [_measured(dispute, look_for, footage) for dispute in fused.disagreements]
-            named = [dispute.criterion for dispute in disputes if dispute.criterion != WHOLE]
-            titles = named or self._titles  # a doubt about the whole is one about every part of it
-            looks = footage.close_ups([_window(dispute) for dispute in disputes], LOOKS)
-            doubted = _doubted({title: look_for[title] for title in titles}, disputes)
-            measured = _measurements(disputes, look_for, footage)
-            shown = [
-                {**self._shown(doubted, footage, sheets), "measured": measured} for sheets in looks
-            ]
-            again = self._ask_all("vision_again", titles, shown, looks)
-        except Cancelled:
-            raise
-        except TelicError as error:
-            return fused.model_copy(update={"reason": f"vision was not asked again: {error}"})
-        return resolve(code, vision, again, disputes)
-
-    def _watch_one(self, episode: Path, repeats: int) -> Verdict:
-        try:
-            footage = Footage(episode, self._folder, self._environment)
-            look_for = self._what_to_see(footage.spec)
-            looks = footage.overviews(repeats)
-            if watches_video(self._name):
-                looks = [[footage.video(), *sheets] for sheets in looks]
-            shown = [self._shown(_listed(look_for), footage, sheets) for sheets in looks]
-            return self._ask_all("vision_judge", self._titles, shown, looks)
-        except Cancelled:
-            raise
-        except TelicError as error:
-            return unknown("vision", str(error))
-
-    def _what_to_see(self, spec: EnvSpec) -> dict[str, LookFor]:
-        """Return what each criterion would look like, by title."""
-        offered = measurable(spec)
-        meant = enumerate(self._criteria.values(), 1)
-        values = {
-            "intent": self._intent,
-            "criteria": "\n".join(f"{number}. {words}" for number, words in meant),
-            "robot": _robot(spec),
-            "quantities": "\n".join(f"- `{q.name}` [{q.unit}]: {q.formula}" for q in offered),
-        }
-        form = look_for_form(self._titles, [quantity.name for quantity in offered])
-        answer = self._cast.ask("vision_criteria", form, values, system=_SYSTEM)
-        return filled(answer, self._titles)
-
-    def _shown(self, criteria: str, footage: Footage, sheets: Sequence[Sheet]) -> dict[str, str]:
-        pictures = [f"{number}. {sheet.words}" for number, sheet in enumerate(sheets, 1)]
-        return {
-            "intent": self._intent,
-            "criteria": criteria,
-            "robot": _robot(footage.spec),
-            "pictures": "\n".join(pictures),
-            "places": footage.places(),
-        }
-
-    def _ask_all(
-        self,
-        role: str,
-        titles: Sequence[str],
-        shown: Sequence[dict[str, str]],
-        looks: Sequence[Sequence[Sheet]],
-    ) -> Verdict:
-        """Ask about every look at an episode; raises TelicError when none is answered.
-
-        A person or agent is never asked the same question twice: looks that show the same pictures
-        are one.
-        """
-        form, is_host = sighting_form(titles), self._name == HOST
-        different = {
-            tuple(fingerprint(sheet.path.read_bytes()) for sheet in sheets): number
-            for number, sheets in enumerate(looks)
-        }
-
-        def look(number: int) -> Record | TelicError:
+    def _verdicts(
+        self, episodes: Sequence[Path], doubts: Sequence[dict[str, Disagreement]], looks: int
+    ) -> list[Verdict]:
+        """Ask about several episodes at once; one that cannot be drawn is unknown."""
+        footages: list[Footage | TelicError] = []
+        for episode in episodes:
             try:
-                return self._cast.ask(
-                    role,
-                    form,
-                    shown[number],
-                    system=_SYSTEM,
-                    images=[sheet.image for sheet in looks[number]],
-                    sample=0 if is_host else number,
-                )
+                footages.append(Footage(episode, self._folder, self._environment))
+            except TelicError as error:
+                footages.append(error)
+        forms: dict[int, list[Record]] = {}
+        failures: dict[int, str] = {
+            place: str(each) for place, each in enumerate(footages) if isinstance(each, TelicError)
+        }
+        for look in range(looks):
+            try:
+                answers, broken = self._look(footages, doubts, look)
             except Cancelled:
                 raise
             except TelicError as error:
-                return error
+                answers, broken = {}, dict.fromkeys(range(len(episodes)), str(error))
+            failures = {**broken, **failures}
+            for place, form in answers.items():
+                forms.setdefault(place, []).append(form)
+        return [
+            verdict_of(forms[place], self._titles)
+            if place in forms
+            else unknown("vision", failures.get(place, "it was not watched"))
+            for place in range(len(episodes))
+        ]
 
-        numbers = sorted(different.values()) if is_host else range(len(looks))
-        with ThreadPoolExecutor(max(1, len(numbers))) as pool:
-            answers = list(pool.map(look, numbers))
-        forms = [answer for answer in answers if isinstance(answer, Record)]
-        if not forms:
-            raise TelicError(str(answers[0]))
-        return verdict_of(forms, titles)
+    def _look(
+        self,
+        footages: Sequence[Footage | TelicError],
+        doubts: Sequence[dict[str, Disagreement]],
+        look: int,
+    ) -> tuple[dict[int, Record], dict[int, str]]:
+        """Return the filled-in forms of one look by episode, and why others have none."""
+        sheets: list[Sheet] = []
+        words: list[str] = []
+        shown: dict[int, dict[str, Any]] = {}
+        broken: dict[int, str] = {}
+        for what, footage in self._compared():
+            sheets.append(footage.sheet(self._criteria))
+            words.append(what)
+        contrast = len(sheets)
+        for place, (footage, own) in enumerate(zip(footages, doubts, strict=True)):
+            if isinstance(footage, TelicError):
+                continue
+            name = f"episode {len(shown) + 1}"
+            try:
+                drawn = {name: footage.sheet(self._criteria, look)}
+                if own:
+                    windows = dict.fromkeys(map(_window, own.values()))
+                    drawn = {
+                        f"{name}, the time in doubt": footage.close_up(window)
+                        for window in list(windows)[:2]
+                    }
+            except TelicError as error:
+                broken[place] = str(error)
+                continue
+            sheets += drawn.values()
+            words += drawn
+            described = self._doubted(footage, own) if own else []
+            shown[place] = {"places": footage.places(), "doubts": described}
+        if not shown:
+            return {}, broken
+        spec = next(each.spec for each in footages if isinstance(each, Footage))
+        form = sighting_form(self._titles)
+        fields: dict[str, Any] = {
+            f"episode_{number}": (form, Field(description=f"episode {number}"))
+            for number in range(1, len(shown) + 1)
+        }
+        answer = self._cast.ask(
+            "vision_judge",
+            create_model("WatchedEpisodes", __base__=Record, **fields),
+            images=[sheet.image for sheet in sheets],
+            sample=look,
+            look_for=self._what_to_see([each.name for each in measurable(spec)]),
+            pictures=words,
+            has_contrast=contrast,
+            episodes=list(shown.values()),
+        )
+        found = {
+            place: getattr(answer, f"episode_{number}") for number, place in enumerate(shown, 1)
+        }
+        return found, broken
+
+    def _compared(self) -> list[tuple[str, Footage]]:
+        """Return the episodes to compare with, drawn like the others; without what cannot be."""
+        found: list[tuple[str, Footage]] = []
+        for number, (what, trajectory) in enumerate(self._contrast.items()):
+            path = self._folder / f"contrast_{number}.npz"
+            if not path.exists():
+                self._folder.mkdir(parents=True, exist_ok=True)
+                write_trajectory(path, trajectory)
+            found.append((what, Footage(path, self._folder, self._environment)))
+        return found
+
+    def _what_to_see(self, offered: Sequence[str]) -> dict[str, LookFor]:
+        """Return what each criterion would look like, by title."""
+        answer = self._cast.ask(
+            "vision_criteria",
+            look_for_form(self._titles, offered),
+            criteria=[criterion_words(each) for each in self._criteria],
+        )
+        return filled(answer, self._titles)
+
+    def _measured(self, episode: Path, dispute: Disagreement) -> Disagreement:
+        """Return the dispute with the quantity that settles it, measured over its time."""
+        footage = Footage(episode, self._folder, self._environment)
+        offered = [each.name for each in measurable(footage.spec)]
+        look = self._what_to_see(offered).get(dispute.criterion)
+        if look is None or look.measure is None:
+            return dispute
+        check = measure_between(footage.trajectory, footage.spec, look.measure, _window(dispute))
+        return dispute.model_copy(update={"check": check})
+
+    def _doubted(self, footage: Footage, disputes: dict[str, Disagreement]) -> list[str]:
+        """Return what is in doubt, when, and what is measured over that time."""
+        offered = [quantity.name for quantity in measurable(footage.spec)]
+        look_for = self._what_to_see(offered)
+        lines: list[str] = []
+        for name, dispute in disputes.items():
+            window = _window(dispute)
+            when = "" if window is None else f", from {window[0]:.2f} s to {window[1]:.2f} s"
+            own = look_for.values() if name == WHOLE else (look_for[name],)
+            named = [str(look.measure) for look in own if look.measure is not None]
+            measures: list[str] = []
+            for quantity in dict.fromkeys((*named, *(each for each in _USUAL if each in offered))):
+                check = measure_between(footage.trajectory, footage.spec, quantity, window)
+                if check is not None:
+                    measures.append(
+                        f"`{check.quantity}` [{check.unit}] mean {check.mean:.3g}, lowest "
+                        f"{check.lowest:.3g}, highest {check.highest:.3g}"
+                    )
+            what = "the intent as a whole" if name == WHOLE else f'"{name}"'
+            lines.append(f"{what}{when}; measured then: {'; '.join(measures) or 'nothing'}")
+        return lines
 
 
-def _measured(
-    dispute: Disagreement, look_for: dict[str, LookFor], footage: Footage
-) -> Disagreement:
-    """Return the dispute with the quantity that settles it, measured over its time."""
-    look = look_for.get(dispute.criterion)
-    if look is None or look.measure is None:
-        return dispute
-    check = measure_between(footage.trajectory, footage.spec, look.measure, _window(dispute))
-    return dispute.model_copy(update={"check": check})
+def contrast_of(
+    written: Composition, trial: Trial, env: str, env_args: dict[str, Any]
+) -> dict[str, Trajectory]:
+    """Return a demonstration and the nearest failure mode, as far as there are some."""
+    bad = [each for each in trial.examples if not each.is_good and each.name not in trial.fine]
+    bad.sort(key=lambda each: -(each.score or 0.0))
+    found: dict[str, Trajectory] = {}
+    look = open_env(env, env_args, 1)
+    look.close()
+    led: Examples | None = None
+    if written.motions and isinstance(look, MujocoEnv):
+        led = demonstrate(
+            env, env_args, {**look_alikes(look, written.motions), GOOD: tuple(written.motions)}
+        )
+        found["for comparison: a scripted demonstration, which is right"] = led.trajectory(GOOD)
+    if bad:
+        name = bad[0].name
+        group = led if led is not None and name in led.names else failure_modes(env, env_args)
+        if name in group.names:
+            words = f'for comparison: a robot that only "{name}", which is wrong'
+            found[words] = group.trajectory(name)
+    return found
 
 
 def _window(dispute: Disagreement) -> tuple[float, float] | None:
     if dispute.start_s is None or dispute.end_s is None:
         return None
     return dispute.start_s, dispute.end_s
-
-
-def _robot(spec: EnvSpec) -> str:
-    bodies = f" Its bodies: {', '.join(spec.body_names)}." if spec.body_names else ""
-    feet = f" Its feet: {', '.join(spec.feet)}." if spec.feet else ""
-    return f"{spec.id}: {spec.description}{bodies}{feet}"
-
-
-def _listed(look_for: dict[str, LookFor]) -> str:
-    return "\n".join(
-        f"{number}. **{title}**. Seen as: {look.visible} How: {look.how} "
-        f"Looks alike and is not it: {look.not_this}"
-        for number, (title, look) in enumerate(look_for.items(), 1)
-    )
-
-
-def _doubted(look_for: dict[str, LookFor], disputes: Sequence[Disagreement]) -> str:
-    """Return what is in doubt, when, and what to look for."""
-    lines: list[str] = []
-    for dispute in disputes:
-        what = "The intent as a whole" if dispute.criterion == WHOLE else dispute.criterion
-        window = _window(dispute)
-        when = "" if window is None else f", from {window[0]:.2f} s to {window[1]:.2f} s"
-        lines.append(f"- **{what}**{when}")
-    return "\n".join((*lines, "", "What to look for:", "", _listed(look_for)))
-
-
-def _measurements(
-    disputes: Sequence[Disagreement], look_for: dict[str, LookFor], footage: Footage
-) -> str:
-    """Return quantities over the disputed time: those that would settle it, and the usual ones."""
-    offered = [quantity.name for quantity in measurable(footage.spec)]
-    usual = [name for name in _USUAL if name in offered]
-    lines: dict[str, None] = {}
-    for dispute in disputes:
-        look = look_for.get(dispute.criterion)
-        own = look_for.values() if look is None else (look,)
-        named = [str(look.measure) for look in own if look.measure is not None]
-        for name in dict.fromkeys((*named, *usual)):
-            check = measure_between(footage.trajectory, footage.spec, name, _window(dispute))
-            if check is not None:
-                span = f"from {check.start_s:.2f} s to {check.end_s:.2f} s"
-                ends = f"first {check.first:.3g}, last {check.last:.3g}"
-                range_ = f"lowest {check.lowest:.3g}, highest {check.highest:.3g}"
-                unit = f"`{check.quantity}` [{check.unit}]"
-                lines[f"- {unit} {span}: mean {check.mean:.3g}, {range_}, {ends}"] = None
-    return "\n".join(lines) or "Nothing."

@@ -47,7 +47,7 @@ EVENTS: dict[str, str] = {
     "session.start": "telic.core.events:SessionStart",
     "session.asked": "telic.authors.author:MeasurableIntent",
     "session.tried": "telic.judges.validation:Trial",
-    "session.forecast": "telic.session.forecast:Forecast",
+    "session.forecast": "telic.session.budget:Forecast",
     "session.iteration": "telic.core.events:SessionIterationStart",
     "session.selected": "telic.core.events:SessionSelected",
     "session.checkpoint": "telic.session.records:Checkpoint",
@@ -64,11 +64,11 @@ EVENTS: dict[str, str] = {
     "search.run": "telic.search.records:SearchRunSummary",
     "bench.case": "telic.core.events:BenchCase",
     "bench.result": "telic.bench.results:CaseResult",
-    "model.sent": "telic.llm.events:ModelSent",
-    "model.retry": "telic.llm.events:ModelRetry",
-    "model.reply": "telic.llm.events:ModelReply",
-    "model.rejected": "telic.llm.events:ModelRejected",
-    "model.failed": "telic.llm.events:ModelFailed",
+    "model.sent": "telic.llm.records:ModelSent",
+    "model.retry": "telic.llm.records:ModelRetry",
+    "model.reply": "telic.llm.records:ModelReply",
+    "model.rejected": "telic.llm.records:ModelRejected",
+    "model.failed": "telic.llm.records:ModelFailed",
 }
 """where each event is defined, by its name on disk"""
 

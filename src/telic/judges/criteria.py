@@ -115,6 +115,16 @@ def scope_words(covered: Sequence[str], left_out: Sequence[str]) -> str:
     return "; ".join(filter(None, (judged, f"not judged: {left}" if left else "")))
 
 
+class Objection(Record):
+    """A reviewer's objection to a reward or a judge; open until a reviewer withdraws it."""
+
+    number: int
+    about: Literal["reward", "judge"]
+    text: str
+    file: str = Field(description="hash of the program that it was raised about")
+    withdrawn: str | None = Field(default=None, description="why; None: it is open")
+
+
 class Composition(Record):
     """An intent as its author implements it: criteria, a reward, a judge, demonstrations."""
 
@@ -139,8 +149,8 @@ class Composition(Record):
     """a reference motion and its look-alikes, demonstrated in place of `motions`"""
     fine: tuple[str, ...] = ()
     """failure modes that are right here: standing still may be all that is asked"""
-    others: tuple[str, ...] = ()
-    """alternative rewards, to be tried where the first is in doubt"""
+    objections: tuple[Objection, ...] = ()
+    """of reviewers, withdrawn ones included"""
 
 
 class CriterionScore(Record):

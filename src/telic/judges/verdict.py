@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from pydantic import Field
 
@@ -184,13 +184,6 @@ _CLEARLY = 2
 _ABOVE_ALL = 0.01
 
 
-class LabelledScore(NamedTuple):
-    """An episode that a judge scored and a person labelled."""
-
-    score: float
-    is_wanted: bool
-
-
 class PersonCalibration(Record):
     """Effect of labels on the scores of one judge."""
 
@@ -222,15 +215,15 @@ class PersonCalibration(Record):
         )
 
 
-def calibrate(labelled: Sequence[LabelledScore], threshold: float) -> PersonCalibration:
-    """Return the shift of scores with which judge and labels agree best."""
+def calibrate(labelled: Sequence[tuple[float, bool]], threshold: float) -> PersonCalibration:
+    """Return the shift with which scores of episodes and labels (is it wanted?) agree best."""
 
     def agreeing(cut: float) -> int:
-        return sum((row.score >= cut) == row.is_wanted for row in labelled)
+        return sum((score >= cut) == is_wanted for score, is_wanted in labelled)
 
     now = agreeing(threshold)
     plain = PersonCalibration(labels=len(labelled), agreeing=now, threshold=threshold)
-    above = sorted({row.score for row in labelled if row.score >= threshold})
+    above = sorted({score for score, _ in labelled if score >= threshold})
     if len(labelled) < HANDFUL or not above:
         return plain
     cuts = [*((low + high) / 2 for low, high in pairwise(above)), above[-1] + _ABOVE_ALL]

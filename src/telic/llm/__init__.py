@@ -22,7 +22,6 @@ from telic.llm.records import (
     prompt_hash,
     render,
 )
-from telic.llm.stand_ins import Replay, Scripted
 from telic.llm.work_orders import Host, WorkOrder, answer_order, list_orders, read_order
 
 __all__ = [
@@ -42,11 +41,9 @@ __all__ = [
     "Outage",
     "Provider",
     "RawReply",
-    "Replay",
     "Reply",
     "Request",
     "RequestRejected",
-    "Scripted",
     "Tokens",
     "WorkOrder",
     "answer_order",

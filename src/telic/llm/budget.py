@@ -21,12 +21,11 @@ from telic.core.config import Record
 from telic.core.plugins import plugin_names
 from telic.errors import BudgetExceeded
 from telic.llm.names import CLOUD, COMPATIBLE, PROVIDERS
-from telic.llm.records import VIDEO, Request
+from telic.llm.records import Request
 
 # Deliberately high: a reservation that is too large is returned a moment later.
 _CHARACTERS_PER_TOKEN = 3
 _TOKENS_PER_IMAGE = 3_000
-_TOKENS_PER_VIDEO = 60_000  # twenty seconds at FRAMES_PER_SECOND, about 300 a frame
 
 
 class Charge(Record):
@@ -131,10 +130,7 @@ def is_metered(model: str) -> bool:
 def most_charge(model: str, request: Request[Any]) -> Charge:
     """Return the most one call may cost; `usd` is None where no price is known."""
     text = len(request.prompt) + len(request.system) + len(str(request.answer_schema))
-    tokens_in = text // _CHARACTERS_PER_TOKEN + sum(
-        _TOKENS_PER_VIDEO if image.media_type == VIDEO else _TOKENS_PER_IMAGE
-        for image in request.images
-    )
+    tokens_in = text // _CHARACTERS_PER_TOKEN + _TOKENS_PER_IMAGE * len(request.images)
     usd = price_usd(model, tokens_in, request.max_tokens) if is_metered(model) else 0.0
     return Charge(usd=usd, tokens=tokens_in + request.max_tokens)
 

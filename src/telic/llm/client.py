@@ -1,7 +1,7 @@
 """Ask models: the one call path for every use of a language model.
 
 Look on disk, reserve the budget, send with a deadline and retries, write the reply, validate it,
-repair it once, return it. Every step is an event (`telic.llm.events`).
+repair it once, return it. Every step is an event (`telic.llm.records`).
 """
 
 from __future__ import annotations
@@ -22,21 +22,19 @@ from telic.core.plugins import load_plugin
 from telic.errors import UsageError
 from telic.llm.answers import InvalidAnswer, Replies, StoredReply, read_answer
 from telic.llm.budget import Budget, Charge, is_metered, most_charge
-from telic.llm.events import (
+from telic.llm.hosted import Hosted
+from telic.llm.keys import cleaned, emit_redacted
+from telic.llm.names import HOST, PROVIDERS, parse_name
+from telic.llm.records import (
+    Answer,
+    Cancelled,
+    ModelAnswerError,
     ModelEvent,
     ModelFailed,
     ModelRejected,
     ModelReply,
     ModelRetry,
     ModelSent,
-)
-from telic.llm.hosted import Hosted
-from telic.llm.keys import cleaned, emit_redacted
-from telic.llm.names import HOST, PROVIDERS, REPLAY, parse_name
-from telic.llm.records import (
-    Answer,
-    Cancelled,
-    ModelAnswerError,
     ModelUnavailable,
     Outage,
     Provider,
@@ -47,7 +45,6 @@ from telic.llm.records import (
     add_known,
     fingerprint,
 )
-from telic.llm.stand_ins import Replay
 from telic.llm.work_orders import HOST_DEADLINE_S, ORDERS, Host
 
 REPLIES = "replies"
@@ -102,8 +99,6 @@ def choose(name: str | None, folder: Path | None = None) -> Provider:
         if folder is None:
             raise UsageError("The host agent needs a session folder for its work orders.")
         return Host(folder / ORDERS)
-    if name.startswith(f"{REPLAY}:"):
-        return Replay(Path(name.partition(":")[2]).expanduser())
     provider, colon, model = name.partition(":")
     if colon and provider not in PROVIDERS:
         make = load_plugin("providers", provider, PROVIDERS)

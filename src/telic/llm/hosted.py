@@ -17,8 +17,6 @@ from telic.errors import MissingExtra, TelicError
 from telic.llm.keys import KEY_NAMES, find_key
 from telic.llm.names import CLOUD, Address
 from telic.llm.records import (
-    FRAMES_PER_SECOND,
-    VIDEO,
     Finish,
     ModelUnavailable,
     Outage,
@@ -109,14 +107,8 @@ def _connect(address: Address, key: str | None) -> tuple[Any, Model]:
 def _message(request: Request[Any]) -> ModelRequest:
     from pydantic_ai.messages import BinaryContent, ModelRequest, UserPromptPart
 
-    # By default a video is sampled once a second, which shows nothing of a stride.
     images = [
-        BinaryContent(
-            data=image.data,
-            media_type=image.media_type,
-            vendor_metadata={"fps": FRAMES_PER_SECOND} if image.media_type == VIDEO else None,
-        )
-        for image in request.images
+        BinaryContent(data=image.data, media_type=image.media_type) for image in request.images
     ]
     content = [request.prompt, *images] if images else request.prompt
     return ModelRequest(

@@ -1,14 +1,12 @@
 """Read API keys, and remove them from everything that is written, emitted or raised.
 
-A key is read at the moment of a call, from an environment variable or from the system's keyring
-(optional package `keyring`, service "telic"). It is never kept in an object, so it cannot appear in
-a repr or in a file. Every file, event and error of this package passes through this module.
+A key is read from an environment variable at the moment of a call. It is never kept in an object,
+so it cannot appear in a repr or in a file. Every file, event and error of this package passes
+through this module.
 """
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,9 +16,8 @@ from urllib.parse import quote
 from telic.core.events import Listener
 from telic.core.text import is_mapping, is_row
 from telic.errors import TelicError, UsageError
-from telic.llm.events import ModelEvent
-from telic.llm.records import Image, ModelUnavailable
-from telic.storage.files import plain, write_bytes, write_json, write_text
+from telic.llm.records import ModelEvent, ModelUnavailable
+from telic.storage.files import plain, write_json, write_text
 
 KEY_NAMES: Mapping[str, tuple[str, ...]] = {
     "anthropic": ("ANTHROPIC_API_KEY",),
@@ -35,19 +32,15 @@ KEY_NAMES: Mapping[str, tuple[str, ...]] = {
 NEEDS_KEY = frozenset({"anthropic", "openai", "google", "openrouter"})
 REMOVED = "[key removed]"
 
-_SERVICE = "telic"
 _SHORTEST = 8  # a shorter value is a placeholder; removing it would tear ordinary words apart
 # Keys that were handed out: they must be removed even after the environment has changed.
 _handed_out: set[str] = set()
 
 
 def find_key(provider: str) -> str | None:
-    """Return the provider's key, or None where it works without; raises UsageError if it must not.
-
-    Environment variables come first, then the keyring.
-    """
+    """Return the provider's key; None where it works without one, else raises UsageError."""
     names = KEY_NAMES[provider]
-    for key in (*map(os.environ.get, names), *map(_from_keyring, names)):
+    for key in map(os.environ.get, names):
         if key and key.strip():
             _handed_out.add(key.strip())
             return key.strip()
@@ -91,11 +84,6 @@ def save_text(path: Path, text: str) -> None:
     write_text(path, redact(text))
 
 
-def save_image(path: Path, image: Image) -> None:
-    """Write a picture by rename."""
-    write_bytes(path, image.data)
-
-
 def emit_redacted(listener: Listener, kind: type[ModelEvent], fields: dict[str, Any]) -> None:
     """Emit an event without keys."""
     listener(kind.model_validate(redact_value(plain(fields))))
@@ -123,14 +111,3 @@ def _known() -> list[str]:
     named = (os.environ.get(name) for names in KEY_NAMES.values() for name in names)
     keys = {key.strip() for key in named if key} | _handed_out
     return sorted((key for key in keys if len(key) >= _SHORTEST), key=len, reverse=True)
-
-
-def _from_keyring(name: str) -> str | None:
-    if importlib.util.find_spec("keyring") is None:
-        return None
-    keyring = importlib.import_module("keyring")
-    try:
-        return keyring.get_password(_SERVICE, name)
-    except keyring.errors.KeyringError:
-        # A locked or missing keyring is the same as one without this key.
-        return None

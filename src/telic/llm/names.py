@@ -17,8 +17,8 @@ SERVERS: Mapping[str, str] = {
     "lmstudio": "http://127.0.0.1:1234/v1",
 }
 COMPATIBLE = "openai-compatible"
-HOST, REPLAY = "host", "replay"
-PROVIDERS = (*CLOUD, *SERVERS, COMPATIBLE, HOST, REPLAY)
+HOST = "host"
+PROVIDERS = (*CLOUD, *SERVERS, COMPATIBLE, HOST)
 _FAMILIES: Mapping[str, str] = {
     "claude": "anthropic",
     "gpt": "openai",
@@ -28,11 +28,6 @@ _FAMILIES: Mapping[str, str] = {
     "gemini": "google",
 }
 _SEE = "Write provider:model, e.g. anthropic:claude-sonnet-5-5, ollama:qwen3 or host."
-
-
-def watches_video(model: str) -> bool:
-    """Return whether a model, by its full name, accepts videos; others get still pictures."""
-    return model.startswith("google:")
 
 
 class Address(NamedTuple):

@@ -21,21 +21,19 @@ from typing import Any, Generic, Literal, Protocol, Self, TypeVar
 from pydantic import Field
 
 from telic.core.config import Record
+from telic.core.events import Event
 from telic.errors import TelicError, UsageError
 
 Answer = TypeVar("Answer", bound=Record)
 Effort = Literal["minimal", "low", "medium", "high", "xhigh", "max"]
-VIDEO = "video/mp4"
-FRAMES_PER_SECOND = 10
-"""sampling rate of a video for a model"""
-MediaType = Literal["image/png", "image/jpeg", "image/webp", "image/gif", "video/mp4"]
+MediaType = Literal["image/png", "image/jpeg", "image/webp", "image/gif"]
 Finish = Literal["complete", "length", "refusal"]
 _QUOTED_CHARACTERS = 8_000
 _PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*\}\}")
 
 
 class Image(Record):
-    """A picture, or a video for models that accept videos, sent with a prompt."""
+    """A picture that is sent with a prompt."""
 
     data: bytes = Field(repr=False)
     media_type: MediaType = "image/png"
@@ -152,6 +150,87 @@ class Reply(Record, Generic[Answer]):
     """requests sent: 1, plus retries, plus a repair"""
     cached: bool
     """whether everything was read from disk and nothing was sent now"""
+
+
+# ---- events of a call; keys are redacted before they are emitted
+
+
+class ModelEvent(Event):
+    """Fields of every event of a call."""
+
+    role: str
+    """role in which the model is asked, e.g. author"""
+    key: str
+    """identifies the question: the same question has the same key"""
+    model: str
+
+
+class SentImage(Record):
+    """A picture that went with a question."""
+
+    media_type: str
+    sha256: str
+
+
+class ModelSent(ModelEvent):
+    """A question was sent."""
+
+    NAME = "model.sent"
+
+    attempt: int
+    system: str | None
+    prompt: str
+    prompt_hash: str | None = None
+    """of the question's template"""
+    images: tuple[SentImage, ...] = ()
+    effort: str | None = None
+    max_tokens: int | None = None
+
+
+class ModelRetry(ModelEvent):
+    """A call failed and is retried."""
+
+    NAME = "model.retry"
+
+    error: str
+    failures: int
+    wait_s: float
+
+
+class ModelReply(ModelEvent):
+    """A valid answer arrived."""
+
+    NAME = "model.reply"
+
+    answer: str
+    tokens: Tokens
+    price_usd: float | None
+    latency_s: float
+    attempts: int
+    cached: bool
+    """whether it was on disk already"""
+
+
+class ModelRejected(ModelEvent):
+    """An answer was not valid; the model is sent the reason."""
+
+    NAME = "model.rejected"
+
+    answer: str
+    error: str
+
+
+class ModelFailed(ModelEvent):
+    """A question never got a valid answer."""
+
+    NAME = "model.failed"
+
+    kind: str
+    """class of the error"""
+    error: str
+
+
+# ---- providers
 
 
 class Provider(Protocol):

@@ -4,8 +4,9 @@
     <key>.md               the order, to read
     <key>.json             the same, for programs
     <key>-image-<n>.png    its pictures
-    <key>.answer.json      the answer; writing this file answers the order
+    <key>.answer.json      the answer; an order with one is closed
     <key>.rejected.txt     why the last answer was rejected; it is in <key>.rejected.json
+    <key>.closed.txt       why an unanswered order takes no answer any more
 
 An answer is checked against the JSON schema of its order when it is submitted, and against its
 record when it is read. `Host` is the provider that publishes orders and waits for their answers.
@@ -15,16 +16,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
 from telic.core.config import Record
-from telic.errors import UnknownName, UsageError
+from telic.errors import TelicError, UnknownName, UsageError
 from telic.llm.answers import InvalidAnswer, read_answer, read_json_object, without_fence
-from telic.llm.keys import save_image, save_json, save_text
+from telic.llm.keys import save_json, save_text
 from telic.llm.records import ModelUnavailable, RawReply, Request
-from telic.storage.files import read_record
+from telic.storage.files import TEMPORARY_MARK, read_record, write_bytes
 from telic.storage.layout import changed_at
 from telic.storage.reading import read_text
 
@@ -32,7 +35,7 @@ ORDERS = "orders"
 HOST_DEADLINE_S = 7 * 24 * 3600.0
 _POLL_S = 0.2
 _SETTLED_S = 1.0
-OrderState = Literal["open", "rejected", "answered"]
+OrderState = Literal["open", "rejected", "answered", "closed"]
 
 
 class WorkOrder(Record):
@@ -44,7 +47,7 @@ class WorkOrder(Record):
     system: str
     prompt: str
     images: tuple[str, ...]
-    """names of the picture files next to the order"""
+    """names of the picture files next to the order; absolute paths where an order is read"""
     effort: str | None
     answer_record: str = ""
     """of earlier versions"""
@@ -60,14 +63,17 @@ class WorkOrderLine(Record):
     role: str
     state: OrderState
     reason: str | None = None
-    """why the last answer was rejected"""
+    """why the last answer was rejected, or why the order is closed"""
+    pictures: int = 0
+    file: str = ""
+    """absolute path of the order as Markdown"""
 
 
 def publish(folder: Path, key: str, request: Request[Any]) -> WorkOrder:
     """Write the files of an order and return it; writing it again changes nothing."""
     names = [f"{key}-image-{n}{image.suffix}" for n, image in enumerate(request.images, 1)]
     for name, image in zip(names, request.images, strict=True):
-        save_image(folder / name, image)
+        write_bytes(folder / name, image.data)
     order = WorkOrder(
         key=key,
         role=request.role,
@@ -78,42 +84,50 @@ def publish(folder: Path, key: str, request: Request[Any]) -> WorkOrder:
         answer_schema=request.answer_schema,
         answer_file=f"{key}.answer.json",
     )
-    save_text(folder / f"{key}.md", describe(order))
+    save_text(folder / f"{key}.md", describe(_placed(folder, order)))
     # Last, because it is the file that lists look for.
     save_json(folder / f"{key}.json", order)
     return order
 
 
 def describe(order: WorkOrder) -> str:
-    """Return the order as Markdown."""
-    images = "".join(f"\n- ![{name}]({name})" for name in order.images)
+    """Return the order as Markdown: the request first, so that equal beginnings are cached."""
+    pictures = "".join(f"\n{number}. {name}" for number, name in enumerate(order.images, 1))
+    schema = json.dumps(order.answer_schema, separators=(",", ":"))
     sections = [
-        f"# Work order {order.key}\n\nYou are the model in the role **{order.role}**. "
-        f"Answer with one JSON object that fits the schema below: write it to "
-        f"`{order.answer_file}` in this folder, or run `telic orders {order.key} FILE`. "
-        f"If the answer is rejected, `{order.key}.rejected.txt` says why; answer again.",
-        f"## Instructions\n\n{order.system}" if order.system else "",
-        f"## Request\n\n{order.prompt}",
-        f"## Pictures\n{images}" if images else "",
-        "## Schema of the answer\n\n```json\n"
-        + json.dumps(order.answer_schema, indent=2)
-        + "\n```",
+        order.system,
+        order.prompt,
+        f"## Pictures\n{pictures}" if pictures else "",
+        f"## Your answer\n\nYou are the model in the role **{order.role}**. Answer with one JSON "
+        f"object of this schema:\n\n```json\n{schema}\n```\n\nHand it in once: "
+        f"`telic orders {order.key} FILE.json`, or write it to `{order.answer_file}` next to this "
+        f"order. If it is rejected, `{order.key}.rejected.txt` says why; answer again.",
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
 
 
 def list_orders(folder: Path) -> list[WorkOrderLine]:
-    """Return the orders in a folder, unanswered ones first, then oldest first."""
+    """Return the orders in a folder, those that wait for an answer first, then oldest first."""
     lines: list[WorkOrderLine] = []
     for path in sorted(_order_files(folder), key=changed_at):
-        order, rejected = read_record(path, WorkOrder), path.with_suffix(".rejected.txt")
-        state, reason = "open", None
+        order, state, reason = read_record(path, WorkOrder), "open", None
         if (folder / order.answer_file).exists():
             state = "answered"
-        elif rejected.exists():
-            state, reason = "rejected", read_text(rejected).strip()
-        lines.append(WorkOrderLine(key=order.key, role=order.role, state=state, reason=reason))
-    return sorted(lines, key=lambda line: line.state == "answered")
+        else:
+            for name in ("rejected", "closed"):
+                if (why := path.with_suffix(f".{name}.txt")).exists():
+                    state, reason = name, read_text(why).strip()
+        lines.append(
+            WorkOrderLine(
+                key=order.key,
+                role=order.role,
+                state=state,
+                reason=reason,
+                pictures=len(order.images),
+                file=str(path.with_suffix(".md").absolute()),
+            )
+        )
+    return sorted(lines, key=lambda line: line.state in ("answered", "closed"))
 
 
 def read_order(folder: Path, key: str) -> WorkOrder:
@@ -127,7 +141,13 @@ def read_order(folder: Path, key: str) -> WorkOrder:
             f'"{key}" is the start of {len(matches)} work orders: {", ".join(matches)}.',
             hint="Add a few letters.",
         )
-    return read_record(folder / f"{matches[0]}.json", WorkOrder)
+    return _placed(folder, read_record(folder / f"{matches[0]}.json", WorkOrder))
+
+
+def _placed(folder: Path, order: WorkOrder) -> WorkOrder:
+    """Return the order with absolute paths of its pictures."""
+    paths = tuple(str((folder / name).absolute()) for name in order.images)
+    return order.model_copy(update={"images": paths})
 
 
 def _order_files(folder: Path) -> list[Path]:
@@ -136,11 +156,53 @@ def _order_files(folder: Path) -> list[Path]:
 
 
 def answer_order(folder: Path, key: str, text: str) -> Path:
-    """Check an answer and submit it; raises InvalidAnswer with every problem."""
+    """Check an answer and submit it; the first one counts.
+
+    Raises:
+        InvalidAnswer: it does not fit the schema; with every problem.
+        UsageError: the order was answered or closed before. Nothing is changed.
+    """
     order = read_order(folder, key)
-    check_answer(order, text)
-    save_text(folder / order.answer_file, without_fence(text) + "\n")
-    return folder / order.answer_file
+    path, closed = folder / order.answer_file, folder / f"{order.key}.closed.txt"
+    if closed.exists():
+        raise UsageError(f"The work order {order.key} is closed: {read_text(closed).strip()}")
+    if not path.exists():
+        check_answer(order, text)
+        draft = folder / f"{TEMPORARY_MARK}{os.getpid()}-{time.monotonic_ns()}"
+        save_text(draft, without_fence(text) + "\n")
+        try:
+            with suppress(FileExistsError):
+                os.link(draft, path)  # unlike a rename, this never replaces an answer
+                return path
+        finally:
+            draft.unlink()
+    raise UsageError(
+        f"The work order {order.key} ({order.role}) has been answered; the first answer counts.",
+        hint=f"It is in {path}.",
+    )
+
+
+def answer_orders(folder: Path, answers: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """Submit every KEY.json of a folder; return what was accepted, and why others were not."""
+    files = sorted(answers.glob("*.json"))
+    if not files:
+        raise UsageError(
+            f"{answers} holds no answers.", hint="Name each one after its order: KEY.json"
+        )
+    accepted, refused = dict[str, str](), dict[str, str]()
+    for file in files:
+        try:
+            accepted[file.stem] = str(answer_order(folder, file.stem, read_text(file)))
+        except TelicError as error:
+            refused[file.stem] = str(error)
+    return accepted, refused
+
+
+def close_orders(folder: Path, why: str) -> None:
+    """Close the orders that nobody answered: what asked for them has ended."""
+    for line in list_orders(folder):
+        if line.state in ("open", "rejected"):
+            save_text(folder / f"{line.key}.closed.txt", why + "\n")
 
 
 def check_answer(order: WorkOrder, text: str) -> None:
@@ -173,6 +235,7 @@ class Host:
         key, end = request.key(self.name), time.monotonic() + deadline_s
         order = publish(self.folder, key, request)
         path, reason = self.folder / order.answer_file, self.folder / f"{key}.rejected.txt"
+        (self.folder / f"{key}.closed.txt").unlink(missing_ok=True)  # it is asked again
         seen, seen_at = "", 0.0
         while (now := time.monotonic()) < end:
             text = read_text(path, errors="replace") if path.exists() else ""
@@ -182,6 +245,7 @@ class Host:
                 if text:
                     read_answer(text, request.answer)
                     reason.unlink(missing_ok=True)
+                    path.chmod(0o444)
                     return RawReply(text=text)
             except InvalidAnswer as error:
                 # An editor may still be writing: broken JSON is rejected once it has settled.

@@ -12,6 +12,27 @@ from telic.core.config import Record
 View = Literal["side", "front", "top", "three-quarter", "rear-quarter"]
 
 
+class StillRow(Record):
+    """A row of stills in a contact sheet, with heights above the floor marked on each."""
+
+    words: str
+    steps: tuple[int, ...] = Field(min_length=1, description="moments of the recording")
+    notes: tuple[str, ...] = Field(default=(), description="added to the time under each still")
+    view: View | None = Field(default=None, description="by default what suits the robot")
+    near: bool = Field(
+        default=False, description="follow the robot closely, also up and down, filling the frame"
+    )
+
+
+class FootTrace(Record):
+    """The height of a foot over an episode, evenly sampled."""
+
+    name: str
+    heights_m: tuple[float, ...] = Field(min_length=1)
+    touches: tuple[bool, ...]
+    seconds: float
+
+
 class RenderJob(Record):
     """One picture or video to make of one recorded episode."""
 
@@ -38,31 +59,17 @@ class RenderJob(Record):
     view: View | None = Field(
         default=None, description="camera position; by default what suits the robot"
     )
-    caption: bool | Literal["time"] = Field(
-        default=True,
-        description="show time, step and return at the bottom; "
-        '"time" alone for judges, who must not see the return',
+    caption: bool = Field(
+        default=True, description="show time, step and return; on a contact sheet only the time"
     )
     fps: float = Field(
         default=30.0, gt=0, le=120, description="most frames per second; playback is real time"
     )
-    fine: bool = Field(default=False, description="anti-aliasing: four pixels for one")
     frames: int = Field(default=6, ge=1, le=24, description="still frames in a strip")
-    columns: int | None = Field(
-        default=None, ge=1, description="still frames in a line; by default all in one"
+    rows: tuple[StillRow, ...] = Field(
+        default=(), description="draw a contact sheet of these rows instead of a strip"
     )
-    near: bool = Field(
-        default=False, description="follow the robot closely, also up and down, filling the frame"
-    )
-    ruler: bool = Field(
-        default=False, description="mark heights above the floor at the left of every frame"
-    )
-    shift: float = Field(
-        default=0.0, ge=0, lt=1, description="delay of still frames, in distances between two"
-    )
-    between_s: tuple[float, float] | None = Field(
-        default=None, description="part of the episode a strip shows, in seconds; by default all"
-    )
+    traces: tuple[FootTrace, ...] = Field(default=(), description="charts below a contact sheet")
 
     @field_validator("output")
     @classmethod

@@ -202,10 +202,10 @@ def _paint(
     """Colour a body and its children: by limb and side, or by link if the robot is one chain."""
     for geom in body.geoms:
         if (repaint and "target" not in geom.name) or _is_plain(geom):
-            _colour(geom, _side(geom.name, colour))
+            _colour(geom, _side(geom.name, colour) if colour == _BODY else colour)
             # Neighbours that share a radius and a joint would flicker where they coincide.
             geom.size = (geom.size[0] * (1 + 0.012 * (level % 3)), *geom.size[1:])
-    children = list(body.bodies)
+    children, taken = list(body.bodies), set[_Colour]()
     for i, child in enumerate(children):
         if is_chain:
             shade = _BRANCHES[level % len(_BRANCHES)]
@@ -213,7 +213,10 @@ def _paint(
             shade = _BRANCHES[i % len(_BRANCHES)]
         else:
             shade = colour
-        _paint(child, _side(child.name, shade), repaint, is_chain, level + 1 + i)
+        named = _side(child.name, shade)
+        shade = shade if named in taken else named  # a second limb on a side differs from the first
+        taken.add(shade)
+        _paint(child, shade, repaint, is_chain, level + 1 + i)
 
 
 def _branches(body: mujoco.MjsBody) -> bool:

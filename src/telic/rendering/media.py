@@ -16,6 +16,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from telic.errors import TelicError
 from telic.jobs.process import PIPE, Process
+from telic.rendering.job import FootTrace
 from telic.storage.files import disk_full, replacing, write_bytes
 
 _TEXT_RGB = (235, 235, 235)
@@ -88,6 +89,65 @@ def draw_ruler(picture: np.ndarray, marks: Sequence[tuple[float, int]]) -> None:
         image = Image.fromarray((label * _SHADE).astype(np.uint8))
         ImageDraw.Draw(image).text((2, 0), f"{height:g}", _TEXT_RGB, _font(len(picture)))
         label[:] = np.asarray(image)
+
+
+# ---- contact sheets
+
+_COLUMNS, _GAP, _HEADING, _TRACE, _NAMES = 6, 4, 22, 56, 120
+_PAPER, _INK, _GREY = (255, 255, 255), (20, 24, 28), (150, 158, 166)
+_LINE, _FAINT = (26, 110, 190), (222, 226, 230)
+
+
+def contact_sheet(
+    rows: Sequence[tuple[str, Sequence[np.ndarray]]],
+    legend: Sequence[tuple[tuple[int, ...], str]],
+    traces: Sequence[FootTrace],
+) -> np.ndarray:
+    """Return rows of stills under headings, a legend of colours, and the height of each foot.
+
+    Args:
+        rows: the words above each row, and its stills, all of one size.
+        legend: colours and what has them.
+        traces: drawn over the width of the sheet, dark where the foot touches the ground.
+    """
+    height, width = rows[0][1][0].shape[:2]
+    blocks = [(words, tiled(stills, _COLUMNS, _GAP)) for words, stills in rows]
+    wide = _COLUMNS * (width + _GAP) - _GAP
+    tall = sum(_HEADING + len(block) + _GAP for _, block in blocks)
+    tall += _HEADING * bool(legend) + (_HEADING + _TRACE * len(traces)) * bool(traces)
+    sheet = Image.new("RGB", (wide, tall), _PAPER)
+    draw, font, top = ImageDraw.Draw(sheet), _font(height), 0
+    left = _MARGIN
+    for colour, names in legend:
+        draw.rectangle((left, 5, left + 12, 17), colour, _GREY)
+        draw.text((left + 18, 4), names, _INK, font)
+        left += 30 + round(draw.textlength(names, font))
+    top += _HEADING * bool(legend)
+    for words, block in blocks:
+        draw.text((_MARGIN, top + 4), words, _INK, font)
+        sheet.paste(Image.fromarray(block), (0, top + _HEADING))
+        top += _HEADING + len(block) + _GAP
+    heights = [height for trace in traces for height in trace.heights_m] or [0.0]
+    least, most = min(0.0, *heights), max(heights)
+    for place, trace in enumerate(traces):
+        if not place:
+            words = f"height of each foot, {least:.2f} to {most:.2f} m, over {trace.seconds:.2f} s"
+            words += "; dark bars: it touches the ground; a line each second"
+            draw.text((_MARGIN, top + 4), words, _INK, font)
+            top += _HEADING
+        for second in range(1, int(trace.seconds) + 1):
+            x = _NAMES + round((wide - _MARGIN - _NAMES) * second / trace.seconds)
+            draw.line((x, top, x, top + _TRACE), _FAINT)
+        draw.text((_MARGIN, top + 16), trace.name, _INK, font)
+        xs = np.linspace(_NAMES, wide - _MARGIN, len(trace.heights_m) + 1).round().astype(int)
+        bottom, scale = top + _TRACE - 12, (_TRACE - 20) / max(most - least, 1e-6)
+        ys = [bottom - round((value - least) * scale) for value in trace.heights_m]
+        draw.line(list(zip(xs[:-1].tolist(), ys, strict=True)), _LINE, 2)
+        draw.line((_NAMES, bottom + 2, wide - _MARGIN, bottom + 2), _GREY)
+        for at in np.flatnonzero(trace.touches).tolist():
+            draw.rectangle((xs[at], bottom + 2, xs[at + 1], bottom + 8), _INK)
+        top += _TRACE
+    return np.array(sheet)
 
 
 # ---- videos
@@ -175,22 +235,6 @@ def pace(length: int, dt_s: float, most_fps: float) -> Pace:
     return Pace(np.minimum((np.arange(frames) / (fps * dt_s)).round().astype(int), length - 1), fps)
 
 
-def spread(
-    length: int,
-    frames: int,
-    dt_s: float | None = None,
-    between_s: tuple[float, float] | None = None,
-    shift: float = 0.0,
-) -> np.ndarray:
-    """Return the rows of `frames` still pictures, evenly from the first to the last.
-
-    Of `length` rows that are `dt_s` apart, those `between_s`; all of them without a clock. With a
-    `shift` each one is that share of their distance later; the last one stays.
-    """
-    first, last = 0, length - 1
-    if between_s is not None and dt_s is not None:
-        # Row n is the state after its step, at (n + 1) dt_s.
-        first, last = (min(max(round(at / dt_s) - 1, 0), last) for at in between_s)
-    later = shift * (last - first) / max(frames - 1, 1)
-    rows = np.minimum(np.linspace(first, last, frames) + later, last)
-    return np.unique(rows.round().astype(int))
+def spread(length: int, frames: int) -> np.ndarray:
+    """Return the rows of `frames` still pictures, evenly from the first to the last of `length`."""
+    return np.unique(np.linspace(0, length - 1, frames).round().astype(int))

@@ -9,7 +9,6 @@ import atexit
 import contextlib
 import functools
 from collections.abc import Generator
-from typing import Protocol
 
 import mujoco
 import numpy as np
@@ -27,21 +26,6 @@ _LIGHT = look.LIGHT_DIRECTION / np.linalg.norm(look.LIGHT_DIRECTION)
 
 class PainterBroken(Exception):
     """The backend failed to draw; another one may do."""
-
-
-class Painter(Protocol):
-    """Draws one model at one size."""
-
-    def paint(self, data: mujoco.MjData, camera: Camera) -> np.ndarray:
-        """Return a new (H, W, 3) uint8 picture of `data`, whose kinematics are up to date.
-
-        Raises PainterBroken when the backend fails.
-        """
-        ...
-
-    def close(self) -> None:
-        """Free what the painter holds; it cannot paint afterwards."""
-        ...
 
 
 class GlPainter:
@@ -76,7 +60,7 @@ class GlPainter:
         self._flatten[2] = 0, 0, _FLAT
 
     def paint(self, data: mujoco.MjData, camera: Camera) -> np.ndarray:
-        """Return a new (H, W, 3) uint8 picture."""
+        """Return a new (H, W, 3) uint8 picture of `data`, whose kinematics are up to date."""
         self._camera.lookat[:] = camera.look_at
         self._camera.distance = camera.distance_m
         self._camera.azimuth = camera.azimuth_deg

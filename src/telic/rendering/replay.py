@@ -22,10 +22,11 @@ from PIL import Image
 from telic.core.seeds import derive
 from telic.errors import BadEnvironment, TelicError
 from telic.rendering.camera import Camera, height_marks, place_cameras
-from telic.rendering.job import Rendering, RenderJob
+from telic.rendering.job import Rendering, RenderJob, StillRow
 from telic.rendering.look import load_dressed
 from telic.rendering.media import (
     Pace,
+    contact_sheet,
     draw_caption,
     draw_ruler,
     pace,
@@ -35,8 +36,8 @@ from telic.rendering.media import (
     write_png,
     write_video,
 )
-from telic.rendering.painters import GlPainter, Painter, PainterBroken, RayPainter
-from telic.rendering.sketch import DRAWINGS, Sketcher
+from telic.rendering.painters import GlPainter, PainterBroken, RayPainter
+from telic.rendering.sketch import Sketcher
 from telic.robots.files import MODEL_FILES
 from telic.robots.terrain import ground_in
 from telic.storage.trajectories import (
@@ -50,6 +51,7 @@ _TOLERANCE = 1e-4
 _WIDTH, _RAYS_WIDTH, _STRIP_WIDTH = 480, 320, 240
 _STRIP_GAP = 2
 _CLOCKLESS_FPS = 10.0
+_HIDDEN = 3  # first group of geoms that is not drawn
 _PROBE_MODEL = "<mujoco><worldbody><geom size='1'/></worldbody></mujoco>"
 
 
@@ -74,12 +76,7 @@ def draw(stage: Stage, job: RenderJob, progress: Callable[[int, int], None]) -> 
             require_registered(facts, job.trajectory)
         if not len(trajectory):
             raise TelicError(f"{job.trajectory} holds no steps to draw.")
-        if model_file(facts) is not None:
-            ways = (stage.backend,)
-        elif facts.env_id.rpartition("-v")[0] in DRAWINGS:
-            ways = ("sketch",)
-        else:
-            ways = ("gymnasium", "sketch")
+        ways = ("gymnasium", "sketch") if model_file(facts) is None else (stage.backend,)
         for way in ways:
             try:
                 rendering = _draw_by(way, stage, job, trajectory, progress)
@@ -105,8 +102,13 @@ def _draw_by(
 ) -> Rendering:
     """Write the video or strip of an episode, drawn by the model, the environment, or a sketch."""
     dt_s = trajectory.facts.dt_s
+    if job.rows:
+        stills = list(_sheet_rows(way, stage, job, trajectory))
+        legend = stage.legend() if way == stage.backend else ()
+        write_png(job.output, contact_sheet(stills, legend, job.traces))
+        return Rendering(output=job.output, backend=way, frames=sum(len(row) for _, row in stills))
     if not job.is_video:
-        rows = spread(len(trajectory), job.frames, dt_s, job.between_s, job.shift)
+        rows = spread(len(trajectory), job.frames)
         shown, frame_s, width = Pace(rows, 0.0), 1e3, _STRIP_WIDTH  # far apart: no smoothing
     else:
         shown = Pace(np.arange(len(trajectory)), min(job.fps, _CLOCKLESS_FPS))
@@ -131,8 +133,30 @@ def _draw_by(
         count = write_video(job.output, counted(), shown.fps)
         return Rendering(output=job.output, backend=way, frames=count, fps=shown.fps)
     pictures = list(counted())
-    write_png(job.output, tiled(pictures, job.columns or len(pictures), _STRIP_GAP))
+    write_png(job.output, tiled(pictures, len(pictures), _STRIP_GAP))
     return Rendering(output=job.output, backend=way, frames=len(pictures))
+
+
+def _sheet_rows(
+    way: str, stage: Stage, job: RenderJob, trajectory: Trajectory
+) -> Iterator[tuple[str, list[np.ndarray]]]:
+    """Yield the words and stills of each row of a contact sheet."""
+    for row in job.rows:
+        steps = np.minimum(row.steps, len(trajectory) - 1).tolist()
+        if way == stage.backend:
+            shown = np.array(steps)
+            stills = list(stage.frames(trajectory, shown, 1e3, job, _STRIP_WIDTH, row))
+        else:
+            order = np.unique(steps)
+            paint = Sketcher(trajectory).paint
+            frames = own_frames(trajectory, order) if way == "gymnasium" else map(paint, order)
+            drawn = dict(zip(order.tolist(), frames, strict=True))
+            size = (_STRIP_WIDTH, _STRIP_WIDTH * 3 // 4)
+            stills = [np.array(Image.fromarray(drawn[step]).resize(size)) for step in steps]
+        for place, still in enumerate(stills):
+            words = caption(trajectory, steps[place], only_time=True)
+            draw_caption(still, [*words, *row.notes[place : place + 1]])
+        yield row.words, stills
 
 
 class Stage:
@@ -141,10 +165,16 @@ class Stage:
     def __init__(self, backend: str) -> None:
         self.backend = backend
         self._kind = RayPainter if backend == "rays" else GlPainter
-        self._kept: tuple[object, mujoco.MjModel, Painter] | None = None
+        self._kept: tuple[object, mujoco.MjModel, GlPainter | RayPainter] | None = None
 
     def frames(
-        self, trajectory: Trajectory, rows: np.ndarray, frame_s: float, job: RenderJob, size: int
+        self,
+        trajectory: Trajectory,
+        rows: np.ndarray,
+        frame_s: float,
+        job: RenderJob,
+        size: int,
+        sheet_row: StillRow | None = None,
     ) -> Iterator[np.ndarray]:
         """Yield a picture of each of `rows`, which are `frame_s` seconds apart.
 
@@ -156,15 +186,14 @@ class Stage:
             raise BadEnvironment(f"{trajectory.facts.env_id} has no MuJoCo model to draw.")
         width = job.width or size
         height = job.height or width * 3 // 4
-        times = 2 if job.fine else 1
         ground = ground_in(trajectory.facts.env_kwargs)
-        key = (path, ground, width, height, times)
+        key = (path, ground, width, height)
         if self._kept is None or self._kept[0] != key:
             self.close()
             # Gymnasium's robots are all one tan; the user's own colours are kept.
             is_tan = path.is_relative_to(assets_dir())
             model = load_dressed(path, repaint=is_tan, ground=ground)
-            self._kept = (key, model, self._kind(model, times * width, times * height))
+            self._kept = (key, model, self._kind(model, width, height))
         _, model, painter = self._kept
         poses = trajectory["qpos"]
         if poses.shape[1:] != (model.nq,):
@@ -177,7 +206,8 @@ class Stage:
         poses = poses[: next(iter(np.flatnonzero(~np.isfinite(poses).all(1))), None)]
         if not len(poses):
             raise BadEnvironment("The episode holds no finite pose to draw.")
-        cameras = place_cameras(model, poses, frame_s, job.view, width / height, near=job.near)
+        view, is_near = (sheet_row.view, sheet_row.near) if sheet_row else (job.view, False)
+        cameras = place_cameras(model, poses, frame_s, view, width / height, near=is_near)
         data = mujoco.MjData(model)
         for row, pose, camera in zip(rows, poses, cameras, strict=False):
             data.qpos[:] = pose
@@ -187,13 +217,27 @@ class Stage:
             for update in ("kinematics", "comPos", "camlight", "flex", "tendon"):
                 getattr(mujoco, f"mj_{update}")(model, data)
             picture = painter.paint(data, camera)
-            if job.fine:
-                picture = np.array(Image.fromarray(picture).reduce(times))
-            if job.ruler:
+            if sheet_row is not None:
                 draw_ruler(picture, height_marks(camera, model, height))
-            if job.caption:
-                draw_caption(picture, caption(trajectory, row, job.caption == "time"))
+            elif job.caption:
+                draw_caption(picture, caption(trajectory, row))
             yield picture
+
+    def legend(self) -> list[tuple[tuple[int, ...], str]]:
+        """Return the colours of the last model's bodies with their names."""
+        if self._kept is None:
+            return []
+        model, colours = self._kept[1], dict[tuple[int, ...], list[str]]()
+        for body in range(1, model.nbody):
+            first = model.body_geomadr[body]
+            own = range(first, first + model.body_geomnum[body])
+            shown = [geom for geom in own if first >= 0 and model.geom_group[geom] < _HIDDEN]
+            if shown and model.body(body).name:
+                material = model.geom_matid[shown[0]]
+                rgba = model.geom_rgba[shown[0]] if material < 0 else model.mat_rgba[material]
+                key = tuple((255 * rgba[:3]).round().astype(int).tolist())
+                colours.setdefault(key, []).append(model.body(body).name)
+        return [(key, ", ".join(names)) for key, names in colours.items()]
 
     def try_out(self) -> None:
         """Draw something small; raises PainterBroken if that fails."""
@@ -231,12 +275,16 @@ def _captioned(picture: np.ndarray, trajectory: Trajectory, row: int, job: Rende
     if not job.caption:
         return picture
     picture = np.pad(picture, ((0, strip_height(len(picture))), (0, 0), (0, 0)))
-    draw_caption(picture, caption(trajectory, row, job.caption == "time"))
+    draw_caption(picture, caption(trajectory, row))
     return picture
 
 
-def own_frames(trajectory: Trajectory, rows: np.ndarray, job: RenderJob) -> Iterator[np.ndarray]:
+def own_frames(
+    trajectory: Trajectory, rows: np.ndarray, job: RenderJob | None = None
+) -> Iterator[np.ndarray]:
     """Yield the environment's own picture of each of `rows`, replaying the recorded actions.
+
+    It has the caption of a job, if one is given.
 
     Raises BadEnvironment when it cannot draw itself, or other observations come out.
     """
@@ -277,7 +325,8 @@ def own_frames(trajectory: Trajectory, rows: np.ndarray, job: RenderJob) -> Iter
                     raise BadEnvironment(f"The environment cannot draw itself: {error}") from None
                 if picture is None:
                     raise BadEnvironment("The environment does not draw itself (no rgb_array).")
-                drawn = _captioned(np.array(picture, dtype=np.uint8), trajectory, row, job)
+                drawn = np.array(picture, dtype=np.uint8)
+                drawn = drawn if job is None else _captioned(drawn, trajectory, row, job)
                 for _ in range(repeats[row]):
                     yield drawn
     finally:

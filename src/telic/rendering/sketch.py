@@ -1,4 +1,4 @@
-"""Draw episodes without a MuJoCo model: classic control tasks as lines, others as charts.
+"""Draw episodes without a MuJoCo model as charts, and robots in a terminal.
 
 A chart shows the recorded observations over time, by name, with the future greyed out. A stick
 figure in characters shows a robot in a terminal.
@@ -6,7 +6,7 @@ figure in characters shows a robot in a terminal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from PIL import Image, ImageDraw
@@ -14,90 +14,27 @@ from PIL import Image, ImageDraw
 from telic.storage.trajectories import Trajectory
 
 _WIDTH, _HEIGHT = 480, 360
-_PAPER, _INK, _GREY = (28, 34, 42), (235, 238, 240), (92, 102, 112)
+_PAPER, _INK = (28, 34, 42), (235, 238, 240)
 _BLUE, _ORANGE, _GREEN = (64, 140, 214), (242, 130, 60), (88, 176, 116)
 _MOST_ROWS = 8
 _NAME_WIDTH = 132
-
-_Stroke = tuple[Sequence[tuple[float, float]], float, tuple[int, int, int]]
-"""points of a thick line, or one for a disc, in metres with y upwards; its width; its colour"""
-
-
-def _cart(obs: np.ndarray) -> list[_Stroke]:
-    x, angle = float(obs[0]), float(obs[2])
-    return [
-        ([(-2.4, -0.12), (2.4, -0.12)], 0.02, _GREY),
-        ([(x - 0.2, 0.0), (x + 0.2, 0.0)], 0.2, _BLUE),
-        ([(x, 0.1), (x + np.sin(angle), 0.1 + np.cos(angle))], 0.07, _ORANGE),
-        ([(x, 0.1)], 0.1, _INK),
-    ]
-
-
-def _pendulum(obs: np.ndarray) -> list[_Stroke]:
-    return [([(0, 0), (-float(obs[1]), float(obs[0]))], 0.18, _ORANGE), ([(0, 0)], 0.12, _INK)]
-
-
-def _acrobot(obs: np.ndarray) -> list[_Stroke]:
-    first = np.arctan2(obs[1], obs[0])
-    second = first + np.arctan2(obs[3], obs[2])
-    middle = (float(np.sin(first)), -float(np.cos(first)))
-    end = (middle[0] + float(np.sin(second)), middle[1] - float(np.cos(second)))
-    return [
-        ([(-2.2, 1.0), (2.2, 1.0)], 0.02, _GREEN),
-        ([(0, 0), middle], 0.14, _BLUE),
-        ([middle, end], 0.14, _ORANGE),
-        ([(0, 0)], 0.12, _INK),
-    ]
-
-
-def _valley(obs: np.ndarray) -> list[_Stroke]:
-    hill = [(float(x), 0.45 * float(np.sin(3 * x))) for x in np.linspace(-1.2, 0.6, 40)]
-    x, foot = float(obs[0]), 0.45 * float(np.sin(3 * 0.45))
-    return [
-        (hill, 0.015, _GREY),
-        ([(0.45, foot), (0.45, foot + 0.2)], 0.012, _INK),
-        ([(0.48, foot + 0.18), (0.51, foot + 0.18)], 0.04, _GREEN),
-        ([(x, 0.45 * float(np.sin(3 * x)) + 0.06)], 0.08, _ORANGE),
-    ]
-
-
-DRAWINGS: dict[str, tuple[Callable[[np.ndarray], list[_Stroke]], float, tuple[float, float]]] = {
-    "CartPole": (_cart, 5.2, (0.0, 0.6)),
-    "Pendulum": (_pendulum, 3.4, (0.0, 0.0)),
-    "Acrobot": (_acrobot, 5.8, (0.0, 0.0)),
-    "MountainCar": (_valley, 2.0, (-0.3, 0.15)),
-    "MountainCarContinuous": (_valley, 2.0, (-0.3, 0.15)),
-}
-"""by task: its strokes for an observation, metres that fit into the width, and the centre"""
 
 
 class Sketcher:
     """Draws the rows of one episode."""
 
     def __init__(self, trajectory: Trajectory) -> None:
-        self._seen = np.asarray(trajectory["next_obs"], dtype=float)
-        self._drawing = DRAWINGS.get(trajectory.facts.env_id.rpartition("-v")[0])
-        if self._drawing is None or not np.isfinite(self._seen).all():
-            self._drawing = None
-            self._chart = _chart(self._seen, trajectory.facts.obs_names)
+        seen = np.asarray(trajectory["next_obs"], dtype=float)
+        self._last = max(len(seen) - 1, 1)
+        self._chart = _chart(seen, trajectory.facts.obs_names)
 
     def paint(self, row: int) -> np.ndarray:
         """Return a new (H, W, 3) uint8 picture."""
-        if self._drawing is None:
-            picture = self._chart.copy()
-            now = _NAME_WIDTH + row * (_WIDTH - _NAME_WIDTH - 9) // max(len(self._seen) - 1, 1)
-            picture[:, now + 1 :] = picture[:, now + 1 :] * 0.35 + 0.65 * np.array(_PAPER)
-            picture[:, now] = _INK
-            return picture
-        strokes, metres, (x, y) = self._drawing
-        image = Image.new("RGB", (2 * _WIDTH, 2 * _HEIGHT), _PAPER)
-        draw, scale = ImageDraw.Draw(image), 2 * _WIDTH / metres
-        for points, width, colour in strokes(self._seen[row]):
-            pixels = [(_WIDTH + (a - x) * scale, _HEIGHT - (b - y) * scale) for a, b in points]
-            draw.line(pixels, colour, round(width * scale), joint="curve")
-            for end in (pixels[0], pixels[-1]):
-                draw.circle(end, width * scale / 2, colour)
-        return np.array(image.reduce(2))
+        picture = self._chart.copy()
+        now = _NAME_WIDTH + row * (_WIDTH - _NAME_WIDTH - 9) // self._last
+        picture[:, now + 1 :] = picture[:, now + 1 :] * 0.35 + 0.65 * np.array(_PAPER)
+        picture[:, now] = _INK
+        return picture
 
 
 def _chart(seen: np.ndarray, names: Sequence[str]) -> np.ndarray:

@@ -1,4 +1,7 @@
-"""The budget of a session: limits, what has been spent, and what is left.
+"""The budget of a session: what it will cost, what has been spent, and what is left.
+
+Time is forecast from earlier trainings on this machine, dollars from the price list and the tokens
+of earlier replies; what is unknown is None, never a guess.
 
 Everything spent is read from the session's own files, so it survives `kill -9`: environment steps
 from the metrics of its trainings, calls and dollars from the replies it paid for, and time from a
@@ -8,28 +11,66 @@ calls are enforced by `telic.llm.Budget` before each call; limits in hours and s
 
 from __future__ import annotations
 
+import math
+import os
+import platform
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
-from typing import Literal
+from statistics import median
+from typing import Any, Literal
 
+from telic.authors.candidate import SHORT
+from telic.authors.composer import LONGEST, VARIANTS
 from telic.authors.request import SessionConfig
 from telic.core.config import Record
 from telic.core.events import Event
-from telic.errors import ResourceError
+from telic.envs.spec import EnvSpec
+from telic.errors import BadFile, ResourceError
 from telic.llm.answers import Replies
+from telic.llm.budget import is_metered, price_usd
 from telic.llm.client import REPLIES
-from telic.storage.facts import EvaluationFacts, RunRequestFacts, RunResultFacts
-from telic.storage.files import as_facts, read_facts, read_record, write_json
-from telic.storage.layout import IterationFolder, RunFolder, SessionFolder, is_run
+from telic.storage.facts import EvaluationFacts, ManifestFacts, RunRequestFacts, RunResultFacts
+from telic.storage.files import as_facts, read_facts, read_fields, read_record, write_json
+from telic.storage.layout import (
+    IterationFolder,
+    RunFolder,
+    SessionFolder,
+    changed_at,
+    is_run,
+    list_runs,
+    list_sessions,
+)
 from telic.storage.reading import check_file, parse_json
+from telic.storage.resources import ResourceNeed, usable_cores
+from telic.training.job import TrainJob
+from telic.training.machine import Sizes, memory_plan
 
 _SAVE_EVERY_S = 5.0
 _HOUR_S = 3600.0
 _LAST_ROWS_BYTES = 16_384
 _WORTH_STARTING = 0.25
 """share of its planned steps below which a training says nothing about its reward"""
+_READ, _USED = 200, 5
+"""earlier trainings that are read, and the most similar ones that count"""
+_SHORTEST_S = 2.0
+"""shorter trainings are mostly start-up and say nothing about speed"""
+_TYPICAL_TOKENS = (6_000, 3_000)
+"""read and written per call, while no reply of this folder is known"""
+_CALLS_FIRST, _CALLS_EACH = 6, 4
+"""usual model calls: to write and review, and for each revision"""
+_LOOKS_LAST, _LOOKS_EACH = 6, 1
+"""usual vision calls: for a policy that passes, and for each failure"""
+# Measured on HalfCheetah, Ant and Humanoid with 3 and 9 members, and rounded up.
+_PROCESS_BYTES = 450_000_000
+"""a worker with its libraries, before it simulates anything"""
+_SIMULATION_BYTES = 200_000
+"""one MuJoCo simulation with the used part of its arena"""
+_TERMS, _FLOAT_BYTES, _UNLIMITED_STEPS = 8, 4, 1000
+_TAPES = 2
+"""copies of the evaluation's recording while it is assembled"""
 
 
 class AllowanceLeft(Record):
@@ -203,3 +244,149 @@ def last_step(scalars: Path) -> int:
         return 0
     where = str(scalars)
     return as_facts(parse_json(rows[-1], where), EvaluationFacts, where)["global_step"]
+
+
+# ---- forecast
+
+
+class Forecast(Event):
+    """The expected cost of a session, from the first iteration to the last allowed one."""
+
+    NAME = "session.forecast"
+
+    iterations: int
+    first_steps: int
+    """environment steps if the first iteration passes"""
+    most_steps: int
+    """environment steps if every iteration is needed"""
+    steps_per_second: float | None
+    """as measured on this machine; None: this environment was never trained here"""
+    measured_runs: int
+    first_seconds: float | None
+    """seconds of training if the first iteration passes"""
+    most_seconds: float | None
+    calls: int
+    """model calls if every iteration is needed"""
+    usd: float | None
+    """price of them; None: unknown"""
+    short: tuple[str, ...]
+    """limits that will end the session before its last iteration: hours, steps, usd, calls"""
+
+    def at_rate(self, rate: float | None, config: SessionConfig) -> Forecast:
+        """Return the forecast with its times at so many steps per second."""
+        seconds = None if rate is None else self.most_steps / rate
+        hours = None if seconds is None else seconds / 3600.0
+        needs = {"hours": hours, "steps": self.most_steps, "usd": self.usd, "calls": self.calls}
+        limits = {name: getattr(config, f"max_{name}") for name in needs}
+        changes = {
+            "steps_per_second": rate,
+            "first_seconds": None if rate is None else self.first_steps / rate,
+            "most_seconds": seconds,
+            "short": tuple(
+                name
+                for name, need in needs.items()
+                if need is not None and limits[name] is not None and need > limits[name]
+            ),
+        }
+        return self.model_copy(update=changes)
+
+
+def session_forecast(config: SessionConfig, steps: int, runs_dir: Path) -> Forecast:
+    """Return the expected cost of a session whose author plans so many steps per policy.
+
+    A revision first screens all its variants; each training is longer than the one before, unless
+    the number of steps was requested.
+    """
+    first = len(config.seeds) * (config.steps or steps)
+    later, longer = first * (VARIANTS * SHORT + 1.0 - SHORT), 1.0 if config.steps else LONGEST
+    planned = [first, *(round(later * longer**number) for number in range(1, config.iterations))]
+    calls = 0 if config.model is None else _CALLS_FIRST + _CALLS_EACH * config.iterations
+    if calls and config.vision:
+        calls += _LOOKS_LAST + _LOOKS_EACH * config.iterations
+    rates = measured_rates(runs_dir, config.env, config.device, len(config.seeds))
+    made = Forecast(
+        iterations=len(planned),
+        first_steps=planned[0],
+        most_steps=sum(planned),
+        steps_per_second=None,
+        measured_runs=len(rates),
+        first_seconds=None,
+        most_seconds=None,
+        calls=calls,
+        usd=_price(runs_dir, config, calls),
+        short=(),
+    )
+    return made.at_rate(median(rates) if rates else None, config)
+
+
+def measured_rates(runs_dir: Path, env: str, device: str, members: int) -> list[float]:
+    """Return steps per second of the most similar trainings on this machine.
+
+    Only of this environment, this device and this kind of machine: those with about as many members
+    first, then the latest.
+    """
+    inside = (
+        RunFolder(path)
+        for session in list_sessions(runs_dir)
+        for number in session.iterations()
+        for path in session.iteration(number).path.iterdir()
+        if is_run(path)
+    )
+    runs = (
+        run
+        for run in (*list_runs(runs_dir)[:_READ], *inside)
+        if run.summary.exists() and run.manifest.exists()
+    )
+    rates: list[tuple[float, float, float]] = []
+    for run in islice(runs, _READ):
+        with suppress(BadFile):  # a damaged run says nothing about the next
+            job = read_fields(run.config, env=str, device=str | None, members=list[Any])
+            summary = read_facts(run.summary, RunResultFacts)
+            manifest = read_facts(run.manifest, ManifestFacts)
+            is_like = job["env"] == env and job.get("device") == device and job["members"]
+            machine = (manifest.get("processors"), manifest.get("platform"))
+            rate = summary.get("steps_per_second")
+            is_long = summary.get("training_time_s", 0.0) >= _SHORTEST_S
+            if is_like and machine == (os.cpu_count(), platform.platform()) and rate and is_long:
+                distance = abs(math.log(len(job["members"]) / members))
+                rates.append((distance, -changed_at(run.summary), rate))
+    return [rate for _, _, rate in sorted(rates)[:_USED]]
+
+
+def _price(runs_dir: Path, config: SessionConfig, calls: int) -> float | None:
+    """Return the price of calls to the most expensive model of a session; None: unknown."""
+    replies = [
+        reply.raw.tokens
+        for session in list_sessions(runs_dir)[:_USED]
+        for reply in Replies(session.path / REPLIES).kept()
+        if reply.raw is not None
+    ]
+    read = [each.input for each in replies if each.input is not None]
+    written = [each.output for each in replies if each.output is not None]
+    known = bool(read and written)
+    tokens = (round(median(read)), round(median(written))) if known else _TYPICAL_TOKENS
+    models = [name for name in (config.model, *config.model_for.values()) if name]
+    prices = [price_usd(name, *tokens) for name in models if is_metered(name)]
+    return None if None in prices else calls * max((each or 0.0 for each in prices), default=0.0)
+
+
+def need_of(job: TrainJob, spec: EnvSpec) -> ResourceNeed:
+    """Return the cores and memory that a training takes at most.
+
+    On a GPU the worker checks the card's own memory; here only its process is counted.
+    """
+    if job.device != "cpu":
+        return ResourceNeed(cores=1, memory_bytes=_PROCESS_BYTES)
+    members, observed, actions = len(job.members), len(spec.obs_names), len(spec.action_names)
+    plan = memory_plan(job.settings, Sizes(members, observed, actions, _TERMS))
+    simulations = (job.settings.num_envs + job.eval_episodes) * members * _SIMULATION_BYTES
+    # An evaluation records every step of all its episodes at once: per body its place,
+    # orientation, velocity and contact force.
+    limit = job.env_args.get("max_episode_steps", spec.max_episode_steps) or _UNLIMITED_STEPS
+    row = 2 * observed + actions + _TERMS + 2 * len(spec.joints) + 19 * len(spec.body_names)
+    recording = _TAPES * limit * job.eval_episodes * members * row * _FLOAT_BYTES
+    learning = sum(plan.values()) - plan["libraries"]
+    return ResourceNeed(
+        cores=job.threads or len(usable_cores()),
+        memory_bytes=_PROCESS_BYTES + learning + simulations + recording,
+    )

@@ -22,7 +22,7 @@ from telic.authors.request import SessionConfig
 from telic.core.config import Record
 from telic.errors import BadFile, UnknownName, UsageError
 from telic.judges.criteria import Composition
-from telic.judges.verdict import LabelledScore, PersonCalibration, Verdict, calibrate
+from telic.judges.verdict import PersonCalibration, Verdict, calibrate
 from telic.session.control import append_line, now, user_name
 from telic.session.evidence import record_veto
 from telic.session.outcome import Outcome, outcome_words
@@ -202,12 +202,12 @@ def standing(labels: Sequence[EpisodeLabel]) -> list[EpisodeLabel]:
 
 def calibration_of(folder: SessionFolder, threshold: float) -> PersonCalibration:
     """Return the calibration by people's labels of this judge, from all sessions of a folder."""
-    own, rows = judge_hash(folder), list[LabelledScore]()
+    own, rows = judge_hash(folder), list[tuple[float, bool]]()
     sessions = {each.path: each for each in (folder, *list_sessions(folder.path.parent))}
     for session in sessions.values():
         with suppress(BadFile):  # a damaged neighbour must not end this session
             rows += [
-                LabelledScore(label.score, label.is_wanted)
+                (label.score, label.is_wanted)
                 for label in standing(read_labels(session))
                 if label.judge == own and label.by == "person" and label.score is not None
             ]

@@ -15,7 +15,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from telic.authors.author import Brief, MeasurableIntent, author_for, try_written
-from telic.authors.candidate import RewardCandidate, SessionIteration, Variant, handed_out
+from telic.authors.candidate import (
+    RewardCandidate,
+    SessionIteration,
+    Variant,
+    handed_out,
+    program_text,
+    reward_text,
+)
 from telic.authors.composer import first_rewards
 from telic.authors.request import ENV, SessionConfig
 from telic.core.events import (
@@ -37,15 +44,15 @@ from telic.judges.code import find_judge
 from telic.judges.criteria import Composition
 from telic.judges.validation import Trial, text_hash
 from telic.llm import BudgetExceeded, Cancelled
+from telic.llm.work_orders import ORDERS, close_orders
 from telic.loop import Loop
 from telic.sandbox.nursery import prewarmed
 from telic.session import WORKERS, motion
 from telic.session.branch import inherited
-from telic.session.budget import AllowanceUsedUp, SessionAccount
+from telic.session.budget import AllowanceUsedUp, SessionAccount, session_forecast
 from telic.session.certificate import certify, with_hashes
 from telic.session.control import SessionControl, SessionStopped, SessionWork
 from telic.session.evidence import SessionJournal, record_end
-from telic.session.forecast import MeasuredForecast, session_forecast
 from telic.session.judgement import (
     TrainedCandidate,
     doubts_of_pass,
@@ -54,10 +61,9 @@ from telic.session.judgement import (
     untrained,
 )
 from telic.session.labels import vetoed_before
-from telic.session.outcome import ONE_SEED, Ending, ending_of_pass
-from telic.session.pictures import draw_pictures
-from telic.session.records import SessionSummary, verified
-from telic.session.rejudge import reconsidered
+from telic.session.outcome import ONE_SEED, Ending, ending_of_pass, outcome_words
+from telic.session.records import SessionSummary
+from telic.session.report._evidence import draw_pictures
 from telic.session.report.document import rewrite_report, write_report
 from telic.session.robustness import robustness_card
 from telic.session.training import alarms, train
@@ -177,11 +183,10 @@ def carry_on(
                     log.append(log_line(event))
                 on_event(event)
 
-            emit = MeasuredForecast(keep, config)
             account = SessionAccount(folder, config)
-            control = SessionControl(folder, emit, should_stop, account)
-            brief = _brief(config, folder, control, emit)  # may refuse the request
-            emit(
+            control = SessionControl(folder, keep, should_stop, account)
+            brief = _brief(config, folder, control, keep)  # may refuse the request
+            keep(
                 SessionStart(
                     session=folder.name,
                     path=str(folder.path),
@@ -191,7 +196,7 @@ def carry_on(
                 )
             )
             for note in assumed(brief.spec):
-                emit(LogMessage(message=note))
+                keep(LogMessage(message=note))
             with compiling_ahead(config.env, {}, config.device), prewarmed(WORKERS):
                 records = SessionJournal(folder, config.intent, config.env, config.terms)
                 work = SessionWork(brief, author_for(brief), control, records)
@@ -239,15 +244,19 @@ def run_loop(work: SessionWork) -> SessionSummary:
 def _write(work: SessionWork, wanted: MeasurableIntent) -> Composition:
     """Have reward and judge written, validated on reference episodes, and corrected."""
     written = work.author.write(wanted)
-    for left in reversed(range(_REWRITES + 2)):
+    for left in reversed(range(_REWRITES + 1)):
         trial = try_written(work.brief, written)
         work.records.write(work.folder.trial, trial)
         work.emit(trial)
-        # The last correction is validated as well, and trained as it is.
-        better = work.author.review(written, trial) if left else None
-        if better is None:
+        # The last correction is validated and reviewed as well, and trained as it is.
+        reviewed = work.author.review(written, trial, left > 0)
+        is_same = reviewed is None or (reviewed.reward, reviewed.judge) == (
+            written.reward,
+            written.judge,
+        )
+        written = reviewed or written
+        if is_same:
             break
-        written = better
     return written
 
 
@@ -265,7 +274,6 @@ class _Tries:
         """Return the next candidate: first what the author wrote, then a revision."""
         work = self._work
         assert self.written is not None
-        self.written, self.history = reconsidered(work, number, self.written, self.history)
         written, steps = self.written, work.config.steps or self.written.steps
         if self.history:
             notes = work.control.notes(number)
@@ -357,6 +365,7 @@ def _finish_passed(work: SessionWork, tries: _Tries) -> SessionSummary:
         doubts = (
             *vetoed_before(work.folder),
             *doubts_of_pass(config, passed),
+            *_open_objections(written, reward_text(candidate, passed.variant)),
             *certificate.doubts,
         )
         one_seed = (ONE_SEED,) if len(config.seeds) == 1 else ()
@@ -367,6 +376,16 @@ def _finish_passed(work: SessionWork, tries: _Tries) -> SessionSummary:
             accept_partial=config.accept_partial,
         )
         return _finish(work, tries, ending, is_drawn=is_drawn)
+
+
+def _open_objections(written: Composition, reward: str) -> tuple[str, ...]:
+    """Return the reviewers' open objections to the judge, and to the reward that was trained."""
+    is_first = program_text(reward) == program_text(written.reward)
+    return tuple(
+        f"a reviewer's objection to the {each.about} is open: {each.text}"
+        for each in written.objections
+        if each.withdrawn is None and (each.about == "judge" or is_first)
+    )
 
 
 def _finish(
@@ -408,7 +427,8 @@ def _finish(
     if ending.outcome == "unproven":
         summary = summary.model_copy(update={"low": None})
     if ending.outcome != "stopped":
-        work.author.analyse(history)
+        work.author.analyse(history, outcome_words(ending.outcome), ending.reasons)
+        close_orders(folder.path / ORDERS, "the session has ended.")
     robustness_card(folder, config, summary, work.emit)
     write_report(folder, config, written, history, summary, work.emit, redraws=not is_drawn(best))
     # Last: a session that is killed before resumes and writes its report.

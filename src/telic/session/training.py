@@ -40,8 +40,8 @@ from telic.errors import TelicError
 from telic.judges.fusion import unjudged
 from telic.llm.client import StopCheck
 from telic.rendering.jobs import choose_backend
+from telic.session.budget import need_of
 from telic.session.control import SessionControl, SessionStopped, SessionWork
-from telic.session.forecast import need_of
 from telic.session.judgement import (
     CHOOSING,
     LOOKS,

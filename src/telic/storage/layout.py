@@ -23,7 +23,7 @@ runs/session_<time>_<hex>/
     asked.json                   the criteria read from the intent
     author.json                  criteria, reward, judge, settings as first written
     trial.json                   both on examples whose worth is known
-    memory.json                  what a model was told of earlier sessions' lessons
+    context.md                   the beginning of every prompt
     judge_fn.py                  hidden from whoever writes rewards
     certificate.json             why the verdict can be believed, or not
     journal.jsonl                every finished record, and the hashes behind the outcome; signed
@@ -208,7 +208,6 @@ class IterationFolder:
     notes = Below("notes.json")
     selection = Below("selection.json")
     checkpoints = Below("checkpoints.jsonl")
-    judge_revision = Below("judge_revision.json")
     proof = Below("proof.json")
     judged_dir = Below("judged")
     certificate = Below("certificate.json")
@@ -233,7 +232,7 @@ class SessionFolder(WorkFolder):
     trial = Below("trial.json")
     certificate = Below("certificate.json")
     journal = Below("journal.jsonl")
-    memory = Below("memory.json")
+    context = Below("context.md")
     analysis = Below("analysis.json")
     page = Below("report.html")
     judge = Below("judge_fn.py")

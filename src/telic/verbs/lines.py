@@ -116,7 +116,8 @@ def open_orders(path: Path) -> int:
     from telic.llm import work_orders  # loads all of llm; few need it
 
     try:
-        return sum(order.state != "answered" for order in work_orders.list_orders(path / "orders"))
+        lines = work_orders.list_orders(path / "orders")
+        return sum(line.state in ("open", "rejected") for line in lines)
     except TelicError:  # its own page says what is wrong with it
         return 0
 

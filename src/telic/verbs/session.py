@@ -77,9 +77,13 @@ def run(request: IntentRequest) -> Session:
 class OrdersRequest(RunsRequest):
     """The work orders of a session or search, one of them, or an answer to it."""
 
-    key: str | None = argument("Order to show: its key, or the start of it.", default=None)
+    key: str | None = argument(
+        "Order to show: its key, or the start of it; all: answer several.", default=None
+    )
     file: str | None = argument(
-        "JSON file with the answer to hand in; - reads standard input.", default=None
+        "JSON file with the answer to hand in; - reads standard input. With all: a folder of "
+        "KEY.json files.",
+        default=None,
     )
     session: Path | str | None = option(
         "Session folder; default: the latest with open orders.", "--session", default=None
@@ -110,10 +114,11 @@ class OrderList(Wrapped):
     hint = "Show one: telic orders KEY. Answer it: telic orders KEY FILE"
 
 
-class AnswerTaken(NamedTuple):
-    """Where an answer was put."""
+class AnswersTaken(NamedTuple):
+    """Where answers were put by key, and what is wrong with others."""
 
-    answer: str
+    accepted: dict[str, str]
+    refused: dict[str, str]
 
 
 _ORDERS = "orders"
@@ -122,23 +127,29 @@ telic orders                          open orders of the latest session
 
 telic orders 3f2a                     instructions, request and the schema of the answer
 
-telic orders 3f2a answer.json         check an answer and hand it in
+telic orders 3f2a answer.json         check an answer and hand it in; the first one counts
+
+telic orders all answers/             hand in answers/KEY.json for every order
 """
 
 
-@verb(OrdersRequest, examples=_ORDER_EXAMPLES)
-def orders(request: OrdersRequest) -> OrderList | WorkOrder | AnswerTaken:
+@verb(
+    OrdersRequest,
+    examples=_ORDER_EXAMPLES,
+    exit_code=lambda result: 2 if getattr(result, "refused", None) else 0,
+)
+def orders(request: OrdersRequest) -> OrderList | WorkOrder | AnswersTaken:
     """List the work orders of a session that runs with --model host, show one, or answer it."""
     from telic.llm import work_orders  # loads all of llm
 
-    if request.key is None:
+    if request.key == "all" and request.file is not None:
+        return AnswersTaken(*work_orders.answer_orders(request.folder, Path(request.file)))
+    if request.key in (None, "all"):
         return OrderList(work_orders.list_orders(request.folder))
     if request.file is None:
         return work_orders.read_order(request.folder, request.key)
     import sys
 
-    try:
-        text = sys.stdin.read() if request.file == "-" else given_text(request.file, "The answer")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{request.file} cannot be read: {error}.") from None
-    return AnswerTaken(str(work_orders.answer_order(request.folder, request.key, text)))
+    text = sys.stdin.read() if request.file == "-" else given_text(request.file, "The answer")
+    path = work_orders.answer_order(request.folder, request.key, text)
+    return AnswersTaken({path.name.partition(".")[0]: str(path)}, {})

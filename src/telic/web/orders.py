@@ -29,7 +29,8 @@ def routes(place: WebPlace) -> APIRouter:
         return place.thing(thing, "session", "search").path / ORDERS
 
     def listed(folder: Path) -> list[WorkOrderLine]:
-        return work_orders.list_orders(folder) if folder.is_dir() else []
+        lines = work_orders.list_orders(folder) if folder.is_dir() else []
+        return [line for line in lines if line.state != "closed"]
 
     def require(folder: Path, key: str) -> None:
         known = [line.key for line in listed(folder)]

@@ -27,7 +27,7 @@ from telic.rendering.replay import model_file
 from telic.robots import robot_path
 from telic.robots.catalogue import cache_folder, is_fetched, named_robot, robot_names
 from telic.session import motion
-from telic.session.forecast import Forecast, session_forecast
+from telic.session.budget import Forecast, session_forecast
 from telic.storage.reading import file_hash
 from telic.storage.trajectories import TrajectoryFacts
 from telic.training.plan import steps_factor

@@ -267,6 +267,15 @@ def _judge(ended: EndedSession) -> Blocks:
             doc.Table(("example", "should be", "judge's score", "reward pays"), rows),
             *listed((*trial.judge_problems, *trial.reward_problems)),
         ]
+    if ended.author.objections:
+        rows = [
+            (each.about, each.text, f"withdrawn: {each.withdrawn}" if each.withdrawn else "open")
+            for each in ended.author.objections
+        ]
+        blocks += [
+            doc.Heading("Objections of reviewers"),
+            doc.Table(("about", "objection", "state"), rows),
+        ]
     if ended.folder.certificate.exists():
         certificate = read_record(ended.folder.certificate, Certificate)
         good = certificate.good or "none"

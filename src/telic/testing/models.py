@@ -1,4 +1,4 @@
-"""Providers without a model: a script of answers, and a recording."""
+"""Model providers for tests: a script of answers, and a recording."""
 
 from __future__ import annotations
 
