@@ -1,27 +1,23 @@
 """A model and a thinking effort for each role, from one budget."""
 
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
 from telic import llm
-from telic.authors import cast
 from telic.authors.author import Brief
 from telic.authors.cast import Cast, connect_cast
 from telic.authors.model import ModelAuthor
-from telic.authors.request import SessionConfig
+from telic.authors.request import ROLES, SessionConfig
 from telic.core.text import texts
 from telic.envs import make
-from telic.errors import ConfigError, UnknownName
+from telic.errors import ConfigError, UnknownName, UsageError
 from telic.llm import Models
 from telic.session.report._evidence import EndedSession, command
 from telic.storage.layout import SessionFolder
 from telic.testing.models import Scripted
 from tests.authors.scripts import SCRIPT
 from tests.heard import Heard
-
-PROMPTS = sorted(path.stem for path in (Path(cast.__file__).parent / "prompts").glob("*.md"))
 
 
 @pytest.fixture(scope="module")
@@ -37,17 +33,13 @@ def author(cast, spec, folder):
     return ModelAuthor(cast, Brief(config(), spec, SessionFolder(folder)))
 
 
-def test_every_prompt_has_a_role_and_every_role_a_prompt(tmp_path):
-    usual = Models(Scripted({}), tmp_path)
-    assert {Cast(usual).player(prompt) for prompt in PROMPTS} == {usual}
-    for role in get_args(cast.Role):
-        own = Models(Scripted({}), tmp_path)
-        assert any(Cast(usual, {role: own}).player(prompt) is own for prompt in PROMPTS)
-
-
 def test_each_role_is_asked_of_its_model_with_its_effort(tmp_path, spec):
     usual, other = Scripted(SCRIPT, name="one"), Scripted(SCRIPT, name="two")
-    players = Cast(Models(usual, tmp_path), {"judge": Models(other, tmp_path)}, {"reward": "high"})
+    players = Cast(
+        Models(usual, tmp_path),
+        {"judge_author": Models(other, tmp_path)},
+        {"reward_author": "high"},
+    )
     writer = author(players, spec, tmp_path)
     writer.write(writer.read())
     asked = {request.role: request.effort for request in usual.requests}
@@ -63,11 +55,11 @@ def test_a_model_that_plays_several_roles_is_connected_once(tmp_path, spec, monk
         return Models(Scripted(SCRIPT, name=name), folder, **more)
 
     monkeypatch.setattr(llm, "connect", connect)
-    roles = {"vision": "b", "reviewer": "a", "judge": "b"}
+    roles = {"vision": "b", "reviewer": "a", "judge_author": "b"}
     brief = Brief(config(model="a", model_for=roles), spec, SessionFolder(tmp_path))
     players = connect_cast(brief)
     assert [name for name, _ in asked] == ["a", "b"] and len({budget for _, budget in asked}) == 1
-    assert players.player("vision_again").provider.name == "b"
+    assert players.player("vision").provider.name == "b"
     assert players.player("reviser").provider.name == "a"
 
 
@@ -75,21 +67,22 @@ def test_a_session_keeps_models_and_efforts_by_role():
     asked = config(
         model="host",
         model_for=texts(["vision=google:x"], "--model-for"),
-        effort_for={"reward": "low"},
+        effort_for={"reviewer": "low"},
     )
     again = SessionConfig.model_validate_json(asked.model_dump_json())
     assert again == asked and again.model_for == {"vision": "google:x"}
     assert config(model_for=None, effort_for=None) == config()
     told = command(asked, Path("session.json"))
-    assert "--model-for vision=google:x" in told and "--effort-for reward=low" in told
+    assert "--model-for vision=google:x" in told and "--effort-for reviewer=low" in told
     assert EndedSession(None, asked, None, [], None).author_name == "host (vision: google:x)"
 
 
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({"model": "host", "model_for": {"visoin": "host"}}, UnknownName, "vision"),
-        ({"model": "host", "effort_for": {"reward": "hgih"}}, UnknownName, "high"),
+        ({"model": "host", "model_for": {"visoin": "host"}}, UsageError, ", ".join(ROLES)),
+        ({"model": "host", "effort_for": {"author": "high"}}, UsageError, ", ".join(ROLES)),
+        ({"model": "host", "effort_for": {"reviewer": "hgih"}}, UnknownName, "high"),
         ({"model_for": {"vision": "host"}}, ConfigError, "--model"),
         ({"effort_for": {"vision": "low"}}, ConfigError, "--model"),
     ],
@@ -105,3 +98,16 @@ def test_who_plays_the_model_is_told_at_once_how_to_answer(tmp_path):
     (line,) = [event["message"] for event in told if event["event"] == "log"]
     for word in ("telic orders", str(tmp_path)):
         assert word in line
+
+
+def test_orders_are_named_by_the_roles_that_options_take(tmp_path, spec, monkeypatch):
+    provider = Scripted(SCRIPT)
+    monkeypatch.setattr(llm, "connect", lambda name, folder, **more: Models(provider, folder))
+    brief = Brief(config(model="host"), spec, SessionFolder(tmp_path))
+    writer = ModelAuthor(connect_cast(brief), brief)
+    writer.write(writer.read())
+    assert {request.role for request in provider.requests} <= set(ROLES)
+    for role in ROLES:
+        assert config(model="host", model_for={role: "host"}).model_for == {role: "host"}
+    old = config(model="host", model_for={"reader": "a", "reward": "b", "judge": "c"})
+    assert list(old.model_for) == ["elicitor", "reward_author", "judge_author"]

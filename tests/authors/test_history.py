@@ -24,7 +24,7 @@ def test_an_outcome_is_told_against_the_iteration_it_was_made_from(tmp_path, see
         history.append(made.model_copy(update={"parent": parent}))
         candidates[number] = RewardCandidate(reward="", env_args={}, steps=1, parent=parent)
     story = SessionHistory(make_session(tmp_path), history, candidates)
-    lines = story.text(0.8).split("### Iterations\n\n")[1].splitlines()
+    lines = story.text(0.8).split("## Iterations\n\n")[1].splitlines()
     for made, line in zip(history, lines, strict=False):
         assert f"{made.number}. from {made.parent or 'nothing'}: change {made.number}" in line
         parent = history[made.parent - 1] if made.parent else None

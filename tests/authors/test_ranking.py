@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 from telic.authors.candidate import Variant
-from telic.authors.composer import RewardView, TriedReward, agreement, first_rewards
+from telic.authors.composer import ComposerAuthor, RewardView, TriedReward, agreement, first_rewards
 from telic.judges.validation import ExampleResult
 from tests.training.small import SPEED
 
@@ -39,7 +39,7 @@ def test_agreement_counts_the_pairs_that_the_judge_tells_apart():
     assert agreement([1, 2, 9], [0.1, 0.0, 1.0]) < 1.0
 
 
-class Offering:
+class Offering(ComposerAuthor):
     """An author with other structures."""
 
     def __init__(self, *others):

@@ -5,11 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from telic.authors import composer
-from telic.authors.answers import Revision, Turn
 from telic.authors.author import Brief
-from telic.authors.candidate import RewardCandidate, Variant, program_text
+from telic.authors.candidate import RewardCandidate, program_text
 from telic.authors.composer import ComposerAuthor, StructureSearch
-from telic.authors.model import ModelAuthor
 from telic.composer.compose import compose, reshaped
 from telic.envs import make
 from telic.judges.criteria import Composition
@@ -19,7 +17,7 @@ from tests.authors.test_ranking import GOOD
 from tests.authors.test_revision import earned, iteration
 from tests.heard import Heard
 from tests.session.sessions import asked, make_session
-from tests.training.small import CONTROL, SPEED
+from tests.training.small import SPEED
 
 INTENT = "run forward"
 
@@ -112,26 +110,3 @@ def test_a_revision_offers_a_structure_against_what_failed(brief, trials):
     going_on = ComposerAuthor(brief).revise([near], ())
     assert all(each.warm for each in going_on.variants)  # none of them needs other memory
     assert made.variants[1].weights["speed"] == 1.0
-
-
-def test_other_files_of_a_model_are_tried_and_what_is_wrong_is_said(brief, trials):
-    write_json(
-        brief.folder.author,
-        read_record(brief.folder.author, Composition).model_copy(update={"reward": SPEED}),
-    )
-    first = RewardCandidate(reward=SPEED, env_args={}, steps=1000)
-    write_json(brief.folder.iteration(1).candidate, first)
-    said = {"diagnosis": "d", "change": "c", "based_on": 1, "warm": True}
-    others = {"others": (CONTROL, "import os\n")}
-
-    def revised(**more):
-        turn = Turn(revision=Revision(**said, **more))
-        author = ModelAuthor(SimpleNamespace(ask=lambda *_: turn), brief)
-        return author.revise([iteration(1, earned(0.2))], ())
-
-    made = revised(**others)
-    assert [each.reward for each in made.variants] == [None, CONTROL]
-    assert made.variants[1].structure == ("other file 1",) and made.variants[1].warm
-    [told] = brief.emit
-    assert "other file 2 is not tried" in told["message"]
-    assert revised().variants == (Variant(warm=True),)

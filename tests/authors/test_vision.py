@@ -10,19 +10,24 @@ import torch
 from telic.authors import footage as footage_module
 from telic.authors.cast import Cast
 from telic.authors.footage import Footage
-from telic.authors.vision import VisionJudge
+from telic.authors.vision import VisionJudge, contrast_of
+from telic.composer.compose import compose
+from telic.envs import make
 from telic.errors import TelicError
-from telic.judges.criteria import score, total
+from telic.judges.criteria import Criterion, Motion, score, total
+from telic.judges.episode import RecordedEpisode
+from telic.judges.validation import ExampleResult, Trial
 from telic.judges.verdict import WHOLE, judged
 from telic.llm import CallLimits, Cancelled, Models, Outage, RawReply
-from telic.llm.records import VIDEO
 from telic.rendering.job import Rendering
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
 from telic.testing.models import Scripted
 from tests.judges.playing import record
 
-INTENT = "run forward"
-CRITERIA = {name: name for name in ("runs forward", "stays upright")}
+CRITERIA = (
+    Criterion(title="runs forward", quantity="forward_velocity", zero=0.0, goal=1.0, unit="m/s"),
+    Criterion(title="stays upright", quantity="uprightness", zero=0.0, goal=1.0),
+)
 FAST = CallLimits(deadline_s=600, attempt_s=300, attempts=2, first_wait_s=0.01, longest_wait_s=0.02)
 
 
@@ -73,121 +78,93 @@ def look_for(measure="forward_velocity"):
     return {"criterion_1": {**part, "measure": measure}, "criterion_2": part}
 
 
-def sightings(runs, upright, whole, start=0.5, end=1.0):
+def sightings(runs, upright, whole, episodes=1, start=0.5, end=1.0):
     def part(tenths):
         return {"evidence": f"{tenths} of ten", "start_s": start, "end_s": end, "tenths": tenths}
 
     parts = {"criterion_1": part(runs), "criterion_2": part(upright), "whole": part(whole)}
-    return {name: each for name, each in parts.items() if each["tenths"] != "absent"}
+    return {f"episode_{number}": parts for number in range(1, episodes + 1)}
 
 
-def again(runs, whole):
-    return sightings(runs, "absent", whole)
+class Eyes:
+    """A vision model that follows a script: what to look for, then one answer per question."""
 
+    def __init__(self, folder, *answers, name="scripted", contrast=None, **options):
+        self.looks = list(answers)
+        self.provider = Scripted(self._answer, name=name)
+        cast = Cast(Models(self.provider, folder, limits=FAST, **options))
+        self.judge = VisionJudge(cast, CRITERIA, folder / "pictures", None, contrast)
 
-def script(judge, second=None):
-    return {"vision_criteria": look_for(), "vision_judge": judge, "vision_again": second}
+    def _answer(self, request):
+        if not request.images:
+            return self.looks[0] if isinstance(self.looks[0], Exception) else look_for()
+        return self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
 
-
-@pytest.fixture
-def watching(tmp_path, pictures):
-    def work(provider, episodes, **options):
-        models = Models(provider, tmp_path, limits=FAST, **options)
-        return VisionJudge(Cast(models), INTENT, CRITERIA, pictures).watch(episodes)
-
-    return work
+    @property
+    def asked(self):
+        return [each for each in self.provider.requests if each.images]
 
 
 def size_of(png):
     return struct.unpack(">II", png[16:24])
 
 
-def test_each_episode_is_seen_once_and_the_middle_one_repeatedly(watching, episodes):
-    provider = Scripted(script(sightings(8, 10, 7)))
-    verdicts = watching(provider, episodes)
-    assert [each.score for each in verdicts] == [0.7] * 3
-    assert [len(each.seen[0].answers) for each in verdicts] == [1, 3, 1]
-    assert [each.spread for each in verdicts] == [0.0] * 3
-    roles = [each.role for each in provider.requests]
-    assert roles.count("vision_criteria") == 1 and roles.count("vision_judge") == 5
-    assert sorted(each.sample for each in provider.requests[1:]) == [0, 0, 0, 1, 2]
-    shown = {tuple(image.data for image in each.images[:2]) for each in provider.requests[1:]}
-    assert len(shown) == 5, "no look at the same pictures twice"
-
-
-def test_what_to_see_is_settled_before_anything_is_seen(watching, episodes):
-    provider = Scripted(script(sightings(8, 10, 7)))
-    watching(provider, episodes[:1])
-    first, second = provider.requests[0], provider.requests[1]
-    assert first.role == "vision_criteria" and first.images == ()
-    assert "forward_velocity" in first.prompt and "2. stays upright" in first.prompt
-    assert "legs alternate" in second.prompt and "sliding" in second.prompt
-    assert len(second.images) == 3 and "3. its fastest motion, every step from" in second.prompt
-
-
-def test_a_model_that_watches_videos_gets_one_beside_the_sheets(watching, episodes):
-    provider = Scripted(script(sightings(8, 10, 7)), name="google:gemini-unheard-of")
-    assert watching(provider, episodes[:1])[0].score == 0.7
-    film, *sheets = provider.requests[1].images
-    assert film.media_type == VIDEO and len(sheets) == 3
-    assert "1. a video of the whole episode in real time" in provider.requests[1].prompt
-
-
-def test_the_judge_learns_nothing_of_reward_or_other_judges(watching, episodes):
-    provider = Scripted(script(sightings(8, 10, 7)))
-    watching(provider, episodes)
-    for request in provider.requests:
+def test_episodes_are_judged_together_and_again_on_other_moments(tmp_path, episodes, drawings):
+    eyes = Eyes(tmp_path, sightings(8, 10, 7, 3), sightings(8, 10, 6, 3))
+    verdicts = eyes.judge.watch(episodes)
+    assert [each.score for each in verdicts] == [0.6] * 3, "of two answers the lower one"
+    assert [each.spread for each in verdicts] == [pytest.approx(0.1)] * 3
+    assert len(eyes.asked) == 2 and len(eyes.provider.requests) == 3
+    shown = {image.data for each in eyes.asked for image in each.images}
+    assert len(shown) == 6, "no look at the same pictures twice"
+    for request in eyes.provider.requests:
+        assert request.role == "vision"
         assert "return" not in request.prompt and "reward" not in request.prompt
 
 
-def test_what_cannot_be_seen_is_unknown(watching, episodes):
-    (verdict,) = watching(Scripted(script(sightings(None, 5, None))), episodes[:1])
+def test_what_to_see_is_settled_before_anything_is_seen(tmp_path, episodes):
+    eyes = Eyes(tmp_path, sightings(8, 10, 7))
+    eyes.judge.watch(episodes[:1], 1)
+    first, second = eyes.provider.requests
+    assert first.images == () and "2. stays upright" in first.prompt
+    assert "legs alternate" in second.prompt and "sliding" in second.prompt
+
+
+def test_what_cannot_be_seen_is_unknown(tmp_path, episodes):
+    (verdict,) = Eyes(tmp_path, sightings(None, 5, None)).judge.watch(episodes[:1])
     assert verdict.score is None and "cannot be seen" in (verdict.reason or "")
 
 
 @pytest.mark.parametrize(
-    ("role", "fault", "reason"),
+    ("fault", "reason"),
     [
-        ("vision_criteria", Outage("The service is down."), "is down"),
-        ("vision_judge", RawReply(text="I am sorry.", finish="refusal"), "declined"),
-        ("vision_judge", "{1,,}", "no valid"),
+        (Outage("The service is down."), "is down"),
+        (RawReply(text="I am sorry.", finish="refusal"), "declined"),
+        ("{1,,}", "no valid"),
+        (sightings(8, 10, 7, 2), "no valid"),  # of other episodes than it was shown
     ],
 )
-def test_a_model_that_does_not_answer_is_unknown_never_zero(
-    watching, episodes, role, fault, reason
-):
-    provider = Scripted(script(sightings(8, 10, 7)) | {role: fault})
-    (verdict,) = watching(provider, episodes[:1])
+def test_a_model_that_does_not_answer_is_unknown_never_zero(tmp_path, episodes, fault, reason):
+    (verdict,) = Eyes(tmp_path, fault).judge.watch(episodes[:1])
     assert verdict.source == "vision" and verdict.score is None
     assert reason in (verdict.reason or "")
 
 
-def test_a_malformed_answer_is_repaired(watching, episodes):
-    good = sightings(8, 10, 7)
-    without = {name: part for name, part in good.items() if name != "criterion_2"}
-    provider = Scripted(script([without, good, good, good]))
-    (verdict,) = watching(provider, episodes[:1])
-    assert verdict.score == 0.7 and len(verdict.seen[0].answers) == 3
-    assert any("criterion_2: Field required" in each.prompt for each in provider.requests)
-
-
-def test_a_request_to_stop_is_not_a_verdict(watching, episodes):
+def test_a_request_to_stop_is_not_a_verdict(tmp_path, episodes):
     with pytest.raises(Cancelled):
-        watching(Scripted(script({})), episodes, should_stop=lambda: True)
+        Eyes(tmp_path, {}, should_stop=lambda: True).judge.watch(episodes)
 
 
-def test_an_episode_that_cannot_be_drawn_is_unknown_and_the_others_are_watched(
-    watching, episodes, tmp_path
-):
+def test_an_episode_that_cannot_be_drawn_is_unknown_and_the_others_are_watched(tmp_path, episodes):
     empty, strange = tmp_path / "empty.npz", tmp_path / "strange.npz"
     facts = TrajectoryFacts(env_id="HalfCheetah-v5", dt_s=0.05)
     write_trajectory(empty, Trajectory({"qpos": np.zeros((0, 9))}, facts))
     write_trajectory(strange, Trajectory({"qpos": np.zeros((5, 4))}, facts))
     paths = [empty, strange, tmp_path / "missing.npz", episodes[0]]
-    verdicts = watching(Scripted(script(sightings(8, 10, 7))), paths)
+    verdicts = Eyes(tmp_path, sightings(8, 10, 7)).judge.watch(paths)
     assert [each.score for each in verdicts] == [None, None, None, 0.7]
     reasons = [each.reason or "" for each in verdicts]
-    assert "no steps" in reasons[0] and "cannot be drawn" in reasons[1]
+    assert "no steps" in reasons[0] and "qvel" in reasons[1]
     assert "no trajectory" in reasons[2]
 
 
@@ -199,46 +176,25 @@ def code(runs):
     return judged(leaves, total(leaves))
 
 
-@pytest.fixture
-def settling(tmp_path, pictures):
-    def work(provider, episode, verdict):
-        models = Models(provider, tmp_path, limits=FAST)
-        eyes = VisionJudge(Cast(models), INTENT, CRITERIA, pictures)
-        (vision,) = eyes.watch([episode], repeats=1)
-        return eyes.settle(episode, verdict, vision)
-
-    return work
-
-
-def test_a_dispute_is_looked_at_closer_with_a_measurement_and_resolved(settling, episodes):
-    provider = Scripted(script(sightings(2, 10, 7), again(9, 9)))
-    settled = settling(provider, episodes[0], code(1.0))
+@pytest.mark.parametrize(("name", "repeats"), [("scripted", 3), ("host", 1)])
+def test_a_dispute_is_looked_at_closer_with_measurements(tmp_path, episodes, name, repeats):
+    eyes = Eyes(tmp_path, sightings(2, 10, 7), sightings(9, 10, 9), name=name)
+    (settled,) = eyes.judge.second_opinion(episodes[:1], [code(1.0)])
     assert settled.score == pytest.approx(0.7 + 0.3 * 0.9)
-    whole, runs = (
-        next((each for each in settled.disagreements if each.criterion == name), None)
-        for name in (WHOLE, "runs forward")
-    )
-    assert runs is not None and runs.resolved and runs.asked_again == 0.9
-    assert whole is not None and whole.resolved
+    runs = next(each for each in settled.disagreements if each.criterion == "runs forward")
+    assert runs.resolved and runs.asked_again == 0.9
     assert runs.check is not None and runs.check.quantity == "forward_velocity"
     assert (runs.check.start_s, runs.check.end_s) == pytest.approx((0.5, 1.0))
-    assert runs.check.lowest <= runs.check.mean <= runs.check.highest
-    first = [each for each in provider.requests if each.role == "vision_judge"]
-    looks = [each for each in provider.requests if each.role == "vision_again"]
-    assert len(looks) == 3, "what decides is repeated"
-    old = {image.data for each in first for image in each.images}
-    pictures = [image.data for each in looks for image in each.images]
-    assert len(set(pictures)) == len(pictures) and not set(pictures) & old, "all are new"
-    request = looks[0]
-    assert "- **runs forward**, from 0.50 s to 1.00 s" in request.prompt
-    assert "`forward_velocity` [m/s] from 0.50 s to 1.00 s: mean" in request.prompt
-    assert "`height` [m] from" in request.prompt
-    assert "stays upright" not in request.prompt, "it is not in dispute"
+    first, *closer = eyes.asked
+    assert len(closer) == repeats, "what decides is repeated, but not for people"
+    assert not {image.data for image in first.images} & {image.data for image in closer[0].images}
+    words = '"runs forward", from 0.50 s to 1.00 s; measured then: `forward_velocity` [m/s] mean'
+    assert words in closer[0].prompt and "`height` [m] mean" in closer[0].prompt
 
 
-def test_a_dispute_that_stays_lowers_the_score_and_is_on_record(settling, episodes):
-    provider = Scripted(script(sightings(2, 10, 3), again(1, 2)))
-    settled = settling(provider, episodes[0], code(1.0))
+def test_a_dispute_that_stays_lowers_the_score_and_is_on_record(tmp_path, episodes):
+    eyes = Eyes(tmp_path, sightings(2, 10, 3), sightings(1, 10, 2))
+    (settled,) = eyes.judge.second_opinion(episodes[:1], [code(1.0)])
     assert settled.score == pytest.approx(0.2 + 0.7 * 0.25)
     assert [(each.criterion, each.resolved) for each in settled.disagreements] == [
         ("runs forward", False),
@@ -246,114 +202,119 @@ def test_a_dispute_that_stays_lowers_the_score_and_is_on_record(settling, episod
     ]
 
 
-def test_a_look_alike_fails_on_all_episodes_although_only_some_are_watched(
-    episodes, tmp_path, pictures
-):
+def test_a_look_alike_fails_on_all_episodes_although_only_some_are_watched(tmp_path, episodes):
     verdicts = [code(each) for each in (0.9, 1.0, 0.95)] * 2
-    paths = [*episodes, *episodes]
-    provider = Scripted(script(sightings(0, 10, 1), again(0, 1)))
-    models = Models(provider, tmp_path, limits=FAST)
-    every = VisionJudge(Cast(models), INTENT, CRITERIA, pictures).second_opinion(paths, verdicts)
+    every = Eyes(tmp_path, sightings(0, 10, 1, 3)).judge.second_opinion(
+        [*episodes, *episodes], verdicts
+    )
     assert len(every) == 6 and all((each.score or 0.0) < 0.3 for each in every)
     assert sum(bool(each.seen) for each in every) == 3, "the others were not watched"
 
 
-def test_the_median_of_the_deciding_looks_counts(settling, episodes):
-    provider = Scripted(script(sightings(2, 10, 3), [again(9, 9), again(1, 1), again(8, 8)]))
-    settled = settling(provider, episodes[0], code(1.0))
-    assert settled.score == pytest.approx(0.7 + 0.3 * 0.8)
-    runs = next(each for each in settled.seen if each.criterion == "runs forward")
-    assert runs.score == 0.8 and sorted(runs.answers) == [0.1, 0.8, 0.9]
+def test_a_suspect_is_seen_next_to_a_right_and_a_wrong_episode(tmp_path, episodes):
+    written = compose("run forward fast", make("HalfCheetah-v5", num_envs=1).spec)
+    written = written.model_copy(update={"motions": (Motion(seconds=5.0, forward_mps=3.0),)})
+    examples = [("shakes", 0.1), ("flails", 0.6), ("does nothing", 0.7)]
+    trial = Trial(
+        examples=tuple(
+            ExampleResult(name=name, is_good=False, score=score) for name, score in examples
+        ),
+        fine=("does nothing",),
+    )
+    contrast = contrast_of(written, trial, "HalfCheetah-v5", {"max_episode_steps": 40})
+    assert [each.rpartition(", which is ")[2] for each in contrast] == ["right", "wrong"]
+    assert '"flails"' in list(contrast)[1], "the failure mode that comes nearest"
+    eyes = Eyes(tmp_path, sightings(8, 10, 9), contrast=contrast)
+    eyes.judge.watch(episodes[:1], 1)
+    (request,) = eyes.asked
+    assert len(request.images) == 3 and "The first 2 are for comparison" in request.prompt
 
 
-def test_a_host_is_never_asked_the_same_question_twice(episodes, tmp_path, monkeypatch):
-    provider = Scripted(script(sightings(8, 10, 7), again(8, 8)), name="host")
-    eyes = VisionJudge(Cast(Models(provider, tmp_path, limits=FAST)), INTENT, CRITERIA, tmp_path)
-    eyes.second_opinion(list(episodes), [code(0.0)] * 3)
-    keys = [each.key("host") for each in provider.requests]
-    assert len(keys) == len(set(keys)) and {each.sample for each in provider.requests} == {0}
-    same = Scripted(script(sightings(8, 10, 7)), name="host")
-    monkeypatch.setattr(Footage, "overviews", lambda footage, n: footage.close_ups([None]) * n)
-    eyes = VisionJudge(Cast(Models(same, tmp_path / "b", limits=FAST)), INTENT, CRITERIA, tmp_path)
-    (verdict,) = eyes.watch(episodes[:1])
-    assert len(same.requests) == 2 and len(verdict.seen[0].answers) == 1 and verdict.spread is None
+# ---- sheets
 
 
-def test_a_single_episode_is_looked_at_once_unless_something_is_in_doubt(episodes, tmp_path):
-    provider = Scripted(script(sightings(8, 10, 9)))
-    eyes = VisionJudge(Cast(Models(provider, tmp_path, limits=FAST)), INTENT, CRITERIA, tmp_path)
-    eyes.second_opinion(episodes[:1], [code(1.0)])
-    assert [each.role for each in provider.requests] == ["vision_criteria", "vision_judge"]
+def gait(folder, *, period, feet=("bfoot", "ffoot"), steps=120, shift=0):
+    """Return an episode whose feet rise and fall with a period of so many steps."""
+    spec = make("HalfCheetah-v5", num_envs=1).spec
+    places = np.zeros((steps, len(spec.body_names), 3))
+    for number, foot in enumerate(feet):
+        phase = 2 * np.pi * (np.arange(steps) + shift) / period + np.pi * number
+        places[:, spec.body_names.index(foot), 2] = 0.1 + 0.1 * np.sin(phase)
+    zeros = np.zeros((steps, len(spec.body_names), 6))
+    columns = {
+        "qpos": np.zeros((steps, 9)),
+        "qvel": np.zeros((steps, 9)),
+        "xpos": places,
+        "xquat": np.tile([1.0, 0, 0, 0], (steps, len(spec.body_names), 1)),
+        "cvel": zeros,
+        "cfrc_ext": zeros,
+        "subtree_com": zeros[..., :3],
+        "action": np.zeros((steps, 6)),
+    }
+    facts = TrajectoryFacts(
+        env_id="HalfCheetah-v5", dt_s=0.05, body_names=spec.body_names, joint_names=spec.joint_names
+    )
+    path = folder / f"gait_{period}_{shift}.npz"
+    write_trajectory(path, Trajectory(columns, facts))
+    return Footage(path, folder)
+
+
+@pytest.mark.parametrize("period", [5, 8, 10, 11, 13, 20])
+def test_moments_are_spread_over_the_phases_of_any_gait(tmp_path, drawings, period):
+    footage = gait(tmp_path, period=period)
+    assert footage.period == period
+    footage.sheet(CRITERIA)
+    (job,) = drawings
+    whole, stride = (np.array(row.steps) for row in job.rows[:2])
+    phases = np.sort(whole[1:-1] / period % 1.0)
+    gaps = np.diff([*phases, phases[0] + 1.0])
+    assert gaps.max() <= 0.4, "evenly spaced moments would show one phase again and again"
+    assert np.ptp(whole) > 100 and np.all(np.diff(whole) >= 0)
+    assert stride[-1] - stride[0] < period and "stride of" in job.rows[0].words
+
+
+def test_a_sheet_has_no_oblique_view_of_a_planar_robot_and_shows_feet_and_decisive_moments(
+    tmp_path, episodes, drawings
+):
+    footage = Footage(episodes[0], tmp_path)
+    footage.sheet(CRITERIA)
+    (job,) = drawings
+    assert all(row.view is None for row in job.rows)
+    assert [trace.name for trace in job.traces] == ["bfoot", "ffoot"]
+    decisive = job.rows[-1]
+    assert decisive.notes == ("criterion 1", "criterion 2")
+    speed = RecordedEpisode(footage.trajectory, footage.spec)["forward_velocity"]
+    assert decisive.steps[0] == speed.argmin(), "where what must hold holds least"
+    assert "Measured, its torso was at x from its start and z" in footage.places()
 
 
 @pytest.mark.slow
-def test_sheets_are_drawn_once_and_hold_all_their_pictures(episodes, pictures, really):
-    (sheets,) = Footage(episodes[0], pictures).overviews()
-    usual, oblique, fastest = (each.image.data for each in sheets)
-    assert size_of(usual) == (6 * 242 - 2, 4 * 182 - 2)
-    assert size_of(oblique) == size_of(fastest) == (6 * 242 - 2, 2 * 182 - 2)
-    written = {each.path: each.path.stat().st_mtime_ns for each in sheets}
-    (again,) = Footage(episodes[0], pictures).overviews()
-    assert {each.path: each.path.stat().st_mtime_ns for each in again} == written
-
-
-def test_close_ups_are_nearer_denser_from_another_side_and_inside_the_episode(
-    episodes, pictures, drawings
-):
+@pytest.mark.parametrize("window", [None, (0.5, 1.0), (1.9, 2.5)])
+def test_sheets_are_drawn_once_and_hold_all_their_pictures(episodes, pictures, really, window):
     footage = Footage(episodes[0], pictures)
-    ((near, side),) = footage.close_ups([(1.9, 2.5)])
-    assert near.words.endswith("up and down too, from 0.85 s to 2.00 s"), "24 steps at the end"
-    assert side.words == "seen obliquely from behind, from 0.85 s to 2.00 s"
-    assert [job.near for job in drawings] == [True, False] and drawings[1].view == "rear-quarter"
-    assert all(job.ruler and job.caption == "time" for job in drawings)
-    ((*halves, _),) = footage.close_ups([None])
-    assert [each.words.partition("too, ")[2] for each in halves] == [
-        "from 0.00 s to 1.00 s",
-        "from 1.00 s to 2.00 s",
-    ]
-    ((_, side),) = footage.close_ups([(0.2, 1.2), (0.25, 1.25)])  # nearly the same: shown once
-    assert side.words.endswith("from 0.10 s to 1.30 s")
-
-
-def test_the_way_of_the_robot_is_told_in_numbers(episodes, tmp_path):
-    footage = Footage(episodes[0], tmp_path)
-    lines = footage.places().splitlines()
-    assert "camera follows" in lines[0] and len(lines) == 12
-    track = footage.trajectory["xpos"][:, 1]
-    assert lines[2] == f"- 0.05 s: 0.00 m forward, 0.00 m left, {track[0, 2]:.2f} m high"
-    moved = track[-1, 0] - track[0, 0]
-    assert f"{abs(moved):.2f} m {'forward' if moved >= 0 else 'back'}" in lines[-3]
-    assert f"({track[:, 2].max():.2f} m) and lowest" in lines[-1]
-
-
-def test_an_environment_that_draws_itself_is_asked_for_fewer_larger_pictures(tmp_path, drawings):
-    path = tmp_path / "pole.npz"
-    states = np.zeros((30, 4), dtype=np.float32)
-    columns = {"next_obs": states, "action": np.zeros(30, dtype=np.int64)}
-    write_trajectory(path, Trajectory(columns, TrajectoryFacts(env_id="CartPole-v1", dt_s=0.02)))
-    footage = Footage(path, tmp_path)
-    words = [each.words for each in footage.overviews()[0]]
-    assert words == ["from 0.00 s to 0.30 s", "from 0.30 s to 0.60 s"]
-    assert [(each.frames, each.columns, each.view) for each in drawings] == [(12, 3, None)] * 2
-    assert [each.caption for each in drawings] == ["time"] * 2
-    assert footage.places() == ""
-    seen = {(each.between_s, each.shift) for each in drawings}
-    footage.close_ups([None], 3)
-    newer = [(each.between_s, each.shift) for each in drawings[2:]]
-    assert len(set(newer)) == len(newer) == 9 and not seen & set(newer), "nothing is shown twice"
+    sheet = footage.sheet(CRITERIA) if window is None else footage.close_up(window)
+    width, height = size_of(sheet.image.data)
+    assert width == 6 * 244 - 4 and height > 2 * 180 + 2 * 56
+    written = sheet.path.stat().st_mtime_ns
+    again = footage.sheet(CRITERIA) if window is None else footage.close_up(window)
+    assert again.path.stat().st_mtime_ns == written
 
 
 def test_what_the_session_played_is_drawn_whatever_the_recording_says(tmp_path, drawings):
     path = tmp_path / "pole.npz"
-    columns = {"next_obs": np.zeros((30, 4), dtype=np.float32), "action": np.zeros(30, np.int64)}
+    columns = {
+        "obs": np.zeros((30, 4), dtype=np.float32),
+        "next_obs": np.zeros((30, 4), dtype=np.float32),
+        "action": np.zeros(30, np.int64),
+    }
     says = TrajectoryFacts(
         env_id="evil.py:Env", env_kwargs={"xml_file": "/etc/passwd"}, model_path="/x.xml", dt_s=0.02
     )
     write_trajectory(path, Trajectory(columns, says))
     asked = ("CartPole-v1", {"max_episode_steps": 30})
     footage = Footage(path, tmp_path, asked)
-    footage.overviews()
-    assert footage.spec.id == "CartPole-v1"
+    footage.sheet()
+    assert footage.spec.id == "CartPole-v1" and footage.places() == ""
     assert {(job.env, json.dumps(job.env_args)) for job in drawings} == {
         (asked[0], json.dumps(asked[1]))
     }

@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
-from telic.session.forecast import session_forecast
 from typer.testing import CliRunner
 
 from telic.cli.console import console
 from telic.cli.main import app
 from telic.cli.views import ProgressView
 from telic.core.events import SessionAdmitted, SessionResumed, decode
-from telic.session.budget import SessionAccount
+from telic.session.budget import SessionAccount, session_forecast
 from telic.session.control import DeliveredNotes, Note, SessionControl, SessionStopped, read_notes
 from telic.storage.files import read_json, write_json
 from telic.storage.layout import SessionFolder, list_sessions

@@ -1,13 +1,13 @@
 """What a session prints is worth a person's time."""
 
 import pytest
-from telic.session.forecast import Forecast, MeasuredForecast
 
 from telic.cli.views import ProgressView
 from telic.core.events import BenchEvent, TrainProgress
 from telic.llm.records import ModelFailed, ModelSent
 from telic.rewards.contract import RewardFinding
 from telic.rewards.probe import ProbeReport
+from telic.session.budget import Forecast, MeasuredForecast
 from telic.training.results import Finding
 from tests.session.sessions import asked
 

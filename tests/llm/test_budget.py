@@ -1,8 +1,7 @@
 import pytest
 
 from telic.llm import Budget, BudgetExceeded, Charge, RawReply, Tokens
-from telic.llm.budget import is_metered, most_charge, price_usd
-from telic.llm.records import VIDEO, Image
+from telic.llm.budget import is_metered, price_usd
 from telic.testing.models import Scripted
 
 from .conftest import GOOD, question
@@ -57,13 +56,6 @@ def test_who_may_send_a_bill():
         assert not is_metered(own)
     for host in ("127.0.0.1:8080", "localhost", "192.168.1.7", "[::1]:80"):
         assert not is_metered(f"openai-compatible:http://{host}/v1#m")
-
-
-def test_a_video_is_reserved_more_for_than_a_picture():
-    kinds = ("image/png", VIDEO)
-    pictures = [(), *((Image(data=b"", media_type=kind),) for kind in kinds)]
-    plain, still, film = (most_charge("host", question(images=each)).tokens for each in pictures)
-    assert film - plain >= 10 * (still - plain) > 0
 
 
 def test_list_prices_are_known_for_known_models():

@@ -70,7 +70,7 @@ def test_the_order_says_everything_to_people_and_to_programs(tmp_path):
         assert part in text
     assert (tmp_path / picture).read_bytes() == b"picture"
     order = read_order(tmp_path, KEY)
-    assert order.prompt == "How?" and order.images == (picture,)
+    assert order.prompt == "How?" and order.images == (str(tmp_path / picture),)
     assert order.answer_schema == Plan.model_json_schema()
 
 

@@ -16,7 +16,7 @@ from telic.llm import (
     choose,
 )
 from telic.llm.hosted import translate
-from telic.llm.names import parse_name, watches_video
+from telic.llm.names import parse_name
 
 from .conftest import FAST, GOOD, question
 
@@ -252,18 +252,6 @@ def test_each_service_is_spoken_to_in_its_own_language(server, models, monkeypat
     with pytest.raises(ModelUnavailable) as caught:
         path.ask(question("two"))
     assert KEY not in str(caught.value) and len(server.seen) == 2
-
-
-def test_a_video_is_sent_with_how_closely_to_look(server, models, monkeypatch):
-    (model,) = (each for each in CLOUDS if watches_video(parse_name(each).name))
-    variable, answer = CLOUDS[model]
-    monkeypatch.setenv(variable, KEY)
-    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", f"http://127.0.0.1:{server.server_port}")
-    server.answers = [(200, {}, answer)]
-    film = Image(data=b"film", media_type="video/mp4")
-    assert models(choose(model)).ask(question(images=(film,))).answer == GOOD
-    text = json.dumps(server.seen[0][2])
-    assert "video/mp4" in text and '"fps": 10' in text
 
 
 @pytest.mark.parametrize(

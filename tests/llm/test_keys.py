@@ -1,5 +1,4 @@
 import ast
-import sys
 import traceback
 from pathlib import Path
 from urllib.parse import quote
@@ -104,21 +103,6 @@ def test_a_missing_key_says_which_variable_to_set():
     with pytest.raises(UsageError, match="GOOGLE_API_KEY or GEMINI_API_KEY"):
         keys.find_key("google")
     assert keys.find_key("ollama") is None
-
-
-def test_a_key_from_the_keyring_is_used_and_removed(monkeypatch, tmp_path):
-    (tmp_path / "keyring.py").write_text(
-        "class errors:\n    class KeyringError(Exception): pass\n"
-        "def get_password(service, name):\n"
-        "    if name != 'OPENAI_API_KEY': raise errors.KeyringError('locked')\n"
-        "    return 'ring-key-12345'\n"
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "keyring", raising=False)
-    assert keys.find_key("openai") == "ring-key-12345"
-    assert redact("x ring-key-12345") == "x [key removed]"
-    with pytest.raises(UsageError):
-        keys.find_key("google")
 
 
 def test_only_the_one_exit_writes_files():

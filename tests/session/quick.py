@@ -11,8 +11,9 @@ from telic import llm
 from telic.llm import CallLimits, Models, Request
 from telic.rendering.job import Rendering
 from telic.sandbox import host
-from telic.session import judgement, pictures, training
+from telic.session import judgement, training
 from telic.session.loop import Session, run
+from telic.session.report import _evidence as pictures
 from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder
 from telic.testing.models import Scripted

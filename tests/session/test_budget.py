@@ -7,13 +7,19 @@ import signal
 import time
 
 import pytest
-from telic.session.forecast import measured_rates, session_forecast
 
 from telic.llm.answers import Replies, StoredReply
 from telic.llm.budget import Charge
 from telic.llm.records import RawReply, Tokens
-from telic.session import forecast as forecasts
-from telic.session.budget import AllowanceLeft, AllowanceUsedUp, SessionAccount, steps_taken
+from telic.session import budget as forecasts
+from telic.session.budget import (
+    AllowanceLeft,
+    AllowanceUsedUp,
+    SessionAccount,
+    measured_rates,
+    session_forecast,
+    steps_taken,
+)
 from telic.storage.files import write_json
 from telic.storage.layout import RunFolder
 from tests.session.sessions import add_iteration, add_run, asked, make_session, until

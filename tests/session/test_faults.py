@@ -18,8 +18,9 @@ from telic.judges.validation import Trial
 from telic.judges.verdict import Verdict, judged, unknown
 from telic.llm import ModelAnswerError, ModelUnavailable, RawReply
 from telic.sandbox import host
-from telic.session import budget, judgement, loop, pictures, training
+from telic.session import budget, judgement, loop, training
 from telic.session.records import state_of
+from telic.session.report import _evidence as pictures
 from telic.storage import files as storage
 from telic.storage.files import read_json
 from tests.authors.scripts import JUDGE, REVISION, REWARD
@@ -146,7 +147,7 @@ def test_code_that_is_refused_again_and_again_says_how_to_ask_anew(asking):
 
 def revised(*changes):
     """Answers of a reviser, one after another."""
-    return [{"revision": {**REVISION, "weights": [{"speed": 2.0}], **each}} for each in changes]
+    return [{**REVISION, "weights": [{"speed": 2.0}], **each} for each in changes]
 
 
 @pytest.mark.long

@@ -52,8 +52,8 @@ def telling(script):
         for name in ("reasoning", "story", "ambiguous"):
             if name in made:
                 made[name] = [f"the key is {KEY}"] if name == "ambiguous" else f"key {KEY}"
-        if "revision" in made:
-            made["revision"] = {**made["revision"], "change": f"use {KEY}", "diagnosis": KEY}
+        if "diagnosis" in made:
+            made |= {"change": f"use {KEY}", "diagnosis": KEY}
         if "source" in made:
             made["source"] = f"{made['source']}\n# {KEY}\n"
         return made

@@ -7,10 +7,10 @@ import time
 from contextlib import ExitStack
 
 import pytest
-from telic.session.forecast import need_of
 
 from telic.envs import make
 from telic.errors import Refused, ResourceError
+from telic.session.budget import need_of
 from telic.storage import resources
 from telic.storage.locks import try_hold
 from telic.storage.resources import Admission, ResourceNeed, available_bytes

@@ -59,7 +59,7 @@ class TestModel(AuthorContract):
     intent, env = "run forward", "HalfCheetah-v5"
 
     def make(self, brief):
-        script = {**SCRIPT, "reviser": {"revision": REVISION}}
+        script = {**SCRIPT, "reviser": REVISION}
         return ModelAuthor(Cast(Models(Scripted(script), brief.folder.path)), brief)
 
 

@@ -39,6 +39,7 @@ from telic.judges.vision import (
     worth_watching,
 )
 from telic.llm import Cancelled
+from telic.llm.names import HOST
 from telic.storage.trajectories import Environment, Trajectory, write_trajectory
 
 _LOOKS = 2
@@ -99,7 +100,9 @@ class VisionJudge:
         doubts = [
             {dispute.criterion: dispute for dispute in fused.disagreements} for *_, fused in given
         ]
-        again = self._verdicts([episode for episode, *_ in given], doubts, 1)
+        # It decides, so it is repeated; a person is not asked the same question twice.
+        is_host = self._cast.player("vision").provider.name == HOST
+        again = self._verdicts([episode for episode, *_ in given], doubts, 1 if is_host else 3)
         settled: list[Verdict] = []
         for (episode, code, vision, fused), second, disputes in zip(
             given, again, doubts, strict=True

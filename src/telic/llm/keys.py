@@ -17,7 +17,7 @@ from telic.core.events import Listener
 from telic.core.text import is_mapping, is_row
 from telic.errors import TelicError, UsageError
 from telic.llm.records import ModelEvent, ModelUnavailable
-from telic.storage.files import plain, write_json, write_text
+from telic.storage.files import plain, write_bytes, write_json, write_text
 
 KEY_NAMES: Mapping[str, tuple[str, ...]] = {
     "anthropic": ("ANTHROPIC_API_KEY",),
@@ -82,6 +82,11 @@ def save_json(path: Path, value: Any) -> None:
 def save_text(path: Path, text: str) -> None:
     """Write a text by rename, without keys."""
     write_text(path, redact(text))
+
+
+def save_image(path: Path, data: bytes) -> None:
+    """Write a picture by rename."""
+    write_bytes(path, data)
 
 
 def emit_redacted(listener: Listener, kind: type[ModelEvent], fields: dict[str, Any]) -> None:

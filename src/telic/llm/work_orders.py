@@ -25,9 +25,9 @@ from typing import Any, Literal
 from telic.core.config import Record
 from telic.errors import TelicError, UnknownName, UsageError
 from telic.llm.answers import InvalidAnswer, read_answer, read_json_object, without_fence
-from telic.llm.keys import save_json, save_text
+from telic.llm.keys import save_image, save_json, save_text
 from telic.llm.records import ModelUnavailable, RawReply, Request
-from telic.storage.files import TEMPORARY_MARK, read_record, write_bytes
+from telic.storage.files import TEMPORARY_MARK, read_record
 from telic.storage.layout import changed_at
 from telic.storage.reading import read_text
 
@@ -73,7 +73,7 @@ def publish(folder: Path, key: str, request: Request[Any]) -> WorkOrder:
     """Write the files of an order and return it; writing it again changes nothing."""
     names = [f"{key}-image-{n}{image.suffix}" for n, image in enumerate(request.images, 1)]
     for name, image in zip(names, request.images, strict=True):
-        write_bytes(folder / name, image.data)
+        save_image(folder / name, image.data)
     order = WorkOrder(
         key=key,
         role=request.role,

@@ -26,7 +26,7 @@ from telic.authors.candidate import SHORT
 from telic.authors.composer import LONGEST, VARIANTS
 from telic.authors.request import SessionConfig
 from telic.core.config import Record
-from telic.core.events import Event
+from telic.core.events import Event, Listener, TrainProgress
 from telic.envs.spec import EnvSpec
 from telic.errors import BadFile, ResourceError
 from telic.llm.answers import Replies
@@ -57,6 +57,8 @@ _READ, _USED = 200, 5
 """earlier trainings that are read, and the most similar ones that count"""
 _SHORTEST_S = 2.0
 """shorter trainings are mostly start-up and say nothing about speed"""
+_MEASURED_S = 10.0
+"""training time after which its own rate is used"""
 _TYPICAL_TOKENS = (6_000, 3_000)
 """read and written per call, while no reply of this folder is known"""
 _CALLS_FIRST, _CALLS_EACH = 6, 4
@@ -317,6 +319,25 @@ def session_forecast(config: SessionConfig, steps: int, runs_dir: Path) -> Forec
         short=(),
     )
     return made.at_rate(median(rates) if rates else None, config)
+
+
+class MeasuredForecast:
+    """Forward events; repeat a forecast without times once training has a rate."""
+
+    def __init__(self, emit: Listener, config: SessionConfig) -> None:
+        self._emit, self._config = emit, config
+        self._unknown: Forecast | None = None
+
+    def __call__(self, event: Event) -> None:
+        """Forward an event, then a forecast that can be completed now."""
+        self._emit(event)
+        if isinstance(event, Forecast):
+            self._unknown = event if event.steps_per_second is None else None
+        elif isinstance(event, TrainProgress) and event.seconds >= _MEASURED_S:
+            earlier, rate = self._unknown, event.steps_per_second
+            if earlier is not None and rate:
+                self._unknown = None
+                self._emit(earlier.at_rate(rate, self._config))
 
 
 def measured_rates(runs_dir: Path, env: str, device: str, members: int) -> list[float]:

@@ -38,9 +38,7 @@ NOT_SIGNED_OFF = "its journal does not record its end: an earlier version wrote 
 # Records that later steps believe, and further files that an outcome rests on.
 _STEPS = ("asked.json", "author.json", "trial.json")
 _FILES = ("session.json", "approval.json", "judge_fn.py", "certificate.json", "robustness.json")
-_ITERATION_STEPS = tuple(
-    f"{name}.json" for name in ("candidate", "selection", "proof", "judgment")
-)
+_ITERATION_STEPS = tuple(f"{name}.json" for name in ("candidate", "selection", "proof", "judgment"))
 _ITERATION_FILES = ("reward_fn.py", "certificate.json")
 _LOOP_FILES = {"candidate": "candidate.json", "verdict": "judgment.json"}
 _Kind = TypeVar("_Kind", bound=BaseModel)

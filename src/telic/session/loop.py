@@ -49,7 +49,12 @@ from telic.loop import Loop
 from telic.sandbox.nursery import prewarmed
 from telic.session import WORKERS, motion
 from telic.session.branch import inherited
-from telic.session.budget import AllowanceUsedUp, SessionAccount, session_forecast
+from telic.session.budget import (
+    AllowanceUsedUp,
+    MeasuredForecast,
+    SessionAccount,
+    session_forecast,
+)
 from telic.session.certificate import certify, with_hashes
 from telic.session.control import SessionControl, SessionStopped, SessionWork
 from telic.session.evidence import SessionJournal, record_end
@@ -62,7 +67,7 @@ from telic.session.judgement import (
 )
 from telic.session.labels import vetoed_before
 from telic.session.outcome import ONE_SEED, Ending, ending_of_pass, outcome_words
-from telic.session.records import SessionSummary
+from telic.session.records import SessionSummary, verified
 from telic.session.report._evidence import draw_pictures
 from telic.session.report.document import rewrite_report, write_report
 from telic.session.robustness import robustness_card
@@ -183,10 +188,11 @@ def carry_on(
                     log.append(log_line(event))
                 on_event(event)
 
+            emit = MeasuredForecast(keep, config)
             account = SessionAccount(folder, config)
-            control = SessionControl(folder, keep, should_stop, account)
-            brief = _brief(config, folder, control, keep)  # may refuse the request
-            keep(
+            control = SessionControl(folder, emit, should_stop, account)
+            brief = _brief(config, folder, control, emit)  # may refuse the request
+            emit(
                 SessionStart(
                     session=folder.name,
                     path=str(folder.path),
@@ -196,7 +202,7 @@ def carry_on(
                 )
             )
             for note in assumed(brief.spec):
-                keep(LogMessage(message=note))
+                emit(LogMessage(message=note))
             with compiling_ahead(config.env, {}, config.device), prewarmed(WORKERS):
                 records = SessionJournal(folder, config.intent, config.env, config.terms)
                 work = SessionWork(brief, author_for(brief), control, records)
