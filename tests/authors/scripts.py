@@ -7,7 +7,7 @@ CRITERIA = {
     "criteria": [{"title": "lasts", "quantity": "seconds", "zero": 0.0, "goal": 1.0, "unit": "s"}],
     "seconds": 2.0,
     "ambiguous": ["how long: 1 s"],
-    "puppet": [{"seconds": 5.0, "forward_mps": 3.0}],
+    "demonstration": [{"seconds": 5.0, "forward_mps": 3.0}],
     "fine": [
         "does nothing",
         "ends at once",

@@ -49,7 +49,10 @@ def scripted(monkeypatch):
 @pytest.mark.slow
 def test_a_model_writes_is_reviewed_revises_and_sums_up(scripted, tmp_path):
     strict = {**SCRIPT, "judge_author": {"reasoning": "j", "source": STRICT}}
-    strict["elicitor"] = {**SCRIPT["elicitor"], "puppet": []}  # which this judge would not pass
+    strict["elicitor"] = {
+        **SCRIPT["elicitor"],
+        "demonstration": [],
+    }
     provider = scripted({**strict, "reviser": REVISION})
     session = run("run", runs_dir=tmp_path, iterations=2, **SMALL)
     roles = [each.role for each in provider.requests]

@@ -109,14 +109,11 @@ def size_of(png):
     return struct.unpack(">II", png[16:24])
 
 
-def test_episodes_are_judged_together_and_again_on_other_moments(tmp_path, episodes, drawings):
-    eyes = Eyes(tmp_path, sightings(8, 10, 7, 3), sightings(8, 10, 6, 3))
-    verdicts = eyes.judge.watch(episodes)
-    assert [each.score for each in verdicts] == [0.6] * 3, "of two answers the lower one"
-    assert [each.spread for each in verdicts] == [pytest.approx(0.1)] * 3
-    assert len(eyes.asked) == 2 and len(eyes.provider.requests) == 3
-    shown = {image.data for each in eyes.asked for image in each.images}
-    assert len(shown) == 6, "no look at the same pictures twice"
+def test_episodes_of_a_policy_are_judged_in_one_question(tmp_path, episodes):
+    eyes = Eyes(tmp_path, sightings(8, 10, 7, 3))
+    assert [each.score for each in eyes.judge.watch(episodes)] == [0.7] * 3
+    assert len(eyes.asked) == 1 and len(eyes.provider.requests) == 2
+    assert len({image.data for image in eyes.asked[0].images}) == 3
     for request in eyes.provider.requests:
         assert request.role == "vision"
         assert "return" not in request.prompt and "reward" not in request.prompt
@@ -124,7 +121,7 @@ def test_episodes_are_judged_together_and_again_on_other_moments(tmp_path, episo
 
 def test_what_to_see_is_settled_before_anything_is_seen(tmp_path, episodes):
     eyes = Eyes(tmp_path, sightings(8, 10, 7))
-    eyes.judge.watch(episodes[:1], 1)
+    eyes.judge.watch(episodes[:1])
     first, second = eyes.provider.requests
     assert first.images == () and "2. stays upright" in first.prompt
     assert "legs alternate" in second.prompt and "sliding" in second.prompt
@@ -225,7 +222,7 @@ def test_a_suspect_is_seen_next_to_a_right_and_a_wrong_episode(tmp_path, episode
     assert [each.rpartition(", which is ")[2] for each in contrast] == ["right", "wrong"]
     assert '"flails"' in list(contrast)[1], "the failure mode that comes nearest"
     eyes = Eyes(tmp_path, sightings(8, 10, 9), contrast=contrast)
-    eyes.judge.watch(episodes[:1], 1)
+    eyes.judge.watch(episodes[:1])
     (request,) = eyes.asked
     assert len(request.images) == 3 and "The first 2 are for comparison" in request.prompt
 

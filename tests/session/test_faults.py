@@ -48,8 +48,8 @@ def test_an_outage_before_training_ends_with_a_paragraph_and_goes_on_later(askin
     paid = {each["role"] for each in asking.told("model.reply")}
     session, asked = asking.run(PASSING, until="session.forecast")
     assert session.path == asking.folder.path
-    # Everybody exactly once, and the judge's author again for what the trial found.
-    assert sorted([*paid, *asked]) == sorted([*WRITERS, "judge_author"])
+    # Everybody once; the judge's author again, whose unchanged file is refused three times.
+    assert sorted([*paid, *asked]) == sorted([*WRITERS, *["judge_author"] * 3])
     assert role in asked
 
 
@@ -134,7 +134,7 @@ def spent_calls(asking) -> int:
 
 def test_code_that_is_refused_again_and_again_says_how_to_ask_anew(asking):
     nosy = {**REWARD, "source": "import os\n" + REWARD["source"]}
-    with pytest.raises(RewardError, match="no usable file in 3 tries") as error:
+    with pytest.raises(RewardError, match="No usable reward was written in 3 tries") as error:
         asking.run({**PASSING, "reward_author": nosy})
     assert "--fresh" in error.value.hint
     paid = len(asking.requests)

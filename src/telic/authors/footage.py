@@ -2,7 +2,7 @@
 
 A sheet shows the whole episode at moments that are spread over the phases of a gait (evenly spaced
 ones would alias with it), one stride or the fastest motion step by step, the moments that decide
-the criteria, and the height of each foot over time. Every further look shows other moments.
+the criteria, and the height of each foot over time.
 """
 
 from __future__ import annotations
@@ -74,26 +74,26 @@ class Footage:
         env.close()
         return env.spec
 
-    def sheet(self, criteria: Sequence[Criterion] = (), look: int = 0) -> Sheet:
-        """Return the contact sheet of the whole episode; each look shows other moments."""
+    def sheet(self, criteria: Sequence[Criterion] = ()) -> Sheet:
+        """Return the contact sheet of the whole episode."""
         length, words = len(self.trajectory), "the whole episode"
         period = self.period
-        moments = self._spread(_WHOLE, look)
+        moments = self._spread(_WHOLE)
         if period is not None:
             words += f", spread over the phases of a stride of {period * (self._dt_s or 1.0):.2f} s"
         rows = [StillRow(words=words, steps=moments)]
         if period is not None:
-            start = max(0, min(length // 2 + round(look * period / 2), length - period - 1))
+            start = max(0, min(length // 2, length - period - 1))
             steps = start + np.arange(_ROW) * period / _ROW
             rows.append(StillRow(words="one stride, phase by phase", steps=_steps(steps)))
         elif length > _WHOLE:
-            start = max(0, min(self.fastest - _ROW + look, length - 2 * _ROW))
+            start = max(0, min(self.fastest - _ROW, length - 2 * _ROW))
             steps = start + 2 * np.arange(_ROW)
             rows.append(
                 StillRow(words="the fastest motion, every second step", steps=_steps(steps))
             )
         if self._moves_in_space:
-            oblique = self._spread(_ROW, look + 1)
+            oblique = self._spread(_ROW)
             words = "the whole episode, seen obliquely"
             rows.append(StillRow(words=words, steps=oblique, view="three-quarter"))
         if decisive := self.decisive(criteria):
@@ -106,7 +106,7 @@ class Footage:
                     notes=notes,
                 )
             )
-        return self._drawn(rows, f"look{look}")
+        return self._drawn(rows, "sheet")
 
     def close_up(self, window: _Part | None) -> Sheet:
         """Return a part of the episode as in no other sheet: nearer, and step by step."""
@@ -172,12 +172,12 @@ class Footage:
         ]
         return peaks[0] if peaks else None
 
-    def _spread(self, count: int, look: int) -> tuple[int, ...]:
+    def _spread(self, count: int) -> tuple[int, ...]:
         """Return moments over the whole episode, at phases of the gait that differ evenly."""
         last = len(self.trajectory) - 1
-        evenly = np.linspace(0, last, count) + (look % 2) * last / (2 * count)
+        evenly = np.linspace(0, last, count)
         if self.period is not None and self.period < last / 2:
-            phases = (np.arange(count) + 0.5 * look) * _GOLDEN % 1.0
+            phases = np.arange(count) * _GOLDEN % 1.0
             ahead = (phases - evenly / self.period) % 1.0
             evenly = evenly + (ahead - 0.5) * self.period
         return _steps(np.sort(np.clip(evenly, 0, last)))

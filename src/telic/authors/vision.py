@@ -42,8 +42,8 @@ from telic.llm import Cancelled
 from telic.llm.names import HOST
 from telic.storage.trajectories import Environment, Trajectory, write_trajectory
 
-_LOOKS = 2
-"""times that the same episodes are judged, on other moments each time"""
+_REPEATS = 3
+"""independent answers about what is in dispute, of a model"""
 _USUAL = ("height", "forward_velocity", "uprightness", "pitch_turns", "heading_turns")
 """measured over the disputed time in any case"""
 
@@ -75,10 +75,10 @@ class VisionJudge:
         """Return fused verdicts on all episodes of a policy, of which a few are watched.
 
         Watched are those at the 10th, 50th and 90th percentile of the code score; their loss of
-        score is extended to the others (`extend`). A single episode is watched once.
+        score is extended to the others (`extend`).
         """
         chosen = worth_watching(code)
-        seen = self.watch([episodes[index] for index in chosen], _LOOKS if len(chosen) > 1 else 1)
+        seen = self.watch([episodes[index] for index in chosen])
         fused = {index: fuse(code[index], one) for index, one in zip(chosen, seen, strict=True)}
         disputed = [index for index in chosen if fused[index].disagreements]
         if disputed:
@@ -87,9 +87,9 @@ class VisionJudge:
             fused |= dict(zip(disputed, self._settled(given), strict=True))
         return extend(code, fused)
 
-    def watch(self, episodes: Sequence[Path], looks: int = _LOOKS) -> list[Verdict]:
-        """Return the model's verdicts on episodes of one policy, with the spread of its answers."""
-        return self._verdicts(episodes, [{} for _ in episodes], looks)
+    def watch(self, episodes: Sequence[Path]) -> list[Verdict]:
+        """Return the model's verdicts on episodes of one policy."""
+        return self._verdicts(episodes, [{} for _ in episodes], 1)
 
     def _settled(self, given: Sequence[tuple[Path, Verdict, Verdict, Verdict]]) -> list[Verdict]:
         """Fuse verdicts after a second, closer look at what is in dispute.
@@ -102,7 +102,9 @@ class VisionJudge:
         ]
         # It decides, so it is repeated; a person is not asked the same question twice.
         is_host = self._cast.player("vision").provider.name == HOST
-        again = self._verdicts([episode for episode, *_ in given], doubts, 1 if is_host else 3)
+        again = self._verdicts(
+            [episode for episode, *_ in given], doubts, 1 if is_host else _REPEATS
+        )
         settled: list[Verdict] = []
         for (episode, code, vision, fused), second, disputes in zip(
             given, again, doubts, strict=True
@@ -116,7 +118,7 @@ class VisionJudge:
         return settled
 
     def _verdicts(
-        self, episodes: Sequence[Path], doubts: Sequence[dict[str, Disagreement]], looks: int
+        self, episodes: Sequence[Path], doubts: Sequence[dict[str, Disagreement]], repeats: int
     ) -> list[Verdict]:
         """Ask about several episodes at once; one that cannot be drawn is unknown."""
         footages: list[Footage | TelicError] = []
@@ -129,9 +131,9 @@ class VisionJudge:
         failures: dict[int, str] = {
             place: str(each) for place, each in enumerate(footages) if isinstance(each, TelicError)
         }
-        for look in range(looks):
+        for sample in range(repeats):
             try:
-                answers, broken = self._look(footages, doubts, look)
+                answers, broken = self._look(footages, doubts, sample)
             except Cancelled:
                 raise
             except TelicError as error:
@@ -150,7 +152,7 @@ class VisionJudge:
         self,
         footages: Sequence[Footage | TelicError],
         doubts: Sequence[dict[str, Disagreement]],
-        look: int,
+        sample: int,
     ) -> tuple[dict[int, Record], dict[int, str]]:
         """Return the filled-in forms of one look by episode, and why others have none."""
         sheets: list[Sheet] = []
@@ -166,7 +168,7 @@ class VisionJudge:
                 continue
             name = f"episode {len(shown) + 1}"
             try:
-                drawn = {name: footage.sheet(self._criteria, look)}
+                drawn = {name: footage.sheet(self._criteria)}
                 if own:
                     windows = dict.fromkeys(map(_window, own.values()))
                     drawn = {
@@ -192,7 +194,7 @@ class VisionJudge:
             "vision_judge",
             create_model("WatchedEpisodes", __base__=Record, **fields),
             images=[sheet.image for sheet in sheets],
-            sample=look,
+            sample=sample,
             look_for=self._what_to_see([each.name for each in measurable(spec)]),
             pictures=words,
             has_contrast=contrast,

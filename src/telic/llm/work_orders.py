@@ -20,9 +20,10 @@ import os
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from telic.core.config import Record
+from telic.core.text import is_dict
 from telic.errors import TelicError, UnknownName, UsageError
 from telic.llm.answers import InvalidAnswer, read_answer, read_json_object, without_fence
 from telic.llm.keys import save_image, save_json, save_text
@@ -93,7 +94,7 @@ def publish(folder: Path, key: str, request: Request[Any]) -> WorkOrder:
 def describe(order: WorkOrder) -> str:
     """Return the order as Markdown: the request first, so that equal beginnings are cached."""
     pictures = "".join(f"\n{number}. {name}" for number, name in enumerate(order.images, 1))
-    schema = json.dumps(order.answer_schema, separators=(",", ":"))
+    schema = json.dumps(_without_titles(order.answer_schema), separators=(",", ":"))
     sections = [
         order.system,
         order.prompt,
@@ -104,6 +105,16 @@ def describe(order: WorkOrder) -> str:
         f"order. If it is rejected, `{order.key}.rejected.txt` says why; answer again.",
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def _without_titles(schema: Any) -> Any:
+    """Return a JSON schema without the titles of its parts, which only repeat their names."""
+    if isinstance(schema, list):
+        return [_without_titles(each) for each in cast("list[Any]", schema)]
+    if not is_dict(schema):
+        return schema
+    kept = {k: v for k, v in schema.items() if k != "title" or not isinstance(v, str)}
+    return {name: _without_titles(value) for name, value in kept.items()}
 
 
 def list_orders(folder: Path) -> list[WorkOrderLine]:
