@@ -2,8 +2,8 @@
 
     python benchmarks/record.py RUNS/bench_core_... [more folders]
 
-For every case that was run: `benchmarks/recordings/CASE/replies`, which `telic.testing.models.Replay`
-answers from, and `result.json`, the outcome. No pictures, no weights.
+For every case that was run: `benchmarks/recordings/CASE/replies`, which
+`telic.testing.models.Replay` answers from, and `result.json`, the outcome. No pictures, no weights.
 """
 
 from __future__ import annotations
