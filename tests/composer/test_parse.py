@@ -45,6 +45,7 @@ def show_amount(amount):
 
 def show_frame(frame):
     degree = f"{frame.degree}/{frame.dimension}" if frame.degree else ""
+    degree = f"*{frame.factor:g}/{frame.dimension}" if frame.factor else degree
     amount = f"{show_amount(frame.amount)}/{frame.dimension}" if frame.amount else ""
     words = [
         f"{frame.phase})" if frame.phase else "",
@@ -74,9 +75,9 @@ Humanoid: I want the robot to walk naturally like a human => go walk natural
 Swimmer: swim forward as fast as possible => go swim forward most/speed
 Humanoid: crawl => go crawl
 HalfCheetah: run very fast => go run very_fast/speed
-Ant: walk slightly faster => go walk fast/speed
-Ant: run a little slower => go run slow/speed
-Ant: jump a bit higher => jump much/height
+Ant: walk slightly faster => go walk *1.15/speed
+Ant: run a little slower => go run *0.85/speed
+Ant: jump a bit higher => jump *1.15/height
 Ant: go sideways to the left at 1 m/s => go left 1m/s/speed
 Ant: walk sideways => go walk sideways
 Humanoid: strafe right => go walk right
@@ -89,7 +90,7 @@ Swimmer: swim in a straight line => go swim straight_line
 Ant: move forward smoothly with little energy => go forward smooth; ! low_energy
 Humanoid: walk with as little energy as possible => go walk; ! low_energy
 Ant: as smoothly as possible, walk forward => go walk forward smooth
-Humanoid: run at half speed => go run 0.5share/speed
+Humanoid: run at half speed => go run *0.5/speed
 Humanoid: run at 50% of top speed => go run 0.5share/speed
 Humanoid: run at a speed of 2 => go run 2m/s/speed
 Humanoid: run faster than 2 m/s => go run >=2m/s/speed
@@ -114,7 +115,7 @@ Humanoid: jump 50 cm high => jump 0.5m/height
 Humanoid: jump 3 feet high => jump 0.9144m/height
 Hopper: jump forward 2 m => jump forward 2m/distance
 Humanoid: jump forward as far as possible => jump forward most/distance
-Ant: jump higher => jump much/height
+Ant: jump higher => jump *1.3/height
 Ant: jump a little => jump little/height
 Hopper: bounce up and down => jump; ? up and down
 Hopper: hop forward on one leg => hop forward one_leg
@@ -414,13 +415,13 @@ ENUMS = {
 }
 KEYS = (
     "words forbidden verbs gait direction degree dimension postures turns until_end weak "
-    "holder sequel judged_as ground hardest changes unit fixed noun "
+    "holder sequel judged_as ground hardest changes unit fixed noun factor is_exact shift frame "
 )
 
 
 @pytest.mark.parametrize("name", sorted(ENUMS))
 def test_every_row_of_a_table_can_be_used(name):
-    known = {each.value for each in ENUMS[name]} | {"intensify"}
+    known = {each.value for each in ENUMS[name]} | {"intensify", "more", "less"}
     for value, rows in word_table(name).items():
         assert value in known
         for row in rows:

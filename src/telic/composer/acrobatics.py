@@ -165,6 +165,17 @@ def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
     land_together(scene, draft)
     scene.require("forward_velocity", "hop")
     is_fast = frame.degree in (Degree.FAST, Degree.VERY_FAST, Degree.MOST)
+    if frame.dimension == "distance" and frame.amount is not None and frame.amount.unit == "m":
+        travel.go(frame, scene, draft)
+        under_way = 0.85 * frame.amount.value
+        way = travel.seen_from_start(frame, scene)
+        draft.parts = [
+            part.model_copy(update={"value": part.value.until(way, under_way)})
+            if part.value is not None and part.title.startswith(("hops", "is airborne"))
+            else part
+            for part in draft.parts
+        ]
+        return
     if frame.direction is Direction.IN_PLACE:
         draft.pay("stay", 0.5, Small(Measured("horizontal_speed"), 3.0), "not going anywhere")
         title, value = "stays within 0.5 m of the start", tracks.farthest("displacement")

@@ -10,7 +10,7 @@ in `telic.composer.demonstration`, or a motion to follow (`telic.composer.refere
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,7 +20,7 @@ from telic.composer.blocks import EXAMPLES, can_have_block
 from telic.composer.conflict import not_understood, require_consistent, require_possible
 from telic.composer.demonstration import demonstrated, right_failure_modes
 from telic.composer.draft import Draft, edit
-from telic.composer.frames import Act, Frame, LimitKind, ParsedIntent
+from telic.composer.frames import Act, Frame, LimitKind, ParsedIntent, Posture
 from telic.composer.limbs import kick, lift, reach, swing
 from telic.composer.observed import compose_observed, is_observed
 from telic.composer.parse import parse
@@ -94,10 +94,9 @@ def compose(
         lost = [*parsed.lost, *lost_gaits(parsed, scene, made, build)]
         if lost:
             raise not_understood(parsed, lost, spec, able(scene))
-        made = audit_words(parsed, scene, made, build)
-        if criteria is not None:
-            made = still_covered(made, build(parsed, criteria=criteria))
-        return made
+        made, stated = audit_words(parsed, scene, made, build)
+        judged = build(parsed, stated=stated, criteria=criteria)
+        return still_covered(made, judged)
     except BadEnvironment as error:
         can = able(scene)
         hint = f"{spec.id} can: {', '.join(can)}." if can else "Try another environment."
@@ -141,8 +140,12 @@ def _compose(
     criteria: Sequence[Criterion] | None = None,
     shapes: Sequence[str] = (),
     reference: Reference | None = None,
+    stated: Collection[str] = (),
 ) -> Composition:
-    """Compose what was read, whether or not every word is carried."""
+    """Compose what was read, whether or not every word is carried.
+
+    `stated` are titles of criteria that stand for phrases: none of them can be missed.
+    """
     phases = arrange(parsed)
     scene = _scene(parsed, spec)._replace(reference=reference)
     if not 0 < len(phases) <= len(ORDINALS):
@@ -157,6 +160,11 @@ def _compose(
     if drafts:
         put_in_order(drafts, always)
     everything = [*drafts, always]
+    for draft in everything if stated else ():
+        draft.parts = [
+            part.model_copy(update={"is_stated": not part.is_guard and part.title in stated})
+            for part in draft.parts
+        ]
     if criteria is not None:
         edit(everything, criteria)
         for draft in everything:
@@ -196,7 +204,7 @@ def _drafts(
     parsed: ParsedIntent, phases: Sequence[Sequence[Frame]], scene: Scene, shapes: Sequence[str]
 ) -> tuple[list[Draft], Draft]:
     """Return the drafts of several phases, and that of what holds throughout."""
-    drafts = [_phase(phase, scene) for phase in phases]
+    drafts = [_phase(phase, scene._replace(is_last=phase is phases[-1])) for phase in phases]
     for before, now, draft in zip(phases, phases[1:], drafts[1:], strict=False):
         postures.rest_in_time(before, now, draft)
     for phase, draft in zip(phases, drafts, strict=True):
@@ -224,8 +232,12 @@ def _drafts(
 def _phase(frames: Sequence[Frame], scene: Scene) -> Draft:
     """Return the draft of what is done at the same time."""
     draft = Draft()
+    turns = any(each.verb in (Act.TURN, Act.CIRCLE) for each in frames)
+    scene = scene._replace(is_going=any(map(travels, frames)), is_turning=turns)
+    frames = [postures.supported(frame, scene) for frame in frames]
     going = [each for each in frames if each.verb is Act.GO]
-    scene = scene._replace(is_going=any(map(travels, frames)))
+    on_hands = scene.is_tall and any(Posture.HANDS in frame.postures for frame in frames)
+    scene = scene._replace(is_on_hands=on_hands)
     for frame in frames:
         draft.words.append(frame.word)
         if comes_home(frame):  # the way itself is judged throughout
@@ -242,10 +254,15 @@ def _phase(frames: Sequence[Frame], scene: Scene) -> Draft:
             wave_as_shown(frame, scene, draft)
         else:
             BEHAVIOURS[frame.verb][0](frame, scene, draft)
-        for posture in frame.postures:
-            postures.hold(posture, frame, scene, draft)
-        for style in frame.styles:
-            postures.do_it(style, frame, scene, draft)
+        poses = [partial(postures.hold, each, frame, scene) for each in frame.postures]
+        styles = [partial(postures.do_it, each, frame, scene) for each in frame.styles]
+        for add in (*poses, *styles):
+            try:
+                add(draft)
+            except BadEnvironment as error:
+                if add in poses and frame.verb in (Act.STAND, Act.BALANCE, Act.STAND_UP):
+                    raise  # the pose is what is to be done
+                draft.doubt(f"{error.message.rstrip('.')}, so that it is not judged")
     if scene.reference is not None:
         follow(scene.reference, draft)
     return draft

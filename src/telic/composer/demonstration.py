@@ -14,13 +14,14 @@ from pydantic import ValidationError
 
 from telic.composer.acrobatics import beats
 from telic.composer.draft import Draft
-from telic.composer.frames import Act, Direction, Frame
+from telic.composer.frames import Act, Direction, Frame, Posture
 from telic.composer.gaits import Gait, gait_meant, usual_gait
 from telic.composer.phases import comes_home
 from telic.composer.scene import Scene
-from telic.composer.sizes import jump_height
+from telic.composer.sizes import LONGEST_S, jump_height
 from telic.composer.travel import command_range, side_of, speed_meant
 from telic.judges.criteria import Motion
+from telic.judges.metrics import DEGREES
 
 _AT_REST = (Act.STAND, Act.STOP, Act.BALANCE)
 _PHASE_S = 3.0
@@ -45,19 +46,24 @@ def demonstrated(
             continue
         values: dict[str, Any] = {"seconds": min(max(lasts, 0.1), 60.0)}
         for frame in frames:
-            motion = None if frame.postures or frame.bodies else _motion(frame, scene, lasts)
+            is_plain = not {*frame.postures} - {Posture.UPRIGHT, Posture.LEVEL} and not frame.bodies
+            motion = _motion(frame, scene, lasts) if is_plain else None
             if motion is None or set(motion) & set(values):
                 return ()
             values |= motion
-        each = values.pop("seconds_each", None)
+        each, whole = values.pop("seconds_each", None), values.pop("seconds_all", None)
         if each is not None:
             values["seconds"] = each * values["jumps"]
+        elif whole is not None:
+            values["seconds"] = whole
         try:
             found.append(Motion.model_validate(values))
         except ValidationError:
             return ()  # more than a script can do: 12 m up
         if each is not None:
             found.append(Motion(seconds=1.0))  # stands after its last landing
+        elif whole is not None:  # and where it has arrived, longer in the end
+            found.append(Motion(seconds=seconds if index == len(phases) - 1 else 0.3))
     return tuple(found)
 
 
@@ -88,6 +94,8 @@ def _motion(frame: Frame, scene: Scene, seconds: float) -> dict[str, Any] | None
         case Act.CIRCLE:
             speed = 1.05 * speed_meant(frame, scene, Draft()).value
             return {"forward_mps": speed, "turn_rps": side * 0.8, "circle": True, **stride}
+        case Act.TURN if (turned := _turned(frame)) is not None:
+            return {"turn_rps": side * 1.0, "seconds_all": turned, **stride}
         case Act.TURN if frame.amount is None and frame.count is None:
             return {"turn_rps": side * 1.5, **stride}
         case Act.JUMP if frame.dimension != "distance" and frame.direction is None:
@@ -100,7 +108,10 @@ def _motion(frame: Frame, scene: Scene, seconds: float) -> dict[str, Any] | None
             turns = float(count if frame.direction is Direction.FORWARD else -count)
             return {"jumps": count, "height_m": 1.0, "pitch_turns": turns, "seconds_each": 2.0}
         case Act.HOP:
-            going = {} if frame.direction in (None, Direction.IN_PLACE) else _going(frame, scene)
+            is_way = frame.dimension == "distance"
+            stays = frame.direction in (None, Direction.IN_PLACE) and not is_way
+            going = {} if stays else _going(frame, scene)
+            seconds = (going or {}).get("seconds_all", seconds)
             height = jump_height(frame, scene).value if frame.dimension == "height" else 0.12
             hops = {"jumps": max(1, math.floor(1.6 * seconds)), "height_m": max(0.12, height)}
             return None if going is None else {**going, **hops}
@@ -108,18 +119,32 @@ def _motion(frame: Frame, scene: Scene, seconds: float) -> dict[str, Any] | None
             return None
 
 
+def _turned(frame: Frame) -> float | None:
+    """Return the angle that it turns by, rad, which takes as many seconds; None: on and on."""
+    amount = frame.amount
+    if amount is not None and amount.unit in ("turns", "rad"):
+        return amount.value * (2.0 * math.pi if amount.unit == "turns" else 1.0)
+    return 2.0 * math.pi * frame.count if amount is None and frame.count else None
+
+
 def _going(frame: Frame, scene: Scene) -> dict[str, Any] | None:
-    if frame.direction is Direction.IN_PLACE or (frame.amount and frame.amount.unit == "m"):
+    if frame.direction is Direction.IN_PLACE:
         return None
-    goal = speed_meant(frame, scene, Draft())
+    way = frame.amount.value if frame.amount and frame.amount.unit == "m" else None
+    plain = frame if way is None else frame.model_copy(update={"amount": None})
+    goal = speed_meant(plain, scene, Draft())
     speed = goal.value * (1.0 if goal.is_exact else 1.1)
-    axis, sign = {
-        Direction.LEFT: ("left_mps", 1.0),
-        Direction.SIDEWAYS: ("left_mps", 1.0),
-        Direction.RIGHT: ("left_mps", -1.0),
-        Direction.BACKWARD: ("forward_mps", -1.0),
-    }.get(frame.direction or Direction.FORWARD, ("forward_mps", 1.0))
-    return {axis: sign * speed, **_steps(gait_meant(frame, scene))}
+    if way is not None:  # in time
+        speed = max(speed, way / (0.7 * LONGEST_S))
+    degrees = DEGREES.get(frame.direction or "forward", 0.0)
+    degrees -= (frame.heading or 0.0) if frame.is_of_start else 0.0
+    found: dict[str, Any] = _steps(gait_meant(frame, scene))
+    for axis, angle in (("forward_mps", degrees), ("left_mps", degrees - 90.0)):
+        if along := round(speed * math.cos(math.radians(angle)), 6):
+            found[axis] = along
+    if way is not None:
+        found["seconds_all"] = 1.02 * way / speed
+    return found if frame.heading == 0.0 else found | {"circle": True}
 
 
 def _steps(gait: Gait | None) -> dict[str, Any]:

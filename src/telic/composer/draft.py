@@ -141,6 +141,11 @@ class Draft:
             is_guard: whether it is a constraint, which multiplies the score.
         """
         unit, meaning = value.unit if unit is None else unit, meaning or value.words
+        if of is not None and of.base is not None:  # what is done without it earns little
+            if of.is_exact:
+                within = abs(of.base - goal) / 3.0
+            else:
+                zero = of.base + 0.02 * (goal - of.base)
         zero = zero if within is None else goal - 4.0 * within
         at = "at least" if goal > zero else "at most"
         if "%s" in title:

@@ -85,6 +85,7 @@ class Posture(StrEnum):
     REAR_LEGS = "rear_legs"
     FRONT_LEGS = "front_legs"
     ONE_LEG = "one_leg"
+    HANDS = "hands"
     UPSIDE_DOWN = "upside_down"
     LYING = "lying"
     STRAIGHT_LINE = "straight_line"
@@ -159,6 +160,17 @@ class Frame(Record):
     )
     postures: tuple[Posture, ...] = ()
     styles: tuple[Style, ...] = ()
+    factor: float | None = Field(
+        default=None, description="in parts of what the verb means by itself: 0.5 is half as fast"
+    )
+    is_change: bool = Field(default=False, description="the amount is a change: 5 cm lower")
+    heading: float | None = Field(
+        default=0.0,
+        description="degrees to the left of the start that the body faces by then; None: unknown",
+    )
+    is_of_start: bool = Field(
+        default=False, description="its direction is seen from the start, not from the body"
+    )
     phase: int = Field(default=0, description="place in the sequence, from 0")
 
 

@@ -2,7 +2,7 @@
 
 | gait | feet |
 |---|---|
-| walk | on the ground over half of the time, one always is; each lands at a time of its own |
+| walk | on the ground over half of the time, one always is; two feet alternate |
 | run, jog, sprint | there is a flight in every stride; two feet alternate |
 | trot, pace, bound | diagonal, same-side, or front and hind feet in pairs, half a stride apart |
 | gallop | left and right land shortly one after the other, with a flight |
@@ -29,8 +29,9 @@ from typing import NamedTuple
 from torch import Tensor
 
 from telic.composer.draft import Draft
-from telic.composer.frames import Direction, Frame
+from telic.composer.frames import Direction, Frame, Posture
 from telic.composer.scene import Scene
+from telic.composer.sizes import FROUDE, froude_speed, speed
 from telic.judges import metrics, tracks
 from telic.judges.tracks import Measure
 from telic.rewards.signals import Airborne, Beat, Climbed, Measured, Not, Slip
@@ -61,9 +62,13 @@ STEPPING = -1.3
 """initial log std of actions with which it stands from the first step on, and explores"""
 _GENTLE = -2.5
 """the same for a robot whose actuators outweigh its body"""
+_FASTER = 1.2
+"""multiple of the least speed of a gait from which on its strides are more frequent"""
 _SWING_LEGS, _BOB, _SLOW = 0.1, 0.14, 0.03
 """swing height of a foot in lengths of the leg; of sqrt(g L), how fast the body of a walker goes up
 and down, and from where it moves"""
+SUPPORT = {Posture.TWO_LEGS, Posture.ONE_LEG, Posture.REAR_LEGS, Posture.FRONT_LEGS, Posture.HANDS}
+"""postures that say which feet are on the ground: no pattern of all feet is judged with them"""
 _HARDEST = {"stairs": 0.6, "slopes": 0.6, "rough": 0.7}
 """difficulty of the hardest fields where the words do not say it"""
 _ENOUGH, _LITTLE = 0.75, 0.1
@@ -106,6 +111,11 @@ def gait_meant(frame: Frame, scene: Scene) -> Gait | None:
     else:
         by_foot = {corners[corner]: at for corner, at in zip(_CORNERS, pattern, strict=True)}
         landings = tuple((by_foot[foot],) for foot in range(4))
+    # Faster than a gait need be, strides are longer and more frequent.
+    usual = froude_speed(scene, FROUDE[name]) if name in FROUDE else 0.0
+    plain = frame if frame.dimension == "speed" else frame.model_copy(update={"amount": None})
+    faster = max(speed(plain, scene).value / usual, 1.0) if usual else 1.0
+    hertz *= math.sqrt(faster if faster > _FASTER else 1.0)
     return Gait(name, landings, duty, hertz * math.sqrt(scene.gravity / scene.leg))
 
 
@@ -149,7 +159,8 @@ def _is_fore_and_aft(scene: Scene) -> bool:
 def _landings(name: str, feet: int, scene: Scene) -> tuple[tuple[float, ...], ...]:
     """Return when each of other than four feet lands, or refuse a gait of other feet."""
     is_in_plane = _is_fore_and_aft(scene)
-    if name in _PAIRED and not (name == "bound" and feet == 2 and is_in_plane):
+    # Of two feet one before the other a trot has them half a stride apart, as each pair of four.
+    if name in _PAIRED and not (feet == 2 and (is_in_plane or name == "trot")):
         has = {1: "one", 2: "two", 3: "three"}.get(feet, str(feet))
         why = f"a {name} takes four feet at the corners of the body, and it has {has}"
         raise scene.cannot(name, why)
@@ -171,12 +182,23 @@ def _landings(name: str, feet: int, scene: Scene) -> tuple[tuple[float, ...], ..
 # ---- reward and judge
 
 
-def step_in(gait: Gait, frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Teach and judge a gait."""
+def step_in(
+    gait: Gait,
+    frame: Frame,
+    scene: Scene,
+    draft: Draft,
+    only: Tensor | None = None,
+    until: tuple[metrics.Way, float] | None = None,
+) -> None:
+    """Teach and judge a gait, `only` while a condition holds; `until` so much way is made."""
+    judged = Draft()
     if gait.name in ON_GROUND:
-        _judge_walk(gait.name, len(gait.landings), draft)
+        _judge_walk(gait.name, len(gait.landings), judged)
     else:
-        _judge_flying(gait, frame, scene, draft)
+        _judge_flying(gait, frame, scene, judged)
+    for part in judged.parts:
+        value = part.value if until is None or part.value is None else part.value.until(*until)
+        draft.parts.append(part.model_copy(update={"value": value}))
     if gait.name in ON_GROUND and scene.has("vertical_velocity"):
         # Charge what throws a walker into the air, and let one that is easily thrown begin gently.
         usual = _BOB * math.sqrt(scene.gravity * (scene.leg or 1.0))
@@ -186,9 +208,10 @@ def step_in(gait: Gait, frame: Frame, scene: Scene, draft: Draft) -> None:
             draft.settings |= {"log_std": _GENTLE}
             draft.practice = max(draft.practice, 2.0)
     if gait.name in FLYING and (len(gait.landings) != 2 or _is_fore_and_aft(scene)):
-        draft.pay("flight", 0.2, Pay(Airborne()), "in the air between strides")
+        pays = Pay(Airborne())
+        draft.pay("flight", 0.2, pays if only is None else When(only, pays), "in the air")
     else:
-        keep_time(gait, scene, draft)
+        keep_time(gait, scene, draft, only)
 
 
 def keep_time(gait: Gait, scene: Scene, draft: Draft, only: Tensor | None = None) -> None:
@@ -211,9 +234,9 @@ def _judge_walk(name: str, feet: int, draft: Draft) -> None:
     _wrong_gait(draft, title, tracks.last("stance_share"), 0.35, 0.5, 1.0)
     if feet == 2:
         _wrong_gait(draft, "its feet alternate", metrics.phase_apart(*_TWO), 0.35, 0.75, 3.0)
-    else:
-        least = tracks.lowest(metrics.phase_lags(*_every_pair(feet)))
-        _wrong_gait(draft, "each foot lands at a time of its own", least, 0.02, 0.12)
+    elif feet > 2:  # in whatever order, also in pairs: only what lands all at once is no walk
+        match = metrics.phase_match(*_every_pair(feet))
+        _wrong_gait(draft, "its feet do not all land together", match, 0.8, 0.5)
 
 
 def _judge_flying(gait: Gait, frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -240,7 +263,8 @@ def _judge_flying(gait: Gait, frame: Frame, scene: Scene, draft: Draft) -> None:
         if corners:
             value = metrics.phase_match(*_pairs(corners, together))
             _wrong_gait(draft, f"its {together} feet land together", value, 0.5, 0.85, 3.0)
-        title = f"its {apart if corners else 'front and hind'} feet land half a stride apart"
+        other = "front and hind" if is_in_plane else "left and right"
+        title = f"its {apart if corners else other} feet land half a stride apart"
         value = metrics.phase_apart(*_pairs(corners, apart))
         _wrong_gait(draft, title, value, 0.35, 0.75, 3.0)
     if name not in ("trot", "pace"):
@@ -314,7 +338,7 @@ def require_ground(frame: Frame, scene: Scene) -> None:
 
 
 def lay_ground(
-    frame: Frame, scene: Scene, draft: Draft, speed: float, ways: tuple[str, str | None]
+    frame: Frame, scene: Scene, draft: Draft, pace: float, ways: tuple[metrics.Way, str | None]
 ) -> None:
     """Ask the environment for terrain, and reward and judge what is climbed of it.
 
@@ -339,7 +363,7 @@ def lay_ground(
     }
     draft.doubt(f'"{frame.word}": {sizes[kind]}, in fields from easy to hard')
     if climbs:
-        lasts = (TO_TOP_M + 0.4) / max(speed, 0.05) + 1.0
+        lasts = (TO_TOP_M + 0.4) / max(pace, 0.05) + 1.0
         draft.seconds = frame.duration_s or min(max(lasts, 3.0), 16.0)
         stairs = kind == "stairs"
         count = float(steps_of(scene.stands)) if stairs else STAIRS_M

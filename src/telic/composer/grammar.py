@@ -37,7 +37,7 @@ _WHOLE = {"torso", "cart", "base"}
 _JUDGED_PARTS = {*_WHOLE, "pole", "poles", "tip"}
 _TRAVELS = {Act.GO, Act.HOP, Act.JUMP}
 _MANNERS = {"direction", "posture", "degree", "part"}
-_STRENGTH = {"start": 0, "and": 1, "stop": 2, "then": 3, "after": 3, "before": 3}
+_STRENGTH = {"start": 0, "and": 1, "stop": 2, "then": 3, "after": 3, "before": 3, "first": 3}
 _NEGATIONS = ("without", "never", "don't", "dont")
 _SHARED = ("direction", "degree", "style", "posture", "limit", "until_end")
 _SHORT = 4  # letters up to which a word in "-ing" is a noun: "ring"
@@ -99,7 +99,9 @@ class Clause:
     """Items between two joining words."""
 
     join: str
-    """how it follows the clause before: start, and, stop, then, after, before"""
+    """how it follows the clause before: start, and, stop, then, after, before, first"""
+    is_opening: bool = False
+    """whether a sentence begins with it"""
     items: list[Item] = field(default_factory=list[Item])
     delay: Item | None = None
     """what comes before it: "after 3 seconds", "after 2 m" """
@@ -134,23 +136,38 @@ def outline(tokens: Sequence[Token], spec: EnvSpec) -> Outline:
         if segment and segment[0].slot == "join":
             reader.join(segment[0], segment[1:])
         reader.read([item for item in segment if item.slot != "join"])
+    groups = _in_order([each for each in reader.clauses if each.items])
+    return Outline(items, groups, reader.joints, reader.others, scanner.idioms)
+
+
+def _in_order(clauses: Sequence[Clause]) -> list[list[Clause]]:
+    """Return clauses in the order of doing, those done together in one group.
+
+    "A, then B", "B after A", "after A, B", "before B, A" and "B, but first A" are one.
+    """
     groups: list[list[Clause]] = []
-    for clause in (each for each in reader.clauses if each.items):
+    now, opened = 0, ""
+    for clause in clauses:
         # A full stop between "run" and "keep upright" does not make the second come later.
-        later = clause.join in ("then", "after") or (clause.join == "stop" and clause.acts)
+        later = clause.join in ("then", "after", "before") or (
+            clause.join == "stop" and clause.acts
+        )
         if any(sense.says.get("changes") for sense in clause.items[0].senses):
             later = later or any(each.acts for group in groups for each in group)
-        if later or not groups:
-            groups.append([clause])
+        if clause.join == "first" and groups:
+            now = 0
+        elif clause.join == "after" and groups and not clause.is_opening:
+            pass  # right before what was said last
+        elif opened:  # the main clause of "before B, A" and "after A, B"
+            now += opened == "after"
+        elif later or not groups:
+            now = len(groups)
         else:
-            groups[-1].append(clause)
-    for k in range(1, len(groups)):
-        if groups[k][0].join == "after":
-            groups[k - 1], groups[k] = groups[k], groups[k - 1]
-    if groups and len(groups[0]) > 1 and groups[0][0].join in ("before", "after"):
-        first, rest = groups[0][:1], groups[0][1:]
-        groups[:1] = [rest, first] if first[0].join == "before" else [first, rest]
-    return Outline(items, groups, reader.joints, reader.others, scanner.idioms)
+            groups[now].append(clause)
+            continue
+        groups.insert(now, [clause])
+        opened = clause.join if clause.is_opening and clause.join in ("before", "after") else ""
+    return groups
 
 
 # ------------------------------------------------------------------------------------------ items
@@ -243,7 +260,17 @@ class _Scanner:
         if match is None:
             return None
         sense, before = match.senses[0], self._words[max(place - 2, 0) : place]
-        if sense.says.get("noun") and determiners() & {*before} and before[-1] != "way":
+        if sense.says.get("noun") and sense.slot == "verb":
+            manner = self._items[-1] if self._items else None
+            is_noun = {*before[-1:]} & {*determiners(), "at", "with", "of", "in"} or (
+                manner is not None and manner.slot == "degree" and manner.end == place
+            )
+            if is_noun:
+                match = replace(match, senses=match.senses[1:])
+            if not match.senses:
+                return None
+            sense = match.senses[0]
+        elif sense.says.get("noun") and determiners() & {*before} and before[-1] != "way":
             return None  # "a straight back"
         limit = LimitKind(sense.value) if sense.slot == "limit" else None
         slot = "until_end" if sense.value == "until_end" else sense.slot
@@ -410,7 +437,7 @@ class _Clauses:
     """Clauses so far, and whether what comes now is something to do."""
 
     def __init__(self, words: Sequence[str]) -> None:
-        self.clauses = [Clause("start")]
+        self.clauses = [Clause("start", is_opening=True)]
         self.joints: set[int] = set()
         self.others: list[tuple[int, ...]] = []
         self._words = words
@@ -435,9 +462,12 @@ class _Clauses:
         elif not joint.is_join("or"):
             self._unread = None
             self.joints.update(joint.at)
-            is_before = joint.is_join("before")
-            join = "and" if purpose else "then" if is_before else joint.senses[0].value
-            self._start("before" if is_before and is_empty else join)
+            join = "and" if purpose else joint.senses[0].value
+            if joint.is_join("before"):
+                last = self.clauses[-1]
+                is_infix = bool(last.items) or not last.is_opening
+                join = "then" if is_infix else "before"
+            self._start(join)
         elif not is_empty:
             self._unread = "or"
             self.others.append(joint.at)
@@ -498,7 +528,7 @@ class _Clauses:
         """Open a clause, or keep the stronger of two joining words in a row (", and then")."""
         last = self.clauses[-1]
         if last.items:
-            self.clauses.append(Clause(join))
+            self.clauses.append(Clause(join, is_opening=join == "stop"))
         elif _STRENGTH[join] > _STRENGTH[last.join] and last.delay is None:
             last.join = join
 

@@ -332,7 +332,7 @@ def lexicon() -> Lexicon:
             says = {k: v for k, v in row.items() if k not in ("words", *_OTHER_SLOTS)}
             for key, own in (("words", slot), *zip(_OTHER_SLOTS, _OTHER_SLOTS, strict=True)):
                 entries += [(phrase, Sense(own, value, says)) for phrase in row.get(key, ())]
-    return Lexicon(entries)
+    return Lexicon(entries, {"usual": word_table("ignored")["usual"]})
 
 
 @lru_cache(maxsize=1)

@@ -15,7 +15,7 @@ from telic.composer.scene import Scene
 from telic.core.text import is_row
 from telic.judges import metrics, tracks
 from telic.rewards.signals import Along, Gone, Grounded, Measured, Size, SoFar, Touching
-from telic.rewards.terms import Alive, AtEase, Cost, Pay, Peak, Poise, Small, Stay
+from telic.rewards.terms import Alive, AtEase, Cosine, Cost, Pay, Peak, Poise, Small, Stay
 
 ALIVE = 0.3
 """weight of each step without a fall, where little is enough"""
@@ -25,6 +25,10 @@ _OF_LEGS = (Act.GO, Act.CIRCLE, Act.TURN, Act.STAND, Act.STOP, Act.OBEY)
 _AT_EASE, _LEANS = 0.2, 0.25
 """rad: distance of arms and waist from their resting pose, and lean of the torso"""
 _DRIFT_M, _TURN_RAD, _HEIGHT_M = 0.5, 0.5, 0.15
+_STRAIGHT, _VEERS = 0.2, 0.5
+"""metres aside per metre of way that are fine (11 degrees), and that are too much (27 degrees)"""
+_FACES, _TURNED_AWAY = 35.0, 75.0
+"""degrees of the heading from where it should face that are fine, and that are too much"""
 
 
 def stay_on_feet(scene: Scene, draft: Draft, *, alive: float | None = None) -> None:
@@ -39,9 +43,12 @@ def stay_on_feet(scene: Scene, draft: Draft, *, alive: float | None = None) -> N
         draft.require("does not terminate early", metrics.full_length(), 0.2, 0.9, tag="falls")
     # An environment that checks only the height does not end when the robot lies on its back.
     checks_tilt = scene.ends_fallen and "healthy_angle_range" in scene.spec.arguments
-    if not checks_tilt and scene.has("uprightness", "height"):
+    if not checks_tilt and scene.has("uprightness", "height") and not scene.is_on_hands:
         stay_upright(scene, draft)
     torso, robot = scene.torso, scene.spec.robot
+    if scene.is_on_hands and robot is not None and scene.has("uprightness"):
+        value = tracks.share_above("uprightness", -0.5)
+        draft.require("is not on its back", value, 0.3, 0.8, tag="falls")
     if torso is not None and robot is not None and not scene.may_fall:
         least = _RESTS_ON * robot.contact_threshold
         draft.pay("body", 0.3, Cost(Touching((torso,), least)), "body on the ground, as a cost")
@@ -76,11 +83,32 @@ def stay_at_height(scene: Scene, draft: Draft, width: float) -> None:
     draft.pay("posture", 0.5, Peak(height, 0.0, width), "at its standing height")
 
 
-def stay_straight(scene: Scene, draft: Draft, direction: str) -> None:
-    """Charge for moving across the direction of travel, where that is possible."""
-    if scene.has("lateral_velocity", "forward_velocity"):
-        across = Along("left" if direction in ("forward", "backward") else "forward")
+def stay_straight(
+    frame: Frame, scene: Scene, draft: Draft, way: metrics.Way, aside: str | None = None
+) -> None:
+    """Constrain going aside and turning away: who goes somewhere goes straight, and faces ahead.
+
+    A robot that goes sideways or backward keeps facing where it did. One whose legs are alike on
+    all sides has no front to face with; one without legs winds along.
+    """
+    if not scene.has("lateral_velocity", "forward_velocity"):
+        return
+    degrees = metrics.DEGREES.get(way, 0.0) if isinstance(way, str) else way
+    if aside is not None:
+        degrees += 45.0 if (metrics.DEGREES[aside] - degrees) % 360.0 < 180.0 else -45.0
+    elif way != "ahead":
+        plain = {0.0: "left", 180.0: "left", 90.0: "forward", -90.0: "forward"}
+        across = Along(plain.get(degrees, degrees + 90.0))
         draft.pay("straight", 0.2, Cost(Size(across), most=2.0), "not going aside")
+    if not scene.spec.feet or scene.is_turning or frame.ground is not None:
+        return
+    value = metrics.drift("ahead" if way == "ahead" else degrees)
+    draft.require("goes straight", value, _VEERS, _STRAIGHT, tag="drifts")
+    if scene.has("heading") and not scene.is_round and frame.heading is not None:
+        faced = Measured("heading", minus=math.radians(frame.heading))
+        draft.pay("facing", 0.3, Cosine(faced), "facing ahead")
+        value = metrics.facing_error(frame.heading)
+        draft.require("faces ahead", value, _TURNED_AWAY, _FACES, tag="drifts")
 
 
 def face_ahead(draft: Draft) -> None:

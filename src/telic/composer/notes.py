@@ -96,9 +96,9 @@ def _tags(claim: WordClaim, read: ParsedIntent) -> list[str]:
     """Return the failure tags that a phrase of a note is against."""
     if claim.slot in ("limit", "style", "posture"):
         return [tag for tag, values in word_table("notes")["tags"].items() if claim.value in values]
-    if claim.slot != "degree" or claim.value not in {*Degree}:
+    if claim.slot != "degree" or claim.value not in {*Degree, "more", "less"}:
         return []
-    is_less = claim.value in (Degree.SLOW, Degree.VERY_SLOW, Degree.LITTLE)
+    is_less = claim.value in (Degree.SLOW, Degree.VERY_SLOW, Degree.LITTLE, "less")
     if (claim.dimension or read.frames[claim.index].dimension) == "height":
         return ["too_high" if is_less else "too_low"]
     return ["too_fast" if is_less else "too_slow"]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from telic.composer.frames import (
     OPPOSITE,
     Act,
+    Degree,
     Direction,
     Frame,
     Limit,
@@ -28,7 +30,13 @@ _RESTING = {Act.LIE: (Posture.LYING,), Act.SIT: (Posture.LOW,)}
 _ON_REAR_OR_FRONT = {Posture.REAR_LEGS, Posture.FRONT_LEGS}
 _POSES = {Posture.LOW, Posture.TWO_LEGS, Posture.ONE_LEG, *_ON_REAR_OR_FRONT}
 _LOW_VERBS = {Act.SIT, Act.LIE, Act.ROLL, Act.FLIP, Act.STAND_UP}
-_LOW_POSES = {Posture.LOW, Posture.LYING, Posture.UPSIDE_DOWN, *_ON_REAR_OR_FRONT}
+_LOW_POSES = {
+    Posture.LOW,
+    Posture.LYING,
+    Posture.HANDS,
+    Posture.UPSIDE_DOWN,
+    *_ON_REAR_OR_FRONT,
+}
 
 
 def arrange(parsed: ParsedIntent) -> list[list[Frame]]:
@@ -53,10 +61,31 @@ def arrange(parsed: ParsedIntent) -> list[list[Frame]]:
                 _add(frame, now)
         if now:
             phases.append(now)
-    return [
-        [frame.model_copy(update={"phase": index}) for frame in phase]
-        for index, phase in enumerate(phases)
-    ]
+    found: list[list[Frame]] = []
+    heading: float | None = 0.0
+    for index, phase in enumerate(phases):
+        update = {"phase": index, "heading": heading}
+        found.append([frame.model_copy(update=update) for frame in phase])
+        for frame in phase:
+            turned = _turned(frame)
+            heading = None if heading is None or turned is None else (heading + turned) % 360.0
+    return found
+
+
+def _turned(frame: Frame) -> float | None:
+    """Return the degrees to the left that a frame turns the body by; None: nobody can say."""
+    if frame.verb is not Act.TURN:
+        return 0.0
+    amount, sign = frame.amount, 1.0
+    if frame.direction in (Direction.RIGHT, Direction.CLOCKWISE):
+        sign = -1.0
+    if amount is not None and amount.unit in ("turns", "rad"):
+        if amount.rule != "about":
+            return None
+        turns = amount.value / (2.0 * math.pi if amount.unit == "rad" else 1.0)
+        return sign * 360.0 * turns * (frame.count or 1)
+    is_little = frame.degree is Degree.LITTLE and frame.dimension == "turning"
+    return sign * 45.0 if is_little else 0.0 if frame.count else None
 
 
 def travels(frame: Frame) -> bool:
@@ -93,6 +122,7 @@ def goes_low(frames: Sequence[Frame], limits: tuple[Limit, ...]) -> bool:
         frame.verb in _LOW_VERBS
         or _LOW_POSES & set(frame.postures)
         or (frame.verb is Act.SWING and frame.direction is Direction.UP)
+        or frame.gait == "crawl"
         for frame in frames
     )
 
@@ -117,7 +147,8 @@ def _with_ways(frames: Sequence[Frame]) -> list[Frame]:
         elif frame.gait == "return" and way is not None and _is_way(way):
             back = OPPOSITE.get(way.direction or Direction.FORWARD)
             said = {"amount": way.amount, "dimension": "distance", "direction": back}
-            frame = frame.model_copy(update={**said, "phase": max(frame.phase, way.phase + 1)})
+            said |= {"is_of_start": True, "phase": max(frame.phase, way.phase + 1)}
+            frame = frame.model_copy(update=said)
         found.append(frame)
     return found
 

@@ -44,7 +44,19 @@ def stand(frame: Frame, scene: Scene, draft: Draft) -> None:
     scene.require("speed", "stand still")
     manners.hold_still(scene, draft)
     is_plain = not _OTHER_POSES & set(frame.postures)
-    if is_plain and scene.has("height"):
+    amount = frame.amount
+    if amount is not None and amount.unit == "m" and frame.dimension == "height":
+        scene.require("height", "change its height")
+        about = amount.value + (scene.stands if frame.is_change else 0.0)
+        if not scene.lies < about < 1.3 * scene.stands:
+            why = f"it stands {scene.stands:.2g} m high, and lies {scene.lies:.2g} m high"
+            raise scene.cannot(f"hold its torso {about:.2g} m high", why)
+        width = max(abs(about - scene.stands) / 3.0, 0.01)
+        draft.pay("about", 1.0, terms.Peak(Measured("height"), about, 2.0 * width), "height")
+        title = f"holds its torso {about:.2g} m high (±{width:.2g} m)"
+        value = tracks.share_near("height", about, width)
+        draft.score(title, value, 0.2, 0.7, weight=5.0, tag="too_high")
+    elif is_plain and scene.has("height"):
         width = min(0.25, 0.4 * (scene.stands - scene.lies))
         manners.stay_at_height(scene, draft, width)
         title = f"stays within {width:.2g} m of its standing height"
@@ -210,6 +222,23 @@ def _get_up(rest: float, frame: Frame, scene: Scene, draft: Draft) -> None:
 # ---- postures
 
 
+def supported(frame: Frame, scene: Scene) -> Frame:
+    """Return a frame with the feet or hands that it is done on, where the words leave them open.
+
+    A robot on two legs crawls on hands and knees; one on four feet that goes on two legs goes on
+    its hind legs.
+    """
+    held = {*frame.postures}
+    hands = bodies_of(frozenset({"hand"}), "hand", scene.spec)
+    if frame.verb is Act.GO and frame.gait == "crawl" and scene.is_tall and hands:
+        held = held - {Posture.LOW} | {Posture.HANDS}
+    feet = scene.foot_places(scene.feet("rear"))
+    if Posture.TWO_LEGS in held and len(scene.spec.feet) == 4 and len(feet) == 2:
+        held = held - {Posture.TWO_LEGS} | {Posture.REAR_LEGS}
+    postures = tuple(each for each in Posture if each in held)
+    return frame if held == {*frame.postures} else frame.model_copy(update={"postures": postures})
+
+
 def hold(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
     """Reward and judge one posture; refuse it where the robot cannot take it."""
     is_pole = posture is Posture.UPRIGHT and scene.has("pole_angle")
@@ -231,6 +260,8 @@ def hold(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
             draft.score(title, value, 0.1, 0.6, weight=4.0, tag=tag)
         case Posture.LOW | Posture.HIGH | Posture.LYING:
             _hold_height(posture, scene, draft)
+        case Posture.HANDS:
+            go_on_hands(scene, draft)
         case Posture.STRAIGHT_LINE if scene.has("y_position"):
             aside = Cost(Size(Measured("lateral_velocity")), most=2.0)
             draft.pay("straight", 0.4, aside, "not going aside")
@@ -273,7 +304,7 @@ def _hold_feet(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> No
         if len(feet) < most:
             raise scene.cannot(what, "it has one foot")
         if len(feet) == most:
-            draft.doubt(f"it has {most} feet: this asks for nothing else")
+            draft.doubt(f"it has {most} feet: this asks for nothing else", holds=True)
             return
         named = scene.foot_places(tuple(body for body in frame.bodies if body in scene.spec.feet))
         if named and most == 1:
@@ -308,6 +339,28 @@ def _hold_feet(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> No
         title = f"raises its {end} by 40 degrees"
         value = tracks.share_between(tracks.less("pitch", sign=sign), _REARED, 2.4)
         draft.score(title, value, 0.2, 0.6, weight=4.0, tag="too_low")
+
+
+def go_on_hands(scene: Scene, draft: Draft) -> None:
+    """Be on hands and knees, torso low and level; of a robot on four feet that is all it can do."""
+    if not scene.is_tall:
+        draft.doubt("it is on all its feet anyway", holds=True)
+        return
+    hands = tuple(bodies_of(frozenset({"hand"}), "hand", scene.spec))
+    if not hands or scene.spec.robot is None:
+        raise scene.cannot("be on its hands", "it has no hands")
+    least, top = scene.spec.robot.contact_threshold, 0.6 * scene.stands
+    touch = signals.Touching(hands, least)
+    draft.pay("hands", 1.0, Pay(touch), "hands on the ground")
+    draft.pay("flat", 0.5, terms.Flat(), "torso level")
+    low = Ratio(
+        Measured("height", minus=scene.stands, sign=-1), 0.5 * scene.stands, low=0.0, most=1.0
+    )
+    draft.pay("low", 0.5, low, "torso low")
+    title, value = "is on its hands", tracks.share(metrics.touching(hands, least))
+    draft.score(title, value, 0.1, 0.5, weight=3.0, tag="too_high")
+    title, value = f"holds its torso below {top:.2g} m", tracks.share_below("height", top)
+    draft.score(title, value, 0.2, 0.75, weight=3.0, tag="too_high")
 
 
 def _hold_hands(scene: Scene, draft: Draft, what: str) -> None:

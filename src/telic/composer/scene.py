@@ -37,6 +37,12 @@ class Scene(NamedTuple):
     """the motion to follow, where there is one"""
     is_going: bool = False
     """whether it also goes somewhere at the same time"""
+    is_last: bool = True
+    """whether nothing comes after it"""
+    is_on_hands: bool = False
+    """whether it is asked to be on its hands and knees, not on its feet"""
+    is_turning: bool = False
+    """whether it also turns at the same time"""
 
     @classmethod
     def of(cls, spec: EnvSpec, may_fall: bool = False, reference: Reference | None = None) -> Scene:
@@ -107,6 +113,13 @@ class Scene(NamedTuple):
         if self.leg is None:
             return float(self.known.get("top_speed", _NO_LEGS_MPS))
         return float(self.known.get("top_speed", (self.gravity * self.leg) ** 0.5))
+
+    @property
+    def is_round(self) -> bool:
+        """True if its legs are as far apart sideways as lengthwise, so that it has no front."""
+        legs = self.spec.robot.legs if self.spec.robot else ()
+        long, wide = (max((abs(leg.place[k]) for leg in legs), default=0.0) for k in (0, 1))
+        return len(legs) >= 4 and wide > 0.8 * long
 
     @property
     def is_tall(self) -> bool:

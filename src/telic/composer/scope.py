@@ -26,9 +26,9 @@ from telic.composer.frames import (
 )
 from telic.composer.lexicon import word_table
 from telic.composer.manners import respect
-from telic.composer.postures import OWN, do_it, hold
+from telic.composer.postures import OWN, do_it, hold, supported
 from telic.composer.scene import Scene
-from telic.errors import TelicError
+from telic.errors import BadEnvironment, TelicError
 from telic.judges.criteria import Composition, Covered
 
 Build = Callable[[ParsedIntent], Composition]
@@ -50,8 +50,12 @@ _FITS = {
 """words that may have a part in a degree"""
 
 
-def audit_words(parsed: ParsedIntent, scene: Scene, made: Composition, build: Build) -> Composition:
+def audit_words(
+    parsed: ParsedIntent, scene: Scene, made: Composition, build: Build
+) -> tuple[Composition, set[str]]:
     """Return a composition that says which criteria carry which words, and which words none does.
+
+    The titles returned with it are of criteria without which a stated phrase would be missed.
 
     Args:
         parsed: the intent.
@@ -63,8 +67,18 @@ def audit_words(parsed: ParsedIntent, scene: Scene, made: Composition, build: Bu
     covered: list[Covered] = []
     left: list[WordClaim] = []
     doubts = [*made.doubts]
+    stated: set[str] = set()
+    weights = {each.title: each.weight for each in made.criteria}
     for claim in parsed.claims:
         titles = trial.carriers(claim)
+        if titles and titles != trial.all and claim.slot != "verb":
+            stated.add(max(titles, key=lambda title: weights[title]))
+        elif claim.slot == "verb" and parsed.frames[claim.index].gait not in _PLAIN_GAITS:
+            stated |= {
+                each.title
+                for each in made.criteria
+                if each.tag == "wrong_gait" and each.weight >= 3.0
+            }
         if titles is None:
             left.append(claim)
         elif claim.judged_as:
@@ -88,9 +102,8 @@ def audit_words(parsed: ParsedIntent, scene: Scene, made: Composition, build: Bu
             for other in left
         )
     ]
-    return made.model_copy(
-        update={"covered": tuple(covered), "dropped": tuple(dropped), "doubts": tuple(doubts)}
-    )
+    update = {"covered": tuple(covered), "dropped": tuple(dropped), "doubts": tuple(doubts)}
+    return made.model_copy(update=update), stated
 
 
 def still_covered(made: Composition, edited: Composition) -> Composition:
@@ -104,7 +117,8 @@ def still_covered(made: Composition, edited: Composition) -> Composition:
             dropped.append(each.words)
         else:
             covered.append(Covered(words=each.words, criteria=titles))
-    return edited.model_copy(update={"covered": tuple(covered), "dropped": tuple(dropped)})
+    update = {"covered": tuple(covered), "dropped": tuple(dropped), "doubts": made.doubts}
+    return edited.model_copy(update=update)
 
 
 def covered_by(made: Composition, titles: Mapping[str, Collection[str]]) -> Composition:
@@ -122,9 +136,8 @@ def lost_gaits(parsed: ParsedIntent, scene: Scene, made: Composition, build: Bui
     lost: list[str] = []
     for claim in (each for each in parsed.claims if each.slot == "verb"):
         frame = parsed.frames[claim.index]
-        swims = frame.gait == "swim" and not scene.spec.feet
         on_spot = frame.gait in _ON_SPOT and frame.direction is Direction.IN_PLACE
-        if frame.gait in _PLAIN_GAITS or swims or on_spot:
+        if frame.gait in _PLAIN_GAITS or on_spot or not scene.spec.feet:
             continue
         # A word may say how fast, too: to sprint is to run very fast.
         change: dict[str, Any] = {"gait": None}
@@ -169,11 +182,7 @@ class _Ablation:
                 own = claim.value in (Posture.UPRIGHT, Style.STEADY) or claim.slot == "until_end"
                 return self.all if own and frame.verb in (Act.STAND, Act.BALANCE) else None
             case "posture":
-                posture = Posture(claim.value)
-                is_pole = posture is Posture.UPRIGHT and scene.has("pole_angle")
-                if is_pole or posture in OWN.get(frame.verb, ()):
-                    return self.all
-                return self._alone(lambda draft: hold(posture, frame, scene, draft))
+                return self._posture(Posture(claim.value), frame)
             case "style":
                 style = Style(claim.value)
                 return self._alone(lambda draft: do_it(style, frame, scene, draft))
@@ -216,6 +225,15 @@ class _Ablation:
             return tuple(title for title in titles or () if ways[title] != "at_least") or None
         return titles
 
+    def _posture(self, posture: Posture, frame: Frame) -> tuple[str, ...] | None:
+        scene, held = self.scene, supported(frame, self.scene).postures
+        if posture not in held:  # two legs of four: the hind ones
+            posture = next((each for each in held if each not in frame.postures), posture)
+        is_pole = posture is Posture.UPRIGHT and scene.has("pole_angle")
+        if is_pole or posture in OWN.get(frame.verb, ()):
+            return self.all
+        return self._alone(lambda draft: hold(posture, frame, scene, draft))
+
     def _direction(self, claim: WordClaim, frame: Frame) -> tuple[str, ...] | None:
         value, acts = Direction(claim.value), word_table("acts")[frame.verb]
         is_plain = claim.words.split()[-1] in _PLAIN_UP
@@ -239,6 +257,9 @@ class _Ablation:
 
     def _degree(self, claim: WordClaim, frame: Frame) -> tuple[str, ...] | None:
         degree, is_vague = frame.degree, claim.value in ("", "intensify", "most")
+        if frame.factor is not None:
+            is_part = claim.value in ("more", "less", "little", "much", "intensify", "")
+            return self.without(claim.index, {"factor": None}) if is_part else None
         if degree is None and is_vague:
             return () if frame.amount is not None or claim.value == "most" else None
         about = {frame.dimension, "speed" if frame.dimension == "turning" else frame.dimension}
@@ -256,7 +277,10 @@ class _Ablation:
     def _alone(self, add: Callable[[Draft], None]) -> tuple[str, ...] | None:
         """Return the criteria that something adds by itself, as far as they are judged."""
         draft = Draft()
-        add(draft)
+        try:
+            add(draft)
+        except BadEnvironment:  # a detail that this robot cannot show
+            return None
         wanted = {part.title for part in draft.parts}
         judged = {title: title.rpartition(": ")[2] for title in self.all}
         titles = tuple(each for each, own in judged.items() if {each, own} & wanted)

@@ -89,6 +89,8 @@ class Goal(NamedTuple):
     best_source: str = ""
     is_said: bool = False
     """whether the very number was said"""
+    base: float | None = None
+    """of a comparison, what it would be without: the plain walk of "walk faster" """
 
 
 def _with_best(goal: Goal, scene: Scene, what: str) -> Goal:
@@ -107,8 +109,18 @@ def _with_best(goal: Goal, scene: Scene, what: str) -> Goal:
     return goal._replace(best=best, best_source=scene.known[f"best_{what}_source"])
 
 
+def compared(frame: Frame, plain: Goal, unit: str) -> Goal:
+    """Return a goal as a multiple of what the verb means without the comparison."""
+    factor = frame.factor or 1.0
+    source = f"{factor:g} times the {plain.value:.2g} {unit} of a plain {frame.word}"
+    return Goal(factor * plain.value, factor < 1.0, source, base=plain.value)
+
+
 def speed(frame: Frame, scene: Scene) -> Goal:
     """Return the speed that a frame means, m/s."""
+    if frame.factor is not None and frame.dimension == "speed":
+        plain = frame.model_copy(update={"factor": None, "dimension": None, "degree": None})
+        return compared(frame, speed(plain, scene), "m/s")
     amount, top = frame.amount, scene.top_speed
     reached = "its known top speed" if "top_speed" in scene.known else "the top speed of its size"
     if amount and amount.unit in ("m/s", "share") and amount.value > 0.0:
@@ -174,6 +186,9 @@ def _top_share(gait: str | None, degree: Degree | None) -> float:
 
 def jump_height(frame: Frame, scene: Scene) -> Goal:
     """Return how high a jump is meant to be, metres above standing."""
+    if frame.factor is not None and frame.dimension == "height":
+        plain = frame.model_copy(update={"factor": None, "dimension": None, "degree": None})
+        return compared(frame, jump_height(plain, scene), "m")
     amount, leg = frame.amount, scene.leg or 0.0
     if amount is not None and amount.unit == "m" and frame.dimension != "distance":
         if amount.rule == "at_most":
@@ -194,6 +209,9 @@ def jump_height(frame: Frame, scene: Scene) -> Goal:
 
 def leap_length(frame: Frame, scene: Scene) -> Goal:
     """Return how far a jump is meant to go, metres in the air."""
+    if frame.factor is not None and frame.dimension == "distance":
+        plain = frame.model_copy(update={"factor": None, "degree": None})
+        return compared(frame, leap_length(plain, scene), "m")
     amount, leg = frame.amount, scene.leg or 0.0
     if amount is not None and amount.unit == "m" and frame.dimension == "distance":
         return Goal(amount.value, False, "as said")

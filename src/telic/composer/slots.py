@@ -25,6 +25,7 @@ _LEVEL = {Direction.FORWARD, Direction.BACKWARD, Direction.LEFT, Direction.RIGHT
 _NOT_AHEAD = _LEVEL - {Direction.FORWARD} | {Direction.SIDEWAYS}
 _BESIDES = (Direction.UP, Direction.IN_PLACE)
 """directions that another one goes before"""
+_COMPARED = ("more", "less")
 _STRICTER = {"at_least": 1, "at_most": -1, "about": 0}
 
 
@@ -68,6 +69,8 @@ class Slots:
         self.in_place: list[Item] = []
         """items that ask not to leave the place"""
         self.part: BodyPart | None = None
+        self.factor: float | None = None
+        self.is_of_start = False
         self.verb = self._verb()
         self._is = word_table("acts")[self.verb]
 
@@ -87,10 +90,14 @@ class Slots:
             direction = direction or (Direction.RIGHT if verb is Act.TURN else Direction.BACKWARD)
         if amount is not None and amount.unit == "share" and degree is Degree.MOST:
             degree = None  # "80 % of top speed"
-        if amount is None and degree is None:
+        if amount is not None and amount.unit == "share" and self.factor is not None:
+            # "20 % faster"
+            self.factor = 1.0 + math.copysign(amount.value, self.factor - 1.0)
+            amount = None
+        if amount is None and degree is None and self.factor is None:
             dimension = None
         elif dimension is None and amount is not None:
-            is_high = "high" in self._is and direction not in _LEVEL
+            is_high = "high" in self._is and direction not in _LEVEL and verb is not Act.HOP
             lengths = "height" if is_high else "distance"
             dimension = lengths if amount.unit == "m" else _DIMENSION_OF.get(amount.unit)
         elif dimension is None:
@@ -98,6 +105,11 @@ class Slots:
             dimension = "distance" if is_way else self._is["about"]
         elif dimension == "speed" and "turning" in self._is:
             dimension = "turning"
+        is_lifted = self.deed.verb is Act.LIFT and verb is Act.STAND
+        shift = 1 if is_lifted else says.get("shift")
+        if shift and amount is not None and amount.unit == "m":
+            dimension = "height"
+            amount = amount.model_copy(update={"value": shift * amount.value})
         lasts = [item for item in self.deed.items if item.slot == "until_end"]
         self.claims += [("until_end", item, None) for item in lasts]
         # "stay for 3 seconds" says how long instead
@@ -112,6 +124,9 @@ class Slots:
             dimension=dimension,
             amount=amount,
             until_end=until_end,
+            factor=self.factor,
+            is_change=bool(shift) and amount is not None,
+            is_of_start=self.is_of_start,
             ground=ground,
             hardest=hardest,
             part=self.part.name if self.part else None,
@@ -165,6 +180,7 @@ class Slots:
                 self.in_place.append(item)
             elif value not in exact[1:]:
                 self.claims.append(("direction", item, sense))
+                self.is_of_start = sense.says.get("frame") == "start"
         if exact or own:
             return exact[0] if exact else Direction(own)
         named = found[0][0] if found else None
@@ -207,7 +223,10 @@ class Slots:
         self.claims += [("degree", item, sense) for item, sense in claimed]
         named = [sense.says["dimension"] for _, sense in found if "dimension" in sense.says]
         dimension = next(iter((*named, *(sense.value for _, sense in nouns))), None)
-        degree = _combined([sense.value for _, sense in found])
+        degree = _combined([sense.value for _, sense in found if sense.value not in _COMPARED])
+        self.factor = None if degree is Degree.MOST else _factor([sense for _, sense in found])
+        if self.factor is not None:
+            return None, dimension or self._is["about"]
         if degree is None and not dimension and says.get("degree"):
             return Degree(says["degree"]), says.get("dimension", self._is["about"])
         postures = {sense.value for _, sense in self._senses("posture")}
@@ -277,13 +296,27 @@ class Slots:
         is_one = self.part is not None and self.part.name in _ONE_LEG
         if is_one and self.verb in (Act.STAND, Act.BALANCE, Act.HOP):
             found.add(Posture.ONE_LEG)
-        if self.deed.verb is Act.LIFT and self.verb is Act.STAND:
-            found.add(Posture.HIGH)
+        is_lifted = self.deed.verb is Act.LIFT and self.verb is Act.STAND
+        shift = 1 if is_lifted else self.deed.says.get("shift")
+        if shift and not any(i.unit == "m" for i in self.deed.items):
+            found.add(Posture.LOW if shift < 0 else Posture.HIGH)
         return found | self._used("posture")
 
 
 def _are_ends(one: Amount, other: Amount) -> bool:
     return one.unit == other.unit and {one.rule, other.rule} == {"at_least", "at_most"}
+
+
+def _factor(senses: list[Sense]) -> float | None:
+    """Return the factor of a comparison: "slightly faster" is half the difference of "faster"."""
+    found = next((sense for sense in senses if sense.value in _COMPARED), None)
+    if found is None:
+        return None
+    factor, values = float(found.says["factor"]), {sense.value for sense in senses}
+    if found.says.get("is_exact"):
+        return factor
+    share = 0.5 if "little" in values else 2.0 if values & {"much", "intensify"} else 1.0
+    return round(max(1.0 + share * (factor - 1.0), 0.2), 3)
 
 
 def _combined(values: list[str]) -> Degree | None:

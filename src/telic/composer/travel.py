@@ -28,6 +28,9 @@ _OVERSHOOT = 1.1
 """where to aim for a distance of at least so much, in parts of it"""
 _MOST, _MOST_WALKING = 1.5, 1.15
 """multiples of the goal up to which speed is rewarded: a faster walk is not a walk"""
+_STRIDES = 4.0
+"""strides on a way from which on its gait can be told"""
+_ON_AXIS = {"forward": 1, "backward": -1}
 _OFF, _FAR_OFF = 0.2, 0.45
 """relative error of a stated speed that is fine, and that is too much"""
 _SEQUEL_S = 2.0
@@ -45,10 +48,10 @@ def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> 
     if frame.direction is Direction.IN_PLACE:
         _step_in_place(frame, scene, draft)
         return
-    name, second = _way(frame, scene), None
+    name, way, second = _way(frame, scene), seen_from_start(frame, scene), None
     gait = gaits.gait_meant(frame, scene)
     if scene.on_rail or (frame.amount and frame.amount.unit == "m" and frame.dimension != "height"):
-        _go_distance(frame, scene, draft, name)
+        _go_distance(frame, scene, draft, name, way)
         return
     if frame.count and frame.gait == "step":
         draft.doubt(f'the steps of "{frame.word}" are not counted')
@@ -56,14 +59,24 @@ def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> 
     if aside is not None:
         second = _way(aside, scene)
     most = _MOST_WALKING if gait and gait.name in gaits.ON_GROUND else _MOST
-    be_fast(draft, name, goal, most=most, aside=second)
-    along, pace = Along(name, second), metrics.pace(name, second)
+    if scene.is_turning and scene.has("heading_velocity") and name in _ON_AXIS:
+        # On a curve "forward" is where the body faces at each moment.
+        sign = _ON_AXIS[name]
+        along = Measured("heading_velocity", sign=sign)
+        pace = tracks.less("heading_velocity", sign=sign)
+        draft.pay("speed", 1.0, Ratio(along, goal.value, most=most), f"speed {name} of the body")
+        title = f"averages %s {name}, where it faces"
+        zero, value = 0.1 * goal.value, tracks.mean(pace)
+        draft.score(title, value, zero, goal.value, weight=3.0, tag="too_slow", of=goal)
+    else:
+        be_fast(draft, name, goal, most=most, aside=second, way=way)
+        along, pace = Along(way, second), metrics.pace(way, second)
     value = tracks.share_above(pace, 0.3 * goal.value)
     draft.score("keeps moving", value, 0.3, 0.75, tag="stops")
-    if aside is None:
-        stay_straight(scene, draft, name)
-    gaits.lay_ground(frame, scene, draft, goal.value, (name, second))
-    if gait is not None and frame.gait is not None:
+    if frame.direction is not Direction.SIDEWAYS:
+        stay_straight(frame, scene, draft, way, second)
+    gaits.lay_ground(frame, scene, draft, goal.value, (way, second))
+    if gait is not None and frame.gait is not None and not gaits.SUPPORT & {*frame.postures}:
         gaits.step_in(gait, frame, scene, draft)
         gaits.go_in_steps(frame.gait, scene, draft)
     elif frame.gait in sizes.FROUDE and not scene.spec.feet:
@@ -90,6 +103,17 @@ def _way(frame: Frame, scene: Scene) -> str:
     return direction.value
 
 
+def seen_from_start(frame: Frame, scene: Scene) -> metrics.Way:
+    """Return the direction of travel in the frame of the start: turns before it are added."""
+    name = _way(frame, scene)
+    if frame.heading is None and scene.has("heading_velocity"):
+        return "ahead" if name == "forward" else name
+    if not frame.heading or frame.is_of_start or not scene.has("heading_velocity"):
+        return name
+    degrees = (frame.heading + metrics.DEGREES[name] + 180.0) % 360.0 - 180.0
+    return next((each for each, own in metrics.DEGREES.items() if own == degrees), degrees)
+
+
 def require_way(direction: str, what: str, scene: Scene) -> None:
     """Refuse to move in a direction that the robot cannot move in."""
     is_aside = direction in ("left", "right", "sideways")
@@ -97,10 +121,25 @@ def require_way(direction: str, what: str, scene: Scene) -> None:
 
 
 def be_fast(
-    draft: Draft, name: str, goal: sizes.Goal, most: float = _MOST, aside: str | None = None
+    draft: Draft,
+    name: str,
+    goal: sizes.Goal,
+    most: float = _MOST,
+    aside: str | None = None,
+    way: metrics.Way | None = None,
 ) -> None:
-    """Reward and judge a speed; `most`: multiple of the goal up to which it is rewarded."""
-    target, along, value = goal.value, Along(name, aside), metrics.net_speed(name, aside)
+    """Reward and judge a speed.
+
+    Args:
+        draft: what is written.
+        name: direction as the body sees it.
+        goal: the speed.
+        most: multiple of the goal up to which it is rewarded.
+        aside: a second direction, where it is half way between two.
+        way: direction as seen from the start; None: the same.
+    """
+    seen = name if way is None else way
+    target, along, value = goal.value, Along(seen, aside), metrics.net_speed(seen, aside)
     way = name if aside is None else f"{name} and {aside}"
     if goal.is_exact:
         pays, tag, within = Exact(along, target, 0.5 * target), "wrong_speed", 0.25 * target
@@ -116,7 +155,7 @@ def be_fast(
         # be exceeded there is room up to that number.
         is_below = goal.source.startswith("below")
         off, far_off = (1.0 / sizes.BELOW - 1.0, 0.6) if is_below else (_OFF, _FAR_OFF)
-        value = metrics.speed_error(name, target, aside, at_least=not goal.is_exact)
+        value = metrics.speed_error(seen, target, aside, at_least=not goal.is_exact)
         draft.require(f"is within {off:.0%} of the stated speed", value, far_off, off, tag=tag)
 
 
@@ -135,8 +174,10 @@ def speed_meant(frame: Frame, scene: Scene, draft: Draft) -> sizes.Goal:
     return goal
 
 
-def _go_distance(frame: Frame, scene: Scene, draft: Draft, direction: str) -> None:
-    """Go a distance, and stay there."""
+def _go_distance(
+    frame: Frame, scene: Scene, draft: Draft, direction: str, way: metrics.Way
+) -> None:
+    """Go a distance in the gait that is asked for, and stay there."""
     amount = frame.amount
     is_said = amount is not None and amount.unit == "m" and amount.value > 0.0
     target = amount.value if amount and is_said else _RAIL_M
@@ -147,7 +188,7 @@ def _go_distance(frame: Frame, scene: Scene, draft: Draft, direction: str) -> No
     aim = target * (_OVERSHOOT if is_least else 1.0)
     if not is_said:
         draft.doubt(f'"{frame.word}" is taken as {target:g} m along the rail')
-    made, seen = signals.Made(direction), metrics.way_made(direction)
+    made, seen = signals.Made(way), metrics.way_made(way)
     pays = terms.Arrive(made, aim, max(0.2 * target, 0.1))
     draft.pay("way", 1.0, pays, f"close to {aim:.2g} m {direction}")
     title, value = f"ends %s {direction}", tracks.last(seen)
@@ -155,15 +196,24 @@ def _go_distance(frame: Frame, scene: Scene, draft: Draft, direction: str) -> No
     draft.score(title, value, 0.5 * target, target, within=within, weight=3.0, tag="too_far")
     title, value = f"covers %s {direction}", tracks.highest(seen)
     draft.score(title, value, 0.1 * target, 0.9 * target, weight=1.5, tag="too_slow")
-    stop_in_the_end(draft, 0.8, 0.3, 1.5)
-    # A robot that is still on its way when time is up has arrived by chance.
-    value = metrics.still_under_way(direction, target)
-    draft.require("has arrived before the end", value, 0.18, 0.1, tag="drifts")
-    stay_straight(scene, draft, direction)
-    if frame.gait in sizes.FROUDE:
+    if scene.is_last:
+        stop_in_the_end(draft, 0.8, 0.3, 1.5)
+        # A robot that is still on its way when time is up has arrived by chance.
+        value = metrics.still_under_way(way, target)
+        draft.require("has arrived before the end", value, 0.18, 0.1, tag="drifts")
+    stay_straight(frame, scene, draft, way)
+    gait = gaits.gait_meant(frame, scene)
+    if frame.gait in sizes.FROUDE and not gaits.SUPPORT & {*frame.postures}:
+        usual = sizes.speed(frame.model_copy(update={"amount": None}), scene).value
+        if gait is not None and gait.hertz * target / usual < _STRIDES:
+            draft.doubt(f"{target:g} m is too short a way to judge how its feet land")
+        elif gait is not None:  # judged on the way there: a robot that has arrived stands
+            under_way = Below(made, 0.85 * target)
+            gaits.step_in(gait, frame, scene, draft, under_way, (way, 0.85 * target))
         gaits.go_in_steps(frame.gait, scene, draft, weight=0.2)
     stay_on_feet(scene, draft)
-    draft.ends_when(Above(made, 0.88 * target), tracks.above(seen, 0.88 * target))
+    there = (1.0 if is_least else 0.95) * target
+    draft.ends_when(Above(made, there), tracks.above(seen, there))
     usual = sizes.speed(frame.model_copy(update={"amount": None}), scene).value
     draft.seconds = min(max(1.5 * target / usual + 2.0, 4.0), sizes.LONGEST_S)
 
@@ -182,8 +232,12 @@ def _step_in_place(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.pay("stay", 0.7, Small(Measured("horizontal_speed"), 4.0), "not going anywhere")
     title, value = "takes at least 2 steps per second", metrics.touchdowns()
     draft.score(title, value, 0.3, 2.0, weight=2.0, tag="drags")
-    title, value = "steps with one foot after the other", tracks.last("stride_alternation")
-    draft.score(title, value, 0.3, 0.8, weight=1.5, tag="one_sided")
+    gait = gaits.gait_meant(frame, scene)
+    if gait is not None and gait.name not in gaits.ANY_GAIT:
+        gaits.step_in(gait, frame, scene, draft)
+    else:
+        title, value = "steps with one foot after the other", tracks.last("stride_alternation")
+        draft.score(title, value, 0.3, 0.8, weight=1.5, tag="one_sided")
     title, value = "stays within 0.7 m of the start", tracks.farthest("displacement")
     draft.require(title, value, 2.0, 0.7, tag="drifts")
     stay_on_feet(scene, draft)

@@ -224,6 +224,7 @@ def _call(part: JudgePart, after: str | None = None) -> str:
     given += [] if part.is_guard else [f"weight={part.weight:g}"]
     given += [f'unit="{part.unit}"'] if part.unit else []
     given += [f'tag="{part.tag}"'] if part.tag else []
+    given += ["stated=True"] if part.is_stated and not part.is_guard else []
     given += [f"after={after}"] if after else []
     return f"{_function(part)}({', '.join(given)})"
 

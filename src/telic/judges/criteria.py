@@ -2,9 +2,10 @@
 
 A criterion is what people read, edit and approve. A judge file returns a `CriterionScore` for each:
 no credit up to `zero`, full credit from `goal` on, a share in between; it is passed at the goal.
-The score of an episode is the mean credit by weight. A criterion that comes `after` another one
-counts only once that one has earned more than half. A constraint rules out look-alikes: the whole
-score is multiplied by its credit.
+The score of an episode is the mean credit by weight; where the worst criterion that stands for a
+stated phrase earned less, it is half way between the two, so that no phrase can be missed by an
+episode that passes. A criterion that comes `after` another one counts only once that one has earned
+more than half. A constraint rules out look-alikes: the whole score is multiplied by its credit.
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ class Criterion(Record):
     unit: str = ""
     weight: float = Field(default=1.0, ge=0, description="share in the score; 0 for a constraint")
     is_guard: bool = Field(default=False, description="the whole score is multiplied by its credit")
+    is_stated: bool = Field(
+        default=False, description="stands for a stated phrase: without it nothing passes"
+    )
     tag: str | None = Field(default=None, description="failure tag when it is missed, one word")
     source: str = Field(default="", description="where its numbers come from, where it is known")
     is_open: bool = Field(default=False, description="more is better: as fast as possible")
@@ -172,6 +176,7 @@ class CriterionScore(Record):
     tag: str | None = Field(default=None, max_length=100)
     """failure tag when it is not passed"""
     is_guard: bool = False
+    is_stated: bool = False
 
     @property
     def waits(self) -> bool:
@@ -189,6 +194,7 @@ def score(
     unit: str = "",
     tag: str | None = None,
     after: CriterionScore | None = None,
+    stated: bool = False,
 ) -> CriterionScore:
     """Score one measured value: no credit at `zero`, full credit at `goal`, which may be lower."""
     credit = _credit(value, zero, goal)
@@ -204,6 +210,7 @@ def score(
         counted=credit if is_open else 0.0,
         passed=is_open and credit >= 1.0,
         tag=tag,
+        is_stated=stated,
     )
 
 
@@ -238,6 +245,7 @@ def score_near(
     unit: str = "",
     tag: str | None = None,
     after: CriterionScore | None = None,
+    stated: bool = False,
 ) -> CriterionScore:
     """Score closeness to a target: full credit within the tolerance, none at four times it.
 
@@ -252,6 +260,7 @@ def score_near(
         unit=f"{unit} off".strip(),
         tag=tag,
         after=after,
+        stated=stated,
     )
 
 
@@ -260,13 +269,15 @@ leaf, near, guard = score, score_near, require
 
 
 def total(scores: Sequence[CriterionScore]) -> float:
-    """Return the score of an episode, 0 to 1: the mean by weight, times every constraint."""
+    """Return the score of an episode, 0 to 1: see the head of this module."""
     weights = sum(each.weight for each in scores)
     if weights <= 0.0:
         raise UsageError("A judge must return at least one score with a weight.")
     if not math.isfinite(weights):
         raise UsageError("The weights of a judge's scores add up to more than a number holds.")
     mean = sum(each.weight * each.counted for each in scores) / weights
+    worst = min((each.counted for each in scores if each.is_stated), default=mean)
+    mean = (mean + min(mean, worst)) / 2.0
     return math.prod((each.credit for each in scores if each.is_guard), start=mean)
 
 

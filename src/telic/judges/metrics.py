@@ -19,6 +19,9 @@ from telic.judges.tracks import METRICS, Array, Track, last, metric, values_of
 from telic.storage.trajectories import COMMANDS
 
 Feet = Sequence[int]
+Way = str | float
+"""a direction by name, or in degrees to the left of where the robot faces when it starts; "ahead":
+where it faces when the judged part begins"""
 _AXES = {
     "forward": ("x_position", 1.0),
     "backward": ("x_position", -1.0),
@@ -26,6 +29,7 @@ _AXES = {
     "right": ("y_position", -1.0),
     "sideways": ("y_position", 1.0),
 }
+DEGREES = {"forward": 0.0, "left": 90.0, "sideways": 90.0, "backward": 180.0, "right": -90.0}
 _DIAGONAL = 0.7071
 _NEW_COMMAND, _ANSWER_S, _AHEAD_S = 0.05, 0.75, 0.25
 """change from which a command is a new one; time to answer it, and to leave before the next"""
@@ -41,28 +45,39 @@ def every_metric() -> dict[str, Callable[..., Any]]:
 
 
 @metric("m", *_PLACES)
-def place(episode: Episode, direction: str, aside: str | None = None) -> Array:
+def place(episode: Episode, direction: Way, aside: str | None = None) -> Array:
     """Place along {direction}."""
+    if direction == "ahead":
+        direction = math.degrees(float(episode["heading"][0]))
+    if not isinstance(direction, str):
+        angle = math.radians(direction)
+        return episode["x_position"] * math.cos(angle) + episode["y_position"] * math.sin(angle)
     axis, sign = _AXES[direction]
     found = -episode[axis] if sign < 0 else episode[axis]
     return found if aside is None else _DIAGONAL * (found + place(episode, aside))
 
 
 @metric("m", *_PLACES)
-def way_made(episode: Episode, direction: str) -> Array:
+def way_made(episode: Episode, direction: Way) -> Array:
     """Way made {direction}."""
     along = place(episode, direction)
     return along - along[0]
 
 
+@metric("1", *_PLACES)
+def way_there(episode: Episode, direction: Way, metres: float) -> Episode:
+    """Part of the episode until {metres} m are made {direction}."""
+    return episode.before(episode.first(way_made(episode, direction) > metres))
+
+
 @metric("m/s", *_PLACES)
-def pace(episode: Episode, direction: str, aside: str | None = None) -> Array:
+def pace(episode: Episode, direction: Way, aside: str | None = None) -> Array:
     """Speed {direction}, over half seconds."""
     return episode.pace(place(episode, direction, aside))
 
 
 @metric("m/s", *_PLACES)
-def net_speed(episode: Episode, direction: str, aside: str | None = None) -> float:
+def net_speed(episode: Episode, direction: Way, aside: str | None = None) -> float:
     """Way made {direction} over the full time."""
     way = place(episode, direction, aside)
     return float(way[-1] - way[0]) / max(episode.full_seconds - episode.dt, episode.dt)
@@ -70,7 +85,7 @@ def net_speed(episode: Episode, direction: str, aside: str | None = None) -> flo
 
 @metric("1", *_PLACES)
 def speed_error(
-    episode: Episode, direction: str, goal: float, aside: str | None = None, at_least: bool = False
+    episode: Episode, direction: Way, goal: float, aside: str | None = None, at_least: bool = False
 ) -> float:
     """Difference of the speed {direction} over the full time from {goal} m/s, as a share of it."""
     ratio = net_speed(episode, direction, aside) / goal
@@ -78,14 +93,14 @@ def speed_error(
 
 
 @metric("1", *_PLACES)
-def still_under_way(episode: Episode, direction: str, target: float) -> float:
+def still_under_way(episode: Episode, direction: Way, target: float) -> float:
     """Way made {direction} in the last fifth of the recording, in parts of {target} m."""
     made = way_made(episode, direction)
     return float(abs(made[-1] - made[int(0.8 * len(made))])) / target
 
 
 @metric("1", *_PLACES)
-def turned_back(episode: Episode, direction: str, aside: str | None = None) -> float:
+def turned_back(episode: Episode, direction: Way, aside: str | None = None) -> float:
     """Share of the way {direction} that it went back again."""
     way = place(episode, direction, aside)
     return float((np.max(way) - way[-1]) / max(np.max(way) - way[0], 0.5))
@@ -102,6 +117,23 @@ def gone(episode: Episode, axes: Sequence[str] = _PLACES) -> Array:
 def aside_per_metre(episode: Episode) -> float:
     """Way to either side for each metre travelled."""
     return float(np.ptp(episode["y_position"])) / max(1.0, last(episode, "distance_travelled"))
+
+
+@metric("1", *_PLACES)
+def drift(episode: Episode, direction: Way) -> float:
+    """Largest way aside per metre made, going {direction}."""
+    if direction == "ahead":
+        direction = math.degrees(float(episode["heading"][0]))
+    degrees = direction if not isinstance(direction, str) else DEGREES[direction]
+    aside = way_made(episode, degrees + 90.0)
+    return float(np.max(np.abs(aside))) / max(float(np.max(gone(episode))), 0.5)
+
+
+@metric("degrees", "heading")
+def facing_error(episode: Episode, degrees: float) -> float:
+    """Mean angle of the heading from {degrees} degrees to the left of the start."""
+    off = (episode["heading"] - math.radians(degrees) + np.pi) % (2.0 * np.pi) - np.pi
+    return float(np.degrees(np.abs(off)).mean())
 
 
 @metric("turns", *_PLACES)
@@ -301,7 +333,7 @@ def in_air(episode: Episode, track: Track) -> Array:
 
 
 @metric("m", "feet_in_contact", *_PLACES)
-def leap(episode: Episode, direction: str) -> Array:
+def leap(episode: Episode, direction: Way) -> Array:
     """Way made {direction} in one flight."""
     return episode.since(place(episode, direction), episode["feet_in_contact"] > 0)
 

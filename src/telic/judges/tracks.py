@@ -14,7 +14,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -75,6 +75,13 @@ class Measure:
 
     metric: Metric
     arguments: tuple[tuple[str, Any], ...]
+    part: str = "episode"
+    """code of what is measured, where it is not all of the episode"""
+
+    def until(self, direction: str | float, metres: float) -> Measure:
+        """Return the same of the part of the episode in which so much way is made."""
+        part = f"metrics.way_there(episode, {written(direction)}, {metres:.4g})"
+        return replace(self, part=part)
 
     @property
     def name(self) -> str:
@@ -89,7 +96,8 @@ class Measure:
                 by_place = False
                 continue
             given.append(_code(value) if by_place else f"{name}={_code(value)}")
-        return f"metrics.{self.name}({', '.join(given)})"
+        code = f"metrics.{self.name}({', '.join(given)})"
+        return code.replace("(episode", f"({self.part}")
 
     @property
     def args(self) -> tuple[Any, ...]:
@@ -103,6 +111,8 @@ class Measure:
         if self.name == "less":
             track = _said(said["track"]) + (f" less {said['minus']:g}" if said.get("minus") else "")
             return f"minus {track}" if said.get("sign", 1) < 0 else track
+        if isinstance(said.get("direction"), float):
+            said["direction"] = f"at {said['direction']:g} degrees to the left of the start"
         if said.get("aside"):
             said["direction"] = f"{said['direction']} and {said['aside']}"
         text = self.metric.template.format_map({name: _said(value) for name, value in said.items()})

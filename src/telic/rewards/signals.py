@@ -99,15 +99,22 @@ def Part(step: StepView, whole: NamedTuple, name: str) -> Tensor:
 
 
 @signal("v")
-def Along(step: StepView, direction: str, aside: str | None = None) -> Tensor:
+def Along(step: StepView, direction: str | float, aside: str | None = None) -> Tensor:
     """Velocity over the ground in a direction, m/s; with `aside`, half way between two.
+
+    A direction is a name ("ahead" is where it faces), or degrees to the left of where the robot
+    faces when it starts.
 
     Of a robot without feet that of its centre of mass, since each of its parts swings faster than
     the whole goes; else the mean over the step where there is one, which shaking leaves at 0.
     """
-    if aside is not None:
-        return _DIAGONAL * (_velocity(step, direction) + _velocity(step, aside))
-    return _velocity(step, direction)
+    if direction == "ahead":
+        return _ahead(step)
+    if isinstance(direction, str):
+        along = _velocity(step, direction)
+        return along if aside is None else _DIAGONAL * (along + _velocity(step, aside))
+    angle = math.radians(direction)
+    return _velocity(step, "forward") * math.cos(angle) + _velocity(step, "left") * math.sin(angle)
 
 
 def _velocity(step: StepView, direction: str) -> Tensor:
@@ -139,11 +146,15 @@ def _ahead(step: StepView, aside: bool = False) -> Tensor:
 
 
 @signal("d", memory={"start": 2})
-def Made(step: StepView, direction: str) -> Tensor:
-    """Way made in a direction since the episode began, m."""
-    axis, sign = _AXES[direction]
-    place = step.measured("xy"[axis] + "_position")
-    place = -place if sign < 0 else place
+def Made(step: StepView, direction: str | float) -> Tensor:
+    """Way made in a direction (see `Along`) since the episode began, m."""
+    if isinstance(direction, str):
+        axis, sign = _AXES[direction]
+        place = step.measured("xy"[axis] + "_position")
+        place = -place if sign < 0 else place
+    else:
+        x, y, angle = *map(step.measured, ("x_position", "y_position")), math.radians(direction)
+        place = x * math.cos(angle) + y * math.sin(angle)
     return place - step.first("start", place.unsqueeze(-1))[:, 0]
 
 
