@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from telic.composer.gaits import gait_meant
-from telic.composer.parse import parse
+from telic.composer.reader import parse
 from telic.composer.scene import Scene
 from telic.composer.sizes import jump_height, speed
 from telic.envs.catalogue import describe

@@ -8,7 +8,7 @@ import pytest
 
 from telic.composer.compose import compose
 from telic.composer.frames import Act, Direction, LimitKind, Posture
-from telic.composer.parse import parse
+from telic.composer.reader import parse
 from telic.errors import BadEnvironment, TelicError
 from tests.composer.specs import spec_of
 

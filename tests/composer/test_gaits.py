@@ -7,7 +7,7 @@ import pytest
 
 from telic.composer.compose import compose
 from telic.composer.gaits import corners_of, gait_meant
-from telic.composer.parse import parse
+from telic.composer.reader import parse
 from telic.composer.scene import Scene
 from telic.envs import make
 from telic.errors import BadEnvironment

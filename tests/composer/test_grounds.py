@@ -3,7 +3,7 @@
 import pytest
 
 from telic.composer.compose import compose
-from telic.composer.parse import parse
+from telic.composer.reader import parse
 from telic.envs import make
 from telic.errors import BadEnvironment
 from telic.judges.criteria import Motion

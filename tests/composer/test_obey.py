@@ -7,7 +7,7 @@ import pytest
 
 from telic.composer.compose import compose
 from telic.composer.frames import Act
-from telic.composer.parse import parse
+from telic.composer.reader import parse
 from telic.envs import make
 from telic.errors import BadEnvironment, Contradiction, Refused
 from telic.judges.code import JudgeCode

@@ -25,7 +25,7 @@ from telic.composer.lexicon import (
     vocabulary,
     word_table,
 )
-from telic.composer.parse import parse
+from telic.composer.reader import parse
 from telic.robots.terrain import TERRAINS
 from tests.composer.specs import spec_of
 

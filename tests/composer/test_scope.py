@@ -9,7 +9,7 @@ import pytest
 
 from telic.composer.compose import compose
 from telic.composer.lexicon import vocabulary, word_table
-from telic.composer.parse import parse
+from telic.composer.reader import parse
 from telic.errors import NotUnderstood, TelicError, UsageError
 from telic.judges.criteria import scope_words
 from tests.composer.specs import measured, spec_of, written_out

@@ -9,7 +9,7 @@ import pytest
 
 from telic.composer.compose import compose
 from telic.composer.lexicon import word_table
-from telic.composer.parse import parse
+from telic.composer.reader import parse
 from telic.errors import NotUnderstood, TelicError
 from tests.composer.specs import measured, named, spec_of, written_out
 
@@ -73,24 +73,19 @@ def test_a_list_of_what_is_not_to_be_done_goes_on(text, left):
     assert not any("stands still" in each.title for each in made.criteria)
 
 
-def test_of_what_is_offered_the_first_is_done_and_nothing_is_left_out():
+def test_of_what_is_offered_the_first_is_done_and_the_other_named():
     for robot, intents in PLAIN.items():
         for first, second in itertools.permutations(intents, 2):
             if "then" in first + second:
                 continue
             made = compose(f"either {first} or {second}", spec_of(f"{robot}-v5"))
             assert measured(made) == measured(made_of(robot, first)), (first, second)
-            assert named(made) == ""
-            assert any(f"or {second}" in doubt for doubt in made.doubts)
+            assert f"or {second}" in named(made)
 
 
 @pytest.mark.parametrize(
     ("text", "same"),
     [
-        ("walk or run backwards", "walk backwards"),
-        ("walk left or run right", "walk left"),
-        ("lift the front left or rear right leg", "lift the front left leg"),
-        ("run or walk, then stop", "run, then stop"),
         ("walk at 1 m/s or more", "walk at at least 1 m/s"),
         ("walk at 1 m/s or slower", "walk at at most 1 m/s"),
         ("walk until you reach 3 m", "walk 3 m"),

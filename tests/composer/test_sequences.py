@@ -5,7 +5,7 @@ import torch
 
 from telic.authors.candidate import weights_in
 from telic.composer.compose import compose
-from telic.composer.parse import parse
+from telic.composer.reader import parse
 from telic.composer.phases import arrange
 from telic.envs import make
 from telic.errors import Refused

@@ -7,7 +7,7 @@ import pytest
 from telic.authors.candidate import program_text, same_memory, weights_in
 from telic.authors.composer import _EDITS
 from telic.composer.compose import _compose, compose, reshaped
-from telic.composer.parse import parse
+from telic.composer.reader import parse
 from telic.composer.shapes import SHAPES
 from telic.envs import make
 from telic.rewards.probe import probe

@@ -9,7 +9,7 @@ import pytest
 
 from telic.composer.compose import compose
 from telic.composer.lexicon import word_table
-from telic.composer.parse import parse
+from telic.composer.reader import parse
 from telic.composer.scene import Scene
 from telic.composer.sizes import FROUDE, jump_height, leap_length, speed
 from telic.envs import make

@@ -11,7 +11,7 @@ from telic import bench
 from telic.composer.compose import BEHAVIOURS, compose
 from telic.composer.frames import Act, LimitKind, Posture, Style
 from telic.composer.lexicon import word_table
-from telic.composer.parse import parse
+from telic.composer.reader import parse
 from telic.envs import make
 from telic.envs.tasks import TASKS
 from telic.errors import BadEnvironment, NotUnderstood

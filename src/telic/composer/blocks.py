@@ -22,7 +22,7 @@ from telic.composer.lexicon import (
     read_tokens,
     word_table,
 )
-from telic.composer.parse import scan
+from telic.composer.reader import scan
 from telic.composer.scope import covered_by
 from telic.composer.write import composition
 from telic.envs.spec import EnvSpec

@@ -23,11 +23,11 @@ from telic.composer.draft import Draft, edit
 from telic.composer.frames import Act, Frame, LimitKind, ParsedIntent, Posture
 from telic.composer.limbs import kick, lift, reach, swing
 from telic.composer.observed import compose_observed, is_observed
-from telic.composer.parse import parse
 from telic.composer.phases import arrange, comes_home, goes_low, limits_of, travels
+from telic.composer.reader import parse
 from telic.composer.reference import Reference, follow, is_shown, shown_motions, wave_as_shown
 from telic.composer.scene import Scene
-from telic.composer.scope import audit_words, lost_gaits, still_covered
+from telic.composer.scope import audit_words, still_covered
 from telic.composer.shapes import SHAPES
 from telic.composer.sizes import LONGEST_S, require_sizes
 from telic.composer.write import ORDINALS, composition, put_in_order
@@ -91,9 +91,8 @@ def compose(
     try:
         require_possible(parsed, scene)
         made = build(parsed)
-        lost = [*parsed.lost, *lost_gaits(parsed, scene, made, build)]
-        if lost:
-            raise not_understood(parsed, lost, spec, able(scene))
+        if parsed.lost:
+            raise not_understood(parsed, parsed.lost, spec, able(scene))
         made, stated = audit_words(parsed, scene, made, build)
         judged = build(parsed, stated=stated, criteria=criteria)
         return still_covered(made, judged)
@@ -173,7 +172,7 @@ def _compose(
     if "terminate_when_unhealthy" in spec.arguments:
         env_args["terminate_when_unhealthy"] = scene.ends_fallen
     settings: dict[str, Any] = {}
-    doubts = [*parsed.corrected, *parsed.chosen]
+    doubts = [*parsed.corrected]
     for draft in everything:
         env_args |= draft.env_args
         settings |= draft.settings

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from telic.composer.draft import Draft, JudgePart
 from telic.composer.frames import Act, Direction, Frame, Limit, LimitKind, ParsedIntent, Posture
 from telic.composer.lexicon import ignored_words, word_table
-from telic.composer.parse import parse
+from telic.composer.reader import parse
 from telic.composer.scene import Scene
 from telic.composer.sizes import speed
 from telic.envs.spec import EnvSpec

@@ -217,9 +217,6 @@ class ParsedIntent(Record):
     corrected: tuple[str, ...] = Field(
         default=(), description="typing errors that were undone, in words"
     )
-    chosen: tuple[str, ...] = Field(
-        default=(), description='what was offered with "or" and is not done, in words'
-    )
     lost: tuple[str, ...] = Field(
         default=(), description="words where a verb should be, of which nothing was made"
     )

@@ -4,9 +4,8 @@ At each place the longest item is taken: a phrase of the tables, a number, a par
 something forbidden. What is said of something unknown ("a bar 50 cm high", "looking to the left")
 is left out, so that it is reported as not understood and never taken for something else.
 
-Clauses stand in the order of doing: "stand after jumping" is jump, then stand. Of what is offered
-with "or" the first is meant. A negation, a condition or a comparison is nothing to do: what follows
-it is left unread.
+Clauses stand in the order of doing: "stand after jumping" is jump, then stand. A negation, a
+condition, an alternative or a comparison is nothing to do: what follows it is left unread.
 """
 
 from __future__ import annotations
@@ -39,7 +38,6 @@ _TRAVELS = {Act.GO, Act.HOP, Act.JUMP}
 _MANNERS = {"direction", "posture", "degree", "part"}
 _STRENGTH = {"start": 0, "and": 1, "stop": 2, "then": 3, "after": 3, "before": 3, "first": 3}
 _NEGATIONS = ("without", "never", "don't", "dont")
-_SHARED = ("direction", "degree", "style", "posture", "limit", "until_end")
 _SHORT = 4  # letters up to which a word in "-ing" is a noun: "ring"
 _FOOT_M = 0.3048
 _MEASURED = {"m": {"height", "distance"}, "m/s": {"speed"}}
@@ -119,8 +117,6 @@ class Outline(NamedTuple):
     groups: list[list[Clause]]
     joints: set[int]
     """places of the words that join clauses"""
-    others: list[tuple[int, ...]]
-    """places of each alternative offered with "or" that is not meant"""
     idioms: set[int]
     """places of phrases that are not understood as a whole"""
 
@@ -137,7 +133,7 @@ def outline(tokens: Sequence[Token], spec: EnvSpec) -> Outline:
             reader.join(segment[0], segment[1:])
         reader.read([item for item in segment if item.slot != "join"])
     groups = _in_order([each for each in reader.clauses if each.items])
-    return Outline(items, groups, reader.joints, reader.others, scanner.idioms)
+    return Outline(items, groups, reader.joints, scanner.idioms)
 
 
 def _in_order(clauses: Sequence[Clause]) -> list[list[Clause]]:
@@ -216,6 +212,12 @@ class _Scanner:
         pairs = list(zip(self._items, [*self._items, None][1:], strict=True))
         self._items = [item for item, after in pairs if not self._has_object(item, after)]
         self._leave_unknown_deeds()
+        for k in range(len(self._items) - 1, 0, -1):  # "walk hands up" is "walk with hands up"
+            verb, part, where = (*self._items[k - 1 : k + 1], *self._items[k + 1 : k + 2], None)[:3]
+            is_up = where is not None and where.end and part.end == where.at[0]
+            up = is_up and where and {"up", "down"} & {sense.value for sense in where.senses}
+            if part.part and up and verb.is_acting and not verb.says("weak"):
+                self._items.insert(k, Item("join", part.at[:1], (Sense("join", "and"),)))
         return self._items
 
     def _is_unknown(self, place: int) -> bool:
@@ -263,7 +265,7 @@ class _Scanner:
         if sense.says.get("noun") and sense.slot == "verb":
             manner = self._items[-1] if self._items else None
             is_noun = {*before[-1:]} & {*determiners(), "at", "with", "of", "in"} or (
-                manner is not None and manner.slot == "degree" and manner.end == place
+                manner is not None and manner.slot in ("degree", "number") and manner.end == place
             )
             if is_noun:
                 match = replace(match, senses=match.senses[1:])
@@ -439,57 +441,42 @@ class _Clauses:
     def __init__(self, words: Sequence[str]) -> None:
         self.clauses = [Clause("start", is_opening=True)]
         self.joints: set[int] = set()
-        self.others: list[tuple[int, ...]] = []
         self._words = words
         self._unread: str | None = None
-        """why what follows is not read: negation, aside or or"""
+        """why what follows is not to be done: aside, or, negation"""
         self._negated: Item | None = None
         """the last thing that is not to be done"""
 
     def join(self, joint: Item, following: Sequence[Item]) -> None:
         """Take a joining word, and decide whether what follows is read."""
-        is_empty = not any(clause.items for clause in self.clauses)
-        purpose = joint.is_join("purpose")
-        # A purpose is kept that says how to be, and left unread where it is something to do.
-        holds = any(item.limit or item.slot == "verb" for item in following)
-        acts = any(item.is_acting for item in following)
-        if joint.is_join("negation", "aside") or (purpose and (acts or not holds)):
-            self._unread = "negation" if joint.is_join("negation") else "aside"
-            self._negated = None
-            self.joints.update(joint.at if purpose else ())
-        elif self._continues(joint):
-            self._unread = self._unread or "negation"
-        elif not joint.is_join("or"):
+        join = joint.senses[0].value
+        if join == "purpose":  # kept where it says how to be, or what not to do
+            kept = following and not any(item.is_acting for item in following)
+            kept = kept and any(item.limit or item.slot == "verb" for item in following)
+            join = "and" if kept else "aside"
+        if join in ("negation", "aside", "or"):  # of what is offered the first is meant
+            self._unread, self._negated = join, None
+        elif not self._continues(joint):
             self._unread = None
             self.joints.update(joint.at)
-            join = "and" if purpose else joint.senses[0].value
+            last = self.clauses[-1]
             if joint.is_join("before"):
-                last = self.clauses[-1]
-                is_infix = bool(last.items) or not last.is_opening
-                join = "then" if is_infix else "before"
-            self._start(join)
-        elif not is_empty:
-            self._unread = "or"
-            self.others.append(joint.at)
-            self.joints.update(joint.at)
+                join = "then" if last.items or not last.is_opening else "before"
+            if last.items:
+                self.clauses.append(Clause(join, is_opening=join == "stop"))
+            elif _STRENGTH[join] > _STRENGTH[last.join] and last.delay is None:
+                last.join = join  # the stronger of two in a row (", and then")
 
     def read(self, items: Sequence[Item]) -> None:
         """Take the items up to the next joining word."""
-        is_shared = False
         for item, after in zip(items, [*items, None][1:], strict=False):
             last = self.clauses[-1]
-            if item.slot == "delay":
-                self._delay(item, after)
-            elif self._unread == "or":
-                # What is said of all that is offered: "walk or run to the left".
-                before, joint = last.items[-1:], self.others[-1]
-                if item.is_acting and before and before[0].end == joint[0]:
-                    is_shared = {item.act, before[0].act} <= _TRAVELS
-                if is_shared and item.slot in _SHARED:
-                    last.items.append(item)
-                else:
-                    self.others[-1] += item.at
-            elif self._unread is not None:
+            if item.slot == "delay":  # to what is said next, or to what it stands behind
+                self._unread = None
+                if last.items and after is not None and after.is_acting:
+                    self.clauses.append(Clause("then"))
+                self.clauses[-1].delay = item
+            elif self._unread:
                 self._negated = item
             else:
                 is_limit = item.limit is not None and not item.senses
@@ -497,40 +484,14 @@ class _Clauses:
                 self._negated = item if is_negated else None
                 last.items.append(item)
 
-    def _delay(self, delay: Item, after: Item | None) -> None:
-        """Put "after 3 seconds" before what is said next, or to what it stands behind."""
-        last = self.clauses[-1]
-        self._unread = None
-        if not last.items or (after is not None and after.is_acting):
-            self._start("then")
-            self.clauses[-1].delay = delay
-        else:
-            last.delay = delay
-
     def _continues(self, item: Item) -> bool:
-        """Return whether a joining word continues what is not to be done.
-
-        "without falling or stopping", "don't run or jump", "if you fall and roll". Of a negation,
-        "and" does so before another word in the same form: "without running and jumping".
-        """
-        if self._unread == "or" or (self._unread is None and self._negated is None):
-            return False
-        word = self._words[item.at[0]]
-        if item.is_join("or") or word in (",", ".") or not item.is_join("and"):
-            return item.is_join("or")
-        if self._unread == "aside":
-            return word != "but"
+        """Return whether "and" continues what is not to be done: "without running and jumping"."""
+        is_and = item.is_join("and") and self._words[item.at[0]] not in (",", ".", "but")
+        if not is_and or not (self._unread or self._negated) or self._unread == "aside":
+            return is_and and self._unread == "aside"
         forms = [self._words[place] for place in self._negated.at] if self._negated else []
         following = self._words[item.end] if item.end < len(self._words) else ""
         return following.endswith("ing") and any(form.endswith("ing") for form in forms)
-
-    def _start(self, join: str) -> None:
-        """Open a clause, or keep the stronger of two joining words in a row (", and then")."""
-        last = self.clauses[-1]
-        if last.items:
-            self.clauses.append(Clause(join, is_opening=join == "stop"))
-        elif _STRENGTH[join] > _STRENGTH[last.join] and last.delay is None:
-            last.join = join
 
 
 def _is_delay(item: Item) -> bool:

@@ -15,7 +15,7 @@ from telic.composer.compose import compose
 from telic.composer.frames import Act, Degree, ParsedIntent, WordClaim
 from telic.composer.lexicon import Lexicon, Sense, read_tokens, word_table
 from telic.composer.observed import is_observed
-from telic.composer.parse import parse
+from telic.composer.reader import parse
 from telic.composer.reference import Reference
 from telic.envs.spec import EnvSpec
 from telic.errors import NotUnderstood, TelicError

@@ -38,8 +38,6 @@ _PLAIN_UP = ("up", "upward", "upwards", "vertically")
 _ON_REAR = {"front legs", "front feet", "front leg", "front foot"}
 _PLAIN_GAITS = {None, "run", "walk", "return"}
 """ways of going that differ in their speed alone, or by where they lead"""
-_ON_SPOT = ("march", "step")
-"""ways of going that are just walking on the spot"""
 _OTHER, _MUCH = 1.37, 11.0
 """what a number is multiplied by to see whether anything depends on it"""
 _FITS = {
@@ -128,24 +126,6 @@ def covered_by(made: Composition, titles: Mapping[str, Collection[str]]) -> Comp
     covered = tuple(Covered(words=words, criteria=own) for words, own in carried if own)
     dropped = tuple(words for words, own in carried if not own)
     return made.model_copy(update={"covered": covered, "dropped": dropped})
-
-
-def lost_gaits(parsed: ParsedIntent, scene: Scene, made: Composition, build: Build) -> list[str]:
-    """Return the verbs whose manner of going changes nothing that is judged: "moonwalk"."""
-    trial = _Ablation(parsed, scene, made, build)
-    lost: list[str] = []
-    for claim in (each for each in parsed.claims if each.slot == "verb"):
-        frame = parsed.frames[claim.index]
-        on_spot = frame.gait in _ON_SPOT and frame.direction is Direction.IN_PLACE
-        if frame.gait in _PLAIN_GAITS or on_spot or not scene.spec.feet:
-            continue
-        # A word may say how fast, too: to sprint is to run very fast.
-        change: dict[str, Any] = {"gait": None}
-        if not any(c.slot == "degree" and c.index == claim.index for c in parsed.claims):
-            change |= {"degree": None, "dimension": None}
-        if trial.without(claim.index, change) is None:
-            lost.append(claim.words)
-    return lost
 
 
 @dataclass(slots=True)

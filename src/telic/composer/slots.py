@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from telic.composer.amounts import Reading
-from telic.composer.frames import Act, Amount, Degree, Direction, Frame, Posture, Style, Unit
+from telic.composer.frames import Act, Amount, Degree, Direction, Frame, Posture, Style
 from telic.composer.grammar import Item
 from telic.composer.lexicon import Sense, word_table
 from telic.composer.parts import BodyPart
-from telic.robots.terrain import TERRAINS, TerrainKind
+from telic.robots.terrain import TERRAINS
 
 _STRONGER = {Degree.FAST: Degree.VERY_FAST, Degree.SLOW: Degree.VERY_SLOW}
 _LEAST = {Degree.SLOW: Degree.VERY_SLOW, Degree.LITTLE: Degree.LITTLE}
-_DIMENSION_OF = {"m/s": "speed", "rad/s": "turning", "rad": "turning", "turns": "turning"}
-_UNIT_OF: dict[str, Unit] = {"speed": "m/s", "height": "m", "distance": "m", "turning": "rad/s"}
-_UNIT_VERBS = {"m/s": Act.GO, "turns": Act.TURN, "rad": Act.TURN, "rad/s": Act.TURN}
-_LIMBS = ("leg", "foot", "feet", "arm", "hand", "thigh", "shin", "tail", "link")
-_ONE_LEG = {"left leg", "right leg", "left foot", "right foot"}
 _LEVEL = {Direction.FORWARD, Direction.BACKWARD, Direction.LEFT, Direction.RIGHT}
-_NOT_AHEAD = _LEVEL - {Direction.FORWARD} | {Direction.SIDEWAYS}
 _BESIDES = (Direction.UP, Direction.IN_PLACE)
 """directions that another one goes before"""
-_COMPARED = ("more", "less")
 _STRICTER = {"at_least": 1, "at_most": -1, "about": 0}
 
 
@@ -45,17 +37,14 @@ class Deed:
 def implied_verb(item: Item) -> Act | None:
     """Return the verb a word implies where there is none."""
     if item.unit is not None:
-        return _UNIT_VERBS.get(item.unit)
+        return {"m/s": Act.GO, "turns": Act.TURN, "rad": Act.TURN, "rad/s": Act.TURN}.get(item.unit)
     sense = item.sense()
-    if sense is None:
-        return None
+    if sense is None or sense.slot == "posture":
+        return sense and Act.STAND
     if sense.slot == "direction":
-        if sense.value in (Direction.CLOCKWISE, Direction.COUNTERCLOCKWISE):
-            return Act.TURN
+        turns = sense.value in (Direction.CLOCKWISE, Direction.COUNTERCLOCKWISE)
         still = sense.value in (Direction.IN_PLACE, Direction.UP, Direction.DOWN)
-        return None if still else Act.GO
-    if sense.slot == "posture":
-        return Act.STAND
+        return Act.TURN if turns else None if still else Act.GO
     return Act.GO if sense.says.get("dimension") in ("speed", "distance") else None
 
 
@@ -69,85 +58,78 @@ class Slots:
         self.in_place: list[Item] = []
         """items that ask not to leave the place"""
         self.part: BodyPart | None = None
-        self.factor: float | None = None
-        self.is_of_start = False
+        self._fills: dict[str, Any] = {}
         self.verb = self._verb()
         self._is = word_table("acts")[self.verb]
 
     def frame(self) -> Frame:
         """Return what the deed asks for."""
-        says, verb = self.deed.says, self.verb
-        direction = self._direction()
-        ground, hardest, direction = self._ground(direction)
-        degree, dimension = self._degree()
-        numbers = self._numbers(dimension)
-        amount: Amount | None = numbers.pop("amount", None)
-        if amount is None and "turns" in says and "count" not in numbers:
+        says, verb, fills = self.deed.says, self.verb, self._fills
+        self._direct()
+        factor, degree, dimension = self._degree()
+        self._number(dimension)
+        amount: Amount | None = fills.get("amount")
+        if amount is None and "turns" in says and "count" not in fills:
             amount = Amount(value=says["turns"], unit="turns", rule="about")
         if amount is not None and amount.value < 0:
             # "at -2 m/s" is backward, "by -90 degrees" to the right
             amount = amount.model_copy(update={"value": -amount.value})
-            direction = direction or (Direction.RIGHT if verb is Act.TURN else Direction.BACKWARD)
-        if amount is not None and amount.unit == "share" and degree is Degree.MOST:
-            degree = None  # "80 % of top speed"
-        if amount is not None and amount.unit == "share" and self.factor is not None:
-            # "20 % faster"
-            self.factor = 1.0 + math.copysign(amount.value, self.factor - 1.0)
-            amount = None
-        if amount is None and degree is None and self.factor is None:
+            back = Direction.RIGHT if verb is Act.TURN else Direction.BACKWARD
+            fills["direction"] = fills["direction"] or back
+        if amount is not None and amount.unit == "share":
+            degree = None if degree is Degree.MOST else degree  # "80 % of top speed"
+            if factor is not None:  # "20 % faster"
+                factor, amount = 1.0 + math.copysign(amount.value, factor - 1.0), None
+        shift = 1 if self.deed.verb is Act.LIFT and verb is Act.STAND else says.get("shift")
+        if amount is not None and shift and amount.unit == "m":
+            dimension, fills["is_change"] = "height", True
+            amount = amount.model_copy(update={"value": shift * amount.value})
+        elif amount is None and degree is None and factor is None:
             dimension = None
         elif dimension is None and amount is not None:
-            is_high = "high" in self._is and direction not in _LEVEL and verb is not Act.HOP
-            lengths = "height" if is_high else "distance"
-            dimension = lengths if amount.unit == "m" else _DIMENSION_OF.get(amount.unit)
+            is_high = "high" in self._is and fills["direction"] not in _LEVEL
+            is_high = is_high and verb is not Act.HOP
+            rates = {"m/s": "speed", "rad/s": "turning", "rad": "turning", "turns": "turning"}
+            rates["m"] = "height" if is_high else "distance"
+            dimension = rates.get(amount.unit)
         elif dimension is None:
             is_way = degree in (Degree.LITTLE, Degree.MUCH) and verb in (Act.GO, Act.CIRCLE)
             dimension = "distance" if is_way else self._is["about"]
         elif dimension == "speed" and "turning" in self._is:
             dimension = "turning"
-        is_lifted = self.deed.verb is Act.LIFT and verb is Act.STAND
-        shift = 1 if is_lifted else says.get("shift")
-        if shift and amount is not None and amount.unit == "m":
-            dimension = "height"
-            amount = amount.model_copy(update={"value": shift * amount.value})
+        fills |= {"amount": amount, "degree": degree, "dimension": dimension, "factor": factor}
         lasts = [item for item in self.deed.items if item.slot == "until_end"]
         self.claims += [("until_end", item, None) for item in lasts]
         # "stay for 3 seconds" says how long instead
-        until_end = bool(lasts or (says.get("until_end") and "duration_s" not in numbers))
-        postures, styles = self._postures(), self._used("style")
+        fills["until_end"] = bool(lasts or (says.get("until_end") and "duration_s" not in fills))
+        postures = self._postures(shift if amount is None or amount.unit != "m" else None)
+        styles = {sense.value for _, sense in self._take("style")}
         return Frame(
             verb=verb,
             word=self.deed.word,
             gait=says.get("gait"),
-            direction=direction,
-            degree=degree,
-            dimension=dimension,
-            amount=amount,
-            until_end=until_end,
-            factor=self.factor,
-            is_change=bool(shift) and amount is not None,
-            is_of_start=self.is_of_start,
-            ground=ground,
-            hardest=hardest,
             part=self.part.name if self.part else None,
             bodies=self.part.bodies if self.part else (),
             postures=tuple(each for each in Posture if each in postures),
             styles=tuple(each for each in Style if each in styles),
             phase=self.deed.phase,
-            **numbers,
+            **fills,
         )
 
-    def _senses(self, slot: str) -> Iterator[tuple[Item, Sense]]:
-        for item in self.deed.items:
-            sense = item.sense(self.verb)
-            if sense is not None and sense.slot == slot and item.slot != "until_end":
-                yield item, sense
+    def _senses(self, slot: str) -> list[tuple[Item, Sense]]:
+        """Return the items that can fill a slot, with their meaning."""
+        found = [(item, item.sense(self.verb)) for item in self.deed.items]
+        return [
+            (item, sense)
+            for item, sense in found
+            if sense is not None and sense.slot == slot and item.slot != "until_end"
+        ]
 
-    def _used(self, slot: str) -> set[str]:
-        """Use all words for a slot; return their values."""
-        found = list(self._senses(slot))
+    def _take(self, slot: str) -> list[tuple[Item, Sense]]:
+        """Return them, and record that they fill it."""
+        found = self._senses(slot)
         self.claims += [(slot, item, sense) for item, sense in found]
-        return {sense.value for _, sense in found}
+        return found
 
     def _verb(self) -> Act:
         """Return what is meant: moving to a target is reaching, moving an arm is swinging it."""
@@ -166,77 +148,67 @@ class Slots:
             return next((each for each in said if each is not None), verb)
         if verb is Act.LIFT and name == "torso":
             return Act.STAND  # tall: see _postures
-        is_limb = any(word in name for word in _LIMBS)
+        is_limb = any(word in name for word in word_table("parts")["limbs"])
         return Act.SWING if verb is Act.GO and self.deed.says.get("weak") and is_limb else verb
 
-    def _direction(self) -> Direction | None:
-        found = [(Direction(sense.value), item, sense) for item, sense in self._senses("direction")]
-        own = self.deed.says.get("direction")
-        exact = [value for value, _, _ in found if value not in _BESIDES]
+    def _direct(self) -> None:
+        """Fill where to, in which frame of reference, and over which ground."""
+        says, fills = self.deed.says, self._fills
+        found, own = self._senses("direction"), says.get("direction")
+        exact = [Direction(s.value) for _, s in found if s.value not in _BESIDES]
         if Direction.LEFT in exact or Direction.RIGHT in exact:
             exact = [value for value in exact if value is not Direction.SIDEWAYS]
-        for value, item, sense in found:
-            if (exact or own) and value is Direction.IN_PLACE and own != Direction.IN_PLACE:
+        for item, sense in found:
+            is_there = sense.value == Direction.IN_PLACE and own != Direction.IN_PLACE
+            if (exact or own) and is_there:
                 self.in_place.append(item)
-            elif value not in exact[1:]:
+            elif sense.value not in exact[1:]:
                 self.claims.append(("direction", item, sense))
-                self.is_of_start = sense.says.get("frame") == "start"
-        if exact or own:
-            return exact[0] if exact else Direction(own)
-        named = found[0][0] if found else None
-        return None if "turning" in self._is and named is Direction.UP else named
-
-    def _ground(
-        self, direction: Direction | None
-    ) -> tuple[TerrainKind | None, float | None, Direction | None]:
-        """Return what it goes over, how hard that is, and where to, as far as is said."""
-        says, hardest = self.deed.says, None
-        named, own = says.get("ground"), str(says.get("direction", ""))
+                fills["is_of_start"] = sense.says.get("frame") == "start"
+        direction = exact[0] if exact else Direction(own) if own else None
+        if (
+            direction is None
+            and found
+            and not ("turning" in self._is and found[0][1].value == Direction.UP)
+        ):
+            direction = Direction(found[0][1].value)
+        kind, hardest = says.get("ground"), None
         for item, sense in self._senses("ground"):
-            if named not in (None, sense.value):
-                continue  # one kind of ground at a time
             climbs = Direction(sense.says["direction"]) if "direction" in sense.says else None
-            if {climbs, direction} == {Direction.UP, Direction.DOWN}:
-                # Not both at once: the first is meant, the other is left unread, and so reported.
-                said = [
-                    claim
-                    for claim in self.claims
-                    if claim[2] and direction in (claim[2].value, claim[2].says.get("direction"))
-                ]
-                if not all(item.at < other.at for _, other, _ in said):
-                    continue
-                self.claims = [claim for claim in self.claims if claim not in said]
-            if climbs is not None and own in _NOT_AHEAD and direction == own and self.deed.at:
-                # "reverse up the ramp": on slopes and stairs it goes ahead, and that is reported.
-                verb = Item("verb", self.deed.at)
-                self.claims.append(("direction", verb, Sense("direction", own)))
-            direction = climbs or direction
-            self.claims.append(("ground", item, sense))
-            named, hardest = sense.value, sense.says.get("hardest")
-        return next((kind for kind in TERRAINS if kind == named), None), hardest, direction
+            is_both = {climbs, direction} == {Direction.UP, Direction.DOWN}
+            if kind in (None, sense.value) and not is_both:  # one kind of ground, and one way
+                if climbs and own and own not in (climbs, Direction.FORWARD) and self.deed.at:
+                    # "reverse up the ramp": on slopes and stairs it goes ahead; that is reported.
+                    verb = Item("verb", self.deed.at)
+                    self.claims.append(("direction", verb, Sense("direction", own)))
+                direction = climbs or direction
+                self.claims.append(("ground", item, sense))
+                kind, hardest = sense.value, sense.says.get("hardest")
+        fills["ground"] = next((each for each in TERRAINS if each == kind), None)
+        fills |= {"direction": direction, "hardest": hardest}
 
-    def _degree(self) -> tuple[Degree | None, str | None]:
-        """Return the degree in words and its dimension, where words say so."""
-        says, nouns = self.deed.says, list(self._senses("dimension"))
-        found = list(self._senses("degree"))
-        claimed = (*found, *(each for each in nouns if each[0].reading is None))
-        self.claims += [("degree", item, sense) for item, sense in claimed]
+    def _degree(self) -> tuple[float | None, Degree | None, str | None]:
+        """Return a comparison as a factor, a degree in words, and what either is about."""
+        says, nouns = self.deed.says, self._senses("dimension")
+        found = self._take("degree")
+        unread = [(item, sense) for item, sense in nouns if item.reading is None]
+        self.claims += [("degree", item, sense) for item, sense in unread]
         named = [sense.says["dimension"] for _, sense in found if "dimension" in sense.says]
         dimension = next(iter((*named, *(sense.value for _, sense in nouns))), None)
-        degree = _combined([sense.value for _, sense in found if sense.value not in _COMPARED])
-        self.factor = None if degree is Degree.MOST else _factor([sense for _, sense in found])
-        if self.factor is not None:
-            return None, dimension or self._is["about"]
+        degree = _combined([sense.value for _, sense in found if "factor" not in sense.says])
+        factor = None if degree is Degree.MOST else _factor([sense for _, sense in found])
+        if factor is not None:
+            return factor, None, dimension or self._is["about"]
         if degree is None and not dimension and says.get("degree"):
-            return Degree(says["degree"]), says.get("dimension", self._is["about"])
+            return None, Degree(says["degree"]), says.get("dimension", self._is["about"])
         postures = {sense.value for _, sense in self._senses("posture")}
         if degree is Degree.MOST and dimension is None and postures & {Posture.LOW, Posture.HIGH}:
             dimension = "height"
-        return degree, dimension or (says.get("dimension") if degree else None)
+        return None, degree, dimension or (says.get("dimension") if degree else None)
 
-    def _numbers(self, dimension: str | None) -> dict[str, Any]:
-        """Return the numbers of the frame by slot; a second one of a kind stays unused."""
-        found: dict[str, Any] = {}
+    def _number(self, dimension: str | None) -> None:
+        """Fill the slots of numbers; a second one of a kind stays unused."""
+        fills = self._fills
         for item in self.deed.items:
             reading = item.reading
             if reading is None or dimension == "energy":
@@ -246,81 +218,77 @@ class Slots:
                 # "speed 2" is one; of "two quick jumps" it is how many.
                 is_named = any(self._senses("dimension")) or 0 < reading.bare < 1
                 amount, count = self._bare(reading, dimension if is_named else None)
-            said = {
-                "period_s": reading.period_s,
-                "duration_s": reading.duration_s,
-                "count": count,
-                "amount": amount,
-            }
+            said = {"period_s": reading.period_s, "duration_s": reading.duration_s}
+            said |= {"count": count, "amount": amount}
             said = {name: new for name, new in said.items() if new is not None}
-            first: Amount | None = found.get("amount")
-            if first and amount and "bounds" not in found and _are_ends(first, amount):
+            first: Amount | None = fills.get("amount")
+            rules = {first.rule, amount.rule} if first and amount else set[str]()
+            if (
+                first and amount and "bounds" not in fills
+                and first.unit == amount.unit and rules == {"at_least", "at_most"}
+            ):  # fmt: skip
                 # "at least 1 m/s and at most 3 m/s"
                 middle = (first.value + amount.value) / 2
-                found["amount"] = Amount(value=middle, unit=first.unit, rule="about")
-                found["bounds"] = (first, amount)
-            elif not said or found.keys() & said.keys():
+                fills["amount"] = Amount(value=middle, unit=first.unit, rule="about")
+                fills["bounds"] = (first, amount)
+            elif not said or fills.keys() & said.keys():
                 continue
             else:
-                found |= said
+                fills |= said
                 if amount is not None and reading.spread > 0.0:
-                    low, high = amount.value - reading.spread, amount.value + reading.spread
-                    found["bounds"] = (
-                        Amount(value=low, unit=amount.unit, rule="at_least"),
-                        Amount(value=high, unit=amount.unit, rule="at_most"),
+                    fills["bounds"] = tuple(
+                        Amount(
+                            value=amount.value + way * reading.spread, unit=amount.unit, rule=rule
+                        )
+                        for way, rule in ((-1, "at_least"), (1, "at_most"))
                     )
                 if count is not None and reading.rule is not None:
                     # Of times, one more or less is what comes next.
                     step = _STRICTER[reading.rule] * reading.is_strict
-                    found |= {"count": max(1, count + step), "count_rule": reading.rule}
+                    fills |= {"count": max(1, count + step), "count_rule": reading.rule}
             self.claims.append((next(iter(said)).removesuffix("_s"), item, None))
-        return found
 
     def _bare(self, reading: Reading, dimension: str | None) -> tuple[Amount | None, int | None]:
         """Return what a number without a unit means together with this verb."""
         value, unit, is_part = reading.bare or 0.0, None, 0 < (reading.bare or 0.0) < 1
+        units = {"speed": "m/s", "height": "m", "distance": "m", "turning": "rad/s"}
         if "turning" in self._is and value in word_table("numbers")["angles"]["bare_degrees"]:
             value, unit = math.radians(value), "rad"
         elif "turning" in self._is and is_part:  # "a half twist"
             unit = "turns"
-        elif dimension in _UNIT_OF:
-            unit = "share" if is_part else _UNIT_OF[dimension]
+        elif dimension in units:
+            unit = "share" if is_part else units[dimension]
         if unit is not None:
-            return Amount(value=value, unit=unit, rule=reading.rule or "about"), None
+            said = {"value": value, "unit": unit, "rule": reading.rule or "about"}
+            return Amount.model_validate(said), None
         counted = "counted" in self._is or self.deed.says.get("gait") == "step"
         return None, int(value) if counted and value >= 1 and value == int(value) else None
 
-    def _postures(self) -> set[str]:
-        more = [sense.says.get("postures", ()) for _, sense in self._senses("posture")]
-        found = {*self.deed.says.get("postures", ()), *(each for said in more for each in said)}
-        is_one = self.part is not None and self.part.name in _ONE_LEG
+    def _postures(self, shift: int | None) -> set[str]:
+        """Return all postures: those named, of the verb, of a leg that is named, of a height."""
+        named = self._take("posture")
+        found = {*self.deed.says.get("postures", ()), *(sense.value for _, sense in named)}
+        found |= {each for _, sense in named for each in sense.says.get("postures", ())}
+        is_one = self.part is not None and self.part.name in word_table("parts")["one_leg"]
         if is_one and self.verb in (Act.STAND, Act.BALANCE, Act.HOP):
             found.add(Posture.ONE_LEG)
-        is_lifted = self.deed.verb is Act.LIFT and self.verb is Act.STAND
-        shift = 1 if is_lifted else self.deed.says.get("shift")
-        if shift and not any(i.unit == "m" for i in self.deed.items):
+        if shift:
             found.add(Posture.LOW if shift < 0 else Posture.HIGH)
-        return found | self._used("posture")
-
-
-def _are_ends(one: Amount, other: Amount) -> bool:
-    return one.unit == other.unit and {one.rule, other.rule} == {"at_least", "at_most"}
+        return found
 
 
 def _factor(senses: list[Sense]) -> float | None:
     """Return the factor of a comparison: "slightly faster" is half the difference of "faster"."""
-    found = next((sense for sense in senses if sense.value in _COMPARED), None)
-    if found is None:
-        return None
-    factor, values = float(found.says["factor"]), {sense.value for sense in senses}
-    if found.says.get("is_exact"):
-        return factor
+    found = next((sense for sense in senses if "factor" in sense.says), None)
+    if found is None or found.says.get("is_exact"):
+        return found and float(found.says["factor"])
+    values = {sense.value for sense in senses}
     share = 0.5 if "little" in values else 2.0 if values & {"much", "intensify"} else 1.0
-    return round(max(1.0 + share * (factor - 1.0), 0.2), 3)
+    return round(max(1.0 + share * (float(found.says["factor"]) - 1.0), 0.2), 3)
 
 
 def _combined(values: list[str]) -> Degree | None:
-    """Return one degree for all that was said: "very fast"; "a bit faster" is fast."""
+    """Return one degree for all that was said: "very fast"."""
     degrees = [Degree(value) for value in values if value != "intensify"]
     if Degree.MOST in degrees:  # "as slowly as possible", "as little as possible"
         return next((_LEAST[each] for each in degrees if each in _LEAST), Degree.MOST)
@@ -328,7 +296,7 @@ def _combined(values: list[str]) -> Degree | None:
     if not said:
         return Degree.LITTLE if degrees else None
     speeds = [degree for degree in said if degree is not Degree.MUCH]
-    if not speeds:  # "a bit higher" is higher
+    if not speeds:
         return Degree.MUCH
     is_stronger = len(values) > len(degrees) or Degree.MUCH in degrees
     return _STRONGER.get(speeds[0], speeds[0]) if is_stronger else speeds[0]

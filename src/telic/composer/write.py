@@ -17,7 +17,6 @@ ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 _STAGES = {STAGE: 1.5, FINISH: 10.0}
 _HIDDEN = frozenset({"strayed"})
 """memory that no policy sees: a robot cannot keep what only a simulation knows"""
-_WIDTH = 100
 
 
 def put_in_order(drafts: Sequence[Draft], always: Draft) -> None:
@@ -149,11 +148,7 @@ def _reward_file(intent: str, env: str, phases: Sequence[Draft], always: Draft) 
 
 
 def _import(module: str, names: set[str]) -> str:
-    listed = ", ".join(sorted(names))
-    line = f"from {module} import {listed}\n"
-    if not names or len(line) <= _WIDTH:
-        return line if names else ""
-    return fold(f"from {module} import ({listed})") + "\n"
+    return f"from {module} import {', '.join(sorted(names))}\n" if names else ""
 
 
 def _terms(opening: str, terms: Sequence[WeightedTerm], closing: str) -> list[str]:
@@ -233,34 +228,7 @@ def _call(part: JudgePart, after: str | None = None) -> str:
 
 
 def _indented(lines: Sequence[str]) -> str:
-    folded = "\n".join(fold(line, _WIDTH - 4) for line in lines)
-    return textwrap.indent(folded, "    ") + "\n"
-
-
-def fold(line: str, width: int = _WIDTH) -> str:
-    """Return a line of code; if it is too long, with what its bracket holds on lines of its own."""
-    if len(line) <= width:
-        return line
-    start, ends, depth, in_text = 0, list[int](), 0, False
-    for place, letter in enumerate(line):
-        in_text ^= letter == '"' and line[place - 1] != "\\"
-        if in_text:
-            continue
-        depth += (letter in "([{") - (letter in ")]}")
-        if letter in "([{" and depth == 1 and not start:
-            start = place + 1
-        elif start and ((letter == "," and depth == 1) or (letter in ")]}" and depth == 0)):
-            ends.append(place)
-        if ends and depth == 0:
-            break
-    if not ends:
-        return line
-    indent = " " * (len(line) - len(line.lstrip()))
-    pieces = [
-        line[a:b].strip() for a, b in zip([start, *(e + 1 for e in ends)], ends, strict=False)
-    ]
-    inside = [fold(f"{indent}    {piece},", width) for piece in pieces if piece]
-    return "\n".join((line[:start], *inside, indent + line[ends[-1] :]))
+    return textwrap.indent("\n".join(lines), "    ") + "\n"
 
 
 def _plain(text: str) -> str:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from telic.authors.request import SessionConfig
 from telic.composer.observed import is_observed
-from telic.composer.parse import parse
+from telic.composer.reader import parse
 from telic.composer.reference import MotionWish, Reference, motion_wanted
 from telic.composer.scene import Scene
 from telic.envs.spec import EnvSpec

@@ -1,0 +1,604 @@
+"""Read an intent into frames in the order of doing, and account for every word.
+
+    text -> tokens (`lexicon`) -> items (`grammar`) -> clauses -> deeds -> frames (`slots`)
+
+A deed is a verb with the items that belong to it. A clause without a verb says how something is
+held ("keeping the torso low", "with your hands up"), adds to the deed before it, or waits for the
+next. Reading is deterministic and never fails: every word is used, ignored on purpose, or listed,
+and `telic.composer.scope` asks what became of those that were used.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import NamedTuple
+
+from telic.composer.amounts import read_amount
+from telic.composer.frames import (
+    OPPOSITE,
+    Act,
+    Amount,
+    Direction,
+    Frame,
+    Limit,
+    LimitKind,
+    ParsedIntent,
+    Posture,
+    WordClaim,
+)
+from telic.composer.grammar import Clause, Item, outline
+from telic.composer.lexicon import (
+    PHRASES,
+    Lexicon,
+    Match,
+    PhraseReader,
+    Sense,
+    Token,
+    correct_spelling,
+    determiners,
+    ignored_words,
+    lexicon,
+    quoted,
+    quotes,
+    read_tokens,
+    readable,
+    word_table,
+)
+from telic.composer.parts import BodyPart, is_part
+from telic.composer.slots import Deed, Slots, implied_verb
+from telic.envs.spec import EnvSpec
+
+_UP = {Posture.UPRIGHT, Posture.HIGH}
+_NEW = {"direction", "degree", "posture", "style", "number"}
+_WAITING = {Act.STAND: "wait", Act.GO: "go", Act.TURN: "turn"}
+_TRUNK = {None, "torso", "head", "pelvis", "waist", "cart"}
+_POLE = ("pole", "poles", "tip")
+_ARMS = ("arm", "arms", "hand", "hands")
+_HELD = {
+    Posture.UPRIGHT: LimitKind.UPRIGHT,
+    Posture.LOW: LimitKind.LOW_HEIGHT,
+    Posture.HIGH: LimitKind.KEEP_HEIGHT,
+}
+_SLOTS = ("direction", "degree", "posture", "style", "part")
+_JOINTS = (",", ".", "and", "then")
+
+
+def parse(intent: str, spec: EnvSpec) -> ParsedIntent:
+    """Return what an intent asks of the robot of an environment.
+
+    Nothing understood gives no frames, and every word in `not_understood`.
+    """
+    # Addressing the environment by its name says nothing to do; "half" of HalfCheetah is a number.
+    pieces = re.findall(r"[A-Z]?[a-z]+", spec.id)
+    names = {word.lower() for word in (*pieces, "".join(pieces), spec.id)}
+    names = frozenset(names - {*word_table("numbers")["values"]})
+    tokens = read_tokens(intent, (*spec.body_names, *names))
+    clauses = outline(tokens, spec)
+    deeds = _Deeds(tokens, names, spec)
+    deeds.used |= clauses.joints
+    deeds.read(clauses.groups)
+    frames, claims = deeds.frames()
+    used, left_out = set[int](), set[int]()
+    if frames:
+        used = deeds.used
+        left_out = _left_out(tokens, names) - clauses.idioms - used
+    # Words of a phrase with a meaning, "perfectly still", are not left out one by one.
+    idle = {match.at for k in range(len(tokens)) if (match := lexicon().find(tokens, k, "idle"))}
+    items = clauses.items
+    phrases = [i.at for i in items if len(i.at) > 1 and i.slot in _SLOTS and i.at not in idle]
+    left_out -= {place for at in phrases for place in at}
+    words = {place for place, token in enumerate(tokens) if not token.silent}
+    unknown = words - used - left_out
+    # Of a number that was not used all its words are quoted: "for at least 4 seconds".
+    numbers = [item.at for item in items if item.reading and not used & {*item.at}]
+    unknown |= {place for at in numbers if unknown & {*at} for place in at}
+    left_out -= unknown
+    unread = quotes(tokens, unknown, left_out)
+
+    def typed(places: Collection[int]) -> tuple[str, ...]:
+        return tuple(tokens[place].text for place in sorted(words & {*places}))
+
+    corrected = [
+        f'"{token.text}" is read as "{token.word}"'
+        for place, token in enumerate(tokens)
+        if place in used and correct_spelling(token.text.lower()) != token.text.lower()
+    ]
+    resolved = [
+        f'"{deed.word}" is read as "{deed.says["read_as"]}"'
+        for deed in deeds.all
+        if "read_as" in deed.says
+    ]
+    return ParsedIntent(
+        intent=readable(intent),
+        frames=frames,
+        limits=tuple(deeds.limits),
+        used=typed(used),
+        ignored=typed(left_out),
+        not_understood=typed(unknown),
+        claims=claims if frames else (),
+        unknown=tuple((place, tokens[place].text) for place in sorted(words & unknown)),
+        lost=_lost_verbs(tokens, items, used, unknown, left_out, unread),
+        corrected=(*corrected, *resolved),
+        unread=unread,
+    )
+
+
+# ------------------------------------------------------------------------------------------ deeds
+
+
+class _Deeds:
+    """Deeds and limits of an intent, filled clause by clause."""
+
+    def __init__(self, tokens: Sequence[Token], names: frozenset[str], spec: EnvSpec) -> None:
+        self.all: list[Deed] = []
+        self.limits: list[Limit] = []
+        self.used: set[int] = set()
+        self._limit_claims: list[tuple[int, tuple[int, ...]]] = []
+        self._tokens = tokens
+        self._ignored = ignored_words() | names
+        self._has_pole = spec.robot is not None and bool(spec.robot.poles)
+        self._pending: list[Item] = []
+        """what was said before any verb"""
+        self._phase = 0
+
+    def read(self, groups: Sequence[Sequence[Clause]]) -> None:
+        """Read all clauses; a group is one phase or, where it ends in a landing, two."""
+        for group in groups:
+            if self.all:
+                self._phase = self.all[-1].phase + 1
+            for clause in group:
+                if clause.delay is not None:
+                    self._wait(clause, clause.delay)
+                items = [item for item in clause.items if item.limit is None]
+                for item in clause.items:
+                    if item.limit is not None:
+                        self._limit(item.limit, item.at, item.amount, item.part)
+                if clause.acts:
+                    self._add_verbs(items)
+                elif items:
+                    is_done = any(deed.phase == self._phase for deed in self.all)
+                    self._hold(items, is_done or any(each.acts for each in group))
+        if not self.all:
+            self._infer()
+
+    def frames(self) -> tuple[tuple[Frame, ...], tuple[WordClaim, ...]]:
+        """Fill the slots of every deed; return also which words filled them and made the limits."""
+        frames: list[Frame] = []
+        claims: list[WordClaim] = []
+
+        def claim(slot: str, at: Sequence[int], index: int, **more: str | None) -> None:
+            places = tuple(sorted(set(at)))
+            words = quoted(self._tokens[places[0] : places[-1] + 1])
+            record = {"words": words, "at": places, "slot": slot, "index": index}
+            claims.append(WordClaim.model_validate(record | more))
+
+        for index, deed in enumerate(self.all):
+            slots = Slots(deed)
+            frames.append(slots.frame())
+            if deed.at:
+                says = {"value": str(frames[-1].verb), "judged_as": deed.says.get("judged_as", "")}
+                claim("verb", deed.at, index, **says)
+            for slot, item, sense in slots.claims:
+                self.used.update(item.at)
+                more: dict[str, str | None] = {}
+                if sense is not None and sense.slot == "dimension":
+                    more = {"dimension": sense.value}
+                elif sense is not None:
+                    keys = [key for key in ("dimension", "judged_as") if key in sense.says]
+                    more = {"value": sense.value} | {key: sense.says[key] for key in keys}
+                claim(slot, item.at, index, **more)
+            for item in slots.in_place:
+                self._limit(LimitKind.NO_DRIFT, item.at)
+        for index, at in self._limit_claims:
+            claim("limit", at, index, value=str(self.limits[index].kind))
+        return tuple(frames), tuple(claims)
+
+    def _limit(
+        self,
+        kind: LimitKind,
+        at: Sequence[int],
+        amount: Amount | None = None,
+        part: BodyPart | None = None,
+    ) -> None:
+        """Add a limit read from the words at these places, unless it is there."""
+        self.used.update(at)
+        words = quoted(self._tokens[min(at) : max(at) + 1])
+        name, bodies = (part.name, part.bodies) if part else (None, ())
+        limit = Limit(kind=kind, amount=amount, words=words, part=name, bodies=bodies)
+        known = [each.model_copy(update={"words": words}) for each in self.limits]
+        if limit not in known:
+            self.limits.append(limit)
+            known.append(limit)
+        self._limit_claims.append((known.index(limit), tuple(at)))
+
+    def _wait(self, clause: Clause, delay: Item) -> None:
+        """Read "after 3 seconds": so long what was said before is done, or nothing.
+
+        What is stopped continues until then: "stop walking after 3 seconds".
+        """
+        verbs = [item for item in clause.items if item.slot == "verb"]
+        if self.all and not any(item.reading for item in self.all[-1].items):
+            self.all[-1].items.append(delay)
+        elif len(verbs) > 1 and verbs[0].act is Act.STOP:
+            self._start(verbs[1], [delay])
+            clause.items.remove(verbs[1])
+        else:
+            verb = Act.GO if delay.unit == "m" else implied_verb(delay) or Act.STAND
+            self.all.append(Deed(verb, _WAITING[verb], self._phase, {}, [delay]))
+        self._phase = self.all[-1].phase + 1
+
+    def _start(self, verb: Item, items: Sequence[Item], act: Act | None = None) -> None:
+        """Add a deed; `act` is what a verb that keeps something means there."""
+        says = {"until_end": True} if act else dict(verb.senses[0].says)
+        if says.get("sequel") and any(each.phase == self._phase for each in self.all):
+            self._phase += 1
+        self.used.update(verb.at)
+        loose, self._pending = [*self._pending, *items], []
+        word = " ".join(self._tokens[place].word for place in verb.at)
+        act = act or Act(verb.senses[0].value)
+        self.all.append(Deed(act, word, self._phase, says, loose, verb.at))
+
+    # ---- clauses with a verb
+
+    def _add_verbs(self, items: Sequence[Item]) -> None:
+        """Start a deed per verb; what stands before the first verb belongs to it."""
+        said = [item for item in items if item.slot == "verb"]
+        verbs = self._merged(said)
+        loose = [item for item in items if item.slot != "verb"]
+        self.used.update(place for item in said for place in item.at)
+        first, last = verbs[0], self.all[-1] if self.all else None
+        is_on = first.says("weak") and first.says("until_end") and len(verbs) == 1
+        if is_on and last and last.verb is first.act and last.phase >= self._phase:
+            last.says["until_end"] = True  # "start walking and keep going"
+            self._attach(loose)
+            return
+        places = [item.at[0] for item in verbs]
+        for verb, begin, end in zip(
+            verbs, [-1, *places[1:]], [*places[1:], len(self._tokens)], strict=True
+        ):
+            own: list[Item] = []
+            for item in loose:  # of "in one jump" the number belongs to the verb behind it
+                leads = item.slot == "number" and item.end in places
+                if begin <= (item.end if leads else item.at[0]) < end:
+                    own.append(item)
+            self._start(verb, own)
+
+    def _merged(self, verbs: list[Item]) -> list[Item]:
+        """Return the verbs that are meant: "keep running" and "move by hopping" are one."""
+        landings = [item for item in verbs if item.act is Act.STAND and item.says("sequel")]
+        strong = [item for item in verbs if not item.says("holder") and not item.says("weak")]
+        kept = [item for item in strong if item not in landings] or strong[:1]
+        first, *others = kept or [item for item in verbs if item.is_acting][:1]
+        rest: list[Item] = []
+        for item in others:
+            between = [token.word for token in self._tokens[first.end : item.at[0]]]
+            fused = _fused(first, item, between) if not rest else None
+            if fused is not None:
+                first = fused
+            elif item.senses != first.senses and not (
+                first.act is Act.STOP and not item.says("turns")
+            ):
+                rest.append(item)
+        helping = [item for item in verbs if item not in kept]
+        sense = first.senses[0]
+        says = dict(sense.says)
+        if any(item.says("holder") for item in helping):
+            says["until_end"] = True
+        if any(item in landings for item in helping):
+            says["sequel"] = True
+        return [replace(first, senses=(replace(sense, says=says),)), *rest]
+
+    # ---- clauses without a verb
+
+    def _attach(self, items: list[Item]) -> None:
+        """Give a clause without a verb to the deed before it, or to the one to come."""
+        if not self.all or not items:
+            self._pending += items
+            return
+        last, phase = self.all[-1], None
+        if last.phase < self._phase:
+            new = _NEW | ({"part"} if "parts" in word_table("acts")[last.verb] else set[str]())
+            phase = self._phase if any(item.slot in new for item in items) else None
+        else:
+            new, old = (_directions(each, last.verb) for each in (items, last.items))
+            if new and old and not {Direction.IN_PLACE, Direction.SIDEWAYS} & {*new, *old}:
+                phase = last.phase + (new[0] == OPPOSITE.get(old[0]))
+        if phase is None:
+            last.items += items
+        else:  # the same verb again in another way: "walk forward, then backward"
+            says = {key: value for key, value in last.says.items() if key in ("gait", "weak")}
+            self.all.append(Deed(last.verb, last.word, phase, says, items))
+            self._phase = phase
+
+    def _hold(self, items: list[Item], acts: bool) -> None:
+        """Read how something is held: "stay low", "keep the pole upright", "with your hands up"."""
+        holder = next((item for item in items if item.slot == "verb"), None)
+        others = [item for item in items if item is not holder]
+        names = [item.part.name for item in others if item.part is not None]
+        part = "target" if "target" in names else next(iter(names), None)
+        postures, last = _postures(others), self.all[-1] if self.all else None
+        is_lasting = last is not None and "lasting" in word_table("acts")[last.verb]
+        is_pole = (part is not None and part.endswith(_POLE)) or (
+            holder is not None and self._has_pole and part is None and bool(postures & _UP)
+        )
+        is_rate = any(item.unit in ("m/s", "rad/s") for item in others)
+        raised = [item for item in others if Posture.HIGH in _postures([item])]
+        is_limb = part not in (*_TRUNK, "target") and not is_pole
+        act: Act | None = None
+        if holder is None and is_limb and acts and raised and str(part).endswith(_ARMS):
+            self._start(raised[0], [item for item in others if item is not raised[0]], Act.LIFT)
+            return
+        if holder is not None and (part == "target" or (is_rate and not acts and not is_pole)):
+            act = Act.REACH  # "maintain 1 m/s"
+        elif holder is not None and is_pole:
+            is_on = last is not None and last.verb is Act.BALANCE and last.phase >= self._phase
+            act = None if is_on else Act.BALANCE
+        elif holder is not None and is_limb and raised:
+            act = Act.LIFT
+        elif holder is None or acts:  # what is kept while something is done
+            others, is_kept = self._keep(others, part, acts, holder)
+            says_more = not all(map(_says_how_long, others))
+            if holder is None or is_kept or says_more:
+                self.used.update(holder.at if holder is not None else ())
+                self._attach(others)
+                return
+            if is_limb or (part is not None and not others):
+                return  # how a limb is held is not judged
+            act = None if is_lasting else Act.STAND  # "lie down and stay there"; else end standing
+        elif postures or not is_lasting:
+            others, _ = self._keep(others, part, acts, holder)
+            act = Act.STAND
+        if act is not None and holder is not None:
+            self._start(holder, others, act)
+        elif last is not None and holder is not None:
+            last.says["until_end"] = True
+            last.items += others
+            self.used.update(holder.at)
+
+    def _keep(
+        self, items: list[Item], part: str | None, acts: bool, holder: Item | None
+    ) -> tuple[list[Item], bool]:
+        """Turn "keeping the torso low" and "torso below 1 m" into limits.
+
+        Return what is left for the deed, and whether there was a limit. How a limb is held is left
+        unread, unless the deed is that part's own; the part goes with what is said of it.
+        """
+        last = self.all[-1] if self.all else None
+        named = [item for item in items if item.part is not None][:1]
+        heights = [item for item in items if _is_height(item, part)]
+        if part == "head" and heights:  # how high a head is, is not measured
+            return [item for item in items if item not in heights], False
+        taken: list[Item] = []
+        for item in items if part in _TRUNK and (holder or part) else ():
+            kind = _held_kind(item, part, acts)
+            if kind is None and not (taken and any(each.value == "most" for each in item.senses)):
+                continue  # "as low as possible" is one limit
+            taken.append(item)
+            self.used.update(item.at)
+            if kind is not None and (item in heights or not heights):
+                around = [each.at for each in (holder, *named, item) if each is not None]
+                amount = item.reading.amount if item.reading else None
+                self._limit(kind, [place for at in around for place in at], amount)
+        items = [item for item in items if item not in taken and not (taken and item in named)]
+        is_own = last is not None and _is_of_limb(Sense("verb", last.verb, last.says))
+        if part is None or part == "target" or part.endswith(_POLE) or is_own or taken:
+            return items, bool(taken)
+        of_it = {"direction"} if part in _TRUNK else {"direction", "posture"}
+        said = [item for item in items if any(sense.slot in of_it for sense in item.senses)]
+        gone = [*said, *(named if said else [])]
+        return [item for item in items if item not in gone], False
+
+    def _infer(self) -> None:
+        """Give a verb to an intent without one: "forward, fast", "upright", "don't fall"."""
+        # "lower your left arm" is not to stand low, and of "lean forward" the verb is unknown.
+        read = self.used | {place for item in self._pending for place in item.at}
+        limbs = any(i.part is not None and i.part.name not in _TRUNK for i in self._pending)
+        for item in self._pending if not limbs and not self._unknown(read) else ():
+            if (verb := implied_verb(item)) is not None:
+                word = " ".join(self._tokens[place].word for place in item.at)
+                self.all.append(Deed(verb, word, 0, {}, self._pending))
+                return
+        tokens = self._tokens
+        ends = [token.silent or token.word in ("and", "then", "but") for token in tokens]
+        known = [k for k, token in enumerate(tokens) if token.word not in self._ignored]
+        firsts = {k for j, k in pairwise([-1, *known]) if (j < 0 or ends[j]) and not ends[k]}
+        if self.limits and not firsts & self._unknown(self.used):  # not "and dance"
+            self.all.append(Deed(Act.STAND, self.limits[0].words, 0, {}, self._pending))
+
+    def _unknown(self, read: set[int]) -> set[int]:
+        """Return the places of words that are neither read nor ignored."""
+        words = {k for k, token in enumerate(self._tokens) if not token.silent} - read
+        return {k for k in words if self._tokens[k].word not in self._ignored}
+
+
+def _fused(one: Item, other: Item, between: Sequence[str]) -> Item | None:
+    """Return two verbs as one, said by the words of both; None: they are two deeds."""
+    first, second = one.senses[0], other.senses[0]
+    match one.act, other.act:
+        case Act.TURN, _ if other.says("turns") and not one.says("turns"):
+            value, says = second.value, second.says  # "turn to face left"
+        case Act.STAND_UP, Act.SIT:
+            value, says = second.value, second.says  # "get up into a squat": no higher
+        case (Act.GO, Act.OBEY) | (Act.OBEY, Act.GO) | (Act.OBEY, Act.OBEY):
+            value, says = Act.OBEY, {**first.says, **second.says}  # "trot as commanded"
+        case (Act.GO, Act.CIRCLE) | (Act.TURN, Act.CIRCLE):
+            value = (second if one.act is Act.GO else first).value
+            says = {**second.says, **first.says}  # "walk in a circle", "turn in a circle"
+        case Act.GO, Act.GO if {"at", "in", "with"} & {*between}:
+            value, says = Act.GO, {**first.says, **second.says}  # "walk at a trot"
+        case _:
+            return None
+    return Item("verb", (*one.at, *other.at), (Sense("verb", str(value), says),))
+
+
+def _is_of_limb(verb: Sense) -> bool:
+    """Return whether a verb moves parts of the body: "lift", and "move" where a part is named."""
+    return "limb" in word_table("acts")[verb.value] or bool(verb.says.get("weak"))
+
+
+def _directions(items: Sequence[Item], verb: Act) -> list[Direction]:
+    senses = [item.sense(verb) for item in items]
+    return [Direction(s.value) for s in senses if s is not None and s.slot == "direction"]
+
+
+def _postures(items: Sequence[Item]) -> set[Posture]:
+    """Return the postures named; something kept "up" is high."""
+    senses = [sense for item in items if (sense := item.sense()) is not None]
+    named = {Posture(sense.value) for sense in senses if sense.slot == "posture"}
+    is_up = any(sense.value == Direction.UP and sense.slot != "posture" for sense in senses)
+    return named | ({Posture.HIGH} if is_up else set[Posture]())
+
+
+def _held_kind(item: Item, part: str | None, acts: bool) -> LimitKind | None:
+    """Return the limit that keeping this makes, while something else is done or not."""
+    if _is_height(item, part) and item.reading and item.reading.amount:
+        is_low = item.reading.amount.rule == "at_most"
+        return LimitKind.LOW_HEIGHT if is_low else LimitKind.KEEP_HEIGHT
+    sense = item.sense() or item.sense(Act.STAND)
+    if sense is None or not acts:
+        return None
+    if sense.slot == "posture":
+        return _HELD.get(Posture(sense.value))
+    if sense.value == Direction.IN_PLACE:
+        return LimitKind.NO_DRIFT
+    return LimitKind.KEEP_HEIGHT if sense.value == Direction.UP and part is not None else None
+
+
+def _is_height(item: Item, part: str | None) -> bool:
+    """Return whether it is a height to keep: "below 1 m", or of the torso any."""
+    amount = item.reading.amount if item.reading else None
+    return amount is not None and amount.unit == "m" and (amount.rule != "about" or bool(part))
+
+
+def _says_how_long(item: Item) -> bool:
+    """Return whether it adds nothing but time: "stay up for 3 seconds", "stay there"."""
+    sense = item.sense()
+    moved = sense is not None and sense.value in (Direction.UP, Direction.DOWN)
+    return item.slot in ("number", "until_end") or moved
+
+
+# ------------------------------------------------------------------------- account of every word
+def _lost_verbs(
+    tokens: Sequence[Token],
+    items: Sequence[Item],
+    used: set[int],
+    unknown: set[int],
+    left_out: set[int],
+    unread: Sequence[str],
+) -> tuple[str, ...]:
+    """Return the words where a verb should be: of "run, then dance" it is "dance".
+
+    What is done one after another is cut at "then" and its like. A piece without a verb, whose
+    first word of any meaning is not understood, asks for something that has no name here.
+    """
+    joints = [item for item in items if item.is_join("then", "after", "before")]
+    verbs = [item for item in items if item.slot == "verb"]
+    empty: set[int] = set()
+    for item in verbs:  # "hold a plank" does not say what to do by "hold"
+        after = next((k for k in range(item.end, len(tokens)) if k not in left_out), None)
+        empty |= {*item.at} if not item.is_acting and after in unknown else set[int]()
+    acts = ({place for item in verbs for place in item.at} & used) - empty
+    doing = [item for item in verbs if acts & {*item.at}]
+    lost: list[str] = []
+    first = min(unknown | used, default=None)
+    if first in unknown and doing:  # "dance and run", "three steps, stop"
+        ands = {item.at[0] for item in items if item.is_join("and")} & used
+        is_joined = any(tokens[k].word == "and" for k in ands if first < k < doing[0].at[0])
+        # Stopping, landing and ending up come after something else.
+        is_sequel = len(doing) == 1 and doing[0].says("sequel")
+        lost += unread[:1] if is_sequel or is_joined else ()
+    for begin, end in pairwise((0, *(item.at[0] for item in joints), len(tokens))):
+        joint = {place for item in joints if item.at[0] == begin for place in item.at}
+        piece = sorted(((unknown | used) - joint - empty) & {*range(begin, end)})
+        if piece and piece[0] in unknown and not acts & {*piece}:
+            words = [tokens[k] for k in piece if tokens[k].word not in ignored_words()]
+            lost.append((words or [tokens[piece[0]]])[0].text)
+    return tuple(lost)
+
+
+def _left_out(tokens: Sequence[Token], names: frozenset[str]) -> set[int]:
+    """Return the places of words left out on purpose.
+
+    A robot is addressed, not something to go to, to jump over or to be like; and what is done
+    "again" was done before.
+    """
+    data, words = word_table("ignored"), [token.word for token in tokens]
+    ignored, robots = ignored_words() | names, {*data["robots"], *names}
+    places = {place for place, word in enumerate(words) if word in ignored}
+    together: set[int] = set()
+    for place in range(len(tokens)):
+        idle = lexicon().find(tokens, place, "idle")
+        # Parts may take turns: "raise your arms one after the other".
+        of_parts = place > 0 and is_part(words[place - 1])
+        if idle and not (of_parts and {"one", "after"} <= {words[k] for k in idle.at}):
+            together.update(idle.at)
+    is_later = False
+    for place, word in enumerate(words):
+        before = place - 1
+        while before >= 0 and words[before] in determiners():
+            before -= 1
+        if word in robots and before >= 0:
+            if words[before] in data["placing"] and before not in together:
+                places -= {place, before}
+            elif _is_object(tokens, before, place):
+                places.discard(place)
+        if word == "again" and is_later and words[place - 1] not in _JOINTS:
+            places.add(place)
+        is_later = is_later or word in _JOINTS
+    return places | together
+
+
+def _is_object(tokens: Sequence[Token], before: int, place: int) -> bool:
+    """Return whether something is done to it: "walk your dog", "kick the robot"."""
+    verb = lexicon().find(tokens, before, *PHRASES)
+    if verb is None or verb.end != before + 1 or verb.senses[0].slot != "verb":
+        return False
+    owners = word_table("ignored")["possessive"]
+    is_owned = any(token.word in owners for token in tokens[verb.end : place])
+    return is_owned or verb.senses[0].value in (Act.KICK, Act.LIFT, Act.REACH)
+
+
+# -------------------------------------------------------------------- intents of phrases alone
+
+
+class Scan(NamedTuple):
+    """The phrases of an intent, in order, and what is left."""
+
+    matches: tuple[Match, ...]
+    unread: tuple[str, ...]
+    is_denied: bool
+    """whether one of them is negated"""
+
+
+def scan(
+    tokens: Sequence[Token],
+    phrases: Lexicon,
+    readers: Mapping[str, PhraseReader],
+    ignored: Collection[str],
+) -> Scan:
+    """Take the longest phrase at each place, and quote what belongs to none."""
+    matches: list[Match] = []
+    unknown: set[int] = set()
+    left_out: set[int] = set()
+    place, denied, is_denied = 0, -2, False
+    while place < len(tokens):
+        found = phrases.find(tokens, place, readers=readers)
+        join = lexicon().find(tokens, place, "join")
+        kind = join.senses[0].value if join is not None else None
+        if found is not None:
+            matches.append(found)
+            is_denied = is_denied or place - denied <= 1
+            place = found.end
+        elif join is not None and kind == "until_end":
+            place = join.end  # what is asked for lasts anyway
+        else:
+            denied = join.end if join is not None and kind == "negation" else denied
+            reading = read_amount(tokens, place)
+            is_idle = tokens[place].silent or tokens[place].word in ignored
+            at = reading.at if reading is not None else (place,)
+            (left_out if is_idle and reading is None else unknown).update(at)
+            place = at[-1] + 1
+    return Scan(tuple(matches), quotes(tokens, unknown, left_out), is_denied)
