@@ -80,7 +80,7 @@ def test_of_what_is_offered_the_first_is_done_and_the_other_named():
                 continue
             made = compose(f"either {first} or {second}", spec_of(f"{robot}-v5"))
             assert measured(made) == measured(made_of(robot, first)), (first, second)
-            assert f"or {second}" in named(made)
+            assert f"or {second.split()[0]}" in named(made)
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import torch
 
 from telic.authors.candidate import weights_in
 from telic.composer.compose import compose
-from telic.composer.reader import parse
 from telic.composer.phases import arrange
+from telic.composer.reader import parse
 from telic.envs import make
 from telic.errors import Refused
 from telic.judges.criteria import Motion

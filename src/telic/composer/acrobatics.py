@@ -10,7 +10,7 @@ import math
 
 from telic.composer import manners, sizes, travel
 from telic.composer.draft import Draft
-from telic.composer.frames import Act, Degree, Direction, Frame
+from telic.composer.frames import Frame
 from telic.composer.gaits import land_together
 from telic.composer.scene import Scene
 from telic.composer.sizes import Goal
@@ -117,12 +117,12 @@ def _judge_jump(frame: Frame, goal: Goal, period: float | None, scene: Scene, dr
 
 def _leap(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Cover ground in the air."""
-    is_aside = frame.direction in (Direction.LEFT, Direction.RIGHT)
+    is_aside = frame.direction in ("left", "right")
     quantity = "lateral_velocity" if is_aside else "forward_velocity"
     scene.require(quantity, f"jump to the {frame.direction}" if is_aside else "jump forward")
     scene.require("air_time", "jump a distance")
-    way = (frame.direction or Direction.FORWARD).value
-    along = way if frame.direction in travel.AHEAD else Direction.FORWARD.value
+    way = frame.direction or "forward"
+    along = way if frame.direction in travel.AHEAD else "forward"
     goal = sizes.leap_length(frame, scene)
     target = goal.value
     if goal.source != "as said":
@@ -164,7 +164,7 @@ def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
         draft.seconds = max(2.0, float(frame.count))
     land_together(scene, draft)
     scene.require("forward_velocity", "hop")
-    is_fast = frame.degree in (Degree.FAST, Degree.VERY_FAST, Degree.MOST)
+    is_fast = frame.degree in ("fast", "very_fast", "most")
     if frame.dimension == "distance" and frame.amount is not None and frame.amount.unit == "m":
         travel.go(frame, scene, draft)
         under_way = 0.85 * frame.amount.value
@@ -176,16 +176,16 @@ def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
             for part in draft.parts
         ]
         return
-    if frame.direction is Direction.IN_PLACE:
+    if frame.direction == "in_place":
         draft.pay("stay", 0.5, Small(Measured("horizontal_speed"), 3.0), "not going anywhere")
         title, value = "stays within 0.5 m of the start", tracks.farthest("displacement")
         draft.score(title, value, 1.5, 0.5, tag="drifts")
     elif frame.direction in travel.AHEAD or (frame.dimension != "height" and is_fast):
         direction = frame.direction if frame.direction in travel.AHEAD else None
-        name = (direction or Direction.FORWARD).value
+        name = direction or "forward"
         travel.require_way(name, "hop", scene)
         travel.be_fast(draft, name, travel.speed_meant(frame, scene, draft))
-    highest = sizes.jump_height(Frame(verb=frame.verb, word=frame.word, degree=Degree.MUCH), scene)
+    highest = sizes.jump_height(Frame(verb=frame.verb, word=frame.word, degree="much"), scene)
     manners.allow_height(scene, draft, scene.stands + 2.0 * highest.value + 0.5)
     manners.stay_on_feet(scene, draft)
     done = (frame.count or max(2, round(frame.duration_s or 2.0))) - 0.5
@@ -194,19 +194,19 @@ def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 def turn_over(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Flip in the air, or roll on the ground or over the hands; land on the feet."""
-    is_flip, direction = frame.verb is Act.FLIP, frame.direction
+    is_flip, direction = frame.verb == "flip", frame.direction
     if is_flip:
-        is_sideways = direction in (Direction.SIDEWAYS, Direction.LEFT, Direction.RIGHT)
+        is_sideways = direction in ("sideways", "left", "right")
     else:
-        is_straight = direction in (Direction.FORWARD, Direction.BACKWARD)
+        is_straight = direction in ("forward", "backward")
         is_sideways = not is_straight and (direction is not None or scene.has("roll_turns"))
     if is_sideways:
         scene.require("roll_turns", "flip sideways" if is_flip else "roll sideways")
-        quantity, which, sign = "roll_turns", "sideways", -1 if direction is Direction.LEFT else 1
+        quantity, which, sign = "roll_turns", "sideways", -1 if direction == "left" else 1
     else:
         scene.require("pitch_turns", "flip" if is_flip else "roll over")
-        usual = Direction.BACKWARD if is_flip else Direction.FORWARD
-        is_forward = (direction or usual) is Direction.FORWARD
+        usual = "backward" if is_flip else "forward"
+        is_forward = (direction or usual) == "forward"
         quantity, which = "pitch_turns", "forward" if is_forward else "backward"
         sign = 1 if is_forward else -1
     # Exploration begins with large motions: small ones turn no robot over.
@@ -237,7 +237,7 @@ def _somersault(
     frame: Frame, scene: Scene, draft: Draft, quantity: str, sign: int, which: str
 ) -> None:
     """Turn over `count` times and come to stand."""
-    is_flip, most_often, rule = frame.verb is Act.FLIP, frame.count or 1, frame.count_rule
+    is_flip, most_often, rule = frame.verb == "flip", frame.count or 1, frame.count_rule
     has_feet = scene.has("feet_in_contact")
     over = signals.Somersault(quantity, sign, most_often, has_feet=has_feet)
     # Spin pays until the turn is complete and costs from then on, when resting pays instead: so

@@ -20,7 +20,7 @@ from telic.composer.blocks import EXAMPLES, can_have_block
 from telic.composer.conflict import not_understood, require_consistent, require_possible
 from telic.composer.demonstration import demonstrated, right_failure_modes
 from telic.composer.draft import Draft, edit
-from telic.composer.frames import Act, Frame, LimitKind, ParsedIntent, Posture
+from telic.composer.frames import Act, Frame, ParsedIntent
 from telic.composer.limbs import kick, lift, reach, swing
 from telic.composer.observed import compose_observed, is_observed
 from telic.composer.phases import arrange, comes_home, goes_low, limits_of, travels
@@ -39,24 +39,24 @@ from telic.rewards.signals import Gone, Measured
 from telic.rewards.terms import Home, Small
 
 BEHAVIOURS: dict[Act, tuple[Callable[[Frame, Scene, Draft], None], str]] = {
-    Act.GO: (travel.go, "run forward fast"),
-    Act.STAND: (postures.stand, "stand still"),
-    Act.JUMP: (jump, "jump as high as possible"),
-    Act.FLIP: (turn_over, "do a backflip"),
-    Act.BALANCE: (postures.balance, "balance the pole"),
-    Act.REACH: (reach, "reach the target"),
-    Act.TURN: (travel.turn, "turn 90 degrees left"),
-    Act.CIRCLE: (travel.circle, "walk in a circle"),
-    Act.HOP: (hop, "hop in place"),
-    Act.ROLL: (turn_over, "roll over"),
-    Act.SIT: (postures.sit, "crouch"),
-    Act.LIE: (postures.lie, "lie down"),
-    Act.STAND_UP: (postures.stand_up, "stand up"),
-    Act.SWING: (swing, "wave"),
-    Act.LIFT: (lift, "lift a foot"),
-    Act.KICK: (kick, "kick"),
-    Act.OBEY: (travel.track_commands, "obey velocity commands"),
-    Act.STOP: (postures.stand, ""),
+    "go": (travel.go, "run forward fast"),
+    "stand": (postures.stand, "stand still"),
+    "jump": (jump, "jump as high as possible"),
+    "flip": (turn_over, "do a backflip"),
+    "balance": (postures.balance, "balance the pole"),
+    "reach": (reach, "reach the target"),
+    "turn": (travel.turn, "turn 90 degrees left"),
+    "circle": (travel.circle, "walk in a circle"),
+    "hop": (hop, "hop in place"),
+    "roll": (turn_over, "roll over"),
+    "sit": (postures.sit, "crouch"),
+    "lie": (postures.lie, "lie down"),
+    "stand_up": (postures.stand_up, "stand up"),
+    "swing": (swing, "wave"),
+    "lift": (lift, "lift a foot"),
+    "kick": (kick, "kick"),
+    "obey": (travel.track_commands, "obey velocity commands"),
+    "stop": (postures.stand, ""),
 }
 """of each verb: the behaviour, and an example"""
 
@@ -118,10 +118,10 @@ def able(scene: Scene) -> list[str]:
     """Return an example of each behaviour that this robot can be asked for."""
     found: list[str] = []
     for verb, (behaviour, example) in BEHAVIOURS.items():
-        if not example or (verb is Act.BALANCE and not scene.has("pole_angle")):
+        if not example or (verb == "balance" and not scene.has("pole_angle")):
             continue  # without a pole it is standing
         try:
-            behaviour(Frame(verb=verb, word=verb.value), scene, Draft())
+            behaviour(Frame(verb=verb, word=verb), scene, Draft())
         except BadEnvironment:
             continue
         found.append(example)
@@ -181,7 +181,7 @@ def _compose(
     steps = max(10, round(min(sum(each.seconds for each in timed), LONGEST_S) / dt))
     env_args["max_episode_steps"] = steps
     # A scripted demonstration walks at full height, so none shows how to keep low.
-    is_low = any(limit.kind is LimitKind.LOW_HEIGHT for limit in parsed.limits)
+    is_low = any(limit.kind == "low_height" for limit in parsed.limits)
     is_scripted = reference is None and not is_low
     return composition(
         parsed.intent,
@@ -231,11 +231,11 @@ def _drafts(
 def _phase(frames: Sequence[Frame], scene: Scene) -> Draft:
     """Return the draft of what is done at the same time."""
     draft = Draft()
-    turns = any(each.verb in (Act.TURN, Act.CIRCLE) for each in frames)
+    turns = any(each.verb in ("turn", "circle") for each in frames)
     scene = scene._replace(is_going=any(map(travels, frames)), is_turning=turns)
     frames = [postures.supported(frame, scene) for frame in frames]
-    going = [each for each in frames if each.verb is Act.GO]
-    on_hands = scene.is_tall and any(Posture.HANDS in frame.postures for frame in frames)
+    going = [each for each in frames if each.verb == "go"]
+    on_hands = scene.is_tall and any("hands" in frame.postures for frame in frames)
     scene = scene._replace(is_on_hands=on_hands)
     for frame in frames:
         draft.words.append(frame.word)
@@ -246,7 +246,7 @@ def _phase(frames: Sequence[Frame], scene: Scene) -> Draft:
             manners.stay_on_feet(scene, draft)
             postures.end_at_rest(draft, frame.duration_s or 1.0)
             draft.seconds = max(draft.seconds, (frame.duration_s or 0.0) + 2.0)
-        elif frame.verb is Act.GO:
+        elif frame.verb == "go":
             if frame is going[0]:
                 travel.go(frame, scene, draft, aside=going[1] if len(going) > 1 else None)
         elif is_shown(frame, scene):
@@ -259,7 +259,7 @@ def _phase(frames: Sequence[Frame], scene: Scene) -> Draft:
             try:
                 add(draft)
             except BadEnvironment as error:
-                if add in poses and frame.verb in (Act.STAND, Act.BALANCE, Act.STAND_UP):
+                if add in poses and frame.verb in ("stand", "balance", "stand_up"):
                     raise  # the pose is what is to be done
                 draft.doubt(f"{error.message.rstrip('.')}, so that it is not judged")
     if scene.reference is not None:

@@ -19,7 +19,7 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 from telic.composer.draft import Draft, JudgePart
-from telic.composer.frames import Act, Direction, Frame, Limit, LimitKind, ParsedIntent, Posture
+from telic.composer.frames import Frame, Limit, ParsedIntent
 from telic.composer.lexicon import ignored_words, word_table
 from telic.composer.reader import parse
 from telic.composer.scene import Scene
@@ -111,40 +111,40 @@ def _of_frame(frame: Frame, scene: Scene) -> Iterator[Demand]:
     turns = 0.5
     if amount is not None and amount.unit in ("rad", "turns"):
         turns = amount.value / (2.0 * math.pi if amount.unit == "rad" else 1.0)
-    is_in_place = frame.direction is Direction.IN_PLACE
+    is_in_place = frame.direction == "in_place"
     match frame.verb:
-        case Act.GO | Act.HOP | Act.CIRCLE if not is_in_place:
+        case "go" | "hop" | "circle" if not is_in_place:
             yield from _of_going(frame, scene)
-        case Act.OBEY:  # commands to go and to turn will come
+        case "obey":  # commands to go and to turn will come
             yield Demand(_WAY, _COMMANDED_M, _FAR, word, phase, False)
             yield Demand(_AHEAD, _COMMANDED_M, _FAR, word, phase, False)
-        case Act.FLIP:
+        case "flip":
             yield Demand(_TILT, -_FAR, _INVERTED, word, phase, False)
-        case Act.LIE if scene.is_tall:
+        case "lie" if scene.is_tall:
             yield Demand(_TILT, -_FAR, _TILTED, word, phase)
         case _:
             pass
-    if frame.verb is Act.LIE or (frame.verb is Act.STAND and is_in_place):
+    if frame.verb == "lie" or (frame.verb == "stand" and is_in_place):
         yield Demand(_SPEED, -_FAR, _STILL_MPS, word, phase)
-    if frame.verb in (Act.JUMP, Act.HOP, Act.FLIP):
+    if frame.verb in ("jump", "hop", "flip"):
         yield Demand(_FEET, 0.02, _FAR, word, phase, False)
-    if frame.verb in (Act.TURN, Act.CIRCLE, Act.OBEY):
+    if frame.verb in ("turn", "circle", "obey"):
         yield Demand(_TURN, turns, _FAR, word, phase, False)
     low, lying, high = (scene.lies + k * (scene.stands - scene.lies) for k in (_LOW, _LYING, _HIGH))
     postures = {
-        Posture.UPRIGHT: (_TILT, _UPRIGHT, _FAR),
-        Posture.LEVEL: (_TILT, _UPRIGHT, _FAR),
-        Posture.UPSIDE_DOWN: (_TILT, -_FAR, _INVERTED),
-        Posture.LOW: (_HEIGHT, -_FAR, low),
-        Posture.LYING: (_HEIGHT, -_FAR, lying),
-        Posture.HIGH: (_HEIGHT, high, _FAR),
-        Posture.FRONT_LEGS: (_HANDS, 1.0, 1.0),
+        "upright": (_TILT, _UPRIGHT, _FAR),
+        "level": (_TILT, _UPRIGHT, _FAR),
+        "upside_down": (_TILT, -_FAR, _INVERTED),
+        "low": (_HEIGHT, -_FAR, low),
+        "lying": (_HEIGHT, -_FAR, lying),
+        "high": (_HEIGHT, high, _FAR),
+        "front_legs": (_HANDS, 1.0, 1.0),
     }
     for posture in frame.postures:
         quantity, least, most = postures.get(posture, ("", 0.0, 0.0))
         is_known = {_TILT: not scene.has("pole_angle"), _HEIGHT: scene.has("height")}
         if quantity and is_known.get(quantity, True):
-            yield Demand(quantity, least, most, f"{word} {posture.value.replace('_', ' ')}", phase)
+            yield Demand(quantity, least, most, f"{word} {posture.replace('_', ' ')}", phase)
 
 
 def _of_going(frame: Frame, scene: Scene) -> Iterator[Demand]:
@@ -152,12 +152,12 @@ def _of_going(frame: Frame, scene: Scene) -> Iterator[Demand]:
     way = amount.value if amount and amount.unit == "m" else None
     if not (frame.duration_s or frame.count or way):  # what ends can be followed by rest
         yield Demand(_SPEED, _MOVES_MPS, _FAR, word, phase)
-    if frame.verb is Act.CIRCLE or (frame.verb is Act.HOP and frame.direction is None):
+    if frame.verb == "circle" or (frame.verb == "hop" and frame.direction is None):
         return
     if way is None:
         way = _RAIL_M if scene.on_rail else _LASTS_S * speed(frame, scene).value
     yield Demand(_WAY, way, _FAR, word, phase, False)
-    if frame.direction in (None, Direction.FORWARD):
+    if frame.direction in (None, "forward"):
         yield Demand(_AHEAD, way, _FAR, word, phase, False)
     for bound in frame.bounds:
         low = -_FAR if bound.rule == "at_most" else bound.value
@@ -172,14 +172,14 @@ def _of_limit(limit: Limit, scene: Scene) -> Iterator[Demand]:
     is_least = limit.amount is not None and limit.amount.rule == "at_least"
     turns = said / (2 * math.pi) if said else _DRIFT_TURNS
     limits = {
-        LimitKind.NO_JUMP: (_FEET, -_FAR, 0.0),
-        LimitKind.NO_DRIFT: (_WAY, -_FAR, said or _DRIFT_M),
-        LimitKind.NO_FORWARD: (_AHEAD, -_FAR, said or _DRIFT_M),
-        LimitKind.NO_TURN: (_TURN, -_FAR, turns),
-        LimitKind.UPRIGHT: (_TILT, _UPRIGHT, _FAR),
-        LimitKind.NO_HANDS: (_HANDS, 0.0, 0.0),
-        LimitKind.LOW_HEIGHT: (_HEIGHT, -_FAR, said or low_m),
-        LimitKind.KEEP_HEIGHT: (_HEIGHT, height - _BAND_M, _FAR if is_least else height + _BAND_M),
+        "no_jump": (_FEET, -_FAR, 0.0),
+        "no_drift": (_WAY, -_FAR, said or _DRIFT_M),
+        "no_forward": (_AHEAD, -_FAR, said or _DRIFT_M),
+        "no_turn": (_TURN, -_FAR, turns),
+        "upright": (_TILT, _UPRIGHT, _FAR),
+        "no_hands": (_HANDS, 0.0, 0.0),
+        "low_height": (_HEIGHT, -_FAR, said or low_m),
+        "keep_height": (_HEIGHT, height - _BAND_M, _FAR if is_least else height + _BAND_M),
     }
     if limit.kind in limits:
         yield Demand(*limits[limit.kind], limit.words)

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from telic.composer.acrobatics import beats
 from telic.composer.draft import Draft
-from telic.composer.frames import Act, Direction, Frame, Posture
+from telic.composer.frames import Act, Frame
 from telic.composer.gaits import Gait, gait_meant, usual_gait
 from telic.composer.phases import comes_home
 from telic.composer.scene import Scene
@@ -23,7 +23,7 @@ from telic.composer.travel import command_range, side_of, speed_meant
 from telic.judges.criteria import Motion
 from telic.judges.metrics import DEGREES
 
-_AT_REST = (Act.STAND, Act.STOP, Act.BALANCE)
+_AT_REST = ("stand", "stop", "balance")
 _PHASE_S = 3.0
 _COMMANDS = ((1, 0, 0), (0.6, 0, 1), (0, 0, 0), (0, 1, 0), (-1, 0, -0.6), (0, -1, 1))
 """a sequence of commands, in parts of the largest ones: forward, sideways, turn"""
@@ -33,7 +33,7 @@ def demonstrated(
     phases: Sequence[Sequence[Frame]], scene: Scene, seconds: float
 ) -> tuple[Motion, ...]:
     """Return motions one after another; empty when a part of it is not one of the torso."""
-    if phases[0][0].verb is Act.OBEY:
+    if phases[0][0].verb == "obey":
         return _commanded(phases[0][0], scene, seconds / len(_COMMANDS))
     found: list[Motion] = []
     for index, frames in enumerate(phases):
@@ -46,7 +46,7 @@ def demonstrated(
             continue
         values: dict[str, Any] = {"seconds": min(max(lasts, 0.1), 60.0)}
         for frame in frames:
-            is_plain = not {*frame.postures} - {Posture.UPRIGHT, Posture.LEVEL} and not frame.bodies
+            is_plain = not {*frame.postures} - {"upright", "level"} and not frame.bodies
             motion = _motion(frame, scene, lasts) if is_plain else None
             if motion is None or set(motion) & set(values):
                 return ()
@@ -70,15 +70,15 @@ def demonstrated(
 def right_failure_modes(phases: Sequence[Sequence[Frame]], scene: Scene) -> tuple[str, ...]:
     """Return the failure modes that are just what is asked for."""
     verbs = {frame.verb for frames in phases for frame in frames}
-    if verbs <= {Act.LIE}:
+    if verbs <= {"lie"}:
         return ("does nothing", "lies on its back", "topples over")
     is_once = len(phases) == 1 and not any(each.count or each.period_s for each in phases[0])
-    poses = {Act.SIT} if is_once else set[Act]()  # going down and up again is a motion
-    if verbs <= {Act.STAND, Act.STOP, *poses}:
+    poses = {"sit"} if is_once else set[Act]()  # going down and up again is a motion
+    if verbs <= {"stand", "stop", *poses}:
         return ("does nothing", "pushes", "pulls")  # constant force holds a pose, too
-    if verbs <= {Act.GO, Act.TURN} and scene.on_wheels:
+    if verbs <= {"go", "turn"} and scene.on_wheels:
         return ("pushes", "pulls")  # a wheel with a constant command drives, and does it well
-    if verbs <= {Act.JUMP} and is_once:
+    if verbs <= {"jump"} and is_once:
         return ("pushes", "pulls")  # stretching all legs at once is a jump
     return ("does nothing",) if verbs <= {*_AT_REST, *poses} else ()
 
@@ -87,29 +87,29 @@ def _motion(frame: Frame, scene: Scene, seconds: float) -> dict[str, Any] | None
     """Return what a frame adds to a motion; None if the torso alone does not show it."""
     stride, side = {"stride_hz": 1.5}, -1.0 if side_of(frame) == "right" else 1.0
     match frame.verb:
-        case Act.STAND | Act.STOP | Act.BALANCE:
+        case "stand" | "stop" | "balance":
             return {}
-        case Act.GO:
+        case "go":
             return _going(frame, scene)
-        case Act.CIRCLE:
+        case "circle":
             speed = 1.05 * speed_meant(frame, scene, Draft()).value
             return {"forward_mps": speed, "turn_rps": side * 0.8, "circle": True, **stride}
-        case Act.TURN if (turned := _turned(frame)) is not None:
+        case "turn" if (turned := _turned(frame)) is not None:
             return {"turn_rps": side * 1.0, "seconds_all": turned, **stride}
-        case Act.TURN if frame.amount is None and frame.count is None:
+        case "turn" if frame.amount is None and frame.count is None:
             return {"turn_rps": side * 1.5, **stride}
-        case Act.JUMP if frame.dimension != "distance" and frame.direction is None:
+        case "jump" if frame.dimension != "distance" and frame.direction is None:
             up = {"height_m": 1.3 * jump_height(frame, scene).value + 0.1}
             if frame.period_s is not None:
                 return {"jumps": beats(frame.period_s), **up, "seconds_each": frame.period_s}
             return {"jumps": frame.count or 1, **up, "seconds_each": 1.5}
-        case Act.FLIP:
+        case "flip":
             count = frame.count or 1
-            turns = float(count if frame.direction is Direction.FORWARD else -count)
+            turns = float(count if frame.direction == "forward" else -count)
             return {"jumps": count, "height_m": 1.0, "pitch_turns": turns, "seconds_each": 2.0}
-        case Act.HOP:
+        case "hop":
             is_way = frame.dimension == "distance"
-            stays = frame.direction in (None, Direction.IN_PLACE) and not is_way
+            stays = frame.direction in (None, "in_place") and not is_way
             going = {} if stays else _going(frame, scene)
             seconds = (going or {}).get("seconds_all", seconds)
             height = jump_height(frame, scene).value if frame.dimension == "height" else 0.12
@@ -128,7 +128,7 @@ def _turned(frame: Frame) -> float | None:
 
 
 def _going(frame: Frame, scene: Scene) -> dict[str, Any] | None:
-    if frame.direction is Direction.IN_PLACE:
+    if frame.direction == "in_place":
         return None
     way = frame.amount.value if frame.amount and frame.amount.unit == "m" else None
     plain = frame if way is None else frame.model_copy(update={"amount": None})

@@ -1,8 +1,10 @@
-"""Records of a parsed intent: frames to do, limits to keep, words that were read."""
+"""Records of a parsed intent: frames to do, limits to keep, words that were read.
+
+Forward is +x and left is +y, as everywhere in telic.
+"""
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Literal
 
 from pydantic import Field
@@ -12,114 +14,22 @@ from telic.robots.terrain import TerrainKind
 
 Unit = Literal["m/s", "m", "turns", "times", "s", "share", "rad", "rad/s"]
 AmountRule = Literal["at_least", "at_most", "about"]
-
-
-class Act(StrEnum):
-    """Kind of behaviour."""
-
-    GO = "go"
-    JUMP = "jump"
-    HOP = "hop"
-    FLIP = "flip"
-    ROLL = "roll"
-    TURN = "turn"
-    CIRCLE = "circle"
-    STAND = "stand"
-    SIT = "sit"
-    LIE = "lie"
-    STAND_UP = "stand_up"
-    REACH = "reach"
-    BALANCE = "balance"
-    SWING = "swing"
-    LIFT = "lift"
-    KICK = "kick"
-    STOP = "stop"
-    OBEY = "obey"
-
-
-class Direction(StrEnum):
-    """Direction; forward is +x and left is +y, as everywhere in telic."""
-
-    FORWARD = "forward"
-    BACKWARD = "backward"
-    LEFT = "left"
-    RIGHT = "right"
-    UP = "up"
-    DOWN = "down"
-    SIDEWAYS = "sideways"
-    CLOCKWISE = "clockwise"
-    COUNTERCLOCKWISE = "counterclockwise"
-    IN_PLACE = "in_place"
+# Each is a heading of the table in `tables/` that lists its words.
+Act = str
+Direction = str
+Degree = str
+Posture = str
+Style = str
+LimitKind = str
 
 
 _PAIRS = (
-    (Direction.FORWARD, Direction.BACKWARD),
-    (Direction.LEFT, Direction.RIGHT),
-    (Direction.UP, Direction.DOWN),
-    (Direction.CLOCKWISE, Direction.COUNTERCLOCKWISE),
+    ("forward", "backward"),
+    ("left", "right"),
+    ("up", "down"),
+    ("clockwise", "counterclockwise"),
 )
 OPPOSITE = dict(_PAIRS) | {other: one for one, other in _PAIRS}
-
-
-class Degree(StrEnum):
-    """Degree in words; MOST is "as ... as possible"."""
-
-    VERY_SLOW = "very_slow"
-    SLOW = "slow"
-    MODERATE = "moderate"
-    FAST = "fast"
-    VERY_FAST = "very_fast"
-    MOST = "most"
-    LITTLE = "little"
-    MUCH = "much"
-
-
-class Posture(StrEnum):
-    """Posture of the body while doing it."""
-
-    UPRIGHT = "upright"
-    LOW = "low"
-    HIGH = "high"
-    LEVEL = "level"
-    TWO_LEGS = "two_legs"
-    REAR_LEGS = "rear_legs"
-    FRONT_LEGS = "front_legs"
-    ONE_LEG = "one_leg"
-    HANDS = "hands"
-    UPSIDE_DOWN = "upside_down"
-    LYING = "lying"
-    STRAIGHT_LINE = "straight_line"
-
-
-class Style(StrEnum):
-    """In what manner."""
-
-    SMOOTH = "smooth"
-    STEADY = "steady"
-    NATURAL = "natural"
-    SYMMETRIC = "symmetric"
-    EFFICIENT = "efficient"
-    GENTLE = "gentle"
-    EXPLOSIVE = "explosive"
-    ALTERNATING = "alternating"
-
-
-class LimitKind(StrEnum):
-    """Limit that holds throughout."""
-
-    NO_FALL = "no_fall"
-    NO_DRIFT = "no_drift"
-    NO_TURN = "no_turn"
-    NO_FORWARD = "no_forward"
-    NO_JUMP = "no_jump"
-    LOW_ENERGY = "low_energy"
-    SMOOTH = "smooth"
-    UPRIGHT = "upright"
-    LOW_HEIGHT = "low_height"
-    KEEP_HEIGHT = "keep_height"
-    NO_HANDS = "no_hands"
-    NO_TOUCH = "no_touch"
-    QUIET = "quiet"
 
 
 class Amount(Record):

@@ -29,7 +29,8 @@ from typing import NamedTuple
 from torch import Tensor
 
 from telic.composer.draft import Draft
-from telic.composer.frames import Direction, Frame, Posture
+from telic.composer.frames import Direction, Frame
+from telic.composer.lexicon import word_table
 from telic.composer.scene import Scene
 from telic.composer.sizes import FROUDE, froude_speed, speed
 from telic.judges import metrics, tracks
@@ -44,20 +45,7 @@ ANY_GAIT = (None, "walk", "run", "jog", "step", "march")
 """words that leave the gait open"""
 _PAIRED = {"trot": "diagonal", "pace": "same-side", "bound": "left and right"}
 _CORNERS = ("front left", "front right", "hind left", "hind right")
-_WALK, _RUN = (0.25, 0.75, 0.0, 0.5), (0.0, 0.5, 0.5, 0.0)
-_GAITS = {
-    "walk": (_WALK, 0.62, 0.3),
-    "march": (_WALK, 0.62, 0.3),
-    "crawl": (_WALK, 0.85, 0.22),
-    "trot": (_RUN, 0.52, 0.4),
-    "pace": ((0.0, 0.5, 0.0, 0.5), 0.52, 0.4),
-    "bound": ((0.0, 0.0, 0.5, 0.5), 0.36, 0.45),
-    "gallop": ((0.5, 0.65, 0.0, 0.15), 0.26, 0.45),
-    "pronk": ((0.0, 0.0, 0.0, 0.0), 0.36, 0.45),
-    "skip": ((), 0.15, 0.35),
-    **dict.fromkeys(FLYING, (_RUN, 0.36, 0.45)),
-}
-"""landing of the foot at each corner in a stride, duty factor, stride rate in sqrt(g / L)"""
+_GAITS = word_table("speeds")["gaits"]
 STEPPING = -1.3
 """initial log std of actions with which it stands from the first step on, and explores"""
 _GENTLE = -2.5
@@ -67,7 +55,7 @@ _FASTER = 1.2
 _SWING_LEGS, _BOB, _SLOW = 0.1, 0.14, 0.03
 """swing height of a foot in lengths of the leg; of sqrt(g L), how fast the body of a walker goes up
 and down, and from where it moves"""
-SUPPORT = {Posture.TWO_LEGS, Posture.ONE_LEG, Posture.REAR_LEGS, Posture.FRONT_LEGS, Posture.HANDS}
+SUPPORT = {"two_legs", "one_leg", "rear_legs", "front_legs", "hands"}
 """postures that say which feet are on the ground: no pattern of all feet is judged with them"""
 _HARDEST = {"stairs": 0.6, "slopes": 0.6, "rough": 0.7}
 """difficulty of the hardest fields where the words do not say it"""
@@ -102,7 +90,7 @@ def gait_meant(frame: Frame, scene: Scene) -> Gait | None:
         if name in (*_PAIRED, "gallop", "pronk", "skip"):
             raise scene.cannot(name, "it has no feet")
         return None
-    pattern, duty, hertz = _GAITS[name]
+    pattern, duty, hertz = (_GAITS[name][key] for key in ("feet", "duty", "rate"))
     corners = corners_of(frame.direction, scene)
     if corners is None:
         landings = _landings(name, feet, scene)
@@ -135,11 +123,11 @@ def corners_of(direction: Direction | None, scene: Scene) -> dict[str, int] | No
     if robot is None or len(robot.feet) != 4 or len(robot.legs) != 4:
         return None
     x, y = {
-        Direction.BACKWARD: (-1.0, 0.0),
-        Direction.LEFT: (0.0, 1.0),
-        Direction.SIDEWAYS: (0.0, 1.0),
-        Direction.RIGHT: (0.0, -1.0),
-    }.get(direction or Direction.FORWARD, (1.0, 0.0))
+        "backward": (-1.0, 0.0),
+        "left": (0.0, 1.0),
+        "sideways": (0.0, 1.0),
+        "right": (0.0, -1.0),
+    }.get(direction or "forward", (1.0, 0.0))
     ahead = [leg.place[0] * x + leg.place[1] * y for leg in robot.legs]
     aside = [leg.place[1] * x - leg.place[0] * y for leg in robot.legs]
     found: dict[str, int] = {}
@@ -330,7 +318,7 @@ def require_ground(frame: Frame, scene: Scene) -> None:
     if frame.ground is not None and "terrain" not in scene.spec.arguments:
         why = "its environment is flat; robots that telic drives by position have it (telic robots)"
         raise scene.cannot(f"go over {frame.ground}", why)
-    if frame.ground is None and frame.direction in (Direction.UP, Direction.DOWN):
+    if frame.ground is None and frame.direction in ("up", "down"):
         raise scene.cannot(
             f"go {frame.direction}",
             f'there is nothing to climb; say what: "go {frame.direction} the stairs", or the slope',
@@ -347,7 +335,7 @@ def lay_ground(
     kind = frame.ground
     if kind is None:
         return
-    climbs = 0 if kind == "rough" else -1 if frame.direction is Direction.DOWN else 1
+    climbs = 0 if kind == "rough" else -1 if frame.direction == "down" else 1
     hardest = frame.hardest or _HARDEST[kind]
     draft.env_args |= {
         "terrain": kind,

@@ -34,7 +34,7 @@ from telic.envs.spec import EnvSpec
 _WHOLE = {"torso", "cart", "base"}
 # Parts a limit may be about: not "bending the knees", which is not judged.
 _JUDGED_PARTS = {*_WHOLE, "pole", "poles", "tip"}
-_TRAVELS = {Act.GO, Act.HOP, Act.JUMP}
+_TRAVELS = {"go", "hop", "jump"}
 _MANNERS = {"direction", "posture", "degree", "part"}
 _STRENGTH = {"start": 0, "and": 1, "stop": 2, "then": 3, "after": 3, "before": 3, "first": 3}
 _NEGATIONS = ("without", "never", "don't", "dont")
@@ -66,7 +66,7 @@ class Item:
     @property
     def act(self) -> Act | None:
         """Act of a verb."""
-        return Act(self.senses[0].value) if self.slot == "verb" else None
+        return self.senses[0].value if self.slot == "verb" else None
 
     @property
     def is_acting(self) -> bool:
@@ -250,7 +250,7 @@ class _Scanner:
         options = [
             self._number(reading, item) if reading else [],
             self._equative(place),
-            [self._length_or_part(self._parts[place])] if place in self._parts else [],
+            [Item("part", part.at, part=part)] if (part := self._parts.get(place)) else [],
             [item] if item else [],
             self._limits(at) if is_negated else [],
         ]
@@ -274,7 +274,7 @@ class _Scanner:
             sense = match.senses[0]
         elif sense.says.get("noun") and determiners() & {*before} and before[-1] != "way":
             return None  # "a straight back"
-        limit = LimitKind(sense.value) if sense.slot == "limit" else None
+        limit = sense.value if sense.slot == "limit" else None
         slot = "until_end" if sense.value == "until_end" else sense.slot
         amount = _at_most(match.read[0].amount) if limit and match.read else None
         return Item(slot, match.at, match.senses, limit=limit, amount=amount)
@@ -295,7 +295,11 @@ class _Scanner:
             goes = before is not None and (before.value in _TRAVELS or before.slot == "direction")
             if not goes or not is_foot or self._words[reading.at[0]] == "from":
                 return [replace(item, reading=Reading(reading.at))]
-            item = _in_feet((*reading.at, *part.at), reading.bare, reading)
+            feet = Amount(
+                value=round(_FOOT_M * reading.bare, 9), unit="m", rule=reading.rule or "about"
+            )
+            at = (*reading.at, *part.at)
+            item = Item("number", at, reading=Reading(at, feet, rule=reading.rule))
         return [item if phrase is not None and phrase.end > end else self._measured(item)]
 
     def _measured(self, number: Item) -> Item:
@@ -321,14 +325,6 @@ class _Scanner:
             return [replace(inner, at=(place, *inner.at, *most.at))]
         return [inner, Item("degree", (place, *most.at), most.senses)]
 
-    def _length_or_part(self, part: BodyPart) -> Item:
-        """Return a part, or "jump a foot high" as a length."""
-        goes = bool(self._items) and self._items[-1].act in _TRAVELS
-        is_foot = self._words[part.at[0] - 1 : part.end] == ["a", "foot"]
-        if goes and is_foot and self._read_manner(self._tokens, part.end):
-            return self._measured(_in_feet(part.at, 1.0, Reading(part.at)))
-        return Item("part", part.at, part=part)
-
     # ---- what is forbidden
 
     def _limits(self, at: tuple[int, ...]) -> list[Item]:
@@ -344,7 +340,7 @@ class _Scanner:
                     place += 1
                 else:
                     return items
-            kind = LimitKind(match.senses[0].value)
+            kind = match.senses[0].value
             unit = match.senses[0].says.get("unit")
             limit = self._with_object(Item("limit", (*at, *match.at), limit=kind), unit)
             if limit is None:
@@ -366,11 +362,11 @@ class _Scanner:
         while self._words[place : place + 1] and self._words[place] in ("the", "its", "your"):
             place += 1
         part = self._parts.get(place)
-        if limit.limit is LimitKind.NO_TOUCH:
+        if limit.limit == "no_touch":
             return replace(limit, at=(*limit.at, *part.at), part=part) if part else None
         if part is not None:
             # One limb held still is not the robot held in place.
-            is_drift = limit.limit is LimitKind.NO_DRIFT
+            is_drift = limit.limit == "no_drift"
             if part.name not in (_WHOLE if is_drift else _JUDGED_PARTS):
                 return None
             limit = replace(limit, at=(*limit.at, *part.at))
@@ -393,7 +389,7 @@ class _Scanner:
         if place == verb.end:
             return False
         if after is None or after.part is None or after.at[0] != place:
-            return verb.act is Act.LIFT and self._is_unknown(place)
+            return verb.act == "lift" and self._is_unknown(place)
         is_whole = after.part.name in (*_WHOLE, "target") or verb.says("weak")
         return "whole" in word_table("acts")[verb.senses[0].value] and not is_whole
 
@@ -425,11 +421,6 @@ class _Scanner:
 def _at_most(amount: Amount) -> Amount:
     """Return how much a limit allows: "without moving more than 1 m"."""
     return amount.model_copy(update={"rule": "at_most"})
-
-
-def _in_feet(at: tuple[int, ...], feet: float, reading: Reading) -> Item:
-    amount = Amount(value=round(_FOOT_M * feet, 9), unit="m", rule=reading.rule or "about")
-    return Item("number", at, reading=Reading(at, amount, rule=reading.rule))
 
 
 # ---------------------------------------------------------------------------------------- clauses

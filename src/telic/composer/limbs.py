@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from telic.composer.draft import Draft
-from telic.composer.frames import Degree, Direction, Frame, Posture
+from telic.composer.frames import Frame
 from telic.composer.manners import do_not_chatter, do_not_thrash, stay_on_feet
 from telic.composer.scene import Scene
 from telic.composer.sizes import QUICK
@@ -77,7 +77,7 @@ def lift(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 def swing(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Swing up a pole, or wave a limb up and down."""
-    if scene.has("pole_angle") and (frame.direction is Direction.UP or frame.part is not None):
+    if scene.has("pole_angle") and (frame.direction == "up" or frame.part is not None):
         _swing_up(scene, draft)
         return
     ends = _ends(frame, scene, "swing")
@@ -124,9 +124,9 @@ def kick(frame: Frame, scene: Scene, draft: Draft) -> None:
     others = tuple(index for index in range(len(scene.spec.feet)) if index != mine)
     if not others:
         raise scene.cannot("kick", "it has no other foot to stand on")
-    others = () if Posture.LYING in frame.postures else others
-    sign = -1 if frame.direction is Direction.BACKWARD else 1
-    speed = _KICK_MPS * (0.5 if frame.degree in (Degree.SLOW, Degree.LITTLE) else 1.0)
+    others = () if "lying" in frame.postures else others
+    sign = -1 if frame.direction == "backward" else 1
+    speed = _KICK_MPS * (0.5 if frame.degree in ("slow", "little") else 1.0)
     fast = signals.KickSpeed(foot, mine, others, sign)
     seen = metrics.kick_speed(foot, mine, others, sign)
     words = "speed of the free foot, seen from the torso"
@@ -152,7 +152,7 @@ def _stay(scene: Scene, draft: Draft) -> None:
 def _keep_control(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Constrain thrashing and falling; a robot that lies has nothing to fall from."""
     do_not_thrash(scene, draft)
-    if Posture.LYING in frame.postures:
+    if "lying" in frame.postures:
         do_not_chatter(draft)
     else:
         stay_on_feet(scene, draft)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 
 from telic.composer.draft import Draft
-from telic.composer.frames import Act, Frame, Limit, LimitKind
+from telic.composer.frames import Frame, Limit
 from telic.composer.parts import bodies_of
 from telic.composer.scene import Scene
 from telic.core.text import is_row
@@ -21,7 +21,7 @@ ALIVE = 0.3
 """weight of each step without a fall, where little is enough"""
 _RESTS_ON = 5.0
 """contact thresholds, of 1 % of the weight each, from which a body carries weight"""
-_OF_LEGS = (Act.GO, Act.CIRCLE, Act.TURN, Act.STAND, Act.STOP, Act.OBEY)
+_OF_LEGS = ("go", "circle", "turn", "stand", "stop", "obey")
 _AT_EASE, _LEANS = 0.2, 0.25
 """rad: distance of arms and waist from their resting pose, and lean of the torso"""
 _DRIFT_M, _TURN_RAD, _HEIGHT_M = 0.5, 0.5, 0.15
@@ -199,31 +199,31 @@ def allow_height(scene: Scene, draft: Draft, top: float) -> None:
 def respect(limit: Limit, scene: Scene, draft: Draft) -> None:
     """Reward and constrain keeping to a limit; one the robot cannot break asks for nothing."""
     match limit.kind:
-        case LimitKind.NO_FALL:
+        case "no_fall":
             stay_on_feet(scene, draft)
-        case LimitKind.UPRIGHT if scene.has("uprightness", "height"):
+        case "upright" if scene.has("uprightness", "height"):
             stay_upright(scene, draft)
-        case LimitKind.NO_DRIFT | LimitKind.NO_FORWARD if scene.has("displacement"):
+        case "no_drift" | "no_forward" if scene.has("displacement"):
             _stay(limit, scene, draft)
-        case LimitKind.NO_TURN if scene.has("heading_turns"):
+        case "no_turn" if scene.has("heading_turns"):
             face_ahead(draft)
             turns = (_stated(limit, "rad") or _TURN_RAD) / (2.0 * math.pi)
             value = tracks.farthest("heading_turns")
             draft.require("does not turn", value, 4.0 * turns, turns, tag="drifts")
-        case LimitKind.NO_JUMP if scene.has("air_time"):
+        case "no_jump" if scene.has("air_time"):
             draft.pay("grounded", 0.3, Pay(Grounded()), "a foot on the ground")
             value = tracks.mean(metrics.flying(0.1, 0.05))
             draft.require("stays on the ground", value, 0.3, 0.05, tag="too_high")
-        case LimitKind.LOW_HEIGHT | LimitKind.KEEP_HEIGHT if scene.has("height"):
+        case "low_height" | "keep_height" if scene.has("height"):
             _keep_height(limit, scene, draft)
-        case LimitKind.NO_HANDS:
+        case "no_hands":
             hands = bodies_of(frozenset({"hand"}), "hand", scene.spec) or scene.feet("front")
             _keep_off_ground(hands, "hands", scene, draft)
-        case LimitKind.NO_TOUCH:
+        case "no_touch":
             _keep_off_ground(limit.bodies, limit.part or "body", scene, draft)
-        case LimitKind.LOW_ENERGY:
+        case "low_energy":
             save_effort(draft)
-        case LimitKind.SMOOTH | LimitKind.QUIET:
+        case "smooth" | "quiet":
             save_effort(draft)
             change_slowly(scene, draft)
         case _:
@@ -240,7 +240,7 @@ def _stated(limit: Limit, unit: str) -> float | None:
 def _stay(limit: Limit, scene: Scene, draft: Draft) -> None:
     """Stay within a distance of the start; along x only, if just forward is forbidden."""
     most = _stated(limit, "m") or _DRIFT_M
-    if limit.kind is LimitKind.NO_FORWARD:
+    if limit.kind == "no_forward":
         title, value = f"stays within {most:g} m ahead", tracks.highest("displacement")
         backward = Measured("forward_velocity", sign=-1)
         draft.pay("stay", 0.3, Pay(backward, -2.0, 0.0), "not going forward")
@@ -257,7 +257,7 @@ def _stay(limit: Limit, scene: Scene, draft: Draft) -> None:
 def _keep_height(limit: Limit, scene: Scene, draft: Draft) -> None:
     """Keep the torso below, above or about a height."""
     stated = _stated(limit, "m")
-    if limit.kind is LimitKind.LOW_HEIGHT:
+    if limit.kind == "low_height":
         most = stated or scene.lies + 0.7 * (scene.stands - scene.lies)
         pays = Pay(Measured("height", minus=most, sign=-1), -1.0, 0.0)
         title, tag = f"keeps its torso below {most:.2g} m", "too_high"

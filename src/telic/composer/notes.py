@@ -1,7 +1,7 @@
 """Read notes on a session with the grammar of intents: wishes for its next reward.
 
 "faster" and "less shaking" are not intents, but use the same words. A note is put into the form of
-a wish ("less shaking" is "without shaking", "too slow" is "faster": `notes.toml`), and composed
+a wish ("less shaking" is "without shaking", "too slow" == "faster": `notes.toml`), and composed
 together with the intent. The judge stays as agreed: a note changes terms and weights of the reward.
 A note that changes neither is refused.
 """
@@ -12,7 +12,7 @@ import re
 from typing import NamedTuple
 
 from telic.composer.compose import compose
-from telic.composer.frames import Act, Degree, ParsedIntent, WordClaim
+from telic.composer.frames import ParsedIntent, WordClaim
 from telic.composer.lexicon import Lexicon, Sense, read_tokens, word_table
 from telic.composer.observed import is_observed
 from telic.composer.reader import parse
@@ -52,15 +52,25 @@ def read_wish(note: str, intent: str, spec: EnvSpec, reference: Reference | None
 
     if is_observed(intent, spec):
         raise unread("it follows notes about how a robot moves only")
-    words, plain = _as_wish(note), intent.rstrip(" .!,")
-    together = f"{plain}, {words}"
+    phrases = Lexicon(
+        (phrase, Sense("", wish))
+        for wish, said in word_table("notes")["wishes"].items()
+        for phrase in said
+    )
+    tokens, found, place = read_tokens(note), list[str](), 0
+    while place < len(tokens):  # put into the form of a wish
+        match = phrases.find(tokens, place)
+        found.append(match.senses[0].value if match else tokens[place].text.lower())
+        place = match.end if match else place + 1
+    words = re.sub(r" (?=[.,;!?/])|(?<=/) ", "", " ".join(filter(None, found))).strip(" .!,")
+    plain = intent.rstrip(" .!,")
+    together, first = f"{plain}, {words}", len(read_tokens(f"{plain},"))
     read = parse(together, spec)
-    first = len(read_tokens(f"{plain},"))
     claims = [claim for claim in read.claims if claim.at[-1] >= first]
     unknown = [word for place, word in read.unknown if place >= first]
     if unknown or not claims:
         raise unread(f"it does not know “{' '.join(unknown) or note}”")
-    known = {Act.STAND, *(frame.verb for frame in parse(plain, spec).frames)}
+    known = {"stand", *(frame.verb for frame in parse(plain, spec).frames)}
     for claim in claims:
         if claim.slot == "verb" and claim.value not in known:
             raise unread(f"“{claim.words}” is something else to do, for another session")
@@ -79,26 +89,13 @@ def read_wish(note: str, intent: str, spec: EnvSpec, reference: Reference | None
     return Wish(words, tags, reward)
 
 
-def _as_wish(note: str) -> str:
-    rows = word_table("notes")["wishes"].items()
-    phrases = Lexicon((phrase, Sense("", wish)) for wish, said in rows for phrase in said)
-    tokens = read_tokens(note)
-    words: list[str] = []
-    place = 0
-    while place < len(tokens):
-        found = phrases.find(tokens, place)
-        words.append(found.senses[0].value if found else tokens[place].text.lower())
-        place = found.end if found else place + 1
-    return re.sub(r" (?=[.,;!?/])|(?<=/) ", "", " ".join(filter(None, words))).strip(" .!,")
-
-
 def _tags(claim: WordClaim, read: ParsedIntent) -> list[str]:
     """Return the failure tags that a phrase of a note is against."""
     if claim.slot in ("limit", "style", "posture"):
         return [tag for tag, values in word_table("notes")["tags"].items() if claim.value in values]
-    if claim.slot != "degree" or claim.value not in {*Degree, "more", "less"}:
+    if claim.slot != "degree" or claim.value not in {*word_table("degrees"), "more", "less"}:
         return []
-    is_less = claim.value in (Degree.SLOW, Degree.VERY_SLOW, Degree.LITTLE, "less")
+    is_less = claim.value in ("slow", "very_slow", "little", "less")
     if (claim.dimension or read.frames[claim.index].dimension) == "height":
         return ["too_high" if is_less else "too_low"]
     return ["too_fast" if is_less else "too_slow"]

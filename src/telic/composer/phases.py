@@ -7,34 +7,29 @@ from collections.abc import Sequence
 
 from telic.composer.frames import (
     OPPOSITE,
-    Act,
-    Degree,
-    Direction,
     Frame,
     Limit,
-    LimitKind,
     ParsedIntent,
-    Posture,
 )
 
-_TRAVELS = {Act.GO, Act.HOP, Act.CIRCLE}
-_DEEDS = {Act.JUMP, Act.FLIP, Act.ROLL}
-_MOVES = {*_TRAVELS, *_DEEDS, Act.TURN}
-_LIMBS = (Act.LIFT, Act.KICK, Act.SWING)
-_RESTS = {Act.STAND, Act.STOP, Act.SIT, Act.LIE}
-_STANDS_AFTER = {*_DEEDS, Act.HOP, Act.REACH, Act.LIFT, Act.STAND, Act.BALANCE}
+_TRAVELS = {"go", "hop", "circle"}
+_DEEDS = {"jump", "flip", "roll"}
+_MOVES = {*_TRAVELS, *_DEEDS, "turn"}
+_LIMBS = ("lift", "kick", "swing")
+_RESTS = {"stand", "stop", "sit", "lie"}
+_STANDS_AFTER = {*_DEEDS, "hop", "reach", "lift", "stand", "balance"}
 """verbs that end with standing anyway"""
-_WANDERS = {*_DEEDS, Act.KICK, Act.SWING, Act.SIT, Act.BALANCE, Act.TURN}
+_WANDERS = {*_DEEDS, "kick", "swing", "sit", "balance", "turn"}
 """verbs that could wander off while they are done"""
-_RESTING = {Act.LIE: (Posture.LYING,), Act.SIT: (Posture.LOW,)}
-_ON_REAR_OR_FRONT = {Posture.REAR_LEGS, Posture.FRONT_LEGS}
-_POSES = {Posture.LOW, Posture.TWO_LEGS, Posture.ONE_LEG, *_ON_REAR_OR_FRONT}
-_LOW_VERBS = {Act.SIT, Act.LIE, Act.ROLL, Act.FLIP, Act.STAND_UP}
+_RESTING = {"lie": ("lying",), "sit": ("low",)}
+_ON_REAR_OR_FRONT = {"rear_legs", "front_legs"}
+_POSES = {"low", "two_legs", "one_leg", *_ON_REAR_OR_FRONT}
+_LOW_VERBS = {"sit", "lie", "roll", "flip", "stand_up"}
 _LOW_POSES = {
-    Posture.LOW,
-    Posture.LYING,
-    Posture.HANDS,
-    Posture.UPSIDE_DOWN,
+    "low",
+    "lying",
+    "hands",
+    "upside_down",
     *_ON_REAR_OR_FRONT,
 }
 
@@ -74,43 +69,41 @@ def arrange(parsed: ParsedIntent) -> list[list[Frame]]:
 
 def _turned(frame: Frame) -> float | None:
     """Return the degrees to the left that a frame turns the body by; None: nobody can say."""
-    if frame.verb is not Act.TURN:
+    if frame.verb != "turn":
         return 0.0
     amount, sign = frame.amount, 1.0
-    if frame.direction in (Direction.RIGHT, Direction.CLOCKWISE):
+    if frame.direction in ("right", "clockwise"):
         sign = -1.0
     if amount is not None and amount.unit in ("turns", "rad"):
         if amount.rule != "about":
             return None
         turns = amount.value / (2.0 * math.pi if amount.unit == "rad" else 1.0)
         return sign * 360.0 * turns * (frame.count or 1)
-    is_little = frame.degree is Degree.LITTLE and frame.dimension == "turning"
+    is_little = frame.degree == "little" and frame.dimension == "turning"
     return sign * 45.0 if is_little else 0.0 if frame.count else None
 
 
 def travels(frame: Frame) -> bool:
     """Return whether it goes somewhere."""
-    stays = frame.direction is Direction.IN_PLACE or (
-        frame.direction is None and frame.verb is Act.HOP
-    )
+    stays = frame.direction == "in_place" or (frame.direction is None and frame.verb == "hop")
     return frame.verb in _TRAVELS and not stays
 
 
 def comes_home(frame: Frame) -> bool:
     """Return whether a frame asks to come back, without saying how far that is."""
     is_way = frame.amount is not None and frame.amount.unit == "m"
-    return frame.verb is Act.GO and frame.gait == "return" and frame.phase > 0 and not is_way
+    return frame.verb == "go" and frame.gait == "return" and frame.phase > 0 and not is_way
 
 
 def limits_of(parsed: ParsedIntent) -> tuple[Limit, ...]:
     """Return the limits, and for what is done in place that it stays there."""
     stays = [
-        Limit(kind=LimitKind.NO_DRIFT, words=f"{frame.word} in place")
+        Limit(kind="no_drift", words=f"{frame.word} in place")
         for frame in parsed.frames
-        if frame.direction is Direction.IN_PLACE and frame.verb in _WANDERS
+        if frame.direction == "in_place" and frame.verb in _WANDERS
     ]
     is_going = any(frame.verb in _TRAVELS for frame in parsed.frames)
-    is_limited = any(limit.kind is LimitKind.NO_DRIFT for limit in parsed.limits)
+    is_limited = any(limit.kind == "no_drift" for limit in parsed.limits)
     if not stays or is_limited or (is_going and len(arrange(parsed)) > 1):
         return parsed.limits
     return (*parsed.limits, stays[0])
@@ -118,10 +111,10 @@ def limits_of(parsed: ParsedIntent) -> tuple[Limit, ...]:
 
 def goes_low(frames: Sequence[Frame], limits: tuple[Limit, ...]) -> bool:
     """Return whether it asks for poses in which an environment would take the robot for fallen."""
-    return any(limit.kind is LimitKind.LOW_HEIGHT for limit in limits) or any(
+    return any(limit.kind == "low_height" for limit in limits) or any(
         frame.verb in _LOW_VERBS
         or _LOW_POSES & set(frame.postures)
-        or (frame.verb is Act.SWING and frame.direction is Direction.UP)
+        or (frame.verb == "swing" and frame.direction == "up")
         or frame.gait == "crawl"
         for frame in frames
     )
@@ -135,17 +128,17 @@ def _with_ways(frames: Sequence[Frame]) -> list[Frame]:
     """Give distances to the frame they are about: "run and stop at 5 m", "and come back"."""
     found: list[Frame] = []
     for frame in frames:
-        last = next((k for k in range(len(found))[::-1] if found[k].verb is Act.GO), None)
+        last = next((k for k in range(len(found))[::-1] if found[k].verb == "go"), None)
         way = found[last] if last is not None else None
-        if frame.verb is Act.STOP and _is_way(frame):
+        if frame.verb == "stop" and _is_way(frame):
             said = {"amount": frame.amount, "dimension": "distance"}
             if last is None or way is None:
-                found.append(frame.model_copy(update={"verb": Act.GO, **said}))
+                found.append(frame.model_copy(update={"verb": "go", **said}))
             elif not _is_way(way):
                 found[last] = way.model_copy(update=said)
             frame = frame.model_copy(update={"amount": None, "dimension": None})
         elif frame.gait == "return" and way is not None and _is_way(way):
-            back = OPPOSITE.get(way.direction or Direction.FORWARD)
+            back = OPPOSITE.get(way.direction or "forward")
             said = {"amount": way.amount, "dimension": "distance", "direction": back}
             said |= {"is_of_start": True, "phase": max(frame.phase, way.phase + 1)}
             frame = frame.model_copy(update=said)
@@ -155,11 +148,11 @@ def _with_ways(frames: Sequence[Frame]) -> list[Frame]:
 
 def _with_gait(frames: list[Frame]) -> list[Frame]:
     """Give the gait to commanded walking: "follow the commands while trotting"."""
-    first = next((frame for frame in frames if frame.verb is Act.OBEY), None)
+    first = next((frame for frame in frames if frame.verb == "obey"), None)
     gaits = [
         frame
         for frame in frames
-        if frame.verb is Act.GO and frame.gait and frame.direction is None and frame.amount is None
+        if frame.verb == "go" and frame.gait and frame.direction is None and frame.amount is None
     ]
     if first is None or len(gaits) != 1 or first.gait or gaits[0].phase != first.phase:
         return frames
@@ -170,19 +163,19 @@ def _with_gait(frames: list[Frame]) -> list[Frame]:
 def _is_done_anyway(frame: Frame, before: list[Frame]) -> bool:
     """Return whether it is part of what comes before: a flip lands, a reaching hand stays."""
     verbs, is_timed = {each.verb for each in before}, frame.duration_s is not None
-    if {*frame.postures} - {Posture.UPRIGHT}:
+    if {*frame.postures} - {"upright"}:
         return False  # "and rear up" is not how a flip lands
-    if frame.verb is Act.BALANCE:
-        return Act.SWING in verbs
-    if frame.verb not in (Act.STAND, Act.STOP):
+    if frame.verb == "balance":
+        return "swing" in verbs
+    if frame.verb not in ("stand", "stop"):
         return False
-    stops = any(each.verb is Act.GO and _is_way(each) for each in before)
-    if frame.verb is Act.STOP and not is_timed and stops:
+    stops = any(each.verb == "go" and _is_way(each) for each in before)
+    if frame.verb == "stop" and not is_timed and stops:
         return True  # where a way ends, it stops
-    if verbs & {Act.FLIP, Act.ROLL, Act.REACH}:
+    if verbs & {"flip", "roll", "reach"}:
         return not is_timed
-    is_landing = not frame.until_end and not is_timed and frame.verb is Act.STAND
-    return bool(Act.STAND_UP in verbs or (is_landing and verbs & _STANDS_AFTER) or frame in before)
+    is_landing = not frame.until_end and not is_timed and frame.verb == "stand"
+    return bool("stand_up" in verbs or (is_landing and verbs & _STANDS_AFTER) or frame in before)
 
 
 def _is_repeated(frame: Frame, now: list[Frame]) -> bool:
@@ -200,7 +193,7 @@ def _held_together(frame: Frame, now: list[Frame]) -> Frame | None:
     if len(now) != 1:
         return None
     pose = now[0]
-    if {frame.verb, pose.verb} == {Act.STAND}:
+    if {frame.verb, pose.verb} == {"stand"}:
         is_one = frame.duration_s is None and not (pose.part and frame.part)
         if is_one and pose.postures and frame.postures:
             named = frame if frame.part else pose
@@ -212,12 +205,12 @@ def _held_together(frame: Frame, now: list[Frame]) -> Frame | None:
     ):
         return None
     is_pose = (
-        pose.verb in (Act.STAND, Act.STAND_UP, Act.BALANCE, Act.SIT)
+        pose.verb in ("stand", "stand_up", "balance", "sit")
         and bool(pose.postures)
         and set(pose.postures) <= _POSES
     )
     is_limb = frame.verb in _LIMBS and (is_pose or pose.verb in _RESTING)
-    if is_limb or (frame.verb in {*_TRAVELS, Act.TURN} and is_pose and not pose.part):
+    if is_limb or (frame.verb in {*_TRAVELS, "turn"} and is_pose and not pose.part):
         implied = _RESTING.get(pose.verb, ())
         postures = tuple(dict.fromkeys((*pose.postures, *implied, *frame.postures)))
         return frame.model_copy(update={"postures": postures})
@@ -227,18 +220,18 @@ def _held_together(frame: Frame, now: list[Frame]) -> Frame | None:
 def _goes_with(frame: Frame, now: list[Frame]) -> bool:
     """Return whether it can be done at the same time; what cannot comes afterwards."""
     verbs = {each.verb for each in now}
-    if frame.verb in _RESTS or verbs & {*_RESTS, Act.STAND_UP}:
+    if frame.verb in _RESTS or verbs & {*_RESTS, "stand_up"}:
         return False
-    if frame.verb is Act.STAND_UP and verbs & _MOVES:
+    if frame.verb == "stand_up" and verbs & _MOVES:
         return False  # "do a roll and come back up": a robot that stays up does not roll
     if frame.duration_s is not None and any(each.duration_s is not None for each in now):
         return False  # "walk for 3 s, hop for 3 s"
     if frame.verb in verbs:
-        ahead = {Direction.FORWARD, Direction.BACKWARD}
-        going = [each for each in now if each.verb is Act.GO]
+        ahead = {"forward", "backward"}
+        going = [each for each in now if each.verb == "go"]
         crosses = len(going) == 1 and (frame.direction in ahead) != (going[0].direction in ahead)
-        return frame.verb in _LIMBS or (frame.verb is Act.GO and crosses)
-    turned = [each for each in now if each.verb is Act.TURN]
+        return frame.verb in _LIMBS or (frame.verb == "go" and crosses)
+    turned = [each for each in now if each.verb == "turn"]
     by_angle = any(
         each.count is not None or (each.amount and each.amount.unit in ("turns", "rad"))
         for each in turned
@@ -246,12 +239,12 @@ def _goes_with(frame: Frame, now: list[Frame]) -> bool:
     # "turn around and walk back", "walk 2 m and turn left"; but "walk 2 m, turning left".
     if frame.verb in _MOVES and not frame.word.endswith("ing"):
         ends = any(
-            (each.verb is Act.GO and _is_way(each))
+            (each.verb == "go" and _is_way(each))
             or (each.verb in _DEEDS and each.count is not None)
             for each in now
         )
         return not (ends or turned)
-    return not (frame.verb is Act.GO and by_angle)
+    return not (frame.verb == "go" and by_angle)
 
 
 def _add(frame: Frame, now: list[Frame]) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from telic.composer import manners
 from telic.composer.draft import Draft
-from telic.composer.frames import Act, Frame, Posture, Style
+from telic.composer.frames import Frame, Posture, Style
+from telic.composer.lexicon import word_table
 from telic.composer.parts import bodies_of
 from telic.composer.scene import Scene
 from telic.composer.travel import SETTLED
@@ -23,15 +24,15 @@ _SEQUEL_S = 1.0
 """rest before the next phase where no duration was stated"""
 _SLOWS_S, _LATE = 1.2, 0.2
 """time to come to rest: so long, or so much of a stated duration"""
-_OTHER_POSES = set(Posture) - {Posture.UPRIGHT, Posture.LEVEL, Posture.STRAIGHT_LINE}
+_OTHER_POSES = {*word_table("postures")} - {"upright", "level", "straight_line"}
 _REARED = 0.7
 """rad, 40 degrees: from there on a torso counts as reared up"""
 _CLEAR_LEGS, _SEEN_UP = 0.12, 0.75
 """height of a lifted foot in lengths of the leg, and the part of it that counts"""
 OWN = {
-    Act.SIT: {Posture.LOW, Posture.UPRIGHT},
-    Act.LIE: {Posture.LYING, Posture.LOW},
-    Act.STAND_UP: {Posture.UPRIGHT},
+    "sit": {"low", "upright"},
+    "lie": {"lying", "low"},
+    "stand_up": {"upright"},
 }
 """postures that a verb implies"""
 
@@ -92,7 +93,7 @@ def rest_in_time(before: Sequence[Frame], now: Sequence[Frame], draft: Draft) ->
     """Constrain a motion of a stated duration to end in time, where rest comes after it."""
     timed = [each for each in before if each.duration_s is not None]
     is_open = any(each.amount and each.amount.rule == "at_least" for each in timed)
-    if not timed or is_open or not {each.verb for each in now} <= {Act.STAND, Act.STOP}:
+    if not timed or is_open or not {each.verb for each in now} <= {"stand", "stop"}:
         return
     seconds = max(each.duration_s or 0.0 for each in timed)
     late = (1.0 - SETTLED) * seconds + max(_SLOWS_S, _LATE * seconds)
@@ -124,7 +125,7 @@ def sit(frame: Frame, scene: Scene, draft: Draft) -> None:
     scene.require("height", "sit")
     scene.require("uprightness", "sit")
     span = scene.stands - scene.lies
-    target = scene.lies + (0.6 if Posture.LOW in frame.postures else 0.45) * span
+    target = scene.lies + (0.6 if "low" in frame.postures else 0.45) * span
     width = 0.25 * span
     low, high = target - 0.6 * width, target + 0.6 * width
     value = tracks.share_above("uprightness", 0.6)
@@ -230,68 +231,68 @@ def supported(frame: Frame, scene: Scene) -> Frame:
     """
     held = {*frame.postures}
     hands = bodies_of(frozenset({"hand"}), "hand", scene.spec)
-    if frame.verb is Act.GO and frame.gait == "crawl" and scene.is_tall and hands:
-        held = held - {Posture.LOW} | {Posture.HANDS}
+    if frame.verb == "go" and frame.gait == "crawl" and scene.is_tall and hands:
+        held = held - {"low"} | {"hands"}
     feet = scene.foot_places(scene.feet("rear"))
-    if Posture.TWO_LEGS in held and len(scene.spec.feet) == 4 and len(feet) == 2:
-        held = held - {Posture.TWO_LEGS} | {Posture.REAR_LEGS}
-    postures = tuple(each for each in Posture if each in held)
+    if "two_legs" in held and len(scene.spec.feet) == 4 and len(feet) == 2:
+        held = held - {"two_legs"} | {"rear_legs"}
+    postures = tuple(each for each in word_table("postures") if each in held)
     return frame if held == {*frame.postures} else frame.model_copy(update={"postures": postures})
 
 
 def hold(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
     """Reward and judge one posture; refuse it where the robot cannot take it."""
-    is_pole = posture is Posture.UPRIGHT and scene.has("pole_angle")
+    is_pole = posture == "upright" and scene.has("pole_angle")
     if posture in OWN.get(frame.verb, ()) or is_pole:
         return
     match posture:
-        case Posture.UPRIGHT | Posture.LEVEL:
-            is_level = posture is Posture.LEVEL
+        case "upright" | "level":
+            is_level = posture == "level"
             scene.require("uprightness", "keep its torso level" if is_level else "be upright")
             manners.be_upright(draft, 0.5)
             least, title = (0.95, "keeps its torso level") if is_level else (0.85, "is upright")
             value = tracks.share_above("uprightness", least)
             draft.score(f"{title}", value, 0.3, 0.8, weight=2.0, tag="falls")
-        case Posture.UPSIDE_DOWN:
+        case "upside_down":
             scene.require("uprightness", "be upside down")
             draft.pay("upside", 1.5, Pay(Measured("uprightness", sign=-1)), "upside down")
             value = tracks.share_below("uprightness", -0.7)
             title, tag = "is upside down", "under_rotates"
             draft.score(title, value, 0.1, 0.6, weight=4.0, tag=tag)
-        case Posture.LOW | Posture.HIGH | Posture.LYING:
+        case "low" | "high" | "lying":
             _hold_height(posture, scene, draft)
-        case Posture.HANDS:
+        case "hands":
             go_on_hands(scene, draft)
-        case Posture.STRAIGHT_LINE if scene.has("y_position"):
+        case "straight_line" if scene.has("y_position"):
             aside = Cost(Size(Measured("lateral_velocity")), most=2.0)
             draft.pay("straight", 0.4, aside, "not going aside")
             title, value = "deviates at most 0.15 m per metre", metrics.aside_per_metre()
             draft.score(title, value, 0.5, 0.15, weight=1.0, tag="drifts")
-        case Posture.STRAIGHT_LINE:
+        case "straight_line":
             draft.doubt("in a plane every way is straight", holds=True)
         case _:
             _hold_feet(posture, frame, scene, draft)
 
 
 def _hold_height(posture: Posture, scene: Scene, draft: Draft) -> None:
-    scene.require("height", f"be {posture.value}")
+    scene.require("height", f"be {posture}")
     span = scene.stands - scene.lies
-    share = {Posture.HIGH: 0.9, Posture.LOW: 0.6, Posture.LYING: 0.25}[posture]
-    limit, is_high = scene.lies + share * span, posture is Posture.HIGH
+    share = {"high": 0.9, "low": 0.6, "lying": 0.25}[posture]
+    limit, is_high = scene.lies + share * span, posture == "high"
     way = "above" if is_high else "below"
     pays = terms.Sigmoid(
         Measured("height", minus=limit, sign=1 if is_high else -1), shortened(0.1 * span)
     )
-    draft.pay(posture.value, 1.0, pays, f"torso {way} {limit:.2g} m")
+    draft.pay(posture, 1.0, pays, f"torso {way} {limit:.2g} m")
     value = (tracks.share_above if is_high else tracks.share_below)("height", limit)
-    is_lying = posture is Posture.LYING
+    is_lying = posture == "lying"
     title = "lies on the ground" if is_lying else f"holds its torso {way} {limit:.2g} m"
     draft.score(title, value, 0.2, 0.75, weight=2.0, tag="too_low" if is_high else "too_high")
 
 
 def _hold_feet(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
     """Touch the ground with some feet only: so many, a named one, the rear or front, the hands."""
-    what = f"be on {posture.value.replace('_', ' ')}"
+    what = f"be on {posture.replace('_', ' ')}"
     scene.require("foot_contact", what)
     feet = range(len(scene.spec.feet))
     # A foot that hovers just above the ground, or rests on it without weight, touches nothing and
@@ -299,8 +300,8 @@ def _hold_feet(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> No
     has_legs = scene.leg is not None and scene.has("foot_height")
     clear = _CLEAR_LEGS * scene.leg if scene.leg is not None and has_legs else None
     seen = None if clear is None else _SEEN_UP * clear
-    weight, most = 1.0, 1 if posture is Posture.ONE_LEG else 2
-    if posture in (Posture.ONE_LEG, Posture.TWO_LEGS):
+    weight, most = 1.0, 1 if posture == "one_leg" else 2
+    if posture in ("one_leg", "two_legs"):
         if len(feet) < most:
             raise scene.cannot(what, "it has one foot")
         if len(feet) == most:
@@ -315,9 +316,9 @@ def _hold_feet(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> No
             title, on = f"is on {'one foot' if most == 1 else 'two feet'}", signals.FewFeet(most)
             held, lowest = metrics.on_few_feet(most, clear_m=seen), signals.FeetUp(rank=most)
     else:
-        place = "rear" if posture is Posture.REAR_LEGS else "front"
+        place = "rear" if posture == "rear_legs" else "front"
         mine = scene.foot_places(scene.feet(place))
-        if not mine and posture is Posture.FRONT_LEGS:
+        if not mine and posture == "front_legs":
             _hold_hands(scene, draft, what)
             return
         others = tuple(foot for foot in feet if foot not in mine)
@@ -331,9 +332,9 @@ def _hold_feet(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> No
         draft.pay("lifted", 0.5, Ratio(lowest, clear, low=None, most=1.0), words)
     value = tracks.share(held)
     draft.score(f"{title}", value, 0.25, 0.7, weight=4.0, tag="too_low")
-    if posture in (Posture.REAR_LEGS, Posture.FRONT_LEGS) and scene.has("pitch"):
+    if posture in ("rear_legs", "front_legs") and scene.has("pitch"):
         # Balancing with a level torso is not rearing up.
-        sign, end = (-1, "front") if posture is Posture.REAR_LEGS else (1, "rear")
+        sign, end = (-1, "front") if posture == "rear_legs" else (1, "rear")
         raised = Ratio(Measured("pitch", sign=sign), _REARED, most=1.0)
         draft.pay("rear", 1.0, raised, f"its {end} raised")
         title = f"raises its {end} by 40 degrees"
@@ -379,23 +380,23 @@ def _hold_hands(scene: Scene, draft: Draft, what: str) -> None:
 
 def do_it(style: Style, frame: Frame, scene: Scene, draft: Draft) -> None:
     """Reward and judge one style."""
-    if style in (Style.EFFICIENT, Style.SMOOTH, Style.GENTLE, Style.NATURAL):
+    if style in ("efficient", "smooth", "gentle", "natural"):
         manners.save_effort(draft)
-    if style is Style.STEADY and frame.verb is Act.GO and scene.has("horizontal_speed"):
+    if style == "steady" and frame.verb == "go" and scene.has("horizontal_speed"):
         title, value = "varies its speed by at most 40%", tracks.spread("horizontal_speed")
         draft.score(title, value, 1.0, 0.4, weight=1.0, tag="jitters")
-    if style in (Style.SMOOTH, Style.GENTLE, Style.NATURAL, Style.STEADY):
+    if style in ("smooth", "gentle", "natural", "steady"):
         manners.change_slowly(scene, draft)
-    is_striding = frame.verb is Act.GO and scene.has("stride_alternation")
-    if style is Style.ALTERNATING or (style is Style.NATURAL and is_striding):
+    is_striding = frame.verb == "go" and scene.has("stride_alternation")
+    if style == "alternating" or (style == "natural" and is_striding):
         scene.require("stride_alternation", "alternate between its feet")
         alternates = Pay(signals.SoFar("stride_alternation", 5))
         draft.pay("alternate", 0.3, alternates, "one side after the other")
         value = tracks.last("stride_alternation")
         draft.score("alternates its feet", value, 0.3, 0.75, weight=1.5, tag="one_sided")
-    if style is Style.NATURAL:
+    if style == "natural":
         draft.doubt("natural is taken as smooth, gentle on the motors and with alternating feet")
-    if style is Style.SYMMETRIC:
+    if style == "symmetric":
         scene.require("stride_alternation", "be symmetric")
         robot = scene.spec.robot
         assert robot is not None and robot.sides is not None  # the quantity says so
@@ -404,7 +405,7 @@ def do_it(style: Style, frame: Frame, scene: Scene, draft: Draft) -> None:
         draft.pay("symmetric", 0.5, skew, "both sides used alike")
         value = metrics.skew(one, other)
         draft.score("uses both sides alike", value, 0.5, 0.15, weight=1.0, tag="one_sided")
-    if style is Style.EXPLOSIVE:
+    if style == "explosive":
         scene.require("speed", "be explosive")
         fast = max(0.5 * scene.top_speed, 0.2)
         pays = Ratio(Measured("speed"), fast, low=0.0, most=2.0)

@@ -31,7 +31,6 @@ from telic.composer.frames import (
 )
 from telic.composer.grammar import Clause, Item, outline
 from telic.composer.lexicon import (
-    PHRASES,
     Lexicon,
     Match,
     PhraseReader,
@@ -51,16 +50,16 @@ from telic.composer.parts import BodyPart, is_part
 from telic.composer.slots import Deed, Slots, implied_verb
 from telic.envs.spec import EnvSpec
 
-_UP = {Posture.UPRIGHT, Posture.HIGH}
+_UP = {"upright", "high"}
 _NEW = {"direction", "degree", "posture", "style", "number"}
-_WAITING = {Act.STAND: "wait", Act.GO: "go", Act.TURN: "turn"}
+_WAITING = {"stand": "wait", "go": "go", "turn": "turn"}
 _TRUNK = {None, "torso", "head", "pelvis", "waist", "cart"}
 _POLE = ("pole", "poles", "tip")
 _ARMS = ("arm", "arms", "hand", "hands")
 _HELD = {
-    Posture.UPRIGHT: LimitKind.UPRIGHT,
-    Posture.LOW: LimitKind.LOW_HEIGHT,
-    Posture.HIGH: LimitKind.KEEP_HEIGHT,
+    "upright": "upright",
+    "low": "low_height",
+    "high": "keep_height",
 }
 _SLOTS = ("direction", "degree", "posture", "style", "part")
 _JOINTS = (",", ".", "and", "then")
@@ -74,6 +73,7 @@ def parse(intent: str, spec: EnvSpec) -> ParsedIntent:
     # Addressing the environment by its name says nothing to do; "half" of HalfCheetah is a number.
     pieces = re.findall(r"[A-Z]?[a-z]+", spec.id)
     names = {word.lower() for word in (*pieces, "".join(pieces), spec.id)}
+    names |= {*word_table("ignored")["kinds"].get(str(len(spec.feet)), ())}
     names = frozenset(names - {*word_table("numbers")["values"]})
     tokens = read_tokens(intent, (*spec.body_names, *names))
     clauses = outline(tokens, spec)
@@ -191,7 +191,7 @@ class _Deeds:
                     more = {"value": sense.value} | {key: sense.says[key] for key in keys}
                 claim(slot, item.at, index, **more)
             for item in slots.in_place:
-                self._limit(LimitKind.NO_DRIFT, item.at)
+                self._limit("no_drift", item.at)
         for index, at in self._limit_claims:
             claim("limit", at, index, value=str(self.limits[index].kind))
         return tuple(frames), tuple(claims)
@@ -222,11 +222,11 @@ class _Deeds:
         verbs = [item for item in clause.items if item.slot == "verb"]
         if self.all and not any(item.reading for item in self.all[-1].items):
             self.all[-1].items.append(delay)
-        elif len(verbs) > 1 and verbs[0].act is Act.STOP:
+        elif len(verbs) > 1 and verbs[0].act == "stop":
             self._start(verbs[1], [delay])
             clause.items.remove(verbs[1])
         else:
-            verb = Act.GO if delay.unit == "m" else implied_verb(delay) or Act.STAND
+            verb = "go" if delay.unit == "m" else implied_verb(delay) or "stand"
             self.all.append(Deed(verb, _WAITING[verb], self._phase, {}, [delay]))
         self._phase = self.all[-1].phase + 1
 
@@ -238,7 +238,7 @@ class _Deeds:
         self.used.update(verb.at)
         loose, self._pending = [*self._pending, *items], []
         word = " ".join(self._tokens[place].word for place in verb.at)
-        act = act or Act(verb.senses[0].value)
+        act = act or verb.senses[0].value
         self.all.append(Deed(act, word, self._phase, says, loose, verb.at))
 
     # ---- clauses with a verb
@@ -268,7 +268,7 @@ class _Deeds:
 
     def _merged(self, verbs: list[Item]) -> list[Item]:
         """Return the verbs that are meant: "keep running" and "move by hopping" are one."""
-        landings = [item for item in verbs if item.act is Act.STAND and item.says("sequel")]
+        landings = [item for item in verbs if item.act == "stand" and item.says("sequel")]
         strong = [item for item in verbs if not item.says("holder") and not item.says("weak")]
         kept = [item for item in strong if item not in landings] or strong[:1]
         first, *others = kept or [item for item in verbs if item.is_acting][:1]
@@ -279,7 +279,7 @@ class _Deeds:
             if fused is not None:
                 first = fused
             elif item.senses != first.senses and not (
-                first.act is Act.STOP and not item.says("turns")
+                first.act == "stop" and not item.says("turns")
             ):
                 rest.append(item)
         helping = [item for item in verbs if item not in kept]
@@ -304,7 +304,7 @@ class _Deeds:
             phase = self._phase if any(item.slot in new for item in items) else None
         else:
             new, old = (_directions(each, last.verb) for each in (items, last.items))
-            if new and old and not {Direction.IN_PLACE, Direction.SIDEWAYS} & {*new, *old}:
+            if new and old and not {"in_place", "sideways"} & {*new, *old}:
                 phase = last.phase + (new[0] == OPPOSITE.get(old[0]))
         if phase is None:
             last.items += items
@@ -325,19 +325,19 @@ class _Deeds:
             holder is not None and self._has_pole and part is None and bool(postures & _UP)
         )
         is_rate = any(item.unit in ("m/s", "rad/s") for item in others)
-        raised = [item for item in others if Posture.HIGH in _postures([item])]
+        raised = [item for item in others if "high" in _postures([item])]
         is_limb = part not in (*_TRUNK, "target") and not is_pole
         act: Act | None = None
         if holder is None and is_limb and acts and raised and str(part).endswith(_ARMS):
-            self._start(raised[0], [item for item in others if item is not raised[0]], Act.LIFT)
+            self._start(raised[0], [item for item in others if item is not raised[0]], "lift")
             return
         if holder is not None and (part == "target" or (is_rate and not acts and not is_pole)):
-            act = Act.REACH  # "maintain 1 m/s"
+            act = "reach"  # "maintain 1 m/s"
         elif holder is not None and is_pole:
-            is_on = last is not None and last.verb is Act.BALANCE and last.phase >= self._phase
-            act = None if is_on else Act.BALANCE
+            is_on = last is not None and last.verb == "balance" and last.phase >= self._phase
+            act = None if is_on else "balance"
         elif holder is not None and is_limb and raised:
-            act = Act.LIFT
+            act = "lift"
         elif holder is None or acts:  # what is kept while something is done
             others, is_kept = self._keep(others, part, acts, holder)
             says_more = not all(map(_says_how_long, others))
@@ -347,10 +347,10 @@ class _Deeds:
                 return
             if is_limb or (part is not None and not others):
                 return  # how a limb is held is not judged
-            act = None if is_lasting else Act.STAND  # "lie down and stay there"; else end standing
+            act = None if is_lasting else "stand"  # "lie down and stay there"; else end standing
         elif postures or not is_lasting:
             others, _ = self._keep(others, part, acts, holder)
-            act = Act.STAND
+            act = "stand"
         if act is not None and holder is not None:
             self._start(holder, others, act)
         elif last is not None and holder is not None:
@@ -406,7 +406,7 @@ class _Deeds:
         known = [k for k, token in enumerate(tokens) if token.word not in self._ignored]
         firsts = {k for j, k in pairwise([-1, *known]) if (j < 0 or ends[j]) and not ends[k]}
         if self.limits and not firsts & self._unknown(self.used):  # not "and dance"
-            self.all.append(Deed(Act.STAND, self.limits[0].words, 0, {}, self._pending))
+            self.all.append(Deed("stand", self.limits[0].words, 0, {}, self._pending))
 
     def _unknown(self, read: set[int]) -> set[int]:
         """Return the places of words that are neither read nor ignored."""
@@ -418,17 +418,17 @@ def _fused(one: Item, other: Item, between: Sequence[str]) -> Item | None:
     """Return two verbs as one, said by the words of both; None: they are two deeds."""
     first, second = one.senses[0], other.senses[0]
     match one.act, other.act:
-        case Act.TURN, _ if other.says("turns") and not one.says("turns"):
+        case "turn", _ if other.says("turns") and not one.says("turns"):
             value, says = second.value, second.says  # "turn to face left"
-        case Act.STAND_UP, Act.SIT:
+        case "stand_up", "sit":
             value, says = second.value, second.says  # "get up into a squat": no higher
-        case (Act.GO, Act.OBEY) | (Act.OBEY, Act.GO) | (Act.OBEY, Act.OBEY):
-            value, says = Act.OBEY, {**first.says, **second.says}  # "trot as commanded"
-        case (Act.GO, Act.CIRCLE) | (Act.TURN, Act.CIRCLE):
-            value = (second if one.act is Act.GO else first).value
+        case ("go", "obey") | ("obey", "go") | ("obey", "obey"):
+            value, says = "obey", {**first.says, **second.says}  # "trot as commanded"
+        case ("go", "circle") | ("turn", "circle"):
+            value = (second if one.act == "go" else first).value
             says = {**second.says, **first.says}  # "walk in a circle", "turn in a circle"
-        case Act.GO, Act.GO if {"at", "in", "with"} & {*between}:
-            value, says = Act.GO, {**first.says, **second.says}  # "walk at a trot"
+        case "go", "go" if {"at", "in", "with"} & {*between}:
+            value, says = "go", {**first.says, **second.says}  # "walk at a trot"
         case _:
             return None
     return Item("verb", (*one.at, *other.at), (Sense("verb", str(value), says),))
@@ -441,30 +441,30 @@ def _is_of_limb(verb: Sense) -> bool:
 
 def _directions(items: Sequence[Item], verb: Act) -> list[Direction]:
     senses = [item.sense(verb) for item in items]
-    return [Direction(s.value) for s in senses if s is not None and s.slot == "direction"]
+    return [s.value for s in senses if s is not None and s.slot == "direction"]
 
 
 def _postures(items: Sequence[Item]) -> set[Posture]:
     """Return the postures named; something kept "up" is high."""
     senses = [sense for item in items if (sense := item.sense()) is not None]
-    named = {Posture(sense.value) for sense in senses if sense.slot == "posture"}
-    is_up = any(sense.value == Direction.UP and sense.slot != "posture" for sense in senses)
-    return named | ({Posture.HIGH} if is_up else set[Posture]())
+    named = {sense.value for sense in senses if sense.slot == "posture"}
+    is_up = any(sense.value == "up" and sense.slot != "posture" for sense in senses)
+    return named | ({"high"} if is_up else set[Posture]())
 
 
 def _held_kind(item: Item, part: str | None, acts: bool) -> LimitKind | None:
     """Return the limit that keeping this makes, while something else is done or not."""
     if _is_height(item, part) and item.reading and item.reading.amount:
         is_low = item.reading.amount.rule == "at_most"
-        return LimitKind.LOW_HEIGHT if is_low else LimitKind.KEEP_HEIGHT
-    sense = item.sense() or item.sense(Act.STAND)
+        return "low_height" if is_low else "keep_height"
+    sense = item.sense() or item.sense("stand")
     if sense is None or not acts:
         return None
     if sense.slot == "posture":
-        return _HELD.get(Posture(sense.value))
-    if sense.value == Direction.IN_PLACE:
-        return LimitKind.NO_DRIFT
-    return LimitKind.KEEP_HEIGHT if sense.value == Direction.UP and part is not None else None
+        return _HELD.get(sense.value)
+    if sense.value == "in_place":
+        return "no_drift"
+    return "keep_height" if sense.value == "up" and part is not None else None
 
 
 def _is_height(item: Item, part: str | None) -> bool:
@@ -476,7 +476,7 @@ def _is_height(item: Item, part: str | None) -> bool:
 def _says_how_long(item: Item) -> bool:
     """Return whether it adds nothing but time: "stay up for 3 seconds", "stay there"."""
     sense = item.sense()
-    moved = sense is not None and sense.value in (Direction.UP, Direction.DOWN)
+    moved = sense is not None and sense.value in ("up", "down")
     return item.slot in ("number", "until_end") or moved
 
 
@@ -522,12 +522,15 @@ def _lost_verbs(
 def _left_out(tokens: Sequence[Token], names: frozenset[str]) -> set[int]:
     """Return the places of words left out on purpose.
 
-    A robot is addressed, not something to go to, to jump over or to be like; and what is done
-    "again" was done before.
+    What is done "again" was done before.
     """
-    data, words = word_table("ignored"), [token.word for token in tokens]
-    ignored, robots = ignored_words() | names, {*data["robots"], *names}
-    places = {place for place, word in enumerate(words) if word in ignored}
+    words = [token.word for token in tokens]
+    data, robots = word_table("ignored"), {*word_table("ignored")["robots"], *names}
+    places = {place for place, word in enumerate(words) if word in ignored_words() | names}
+    for place in range(1, len(words)):  # a robot is addressed, not what it is like or goes over
+        before = [k for k in range(place) if words[k] not in determiners()][-1:]
+        if words[place] in robots and before and words[before[0]] in data["placing"]:
+            places -= {place, *before}
     together: set[int] = set()
     for place in range(len(tokens)):
         idle = lexicon().find(tokens, place, "idle")
@@ -535,30 +538,11 @@ def _left_out(tokens: Sequence[Token], names: frozenset[str]) -> set[int]:
         of_parts = place > 0 and is_part(words[place - 1])
         if idle and not (of_parts and {"one", "after"} <= {words[k] for k in idle.at}):
             together.update(idle.at)
-    is_later = False
     for place, word in enumerate(words):
-        before = place - 1
-        while before >= 0 and words[before] in determiners():
-            before -= 1
-        if word in robots and before >= 0:
-            if words[before] in data["placing"] and before not in together:
-                places -= {place, before}
-            elif _is_object(tokens, before, place):
-                places.discard(place)
-        if word == "again" and is_later and words[place - 1] not in _JOINTS:
+        is_later = bool({*_JOINTS} & {*words[:place]}) and words[place - 1] not in _JOINTS
+        if word == "again" and is_later:
             places.add(place)
-        is_later = is_later or word in _JOINTS
     return places | together
-
-
-def _is_object(tokens: Sequence[Token], before: int, place: int) -> bool:
-    """Return whether something is done to it: "walk your dog", "kick the robot"."""
-    verb = lexicon().find(tokens, before, *PHRASES)
-    if verb is None or verb.end != before + 1 or verb.senses[0].slot != "verb":
-        return False
-    owners = word_table("ignored")["possessive"]
-    is_owned = any(token.word in owners for token in tokens[verb.end : place])
-    return is_owned or verb.senses[0].value in (Act.KICK, Act.LIFT, Act.REACH)
 
 
 # -------------------------------------------------------------------- intents of phrases alone

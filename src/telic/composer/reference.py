@@ -14,7 +14,7 @@ from typing import cast
 from pydantic import Field, PositiveFloat
 
 from telic.composer.draft import Draft
-from telic.composer.frames import Act, Direction, Frame, ParsedIntent
+from telic.composer.frames import Frame, ParsedIntent
 from telic.composer.gaits import gait_meant
 from telic.composer.manners import do_not_thrash, stay_on_feet
 from telic.composer.scene import Scene
@@ -89,11 +89,11 @@ def motion_wanted(parsed: ParsedIntent, scene: Scene) -> MotionWish | None:
     for frame in parsed.frames:
         if (side := _waving_side(frame, scene)) is not None:
             wish["waves"] = side
-        elif frame.verb is Act.GO and frame.direction in (None, Direction.FORWARD):
+        elif frame.verb == "go" and frame.direction in (None, "forward"):
             goal, gait = speed_meant(frame, scene, Draft()), gait_meant(frame, scene)
             wish["forward_mps"] = goal.value * (1.0 if goal.is_exact else _FASTER)
             wish["hertz"] = gait.hertz if gait else None
-        elif frame.verb not in (Act.STAND, Act.STOP, Act.SIT):
+        elif frame.verb not in ("stand", "stop", "sit"):
             return None
     return MotionWish.model_validate(wish)
 
@@ -101,7 +101,7 @@ def motion_wanted(parsed: ParsedIntent, scene: Scene) -> MotionWish | None:
 def _waving_side(frame: Frame, scene: Scene) -> str | None:
     """Return the side of the hand that a frame waves; None: it waves none."""
     is_foot = bool(frame.bodies) and all(body in scene.spec.feet for body in frame.bodies)
-    if frame.verb is not Act.SWING or is_foot or (frame.part is not None and not frame.bodies):
+    if frame.verb != "swing" or is_foot or (frame.part is not None and not frame.bodies):
         return None
     named = (frame.part or "", *frame.bodies)
     sides = [side for side in ("left", "right") if any(side in words for words in named)]

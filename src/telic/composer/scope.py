@@ -15,13 +15,9 @@ from typing import Any
 from telic.composer.draft import Draft
 from telic.composer.frames import (
     OPPOSITE,
-    Act,
-    Degree,
-    Direction,
     Frame,
     ParsedIntent,
     Posture,
-    Style,
     WordClaim,
 )
 from telic.composer.lexicon import word_table
@@ -33,7 +29,7 @@ from telic.judges.criteria import Composition, Covered
 
 Build = Callable[[ParsedIntent], Composition]
 
-_SIDES = (Direction.LEFT, Direction.RIGHT)
+_SIDES = ("left", "right")
 _PLAIN_UP = ("up", "upward", "upwards", "vertically")
 _ON_REAR = {"front legs", "front feet", "front leg", "front foot"}
 _PLAIN_GAITS = {None, "run", "walk", "return"}
@@ -41,9 +37,9 @@ _PLAIN_GAITS = {None, "run", "walk", "return"}
 _OTHER, _MUCH = 1.37, 11.0
 """what a number is multiplied by to see whether anything depends on it"""
 _FITS = {
-    Degree.VERY_FAST: {Degree.FAST, Degree.MUCH},
-    Degree.VERY_SLOW: {Degree.SLOW, Degree.MUCH},
-    Degree.MOST: {Degree.FAST, Degree.MUCH, Degree.VERY_FAST},
+    "very_fast": {"fast", "much"},
+    "very_slow": {"slow", "much"},
+    "most": {"fast", "much", "very_fast"},
 }
 """words that may have a part in a degree"""
 
@@ -156,15 +152,15 @@ class _Ablation:
             case "verb":
                 return whole or self.all
             case "target":
-                return (whole or self.all) if frame.verb is Act.REACH else None
+                return (whole or self.all) if frame.verb == "reach" else None
             case _ if whole is None and len(self.parsed.frames) > 1:
                 # "land on your feet, stably" after a flip, which lands by itself
-                own = claim.value in (Posture.UPRIGHT, Style.STEADY) or claim.slot == "until_end"
-                return self.all if own and frame.verb in (Act.STAND, Act.BALANCE) else None
+                own = claim.value in ("upright", "steady") or claim.slot == "until_end"
+                return self.all if own and frame.verb in ("stand", "balance") else None
             case "posture":
-                return self._posture(Posture(claim.value), frame)
+                return self._posture(claim.value, frame)
             case "style":
-                style = Style(claim.value)
+                style = claim.value
                 return self._alone(lambda draft: do_it(style, frame, scene, draft))
             case "degree":
                 return self._degree(claim, frame)
@@ -209,26 +205,26 @@ class _Ablation:
         scene, held = self.scene, supported(frame, self.scene).postures
         if posture not in held:  # two legs of four: the hind ones
             posture = next((each for each in held if each not in frame.postures), posture)
-        is_pole = posture is Posture.UPRIGHT and scene.has("pole_angle")
+        is_pole = posture == "upright" and scene.has("pole_angle")
         if is_pole or posture in OWN.get(frame.verb, ()):
             return self.all
         return self._alone(lambda draft: hold(posture, frame, scene, draft))
 
     def _direction(self, claim: WordClaim, frame: Frame) -> tuple[str, ...] | None:
-        value, acts = Direction(claim.value), word_table("acts")[frame.verb]
+        value, acts = claim.value, word_table("acts")[frame.verb]
         is_plain = claim.words.split()[-1] in _PLAIN_UP
-        if value is Direction.UP and "upright" in acts and not is_plain:
+        if value == "up" and "upright" in acts and not is_plain:
             return None  # "stay in the air" is not to stand
         is_own = value in acts.get("directions", ())
-        if value is Direction.RIGHT and self.scene.on_rail:
-            is_own = frame.verb is Act.GO
-        elif value is Direction.DOWN and {Posture.LOW, Posture.LYING} & {*frame.postures}:
+        if value == "right" and self.scene.on_rail:
+            is_own = frame.verb == "go"
+        elif value == "down" and {"low", "lying"} & {*frame.postures}:
             is_own = True
-        elif value is Direction.UP:
-            is_own = is_own or Posture.REAR_LEGS in frame.postures
+        elif value == "up":
+            is_own = is_own or "rear_legs" in frame.postures
         else:
             is_own = is_own and frame.direction in (value, None)
-        is_side = value is Direction.SIDEWAYS and frame.direction in _SIDES
+        is_side = value == "sideways" and frame.direction in _SIDES
         if is_own:
             return self.all
         return (
@@ -274,7 +270,7 @@ def _is_own(slot: str, frame: Frame, scene: Scene) -> bool:
         return "lasts" in acts
     if frame.part in acts.get("own_parts", ()):
         return frame.part != "torso" or bool(frame.postures)
-    if Posture.REAR_LEGS in frame.postures and frame.part in _ON_REAR:
+    if "rear_legs" in frame.postures and frame.part in _ON_REAR:
         return True
     return bool(frame.postures) and frame.bodies == (scene.torso,)
 

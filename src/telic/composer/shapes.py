@@ -14,7 +14,7 @@ from typing import NamedTuple, cast
 from torch import Tensor
 
 from telic.composer.draft import Draft
-from telic.composer.frames import Act, Direction, Frame, Posture
+from telic.composer.frames import Act, Frame
 from telic.composer.gaits import FLYING, Gait, gait_meant, keep_time
 from telic.composer.manners import charge_change, face_ahead, stay_at_height
 from telic.composer.scene import Scene
@@ -22,9 +22,9 @@ from telic.rewards.node import shortened
 from telic.rewards.signals import Above, Airborne, FeetUp, Gone, IsDown, Measured, Together
 from telic.rewards.terms import Cost, Nearer, Pattern, Pay, Proportional, Ratio, Small, When
 
-_BENT = {Act.SIT, Act.LIE, Act.FLIP, Act.ROLL, Act.STAND_UP}
-_LOW = {Posture.LOW, Posture.LYING, Posture.UPSIDE_DOWN, Posture.FRONT_LEGS, Posture.REAR_LEGS}
-_IN_PLACE = (Act.STAND, Act.STOP, Act.SIT, Act.TURN, Act.BALANCE)
+_BENT = {"sit", "lie", "flip", "roll", "stand_up"}
+_LOW = {"low", "lying", "upside_down", "front_legs", "rear_legs"}
+_IN_PLACE = ("stand", "stop", "sit", "turn", "balance")
 _CLEAR_LEGS = 0.1
 """how far a foot is lifted above the others, in lengths of the leg"""
 _NEARER_PER_S = 0.5
@@ -67,7 +67,7 @@ def _stands_tall(frames: Sequence[Frame], scene: Scene) -> bool:
 
 
 def _gait(frames: Sequence[Frame], scene: Scene) -> Gait | None:
-    going = next((frame for frame in frames if frame.verb is Act.GO), None)
+    going = next((frame for frame in frames if frame.verb == "go"), None)
     return None if going is None else gait_meant(going, scene)
 
 
@@ -81,7 +81,7 @@ def _down(frames: Sequence[Frame], scene: Scene, draft: Draft) -> None:
 @_shape("pays for the standing height", "falls ends_early too_low")
 def _tall(frames: Sequence[Frame], scene: Scene, draft: Draft) -> None:
     is_paid = set(draft.names) & {"posture", "tall", "high"}
-    flies = _verbs(frames) & {Act.JUMP, Act.HOP}
+    flies = _verbs(frames) & {"jump", "hop"}
     if not is_paid and not flies and _stands_tall(frames, scene) and scene.has("height"):
         stay_at_height(scene, draft, max(min(0.25, 0.4 * (scene.stands - scene.lies)), 0.05))
 
@@ -142,14 +142,14 @@ def _nearer(frames: Sequence[Frame], scene: Scene, draft: Draft) -> None:
 
 @_shape("pays every moment in the air", "drags too_low wrong_gait never_moves")
 def _airborne(frames: Sequence[Frame], scene: Scene, draft: Draft) -> None:
-    flies = any(each.verb in (Act.JUMP, Act.HOP) or each.gait in FLYING for each in frames)
+    flies = any(each.verb in ("jump", "hop") or each.gait in FLYING for each in frames)
     if flies and not {*draft.names} & {"flight", "airborne"} and scene.has("feet_in_contact"):
         draft.pay("airborne", 0.5, Pay(Airborne()), "every moment in the air")
 
 
 @_shape("pays for feet that land together", "wrong_gait")
 def _together(frames: Sequence[Frame], scene: Scene, draft: Draft) -> None:
-    if Act.HOP in _verbs(frames) and len(scene.spec.feet) > 1:
+    if "hop" in _verbs(frames) and len(scene.spec.feet) > 1:
         draft.pay("together", 0.5, Pay(Together()), "all feet on the ground, or none")
 
 
@@ -162,9 +162,7 @@ def _clear(frames: Sequence[Frame], scene: Scene, draft: Draft) -> None:
 
 @_shape("charges for being elsewhere", "drifts")
 def _spot(frames: Sequence[Frame], scene: Scene, draft: Draft) -> None:
-    stays = all(
-        frame.verb in _IN_PLACE or frame.direction is Direction.IN_PLACE for frame in frames
-    )
+    stays = all(frame.verb in _IN_PLACE or frame.direction == "in_place" for frame in frames)
     if stays and not draft.has_signal("Gone") and scene.has("displacement", "x_position"):
         away = Cost(Gone(scene.axes), most=2.0)
         draft.pay("home", 0.5, away, "being elsewhere than it began, as a cost")
@@ -182,7 +180,7 @@ def _brake(frames: Sequence[Frame], scene: Scene, draft: Draft) -> None:
 
 @_shape("charges for turning", "drifts")
 def _heading(frames: Sequence[Frame], scene: Scene, draft: Draft) -> None:
-    turns = {Act.TURN, Act.CIRCLE, Act.FLIP, Act.ROLL}
+    turns = {"turn", "circle", "flip", "roll"}
     if not _verbs(frames) & turns and scene.has("heading_rate"):
         face_ahead(draft)
 

@@ -14,55 +14,21 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from telic.composer.frames import Act, Degree, Frame
+from telic.composer.frames import Degree, Frame
 from telic.composer.lexicon import word_table
 from telic.composer.scene import Scene
 
-FROUDE = {
-    "crawl": 0.02,
-    "march": 0.05,
-    "pronk": 0.05,
-    "walk": 0.07,
-    "pace": 0.2,
-    "trot": 0.2,
-    "skip": 0.25,
-    "jog": 0.3,
-    "bound": 0.35,
-    "run": 0.5,
-    "gallop": 0.6,
-    "sprint": 1.0,
-}
-"""least Froude number at which a gait is one; people walk at 0.05 to 0.4 and jog from 0.3 on"""
-_PLAIN = {Degree.FAST: "run", Degree.MUCH: "run", Degree.VERY_FAST: "sprint"}
-"""gait whose speed is meant where no gait is said: "go fast" """
-_SHARE = {"run": 0.4, "gallop": 0.4, "sprint": 0.8}
-"""least share of the known top speed for a fast gait"""
+_TABLE = word_table("speeds")
+FROUDE: dict[str, float] = _TABLE["froude"]
 _SHARE_FAST, _SHARE_MOST = 0.6, 0.8
-_OF_TOP = {
-    Degree.VERY_SLOW: 0.08,
-    Degree.SLOW: 0.2,
-    Degree.LITTLE: 0.2,
-    Degree.MODERATE: 0.4,
-    Degree.MUCH: 0.6,
-    Degree.FAST: 0.6,
-    Degree.VERY_FAST: 0.8,
-    Degree.MOST: 0.8,
-}
-"""speed of what has no legs, as a share of the top speed"""
-_GAIT_OF_TOP = {"crawl": 0.2, "walk": 0.35, "jog": 0.45, "run": 0.5, "sprint": 0.8}
 _USUAL_OF_TOP = 0.4
-GENTLE = (Degree.VERY_SLOW, Degree.SLOW, Degree.LITTLE)
-QUICK = (Degree.FAST, Degree.VERY_FAST, Degree.MOST, Degree.MUCH)
-_SLOWER = {Degree.VERY_SLOW: 0.35, Degree.SLOW: 0.6, Degree.LITTLE: 0.6}
-_FASTER_WALK = {Degree.FAST: 1.5, Degree.MUCH: 1.5, Degree.VERY_FAST: 2.0, Degree.MOST: 2.0}
-_FASTER_RUN = {Degree.FAST: 1.15, Degree.MUCH: 1.15, Degree.VERY_FAST: 1.3, Degree.MOST: 1.3}
+GENTLE = ("very_slow", "slow", "little")
+QUICK = ("fast", "very_fast", "most", "much")
 _WALKS_BELOW = 0.3
 BELOW = 0.7
 """goal below a number that is not to be exceeded, as a share of it"""
 _JUMP_LEGS, _LEAP_LEGS, _UNKNOWN_JUMP, _UNKNOWN_LEAP = 0.25, 1.0, 0.2, 0.5
 """a jump up and one forward, in lengths of the leg, and in m where nothing is known"""
-_UP = {Degree.VERY_SLOW: 0.5, Degree.SLOW: 0.5, Degree.LITTLE: 0.5, Degree.MODERATE: 0.8}
-"""share of the height known to be reached; of "high" and "as high as possible" all of it"""
 _LONGEST_PRACTICE = 4.0
 _NEAR_BEST = 0.9
 LONGEST_S = 40.0
@@ -134,12 +100,12 @@ def speed(frame: Frame, scene: Scene) -> Goal:
             return Goal(BELOW * amount.value, True, source, is_said=True)
         return Goal(amount.value, is_exact, "as said", is_said=True)
     degree = frame.degree if frame.dimension in (None, "speed") else None
-    if frame.dimension == "distance" and frame.degree is Degree.MOST:
-        degree = Degree.MOST  # the farthest in a given time is the fastest
-    is_gentle, is_open = degree in GENTLE, degree is Degree.MOST
+    if frame.dimension == "distance" and frame.degree == "most":
+        degree = "most"  # the farthest in a given time is the fastest
+    is_gentle, is_open = degree in GENTLE, degree == "most"
     if scene.leg is None:
-        share = _GAIT_OF_TOP.get(frame.gait or "", _USUAL_OF_TOP)
-        share = _OF_TOP[degree] if degree else share
+        share = _TABLE["gait_of_top"].get(frame.gait or "", _USUAL_OF_TOP)
+        share = _TABLE["of_top"][degree] if degree else share
         goal = Goal(share * top, is_gentle, f"{share:.0%} of {reached}, {top:.2g} m/s", is_open)
         return _with_best(goal, scene, "speed")
     gait = frame.gait if frame.gait in FROUDE else None
@@ -162,26 +128,26 @@ def froude_speed(scene: Scene, froude: float) -> float:
 
 def _legged_speed(gait: str | None, degree: Degree | None, scene: Scene) -> float:
     """Return the least speed that is meant by a gait and a degree."""
-    plain = _PLAIN.get(degree) if degree and not gait else None
-    named = gait or plain or ("run" if degree is Degree.MOST else "walk")
+    plain = _TABLE["plain"].get(degree) if degree and not gait else None
+    named = gait or plain or ("run" if degree == "most" else "walk")
     value = froude_speed(scene, FROUDE[named])
-    is_said = plain is not None or (gait, degree) == ("sprint", Degree.VERY_FAST)
-    if degree is None or degree is Degree.MODERATE or is_said:
+    is_said = plain is not None or (gait, degree) == ("sprint", "very_fast")
+    if degree is None or degree == "moderate" or is_said:
         return value
     is_walking = FROUDE[gait or "run"] < _WALKS_BELOW
-    faster = _FASTER_WALK if is_walking else _FASTER_RUN
-    return value * (_SLOWER[degree] if degree in _SLOWER else faster[degree])
+    faster = _TABLE["faster_walk"] if is_walking else _TABLE["faster_run"]
+    return value * (_TABLE["slower"][degree] if degree in _TABLE["slower"] else faster[degree])
 
 
 def _top_share(gait: str | None, degree: Degree | None) -> float:
     """Return the share of the known top speed that this asks for at least."""
-    plain = _PLAIN.get(degree, "run") if degree else ""
-    share = _SHARE.get(gait or plain, 0.0)
+    plain = _TABLE["plain"].get(degree, "run") if degree else ""
+    share = _TABLE["share"].get(gait or plain, 0.0)
     if not share or degree in GENTLE:
         return 0.0
-    if degree is None or degree is Degree.MODERATE:
+    if degree is None or degree == "moderate":
         return share if gait else 0.0
-    return max(share, _SHARE_FAST if degree in (Degree.FAST, Degree.MUCH) else _SHARE_MOST)
+    return max(share, _SHARE_FAST if degree in ("fast", "much") else _SHARE_MOST)
 
 
 def jump_height(frame: Frame, scene: Scene) -> Goal:
@@ -201,10 +167,10 @@ def jump_height(frame: Frame, scene: Scene) -> Goal:
     if not value:
         value, source = _UNKNOWN_JUMP, "an estimate: nothing is known of this robot"
     is_about = frame.degree is not None and frame.dimension in (None, "height")
-    degree = frame.degree if frame.degree and is_about else Degree.MODERATE
-    share = _UP.get(degree, 1.0)
+    degree = frame.degree if frame.degree and is_about else "moderate"
+    share = _TABLE["up"].get(degree, 1.0)
     source = source if share == 1.0 else f"{share:.0%} of {source}"
-    return _with_best(Goal(share * value, False, source, degree is Degree.MOST), scene, "jump")
+    return _with_best(Goal(share * value, False, source, degree == "most"), scene, "jump")
 
 
 def leap_length(frame: Frame, scene: Scene) -> Goal:
@@ -221,7 +187,7 @@ def leap_length(frame: Frame, scene: Scene) -> Goal:
         value, source = known or _UNKNOWN_LEAP, "half a second at its known top speed"
     degree = frame.degree if frame.dimension == "distance" else None
     factor = 0.5 if degree in GENTLE else 1.0
-    return Goal(factor * value, False, source, degree is Degree.MOST)
+    return Goal(factor * value, False, source, degree == "most")
 
 
 def practice(scene: Scene, value: float) -> float:
@@ -268,14 +234,14 @@ def _sizes(frame: Frame, scene: Scene) -> Iterator[tuple[float, float, float, st
     )
     least_way, farthest = max(_LEAST_M, _LEAST_WAY * leg), fastest * LONGEST_S
     is_way = amount.unit == "m" and frame.dimension == "distance"
-    if amount.unit == "m/s" and verb in (Act.GO, Act.HOP, Act.CIRCLE):
+    if amount.unit == "m/s" and verb in ("go", "hop", "circle"):
         yield amount.value, _LEAST_MPS, _MOST_SPEED * fastest, "m/s"
-    elif is_way and verb is Act.GO:
+    elif is_way and verb == "go":
         yield amount.value, least_way, farthest, "m"
-    elif is_way and verb is Act.CIRCLE:
+    elif is_way and verb == "circle":
         laps = 2.0 * math.pi * (frame.count or 1)
         yield amount.value, least_way, farthest / laps, "m of radius"
-    elif amount.unit == "m" and frame.dimension == "height" and verb in (Act.JUMP, Act.HOP):
+    elif amount.unit == "m" and frame.dimension == "height" and verb in ("jump", "hop"):
         yield amount.value, _LEAST_JUMP * leg, _MOST_JUMP * (leg or 1.0), "m high"
     elif amount.unit in ("turns", "rad") and "whole" in word_table("acts")[verb]:
         turns = amount.value / (2.0 * math.pi if amount.unit == "rad" else 1.0)

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from telic.composer.amounts import Reading
-from telic.composer.frames import Act, Amount, Degree, Direction, Frame, Posture, Style
+from telic.composer.frames import Act, Amount, Degree, Frame
 from telic.composer.grammar import Item
 from telic.composer.lexicon import Sense, word_table
 from telic.composer.parts import BodyPart
 from telic.robots.terrain import TERRAINS
 
-_STRONGER = {Degree.FAST: Degree.VERY_FAST, Degree.SLOW: Degree.VERY_SLOW}
-_LEAST = {Degree.SLOW: Degree.VERY_SLOW, Degree.LITTLE: Degree.LITTLE}
-_LEVEL = {Direction.FORWARD, Direction.BACKWARD, Direction.LEFT, Direction.RIGHT}
-_BESIDES = (Direction.UP, Direction.IN_PLACE)
+_STRONGER = {"fast": "very_fast", "slow": "very_slow"}
+_LEAST = {"slow": "very_slow", "little": "little"}
+_LEVEL = {"forward", "backward", "left", "right"}
+_BESIDES = ("up", "in_place")
 """directions that another one goes before"""
 _STRICTER = {"at_least": 1, "at_most": -1, "about": 0}
 
@@ -37,15 +37,15 @@ class Deed:
 def implied_verb(item: Item) -> Act | None:
     """Return the verb a word implies where there is none."""
     if item.unit is not None:
-        return {"m/s": Act.GO, "turns": Act.TURN, "rad": Act.TURN, "rad/s": Act.TURN}.get(item.unit)
+        return {"m/s": "go", "turns": "turn", "rad": "turn", "rad/s": "turn"}.get(item.unit)
     sense = item.sense()
     if sense is None or sense.slot == "posture":
-        return sense and Act.STAND
+        return None if sense is None else "stand"
     if sense.slot == "direction":
-        turns = sense.value in (Direction.CLOCKWISE, Direction.COUNTERCLOCKWISE)
-        still = sense.value in (Direction.IN_PLACE, Direction.UP, Direction.DOWN)
-        return Act.TURN if turns else None if still else Act.GO
-    return Act.GO if sense.says.get("dimension") in ("speed", "distance") else None
+        turns = sense.value in ("clockwise", "counterclockwise")
+        still = sense.value in ("in_place", "up", "down")
+        return "turn" if turns else None if still else "go"
+    return "go" if sense.says.get("dimension") in ("speed", "distance") else None
 
 
 class Slots:
@@ -74,13 +74,13 @@ class Slots:
         if amount is not None and amount.value < 0:
             # "at -2 m/s" is backward, "by -90 degrees" to the right
             amount = amount.model_copy(update={"value": -amount.value})
-            back = Direction.RIGHT if verb is Act.TURN else Direction.BACKWARD
+            back = "right" if verb == "turn" else "backward"
             fills["direction"] = fills["direction"] or back
         if amount is not None and amount.unit == "share":
-            degree = None if degree is Degree.MOST else degree  # "80 % of top speed"
+            degree = None if degree == "most" else degree  # "80 % of top speed"
             if factor is not None:  # "20 % faster"
                 factor, amount = 1.0 + math.copysign(amount.value, factor - 1.0), None
-        shift = 1 if self.deed.verb is Act.LIFT and verb is Act.STAND else says.get("shift")
+        shift = 1 if self.deed.verb == "lift" and verb == "stand" else says.get("shift")
         if amount is not None and shift and amount.unit == "m":
             dimension, fills["is_change"] = "height", True
             amount = amount.model_copy(update={"value": shift * amount.value})
@@ -88,12 +88,12 @@ class Slots:
             dimension = None
         elif dimension is None and amount is not None:
             is_high = "high" in self._is and fills["direction"] not in _LEVEL
-            is_high = is_high and verb is not Act.HOP
+            is_high = is_high and verb != "hop"
             rates = {"m/s": "speed", "rad/s": "turning", "rad": "turning", "turns": "turning"}
             rates["m"] = "height" if is_high else "distance"
             dimension = rates.get(amount.unit)
         elif dimension is None:
-            is_way = degree in (Degree.LITTLE, Degree.MUCH) and verb in (Act.GO, Act.CIRCLE)
+            is_way = degree in ("little", "much") and verb in ("go", "circle")
             dimension = "distance" if is_way else self._is["about"]
         elif dimension == "speed" and "turning" in self._is:
             dimension = "turning"
@@ -110,8 +110,8 @@ class Slots:
             gait=says.get("gait"),
             part=self.part.name if self.part else None,
             bodies=self.part.bodies if self.part else (),
-            postures=tuple(each for each in Posture if each in postures),
-            styles=tuple(each for each in Style if each in styles),
+            postures=tuple(each for each in word_table("postures") if each in postures),
+            styles=tuple(each for each in word_table("styles") if each in styles),
             phase=self.deed.phase,
             **fills,
         )
@@ -140,44 +140,44 @@ class Slots:
         self.claims += [("part", item, None) for item, _ in own]
         self.part = own[0][1] if own else None
         verb, name = self.deed.verb, self.part.name if self.part else ""
-        if verb is Act.GO and targets:
-            return Act.REACH
-        if verb is Act.REACH and not targets:
+        if verb == "go" and targets:
+            return "reach"
+        if verb == "reach" and not targets:
             # "reach 2 m/s": nothing is reached for.
             said = [implied_verb(item) for item in self.deed.items if item.reading]
             return next((each for each in said if each is not None), verb)
-        if verb is Act.LIFT and name == "torso":
-            return Act.STAND  # tall: see _postures
+        if verb == "lift" and name == "torso":
+            return "stand"  # tall: see _postures
         is_limb = any(word in name for word in word_table("parts")["limbs"])
-        return Act.SWING if verb is Act.GO and self.deed.says.get("weak") and is_limb else verb
+        return "swing" if verb == "go" and self.deed.says.get("weak") and is_limb else verb
 
     def _direct(self) -> None:
         """Fill where to, in which frame of reference, and over which ground."""
         says, fills = self.deed.says, self._fills
         found, own = self._senses("direction"), says.get("direction")
-        exact = [Direction(s.value) for _, s in found if s.value not in _BESIDES]
-        if Direction.LEFT in exact or Direction.RIGHT in exact:
-            exact = [value for value in exact if value is not Direction.SIDEWAYS]
+        exact = [s.value for _, s in found if s.value not in _BESIDES]
+        if "left" in exact or "right" in exact:
+            exact = [value for value in exact if value != "sideways"]
         for item, sense in found:
-            is_there = sense.value == Direction.IN_PLACE and own != Direction.IN_PLACE
+            is_there = sense.value == "in_place" and own != "in_place"
             if (exact or own) and is_there:
                 self.in_place.append(item)
             elif sense.value not in exact[1:]:
                 self.claims.append(("direction", item, sense))
                 fills["is_of_start"] = sense.says.get("frame") == "start"
-        direction = exact[0] if exact else Direction(own) if own else None
+        direction = exact[0] if exact else own if own else None
         if (
             direction is None
             and found
-            and not ("turning" in self._is and found[0][1].value == Direction.UP)
+            and not ("turning" in self._is and found[0][1].value == "up")
         ):
-            direction = Direction(found[0][1].value)
+            direction = found[0][1].value
         kind, hardest = says.get("ground"), None
         for item, sense in self._senses("ground"):
-            climbs = Direction(sense.says["direction"]) if "direction" in sense.says else None
-            is_both = {climbs, direction} == {Direction.UP, Direction.DOWN}
+            climbs = sense.says.get("direction")
+            is_both = {climbs, direction} == {"up", "down"}
             if kind in (None, sense.value) and not is_both:  # one kind of ground, and one way
-                if climbs and own and own not in (climbs, Direction.FORWARD) and self.deed.at:
+                if climbs and own and own not in (climbs, "forward") and self.deed.at:
                     # "reverse up the ramp": on slopes and stairs it goes ahead; that is reported.
                     verb = Item("verb", self.deed.at)
                     self.claims.append(("direction", verb, Sense("direction", own)))
@@ -196,13 +196,13 @@ class Slots:
         named = [sense.says["dimension"] for _, sense in found if "dimension" in sense.says]
         dimension = next(iter((*named, *(sense.value for _, sense in nouns))), None)
         degree = _combined([sense.value for _, sense in found if "factor" not in sense.says])
-        factor = None if degree is Degree.MOST else _factor([sense for _, sense in found])
+        factor = None if degree == "most" else _factor([sense for _, sense in found])
         if factor is not None:
             return factor, None, dimension or self._is["about"]
         if degree is None and not dimension and says.get("degree"):
-            return None, Degree(says["degree"]), says.get("dimension", self._is["about"])
+            return None, says["degree"], says.get("dimension", self._is["about"])
         postures = {sense.value for _, sense in self._senses("posture")}
-        if degree is Degree.MOST and dimension is None and postures & {Posture.LOW, Posture.HIGH}:
+        if degree == "most" and dimension is None and postures & {"low", "high"}:
             dimension = "height"
         return None, degree, dimension or (says.get("dimension") if degree else None)
 
@@ -270,10 +270,10 @@ class Slots:
         found = {*self.deed.says.get("postures", ()), *(sense.value for _, sense in named)}
         found |= {each for _, sense in named for each in sense.says.get("postures", ())}
         is_one = self.part is not None and self.part.name in word_table("parts")["one_leg"]
-        if is_one and self.verb in (Act.STAND, Act.BALANCE, Act.HOP):
-            found.add(Posture.ONE_LEG)
+        if is_one and self.verb in ("stand", "balance", "hop"):
+            found.add("one_leg")
         if shift:
-            found.add(Posture.LOW if shift < 0 else Posture.HIGH)
+            found.add("low" if shift < 0 else "high")
         return found
 
 
@@ -281,7 +281,7 @@ def _factor(senses: list[Sense]) -> float | None:
     """Return the factor of a comparison: "slightly faster" is half the difference of "faster"."""
     found = next((sense for sense in senses if "factor" in sense.says), None)
     if found is None or found.says.get("is_exact"):
-        return found and float(found.says["factor"])
+        return None if found is None else float(found.says["factor"])
     values = {sense.value for sense in senses}
     share = 0.5 if "little" in values else 2.0 if values & {"much", "intensify"} else 1.0
     return round(max(1.0 + share * (float(found.says["factor"]) - 1.0), 0.2), 3)
@@ -289,14 +289,14 @@ def _factor(senses: list[Sense]) -> float | None:
 
 def _combined(values: list[str]) -> Degree | None:
     """Return one degree for all that was said: "very fast"."""
-    degrees = [Degree(value) for value in values if value != "intensify"]
-    if Degree.MOST in degrees:  # "as slowly as possible", "as little as possible"
-        return next((_LEAST[each] for each in degrees if each in _LEAST), Degree.MOST)
-    said = [degree for degree in degrees if degree is not Degree.LITTLE]
+    degrees = [value for value in values if value != "intensify"]
+    if "most" in degrees:  # "as slowly as possible", "as little as possible"
+        return next((_LEAST[each] for each in degrees if each in _LEAST), "most")
+    said = [degree for degree in degrees if degree != "little"]
     if not said:
-        return Degree.LITTLE if degrees else None
-    speeds = [degree for degree in said if degree is not Degree.MUCH]
+        return "little" if degrees else None
+    speeds = [degree for degree in said if degree != "much"]
     if not speeds:
-        return Degree.MUCH
-    is_stronger = len(values) > len(degrees) or Degree.MUCH in degrees
+        return "much"
+    is_stronger = len(values) > len(degrees) or "much" in degrees
     return _STRONGER.get(speeds[0], speeds[0]) if is_stronger else speeds[0]

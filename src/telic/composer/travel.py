@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from telic.composer import gaits, sizes
 from telic.composer.draft import Draft
-from telic.composer.frames import Act, Degree, Direction, Frame
+from telic.composer.frames import Frame
 from telic.composer.manners import charge_change, stay_on_feet, stay_straight
 from telic.composer.scene import Scene
 from telic.errors import Refused
@@ -22,7 +22,7 @@ from telic.rewards import signals, terms
 from telic.rewards.signals import Above, Along, Below, Measured, Part, Turns
 from telic.rewards.terms import Exact, Ratio, Small
 
-AHEAD = (Direction.FORWARD, Direction.BACKWARD, Direction.LEFT, Direction.RIGHT)
+AHEAD = ("forward", "backward", "left", "right")
 _RAIL_M = 0.5
 _OVERSHOOT = 1.1
 """where to aim for a distance of at least so much, in parts of it"""
@@ -45,7 +45,7 @@ SETTLED = 0.85
 def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> None:
     """Travel in a direction at a speed; with `aside`, between two directions."""
     gaits.require_ground(frame, scene)
-    if frame.direction is Direction.IN_PLACE:
+    if frame.direction == "in_place":
         _step_in_place(frame, scene, draft)
         return
     name, way, second = _way(frame, scene), seen_from_start(frame, scene), None
@@ -73,7 +73,7 @@ def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> 
         along, pace = Along(way, second), metrics.pace(way, second)
     value = tracks.share_above(pace, 0.3 * goal.value)
     draft.score("keeps moving", value, 0.3, 0.75, tag="stops")
-    if frame.direction is not Direction.SIDEWAYS:
+    if frame.direction != "sideways":
         stay_straight(frame, scene, draft, way, second)
     gaits.lay_ground(frame, scene, draft, goal.value, (way, second))
     if gait is not None and frame.gait is not None and not gaits.SUPPORT & {*frame.postures}:
@@ -93,14 +93,14 @@ def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> 
 
 def _way(frame: Frame, scene: Scene) -> str:
     """Return the direction of travel; refuse one that the robot cannot move in."""
-    direction = frame.direction or Direction.FORWARD
+    direction = frame.direction or "forward"
     if scene.on_rail:
-        rail = {Direction.RIGHT: Direction.FORWARD, Direction.LEFT: Direction.BACKWARD}
+        rail = {"right": "forward", "left": "backward"}
         direction = rail.get(direction, direction)
-    if direction not in (*AHEAD, Direction.SIDEWAYS):
-        direction = Direction.FORWARD
-    require_way(direction.value, "go", scene)
-    return direction.value
+    if direction not in (*AHEAD, "sideways"):
+        direction = "forward"
+    require_way(direction, "go", scene)
+    return direction
 
 
 def seen_from_start(frame: Frame, scene: Scene) -> metrics.Way:
@@ -250,7 +250,7 @@ def _step_in_place(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 def side_of(frame: Frame) -> str:
     """Return the side that it turns to."""
-    is_right = frame.direction in (Direction.RIGHT, Direction.CLOCKWISE)
+    is_right = frame.direction in ("right", "clockwise")
     return "right" if is_right else "left"
 
 
@@ -260,8 +260,8 @@ def circle(frame: Frame, scene: Scene, draft: Draft) -> None:
     target, side, amount = speed_meant(frame, scene, draft).value, side_of(frame), frame.amount
     radius = target / 0.8
     if frame.dimension == "distance":
-        wider = {Degree.LITTLE: 0.5, Degree.MUCH: 2.0, Degree.MOST: 2.0}
-        radius *= wider.get(frame.degree or Degree.MODERATE, 1.0)
+        wider = {"little": 0.5, "much": 2.0, "most": 2.0}
+        radius *= wider.get(frame.degree or "moderate", 1.0)
         radius = amount.value if amount and amount.unit == "m" else radius
     rate, laps = target / radius, float(frame.count or 1)
     draft.seconds = min(1.3 * laps * 2.0 * math.pi / rate + 1.0, sizes.LONGEST_S)
@@ -293,7 +293,7 @@ def turn(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Turn about the vertical: by an angle, or on and on."""
     scene.require("heading_rate", "turn about the vertical")
     amount, turns = frame.amount, float(frame.count) if frame.count else None
-    if amount is None and frame.degree is Degree.LITTLE and frame.dimension == "turning":
+    if amount is None and frame.degree == "little" and frame.dimension == "turning":
         turns = 0.125
         draft.doubt(f'"{frame.word}" a little is taken as 45 degrees')
     elif amount and amount.unit in ("turns", "rad"):
@@ -304,7 +304,7 @@ def turn(frame: Frame, scene: Scene, draft: Draft) -> None:
     else:
         _spin(frame, draft, side_of(frame))
         # A position-controlled robot steps to a clock: else it shuffles and hardly turns.
-        going = frame.model_copy(update={"verb": Act.GO, "amount": None})
+        going = frame.model_copy(update={"verb": "go", "amount": None})
         if "commands" in scene.spec.arguments and (gait := gaits.usual_gait(going, scene)):
             gaits.keep_time(gait, scene, draft)
             draft.settings |= {"log_std": gaits.STEPPING}
@@ -320,7 +320,7 @@ def _spin(frame: Frame, draft: Draft, side: str) -> None:
     if frame.duration_s:
         draft.seconds = max(frame.duration_s + 1.0, 2.0)
     whole = rate * draft.seconds / (2.0 * math.pi)
-    is_open = frame.degree is Degree.MOST and not frame.amount
+    is_open = frame.degree == "most" and not frame.amount
     heading, turned = Turns(side), metrics.turned(side)
     turning, fast = Part(heading, "rate"), tracks.turning_rate(turned)
     # What is paid for turning faster than asked is taken from staying in place.
@@ -373,11 +373,11 @@ def _turn_by(frame: Frame, draft: Draft, side: str, turns: float) -> None:
 
 _EVERY_S = 2.5
 _ONLY = {
-    Direction.FORWARD: ((0.0, 1.0), (0.0, 0.0)),
-    Direction.BACKWARD: ((-1.0, 0.0), (0.0, 0.0)),
-    Direction.LEFT: ((0.0, 0.0), (0.0, 1.0)),
-    Direction.RIGHT: ((0.0, 0.0), (-1.0, 0.0)),
-    Direction.SIDEWAYS: ((0.0, 0.0), (-1.0, 1.0)),
+    "forward": ((0.0, 1.0), (0.0, 0.0)),
+    "backward": ((-1.0, 0.0), (0.0, 0.0)),
+    "left": ((0.0, 0.0), (0.0, 1.0)),
+    "right": ((0.0, 0.0), (-1.0, 0.0)),
+    "sideways": ((0.0, 0.0), (-1.0, 1.0)),
 }
 """ranges forward and sideways where a direction was stated, in parts of the largest commands"""
 _RATES = (
@@ -410,7 +410,7 @@ def command_range(frame: Frame, scene: Scene, draft: Draft) -> CommandRange:
         ahead = sizes.froude_speed(scene, 0.25) or scene.top_speed  # a brisk walk
         is_share = amount is not None and amount.unit == "share"
         if frame.degree is not None or frame.gait in sizes.FROUDE or is_share:
-            stated = sizes.speed(frame.model_copy(update={"verb": Act.GO}), scene).value
+            stated = sizes.speed(frame.model_copy(update={"verb": "go"}), scene).value
             is_less = frame.degree in sizes.GENTLE or is_share
             ahead = stated if is_less else max(stated, ahead)
     turn = 0.17 * math.sqrt(scene.gravity / (scene.leg or 0.3))  # legs are pendulums
@@ -485,7 +485,7 @@ def track_commands(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 def require_alone(frames: Sequence[Frame]) -> None:
     """Refuse another behaviour next to commands: they say what is done, and when."""
-    first = next((frame for frame in frames if frame.verb is Act.OBEY), None)
+    first = next((frame for frame in frames if frame.verb == "obey"), None)
     other = next((frame for frame in frames if frame is not first), None)
     if first is not None and other is not None:
         raise Refused(
