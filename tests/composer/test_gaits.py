@@ -115,7 +115,7 @@ def test_a_pace_is_no_trot_and_a_crawl_is_slow():
 @pytest.mark.parametrize(
     ("env", "word", "reason"),
     [
-        (WALKER, "trot", "four feet at the corners of the body, and it has two"),
+        (WALKER, "pace", "four feet at the corners of the body, and it has two"),
         (CHEETAH, "skip", "one before the other"),
         (HOPPER, "walk", "one foot"),
         (ANT, "skip", "two feet, and it has four"),

@@ -175,8 +175,16 @@ class Slots:
         kind, hardest = says.get("ground"), None
         for item, sense in self._senses("ground"):
             climbs = sense.says.get("direction")
+            said = [
+                claim
+                for claim in self.claims
+                if claim[2] and direction in (claim[2].value, claim[2].says.get("direction"))
+            ]
             is_both = {climbs, direction} == {"up", "down"}
-            if kind in (None, sense.value) and not is_both:  # one kind of ground, and one way
+            if is_both and all(item.at < other.at for _, other, _ in said):
+                self.claims = [claim for claim in self.claims if claim not in said]
+                is_both = False  # the first is meant, and the other named
+            if kind in (None, sense.value) and not is_both:
                 if climbs and own and own not in (climbs, "forward") and self.deed.at:
                     # "reverse up the ramp": on slopes and stairs it goes ahead; that is reported.
                     verb = Item("verb", self.deed.at)

@@ -45,6 +45,8 @@ SETTLED = 0.85
 def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> None:
     """Travel in a direction at a speed; with `aside`, between two directions."""
     gaits.require_ground(frame, scene)
+    if frame.gait == "swim" and scene.spec.feet:
+        raise scene.cannot("swim", "it has legs, and there is no water")
     if frame.direction == "in_place":
         _step_in_place(frame, scene, draft)
         return
