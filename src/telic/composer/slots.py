@@ -231,10 +231,8 @@ class Slots:
             said = {name: new for name, new in said.items() if new is not None}
             first: Amount | None = fills.get("amount")
             rules = {first.rule, amount.rule} if first and amount else set[str]()
-            if (
-                first and amount and "bounds" not in fills
-                and first.unit == amount.unit and rules == {"at_least", "at_most"}
-            ):  # fmt: skip
+            is_end = bool(first and amount and first.unit == amount.unit)
+            if is_end and first and amount and rules == {"at_least", "at_most"}:
                 # "at least 1 m/s and at most 3 m/s"
                 middle = (first.value + amount.value) / 2
                 fills["amount"] = Amount(value=middle, unit=first.unit, rule="about")
