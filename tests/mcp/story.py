@@ -1,6 +1,5 @@
 """What a scripted host does with a study: set it up, then do what next_step says."""
 
-import asyncio
 import shlex
 from typing import NamedTuple
 
@@ -54,7 +53,7 @@ POINT_MASS = Subject(
 
 async def set_up(call, subject: Subject = BLINK) -> None:
     """From an empty repository to an approved contract and a drafted baseline."""
-    await call("init_study", task=subject.task, study=subject.study, says="reach the goal")
+    await call("study_init", task=subject.task, study=subject.study, says="reach the goal")
     path = call.root / f".telic/tasks/{subject.task}/adapter.yaml"
     adapter = read_yaml(path)
     for field, value in subject.fields.items():
@@ -65,20 +64,19 @@ async def set_up(call, subject: Subject = BLINK) -> None:
         if value is not None:
             put_at(adapter, field, value)
     write_yaml(path, adapter)
-    assert (await call("check_adapter"))["check"]["ok"]
+    assert (await call("study_adapter"))["check"]["ok"]
     protocol = {"schema": "telic.eval_protocol/1", **subject.protocol}
     checked = await call(
-        "draft_contract",
+        "study_contract",
         answers=subject.contract,
         metric_spec=subject.metric_spec,
         protocol=protocol,
         evaluator=subject.evaluator,
+        amend="the first agreement",
     )
-    assert checked["check"]["questions"] == []
-    await call("request_amendment", amend="the first agreement")
-    assert (await call("request_approval"))["status"] == "agreed"
-    draft = {"kind": "baseline", "plan": subject.plan}
-    await call("propose_candidate", draft=draft, key="baseline")
+    assert checked["result"]["questions"] == []
+    assert (await call("study_approve"))["status"] == "agreed"
+    await call("study_run")
 
 
 def weights() -> list[dict]:
@@ -115,12 +113,11 @@ def idea(title: str, gain: float) -> dict:
     }
 
 
-async def go_on(call, ideas: list[dict], most: int = 300) -> list[str]:
-    """Do what next_step says until it wants more ideas than there are; returns the actions."""
+async def go_on(call, ideas: list[dict], most: int = 60) -> list[str]:
+    """Let the study run until it wants more ideas than there are; returns what was asked."""
     done = []
     for _ in range(most):
-        await call("continue_study")
-        step = await call("next_step")
+        step = (await call("study_run", confirm="RUN_CANDIDATE"))["result"]["next"]
         if step["action"] == "propose" and not ideas:
             return done
         await ACTIONS[step["action"]](call, step["args"], ideas)
@@ -129,22 +126,7 @@ async def go_on(call, ideas: list[dict], most: int = 300) -> list[str]:
 
 
 async def agree(call, args, ideas):
-    await call("request_approval", keys=["experiment"], candidate=args["candidate"])
-
-
-async def launch(call, args, ideas):
-    found = await call(
-        "launch_candidate",
-        candidate=args["candidate"],
-        phase=args["phase"],
-        seed=args["seed"],
-        confirm="RUN_CANDIDATE",
-    )
-    assert found["status"] == "agreed" and found["result"]["run"]
-
-
-async def settle(call, args, ideas):
-    await asyncio.sleep(0.05)
+    await call("study_approve", keys=["experiment"], candidate=args["candidate"])
 
 
 async def advance(call, args, ideas):
@@ -154,13 +136,13 @@ async def advance(call, args, ideas):
 
 async def review(call, args, ideas):
     finding = "Racing pays, but let what was agreed on decide: success on fresh seeds."
-    await call.reviewer("audit", about=args["candidate"], finding=finding, exploit=False)
+    await call.reviewer("study_audit", about=args["candidate"], finding=finding, exploit=False)
 
 
 async def decide(call, args, ideas):
     if args["verdict"] in ("accept", "keep"):
         found = await call(
-            "request_decision",
+            "study_decide",
             candidate=args["candidate"],
             verdict=args["verdict"],
             because="the audit says so",
@@ -173,19 +155,19 @@ async def decide(call, args, ideas):
 async def propose_verdict(call, args, ideas):
     given = {key: args[key] for key in ("audit", "cause") if key in args}
     found = await call(
-        "propose_decision",
+        "study_decide",
         candidate=args["candidate"],
         verdict=args["verdict"],
         because="the evidence says so",
         **given,
     )
-    assert found["recorded"]
+    assert found["result"]["recorded"]
 
 
 async def propose(call, args, ideas):
     found = (await call("next_work_order"))["order"]
     assert found["role"] == "candidate_proposer"
-    study = (await call("get_state"))["study"]
+    study = (await call("study_status"))["study"]
     state = await call.read(f"telic://{study}/state")
     evidence = [name for name, each in state["evidence"].items() if each["kind"] == "audit"]
     answer = {**ideas.pop(0), "evidence_refs": evidence[:1]}
@@ -194,9 +176,6 @@ async def propose(call, args, ideas):
 
 ACTIONS = {
     "agree": agree,
-    "launch": launch,
-    "wait": settle,
-    "reconcile": settle,  # a run that ended since; continue_study records it
     "advance": advance,
     "decide": decide,
     "propose": propose,

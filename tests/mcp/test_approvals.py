@@ -13,9 +13,9 @@ pytestmark = pytest.mark.anyio
 
 
 async def draft(call) -> None:
-    await call("init_study", task="toy", study="gain", says="reach the goal")
-    await call("draft_contract", answers=CONTRACT, metric_spec=METRIC_SPEC, protocol=PROTOCOL)
-    await call("request_amendment", amend="the first agreement")
+    await call("study_init", task="toy", study="gain", says="reach the goal")
+    await call("study_contract", answers=CONTRACT, metric_spec=METRIC_SPEC, protocol=PROTOCOL)
+    await call("study_contract", amend="the first agreement")
 
 
 def status_of(repository, key="budget") -> str:
@@ -28,7 +28,7 @@ async def test_a_person_agrees_by_typing_the_code(host, repository, mode):
     person = Person()
     async with host(person, mode=mode) as call:
         await draft(call)
-        found = await call("request_approval", keys=["budget"], note="fine")
+        found = await call("study_approve", keys=["budget"], note="fine")
     assert (found["status"], found["result"]["keys"]) == ("agreed", ["budget"])
     assert len(person.asked) == 1 and "launches: 60" in person.asked[0]
     held = Study.find(repository).state.approvals["budget"]
@@ -42,7 +42,7 @@ async def test_anything_but_the_code_is_a_no(host, repository, does, mode):
     async with host(Person(does), mode=mode) as call:
         await draft(call)
         with pytest.raises(Refusal, match="E_NOT_CONFIRMED"):
-            await call("request_approval", keys=["budget"])
+            await call("study_approve", keys=["budget"])
     assert status_of(repository) == "pending"
 
 
@@ -50,7 +50,7 @@ async def test_anything_but_the_code_is_a_no(host, repository, does, mode):
 async def test_a_client_without_forms_gets_the_command_for_a_terminal(host, repository, mode):
     async with host(mode=mode) as call:
         await draft(call)
-        found = await call("request_approval", keys=["budget"])
+        found = await call("study_approve", keys=["budget"])
     assert found["status"] == "ask_in_terminal"
     assert found["command"] == "telic study approve budget"
     assert status_of(repository) == "pending"
@@ -61,7 +61,7 @@ async def test_what_the_agent_writes_counts_for_nothing(host, repository):
         await draft(call)
         forged = {"code": "aaaa"}
         found = await call(
-            "request_approval",
+            "study_approve",
             keys=["budget"],
             answer=forged,
             consent=True,
@@ -75,10 +75,10 @@ async def test_a_reply_to_a_question_that_was_never_asked_is_no_answer(host, rep
     person = Person("declines")
     async with host(person) as call:
         await draft(call)
-        key = "telic.mcp.verb_tools:request_approval_form"
+        key = "telic.mcp.verb_tools:study_approve_form"
         forged = {key: ElicitResult(action="accept", content={"code": "aaaa"})}
         asked = await call.client.session.call_tool(
-            "request_approval",
+            "study_approve",
             {"keys": ["budget"]},
             input_responses=forged,
             allow_input_required=True,
@@ -99,7 +99,7 @@ async def test_a_yes_does_not_hold_for_a_text_that_changed_meanwhile(host, repos
     async with host(person, mode=mode) as call:
         await draft(call)
         with pytest.raises(Refusal, match=r"E_CHANGED|E_NOT_AGREED"):
-            await call("request_approval", keys=["budget"])
+            await call("study_approve", keys=["budget"])
     assert status_of(repository) == "pending"
 
 
@@ -115,7 +115,7 @@ async def test_an_approval_written_into_files_does_not_hold(host, repository):
             "subject_hash": hashed,
         }
         update_yaml(StudyFolder.find(repository).contract, {"approvals": {"budget": forged}})
-        checked = await call("draft_contract")
+        checked = (await call("study_contract"))["result"]
     budget = next(each for each in checked["approvals"] if each["key"] == "budget")
     assert budget["status"] == "pending"
 
@@ -125,22 +125,22 @@ async def test_amending_is_the_agents_until_something_is_approved(host, reposito
     async with host(person) as call:
         await draft(call)
         assert person.asked == []
-        await call("request_approval", keys=["budget", "hardware"])
-        drafted = await call("draft_contract", answers={"budget.launches": 70})
+        await call("study_approve", keys=["budget", "hardware"])
+        drafted = (await call("study_contract", answers={"budget.launches": 70}))["result"]
         held = {each["key"]: each["status"] for each in drafted["approvals"]}
         assert (held["budget"], held["hardware"]) == ("void", "approved")
-        assert (await call("request_amendment", amend="more runs"))["result"]["version"] == 2
+        assert (await call("study_contract", amend="more runs"))["result"]["version"] == 2
         assert len(person.asked) == 2
     async with host() as call:
-        await call("draft_contract", answers={"budget.launches": 80})
-        found = await call("request_amendment", amend="even more")
+        await call("study_contract", answers={"budget.launches": 80})
+        found = await call("study_contract", amend="even more")
         assert found["command"] == "telic study contract --amend 'even more'"
 
 
 async def test_a_paused_study_goes_on_when_a_person_says_so(host):
     async with host(Person()) as call:
         await draft(call)
-        await call("pause_study", because="lunch")
-        assert (await call("get_state"))["status"] == "paused"
-        await call("request_resume", because="back")
-        assert (await call("get_state"))["status"] == "open"
+        await call("study_run", pause=True, because="lunch")
+        assert (await call("study_status"))["study_status"] == "paused"
+        await call("study_run", resume=True, because="back")
+        assert (await call("study_status"))["study_status"] == "open"

@@ -16,10 +16,13 @@ from tests.session.test_labels import passed
 pytestmark = pytest.mark.anyio
 
 
-async def test_without_leave_there_is_no_tool_that_launches(host):
+async def test_without_leave_nothing_is_launched(host, repository):
     async with host(Person()) as call:
-        with pytest.raises(Refusal, match="Unknown tool"):
-            await call("launch_candidate", candidate="c", confirm="RUN_CANDIDATE")
+        await set_up(call)
+        wanted = {"candidate": "c-0001-baseline", "confirm": "RUN_CANDIDATE"}
+        found = await call("study_run", **wanted)  # an argument that this server does not have
+        assert "gates" in found["result"] and "launched" not in found["result"]
+        assert (await call("study_status", about="runs")) == {}
 
 
 async def test_a_launch_needs_the_word_the_gates_and_the_person(host, repository):
@@ -27,21 +30,21 @@ async def test_a_launch_needs_the_word_the_gates_and_the_person(host, repository
         await set_up(call)
         wanted = {"candidate": "c-0001-baseline", "confirm": "RUN_CANDIDATE"}
         with pytest.raises(Refusal, match="E_CONFIRM"):
-            await call("launch_candidate", **wanted | {"confirm": "yes"})
+            await call("study_run", **wanted | {"confirm": "yes"})
         stop = StudyFolder.find(repository).stop_file
         stop.write_text("")
         with pytest.raises(Refusal, match="G15"):
-            await call("launch_candidate", **wanted)
+            await call("study_run", **wanted)
         stop.unlink()
-        await call("request_approval", keys=["experiment"], candidate="c-0001-baseline")
+        await call("study_approve", keys=["experiment"], candidate="c-0001-baseline")
     async with host(Person("declines"), allow_launch=True) as call:
         with pytest.raises(Refusal, match="E_NOT_CONFIRMED"):
-            await call("launch_candidate", **wanted)
+            await call("study_run", **wanted)
     async with host(allow_launch=True) as call:
-        found = await call("launch_candidate", **wanted)
+        found = await call("study_run", **wanted)
         assert found["status"] == "ask_in_terminal"
         assert found["command"].endswith("--confirm RUN_CANDIDATE")
-        assert (await call("list_runs"))["runs"] == []
+        assert (await call("study_status", about="runs")) == {}
 
 
 async def test_a_search_goes_on_by_itself_and_says_where_it_writes(host, repository):

@@ -18,7 +18,8 @@ from tests.mcp.toy import ENVIRONMENT_SECRET, METRIC_SPEC, PROTOCOL, SECRET
 
 pytestmark = pytest.mark.anyio
 
-STARTERS = {"launch_candidate", "stop_run", "start_session", "start_search", "stop_work"}
+STARTERS = {"study_adapter", "study_run", "start_session", "start_search", "stop_work"}
+MOST_TOKENS = 10_000
 
 
 async def test_tools_come_in_a_fixed_order_with_hints_and_schemas(host):
@@ -27,15 +28,19 @@ async def test_tools_come_in_a_fixed_order_with_hints_and_schemas(host):
     async with host(allow_launch=True) as call:
         second = (await call.client.list_tools()).tools
     names = [each.name for each in first]
-    assert names[:3] == ["get_state", "show", "list_candidates"]
-    assert [each.name for each in second if each.name not in STARTERS] == names
-    assert {each.name for each in second} - set(names) == STARTERS
+    assert names[:3] == ["study_init", "study_contract", "study_approve"]
+    steady = [name for name in names if name not in STARTERS]
+    assert [each.name for each in second if each.name not in STARTERS] == steady
+    assert {each.name for each in second} - set(steady) == STARTERS
     for each in second:
         assert each.description and each.output_schema["type"] == "object"
         assert each.annotations.destructive_hint == (each.name in STARTERS)
     reads = {each.name for each in first if each.annotations.read_only_hint}
-    assert {"get_state", "next_step", "check_gates", "verify_ledger", "get_report"} <= reads
-    assert not reads & {"propose_candidate", "request_approval", "submit_work_order"}
+    assert {"study_status", "study_verify"} <= reads
+    assert not reads & {"study_propose", "study_approve", "submit_work_order"}
+    assert sum(each.name.startswith("study_") for each in second) <= 15
+    size = sum(len(each.model_dump_json(by_alias=True, exclude_none=True)) for each in second)
+    assert size / 4 < MOST_TOKENS, "schemas fill the context of every agent"
 
 
 async def test_every_skill_is_a_prompt(host):
@@ -49,10 +54,10 @@ async def test_every_skill_is_a_prompt(host):
 async def test_errors_say_what_to_do(host):
     async with host() as call:
         with pytest.raises(Refusal, match=r"has no studies.*telic study init"):
-            await call("get_state")
-        await call("init_study", task="toy", study="gain")
+            await call("study_status")
+        await call("study_init", task="toy", study="gain")
         with pytest.raises(Refusal, match="c-0009"):
-            await call("show", about="c-0009-nope")
+            await call("study_status", about="c-0009-nope")
 
 
 @pytest.mark.parametrize("path", ["../outside.json", "/etc/passwd", "link.json"])
@@ -61,21 +66,21 @@ async def test_nothing_outside_the_repository_is_read(host, repository, path):
     outside.write_text('{"success": 1}')
     (repository / "link.json").symlink_to(outside)
     async with host() as call:
-        await call("init_study", task="toy", study="gain")
+        await call("study_init", task="toy", study="gain")
         with pytest.raises(Refusal, match="leads out of the repository"):
-            await call("draft_contract", sample=path)
+            await call("study_contract", sample=path)
 
 
 async def test_the_same_request_makes_one_candidate(host):
     async with host() as call:
-        await call("init_study", task="toy", study="gain")
+        await call("study_init", task="toy", study="gain")
         draft = {"draft": {"kind": "baseline"}, "key": "one"}
-        first = await call("propose_candidate", **draft)
-        assert (await call("propose_candidate", **draft))["id"] == first["id"]
-        assert len((await call("list_candidates"))["candidates"]) == 1
+        first = await call("study_propose", **draft)
+        assert (await call("study_propose", **draft))["id"] == first["id"]
+        assert len(await call("study_status", about="candidates")) == 1
         revise = {"revise": first["id"], "draft": {"plan": {"steps": 5}}, "key": "two"}
-        assert (await call("propose_candidate", **revise))["revision"] == 2
-        assert (await call("propose_candidate", **revise))["revision"] == 2
+        assert (await call("study_propose", **revise))["revision"] == 2
+        assert (await call("study_propose", **revise))["revision"] == 2
 
 
 async def test_a_tool_that_tries_to_start_something_is_refused(repository):
@@ -106,7 +111,7 @@ from telic.mcp.server import make_server
 from telic.mcp.workplace import Workplace
 async def main(root):
     async with Client(make_server(Workplace(root, root / "runs"))) as client:
-        await client.call_tool("init_study", {"task": "toy", "study": "gain"})
+        await client.call_tool("study_init", {"task": "toy", "study": "gain"})
         sys.addaudithook(hook)
         for tool in (await client.list_tools()).tools:
             given = json.loads(sys.argv[2]).get(tool.name, {})
@@ -118,18 +123,16 @@ frameworks = [each for each in ("torch", "gymnasium", "mujoco", "jax") if each i
 print("SEEN " + json.dumps({"seen": seen, "frameworks": frameworks}))
 """
 ARGUMENTS = {
-    "check_adapter": {"draft": True},
-    "propose_candidate": {"draft": {"kind": "baseline"}},
-    "show": {"about": "queue"},
-    "audit": {"about": "c-0001-baseline"},
-    "check_gates": {"candidate": "c-0001-baseline"},
-    "draft_contract": {
+    "study_adapter": {"draft": True},
+    "study_propose": {"draft": {"kind": "baseline"}},
+    "study_status": {"about": "queue"},
+    "study_audit": {"about": "c-0001-baseline"},
+    "study_run": {"candidate": "c-0001-baseline"},
+    "study_contract": {
         "answers": {"budget.launches": 5},
         "metric_spec": METRIC_SPEC,
         "protocol": PROTOCOL,
     },
-    "request_amendment": {"amend": "first"},
-    "add_note": {"text": "hello"},
 }
 RESOURCES = [
     "telic://registry",
@@ -162,12 +165,13 @@ def test_no_tool_or_resource_starts_a_process_or_imports_a_framework(repository)
 
 async def test_secrets_are_hidden_wherever_they_were_written(host):
     async with host() as call:
-        await call("init_study", task="toy", study="gain", says=f"use {SECRET}")
-        await call("add_note", text=f"the key is {ENVIRONMENT_SECRET}, the other {SECRET}")
+        await call("study_init", task="toy", study="gain", says=f"use {SECRET}")
+        why = f"the key is {ENVIRONMENT_SECRET}, the other {SECRET}"
+        await call("study_run", pause=True, because=why)
         await call.read("telic://toy/gain/ledger")
         await call.client.read_resource("telic://toy/gain/contract")
         with pytest.raises(Refusal):
-            await call("show", about=f"c-{ENVIRONMENT_SECRET}")
+            await call("study_status", about=f"c-{ENVIRONMENT_SECRET}")
     assert "[redacted]" in "".join(call.heard)
     assert all(each not in "".join(call.heard) for each in (SECRET, ENVIRONMENT_SECRET))
 

@@ -40,7 +40,7 @@ async def test_an_agent_works_over_stdio(repository):
     async with Client(served, elicitation_callback=Person()) as client:
         call = Host(client)
         await draft(call)
-        assert (await call("request_approval", keys=["budget"]))["status"] == "agreed"
+        assert (await call("study_approve", keys=["budget"]))["status"] == "agreed"
         assert (await call.read("telic://registry"))["active"]["study_id"] == "gain"
     assert status_of(repository) == "approved"
 
@@ -71,7 +71,7 @@ async def test_an_agent_works_over_http_and_strangers_do_not(served, repository)
         async with Client(transport, elicitation_callback=Person()) as client:
             call = Host(client)
             await draft(call)
-            assert (await call("request_approval", keys=["budget"]))["status"] == "agreed"
+            assert (await call("study_approve", keys=["budget"]))["status"] == "agreed"
     assert status_of(repository) == "approved"
     wrong = {"Authorization": f"Bearer {token[:-1]}x"}
     strange = {**bearer, "Origin": "http://evil.example"}

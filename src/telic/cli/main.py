@@ -299,9 +299,9 @@ def _inner(
     if "on_event" in names:
         out["on_event"] = stack.enter_context(progress_of(verb, values, as_json))
     if "on_step" in names:
-        from telic.cli.console import console
+        from telic.cli.console import errors
 
-        out["on_step"] = stack.enter_context(console.status("working")).update
+        out["on_step"] = lambda text: errors.print(f"· {text}", style="dim", markup=False)
     if "command" in names:
         out["command"] = shlex.join(["telic", *sys.argv[1:]])
     return out

@@ -142,11 +142,11 @@ def show_study_audit(audit: StudyAudit) -> None:
     """Print what was measured, monitored, audited or reviewed."""
     facts = audit.facts
     if audit.kind == "claim":
-        from telic.studies.evidence.audit import TITLES
+        from telic.studies.evidence.audit import AUDIT_CHECKS
 
         print_data({"verdict": facts["verdict"], **facts["stats"], "seeds needed": facts["n_star"]})
         for check in facts["checks"]:
-            title = f"{check['id']} {TITLES.get(check['id'], '')}"
+            title = f"{check['id']} {AUDIT_CHECKS[check['id']][0]}"
             why = f": {escape(check['why'])}" if check["why"] else ""
             console.print(f"{_MARKS[check['passed']]} {title}{why}")
         for reason in facts["reasons"]:

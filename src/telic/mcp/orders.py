@@ -35,14 +35,13 @@ from telic.mcp.workplace import (
     caller,
     workplace,
 )
-from telic.storage.files import write_json
+from telic.storage.files import plain, write_json
 from telic.studies.canonical import content_hash
 from telic.studies.documents.base import StudyActor
 from telic.studies.errors import StudyError
 from telic.studies.next import next_step
 from telic.studies.study import Study as OpenStudy
 from telic.verbs.artifacts import list_things
-from telic.verbs.lines import ThingLine
 from telic.verbs.study_candidates import CandidateDraft, make_candidate, mend_candidate
 
 _CODE = "source"
@@ -234,19 +233,6 @@ def _study_of(call: Call, order: str) -> OpenStudy | None:
 OrderName = Annotated[str, Field(description="The order's id, as next_work_order gave it.")]
 
 
-class WorkList(Record):
-    """Sessions, runs and searches, the most recently active first."""
-
-    work: tuple[ThingLine, ...]
-
-
-class NextOrder(Record):
-    """An order to answer, or none."""
-
-    order: HostOrder | None
-    why: str
-
-
 class Declined(Record):
     """An order that was declined."""
 
@@ -256,13 +242,13 @@ class Declined(Record):
 def list_work(
     call: Call,
     limit: Annotated[int, Field(ge=1, le=1000, description="Maximum number.")] = 20,
-) -> WorkList:
+) -> dict[str, Any]:
     """List sessions, runs and searches: what was asked, state, score, open work orders."""
     found = list_things(runs_dir=workplace(call).runs_dir, root=workplace(call).root, limit=limit)
-    return WorkList(work=tuple(line for line in found.things if line.kind != "study"))
+    return {"work": [plain(line) for line in found.things if line.kind != "study"]}
 
 
-def next_work_order(call: Call, task: Task = None, study: Study = None) -> NextOrder:
+def next_work_order(call: Call, task: Task = None, study: Study = None) -> dict[str, Any]:
     """Return the next request for a model: of a session or a search first, then of the study.
 
     Answer it with one JSON object of its output_schema through submit_work_order. When there is
@@ -271,12 +257,12 @@ def next_work_order(call: Call, task: Task = None, study: Study = None) -> NextO
     place = workplace(call)
     found = next(_open_orders(place.runs_dir), None)
     if found is not None:
-        return NextOrder(order=_session_order(*found), why="")
+        return {"order": plain(_session_order(*found)), "why": ""}
     try:
         order = _study_order(place.open_study(task, study))
     except StudyError as error:  # a repository may have sessions and no study
-        return NextOrder(order=None, why=error.message)
-    return NextOrder(order=order, why="" if order else "No work order is open.")
+        return {"order": None, "why": error.message}
+    return {"order": plain(order), "why": "" if order else "No work order is open."}
 
 
 def submit_work_order(

@@ -37,8 +37,8 @@ _MOST_POINTS, _MOST_EVENTS = 1000, 500
 _SHORTEST = 8  # a shorter value is a placeholder; removing it would tear ordinary words apart
 _INSTRUCTIONS = """\
 telic runs experiments with evidence. A study has a contract, candidates, runs, audits and a ledger.
-Call next_step: it says the next safe action and why. Do that, then call it again.
-You draft and check; a person approves, amends and accepts: use the request_ tools, which ask them.
+Call study_run: it takes every step that needs nobody and returns the next one with the reason.
+You draft and check; a person approves, amends and accepts: those tools ask them.
 next_work_order gives you what a session, a search or a study wants written."""
 
 
@@ -64,10 +64,9 @@ def make_server(place: Workplace) -> Server:
     )
     verb_tools.register(server, verb_tools.TOOLS)
     orders.register(server)
-    verb_tools.register(server, verb_tools.REQUESTS)
     verb_tools.register(server, verb_tools.OPINIONS)
-    if place.allow_launch:
-        verb_tools.register(server, verb_tools.LAUNCHES)
+    may_start = verb_tools.LAUNCHES if place.allow_launch else verb_tools.WITHOUT_LAUNCH
+    verb_tools.register(server, may_start)
 
     def registry() -> str:
         """Return the tasks and studies of the repository, and which pair is active."""

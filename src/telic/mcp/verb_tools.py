@@ -7,17 +7,18 @@ client shows it as a form, and only then the verb runs.
 from __future__ import annotations
 
 import inspect
+import itertools
 import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
+from anyio import from_thread
 from mcp.server.elicitation import ElicitationResult
 from mcp.server.mcpserver import Elicit, Resolve
 from mcp_types import ToolAnnotations
-from pydantic import BaseModel, Field
+from pydantic import Field
 
-from telic.core.annotations import return_type
 from telic.core.config import Record
 from telic.core.request import RequestField
 from telic.core.verb import Question, Verb, as_data
@@ -42,7 +43,7 @@ from telic.mcp.workplace import (
 from telic.storage.files import plain
 from telic.storage.workspace import WORK, Workspace
 from telic.verbs import catalogue
-from telic.verbs.background import StartedJob, start_verb
+from telic.verbs.background import start_verb
 
 _OFFERED = ("argument", "option", "context")
 
@@ -83,67 +84,34 @@ class VerbTool(NamedTuple):
     could lead out of the folder of runs"""
 
 
+_RUN_ALONE = ("confirm", "stop", "wait", "gpu", "expect")
 TOOLS = (
-    VerbTool("get_state", "study_server:get_state", READS),
-    VerbTool("show", "study_runs:status", READS),
-    VerbTool("list_candidates", "study_server:list_candidates", READS),
-    VerbTool("list_runs", "study_server:list_runs", READS),
-    VerbTool("get_report", "study_server:get_report", READS),
-    VerbTool("check_gates", "study_server:check_gates", READS),
-    VerbTool("next_step", "study_server:loop_step", READS),
-    VerbTool("init_study", "study:init", RECORDS),
-    VerbTool("check_adapter", "study:adapter", RECORDS, hidden=("smoke", "confirm")),
-    VerbTool("draft_contract", "study:contract", RECORDS, hidden=("amend",)),
-    VerbTool("propose_candidate", "study_candidates:propose", RECORDS, hidden=("files", "patch")),
-    VerbTool("continue_study", "study_server:continue_study", RECORDS),
-    VerbTool("audit", "study_runs:audit", RECORDS),
+    VerbTool("study_init", "study:init", RECORDS),
+    VerbTool("study_contract", "study:contract", RECORDS, asks=True),
+    VerbTool("study_approve", "study:approve", RECORDS, asks=True),
+    VerbTool("study_propose", "study_candidates:propose", RECORDS, hidden=("files", "patch")),
+    VerbTool("study_status", "study_runs:status", READS),
+    VerbTool("study_next", "study_runs:next_action", RECORDS),
+    VerbTool("study_audit", "study_runs:audit", RECORDS),
     VerbTool(
-        "propose_decision",
-        "study_candidates:decide",
-        RECORDS,
-        required=("because",),
-        help="Record a decision that cites evidence; accept, keep and revert stay proposals.\n\n"
-        "To have a person decide, call request_decision.",
-    ),
-    VerbTool("verify_ledger", "study_runs:verify", READS, hidden=("repair", "adopt")),
-    VerbTool("write_report", "study_runs:report", RECORDS, hidden=("close", "because")),
-    VerbTool("add_note", "study_server:add_note", ADDS),
-    VerbTool("pause_study", "study_server:pause", RECORDS, required=("because",)),
-)
-
-REQUESTS = (
-    VerbTool(
-        "request_approval",
-        "study:approve",
-        RECORDS,
-        asks=True,
-        help="Ask the person to approve parts of the contract and the adapter, or a candidate.\n\n"
-        "The person is shown the text and types a code. You cannot answer for them.",
-    ),
-    VerbTool(
-        "request_amendment",
-        "study:contract",
-        RECORDS,
-        asks=True,
-        required=("amend",),
-        hidden=("answers", "evaluator", "metric_spec", "protocol", "sample"),
-        help="Record contract.yaml as it is as a new version; once parts are approved, a person "
-        "agrees.",
-    ),
-    VerbTool("request_decision", "study_candidates:request_decision", RECORDS, asks=True),
-    VerbTool(
-        "request_resume",
-        "study_server:resume",
+        "study_decide",
+        "study_candidates:decide_asking",
         RECORDS,
         asks=True,
         required=("because",),
-        help="Ask the person to resume a paused study.",
     ),
+    VerbTool("study_report", "study_runs:report", RECORDS, hidden=("close", "because")),
+    VerbTool("study_verify", "study_runs:verify", READS, hidden=("repair", "adopt")),
 )
+WITHOUT_LAUNCH = (
+    VerbTool("study_adapter", "study:adapter", RECORDS, hidden=("smoke", "confirm")),
+    VerbTool("study_run", "study_server:run_asking", RECORDS, asks=True, hidden=_RUN_ALONE),
+)
+"""tools that start nothing; with --allow-launch they are those of LAUNCHES"""
 
 LAUNCHES = (
-    VerbTool("launch_candidate", "study_server:launch_candidate", STARTS, asks=True),
-    VerbTool("stop_run", "study_server:stop_run", STARTS, required=("because",)),
+    VerbTool("study_adapter", "study:adapter", STARTS),
+    VerbTool("study_run", "study_server:run_asking", STARTS, asks=True, defaults={"minutes": 5.0}),
     VerbTool(
         "start_session",
         "session:run",
@@ -162,7 +130,7 @@ LAUNCHES = (
     ),
     VerbTool("stop_work", "control:stop", STARTS, thing="thing", defaults={"wait": 0.0}),
 )
-"""processes; only with --allow-launch"""
+"""tools that start processes; only with --allow-launch"""
 
 OPINIONS = (
     VerbTool(
@@ -200,23 +168,26 @@ def _plain(tool: VerbTool, verb: Verb[Any, Any]) -> Callable[..., Any]:
             if values[tool.thing] not in known:
                 raise UnknownName("session, run or search", values[tool.thing], known)
         with telling_places():
-            result = verb.do(_request(verb, call, values))
-        return result if isinstance(result, BaseModel) else plain(as_data(result))
+            return _data(verb.do(_request(tool, verb, call, values)))
 
-    returned = return_type(verb.do)
-    is_record = inspect.isclass(returned) and issubclass(returned, BaseModel)
-    return _signed(do, tool, verb, returned if is_record else dict[str, Any])
+    return _signed(do, tool, verb, dict[str, Any])
 
 
 def _starting(tool: VerbTool, verb: Verb[Any, Any]) -> Callable[..., Any]:
     """Return a tool that starts a verb in a process that outlives the server."""
 
-    def start(call: Call, **values: Any) -> StartedJob:
+    def start(call: Call, **values: Any) -> dict[str, Any]:
         given = {name: value for name, value in values.items() if value is not None}
         words, runs_dir = (str(tool.command),), workplace(call).runs_dir
-        return start_verb(words, tool.verb, given, runs_dir, without=(TOKEN_VARIABLE,))
+        return _data(start_verb(words, tool.verb, given, runs_dir, without=(TOKEN_VARIABLE,)))
 
-    return _signed(start, tool, verb, StartedJob)
+    return _signed(start, tool, verb, dict[str, Any])
+
+
+def _data(result: Any) -> dict[str, Any]:
+    """Return a result as one object; schemas of results would fill the context of the agent."""
+    data = plain(as_data(result))
+    return data if isinstance(data, dict) else {"result": data}
 
 
 class Asking(NamedTuple):
@@ -228,7 +199,7 @@ class Asking(NamedTuple):
 
 def _asking(tool: VerbTool, verb: Verb[Any, Any]) -> Callable[..., Any]:
     def work_out(call: Call, **values: Any) -> Asking:
-        question = verb.ask(_request(verb, call, values))
+        question = verb.ask(_request(tool, verb, call, values))
         is_agreed = question is None or question.seen.get("needs_nobody")
         return Asking(question, not is_agreed)
 
@@ -243,29 +214,33 @@ def _asking(tool: VerbTool, verb: Verb[Any, Any]) -> Callable[..., Any]:
     show.__qualname__ = f"{tool.name}_form"
     form = guarded(show)
 
-    def do(call: Call, asking: Asking, answer: Any, **values: Any) -> PersonAnswer:
+    def do(call: Call, asking: Asking, answer: Any, **values: Any) -> dict[str, Any]:
         question, consent = asking.question, None
         if question is not None and asking.needs_person:
             consent = consent_to(call, question, answer)
             if consent is None:
                 command = shlex.join(question.command)
-                return PersonAnswer(status="ask_in_terminal", command=command)
+                return plain(PersonAnswer(status="ask_in_terminal", command=command))
         seen = question.seen if question else dict[str, Any]()
         with telling_places():
-            result = verb.do(_request(verb, call, values, consent=consent, seen=seen))
-        data = plain(as_data(result))
-        return PersonAnswer(status="agreed", result=data if isinstance(data, dict) else None)
+            result = verb.do(_request(tool, verb, call, values, consent=consent, seen=seen))
+        return plain(PersonAnswer(status="agreed", result=_data(result)))
 
     resolved = {
         "asking": Annotated[Asking, Resolve(question)],
         "answer": Annotated[ElicitationResult[Typed], Resolve(form)],
     }
-    return _signed(do, tool, verb, PersonAnswer, **resolved)
+    return _signed(do, tool, verb, dict[str, Any], **resolved)
 
 
-def _request(verb: Verb[Any, Any], call: Call, values: dict[str, Any], **more: Any) -> Any:
-    """Return the request of a call: what was given, where the server works, and the caller."""
-    place, actor = workplace(call), caller(call)
+def _request(
+    tool: VerbTool, verb: Verb[Any, Any], call: Call, values: dict[str, Any], **more: Any
+) -> Any:
+    """Return the request of a call: what was given, where the server works, and the caller.
+
+    Steps of a long call are reported to the client as progress.
+    """
+    place, actor, count = workplace(call), caller(call), itertools.count(1)
     paths = {field.name for field in verb.fields if Path in field.alternatives}
     given = {
         name: place.inside(value) if name in paths and isinstance(value, str) else value
@@ -277,6 +252,10 @@ def _request(verb: Verb[Any, Any], call: Call, values: dict[str, Any], **more: A
         "actor": actor,
         "author": actor.name,
         "by": "agent",
+        "processes": tool.hints is STARTS,
+        "on_step": lambda text: from_thread.run(
+            call.report_progress, float(next(count)), None, str(text)
+        ),
     }
     names = {field.name for field in verb.fields} - given.keys()
     own = {name: value for name, value in known.items() if name in names}
@@ -287,7 +266,7 @@ def _parameter(tool: VerbTool, field: RequestField) -> inspect.Parameter:
     kind, default = field.type, inspect.Parameter.empty
     if Path in field.alternatives:
         kind = str if field.is_required else str | None
-    how: dict[str, Any] = {"description": field.help}
+    how: dict[str, Any] = {"description": field.help, "json_schema_extra": _shorten}
     if field.minimum is not None:
         how["ge"] = field.minimum
     if field.maximum is not None:
@@ -295,6 +274,17 @@ def _parameter(tool: VerbTool, field: RequestField) -> inspect.Parameter:
     if not field.is_required and field.name not in (*tool.required, tool.thing):
         default = how["default"] = tool.defaults.get(field.name, field.default)
     return _keyword(field.name, Annotated[kind, Field(**how)], default)
+
+
+def _shorten(schema: dict[str, Any]) -> None:
+    """Drop what an agent does not need from the schema of a field: titles, and the type null."""
+    schema.pop("title", None)
+    types = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
+    if len(types) == 1:
+        del schema["anyOf"]
+        schema.update(types[0])
+        if schema.get("default", 0) is None:
+            del schema["default"]
 
 
 def _keyword(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> Any:

@@ -6,6 +6,7 @@ as the subject changes.
 
 from __future__ import annotations
 
+import difflib
 import getpass
 import os
 import secrets
@@ -17,10 +18,18 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 from telic.core.config import Record
 from telic.storage.journal import JournalEntry
 from telic.storage.keys import SigningKey, signer_of
+from telic.studies import git_read
 from telic.studies.candidates import files_of
 from telic.studies.canonical import canonical, content_hash, signing_key, utc_now
 from telic.studies.contract import approval_subject
-from telic.studies.documents.base import SYSTEM, ActorKind, Sha, StudyActor, read_yaml
+from telic.studies.documents.base import (
+    SYSTEM,
+    ActorKind,
+    Sha,
+    StudyActor,
+    read_yaml,
+    yaml_text,
+)
 from telic.studies.documents.candidate import Candidate
 from telic.studies.documents.contract import (
     Approval,
@@ -141,6 +150,7 @@ def grant(
         if seen_hash is not None and facts["subject_hash"] != seen_hash:
             raise GateRefused("E_CHANGED", f"{key} changed while you were asked.")
         signed = {**facts, "note": note, "sig": user_key.sign(_signed_text(study, facts))}
+        signed["text"] = _approved_text(study, key, candidate)
         return study.append("approval.granted", candidate or key, signed, consent.actor)
 
 
@@ -267,17 +277,44 @@ def is_signed(study: Study, held: Approval, key: SigningKey | None) -> bool:
     return signer_of(_signed_text(study, held.as_data()), held.sig) == key.public
 
 
-def shown(study: Study, key: ApprovalKey, candidate: str | None = None) -> Any:
-    """Return what a person should read before approving, as plain values."""
+def approval_diff(study: Study, key: ApprovalKey, candidate: str | None = None) -> str:
+    """Return what a person should read before approving: all that changed since they last did."""
+    now = _approved_text(study, key, candidate)
+    subject = candidate or key
+    granted = study.events_of("approval.granted", about=(subject,))
+    before = [str(entry.data["text"]) for entry in granted if entry.data.get("text")]
+    if not before or before[-1] == now:
+        return now
+    lines = difflib.unified_diff(
+        before[-1].splitlines(), now.splitlines(), "approved", "now", lineterm=""
+    )
+    return "\n".join(lines)
+
+
+def _approved_text(study: Study, key: ApprovalKey, candidate: str | None) -> str:
     if key in _PER_CANDIDATE:
         record = _candidate(study, key, candidate)
-        brought = files_of(record, study.candidate_folder(record.id))
-        lines = {name: text.decode(errors="replace").splitlines() for name, text in brought.items()}
-        return {**record.as_data(), **lines}
+        return f"{yaml_text(record.as_data())}\n{change_diff(study, record.id)}"
     subject, path = approval_subject(study, key), _file_of(study, key)
-    if path is None or not path.is_file():
-        return subject
-    return {**subject, path.name: read_yaml(path)}
+    more = {} if path is None or not path.is_file() else {path.name: read_yaml(path)}
+    return yaml_text({**subject, **more})
+
+
+def change_diff(study: Study, candidate: str) -> str:
+    """Return everything that a candidate changes: parameters, and files as a diff of its base."""
+    record = study.candidate(candidate)
+    overrides = record.change.overrides.items()
+    found = [f"{path}: {each.from_value!r} -> {each.to!r}" for path, each in overrides]
+    for name, content in files_of(record, study.candidate_folder(candidate)).items():
+        text, path = content.decode(errors="replace"), name.removeprefix("files/")
+        if name == record.change.patch:
+            found.append(text)
+            continue
+        place = f"{record.base_commit}:{path}"
+        old = git_read.ask(study.root, "cat-file", "-p", place).out if study.is_git else ""
+        names = {"fromfile": f"a/{path}", "tofile": f"b/{path}", "lineterm": ""}
+        found += difflib.unified_diff(old.splitlines(), text.splitlines(), **names)
+    return "\n".join(found) or "nothing"
 
 
 def _signed_text(study: Study, facts: dict[str, Any]) -> bytes:

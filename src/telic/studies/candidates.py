@@ -222,7 +222,8 @@ def _plan(plan: dict[str, Any], contract: Contract, is_baseline: bool) -> dict[s
     pools = {phase: contract.seeds.pool(role) for phase, role in ROLES.items()}
     for phase in plan["phases"]:
         # Every candidate takes the first seeds of a pool, so that arms can be compared in pairs.
-        seeds.setdefault(phase, sorted(pools.get(phase, ()))[: LEAST_SEEDS.get(phase, 1)])
+        least = 2 if is_baseline and phase == "smoke" else LEAST_SEEDS.get(phase, 1)
+        seeds.setdefault(phase, sorted(pools.get(phase, ()))[:least])
     est = {**contract.baseline.est.model_dump(exclude_none=True), **(plan.get("est") or {})}
     if plan.get("steps") is None and contract.baseline.steps is not None:
         plan["steps"] = contract.baseline.steps

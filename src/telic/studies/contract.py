@@ -264,7 +264,7 @@ def approval_subject(study: Study, key: ApprovalKey) -> dict[str, Any]:
     )
     subject: dict[str, Any] = {name: written.get(name) for name in _SECTIONS[key]}
     is_adapted = key in ("hardware", "baseline_command") and path.is_file()
-    adapter: dict[str, Any] = read_yaml(path) if is_adapted else {}
+    adapter: dict[str, Any] = study.adapter.as_data() if is_adapted else {}
     match key:
         case "task_definition":
             subject["card"] = file_hash(card) if card.is_file() else None

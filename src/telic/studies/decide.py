@@ -87,7 +87,7 @@ def decide(
             facts |= _successor(study, candidate, to)
         elif verdict == "accept" and cited is not None:
             facts |= _trusted(study, candidate, cited)
-        is_auto = verdict == "accept" and study.state.automation.decide == "auto"
+        is_auto = study.state.automation.decide == "auto"
         if actor.kind != "human" and verdict in ("accept", "keep") and not is_auto:
             study.append("decision.proposed", candidate, {**facts, "reason": why}, actor)
             said = f"To {verdict} is left to people: a person runs the same command in a terminal."

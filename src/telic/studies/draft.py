@@ -1,9 +1,7 @@
 """Draft adapter.yaml from cheap facts of a repository; unclear fields stay unknown.
 
 Every value cites the line it comes from. A draft is a start for a person or a coding agent:
-`telic study adapter` checks it, and a smoke run proves it. Nothing is imported or run. Links, pipes
-and binary files are never opened, and files, bytes and lines are limited, so that reading ends
-within seconds on any tree.
+`telic study adapter` checks it, and a smoke run proves it. Nothing is imported or run.
 """
 
 from __future__ import annotations
@@ -11,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, cast
@@ -39,21 +36,13 @@ from telic.studies.documents.adapter import (
 )
 from telic.studies.documents.base import put_at, rewrite_yaml, value_at, yaml_text
 from telic.studies.folder import StudyFolder
+from telic.studies.source_tree import LONGEST_LINE, SourceTree
 
-_MOST_FILES, _MOST_DEPTH, _MOST_SCRIPTS = 20_000, 8, 400
-_MOST_BYTES, _MOST_TOTAL = 150_000, 6_000_000
-_LONGEST_LINE, _MOST_PAGES, _MOST_REACHED, _MOST_SHOWN = 1_000, 20, 60, 5
-_SKIPPED = frozenset(
-    {
-        *("node_modules", "site-packages", "__pycache__", "third_party", "vendor", "vendored"),
-        *("build", "dist", "venv", "env", "wandb", "mlruns"),
-    }
-)
+_MOST_SCRIPTS, _MOST_PAGES, _MOST_SHOWN = 400, 20, 5
 _PAGE = re.compile(r"(?:.*/)?(?:readme[^/]*|makefile)|docs?/[^/]+\.(?:md|rst)", re.IGNORECASE)
 _PROMPT = re.compile(r"^(?:[$>]\s+)?(?:[A-Z_][A-Z0-9_]*=\S*\s+)*(?:(?:uv|poetry|pdm) run\s+)?")
 _PYTHONS = re.compile(r"python[\d.]*|torchrun|accelerate")
 _CONSOLE = re.compile(r"(?m)^[ \t\"']*([\w.-]+)[\"']?\s*=\s*[\"']?([\w.]+):\w+")
-_IMPORT = re.compile(r"(?m)^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+)?import[ \t]+(\([^)]*\)|[^\n#]+)")
 _MAIN = re.compile(r"(?m)^if\s+__name__\s*==")
 _ARGUMENT = re.compile(r"(?:add_argument|[.@](?:option|argument)|\bOption)\(([^)]*)")
 _FLAG = re.compile(r"[\"'](--[A-Za-z][\w.-]*)[\"']")
@@ -61,7 +50,6 @@ _FIELD = re.compile(r"(?m)^[ \t]+(\w+)[ \t]*:[^=\n]+=")
 _TRAINS = re.compile(r"(?:^|[_-])(?:pre)?train(?:er|ing)?(?:[_-]|$)|^learn$|^fit$", re.IGNORECASE)
 _EVALUATES = re.compile(r"(?:^|[_-])(?:eval\w*|play|enjoy|rollout)(?:[_-]|$)", re.IGNORECASE)
 _LEARNS = re.compile(r"\.(?:learn|fit|backward|apply_gradients)\(|\boptim\w*\.step\(")
-_NOT_SCRIPTS = re.compile(r"(?:^|/)(?:tests?|docs?|conftest\.py|setup\.py|test_[^/]*)(?:/|$)")
 _ROLES = {
     "seed": re.compile(r"(?:random[-_]|rng[-_]|global[-_])?seed"),
     # not n_steps or num_steps: in many trainers that is the length of a rollout
@@ -143,7 +131,7 @@ class AdapterDraft(Record):
 
 def draft_adapter(root: Path) -> AdapterDraft:
     """Return a draft for a repository."""
-    return _Draft(_SourceTree(root)).result()
+    return _Draft(_Repository(root)).result()
 
 
 def write_draft(folder: StudyFolder) -> AdapterDraft:
@@ -176,83 +164,8 @@ def stand_ins(words: Sequence[str]) -> list[str]:
 # ---------------------------------------------------------------------------- the repository
 
 
-class _SourceTree:
-    """The files of a repository; texts are read on demand, within the limits."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.paths = tuple(_listed(root))
-        self.scripts = [x for x in self.paths if x.endswith(".py") and not _NOT_SCRIPTS.search(x)]
-        self._left = _MOST_TOTAL
-        self._texts = dict.fromkeys(self.paths, cast("str | None", None))
-        self._imports: dict[str, dict[str, str]] = {}
-
-    def text(self, path: str) -> str:
-        """Return the text of a file; empty if it is missing, binary, too large or not a file."""
-        known = self._texts.get(path, "")
-        if known is not None:
-            return known
-        self._texts[path] = ""
-        try:
-            found = (self.root / path).lstat()
-            if not stat.S_ISREG(found.st_mode) or found.st_size > min(_MOST_BYTES, self._left):
-                return ""
-            content = (self.root / path).read_bytes()
-        except OSError:
-            return ""
-        self._left -= len(content)
-        if b"\0" not in content:
-            lines = content.decode("utf-8", errors="replace").split("\n")
-            text = "\n".join(line if len(line) <= _LONGEST_LINE else "" for line in lines)
-            self._texts[path] = text
-        return self._texts[path] or ""
-
-    def find(
-        self, path: str, pattern: str | re.Pattern[str]
-    ) -> Iterator[tuple[re.Match[str], str]]:
-        """Yield the matches of a pattern in a file, each with its place (path:line)."""
-        text = self.text(path)
-        for match in re.finditer(pattern, text):
-            yield match, f"{path}:{text.count(chr(10), 0, match.start()) + 1}"
-
-    def imports(self, path: str) -> dict[str, str]:
-        """Return the modules and names that a file imports, dotted, with their places."""
-        if path not in self._imports:
-            found: dict[str, str] = {}
-            for match, place in self.find(path, _IMPORT):
-                base, names = match[1] or "", match[2].strip("() ")
-                joint = "." if base.strip(".") else ""
-                found |= {base: place} if joint else {}
-                for name in names.split(","):
-                    found |= {f"{base}{joint}{name.split()[0]}": place} if name.split() else {}
-            self._imports[path] = found
-        return self._imports[path]
-
-    def imported(self, reach: Iterable[str], pattern: str) -> str | None:
-        """Return where one of some files imports a module whose name matches."""
-        names = (item for path in reach for item in self.imports(path).items())
-        return next((place for name, place in names if re.fullmatch(pattern, name)), None)
-
-    def reachable(self, path: str) -> list[str]:
-        """Return a script and the files of the repository that it imports, nearest first."""
-        found = [path]
-        for near in found:  # grows meanwhile
-            for name in self.imports(near):
-                module = self.module(name, near)
-                if module is not None and module not in found and len(found) < _MOST_REACHED:
-                    found.append(module)
-        return found
-
-    def module(self, name: str, importer: str = "") -> str | None:
-        """Return the file of a module; None if it is not part of the repository."""
-        base = name.lstrip(".").replace(".", "/")
-        folders = ["", "src", *(str(parent) for parent in PurePosixPath(importer).parents)]
-        for folder in reversed(folders) if name.startswith(".") else folders:
-            for end in (".py", "/__init__.py", "/__main__.py"):
-                place = str(PurePosixPath(folder, base + end))
-                if place in self._texts:
-                    return place
-        return None
+class _Repository(SourceTree):
+    """The options, installed commands and documented commands of a repository."""
 
     def options(self, reach: Sequence[str]) -> tuple[dict[str, str], set[str]]:
         """Return the options of a script with their places, and those that are required.
@@ -297,7 +210,7 @@ class _SourceTree:
             held = ""
             for number, line in enumerate(self.text(page).split("\n"), start=1):
                 text, held = held + line.strip(), ""
-                if text.endswith("\\") and len(text) < _LONGEST_LINE:
+                if text.endswith("\\") and len(text) < LONGEST_LINE:
                     held = text[:-1]
                     continue
                 for part in re.findall(r"`([^`]+)`", text) or [text]:
@@ -322,20 +235,6 @@ class _SourceTree:
         return script if script in self._texts else None
 
 
-def _listed(root: Path) -> Iterator[str]:
-    count = 0
-    for folder, folders, files in os.walk(root, followlinks=False, onerror=lambda _: None):
-        inside = Path(folder).relative_to(root)
-        is_deep = len(inside.parts) >= _MOST_DEPTH
-        kept = (name for name in folders if not name.startswith(".") and name not in _SKIPPED)
-        folders[:] = [] if is_deep else sorted(kept)
-        for name in sorted(files):
-            count += 1
-            if count > _MOST_FILES:
-                return
-            yield (inside / name).as_posix()
-
-
 def _is_usable(words: Sequence[str]) -> bool:
     """Return whether a documented command can run as it is: no stand-ins, uploads or shell."""
     is_refused = any(_UPLOADS.search(word) or word in _OPERATORS or "{" in word for word in words)
@@ -358,7 +257,7 @@ class _Script(NamedTuple):
 class _Draft:
     """One draft: fields are added with the places they come from."""
 
-    def __init__(self, tree: _SourceTree) -> None:
+    def __init__(self, tree: _Repository) -> None:
         self.tree = tree
         self.evidence: dict[str, list[str]] = {}
         self.questions: list[OpenQuestion] = []

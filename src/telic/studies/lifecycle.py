@@ -29,7 +29,7 @@ TRANSITIONS: dict[tuple[CandidateStatus, CandidateStatus], tuple[str, str]] = {
     (S.INCONCLUSIVE, S.VALIDATED): ("agent human", "candidate.advanced"),
     (S.DEBUG, S.DRAFT): ("agent engine", "candidate.revised"),
     (S.DEBUG, S.REJECTED): ("agent human system", "decision.recorded"),
-    (S.ACCEPTED, S.REVERTED): ("human", "decision.recorded"),
+    (S.ACCEPTED, S.REVERTED): ("human system", "decision.recorded"),
 }
 """from and to a status: the kinds of actors who may, and the entry that records it"""
 

@@ -62,6 +62,7 @@ _VERDICTS = {
     "invalid": "debug",
 }
 _RUN = "telic study run"
+_PROVE = "telic study adapter --smoke --confirm RUN_CANDIDATE"
 _AUDIT = "telic study audit {}"
 _AMEND = "telic study contract --amend TEXT"
 _APPROVE = "telic study approve experiment --candidate {}"
@@ -75,7 +76,7 @@ class NextAction(DocumentPart):
     """The next action, its arguments, its command and the reason."""
 
     action: str
-    """a step of `drive`, or agree, ask, mend, repair, review: left to a person or author"""
+    """a step of `loop`, or agree, ask, mend, repair, review: left to a person or author"""
     args: dict[str, Any] = Field(default={})
     why: str
     blocking: tuple[str, ...] = ()
@@ -166,11 +167,26 @@ def _obstacles(study: Study) -> Iterator[NextAction]:
         command = "adapter --draft" if name == "adapter.yaml" else "contract"
         ask = f"what belongs into {name}?"
         yield _do("agree", f"{name} is not written", f"telic study {command}", ask)
+    if (proof := _proof(study)) is not None and not study.state.baseline:
+        failed = [f"{each['name']}: {each['why']}" for each in proof if each["passed"] is False]
+        if failed:
+            again = "correct adapter.yaml or metric_spec.yaml and agree on it, then prove it again"
+            why = f"the smoke test of the adapter failed: {'; '.join(failed)}"
+            yield _do("ask", why, _PROVE, again)
     if problems := agreement_problems(study):
         is_approved_only = all("void" in each for each in problems)
         command = "telic study approve" if is_approved_only else _AMEND
         ask = "a person agrees to it as it is now; or undo what was changed"
         yield _do("agree", problems[0], command, ask, *problems)
+
+
+def _proof(study: Study) -> list[dict[str, Any]] | None:
+    """Return the checks of the last smoke test of the adapter as it is; None without one."""
+    for name in reversed(study.evidence_names("preflight")):
+        payload = study.sheet(name).payload
+        if payload.get("adapter_hash") == study.adapter.proven_hash:
+            return payload["checks"]
+    return None
 
 
 def _unasked(study: Study) -> list[str]:
@@ -294,8 +310,15 @@ def _doubts(study: Study) -> Iterator[NextAction]:
         yield _do("plan", found.why, _RUN, candidate=name, more_seeds=True)
     revert, keep = _revert(study, name), f"telic study decide {name} keep --because TEXT"
     first, second = (revert, keep) if is_lost else (keep, revert)
-    verdict, ask = "revert" if is_lost else "keep", f"a person decides; instead: {second}"
-    yield _do("decide", found.why, first, ask, candidate=name, verdict=verdict)
+    verdict = "revert" if is_lost else "keep"
+    asks = () if _decides(study) else (f"a person decides; instead: {second}",)
+    to = {} if not is_lost or study.state.previous_incumbent(name) else {"to": NO_INCUMBENT}
+    yield _do("decide", found.why, first, *asks, candidate=name, verdict=verdict, **to)
+
+
+def _decides(study: Study) -> bool:
+    """Return whether the contract lets the study decide without a person."""
+    return study.state.automation.decide == "auto"
 
 
 def _revert(study: Study, name: str) -> str:
@@ -346,13 +369,14 @@ def _verdicts(study: Study) -> Iterator[NextAction]:
     """Yield the decisions that audits, used-up attempts and phase rules suggest."""
     for name in _claims(study, audited=True):
         audit, phase = study.audits(name)[-1], study.candidate_state(name).phase
-        verdict, why = _VERDICTS[audit.verdict], f"{audit.id} says {audit.verdict}"
+        verdict = _VERDICTS[audit.verdict]
+        why = ": ".join([f"{audit.id} says {audit.verdict}", *audit.reasons[:1]])
         is_open = verdict == "inconclusive"
         if is_open and phase and seeds_fit(study, [name], phase, audit.arms["x"].n):
             command = f"telic study decide {name} more-seeds --because TEXT"
             more = f"{why}, and more seeds fit the budget"
             yield _do("advance", more, command, candidate=name, more_seeds=True)
-        asks = study.state.automation.decide != "auto" and verdict == "accept"
+        asks = not _decides(study) and verdict == "accept"
         ask = ("a person accepts (automation.decide: ask)",) if asks else ()
         command = f"telic study decide {name} {verdict} --audit {audit.id} --because TEXT"
         yield _do("decide", why, command, *ask, candidate=name, verdict=verdict, audit=audit.id)
@@ -416,6 +440,12 @@ def _work(study: Study) -> Iterator[NextAction]:
             why = f"{name}: {changed} changed since it was validated"
             yield _do("validate", why, _RUN, candidate=name)
     if ready:
+        name = ready[0].candidate
+        is_first = study.candidate_state(name).kind == "baseline" and ready[0].phase == "smoke"
+        if is_first and _proof(study) is None and not study.state.runs_of(name):
+            why = f"{name}: a smoke test has to prove the adapter first"
+            blocked = remedy_for(study, ready[0])
+            yield blocked or _do("prove", why, _PROVE, candidate=name)
         yield from _launch(study, ready[0])
     yield from _incumbent_check(study)
     yield from _repairs(study)
@@ -437,7 +467,7 @@ def _repairs(study: Study) -> Iterator[NextAction]:
     for name in _with_status(study, S.DEBUG):
         if _may_be_repaired(study, name):
             give_up = f"or a person gives it up: telic study decide {name} reject --because TEXT"
-            why = f"{name}: it failed; repair it or give it up"
+            why = f"{name}: {study.candidate_state(name).reason or 'it failed'}; repair it"
             yield _do("mend", why, _REVISE.format(name), give_up, candidate=name)
 
 
@@ -484,14 +514,14 @@ def _incumbent_check(study: Study) -> Iterator[NextAction]:
         yield _do("plan", f"{name}: its claim was not checked on fresh seeds", _RUN, candidate=name)
     why = f"{name}: no fresh seeds or no budget are left to check its claim with"
     ask = "a person trusts it unchecked, or allows more seeds in the contract"
-    yield _decision(name, "keep", why, ask)
+    yield _decision(name, "keep", why, *(() if _decides(study) else (ask,)))
 
 
 def _ideas(study: Study) -> Iterator[NextAction]:
     """Yield what is left when nothing else is: an idea, patience, or a question."""
     state = study.state
     names = [name for name, held in state.candidates.items() if held.status not in _OVER]
-    if study.incumbent is None and not names:
+    if study.incumbent is None and all(state.candidates[x].kind != "baseline" for x in names):
         why = "nothing can be compared before a baseline is measured"
         yield _do("propose", why, _RUN, kind="baseline")
     # A live run may be the check of the incumbent that an idea would start from.

@@ -138,6 +138,8 @@ def _why_blocked(job: Job, state: StudyState, live: Sequence[RunState]) -> str |
         return f"the stop rule {state.fired_stops[0].rule} fired"
     if status not in (*_OPEN, CandidateStatus.ACCEPTED):
         return f"{job.candidate} is {status}"
+    if state.incumbent is None and state.candidates[job.candidate].kind != "baseline":
+        return "it waits for an accepted baseline"
     wanted = (job.candidate, job.phase, job.seed)
     if any((run.candidate, run.phase, run.seed) == wanted for run in live):
         return "an earlier revision runs with this seed"

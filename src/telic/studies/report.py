@@ -20,7 +20,7 @@ from telic.studies.documents.base import read_document
 from telic.studies.documents.candidate import Candidate
 from telic.studies.documents.contract import Contract
 from telic.studies.documents.metrics import MetricSpec
-from telic.studies.evidence.audit import TITLES, Audit
+from telic.studies.evidence.audit import AUDIT_CHECKS, Audit
 from telic.studies.evidence.measurement import Measurement
 from telic.studies.evidence.monitor import entered_alerts
 from telic.studies.evidence.probes import ProbeSummary
@@ -339,7 +339,7 @@ def _last_audit(facts: _Facts) -> Blocks:
         (
             doc.Tick(check.passed),
             doc.Strong(check.id),
-            f" {TITLES.get(check.id, check.id)}",
+            f" {AUDIT_CHECKS[check.id][0]}",
             *((doc.Soft(f" {check.why}"),) if check.why else ()),
         )
         for check in audit.checks

@@ -7,10 +7,11 @@ Data that the fold reads, by kind of entry (other keys of `data` are for people)
     contract.amended    version, hash, protocol_hash, required, budget, automation, stop_rules
     approval.*          key, candidate, subject_hash, by, at, method, note, sig, why (voided)
     candidate.*         to (new status), reason, kind, parents, revision, phase, seeds, hashes
-    launch.intent       run, candidate, phase, seed, nonce, kind, reservation, gpu, retry_of, sealed
+    launch.intent       run, candidate, phase, seed, nonce, kind, reservation, gpu, retry_of,
+                        sealed, steps, content_hash, gates
     launch.started      run, candidate, identity, to
     launch.aborted      run, reason
-    run.*               run, actual, by, why, artefacts
+    run.*               run, actual, by, why, artefacts, code_hash
     evidence.added      id, kind, hash, run, candidate
     decision.recorded   decision, verdict, to, audit, incumbent, trusts_nobody, noise_floor
     incumbent.check     candidate, control, seeds
@@ -97,6 +98,14 @@ class RunState(Record):
     """its supervisor signs the record of its end"""
     artefacts: Sha | None = None
     """hash of the list of files that it left; None until it ended"""
+    steps: int | None = None
+    """{steps} of its command; None: the command has none"""
+    content_hash: Sha | None = None
+    """of the candidate as it was launched"""
+    is_clean: bool | None = None
+    """its tree had no other changes when it was launched"""
+    code_hash: Sha | None = None
+    """what its supervisor found of evaluator, interpreter and packages"""
     intent_at: str
     started_at: str | None = None
     ended_at: str | None = None
@@ -361,6 +370,7 @@ def _launch(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> Non
                 "status": RunStatus.STARTING,
                 "revision": 1 if held is None else held.revision,
                 "is_sealed": bool(data.get("sealed")),
+                "is_clean": data.get("gates", {}).get("G18"),
                 "reservation": {"launches": 1, **data.get("reservation", {})},
                 "intent_at": entry.at,
             }
@@ -395,6 +405,7 @@ def _run(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> None:
             killed_by=data.get("by"),
             why=data.get("why", ""),
             artefacts=data.get("artefacts"),
+            code_hash=data.get("code_hash"),
         )
 
 

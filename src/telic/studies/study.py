@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Generator, Iterable
 from functools import cached_property, wraps
-from pathlib import Path
+from itertools import pairwise
+from pathlib import Path, PurePosixPath
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from telic.errors import UnknownName
@@ -32,6 +33,7 @@ from telic.studies.evidence.store import altered, read_evidence
 from telic.studies.folder import Registry, StudyFolder, read_registry
 from telic.studies.ledger import Ledger
 from telic.studies.queue import Job, jobs_of
+from telic.studies.source_tree import SourceTree
 from telic.studies.state import CandidateState, Incumbent, StudyState
 
 _Arguments = ParamSpec("_Arguments")
@@ -208,6 +210,16 @@ class Study:
             for path, agreed in self.protocol.evaluator_files.items()
             if not (tree / path).is_file() or file_hash(tree / path) != agreed
         ]
+
+    def evaluator_closure(self, tree: Path) -> list[str]:
+        """Return the evaluator's files in a tree and every file there that they import."""
+        spec = self.protocol.command
+        words = spec.argv if spec is not None else ()
+        source = SourceTree(tree)
+        modules = [source.module(name) for flag, name in pairwise(words) if flag == "-m"]
+        scripts = [*(word for word in words if word.endswith(".py")), *filter(None, modules)]
+        inside = [(PurePosixPath(spec.cwd) / each).as_posix() for each in scripts] if spec else []
+        return source.closure([*self.protocol.evaluator_files, *inside])
 
     @cached_property
     def is_git(self) -> bool:

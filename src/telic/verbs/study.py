@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
@@ -23,10 +24,10 @@ from telic.studies.administration import create_study, write_templates
 from telic.studies.approvals import (
     Consent,
     Standing,
+    approval_diff,
     current_actor,
     grant,
     reject,
-    shown,
     void_changed,
 )
 from telic.studies.contract import (
@@ -285,8 +286,12 @@ def _amend_question(request: ContractRequest) -> Question | None:
     study = request.open()
     if request.amend is None or not study.state.approvals:
         return None
+    before = study.folder.contract_version(study.state.contract_version or 0)
+    old = read_text(before).splitlines() if before.is_file() else []
+    new = read_text(study.folder.contract).splitlines()
+    diff = "\n".join(difflib.unified_diff(old, new, "agreed", "now", lineterm=""))
     return Question(
-        f"{read_text(study.folder.contract)}\nAmend the contract of {study.name}: {request.amend}",
+        f"{diff}\nAmend the contract of {study.name}: {request.amend}",
         request.terminal_command("contract", "--amend", request.amend),
     )
 
@@ -369,7 +374,15 @@ def _approve_question(request: ApproveRequest) -> Question | None:
     study, seen = request.open(), request.subjects()
     if not seen:
         return None
-    texts = [f"── {key}\n{yaml_text(_shown(study, key, request.candidate))}" for key in seen]
+    texts = [
+        f"── {key}\n"
+        + (
+            yaml_text(unconfirmed(study))
+            if key == ADAPTER
+            else approval_diff(study, cast("ApprovalKey", key), request.candidate)
+        )
+        for key in seen
+    ]
     word = "Reject" if request.refuse else "Approve"
     candidate = ("--candidate", request.candidate) if request.candidate else ()
     refuse = ("--reject",) if request.refuse else ()
@@ -378,12 +391,6 @@ def _approve_question(request: ApproveRequest) -> Question | None:
         request.terminal_command("approve", *seen, *candidate, *refuse),
         {str(key): subject for key, subject in seen.items()},
     )
-
-
-def _shown(study: Study, key: str, candidate: str | None) -> Any:
-    if key == ADAPTER:
-        return unconfirmed(study)
-    return shown(study, cast("ApprovalKey", key), candidate)
 
 
 @study_verb(ApproveRequest, question=_approve_question)

@@ -14,11 +14,12 @@ from telic.core.text import texts
 from telic.core.verb import Question
 from telic.storage.files import as_record, read_table
 from telic.storage.reading import read_text
+from telic.studies.approvals import change_diff
 from telic.studies.candidates import FILES, PATCH_NAME, new_candidate, revise_candidate, withdraw
 from telic.studies.decide import DecisionOutcome
 from telic.studies.decide import decide as record_decision
 from telic.studies.documents.base import StudyActor, read_yaml
-from telic.studies.documents.candidate import Candidate, Change, Hypothesis, Plan
+from telic.studies.documents.candidate import Candidate, Change, Hypothesis
 from telic.studies.documents.contract import CandidateKind
 from telic.studies.errors import StudyError
 from telic.studies.queue import more_seeds
@@ -51,7 +52,9 @@ class CandidateDraft(Record):
     reflection_ref: str | None = None
     dr_probe_ref: str | None = None
     replicate_of: str | None = None
-    plan: Plan | None = Field(default=None, description="Phases, seeds, steps and the estimate.")
+    plan: dict[str, Any] | None = Field(
+        default=None, description="phases, seeds by phase, steps, and est: the estimated cost."
+    )
     curriculum: dict[str, Any] | None = None
 
     def authored(self, key: str | None) -> dict[str, Any]:
@@ -230,8 +233,11 @@ def _question(request: DecideRequest) -> Question:
     words = ["decide", request.candidate, request.verdict, "--because", request.because]
     words += ["--audit", request.audit] if request.audit else []
     words += ["--to", request.to] if request.to else []
-    what = f"{request.verdict.capitalize()} {request.candidate} in {request.open().name}?"
-    return Question(f"{what} Because: {request.because}", request.terminal_command(*words))
+    study = request.open()
+    what = f"{request.verdict.capitalize()} {request.candidate} in {study.name}?"
+    diff = change_diff(study, request.candidate)
+    text = f"It changes:\n{diff}\n{what} Because: {request.because}"
+    return Question(text, request.terminal_command(*words))
 
 
 def _decide_question(request: DecideRequest) -> Question | None:
@@ -273,7 +279,10 @@ def decide(request: DecideRequest) -> DecisionOutcome:
     )
 
 
-@study_verb(DecideRequest, question=_question)
-def request_decision(request: DecideRequest) -> DecisionOutcome:
-    """Ask the person to accept a candidate as the incumbent, to keep it, or to revert it."""
+@study_verb(
+    DecideRequest,
+    question=lambda request: _question(request) if request.verdict in _BY_PEOPLE else None,
+)
+def decide_asking(request: DecideRequest) -> DecisionOutcome:
+    """Record a decision that cites evidence; the person is asked to accept, keep or revert."""
     return decide.do(request)

@@ -15,7 +15,6 @@ from telic.core.verb import Question, verb
 from telic.errors import UnknownName
 from telic.studies.administration import close_study, pause_study, resume_study, why_stopped
 from telic.studies.documents.candidate import Evidence, RunStatus
-from telic.studies.drive import go
 from telic.studies.evidence.audit import audit_result
 from telic.studies.evidence.integrity import changed_files
 from telic.studies.evidence.monitor import monitor_run
@@ -26,6 +25,7 @@ from telic.studies.launch.attempt import check_words, next_request
 from telic.studies.launch.launch import DryRun, LaunchResult, launch, look
 from telic.studies.launch.recovery import reconcile
 from telic.studies.launch.recovery import stop_run as ask_to_stop
+from telic.studies.loop import run_study
 from telic.studies.next import NextAction, next_step, note_next
 from telic.studies.report import write_report
 from telic.studies.rules.stops import ingest
@@ -53,7 +53,9 @@ class RunRequest(PersonRequest):
     )
     gpu: int | None = option("GPU to use, one of the contract's.", default=None)
     wait: bool = option("Wait for the end of the run and measure it.", "--wait", default=False)
-    most: int = option("Stop after this number of steps.", default=1000, minimum=1)
+    minutes: float | None = option(
+        "Return after this time; runs continue by themselves.", default=None, minimum=0
+    )
     stop: str | None = option("Stop this run instead.", default=None)
     pause: bool = option("Pause the study instead; live runs continue.", "--pause", default=False)
     resume: bool = option("Resume a paused study; a person agrees.", "--resume", default=False)
@@ -125,27 +127,29 @@ def run(request: RunRequest) -> StudyProgress:
 
 
 def _steps(request: RunRequest, study: Study) -> StudyProgress:
-    done, said, last = dict[str, int](), None, None
+    done: dict[str, int] = {}
+
+    def note(step: NextAction) -> None:
+        about = step.args.get("candidate") or step.args.get("run") or study.name
+        request.on_step(f"{step.action} {about}: {step.why}")
+        done[step.action] = done.get(step.action, 0) + 1
+
     may_launch = request.confirm is not None
-    for said in go(study, request.who, may_launch=may_launch, processes=request.processes):
-        if said == last and said.action != "wait":  # it cannot be settled from here
-            break
-        last = said
-        about = said.args.get("candidate") or said.args.get("run") or study.name
-        request.on_step(f"{said.action} {about}: {said.why}")
-        if said.action == "wait" and not may_launch:
-            break
-        done[said.action] = done.get(said.action, 0) + (said.action != "wait")
-        if sum(done.values()) > request.most:
-            break
-    if said is not None and said.action in done:
-        done[said.action] -= 1  # the last one was not taken
+    last = run_study(
+        study,
+        request.who,
+        may_launch=may_launch,
+        processes=request.processes,
+        seconds=None if request.minutes is None else 60 * request.minutes,
+        on_step=note,
+    )
+    done[last.action] = done.get(last.action, 1) - 1  # the last one was not taken
     trusted = study.incumbent
     return StudyProgress(
         study=study.name,
         steps={name: count for name, count in done.items() if count > 0},
         incumbent=None if trusted is None else trusted.candidate,
-        next=said,
+        next=last,
     )
 
 

@@ -1,4 +1,4 @@
-"""Verbs of servers besides the commands: lists, gates, launches, notes, pauses."""
+"""Verbs of servers besides the commands: summaries, lists, gates, and runs that ask a person."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from telic.core.config import Record
 from telic.core.request import argument, option
 from telic.core.verb import Question, verb
 from telic.storage.journal import JournalHead
+from telic.studies.approvals import change_diff
 from telic.studies.budget import BudgetState
-from telic.studies.launch.attempt import LaunchRequest, check_words, next_request
-from telic.studies.launch.launch import DryRun, LaunchResult, launch, look
+from telic.studies.launch.attempt import check_words, next_request
+from telic.studies.launch.launch import DryRun, look
 from telic.studies.next import NextAction, next_step
 from telic.studies.report import report_text
 from telic.studies.state import CandidateState, FiredStop, Incumbent, RunState
-from telic.studies.study import Study
-from telic.verbs.study import CANDIDATE, RUN, PersonRequest, StudyRequest, study_verb
+from telic.verbs.study import CANDIDATE, StudyRequest, study_verb
 from telic.verbs.study_runs import RunRequest, StudyProgress, resume_question, run
 
 # ---------------------------------------------------------------------------- reading
@@ -112,12 +112,6 @@ def list_runs(request: ListRequest) -> RunList:
     return RunList(runs=tuple(lines), left_out=len(found) - len(lines))
 
 
-@study_verb(StudyRequest)
-def loop_step(request: StudyRequest) -> NextAction:
-    """Return the next safe step and the reason; never takes it. Call this when unsure."""
-    return next_step(request.open())
-
-
 class ReportText(Record):
     """A report as Markdown."""
 
@@ -162,129 +156,32 @@ def check_gates(request: GatesRequest) -> GateLook:
     return GateLook(open=found.is_open, look=found)
 
 
-@verb(StudyRequest)
-def continue_study(request: StudyRequest) -> StudyProgress:
-    """Take every step that needs no person and starts no run; says what to do next."""
-    return _run(request, processes=False)
-
-
-def _run_request(request: StudyRequest, **more: Any) -> RunRequest:
-    shared = {name: getattr(request, name) for name in ("root", "actor", "task", "study")}
-    return RunRequest(**shared, **more)
-
-
-def _run(request: StudyRequest, **more: Any) -> StudyProgress:
-    return run.do(_run_request(request, **more))
-
-
-class StartRequest(PersonRequest):
-    """A run to start."""
-
-    candidate: str = argument(CANDIDATE)
-    confirm: str = option("The word RUN_CANDIDATE.")
-    phase: str | None = option("Phase; the one the candidate is in if left out.", default=None)
-    seed: int | None = option("Seed; the next one of the phase if left out.", default=None)
-
-
-def _launch_question(request: StartRequest) -> Question | None:
+def _start_question(request: RunRequest) -> Question | None:
+    """Ask before runs are started or a study is resumed, unless a person approved autonomy."""
+    if request.confirm is None:
+        return resume_question(request)
     check_words(True, request.confirm)
     study = request.open()
-    run = next_request(study, request.candidate, request.phase, request.seed)
-    content = study.candidate(request.candidate).compute_hash()
-    seen = {"phase": run.phase, "seed": run.seed, "content_hash": content}
-    words = ("run", request.candidate, "--phase", run.phase, "--seed", str(run.seed))
+    is_free = study.contract.automation.launch == "pre_approved"
+    if is_free and study.standing("autonomy").status == "approved":
+        return None
+    step = next_step(study)
+    name = request.candidate or step.args.get("candidate")
+    diff = change_diff(study, name) if name in study.state.candidates else "nothing yet"
+    about = (request.candidate,) if request.candidate else ()
     return Question(
-        f"Start {request.candidate} of {study.name} in phase {run.phase} with seed {run.seed}? "
-        f"Content {content[:12]}.",
-        request.terminal_command(*words, "--confirm", request.confirm),
-        {**seen, "needs_nobody": _is_pre_approved(study, run)},
+        f"Next: {step.action}, {step.why}\nIt changes:\n{diff}\n"
+        f"Start runs of {study.name} up to the next question?",
+        request.terminal_command("run", *about, "--confirm", request.confirm),
     )
 
 
-def _is_pre_approved(study: Study, run: LaunchRequest) -> bool:
-    """Say whether the contract lets a run of this class start without a question."""
-    if study.contract.automation.launch != "pre_approved":
-        return False
-    return study.experiment_standing(run.candidate, run.phase).status == "approved"
+@verb(RunRequest, question=_start_question)
+def run_asking(request: RunRequest) -> StudyProgress:
+    """Take every step that needs no person; with confirm, start runs and wait for them.
 
-
-@verb(StartRequest, question=_launch_question)
-def launch_candidate(request: StartRequest) -> LaunchResult:
-    """Start one run, if every gate is open; the person is asked unless it is pre-approved.
-
-    It runs by itself: watch it with audit, and settle it with continue_study.
+    The person is asked before runs are started, unless autonomy is approved. With a candidate one
+    run is shown with its gates, or started. It returns at a question, or after some minutes; then
+    call it again.
     """
-    seen = dict(request.seen or {})
-    actor = request.who if seen.get("needs_nobody") else request.person.actor
-    run = LaunchRequest(
-        request.candidate,
-        seen["phase"],
-        seen["seed"],
-        execute=True,
-        confirm=request.confirm,
-        expect=seen["content_hash"],
-    )
-    return launch(request.open(), run, actor)
-
-
-class StopRequest(StudyRequest):
-    """A run to stop."""
-
-    run: str = argument(RUN)
-    because: str = option("Why; kept in the ledger.", default="asked to stop")
-
-
-@verb(StopRequest)
-def stop_run(request: StopRequest) -> StudyProgress:
-    """Stop a run; continue_study settles it."""
-    return _run(request, stop=request.run, because=request.because)
-
-
-class PauseRequest(StudyRequest):
-    """A study to pause."""
-
-    because: str = option("Why.", default="no reason given")
-
-
-@study_verb(PauseRequest)
-def pause(request: PauseRequest) -> StudyProgress:
-    """Stop launches until a person resumes the study; live runs continue."""
-    return _run(request, pause=True, because=request.because)
-
-
-class ResumeRequest(PersonRequest):
-    """A study to resume."""
-
-    because: str = option("Why.", default="no reason given")
-
-
-def _resume_question(request: ResumeRequest) -> Question | None:
-    return resume_question(_run_request(request, resume=True, because=request.because))
-
-
-@study_verb(ResumeRequest, question=_resume_question)
-def resume(request: ResumeRequest) -> StudyProgress:
-    """Resume a paused study; a person has to agree."""
-    return _run(request, resume=True, because=request.because, consent=request.consent)
-
-
-class NoteRequest(StudyRequest):
-    """A note for the ledger."""
-
-    text: str = argument("What to remember.")
-    about: str | None = option("Candidate or run it is about.", default=None)
-
-
-class StudyNote(Record):
-    """A note in the ledger."""
-
-    seq: int
-
-
-@study_verb(NoteRequest)
-def add_note(request: NoteRequest) -> StudyNote:
-    """Add a note to the ledger of the study."""
-    study = request.open()
-    with study.locked():
-        event = study.append("note.added", request.about, {"text": request.text}, request.who)
-    return StudyNote(seq=event.seq)
+    return run.do(request)

@@ -67,7 +67,7 @@ def prove(tmp_path, monkeypatch):
 
 def test_an_honest_trainer_and_evaluator_pass(prove):
     checks, proof = prove(evaluator=EVALUATOR.replace("TRAINS", "False"))
-    assert proof.ok and len(proof.runs) == 3
+    assert proof.ok and len(proof.runs) == 4
     names = ("starts", "metric", "steps", "seed", "repeat", "evaluator")
     assert {name: check.passed for name, check in checks.items()} == dict.fromkeys(names, True)
 
@@ -81,7 +81,7 @@ def test_an_ignored_seed_and_ignored_steps_are_found(prove):
     checks, proof = prove(seed="0", steps="500")
     assert not proof.ok and checks["evaluator"].passed is None
     assert checks["seed"].passed is False and "ignored" in checks["seed"].why
-    assert checks["steps"].passed is False and "trained 500" in checks["steps"].why
+    assert checks["steps"].passed is False and "twice as many at 500" in checks["steps"].why
 
 
 def test_what_is_not_reproducible_must_be_declared(prove):
@@ -92,7 +92,7 @@ def test_what_is_not_reproducible_must_be_declared(prove):
 def test_declared_nondeterminism_and_a_size_of_smoke_runs_pass(prove):
     checks, proof = prove(seed="time.time_ns()", deterministic="no", smoke=37)
     assert proof.ok and "declared" in checks["repeat"].why
-    assert checks["steps"].why == "asked for 37 steps, trained 37"
+    assert checks["steps"].why == "37 steps end at 37 in the log, twice as many at 74"
 
 
 def test_a_missing_metric_is_found(prove):

@@ -65,6 +65,9 @@ def contract_data():
         "baseline": {"command": "train", "seeds": [901, 902, 903, 904, 905]},
         "evaluation": {"protocol": "eval_protocol.yaml"},
         "automation": {"max_debug_attempts": 2},
+        "exceptions": [
+            {"rule": "evaluator_required", "reason": "a toy", "approved_by": "human:ada"},
+        ],
     }
 
 
@@ -193,6 +196,8 @@ def measure(study: FreshStudy, run: str, score: float, *, curve=(), **facts) -> 
         protocol_hash=study.state.protocol_hash,
         metric_spec_hash=study.contract.metrics.spec_hash,
         code_hash="0" * 64,
+        content_hash=held.content_hash,
+        is_clean=held.is_clean,
         curves={"success": tuple(curve)},
         **facts,
     )

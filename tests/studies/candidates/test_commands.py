@@ -44,7 +44,8 @@ def idea(tmp_path):
     return write
 
 
-def test_an_idea_is_written_checked_and_queued(study, telic, idea):
+def test_an_idea_is_written_checked_and_queued(based, telic, idea):
+    study = based
     code, made = telic(study, "propose", idea(study))
     name = made["id"]
     assert (code, made["ok"], len(made["checks"])) == (0, True, 16)

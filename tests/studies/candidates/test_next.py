@@ -34,8 +34,17 @@ def test_asking_changes_no_file(claimed):
     assert files(claimed) == before
 
 
-def test_a_study_is_led_from_the_idea_to_the_launch(study):
+def test_nothing_is_launched_before_its_baseline_has_ended_well(study):
     assert next_step(study).args == {"kind": "baseline"}
+    name = make(study)
+    validate_candidate(study, name)
+    assert next_step(study).args == {"kind": "baseline"}
+    (job,) = study.jobs
+    assert (job.status, job.reason) == ("waiting", "it waits for an accepted baseline")
+
+
+def test_a_study_is_led_from_the_idea_to_the_launch(based):
+    study = based
     name = make(study)
     assert next_step(study).command == "telic study run"
     validate_candidate(study, name)
@@ -52,7 +61,8 @@ def test_a_draft_that_fails_its_checks_is_mended_not_checked_again(study):
     assert found.command == f"telic study propose FILE --revise {name}"
 
 
-def test_a_study_is_led_from_the_run_to_the_next_phase(study):
+def test_a_study_is_led_from_the_run_to_the_next_phase(based):
+    study = based
     name = make(study)
     validate_candidate(study, name)
     (run,) = complete(study, name)

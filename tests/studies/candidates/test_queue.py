@@ -27,6 +27,11 @@ def ready(study):
 
 
 @pytest.fixture
+def study(based):
+    return based
+
+
+@pytest.fixture
 def queued(study):
     name = make(study)
     assert not study.jobs, "a draft needs no runs"

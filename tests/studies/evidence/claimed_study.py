@@ -93,11 +93,13 @@ def validated(study, title, **changes) -> str:
     return name
 
 
-def run_phase(study, candidate, phase, seeds, final, luck=0, **kinds) -> list[str]:
-    runs = [start_run(study, candidate, phase, seed, gates=GATES) for seed in seeds]
+def run_phase(study, candidate, phase, seeds, final, luck=0, code_hash="0" * 64, **kinds):
+    facts = {"gates": GATES, "steps": STEPS}
+    runs = [start_run(study, candidate, phase, seed, **facts) for seed in seeds]
     for run, seed in zip(runs, seeds, strict=True):
         leave_files(study, run, log_rows(final, seed + luck, **kinds))
-        end_run(study, run, actual={"wall_clock_h": 0.5, "env_steps": STEPS, "launches": 1})
+        actual = {"wall_clock_h": 0.5, "env_steps": STEPS, "launches": 1}
+        end_run(study, run, actual=actual, code_hash=code_hash)
     return runs
 
 
@@ -106,7 +108,7 @@ GATES = {"G18": True}
 
 def promoted(study, title, final, *, seeds=PROMOTION, **changes):
     """A candidate with promotion runs that have ended."""
-    kinds = {"is_gamed": changes.pop("is_gamed")} if "is_gamed" in changes else {}
+    kinds = {key: changes.pop(key) for key in ("is_gamed", "code_hash") if key in changes}
     plan = {"phases": ["promotion"], "seeds": {"promotion": list(seeds)}, "steps": STEPS}
     name = validated(study, title, plan=plan, **changes)
     runs = run_phase(study, name, "promotion", seeds, final, **kinds)

@@ -119,8 +119,7 @@ def test_altered_evidence_voids_the_claim(study):
 
 
 def test_a_changed_evaluator_shows_between_the_arms(study):
-    name, runs = promoted(study, "more weight", BETTER)
-    (study.folder.root / "evaluate.py").write_text("print('easier')\n")
+    name, runs = promoted(study, "more weight", BETTER, code_hash="1" * 64)
     for run in runs:
         analyze_run(study, run, AGENT)
     found = audit_result(study, name, AGENT).audit

@@ -17,11 +17,11 @@ from telic.errors import TelicError
 from telic.studies.approvals import grant
 from telic.studies.decide import decide
 from telic.studies.documents.base import SYSTEM
-from telic.studies.drive import needs_somebody, take_step
 from telic.studies.evidence.integrity import changed_files
 from telic.studies.evidence.measurement import analyze_run
 from telic.studies.folder import StudyFolder
 from telic.studies.launch.recovery import reconcile
+from telic.studies.loop import needs_person, take_step
 from telic.studies.next import next_step, note_next
 from telic.studies.study import Study
 from tests.studies.walk import world as worlds
@@ -59,7 +59,7 @@ def told(tmp_path_factory):
             said = note_next(world.study)
             if said.action == "decide":
                 break
-            assert not needs_somebody(said), said
+            assert not needs_person(said), said
             take_step(world.study, said, AGENT)
         audit = said.args["audit"]
         name = said.args["candidate"]
@@ -181,7 +181,7 @@ def test_a_run_is_not_forged_between_its_end_and_the_ledger(study, how, monkeypa
     worlds.enter(monkeypatch, world)
     said = next_step(study)
     while said.action != "launch":
-        take_step(world.study, said, AGENT) if not needs_somebody(said) else propose(world)
+        take_step(world.study, said, AGENT) if not needs_person(said) else propose(world)
         said = note_next(world.study)
     take_step(world.study, said, AGENT)
     (name,) = Study(study.folder).state.active_runs

@@ -13,6 +13,7 @@ from telic.studies.candidates import PATCH_NAME, new_candidate
 from telic.studies.canonical import utc_now
 from telic.studies.contract import ALWAYS_REQUIRED, amend, required_approvals
 from telic.studies.documents.base import StudyActor, update_yaml, write_yaml
+from telic.studies.evidence.store import add_evidence
 from telic.studies.rules.checks import validate_candidate
 from tests.studies.fresh import FreshStudy
 
@@ -101,6 +102,9 @@ CONTRACT = {
     },
     "budget": {"launches": 60, "wall_clock_h": 10},
     "baseline": {"seeds": [901, 902, 903, 904, 905]},
+    "exceptions": [
+        {"rule": "evaluator_required", "reason": "a toy", "approved_by": "human:ada"},
+    ],
 }
 
 
@@ -115,7 +119,22 @@ def make_study(root: Path) -> FreshStudy:
     update_yaml(folder.contract, CONTRACT)
     amend(study, HUMAN, "the first agreement")
     approve(study, *ALWAYS_REQUIRED)
+    prove(study)
     return study
+
+
+def prove(study: FreshStudy) -> None:
+    """Enter a smoke test of the adapter as it is that was passed."""
+    proof = {"adapter_hash": study.adapter.proven_hash, "checks": []}
+    add_evidence(study, "preflight", proof, AGENT, candidate="c-0000-earlier")
+
+
+def accept_baseline(study: FreshStudy) -> None:
+    """Enter a baseline that was accepted, so that candidates may run."""
+    name = new_candidate(study, "accepted", {"kind": "baseline"}, AGENT).id
+    incumbent = {"candidate": name, "protocol_hash": study.state.protocol_hash}
+    facts = {"verdict": "accept", "to": "accepted", "incumbent": incumbent}
+    study.append("decision.recorded", name, facts, HUMAN)
 
 
 def approve(study: FreshStudy, *keys: str, candidate: str | None = None) -> None:
@@ -140,6 +159,8 @@ def make_baseline(study: FreshStudy, seeds: tuple[int, ...] = SEEDS, **plan) -> 
 def make_candidate(study: FreshStudy, *, patch: str | None = None, approved=True, **draft) -> str:
     """Make a validated candidate."""
     attached = None if patch is None else {PATCH_NAME: patch.encode()}
+    if draft.get("kind") != "baseline" and study.incumbent is None:
+        accept_baseline(study)
     name = new_candidate(study, "try it", draft, AGENT, attached).id
     outcome = validate_candidate(study, name)
     assert outcome.ok, [each for each in outcome.checks if not each.passed]

@@ -14,9 +14,10 @@ from typing import NamedTuple
 import pytest
 
 from telic.errors import TelicError
-from telic.studies.drive import needs_somebody, take_step
 from telic.studies.launch.supervisor import STOP_FILE
+from telic.studies.loop import needs_person, take_step
 from telic.studies.next import note_next
+from tests.studies.launch.toy_study import prove
 from tests.studies.walk import world as worlds
 from tests.studies.walk.moves import MOVES
 from tests.studies.walk.person import AGENT, answer
@@ -81,7 +82,9 @@ class Walk:
     def _follow(self, said) -> None:
         if said.action == "wait":
             MOVES["end run"](self.world, self.world.study)
-        elif needs_somebody(said):
+        elif said.action == "prove":
+            prove(self.world.study)
+        elif needs_person(said):
             answer(self.world, said)
         else:
             take_step(self.world.study, said, AGENT)

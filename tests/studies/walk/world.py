@@ -3,6 +3,7 @@
 Everything between is real: the ledger, the gates, the launch path, the supervisor's own records.
 """
 
+import hashlib
 import json
 import os
 import random
@@ -94,6 +95,8 @@ class World:
         over = supervisor._Supervisor.__new__(supervisor._Supervisor)
         over.folder, over.began, over.ended_by = folder, time.monotonic(), ended_by
         over.order = json.loads((folder / supervisor.ORDER_FILE).read_text())
+        measured_by = json.dumps(over.order["evaluator"]["files"])
+        over.code_hash = hashlib.sha256(measured_by.encode()).hexdigest()
         over._finish(key, supervisor.now(), [{"name": "train", "code": code, "error": None}])
 
     # ------------------------------------------------------------------ the disk

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
 from telic.core.plugins import plugin_names
 from telic.jobs.launcher import KINDS
+from telic.studies.canonical import content_hash
 from telic.studies.documents.base import Document, DocumentPart
 
 PLACEHOLDERS = frozenset(
@@ -157,7 +158,10 @@ class RepositoryOutputs(DocumentPart):
     """Outputs of a run."""
 
     run_dir_template: str | None = Field(
-        default=None, description="Where the repository writes if {run_dir} is not in the command."
+        default=None,
+        description="Pattern of the files and folders that a run makes elsewhere, in the working "
+        "directory of the command, with {seed} or {nonce}, e.g. runs/*__{seed}__*; they are moved "
+        "into the run folder.",
     )
     checkpoint_glob: str | None = Field(default=None, description="Checkpoints in the run folder.")
     completion: Completion = Completion()
@@ -209,6 +213,11 @@ class Adapter(Document):
     provenance: dict[str, Provenance] = Field(
         default={}, description="Per field: unknown, inferred or confirmed, with path:line."
     )
+
+    @property
+    def proven_hash(self) -> str:
+        """The hash of what a smoke test proves: everything but the sources."""
+        return content_hash({k: v for k, v in self.as_data().items() if k != "provenance"})
 
 
 _COMMANDS = ("commands.train", "commands.eval", "commands.smoke", "commands.resume")

@@ -44,7 +44,9 @@ class StopRule(DocumentPart):
 class ContractException(DocumentPart):
     """A rule that a person set aside, for a reason and a time."""
 
-    rule: Literal["reflection_required", "dr_probe_required", "worktree_required"]
+    rule: Literal[
+        "reflection_required", "dr_probe_required", "worktree_required", "evaluator_required"
+    ]
     reason: str = Field(min_length=1)
     approved_by: str
     expires: str | None = None
@@ -74,6 +76,7 @@ PHASE_SHARE: dict[Phase, float] = {
     "incumbent_validation": 1.0,
 }
 """how much of a full training one run of a phase is"""
+_COUNTS_STEPS, _LARGE_BATCH = 5_000, 10_000
 SeedRole = Literal["selection", "promotion", "validation"]
 SEED_ROLES: tuple[SeedRole, ...] = ("selection", "promotion", "validation")
 ROLES: dict[Phase, SeedRole] = {
@@ -83,6 +86,7 @@ ROLES: dict[Phase, SeedRole] = {
     "incumbent_validation": "validation",
 }
 """what the seeds of a phase are for, and so from which pool they come"""
+BudgetUnit = Literal["steps", "wall_clock"]
 LEAST_SEEDS: dict[Phase, int] = {"promotion": 5, "incumbent_validation": 5}
 ApprovalKey = Literal[
     "task_definition",
@@ -214,7 +218,9 @@ class Baseline(DocumentPart):
     steps: int | None = Field(default=None, ge=1)
     """steps of a full training; what a candidate does not say itself"""
     smoke_steps: int | None = Field(default=None, ge=1)
-    """steps of a smoke run; 2 % of a full training if left out"""
+    """steps of a smoke run; left out: 2 %, but at least one batch of most trainers"""
+    equal_budget: BudgetUnit = "steps"
+    """what both arms of a claim must have equally: launched steps, or time"""
     est: Amounts = Amounts()
     """what measuring one candidate is thought to cost; what it does not say itself"""
 
@@ -256,6 +262,10 @@ class Automation(DocumentPart):
     """Steps that need no question to a person."""
 
     autoloop: bool = False
+    """candidates are proposed by `proposer` until a budget or a stop rule ends it"""
+    proposer: Literal["numeric"] | tuple[str, ...] | None = None
+    """numeric: one parameter of the scope at a time; a list of words: a command that prints a
+    draft"""
     launch: Literal["ask", "pre_approved"] = "ask"
     decide: Literal["ask", "auto"] = "ask"
     kill_fatal: bool = False
@@ -300,10 +310,12 @@ class Contract(Document):
 
     def phase_share(self, phase: Phase, steps: int | None) -> float:
         """Return how much of a full training of so many steps one run of a phase is."""
-        smoke = self.baseline.smoke_steps
-        if phase == "smoke" and smoke is not None and steps:
-            return min(1.0, smoke / steps)
-        return PHASE_SHARE[phase]
+        if phase != "smoke" or not steps:
+            return PHASE_SHARE[phase]
+        # Small numbers count iterations or epochs, of which one is a whole batch.
+        least = 2 if steps < _COUNTS_STEPS else min(steps / 4, _LARGE_BATCH)
+        size = self.baseline.smoke_steps or max(PHASE_SHARE["smoke"] * steps, least)
+        return min(1.0, size / steps)
 
     def excepted(self, rule: str, at: str) -> ContractException | None:
         """Return the exception from a rule that holds at a moment."""

@@ -1,4 +1,4 @@
-"""Audit a claim: compare its arms, run twelve checks, and give a verdict by rule.
+"""Audit a claim: gather both arms, run twelve checks, and give a verdict by rule.
 
 The same facts give the same audit, byte for byte.
 """
@@ -11,11 +11,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
+from telic.storage.files import as_record
+from telic.studies.canonical import content_hash, utc_now
 from telic.studies.documents.base import Document, DocumentPart, StudyActor
-from telic.studies.documents.candidate import CheckResult, Evidence
-from telic.studies.documents.metrics import Guardrail
+from telic.studies.documents.candidate import CheckResult, Evidence, RunStatus
+from telic.studies.documents.contract import BudgetUnit, Phase
+from telic.studies.documents.metrics import Guardrail, Primary
+from telic.studies.errors import StudyError
 from telic.studies.evidence import statistics
-from telic.studies.evidence.claims import Arm, ArmRun, ClaimFacts, gather_claim
+from telic.studies.evidence.measurement import Measurement
+from telic.studies.evidence.monitor import fatal_alerts
+from telic.studies.evidence.review import is_reviewed, newest_level
 from telic.studies.evidence.statistics import Ends, oriented
 from telic.studies.evidence.store import add_evidence
 
@@ -30,21 +36,33 @@ AuditVerdict = Literal[
     "baseline_established",
     "invalid",
 ]
-TITLES = {
-    "A01": "ledger and evidence intact",
-    "A02": "launched as validated, tree clean",
-    "A03": "same protocol and metric spec",
-    "A04": "same evaluator, extractor and environment code",
-    "A05": "every planned run finished, none dropped",
-    "A06": "seeds unique, from their pool, not used for selection",
-    "A07": "checkpoint rule fixed beforehand",
-    "A08": "equal training budget",
-    "A09": "enough independent runs",
-    "A10": "guardrails hold",
-    "A11": "no open fatal sign, no unreviewed hacking risk",
-    "A12": "same hardware class",
+AUDIT_CHECKS = {
+    "A01": ("ledger and evidence intact", "restore the files from version control"),
+    "A02": (
+        "launched as validated, tree clean",
+        "commit or remove uncommitted changes, then repeat the runs",
+    ),
+    "A03": ("same protocol and metric spec", "repeat the runs under the present protocol"),
+    "A04": (
+        "same evaluator, interpreter, packages and extractor",
+        "restore evaluator, interpreter and packages, then repeat the runs",
+    ),
+    "A05": ("every planned run finished, none dropped", "repair and repeat the runs"),
+    "A06": (
+        "seeds unique, from their pool, not used for selection",
+        "take fresh seeds of the promotion pool",
+    ),
+    "A07": ("checkpoint rule fixed beforehand", "fix the rule in eval_protocol.yaml"),
+    "A08": (
+        "equal training budget",
+        "give both arms the same plan.steps; set baseline.equal_budget for another unit",
+    ),
+    "A09": ("enough independent runs", "run more seeds"),
+    "A10": ("guardrails hold", "change the candidate so that the guardrail holds"),
+    "A11": ("no open fatal sign, no unreviewed hacking risk", "repair the run, or review it"),
+    "A12": ("same hardware class", "repeat the runs of one arm on the hardware of the other"),
 }
-"""what each check looks at"""
+"""what each check looks at, and what mends a failure"""
 
 _FEWEST_RUNS = 5
 _BUDGET_TOLERANCE = 0.02
@@ -52,7 +70,8 @@ _FIRST_ALPHA, _LATER_ALPHA = 0.05, 0.025
 """a claim that was looked at before is tested more strictly"""
 _LEAST_POI = 0.75
 _VOIDING = {"A01", "A02", "A03", "A04", "A05", "A06", "A07", "A08", "A11"}
-_BASELINE = {"A01", "A02", "A05", "A06", "A07", "A08", "A09", "A12"}
+_BASELINE = {"A01", "A02", "A04", "A05", "A06", "A07", "A08", "A09", "A12"}
+_CLAIM_PHASES: tuple[Phase, ...] = ("promotion", "incumbent_validation")
 
 
 class ArmSummary(DocumentPart):
@@ -112,7 +131,7 @@ class Audit(Document):
     guardrails: tuple[GuardrailResult, ...] = ()
     verdict: AuditVerdict
     reasons: tuple[str, ...] = ()
-    label: Literal["seed_claim", "checkpoint_claim"] = "seed_claim"
+    label: str = "seed_claim"
     n_star: int | None = None
     prng_seed: str
     """whole number as text: it does not fit into a double"""
@@ -129,12 +148,182 @@ class AuditResult(DocumentPart):
     evidence: Evidence
 
 
+# ---------------------------------------------------------------------------- the claim
+
+
+class Arm(DocumentPart):
+    """One side of a comparison; runs are in the order of their seeds."""
+
+    candidate: str
+    content_hash: str | None = None
+    runs: tuple[Measurement, ...] = ()
+    unfinished: tuple[str, ...] = ()
+    """planned runs that did not finish, and planned seeds without a run"""
+
+    def scores(self, direction: str) -> list[float]:
+        """Return one score per run, larger is better."""
+        return [oriented(run.value, direction) for run in self.runs]
+
+
+class ClaimFacts(DocumentPart):
+    """Everything that an audit looks at."""
+
+    id: str
+    at: str
+    candidate: Arm
+    incumbent: Arm | None
+    """None for a baseline"""
+    primary: Primary
+    guardrails: tuple[Guardrail, ...] = ()
+    altered: tuple[str, ...] = ()
+    """ledger, evidence: what is not as it was written"""
+    protocol_hash: str
+    checkpoint_selection: str
+    equal_budget: BudgetUnit = "steps"
+    allowed_seeds: tuple[int, ...]
+    selection_seeds: tuple[int, ...]
+    """used to choose the candidate, so no evidence for it"""
+    open_fatal: tuple[str, ...] = ()
+    """unresolved fatal signatures"""
+    is_risk_unreviewed: bool = False
+    """the last reflection has a high hacking risk without a review"""
+    sigma_0: float | None = None
+    other_p: tuple[float, ...] = ()
+    """p values of other candidates that reached promotion against this incumbent"""
+    look: int = Field(default=1, ge=1)
+
+    @property
+    def arms(self) -> list[Arm]:
+        """The candidate's, and the incumbent's where there is one."""
+        return [arm for arm in (self.candidate, self.incumbent) if arm is not None]
+
+    @property
+    def runs(self) -> list[Measurement]:
+        """The runs of all arms."""
+        return [run for arm in self.arms for run in arm.runs]
+
+
+def _gather(study: Study, candidate: str) -> ClaimFacts:
+    """Return the facts of the claim that a candidate beats the incumbent (or is a baseline).
+
+    Raises StudyError E_NO_INCUMBENT when there is nothing to compare with, E_IS_INCUMBENT when that
+    would be itself.
+    """
+    incumbent = study.incumbent.candidate if study.incumbent else None
+    is_baseline = study.candidate_state(candidate).kind == "baseline"
+    phases: tuple[Phase, ...] = ("incumbent_validation",) if is_baseline else ("promotion",)
+    if is_baseline and incumbent in (None, candidate):
+        return _facts(study, _arm(study, candidate, phases), None)
+    if incumbent is None:
+        raise StudyError(
+            "E_NO_INCUMBENT",
+            f"{candidate} needs an incumbent to be compared with.",
+            hint="Run and accept a baseline under this protocol first.",
+        )
+    if incumbent == candidate:
+        raise StudyError(
+            "E_IS_INCUMBENT",
+            f"{candidate} is the incumbent: there is nothing to compare it with.",
+            hint="Its claim was audited before it was accepted; see telic study report.",
+        )
+    ours = _arm(study, candidate, phases)
+    theirs = _arm(study, incumbent, _CLAIM_PHASES, is_control=True)
+    wanted = {run.seed for run in ours.runs}
+    common = tuple(run for run in theirs.runs if run.seed in wanted)
+    if wanted and len(common) == len(wanted):  # its runs on our seeds, where it has all of them
+        theirs = theirs.model_copy(update={"runs": common, "unfinished": ()})
+    return _facts(study, ours, theirs)
+
+
+def _facts(study: Study, ours: Arm, theirs: Arm | None) -> ClaimFacts:
+    spec, seeds = study.metric_spec, study.contract.seeds
+    used = {run.run for arm in (ours, theirs) if arm for run in arm.runs}
+    sheets = [name for name, x in study.state.evidence.items() if x.run in used]
+    parts = {"ledger": study.ledger.verify().ok, "evidence": not study.altered(sheets)}
+    is_risky = newest_level(study, used) == "high"
+    ran = {run.run for run in ours.runs}
+    earlier = sum(  # audits that judged this claim with fewer runs and left it open
+        audit.verdict in ("inconclusive", "provisional") and set(audit.arms["x"].runs) < ran
+        for audit in study.audits(ours.candidate)
+    )
+    facts = ClaimFacts(
+        id="a-",
+        at="",
+        candidate=ours,
+        incumbent=theirs,
+        primary=spec.primary,
+        guardrails=spec.guardrails,
+        altered=tuple(name for name, is_intact in parts.items() if not is_intact),
+        protocol_hash=study.state.protocol_hash or "",
+        checkpoint_selection=study.protocol.checkpoint_selection,
+        equal_budget=study.contract.baseline.equal_budget,
+        allowed_seeds=tuple(sorted(seeds.pool("promotion") | seeds.pool("validation"))),
+        selection_seeds=tuple(sorted(seeds.pool("selection"))),
+        open_fatal=fatal_alerts(study.events_of("monitor.alert", about=tuple(used)), used),
+        is_risk_unreviewed=is_risky and not is_reviewed(study, ours.candidate),
+        sigma_0=study.state.noise_floor,
+        other_p=_other_p(study, ours.candidate, theirs.candidate if theirs else None),
+        look=1 + earlier,
+    )
+    # Named by all it rests on: the same facts are the same audit, other facts another one.
+    name = f"a-{content_hash(facts.as_data())[:12]}"
+    return facts.model_copy(update={"id": name, "at": utc_now()})
+
+
+def _other_p(study: Study, candidate: str, incumbent: str | None) -> tuple[float, ...]:
+    """Return the last p of every other candidate that was claimed against this incumbent."""
+    claim = (incumbent, study.state.protocol_hash)
+    last = {
+        name: audit.stats.welch_p
+        for name in study.state.candidates
+        if name != candidate
+        for audit in study.audits(name)
+        if (audit.incumbent, audit.protocol_hash) == claim
+    }
+    return tuple(sorted(p for p in last.values() if p is not None))
+
+
+def _arm(study: Study, candidate: str, phases: Iterable[Phase], *, is_control: bool = False) -> Arm:
+    """Return the runs of a candidate; of a control, only what was started or planned by itself."""
+    state = study.state.candidates[candidate]
+    runs: dict[int, Measurement] = {}
+    unmeasured: dict[int, str] = {}
+    for phase in phases:
+        for name, run in study.state.runs_of(candidate, phase).items():
+            if run.revision != state.revision:
+                continue
+            sheet = study.latest("metrics", run=name)
+            measured = as_record(sheet.payload, Measurement, sheet.id) if sheet else None
+            if run.status == RunStatus.FINISHED and measured is not None and measured.scores:
+                runs[run.seed] = measured
+            else:
+                why = (measured.problem if measured else "") or run.status
+                unmeasured.setdefault(run.seed, f"{name} ({why})")
+    own = study.candidate(candidate).plan.seeds
+    planned = {
+        seed
+        for phase in phases
+        for seed in (own.get(phase, ()) if is_control else study.planned_seeds(candidate, phase))
+    }
+    missing = [text for seed, text in unmeasured.items() if seed not in runs]
+    missing += [f"seed {seed}" for seed in sorted(planned - runs.keys() - unmeasured.keys())]
+    return Arm(
+        candidate=candidate,
+        content_hash=state.content_hash,
+        runs=tuple(runs[seed] for seed in sorted(runs)),
+        unfinished=tuple(missing),
+    )
+
+
+# ---------------------------------------------------------------------------- the audit
+
+
 def audit_result(study: Study, candidate: str, actor: StudyActor) -> AuditResult:
     """Audit a candidate's claim and enter it as evidence.
 
     The same facts give the same audit, which is then not entered again.
     """
-    facts = gather_claim(study, candidate)
+    facts = _gather(study, candidate)
     for name in study.evidence_names("audit", candidate=candidate):
         known = study.sheet(name)
         if known.payload["id"] == facts.id:
@@ -178,14 +367,14 @@ def audit_claim(facts: ClaimFacts) -> Audit:
         guardrails=guardrails,
         verdict=verdict,
         reasons=tuple(reasons),
-        label="checkpoint_claim" if facts.is_checkpoint_claim else "seed_claim",
         n_star=n_star,
         prng_seed=str(seed),
     )
 
 
 def _summary(facts: ClaimFacts, arm: Arm, seed: int) -> ArmSummary:
-    scores, sign = facts.scores(arm), oriented(1.0, facts.primary.direction)
+    direction = facts.primary.direction
+    scores, sign = arm.scores(direction), oriented(1.0, direction)
     middle = statistics.iqm(scores)
     interval = statistics.iqm_interval(scores, seed)
     ends = sorted(sign * end for end in interval) if interval else None
@@ -210,13 +399,10 @@ def _stats(facts: ClaimFacts, seed: int) -> AuditStats:
     alpha = _FIRST_ALPHA if facts.look == 1 else _LATER_ALPHA
     if not facts.incumbent.runs or not facts.candidate.runs:
         return AuditStats(look=facts.look, alpha=alpha)
-    ours, theirs = facts.scores(facts.candidate), facts.scores(facts.incumbent)
-    our_seeds, their_seeds = ([run.seed for run in arm.runs] for arm in facts.arms)
-    by_clip = facts.is_checkpoint_claim and len(ours[""]) == len(theirs[""])
-    found = statistics.difference(
-        ours, theirs, seed, common_units=by_clip or our_seeds == their_seeds, resample_pairs=by_clip
-    )
     primary = facts.primary
+    ours, theirs = (arm.scores(primary.direction) for arm in facts.arms)
+    our_seeds, their_seeds = ([run.seed for run in arm.runs] for arm in facts.arms)
+    found = statistics.difference(ours, theirs, seed, common_seeds=our_seeds == their_seeds)
     least = max(
         primary.min_effect_abs,
         primary.min_effect_rel * abs(statistics.iqm(theirs) or 0.0),
@@ -246,7 +432,7 @@ def _guardrail(facts: ClaimFacts, rule: Guardrail, seed: int) -> GuardrailResult
         elif facts.incumbent is None:  # there is nothing yet to be inferior to
             return GuardrailResult(key=rule.key, ci=None, passed=True, severity=rule.severity)
         else:
-            interval = statistics.difference_interval({"": x}, {"": y}, seed)
+            interval = statistics.difference_interval(x, y, seed)
             limit = -(rule.margin or 0.0)
         passed = interval is not None and interval.low >= limit
     if interval and rule.rule == "absolute" and rule.direction == "min":
@@ -258,7 +444,7 @@ def _verdict(
     facts: ClaimFacts, checks: Sequence[CheckResult], stats: AuditStats
 ) -> tuple[AuditVerdict, list[str]]:
     failed = {check.id: check.why for check in checks if not check.passed}
-    reasons = [f"{code}: {why}" for code, why in sorted(failed.items())]
+    reasons = [f"{code}: {failed[code]}; {AUDIT_CHECKS[code][1]}" for code in sorted(failed)]
     is_baseline = facts.incumbent is None
     counting = failed.keys() & _BASELINE if is_baseline else failed.keys()
     if counting & _VOIDING:
@@ -320,7 +506,7 @@ def _run_checks(facts: ClaimFacts, guardrails: Iterable[GuardrailResult]) -> lis
     empty = [arm.candidate for arm in arms if not arm.runs]
     broken = [rail.key for rail in guardrails if not rail.passed and rail.severity == "block"]
     counts = [len(arm.runs) for arm in arms]
-    needed = 1 if facts.is_checkpoint_claim else _FEWEST_RUNS
+    fewest, code = min(counts), _same(facts, "code_hash")
     risk = ["is high and not reviewed"] if facts.is_risk_unreviewed else []
     found: dict[str, tuple[Any, str]] = {
         "A01": ([*facts.altered], _listed({"altered": facts.altered})),
@@ -329,15 +515,12 @@ def _run_checks(facts: ClaimFacts, guardrails: Iterable[GuardrailResult]) -> lis
             _listed({"launched as something else": other, "worktree not clean": dirty}),
         ),
         "A03": (protocol[0], protocol[1] or spec[1]),
-        "A04": _same(facts, "code_hash"),
+        "A04": (code[0], _code_differences(code)),
         "A05": (unfinished, _listed({"not finished": unfinished, "no finished run": empty})),
         "A06": _seeds(facts),
         "A07": (facts.checkpoint_selection, ""),  # the protocol has no other rules
-        "A08": _budget(runs),
-        "A09": (
-            counts,
-            "" if min(counts) >= needed else f"{min(counts)} runs in an arm; {needed} are needed",
-        ),
+        "A08": _budget(facts),
+        "A09": (counts, "" if fewest >= _FEWEST_RUNS else f"an arm has {fewest} of 5 runs"),
         "A10": (broken, _listed({"broken": broken})),
         "A11": ([*facts.open_fatal], _listed({"open": facts.open_fatal, "hacking risk": risk})),
         "A12": _same(facts, "hardware"),
@@ -355,6 +538,16 @@ def _same(facts: ClaimFacts, field: str) -> tuple[list[str], str]:
     if None in values:
         return recorded, f"{field} is not recorded everywhere"
     return recorded, "" if len(recorded) == 1 else f"{field} differs between runs"
+
+
+def _code_differences(code: tuple[list[str], str]) -> str:
+    """Return which parts of what measured differ between runs."""
+    parts = [value.split("-") for value in code[0]]
+    names = ("evaluator", "interpreter", "packages", "extractor")
+    if not code[1] or len({*map(len, parts), len(names)}) > 1:
+        return code[1]
+    differ = [name for i, name in enumerate(names) if len({part[i] for part in parts}) > 1]
+    return f"{', '.join(differ)} differ between runs" if differ else code[1]
 
 
 def _listed(problems: Mapping[str, Sequence[str]]) -> str:
@@ -375,13 +568,19 @@ def _seeds(facts: ClaimFacts) -> tuple[list[str], str]:
     return problems, "; ".join(problems)
 
 
-def _budget(runs: Sequence[ArmRun]) -> tuple[float | None, str]:
-    """Check that all runs trained for as long, within 2 %: in steps, or else in time."""
-    field = "steps" if all(run.steps is not None for run in runs) else "wall_s"
-    amounts = [getattr(run, field) for run in runs]
-    if None in amounts or not amounts:
-        return None, f"{field} is not recorded everywhere"
-    low, high = min(amounts), max(amounts)
-    off = (high - low) / high if high else 0.0
-    is_equal = off <= _BUDGET_TOLERANCE
-    return off, "" if is_equal else f"{field} differs by {off:.1%} between runs"
+def _budget(facts: ClaimFacts) -> tuple[Any, str]:
+    """Compare what was launched: {steps} of the recorded commands, or the unit of the contract."""
+    if facts.equal_budget == "wall_clock":
+        amounts = [run.wall_s for run in facts.runs]
+    else:
+        amounts = [run.launched_steps for run in facts.runs]
+        if not any(amounts):
+            return None, ""  # the command takes no {steps}: all runs have the same command
+    known = [amount for amount in amounts if amount is not None]
+    if len(known) < len(amounts):
+        return known, f"{facts.equal_budget} is not recorded for every run"
+    low, high = min(known, default=0.0), max(known, default=0.0)
+    tolerance = _BUDGET_TOLERANCE if facts.equal_budget == "wall_clock" else 0.0
+    is_equal = high - low <= tolerance * high
+    why = f"runs were launched with {low:g} to {high:g} ({facts.equal_budget})"
+    return [low, high], "" if is_equal else why

@@ -58,10 +58,18 @@ class Measurement(DocumentPart):
     perturbed: dict[str, float] = Field(default_factory=dict[str, float])
     """the primary metric by perturbation of the protocol; not part of the score"""
     steps: float | None = None
+    """last step in the log"""
+    launched_steps: float | None = None
+    """{steps} of the command that was launched"""
     wall_s: float | None = None
-    protocol_hash: str | None
-    metric_spec_hash: str | None
-    code_hash: str
+    protocol_hash: str | None = None
+    metric_spec_hash: str | None = None
+    code_hash: str | None = None
+    """evaluator with everything it imports, interpreters, packages, extractor; joined by -"""
+    content_hash: str | None = None
+    """of the candidate as it was launched"""
+    is_clean: bool | None = None
+    """worktree clean at launch"""
     hardware: str | None = None
     files: dict[str, str] = Field(default_factory=dict[str, str])
     """hash of every file that was read"""
@@ -69,6 +77,11 @@ class Measurement(DocumentPart):
         default_factory=dict[str, tuple[tuple[float, float], ...]]
     )
     """thinned, for charts"""
+
+    @property
+    def value(self) -> float:
+        """One number for the run: the mean over strata."""
+        return fmean(self.scores.values())
 
 
 class RunLog(NamedTuple):
@@ -159,13 +172,15 @@ def measure_run(
         perturbed=found.perturbed,
         missing=tuple(missing if found.scores else [spec.primary.key, *rails]),
         problem=found.problem or ("" if found.scores else f"{spec.primary.key} is not in the log"),
-        steps=last_step(found.series)
-        if actual is None or actual.env_steps is None
-        else actual.env_steps,
+        steps=last_step(found.series),
+        launched_steps=state.steps,
         wall_s=None if hours is None else 3600 * hours,
         protocol_hash=study.protocol_hash,
         metric_spec_hash=study.metric_spec_hash,
-        code_hash=_code_hash(study),
+        code_hash=state.code_hash
+        and f"{state.code_hash}-{content_hash(spec.extractor.as_data())[:20]}",
+        content_hash=state.content_hash,
+        is_clean=state.is_clean,
         hardware=_hardware_class(folder / "hw.json"),
         files={str(x.relative_to(folder)): file_hash(x) for x in found.files if x.is_file()},
         curves={
@@ -336,19 +351,6 @@ def _hardware_class(path: Path) -> str | None:
     flags = [f"{name}={value}" for name, value in sorted((facts["precision_flags"] or {}).items())]
     machine = str(facts.get("platform", "")).split(" ")[-1]
     return "; ".join([machine, *(gpus or ["cpu"]), *flags])
-
-
-def _code_hash(study: Study) -> str:
-    """Return one hash of evaluator, extractor and environment as they are on disk."""
-    protocol = study.protocol
-    files = {
-        name: file_hash(path) if (path := study.root / name).is_file() else None
-        for name in protocol.evaluator_files
-    }
-    extractor = study.metric_spec.extractor.as_data()
-    return content_hash(
-        {"evaluator": files, "extractor": extractor, "environment": protocol.env_config_hash}
-    )
 
 
 # ---------------------------------------------------------------------------- a sample log

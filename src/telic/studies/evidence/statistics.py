@@ -1,6 +1,7 @@
 """Statistics of a claim: interquartile means, bootstrap intervals, tests, required seeds.
 
-numpy and scipy are imported at use: they take longer to load than most commands run.
+A sample is one score per run. numpy and scipy are imported at use: they take longer to load than
+most commands run.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -19,9 +20,6 @@ _PAIRED_ABOVE = 0.3
 """correlation of two arms on common seeds from which the paired test is used"""
 _POWER_FACTOR = 12.4
 """2 (1.645 + 0.842)^2: both arms, one-sided 5 %, power 80 %"""
-
-Scores = Mapping[str, Sequence[float]]
-"""scores of one arm by stratum; without strata there is one, and its name is empty"""
 
 
 class Ends(NamedTuple):
@@ -76,75 +74,60 @@ def seed_of(name: str) -> int:
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
 
 
-def iqm(scores: Sequence[float] | Scores) -> float | None:
-    """Return the interquartile mean over runs and strata; the plain mean below four values."""
+def iqm(values: Sequence[float]) -> float | None:
+    """Return the interquartile mean; the plain mean below four values."""
     from telic.core.stats import interquartile_mean
 
-    strata = scores.values() if isinstance(scores, Mapping) else [scores]
-    return interquartile_mean([value for each in strata for value in each])
+    return interquartile_mean(values)
 
 
-def iqm_interval(scores: Sequence[float] | Scores, seed: int) -> Ends | None:
-    """Return the interval of the interquartile mean; None when no stratum has two values."""
-    strata = scores if isinstance(scores, Mapping) else {"": scores}
-    if all(len(each) < 2 for each in strata.values()):
-        return None
-    return _middle(_resampled(strata, _draws(seed, strata)[0]))
+def iqm_interval(values: Sequence[float], seed: int) -> Ends | None:
+    """Return the interval of the interquartile mean; None below two values."""
+    import numpy as np
+
+    generator = np.random.PCG64(seed)
+    return _middle(_resampled(values, generator)) if len(values) > 1 else None
 
 
 def difference_interval(
-    ours: Scores, theirs: Scores, seed: int, *, is_paired: bool = False
+    ours: Sequence[float], theirs: Sequence[float], seed: int, *, is_paired: bool = False
 ) -> Ends | None:
     """Return the interval of IQM(ours) - IQM(theirs); None when an arm cannot be resampled.
 
-    Paired: both arms have the same units in the same order (clips), which are drawn together.
+    Paired: both arms have the same units in the same order, which are drawn together.
     """
-    if any(all(len(each) < 2 for each in arm.values()) for arm in (ours, theirs)):
+    import numpy as np
+
+    if min(len(ours), len(theirs)) < 2:
         return None
-    draws, their_draws = _draws(seed, ours, theirs)
-    their_draws = draws if is_paired else their_draws
-    return _middle(_resampled(ours, draws) - _resampled(theirs, their_draws))
+    generator = np.random.PCG64(seed)
+    drawn = _resampled(ours, generator)
+    return _middle(drawn - _resampled(theirs, np.random.PCG64(seed) if is_paired else generator))
 
 
 def difference(
-    ours: Scores,
-    theirs: Scores,
-    seed: int,
-    *,
-    common_units: bool = False,
-    resample_pairs: bool = False,
+    ours: Sequence[float], theirs: Sequence[float], seed: int, *, common_seeds: bool = False
 ) -> ArmDifference:
-    """Compare two arms.
-
-    Args:
-        ours: scores of the candidate by stratum.
-        theirs: scores of the incumbent by stratum.
-        seed: of the resampling.
-        common_units: the n-th scores of both arms belong to the same seed or clip.
-        resample_pairs: draw common units together, as a claim about one checkpoint needs it.
-    """
+    """Compare two arms; with `common_seeds` their n-th scores belong to the same seed."""
     import numpy as np
 
     from telic.core import stats
 
-    x, y = _per_unit(ours), _per_unit(theirs)
-    a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    has_pairs = common_units and len(x) == len(y)
-    has_spread = has_pairs and spread(x) > 0 and spread(y) > 0
-    is_counted = has_pairs and len(x) > 1 and stats.is_one_gap(a, b)
-    is_paired = is_counted or (has_spread and statistics.correlation(x, y) > _PAIRED_ABOVE)
-    in_pairs = resample_pairs or is_counted
+    a, b = np.asarray(ours, dtype=np.float64), np.asarray(theirs, dtype=np.float64)
+    has_pairs = common_seeds and len(ours) == len(theirs)
+    has_spread = has_pairs and spread(ours) > 0 and spread(theirs) > 0
+    is_counted = has_pairs and len(ours) > 1 and stats.is_one_gap(a, b)
+    is_paired = is_counted or (has_spread and statistics.correlation(ours, theirs) > _PAIRED_ABOVE)
+    paired_poi = float((a > b).mean() + (a == b).mean() / 2) if is_counted else None
     return ArmDifference(
         delta=(iqm(ours) or 0.0) - (iqm(theirs) or 0.0),
-        ci=difference_interval(ours, theirs, seed, is_paired=in_pairs),
+        ci=difference_interval(ours, theirs, seed, is_paired=is_counted),
         welch_p=stats.paired_greater(a, b) if is_paired else stats.welch(a, b, "greater"),
         is_paired=is_paired,
         is_counted=is_counted,
         mwu_p=stats.mann_whitney_greater(a, b),
-        poi=float((a > b).mean() + (a == b).mean() / 2)
-        if in_pairs
-        else stats.probability_of_improvement(a, b),
-        sigma=pooled(x, y),
+        poi=stats.probability_of_improvement(a, b) if paired_poi is None else paired_poi,
+        sigma=pooled(ours, theirs),
     )
 
 
@@ -174,29 +157,13 @@ def draw(generator: np.random.PCG64, size: int) -> np.ndarray:
     return (raw % size).reshape(_RESAMPLES, size)
 
 
-def _per_unit(scores: Scores) -> list[float]:
-    """Return one score per replication unit: runs are means over strata where all have as many."""
-    columns = list(scores.values())
-    if len({len(each) for each in columns}) == 1:
-        return [math.fsum(row) / len(row) for row in zip(*columns, strict=True)]
-    return [value for each in columns for value in each]
-
-
-def _draws(seed: int, *arms: Scores) -> list[dict[str, np.ndarray]]:
+def _resampled(values: Sequence[float], generator: np.random.PCG64) -> np.ndarray:
+    """Return the IQM of every resample."""
     import numpy as np
 
-    generator = np.random.PCG64(seed)
-    return [{name: draw(generator, len(each)) for name, each in arm.items()} for arm in arms]
-
-
-def _resampled(scores: Scores, draws: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Return the IQM of every resample; strata are drawn separately and pooled."""
-    import numpy as np
-
-    parts = [np.asarray(each, dtype=np.float64)[draws[name]] for name, each in scores.items()]
-    pool = np.sort(np.concatenate(parts, axis=1), axis=1)
-    cut = pool.shape[1] // 4
-    return pool[:, cut : pool.shape[1] - cut].mean(axis=1)
+    drawn = np.sort(np.asarray(values, dtype=np.float64)[draw(generator, len(values))], axis=1)
+    cut = len(values) // 4
+    return drawn[:, cut : len(values) - cut].mean(axis=1)
 
 
 def _middle(draws: np.ndarray) -> Ends:

@@ -18,6 +18,7 @@ from telic.errors import UnknownName
 from telic.jobs.launcher import JobPlace
 from telic.jobs.pool import PlacedJob, placed_command
 from telic.jobs.spec import JOB_FILE, JobSpec
+from telic.storage.reading import file_hash
 from telic.studies.canonical import signing_key, utc_now
 from telic.studies.documents.adapter import Adapter, CommandSpec
 from telic.studies.documents.candidate import (
@@ -36,10 +37,11 @@ from telic.studies.launch.command import (
     RunEnvironment,
     Values,
     build_command,
+    import_path,
     run_environment,
 )
 from telic.studies.launch.evaluations import RunStep, plan_evaluations
-from telic.studies.launch.isolation import tree_of
+from telic.studies.launch.isolation import evaluator_tree, tree_of
 from telic.studies.launch.machine import Machine, look
 from telic.studies.queue import TOKEN
 from telic.studies.rules.checks import check_candidate
@@ -78,6 +80,8 @@ class LaunchRequest(NamedTuple):
     """first digits of the content hash that the caller has seen"""
     gpu: int | None = None
     retry_of: str | None = None
+    times: int = 1
+    """multiple of the phase's steps; a smoke test shows that steps are honoured"""
 
 
 def check_words(execute: bool, confirm: str | None) -> None:
@@ -228,7 +232,9 @@ class LaunchAttempt:
     @cached_property
     def reservation(self) -> Amounts:
         """The budget that is reserved for it."""
-        return reservation_of(self.study.contract, self.candidate.plan, self.request.phase)
+        found = reservation_of(self.study.contract, self.candidate.plan, self.request.phase)
+        steps = found.env_steps and found.env_steps * self.request.times
+        return found.model_copy(update={"env_steps": steps})
 
     @cached_property
     def command(self) -> Command:
@@ -243,7 +249,33 @@ class LaunchAttempt:
             nproc=int(self.adapter.launcher.options.get("nproc") or len(self.gpus) or 1),
             nonce=self.nonce,
         )
-        return build_command(self.adapter, self.spec, values, self.tree)
+        return build_command(self.adapter, self.spec, values, self.tree, self.study.root)
+
+    @property
+    def takes_steps(self) -> bool:
+        """Whether the command is told how long to train."""
+        return any("{steps}" in word for word in self.spec.argv)
+
+    @cached_property
+    def evaluator_tree(self) -> Path:
+        """Where results are measured."""
+        return evaluator_tree(self.study.folder, self.candidate, self.study.protocol)
+
+    @property
+    def evaluator(self) -> dict[str, Any]:
+        """The code that measures: the evaluator, all it imports, and its interpreter.
+
+        Of a checkout every importable file counts: none may change before the evaluation.
+        """
+        study, tree = self.study, self.evaluator_tree
+        is_checkout = tree not in (study.root, self.tree)
+        spec, programs = study.protocol.command, [self.command.argv[0]]
+        return {
+            "tree": str(tree),
+            "files": {name: file_hash(tree / name) for name in study.evaluator_closure(tree)},
+            "checkout": supervisor.importable_files(tree) if is_checkout else None,
+            "programs": programs if spec is None else [*programs, spec.argv[0]],
+        }
 
     @cached_property
     def network_approved(self) -> bool:
@@ -265,6 +297,8 @@ class LaunchAttempt:
             "TELIC_RUN_DIR": str(self.run_folder / ARTEFACTS),
             "TELIC_SEED": str(self.request.seed),
         }
+        if self.tree != self.study.root:
+            own |= import_path(self.tree)
         if self.study.contract.hardware.gpus:  # else the choice of devices is left alone
             own["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, self.gpus))
         return run_environment(
@@ -330,10 +364,17 @@ class LaunchAttempt:
         """The training and the evaluations after it, where they are to run."""
         command, artefacts = self.command, self.run_folder / ARTEFACTS
         device, study = "cuda:0" if self.gpus else "cpu", self.study
-        train = RunStep(name="train", folder=".", argv=command.argv, cwd=str(command.cwd))
         evaluations = plan_evaluations(
-            self.adapter, study.protocol, self.request.phase, artefacts, self.tree, device
+            self.adapter,
+            study.protocol,
+            self.request.phase,
+            artefacts,
+            tree=self.evaluator_tree,
+            home=study.root,
+            device=device,
         )
+        place = {"folder": ".", "cwd": str(command.cwd), "measures": not evaluations}
+        train = RunStep(name="train", argv=command.argv, **place)
         steps = (train, *evaluations)
         return steps if self.job is None else tuple(map(self._placed, steps))
 
@@ -350,6 +391,7 @@ class LaunchAttempt:
     def order(self) -> dict[str, Any]:
         """cmd.json: what the supervisor runs; enough to start the run again by hand."""
         glob, is_remote = self.adapter.outputs.checkpoint_glob, self.job is not None
+        template = self.adapter.outputs.run_dir_template
         return {
             "nonce": self.nonce,
             "argv": list(self.command.argv),
@@ -360,6 +402,8 @@ class LaunchAttempt:
             "checkpoint_glob": None if glob is None else glob.removeprefix("{run_dir}/"),
             "selection": self.study.protocol.checkpoint_selection,
             "steps": [step.model_dump(mode="json") for step in self.steps],
+            "evaluator": self.evaluator,
+            "collect": template and template.format(seed=self.request.seed, nonce=self.nonce),
             "launcher": self.adapter.launcher.kind,
             "started_by": list(self.started_by),
             "tool_version": __version__,

@@ -146,11 +146,6 @@ def run_environment(
         own: variables of telic, such as the run folder.
         network_approved: whether a person approved the use of the network.
     """
-    declared = {
-        # Entering a venv or conda environment puts its folder before the others.
-        name: value.replace("$PATH", base.get("PATH", os.defpath)) if name == "PATH" else value
-        for name, value in declared.items()
-    }
     if network_approved:
         changed = {**declared, **own}
         return RunEnvironment({**base, **changed}, changed, (), False)
@@ -206,13 +201,23 @@ class Values(NamedTuple):
     nonce: str | None = None
 
 
-def build_command(adapter: Adapter, spec: CommandSpec, values: Values, root: Path) -> Command:
+def import_path(tree: Path) -> dict[str, str]:
+    """Return the variable that makes Python import from a tree before any installed package."""
+    places = [tree / "src", tree] if (tree / "src").is_dir() else [tree]
+    inherited = os.environ.get("PYTHONPATH")
+    return {"PYTHONPATH": os.pathsep.join([*map(str, places), *([inherited] if inherited else [])])}
+
+
+def build_command(
+    adapter: Adapter, spec: CommandSpec, values: Values, root: Path, home: Path | None = None
+) -> Command:
     """Return the command with every placeholder filled; `root` is the tree that it runs in.
 
+    Environments and programs that a worktree does not have are those of `home`, the repository.
     Seed and overrides are added at the end where the command does not say where they go.
     Raises InvalidDocument E_COMMAND.
     """
-    cwd = (root / spec.cwd).resolve()
+    cwd, home = (root / spec.cwd).resolve(), home or root
     if not cwd.is_relative_to(root.resolve()):
         raise InvalidDocument("E_COMMAND", f"The folder {spec.cwd} lies outside of the repository.")
     overrides = _override_words(adapter, values)
@@ -222,14 +227,9 @@ def build_command(adapter: Adapter, spec: CommandSpec, values: Values, root: Pat
         if word == "{overrides}":
             argv += overrides
             continue
-        for name in _PLACEHOLDER.findall(word):
-            if name not in known:
-                why = f"{{{name}}} in {word!r} must stand alone or is unknown."
-                raise InvalidDocument("E_COMMAND", why)
-            if known[name] is None:
-                raise InvalidDocument("E_COMMAND", f"{{{name}}} of the command has no value.")
-            word = word.replace(f"{{{name}}}", str(known[name]))
-        argv.append(word)
+        argv.append(_filled(word, known))
+    if "/" in argv[0] and not (cwd / argv[0]).exists() and (home / spec.cwd / argv[0]).exists():
+        argv[0] = str(home / spec.cwd / argv[0])
     if "{overrides}" not in spec.argv:
         argv += overrides
     flag = adapter.seeds.flag
@@ -238,13 +238,27 @@ def build_command(adapter: Adapter, spec: CommandSpec, values: Values, root: Pat
         joined = f"{flag.removesuffix('=')}={values.seed}"
         argv += [flag, str(values.seed)] if is_option else [joined]
     environment = dict(spec.env)
-    if spec.activate is not None:  # PATH is completed at launch
-        path = (root / spec.activate.path).expanduser()
+    if spec.activate is not None:
+        path = (home / spec.activate.path).expanduser()
         name = "VIRTUAL_ENV" if spec.activate.kind == "venv" else "CONDA_PREFIX"
         environment |= {name: str(path), "PATH": f"{path / 'bin'}:$PATH"}
+    if "PATH" in environment:
+        inherited = os.environ.get("PATH", os.defpath)
+        environment["PATH"] = environment["PATH"].replace("$PATH", inherited)
     if adapter.seeds.env_flag:
         environment[adapter.seeds.env_flag] = str(values.seed)
     return Command(tuple(argv), cwd, environment, spec.timeout_s)
+
+
+def _filled(word: str, known: Mapping[str, Any]) -> str:
+    for name in _PLACEHOLDER.findall(word):
+        if name not in known:
+            why = f"{{{name}}} in {word!r} must stand alone or is unknown."
+            raise InvalidDocument("E_COMMAND", why)
+        if known[name] is None:
+            raise InvalidDocument("E_COMMAND", f"{{{name}}} of the command has no value.")
+        word = word.replace(f"{{{name}}}", str(known[name]))
+    return word
 
 
 def _override_words(adapter: Adapter, values: Values) -> list[str]:

@@ -17,7 +17,7 @@ from telic.storage.files import as_record
 from telic.studies.documents.adapter import Adapter
 from telic.studies.documents.contract import ROLES, Contract, Phase
 from telic.studies.documents.metrics import Protocol
-from telic.studies.launch.command import Values, build_command
+from telic.studies.launch.command import Values, build_command, import_path
 
 EVALUATIONS = "evaluations"
 """folder of their results, in the artefacts of a run"""
@@ -45,6 +45,8 @@ class RunStep(Record):
     argv: tuple[str, ...]
     cwd: str
     env: dict[str, str] = Field(default={})
+    measures: bool = True
+    """whether its output is the score; then its code is checked before it starts"""
 
 
 def _worlds(protocol: Protocol) -> dict[str, Perturbation]:
@@ -68,9 +70,19 @@ def expected_names(protocol: Protocol, phase: Phase) -> tuple[str, ...]:
 
 
 def plan_evaluations(
-    adapter: Adapter, protocol: Protocol, phase: Phase, run_dir: Path, root: Path, device: str
+    adapter: Adapter,
+    protocol: Protocol,
+    phase: Phase,
+    run_dir: Path,
+    *,
+    tree: Path,
+    home: Path,
+    device: str,
 ) -> tuple[RunStep, ...]:
-    """Return the evaluations after a training; none when its own log is measured."""
+    """Return the evaluations after a training, in the evaluator's tree; none without evaluator.
+
+    Compiled files in the tree are ignored: a training could have written them.
+    """
     spec, worlds = protocol.command, _worlds(protocol)
     if spec is None:
         return ()
@@ -88,14 +100,15 @@ def plan_evaluations(
             episodes=protocol.episodes,
             horizon=protocol.horizon,
         )
-        command = build_command(plain, spec, values, root)
+        command = build_command(plain, spec, values, tree, home)
+        compiled = {"PYTHONPYCACHEPREFIX": str(run_dir.parent / "compiled")}
         steps.append(
             RunStep(
                 name=name,
                 folder=f"{run_dir.name}/{EVALUATIONS}/{name}",
                 argv=(*command.argv, *worlds[world].args),
                 cwd=str(command.cwd),
-                env={**command.env, **worlds[world].env},
+                env={**compiled, **import_path(tree), **command.env, **worlds[world].env},
             )
         )
     return tuple(steps)

@@ -19,6 +19,7 @@ from telic.storage.locks import taking_turns
 from telic.storage.reading import file_hash
 from telic.studies import git_read
 from telic.studies.documents.candidate import Candidate
+from telic.studies.documents.metrics import Protocol
 from telic.studies.errors import EnvironmentBlocked
 from telic.studies.folder import STATE_FOLDER, StudyFolder
 
@@ -95,6 +96,34 @@ def prepare_tree(folder: StudyFolder, candidate: Candidate) -> Path:
         manifest = TreeManifest(base_commit=base, files=_contents(tree))
         write_json(_manifest_file(folder, candidate), manifest)
     return tree
+
+
+def evaluator_tree(folder: StudyFolder, candidate: Candidate, protocol: Protocol) -> Path:
+    """Return where results are measured: a checkout of the base commit, whatever trains.
+
+    It is the training's own tree if its log is measured, and the repository without git.
+    """
+    if protocol.command is None:
+        return tree_of(folder, candidate)
+    if candidate.base_commit is None or not git_read.is_repository(folder.root):
+        return folder.root
+    name = f"evaluator.{candidate.base_commit[:16]}"
+    return folder.state_root / "worktrees" / folder.task_id / name
+
+
+def prepare_evaluator(folder: StudyFolder, candidate: Candidate, protocol: Protocol) -> None:
+    """Make the checkout in which results are measured, and undo what was changed in it."""
+    tree, commit = evaluator_tree(folder, candidate, protocol), str(candidate.base_commit)
+    if protocol.command is None or tree == folder.root:
+        return
+    tree.parent.mkdir(parents=True, exist_ok=True)
+    with taking_turns(folder.locks / "worktrees.lock"):
+        if not (tree / ".git").exists():
+            _git(folder.root, "worktree", "prune")
+            _git(folder.root, "worktree", "add", "--force", "--detach", str(tree), commit)
+        elif _contents(tree) or git_read.head_commit(tree) != commit:
+            _git(tree, "checkout", "--force", commit)
+            _git(tree, "clean", "-fdq")
 
 
 def tree_problems(folder: StudyFolder, candidate: Candidate, *, excepted: bool) -> list[str]:

@@ -25,7 +25,7 @@ from telic.studies.documents.candidate import CheckResult, RunStatus
 from telic.studies.errors import EnvironmentBlocked
 from telic.studies.launch.attempt import ARTEFACTS, LaunchAttempt, LaunchRequest, check_words
 from telic.studies.launch.command import OVERRIDES_FILE, redact_environment
-from telic.studies.launch.isolation import mode_of, prepare_tree
+from telic.studies.launch.isolation import mode_of, prepare_evaluator, prepare_tree
 from telic.studies.launch.process import RunProcess
 from telic.studies.launch.recovery import reconcile, record_start
 from telic.studies.launch.supervisor import ORDER_FILE
@@ -108,6 +108,7 @@ def launch(study: Study, request: LaunchRequest, actor: StudyActor) -> LaunchRes
     first = _first_attempt(study, request, processes=True)
     _record_gates(study, first, evaluate(first), actor, round_number=1)
     prepare_tree(study.folder, first.candidate)
+    prepare_evaluator(study.folder, first.candidate, first.study.protocol)
     with study.locked():
         attempt = LaunchAttempt(
             study,
@@ -192,6 +193,7 @@ def _intent(
         "candidate": request.candidate,
         "phase": request.phase,
         "seed": request.seed,
+        "steps": attempt.reservation.env_steps if attempt.takes_steps else None,
         "kind": "train",
         "nonce": attempt.nonce,
         "sealed": True,

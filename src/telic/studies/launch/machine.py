@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import shutil
@@ -10,9 +11,10 @@ import subprocess
 from pathlib import Path
 
 from telic.core.config import Record
+from telic.errors import TelicError
 
 _GIB = 2**30
-_ASK_S = 20
+_ASK_S, _PROGRAM_S = 20, 600
 _PRECISION = (
     "NVIDIA_TF32_OVERRIDE",
     "CUBLAS_WORKSPACE_CONFIG",
@@ -110,6 +112,18 @@ def preflight(
             text = f"GPU {index} has {free[index]:g} GB free, the contract requires"
             problems.append(f"{text} {min_free_gpu_gb:g}")
     return problems
+
+
+def run_program(argv: tuple[str, ...], cwd: Path, text: str) -> str:
+    """Run a program that reads a text and return what it prints; raises TelicError."""
+    done = None
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        given = {"input": text, "capture_output": True, "text": True, "timeout": _PROGRAM_S}
+        done = subprocess.run(argv, cwd=cwd, check=False, **given)
+    if done is None or done.returncode != 0:
+        why = "did not run" if done is None else done.stderr.strip()[-500:] or "failed"
+        raise TelicError(f"{argv[0]}: {why}")
+    return done.stdout
 
 
 def run_probe(argv: tuple[str, ...], cwd: Path, variables: dict[str, str]) -> str | None:

@@ -159,7 +159,7 @@ def _settle(study: Study, name: str, ended: dict[str, Any]) -> str:
     actual = _amounts(run, wall_s, cpu_s)
     exit_facts = {key: ended.get(key) for key in ("code", "signal", "ended_by", "error")}
     facts |= {"run": name, "actual": actual.model_dump(exclude_none=True), "exit": exit_facts}
-    facts["artefacts"] = ended.get("artefacts")
+    facts |= {key: ended.get(key) for key in ("artefacts", "code_hash")}
     study.append(f"run.{kind}", name, facts, RUNNER)
     return f"{kind}: {facts['why']}" if facts.get("why") else kind
 

@@ -8,7 +8,8 @@ folder and writes there and nowhere else.
 
     pid.json        this process; created exclusively, so that a launch starts or is given up
     heartbeat       when the run was last alive
-    artefacts.json  hash of every file that the run left
+    artefacts.json  hash of every file that the run left; what the repository writes elsewhere
+                    (order: collect) is moved into the run folder first
     exit.json       how it ended, signed with a key that only the launch and this program have
 """
 
@@ -21,6 +22,7 @@ import json
 import os
 import resource
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -160,6 +162,45 @@ def _hash(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def importable_files(tree: Path) -> dict[str, str]:
+    """Return the hash of every file of a tree that Python could import, by its path."""
+    found: dict[str, str] = {}
+    for folder, folders, files in os.walk(tree):
+        folders[:] = [name for name in folders if name not in (".git", ".telic", "__pycache__")]
+        for name in files:
+            path = Path(folder, name)
+            if name.endswith((".py", ".so", ".pyd")) and path.is_file():
+                found[path.relative_to(tree).as_posix()] = _hash(path)
+    return found
+
+
+def _packages(program: Path) -> str:
+    """Return one hash of the packages that an interpreter imports: names, sizes and times."""
+    with program.open("rb") as file:
+        first = file.readline(512)
+    if first.startswith(b"#!"):  # an installed command names its interpreter in the first line
+        words = first[2:].decode(errors="replace").split()
+        program = Path(words[-1] if words else program)
+    waiting = list(program.parent.parent.glob("lib*/python*/*-packages"))
+    digest, seen = hashlib.sha256(), set[str]()
+    while waiting:
+        folder = os.path.realpath(waiting.pop())
+        if folder in seen or not os.path.isdir(folder):
+            continue
+        seen.add(folder)
+        for entry in sorted(os.scandir(folder), key=lambda each: each.name):
+            if entry.name.endswith((".py", ".so", ".pth", ".egg-link")) and entry.is_file():
+                stat = entry.stat()
+                digest.update(f"{entry.path} {stat.st_size} {stat.st_mtime_ns}\n".encode())
+            elif entry.name != "__pycache__" and entry.is_dir(follow_symlinks=False):
+                waiting.append(Path(entry.path))
+            if entry.name.endswith(".pth"):
+                lines = Path(entry.path).read_text(errors="replace").splitlines()
+                # Other environments count; sources that somebody works on are not installed.
+                waiting += [Path(line) for line in lines if line.endswith("-packages")]
+    return digest.hexdigest()
+
+
 def choose_checkpoint(artefacts: Path, rule: dict[str, Any]) -> Path | None:
     """Return the checkpoint that the protocol's rule selects; None when there is none.
 
@@ -191,6 +232,7 @@ class _Supervisor:
         self.order = json.loads((folder / ORDER_FILE).read_text())
         self.began = time.monotonic()
         self.ended_by: str | None = None
+        self.code_hash: str | None = None
         # Signals are written to a pipe, to be waited for together with a time limit.
         self._signals, write = os.pipe()
         os.set_blocking(self._signals, False)
@@ -206,12 +248,49 @@ class _Supervisor:
             return 0  # this launch was given up, or another supervisor has it
         key = os.environ.pop(SEAL_VARIABLE, None)
         results: list[dict[str, Any]] = []
+        before = self._written()
         for step in self.order["steps"]:
             results.append(self._step(step))
+            _sweep(self.order["grace_s"])  # nothing of the training may watch its evaluation
+            if step["name"] == "train":
+                self._collect(before)
             if results[-1]["code"] != 0 or self.ended_by is not None:
                 break
-        _sweep(self.order["grace_s"])
         return self._finish(key, claimed["at"], results)
+
+    def _written(self) -> set[Path]:
+        """Return what the repository has written outside of the run folder."""
+        pattern = self.order.get("collect")
+        return set(Path(self.order["cwd"]).glob(pattern)) if pattern else set()
+
+    def _collect(self, before: set[Path]) -> None:
+        """Move what the training wrote outside of the run folder to its artefacts."""
+        for path in sorted(self._written() - before):
+            if path.exists():  # a folder that holds it may have been moved already
+                shutil.move(path, self.folder / "artefacts" / path.name)
+
+    def _check_code(self, step: dict[str, Any]) -> str | None:
+        """Record what measures: its code, interpreter and packages; return why it may not run."""
+        wanted = self.order["evaluator"]
+        tree, files = Path(wanted["tree"]), wanted["files"]
+        present = {name: _hash(tree / name) for name in files if (tree / name).is_file()}
+        if wanted["checkout"] is not None:
+            files, present = wanted["checkout"], importable_files(tree)
+        if changed := [x for x in {*files, *present} if files.get(x) != present.get(x)]:
+            return f"{min(changed)} of the evaluator was changed after the launch"
+        search = step["env"].get("PATH", os.environ.get("PATH"))
+        found = [shutil.which(word, path=search) or word for word in wanted["programs"]]
+        programs = [Path(step["cwd"], word) for word in found]
+        if missing := [each for each in programs if not each.is_file()]:
+            return f"there is no program {missing[0]}"
+        packages = [_packages(each) for each in dict.fromkeys(programs)]
+        parts = (wanted["files"], [_hash(each) for each in programs], packages)
+        texts = [json.dumps(part, sort_keys=True).encode() for part in parts]
+        digest = "-".join(hashlib.sha256(text).hexdigest()[:20] for text in texts)
+        if self.code_hash not in (None, digest):
+            return "the interpreter or its packages changed during the run"
+        self.code_hash = digest
+        return None
 
     def _step(self, step: dict[str, Any]) -> dict[str, Any]:
         """Run one command: the training, or an evaluation of its checkpoint."""
@@ -223,6 +302,8 @@ class _Supervisor:
             if chosen is None:
                 return {**result, "error": "no checkpoint was found"}
             argv = [word.replace("{checkpoint}", str(chosen)) for word in argv]
+        if step.get("measures") and (why := self._check_code(step)):
+            return {**result, "error": why}
         try:
             with (home / "stdout.log").open("ab") as out, (home / "stderr.log").open("ab") as err:
                 # A group of its own: stopping it must not stop the process that records the stop.
@@ -290,6 +371,7 @@ class _Supervisor:
             "error": first["error"],
             "evaluations": evaluations,
             "artefacts": _hash(self.folder / MANIFEST_FILE),
+            "code_hash": self.code_hash,
         }
         if key is not None:
             record["seal"] = seal_of(record, key)

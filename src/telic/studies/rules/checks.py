@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -280,9 +281,10 @@ def _parameters_in_range(case: _Case) -> Problems:
             yield f"{path} is not in scope.params"
         elif why := next(filter(None, (_why_outside(value, allowed) for value in values)), None):
             yield f"{path} = {override.to!r} {why}"
+    changed = sum(each.to != each.from_value for each in overrides.values())
     most = scope.limits.max_changed_params
-    if len(overrides) > most:
-        yield f"{len(overrides)} parameters change; scope.limits.max_changed_params is {most}"
+    if changed > most:
+        yield f"{changed} parameters change; scope.limits.max_changed_params is {most}"
 
 
 def _is_range(value: Any) -> bool:
@@ -400,6 +402,15 @@ def _measure_untouched(case: _Case) -> Problems:
         for what, patterns in protected.items():
             if first_match(path, patterns):
                 yield f"{path} is {what}"
+    if study.protocol.command is None and case.touched:
+        imported = {*study.evaluator_closure(study.root)} - {*study.protocol.evaluator_files}
+        for path in imported.intersection(case.touched):
+            yield f"{path} is imported by the evaluator"
+        if not case.is_excepted("evaluator_required"):
+            yield (
+                "it changes code, and its own training log would be measured: name a command in "
+                "eval_protocol.yaml, which runs in a checkout of the base commit"
+            )
     if not study.is_metric_spec_agreed:
         yield "the metric spec is not the one the contract names"
     if not study.is_protocol_agreed:
@@ -519,12 +530,23 @@ def _affordable(case: _Case) -> Problems:
 # ---------------------------------------------------------------------------- V15 and V16
 
 
-def _effect(candidate: Candidate) -> dict[str, Any]:
-    """Return the effect of a change, however it is written: the values it sets, no no-ops."""
+def _effect(study: Study, candidate: Candidate) -> dict[str, Any]:
+    """Return the effect of a change, however it is written: the values it sets.
+
+    A value that stays counts only where the parent has set it: left out, it would be the default.
+    """
     change = candidate.change
+    kept = {
+        path
+        for name in candidate.parents[:1]
+        if name in study.state.candidates
+        for path in study.candidate(name).change.overrides
+    }
     return {
         "overrides": {
-            path: each.to for path, each in change.overrides.items() if each.to != each.from_value
+            path: each.to
+            for path, each in change.overrides.items()
+            if each.to != each.from_value or path in kept
         },
         "patch": change.patch_sha256,
         "files": {each.path: each.sha256 for each in change.files},
@@ -537,7 +559,7 @@ def _new(case: _Case) -> Problems:
     candidate, study = case.candidate, case.study
     if candidate.kind == "baseline":
         return
-    own = content_hash(_effect(candidate))  # canonical JSON writes 2 and 2.0 alike
+    own = content_hash(_effect(study, candidate))  # canonical JSON writes 2 and 2.0 alike
     for name in case.others:
         other, status = study.candidate(name), study.candidate_state(name).status
         is_idea = status in (CandidateStatus.DRAFT, CandidateStatus.REJECTED)
@@ -545,20 +567,26 @@ def _new(case: _Case) -> Problems:
             continue  # it was not tried
         is_named = name in (*candidate.parents, candidate.replicate_of)
         is_repeat = case.name in (*other.parents, other.replicate_of)
-        if not is_named and not is_repeat and content_hash(_effect(other)) == own:
+        if not is_named and not is_repeat and content_hash(_effect(study, other)) == own:
             yield f"{name} tried the same change; cite it as a parent or set replicate_of"
 
 
 def _more_than_seeds(case: _Case) -> Problems:
     candidate, seeds = case.candidate, case.study.adapter.seeds
     flags = {flag.lstrip("-+") for flag in (seeds.flag, seeds.env_flag) if flag}
+    train = case.study.adapter.commands.train
+    managed = set(_managed(train.argv if train else ()))
     for path in candidate.change.overrides:
         last = re.split(r"[./]", path)[-1].replace("-", "_").lower()
         if path.lstrip("-+") in flags or last.lstrip("_") in _SEED_NAMES:
             yield f"{path} sets a seed; seeds belong in plan.seeds"
+        if path.lstrip("-+").replace("-", "_") in managed:
+            yield f"{path} is set by the command of the adapter, for every run alike"
     if candidate.kind in ("baseline", "dr_probe") or candidate.replicate_of:
         return
-    effect = _effect(candidate)
+    effect = _effect(case.study, candidate)
+    sets = candidate.change.overrides.values()
+    effect["overrides"] = [each.to for each in sets if each.to != each.from_value]
     if not any(effect.values()):
         yield "nothing changes: with other seeds only, luck would look like progress"
     patch, others = case.patch, [value for key, value in effect.items() if key != "patch"]
@@ -568,6 +596,15 @@ def _more_than_seeds(case: _Case) -> Problems:
         )
         if removed == added:
             yield "the patch changes nothing but seeds"
+
+
+def _managed(argv: Sequence[str]) -> Iterator[str]:
+    """Yield the parameters that a command sets by a placeholder: --steps {steps}, steps={steps}."""
+    for before, word in pairwise(["", *argv]):
+        name, joint, value = word.partition("=")
+        name, value = (name, value) if joint else (before, word)
+        if value in ("{steps}", "{seed}", "{run_dir}", "{nonce}"):
+            yield name.lstrip("-+").replace("-", "_")
 
 
 def _masked(line: str) -> str:

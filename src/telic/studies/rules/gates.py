@@ -178,6 +178,8 @@ def _in_order(attempt: LaunchAttempt) -> Problems:
         yield f"{phase} is not in its plan"
     elif not _is_control(attempt) and attempt.held.phase != phase:
         yield f"it is in phase {attempt.held.phase}, not {phase}"
+    elif attempt.held.kind != "baseline" and study.incumbent is None:
+        yield "no baseline has been accepted under this protocol, so there is nothing to compare"
     elif phase == "promotion" and is_unreviewed(study, name):
         yield Problem("its reward may be gamed, and it was not reviewed", "review")
     else:
@@ -247,6 +249,9 @@ def _place_free(attempt: LaunchAttempt) -> Problems:
         yield f"{len(live)} of {most} runs are active: {', '.join(live)}"
     if contract.hardware.gpus and not attempt.gpus:
         yield "no GPU of the contract is free"
+    template = attempt.adapter.outputs.run_dir_template
+    if live and template is not None and "{nonce}" not in template:
+        yield "outputs.run_dir_template has no {nonce}, so only one run at a time can be told apart"
     for name, run in live.items():
         if run.gpu is not None and run.gpu in attempt.gpus:
             yield f"{name} has GPU {run.gpu}"

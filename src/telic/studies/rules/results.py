@@ -298,7 +298,7 @@ def check_incumbent(study: Study) -> IncumbentCheck | None:
     theirs = _scores(study, plan.control, phase) if plan.control else {}
     common = sorted(set(plan.seeds) & ours.keys() & theirs.keys())
     x, y = [ours[seed] for seed in common], [theirs[seed] for seed in common]
-    interval = difference_interval({"": x}, {"": y}, seed_of(f"check of {name}"))
+    interval = difference_interval(x, y, seed_of(f"check of {name}"))
     outcome, n = "cannot_tell", len(common)
     why = f"{n} seeds were measured for both it and a control; two are the least"
     if interval is not None:

@@ -1,0 +1,132 @@
+"""Files of a repository and what they import, read within limits and without running anything.
+
+Links, pipes and binary files are never opened, and files, bytes and lines are limited, so that
+reading ends within seconds on any tree.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import cast
+
+LONGEST_LINE = 1_000
+_MOST_FILES, _MOST_DEPTH, _MOST_REACHED = 20_000, 8, 60
+_MOST_BYTES, _MOST_TOTAL = 150_000, 6_000_000
+_SKIPPED = frozenset(
+    {
+        *("node_modules", "site-packages", "__pycache__", "third_party", "vendor", "vendored"),
+        *("build", "dist", "venv", "env", "wandb", "mlruns"),
+    }
+)
+_IMPORT = re.compile(r"(?m)^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+)?import[ \t]+(\([^)]*\)|[^\n#]+)")
+_NOT_SCRIPTS = re.compile(r"(?:^|/)(?:tests?|docs?|conftest\.py|setup\.py|test_[^/]*)(?:/|$)")
+
+
+class SourceTree:
+    """The files of a repository; texts are read on demand, within the limits."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.paths = tuple(_listed(root))
+        self.scripts = [x for x in self.paths if x.endswith(".py") and not _NOT_SCRIPTS.search(x)]
+        self._left = _MOST_TOTAL
+        self._texts = dict.fromkeys(self.paths, cast("str | None", None))
+        self._imports: dict[str, dict[str, str]] = {}
+
+    def text(self, path: str) -> str:
+        """Return the text of a file; empty if it is missing, binary, too large or not a file."""
+        known = self._texts.get(path, "")
+        if known is not None:
+            return known
+        self._texts[path] = ""
+        try:
+            found = (self.root / path).lstat()
+            if not stat.S_ISREG(found.st_mode) or found.st_size > min(_MOST_BYTES, self._left):
+                return ""
+            content = (self.root / path).read_bytes()
+        except OSError:
+            return ""
+        self._left -= len(content)
+        if b"\0" not in content:
+            lines = content.decode("utf-8", errors="replace").split("\n")
+            text = "\n".join(line if len(line) <= LONGEST_LINE else "" for line in lines)
+            self._texts[path] = text
+        return self._texts[path] or ""
+
+    def find(
+        self, path: str, pattern: str | re.Pattern[str]
+    ) -> Iterator[tuple[re.Match[str], str]]:
+        """Yield the matches of a pattern in a file, each with its place (path:line)."""
+        text = self.text(path)
+        for match in re.finditer(pattern, text):
+            yield match, f"{path}:{text.count(chr(10), 0, match.start()) + 1}"
+
+    def imports(self, path: str) -> dict[str, str]:
+        """Return the modules and names that a file imports, dotted, with their places."""
+        if path not in self._imports:
+            found: dict[str, str] = {}
+            for match, place in self.find(path, _IMPORT):
+                base, names = match[1] or "", match[2].strip("() ")
+                joint = "." if base.strip(".") else ""
+                found |= {base: place} if joint else {}
+                for name in names.split(","):
+                    found |= {f"{base}{joint}{name.split()[0]}": place} if name.split() else {}
+            self._imports[path] = found
+        return self._imports[path]
+
+    def imported(self, reach: Iterable[str], pattern: str) -> str | None:
+        """Return where one of some files imports a module whose name matches."""
+        names = (item for path in reach for item in self.imports(path).items())
+        return next((place for name, place in names if re.fullmatch(pattern, name)), None)
+
+    def reachable(self, path: str) -> list[str]:
+        """Return a script and the files of the repository that it imports, nearest first."""
+        found = [path]
+        for near in found:  # grows meanwhile
+            for name in self.imports(near):
+                module = self.module(name, near)
+                if module is not None and module not in found and len(found) < _MOST_REACHED:
+                    found.append(module)
+        return found
+
+    def closure(self, paths: Iterable[str]) -> list[str]:
+        """Return files and everything of the repository that importing them runs, sorted."""
+        waiting, found = list(paths), set[str]()
+        while waiting:
+            path = waiting.pop()
+            if path in found or path not in self._texts:
+                continue
+            found.add(path)
+            modules = (self.module(name, path) for name in self.imports(path))
+            waiting += [module for module in modules if module is not None]
+            waiting += [str(each / "__init__.py") for each in PurePosixPath(path).parents]
+        return sorted(found)
+
+    def module(self, name: str, importer: str = "") -> str | None:
+        """Return the file of a module; None if it is not part of the repository."""
+        base = name.lstrip(".").replace(".", "/")
+        folders = ["", "src", *(str(parent) for parent in PurePosixPath(importer).parents)]
+        for folder in reversed(folders) if name.startswith(".") else folders:
+            for end in (".py", "/__init__.py", "/__main__.py"):
+                place = str(PurePosixPath(folder, base + end))
+                if place in self._texts:
+                    return place
+        return None
+
+
+def _listed(root: Path) -> Iterator[str]:
+    count = 0
+    for folder, folders, files in os.walk(root, followlinks=False, onerror=lambda _: None):
+        inside = Path(folder).relative_to(root)
+        is_deep = len(inside.parts) >= _MOST_DEPTH
+        kept = (name for name in folders if not name.startswith(".") and name not in _SKIPPED)
+        folders[:] = [] if is_deep else sorted(kept)
+        for name in sorted(files):
+            count += 1
+            if count > _MOST_FILES:
+                return
+            yield (inside / name).as_posix()
