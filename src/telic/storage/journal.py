@@ -353,11 +353,11 @@ class Journal:
     def _is_ours(self, entry: JournalEntry) -> bool:
         return (entry.sig or "").startswith(f"ed25519:{self._public}:")
 
-    def _noted_file(self, first: str) -> Path:
-        """Return the note's place: by the journal's path, or by the hash of its first line."""
-        identity = str(self.path.absolute()) if self._guard == "path" else first
-        name = hashlib.sha256(identity.encode()).hexdigest()[:24]
-        return config_folder() / "heads" / f"{name}.json"
+    def _noted_files(self, first: str) -> list[Path]:
+        """Return the note's places: by the hash of the first line, and before that by the path."""
+        paths = [str(self.path.absolute())] if self._guard == "path" else []
+        names = [hashlib.sha256(each.encode()).hexdigest()[:24] for each in (*paths, first)]
+        return [config_folder() / "heads" / f"{name}.json" for name in names]
 
     def _note(self, head: JournalHead, coming: JournalHead | None) -> None:
         if self._guard is None or self._key is None:
@@ -365,16 +365,17 @@ class Journal:
         noted = _Noted(head=head, coming=coming)
         signed = noted.model_copy(update={"sig": self._key.sign(noted.signed())})
         first = self._entries[0].hash if self._entries else (coming or head).hash
-        write_json(self._noted_file(first), signed)
+        for path in self._noted_files(first):
+            write_json(path, signed)
 
     def _noted(self) -> _Noted | str | None:
         """Return the noted last line; None without a note, or why it cannot be believed."""
         first = self._entries[0].hash if self._entries else ""
-        path = self._noted_file(first)
-        if self._guard is None or self._key is None or not path.is_file():
+        found = [path for path in self._noted_files(first) if path.is_file()]
+        if self._guard is None or self._key is None or not found:
             return None
         with suppress(BadFile):
-            noted = read_record(path, _Noted)
+            noted = read_record(found[0], _Noted)
             if signer_of(noted.signed(), noted.sig) == self._public:
                 return noted
         return "the note of its last line is not signed with your key"
@@ -388,6 +389,8 @@ class Journal:
         others = sum(not self._is_ours(entry) for entry in self._entries)
         if noted is None and self._guard and self._key and others:
             return f"{others} of {len(self._entries)} lines are not signed with your key"
+        if noted is None and self._guard == "path" and self._key and self._entries:
+            return "the note of its last line is gone: lines may have been cut off"
         if noted is None or head in (noted.head, noted.coming):
             return None
         if head.seq < noted.head.seq:

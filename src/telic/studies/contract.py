@@ -12,7 +12,7 @@ from telic.storage.files import write_text
 from telic.storage.journal import JournalEntry
 from telic.storage.reading import file_hash, read_text
 from telic.studies.canonical import content_hash
-from telic.studies.documents.adapter import Adapter
+from telic.studies.documents.adapter import Adapter, CommandSpec, LauncherSpec
 from telic.studies.documents.base import Sha, StudyActor, merged, read_yaml, update_yaml
 from telic.studies.documents.contract import SEED_ROLES, ApprovalKey, Contract
 from telic.studies.documents.metrics import Protocol
@@ -264,7 +264,7 @@ def approval_subject(study: Study, key: ApprovalKey) -> dict[str, Any]:
     )
     subject: dict[str, Any] = {name: written.get(name) for name in _SECTIONS[key]}
     is_adapted = key in ("hardware", "baseline_command") and path.is_file()
-    adapter: dict[str, Any] = study.adapter.as_data() if is_adapted else {}
+    adapter: dict[str, Any] = read_yaml(path) if is_adapted else {}
     match key:
         case "task_definition":
             subject["card"] = file_hash(card) if card.is_file() else None
@@ -273,9 +273,12 @@ def approval_subject(study: Study, key: ApprovalKey) -> dict[str, Any]:
         case "evaluation_protocol":
             subject["protocol_hash"] = study.protocol_hash
         case "hardware":  # how a run is started is part of where it runs: a probe is a command, too
-            subject["launcher"] = adapter.get("launcher")
+            launcher = LauncherSpec.model_validate(adapter.get("launcher") or {})
+            subject["launcher"] = launcher.as_data()
         case "baseline_command":
-            subject["command"] = adapter.get("commands", {}).get(study.contract.baseline.command)
+            command = adapter.get("commands", {}).get(study.contract.baseline.command)
+            # As data: a confirmation writes the file again, with all defaults.
+            subject["command"] = command and CommandSpec.model_validate(command).as_data()
         case _:
             pass
     return subject

@@ -87,9 +87,17 @@ def test_how_runs_are_started_is_part_of_where_they_run(agreed):
 
 
 def test_a_person_reads_the_files_and_not_only_their_hashes(agreed):
-    shown = approvals.shown(agreed, "metric_and_guardrails")
-    assert shown["metric_spec.yaml"]["primary"]["key"] == "success"
-    assert approvals.shown(agreed, "evaluation_protocol")["eval_protocol.yaml"]["episodes"] == 10
+    shown = approvals.approval_diff(agreed, "metric_and_guardrails")
+    assert "metric_spec.yaml:" in shown and "key: success" in shown
+    assert "episodes: 10" in approvals.approval_diff(agreed, "evaluation_protocol")
+
+
+def test_a_person_is_shown_what_changed_since_they_approved_it(agreed):
+    approve_all(agreed)
+    update_yaml(agreed.folder.contract, {"budget": {"launches": 61}})
+    shown = approvals.approval_diff(agreed.refresh(), "budget").splitlines()
+    assert "-  launches: 60.0" in shown and "+  launches: 61.0" in shown
+    assert not [line for line in shown if "stop_rules" in line and line[0] in "+-"]
 
 
 def test_the_task_card_is_part_of_the_task(agreed):

@@ -37,7 +37,7 @@ ALLOWED = {
     ("inconclusive", "validated"): {"agent", "human"},
     ("debug", "draft"): {"agent", "engine"},
     ("debug", "rejected"): {"agent", "human", "system"},
-    ("accepted", "reverted"): {"human"},
+    ("accepted", "reverted"): {"human", "system"},
 }
 STATUSES = [each.value for each in CandidateStatus]
 

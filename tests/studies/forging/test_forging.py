@@ -325,14 +325,26 @@ def test_a_line_added_without_the_key_is_noticed(study, type_, data):
 
 
 def test_the_note_outside_cannot_be_written_without_the_key(study):
-    (note,) = (Path(os.environ["TELIC_CONFIG_DIR"]) / "heads").glob("*.json")
+    notes = [*(Path(os.environ["TELIC_CONFIG_DIR"]) / "heads").glob("*.json")]
     lines = _lines(study)
     _forge(study, lines[:-3])
     last = _lines(study)[-1]
-    forged = json.loads(note.read_text())
-    forged["head"], forged["coming"] = {"seq": last["entry"]["seq"], "hash": last["hash"]}, None
-    note.write_text(json.dumps(forged))
+    for note in notes:
+        forged = json.loads(note.read_text())
+        forged["head"], forged["coming"] = {"seq": last["entry"]["seq"], "hash": last["hash"]}, None
+        note.write_text(json.dumps(forged))
     assert noticed(study)
+
+
+@pytest.mark.parametrize("left", [1, 5, 12])
+def test_a_ledger_cut_short_is_noticed_when_the_notes_are_gone_too(study, left):
+    """Every line that is left was signed with this key; only the missing notes show it."""
+    shutil.rmtree(Path(os.environ["TELIC_CONFIG_DIR"]) / "heads")
+    lines = study.ledger.path.read_bytes().splitlines(keepends=True)
+    study.ledger.path.write_bytes(b"".join(lines[:left]))
+    check = Study(study.folder).ledger.verify()
+    assert not check.ok and "the note of its last line is gone" in check.why
+    assert _refuses_to_go_on(study)
 
 
 def test_a_persons_decision_without_their_signature_is_noticed_on_any_machine(study):
