@@ -39,11 +39,34 @@ class Case(NamedTuple):
     helps: dict[str, list[Any]]
     hurts: dict[str, list[Any]]
     nothing: dict[str, list[Any]]
-    seed_flag: str = "--seed"
-    files: dict[str, str] = {}
+    seed_flag: str | None = "--seed"
+    baseline: dict[str, Any] | None = None
+    """parameters of the baseline"""
+    patched: str | None = None
+    """the file in which parameters are changed by a patch; None: on the command line"""
+    files: tuple[tuple[str, str], ...] = ()
     """configuration files that a person adds"""
 
 
+REJAX = """\
+ppo:
+  env: CartPole-v1
+  agent_kwargs:
+    activation: "relu"
+  total_timesteps: 16384
+  eval_freq: 4096
+  num_envs: 16
+  num_steps: 128
+  num_epochs: 4
+  num_minibatches: 4
+  learning_rate: 0.00003
+  max_grad_norm: 10
+  ent_coef: 0.01
+  clip_eps: 0.2
+  gamma: 0.99
+  gae_lambda: 0.95
+  skip_initial_evaluation: false
+"""
 CASES = {
     "cleanrl": Case(
         style="single file, argparse",
@@ -57,13 +80,53 @@ CASES = {
         hurts={"learning-rate": [2.5e-4, 1e-6]},
         nothing={"wandb-project-name": ["cleanRL", "other"]},
     ),
+    "rl_zoo3": Case(
+        style="package, argparse and YAML",
+        train=[
+            *("python", "-m", "rl_zoo3.train", "--algo", "ppo", "--env", "CartPole-v1"),
+            *("--seed", "{seed}", "-n", "{steps}", "-f", "{run_dir}", "--eval-freq", "-1"),
+            *("--device", "cpu", "--verbose", "0", "-params"),
+        ],
+        style_of_overrides="k:v",
+        outputs={},
+        metric={"key": "r", "aggregate": "mean"},
+        extractor={"kind": "csv", "path": "."},
+        steps=10_000,
+        baseline={"learning_rate": 1e-4, "stats_window_size": 100},
+        helps={"learning_rate": [1e-4, 1e-3]},
+        hurts={"learning_rate": [1e-4, 1e-7]},
+        nothing={"stats_window_size": [100, 50]},
+    ),
+    "rejax": Case(
+        style="JAX, configuration file",
+        train=[
+            *("python", "train.py", "--algorithm", "ppo", "--config", "configs/study.yaml"),
+            *("--num-seeds", "1", "--seed_id", "{seed}"),
+        ],
+        style_of_overrides="source_edit",
+        outputs={},
+        metric={"key": "ret", "aggregate": "last"},
+        extractor={
+            "kind": "regex_stdout",
+            "path": "stdout.log",
+            "x-pattern": r"Step (?P<step>\d+), .*return: (?P<ret>[-\d.]+)",
+        },
+        steps=0,
+        helps={"learning_rate": ["0.00003", "0.001"]},
+        hurts={"learning_rate": ["0.00003", "0.0000001"]},
+        nothing={"skip_initial_evaluation": ["false", "true"]},
+        seed_flag=None,
+        patched="configs/study.yaml",
+        files=(("configs/study.yaml", REJAX),),
+    ),
 }
 
 
 def main(home: Path, names: list[str]) -> None:
-    os.environ["TELIC_CONFIG_DIR"] = str(home / "config")
+    """Run cases one after the other and append their verdicts."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     for name in names:
+        os.environ["TELIC_CONFIG_DIR"] = str(home / f"{name}.config")
         begun = time.monotonic()
         rows = run_case(home, name, CASES[name])
         for row in rows:
@@ -78,7 +141,7 @@ def run_case(home: Path, name: str, case: Case) -> list[dict[str, Any]]:
     """Return the verdicts of the three changes."""
     root = home / name
     if not (root / ".git").exists():
-        for path, text in case.files.items():
+        for path, text in case.files:
             (root / path).write_text(text)
         who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
         for words in (("init", "-q"), ("add", "-f", "."), (*who, "commit", "-qm", "public")):
@@ -89,8 +152,8 @@ def run_case(home: Path, name: str, case: Case) -> list[dict[str, Any]]:
     print(f"{name}: init took {time.monotonic() - begun:.1f} s", flush=True)
     study = Study.find(root)
     describe(study, home / f"{name}.venv", case)
-    steps = ("--set", f"baseline.steps={case.steps}", "--amend", "first version")
-    door.agent("contract", *steps)
+    steps = ("--set", f"baseline.steps={case.steps}") if case.steps else ()
+    door.agent("contract", *steps, "--amend", "first version")
     door.person("approve")
     step = run_study(Study.find(root), _agent(), may_launch=True, on_step=_say)
     assert step.action == "decide", step
@@ -98,7 +161,8 @@ def run_case(home: Path, name: str, case: Case) -> list[dict[str, Any]]:
     rows = []
     for effect in ("helps", "hurts", "nothing"):
         change = getattr(case, effect)
-        rows.append({"effect": effect, "change": change, **try_change(door, root, effect, change)})
+        found = try_change(door, root, effect, change, case)
+        rows.append({"effect": effect, "change": change, **found})
     return rows
 
 
@@ -129,14 +193,30 @@ def describe(study: Study, environment: Path, case: Case) -> None:
         path: {"type": "str" if isinstance(value[0], str) else "float"}
         for each in (case.helps, case.hurts, case.nothing)
         for path, value in each.items()
+        if case.patched is None
     }
+    params |= {name: {"type": "float"} for name in case.baseline or {}}
     phases = ["smoke", "short_trial", "promotion"]
     update_yaml(
         folder.contract,
         {
-            "scope": {"params": params, "limits": {"max_concurrent": 1}},
+            "scope": {
+                "params": params,
+                "limits": {"max_concurrent": 1},
+                "files": {"allow": [case.patched] if case.patched else []},
+            },
+            # Only numbers of a configuration file change, and they are read by the person.
+            "exceptions": [
+                {
+                    "rule": "evaluator_required",
+                    "reason": "the log of an unchanged trainer is measured",
+                    "approved_by": "human",
+                }
+            ]
+            if case.patched
+            else [],
             "budget": {"launches": 100, "wall_clock_h": 5},
-            "baseline": {"est": {"wall_clock_h": 0.3}},
+            "baseline": {"est": {"wall_clock_h": 0.3}, "overrides": case.baseline or {}},
             "task": {"success_definition": "a higher return"},
             "automation": {
                 "launch": "pre_approved",
@@ -149,7 +229,7 @@ def describe(study: Study, environment: Path, case: Case) -> None:
 
 
 def try_change(
-    door: CommandLine, root: Path, title: str, change: dict[str, list[Any]]
+    door: CommandLine, root: Path, title: str, change: dict[str, list[Any]], case: Case
 ) -> dict[str, Any]:
     """Propose a change, run it to its audit, and return the verdict; it is never accepted."""
     study = Study.find(root)
@@ -162,12 +242,22 @@ def try_change(
             "expected": {"metric": study.metric_spec.primary.key, "direction": "max"},
             "falsifier": "no gain over five seeds",
         },
-        "change": {"overrides": {k: {"from": v[0], "to": v[1]} for k, v in change.items()}},
         "evidence_refs": [next(iter(study.state.evidence))],
     }
-    path = root.parent / "idea.yaml"
+    path, options = root.parent / "idea.yaml", list[str]()
+    if case.patched is None:
+        values = {key: [value, value] for key, value in (case.baseline or {}).items()} | change
+        overrides = {key: {"from": old, "to": new} for key, (old, new) in values.items()}
+        draft["change"] = {"overrides": overrides}
+    else:
+        text = (root / case.patched).read_text()
+        for key, (old, new) in change.items():
+            text = text.replace(f"{key}: {old}", f"{key}: {new}")
+        changed = root.parent / "changed.yaml"
+        changed.write_text(text)
+        options = ["--file", f"{case.patched}={changed}"]
     write_yaml(path, draft)
-    name = door.agent("propose", str(path))["id"]
+    name = door.agent("propose", str(path), *options)["id"]
     step = run_study(Study.find(root), _agent(), may_launch=True, on_step=_say)
     study = Study.find(root)
     audits = study.audits(name)

@@ -9,90 +9,13 @@ import pytest
 from typer.testing import CliRunner
 
 from telic.errors import TelicError
-from telic.plugin.hooks import answer, at_stop
-from telic.studies.administration import pause_study
-from telic.studies.approvals import Consent, reject
-from telic.studies.canonical import utc_now
-from tests.studies.launch.toy_study import (
-    AGENT,
-    change_contract,
-    make_baseline,
-    make_candidate,
-    make_study,
-)
-
-ALONE = {"automation": {"autoloop": True, "launch": "pre_approved"}}
-
-
-@pytest.fixture(scope="module")
-def loop(tmp_path_factory):
-    """A study whose loop is approved and whose next job is ready."""
-    home = tmp_path_factory.mktemp("loop")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TELIC_CONFIG_DIR", str(home / "config"))
-        study = make_study(home / "repo")
-        change_contract(study, ALONE)
-        make_baseline(study)
-        yield study
-
-
-def test_who_stops_while_a_job_is_ready_is_reminded_once(loop):
-    event = {"cwd": str(loop.folder.root)}
-    reminder = at_stop(event)
-    assert reminder["decision"] == "block"
-    assert "--confirm RUN_CANDIDATE" in reminder["reason"]
-    assert at_stop({**event, "stop_hook_active": True}) is None
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"automation": {"autoloop": False}},
-        {"approvals": {}},
-        {"approvals": {"autonomy": {"status": "void"}}},
-        {"study_status": "paused"},
-        {"fired_stops": [{"rule": "budget_exhausted"}]},
-    ],
-    ids=["no loop", "not asked", "void", "paused", "stopped"],
-)
-def test_nobody_is_reminded_of_what_a_person_did_not_allow(loop, change):
-    path = loop.folder.state
-    held = path.read_text()
-    path.write_text(json.dumps({**json.loads(held), **change}))
-    try:
-        assert at_stop({"cwd": str(loop.folder.root)}) is None
-    finally:
-        path.write_text(held)
-
-
-def test_where_a_person_has_to_act_stopping_is_right(tmp_path, monkeypatch):
-    monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "config"))
-    study = make_study(tmp_path / "repo")
-    change_contract(study, ALONE)
-    event = {"cwd": str(study.folder.root)}
-    assert "propose" in at_stop(event)["reason"]
-    _unapproved(study)
-    assert at_stop(event) is None
-    pause_study(study, AGENT, "enough")
-    assert at_stop(event) is None
-
-
-def _unapproved(study):
-    plan = {"est": {"wall_clock_h": 1}}
-    name = make_candidate(study, kind="baseline", plan=plan, approved=False)
-    consent = Consent(by="ada", method="tty", at=utc_now())
-    reject(study, "experiment", consent, candidate=name)
-    return name
-
-
-def test_without_a_study_stopping_is_free(tmp_path):
-    assert at_stop({"cwd": str(tmp_path)}) is None
+from telic.plugin.hooks import answer
 
 
 def test_an_event_that_is_no_object_is_not_taken_for_a_denial():
     for text in ("", "[]", "no"):
         with pytest.raises(TelicError) as error:
-            answer("at-stop", text)
+            answer("before-shell", text)
         assert error.value.exit_code == 1
 
 
@@ -108,7 +31,6 @@ def test_hooks_answer_in_a_process_of_their_own(repository):
     done = run_hook(event, "before-shell")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["hookSpecificOutput"]["permissionDecision"] == "deny"
-    assert run_hook({"cwd": str(repository)}, "at-stop").stdout == ""
 
 
 def test_the_usual_command_is_let_through_at_once(repository):

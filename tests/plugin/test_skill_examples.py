@@ -14,7 +14,8 @@ from telic.studies.contract import draft_contract
 from telic.studies.documents.base import StudyActor
 from telic.studies.documents.candidate import Candidate
 from telic.studies.documents.metrics import MetricSpec, Protocol
-from telic.studies.evidence.curriculum import curriculum_problems
+from telic.studies.evidence.robustness import Curriculum
+from telic.studies.launch.evaluations import perturbations_of
 from telic.verbs.study_candidates import CandidateDraft
 from tests.plugin.checks import commands, program_words
 
@@ -31,7 +32,7 @@ DRAFTS = [(name, data) for name, data in EXAMPLES if "hypothesis" in data]
 def test_every_example_is_looked_at():
     kinds = {data["kind"] for _, data in DRAFTS}
     assert kinds == {"config", "reward_tuning", "curriculum", "dr_tuning"}
-    assert len(EXAMPLES) - len(DRAFTS) == 3  # metric spec, protocol, results of a probe
+    assert len(EXAMPLES) - len(DRAFTS) == 3  # metric spec, and two protocols
 
 
 @pytest.mark.parametrize(("name", "draft"), DRAFTS, ids=[name for name, _ in DRAFTS])
@@ -42,7 +43,7 @@ def test_a_draft_is_one(name, draft):
         TypeAdapter(Candidate.model_fields[key].annotation).validate_python(value)
     assert all(draft["hypothesis"].values())
     if "curriculum" in draft:
-        assert list(curriculum_problems(draft["curriculum"], HASH)) == []
+        assert Curriculum.model_validate(draft["curriculum"]).cases
 
 
 def test_the_documents_of_the_metrics_are_documents():
@@ -51,11 +52,10 @@ def test_the_documents_of_the_metrics_are_documents():
     assert Protocol.parse(protocol, "skill").checkpoint_selection == "last"
 
 
-def test_the_results_of_a_probe_are_results():
-    (results,) = (data for _, data in EXAMPLES if "body.mass" in data)
-    for probed in results.values():
-        assert probed["nominal"] in [setting["value"] for setting in probed["settings"]]
-        assert all(len(setting["scores"]) >= 3 for setting in probed["settings"])
+def test_the_protocol_of_a_probe_moves_a_parameter():
+    (protocol,) = (data for name, data in EXAMPLES if "perturbations" in data)
+    found = perturbations_of(Protocol.parse(protocol, "skill"))
+    assert {each.parameter for each in found} == {"body.mass"}
 
 
 def test_the_answers_of_the_contract_are_taken(tmp_path):

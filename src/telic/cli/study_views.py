@@ -129,10 +129,9 @@ def _show_gates(gates: DryRun) -> None:
     print_rows(["gate", "", "why"], [*rows])
     start = gates.start
     if start is not None:
-        facts = start.model_dump(mode="json", exclude={"environment"})
-        variables = " ".join(f"{name}={value}" for name, value in start.environment.items())
-        words = {"argv": shlex.join(start.argv), "started_by": shlex.join(start.started_by)}
-        print_data({**facts, **words, "environment": variables})
+        variables = " ".join(f"{name}={value}" for name, value in start["environment"].items())
+        words = {name: shlex.join(start[name]) for name in ("argv", "started_by")}
+        print_data({**start, **words, "environment": variables})
     verdict = "every gate is open" if gates.is_open else "it would be refused"
     console.print(f"\nDry run: nothing was started; {verdict}.")
 

@@ -84,7 +84,7 @@ class VerbTool(NamedTuple):
     could lead out of the folder of runs"""
 
 
-_RUN_ALONE = ("confirm", "stop", "wait", "gpu", "expect")
+_RUN_ALONE = ("confirm", "stop", "wait", "gpu")
 TOOLS = (
     VerbTool("study_init", "study:init", RECORDS),
     VerbTool("study_contract", "study:contract", RECORDS, asks=True),

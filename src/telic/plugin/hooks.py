@@ -1,10 +1,9 @@
-"""The hooks that hosts call: one JSON object in, at most one out.
+"""The hook that hosts call: one JSON object in, at most one out.
 
 `before-shell` denies shell commands that would train outside of the launch gate or answer in a
-person's place, and edits of a study's records; `at-stop` reminds an agent of approved work. Both
-read words and run nothing: they keep an agent from mistakes and habits, while gates, hashes and
-signatures (`telic study verify`) hold the rest. Only the standard library until something looks
-suspicious: a host waits at every shell command.
+person's place, and edits of a study's records. It reads words and runs nothing: it keeps an agent
+from mistakes and habits, while gates, hashes and signatures (`telic study verify`) hold the rest.
+Only the standard library until something looks suspicious: a host waits at every shell command.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import Any, NamedTuple, cast
 
 from telic.core.text import is_dict, is_row, is_text
 from telic.errors import TelicError
-from telic.storage.reading import parse_json, read_bytes, read_text
+from telic.storage.reading import parse_json, read_text
 
 GATE = (
     "telic: this starts the training of a study outside of the launch gate. Ask `telic study next` "
@@ -36,8 +35,6 @@ RECORDS = (
 )
 _PERSONS = {"approve": "", "run": "--resume", "report": "--close"}
 """commands for people, and the option that makes them so"""
-_WAITING = ("repair", "stop", "agree", "wait", "ask")
-"""next steps that an agent cannot take"""
 _LARGEST_SCRIPT = 65_536
 _DEEPEST = 3
 
@@ -55,41 +52,6 @@ def answer(name: str, text: str) -> str:
         raise TelicError("A hook reads one JSON object from standard input.")
     found = HOOKS[name](cast("dict[str, Any]", event))
     return "" if found is None else json.dumps(found) + "\n"
-
-
-def at_stop(event: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the host's answer to an agent that wants to stop: a reminder, or None.
-
-    An agent is reminded once (`stop_hook_active`), and only of a loop that a person approved.
-    """
-    root = study_root(_folder(event))
-    if root is None or event.get("stop_hook_active"):
-        return None
-    for path in sorted(root.glob(".telic/tasks/*/studies/*/state.json")):
-        try:
-            state = parse_json(read_bytes(path), str(path))
-        except TelicError:  # a damaged study holds back no agent
-            continue
-        if not is_dict(state):
-            continue
-        approvals, automation = state.get("approvals"), state.get("automation")
-        approval = approvals.get("autonomy") if is_dict(approvals) else None
-        is_approved = is_dict(approval) and approval.get("status") == "approved"
-        is_loop = is_dict(automation) and automation.get("autoloop") and is_approved
-        if not is_loop or state.get("study_status") != "open" or state.get("fired_stops"):
-            continue
-        from telic.studies.next import next_step
-        from telic.studies.study import Study
-
-        task, study = path.parts[-4], path.parts[-2]
-        step = next_step(Study.find(root, task, study))
-        if step.action not in _WAITING and not step.blocking:
-            reason = (
-                f"telic: the loop of {task}/{study} is approved and not finished. Next: "
-                f"{step.action}, because {step.why}. {step.command or 'Ask telic study next.'}"
-            )
-            return {"decision": "block", "reason": reason}
-    return None
 
 
 def before_shell(event: dict[str, Any]) -> dict[str, Any] | None:
@@ -113,7 +75,7 @@ def before_shell(event: dict[str, Any]) -> dict[str, Any] | None:
 
 
 Hook = Callable[[dict[str, Any]], dict[str, Any] | None]
-HOOKS: dict[str, Hook] = {"before-shell": before_shell, "at-stop": at_stop}
+HOOKS: dict[str, Hook] = {"before-shell": before_shell}
 
 
 def refusal(line: str, here: Path) -> str | None:

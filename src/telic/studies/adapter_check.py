@@ -13,7 +13,7 @@ from telic.storage.reading import LARGEST_TEXT, check_file
 from telic.studies.approvals import Consent
 from telic.studies.canonical import content_hash
 from telic.studies.documents.adapter import FIELDS, Adapter, CommandSpec
-from telic.studies.documents.base import Sha, rewrite_yaml, value_at
+from telic.studies.documents.base import Sha, update_yaml, value_at
 from telic.studies.draft import OpenQuestion, stand_ins
 from telic.studies.errors import GateRefused
 from telic.studies.launch.command import shell_problems
@@ -123,7 +123,6 @@ def unconfirmed(study: Study) -> dict[str, Any]:
     adapter, data = study.adapter, study.adapter.as_data()
     used = [name for name in ("train", "smoke", "eval") if getattr(adapter.commands, name)]
     needed = [*(f"commands.{name}" for name in used), "metrics", "seeds", "outputs"]
-    needed += ["launcher"] if adapter.launcher.options.get("probe") else []
     confirmed = {name for name, x in adapter.provenance.items() if x.status == "confirmed"}
     return {
         field: value_at(data, field)
@@ -142,11 +141,9 @@ def confirm_all(study: Study, consent: Consent, seen: Sha) -> tuple[str, ...]:
     """Confirm all that a person was shown; raises GateRefused E_CHANGED if it changed since."""
     if unconfirmed_hash(study.refresh()) != seen:
         raise GateRefused("E_CHANGED", "adapter.yaml changed while you were asked.")
-    fields, data = tuple(unconfirmed(study)), study.adapter.as_data()
-    for field in fields:
-        held = data["provenance"].get(field, {"evidence": []})
-        data["provenance"][field] = {**held, "status": "confirmed", "confidence": 1.0}
-    rewrite_yaml(study.folder.adapter, Adapter.parse(data, "adapter"))
+    fields = tuple(unconfirmed(study))
+    confirmed = {field: {"status": "confirmed", "confidence": 1.0} for field in fields}
+    update_yaml(study.folder.adapter, {"provenance": confirmed})
     note = {"text": f"{consent.actor.label} confirmed {', '.join(fields)} of adapter.yaml"}
     study.refresh().append("note.added", None, {**note, "fields": list(fields)}, consent.actor)
     return fields

@@ -246,7 +246,7 @@ def experiment_standing(study: Study, name: str, phase: Phase) -> Standing:
     overrides = {path: each.to for path, each in change.overrides.items()}
     if (
         candidate.kind == "baseline"
-        and not (change.patch or change.files or change.params)
+        and not (change.patch or change.files)
         and overrides == contract.baseline.overrides
         and study.standing("baseline_command").status == "approved"
     ):

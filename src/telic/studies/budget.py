@@ -20,22 +20,12 @@ class BudgetState(DocumentPart):
     spent: Amounts = Amounts()
     reserved: Amounts = Amounts()
     left: Amounts = Amounts()
-    warnings: tuple[str, ...] = ()
-    """resources of which more than the soft share is used"""
 
 
 def budget_state(limits: StudyBudget, spent: Amounts, reserved: Amounts) -> BudgetState:
     """Return the state of a budget."""
-    used = total(spent, reserved)
-    warnings = [
-        name
-        for name in RESOURCES
-        if (limit := getattr(limits, name)) is not None
-        and (gone := getattr(used, name)) is not None
-        and gone >= limit * limits.soft_pct / 100
-    ]
-    left = left_of(limits, used)
-    return BudgetState(spent=spent, reserved=reserved, left=left, warnings=tuple(warnings))
+    left = left_of(limits, total(spent, reserved))
+    return BudgetState(spent=spent, reserved=reserved, left=left)
 
 
 def total(*amounts: Amounts) -> Amounts:
@@ -70,8 +60,6 @@ def shortfalls(state: StudyState, wanted: Amounts, candidate: str, phase: Phase)
     limits = state.budget_limits
     own = left_of(limits.per_candidate, state.used(candidate=candidate))
     left = {"the study": state.budget.left, candidate: own}
-    if phase in limits.per_phase:
-        left[f"phase {phase}"] = left_of(limits.per_phase[phase], state.used(phase=phase))
     return [
         f"{name}: {need:g} is wanted and {rest:g} is left for {whose}."
         for whose, amounts in left.items()

@@ -25,7 +25,7 @@ PATCH_NAME = "patch.diff"
 FILES = "files"
 _AUTHORED = (
     *("kind", "parents", "hypothesis", "change", "base_commit", "evidence_refs", "reflection_ref"),
-    *("dr_probe_ref", "replicate_of", "invariants", "plan", "isolation", "origin", "curriculum"),
+    *("dr_probe_ref", "replicate_of", "plan", "isolation", "origin", "curriculum"),
 )
 """fields that an author may write; everything else is kept by the system"""
 _BASELINE = {
@@ -202,7 +202,6 @@ def _with_defaults(
         out = {"parents": [], "change": {"overrides": same}, "hypothesis": dict(_BASELINE), **out}
     elif "parents" not in out:
         out["parents"] = [study.incumbent.candidate] if study.incumbent else []
-    out.setdefault("invariants", [{"check": "metric_untouched"}, {"check": "eval_untouched"}])
     out.setdefault("origin", {"engine": engine})
     if head_commit is not None:
         out.setdefault("base_commit", head_commit)

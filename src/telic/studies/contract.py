@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from telic.core.config import Record
 from telic.storage.files import write_text
@@ -43,7 +44,7 @@ _SECTIONS: dict[ApprovalKey, tuple[str, ...]] = {
     "autonomy": ("automation",),
 }
 """sections of the contract that are approved under a key"""
-_MOST_DIFFERENCES = 100
+_MOST_DIFFERENCES = 200
 
 
 class ContractCheck(Record):
@@ -202,20 +203,18 @@ def amend(study: Study, actor: StudyActor, reason: str) -> JournalEntry:
             raise InvalidDocument("E_CONTRACT", " ".join(problems))
         if contract_hash(contract) == state.contract_hash:
             raise StudyError("E_UNCHANGED", "The contract is the agreed one already.")
-        version, diff = (state.contract_version or 0) + 1, {}
-        if state.contract_version is not None:
-            before = folder.contract_version(state.contract_version)
-            diff = {"version": [version - 1, version]}
-            diff |= _differences(read_yaml(before) if before.is_file() else {}, filled)
+        version = (state.contract_version or 0) + 1
+        before = folder.contract_version(version - 1)
+        old = read_text(before).splitlines() if before.is_file() else []
         update_yaml(folder.contract, {**fill, "version": version})
         contract = folder.read_contract()
         write_text(folder.contract_version(version), read_text(folder.contract))
-        written = contract.written_data()
+        written, new = contract.written_data(), read_text(folder.contract).splitlines()
         facts = {
             "version": version,
             "hash": contract_hash(contract),
             "reason": reason,
-            "diff": dict(list(diff.items())[:_MOST_DIFFERENCES]),
+            "diff": list(difflib.unified_diff(old, new, lineterm=""))[:_MOST_DIFFERENCES],
             "protocol_hash": contract.evaluation.protocol_hash,
             "required": required_approvals(contract),
             "budget": written.get("budget", {}),
@@ -223,19 +222,6 @@ def amend(study: Study, actor: StudyActor, reason: str) -> JournalEntry:
             "stop_rules": written.get("stop_rules", []),
         }
         return study.append("contract.amended", None, facts, actor)
-
-
-def _differences(before: Any, after: Any, place: str = "") -> dict[str, list[Any]]:
-    """Return what differs, as dotted place to [before, after]."""
-    if not (isinstance(before, dict) and isinstance(after, dict)):
-        return {} if before == after else {place: [before, after]}
-    old, new = cast("dict[str, Any]", before), cast("dict[str, Any]", after)
-    changed: dict[str, list[Any]] = {}
-    for key in old | new:
-        if place or key not in ("approvals", "version"):
-            inner = f"{place}.{key}" if place else str(key)
-            changed |= _differences(old.get(key), new.get(key), inner)
-    return changed
 
 
 # ---------------------------------------------------------------------------- approvals

@@ -34,7 +34,7 @@ from telic.studies.documents.adapter import (
     RepositoryOutputs,
     Seeds,
 )
-from telic.studies.documents.base import put_at, rewrite_yaml, value_at, yaml_text
+from telic.studies.documents.base import put_at, value_at, write_yaml, yaml_text
 from telic.studies.folder import StudyFolder
 from telic.studies.source_tree import LONGEST_LINE, SourceTree
 
@@ -96,14 +96,7 @@ _HAZARDS = (
 _CHECKPOINT = re.compile(
     r"[^/]*\.(?:pt|pth|ckpt|safetensors|onnx)|(?:policy|checkpoint|model|agent)[^/]*\.(?:json|npz|pkl|zip)"
 )
-_PARTS = {
-    "reward": r"reward",
-    "termination": r"terminat",
-    "curriculum": r"curricul",
-    "randomization": r"domain_rand|randomiz|randomis",
-    "policy": r"^(?:policy|policies|actor_critic|networks?)",
-    "evaluator": r"^eval",
-}
+_EVALUATOR = re.compile(r"^eval", re.IGNORECASE)
 _SYSTEMS: dict[str, tuple[ConfigSystem, OverrideStyle | None]] = {
     "hydra": ("hydra", "k=v"),
     "tyro": ("tyro", "--k v"),
@@ -135,7 +128,7 @@ def draft_adapter(root: Path) -> AdapterDraft:
 
 
 def write_draft(folder: StudyFolder) -> AdapterDraft:
-    """Write adapter.yaml from a new draft; confirmed fields and comments of a present file stay."""
+    """Write adapter.yaml from a new draft; confirmed fields of a present file stay."""
     draft = draft_adapter(folder.root)
     if folder.adapter.exists():
         data, present = draft.adapter.as_data(), folder.read_adapter()
@@ -145,7 +138,7 @@ def write_draft(folder: StudyFolder) -> AdapterDraft:
                 put_at(data, field, value_at(old, field))
                 data["provenance"][field] = old["provenance"][field]
         kept = Adapter.parse(data, "adapter")
-        rewrite_yaml(folder.adapter, kept)
+        write_yaml(folder.adapter, kept)
         return draft.model_copy(update={"adapter": kept})
     text = yaml_text(draft.adapter.as_data())
     for name, field in Adapter.model_fields.items():
@@ -437,13 +430,9 @@ class _Draft:
         return f"**/*{name}" if name.startswith(".") else name
 
     def _files(self) -> Files:
-        sets: dict[str, FileSet] = {}
-        for part, pattern in _PARTS.items():
-            stems = {path: PurePosixPath(path).stem.lower() for path in self.tree.scripts}
-            paths = [path for path, stem in stems.items() if re.search(pattern, stem)]
-            self._cite(f"files.{part}", *(f"{path}:1" for path in paths[:_MOST_SHOWN]))
-            sets[part] = FileSet(globs=tuple(paths[:50]))
-        return Files(**sets)
+        paths = [x for x in self.tree.scripts if _EVALUATOR.search(PurePosixPath(x).stem)]
+        self._cite("files.evaluator", *(f"{path}:1" for path in paths[:_MOST_SHOWN]))
+        return Files(evaluator=FileSet(globs=tuple(paths[:50])))
 
     def _hazards(self, reach: Sequence[str]) -> Iterator[Hazard]:
         for path, place in list(self.drives_hardware.items())[:1]:

@@ -136,6 +136,12 @@ class Ledger:
 
     def _refuse_earlier(self) -> None:
         """Raise StudyError E_EARLIER_VERSION for a ledger in the format of earlier versions."""
+        if not self.path.is_file():
+            raise BrokenIntegrity(
+                "E_LEDGER_GONE",
+                f"{self.folder.name} was begun here, and its ledger {self.path} is gone.",
+                hint="Restore it from version control, or begin a study of another name.",
+            )
         with self.path.open("rb") as file:
             if file.read(len(_EARLIER_FORMAT)) != _EARLIER_FORMAT:
                 return

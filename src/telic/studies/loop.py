@@ -23,7 +23,6 @@ from telic.studies.documents.base import SYSTEM, StudyActor
 from telic.studies.documents.candidate import CandidateStatus
 from telic.studies.evidence.audit import audit_result
 from telic.studies.evidence.monitor import monitor_run
-from telic.studies.evidence.reflection import reflect_run
 from telic.studies.launch.attempt import LaunchRequest
 from telic.studies.launch.launch import launch
 from telic.studies.launch.recovery import reconcile, stop_run
@@ -231,7 +230,6 @@ _TAKEN: dict[str, Callable[[Study, NextAction, StudyActor], object]] = {
     "wait": _wait,
     "ingest": lambda study, step, actor: ingest(study, step.args["run"], actor),
     "monitor": lambda study, step, actor: monitor_run(study, step.args["run"], actor),
-    "reflect": lambda study, step, actor: reflect_run(study, step.args["run"], actor),
     "stop": lambda study, step, actor: stop_run(
         study, step.args["run"], step.args.get("by", "stop_rule"), step.why
     ),

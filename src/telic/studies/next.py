@@ -7,7 +7,7 @@ would be refused is never suggested: the next action is then the one that opens 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from pydantic import Field
@@ -35,7 +35,6 @@ from telic.studies.rules.results import (
     completed,
     is_checked,
     judge_conditions,
-    measured,
     next_phase,
     phase_step,
     standing_exploit,
@@ -47,6 +46,7 @@ from telic.studies.rules.stops import (
     standing_stops,
 )
 from telic.studies.rules.table import RuleResult
+from telic.studies.smoke import proof_of
 from telic.studies.study import Study
 
 S = CandidateStatus
@@ -167,7 +167,7 @@ def _obstacles(study: Study) -> Iterator[NextAction]:
         command = "adapter --draft" if name == "adapter.yaml" else "contract"
         ask = f"what belongs into {name}?"
         yield _do("agree", f"{name} is not written", f"telic study {command}", ask)
-    if (proof := _proof(study)) is not None and not study.state.baseline:
+    if (proof := proof_of(study)) is not None and not study.state.baseline:
         failed = [f"{each['name']}: {each['why']}" for each in proof if each["passed"] is False]
         if failed:
             again = "correct adapter.yaml or metric_spec.yaml and agree on it, then prove it again"
@@ -178,15 +178,6 @@ def _obstacles(study: Study) -> Iterator[NextAction]:
         command = "telic study approve" if is_approved_only else _AMEND
         ask = "a person agrees to it as it is now; or undo what was changed"
         yield _do("agree", problems[0], command, ask, *problems)
-
-
-def _proof(study: Study) -> list[dict[str, Any]] | None:
-    """Return the checks of the last smoke test of the adapter as it is; None without one."""
-    for name in reversed(study.evidence_names("preflight")):
-        payload = study.sheet(name).payload
-        if payload.get("adapter_hash") == study.adapter.proven_hash:
-            return payload["checks"]
-    return None
 
 
 def _unasked(study: Study) -> list[str]:
@@ -224,7 +215,8 @@ def _results(study: Study) -> Iterator[NextAction]:
     """Yield what to do about runs and their results."""
     state = study.state
     finished = [name for name, run in state.runs.items() if run.status == RunStatus.FINISHED]
-    unmeasured = _without(study, "metrics", finished)
+    covered = {x.run for x in state.evidence.values() if x.kind == "metrics"}
+    unmeasured = [run for run in finished if run not in covered]
     for run in unmeasured:
         if why := altered_artefacts(study, run):
             ask = "restore the file; if it is lost, the run is entered as unusable"
@@ -254,12 +246,6 @@ def _results(study: Study) -> Iterator[NextAction]:
         if not _has_no_rival(study, name) and not open_arms & seeds:  # its control arm has ended
             why = f"{name}: its runs are measured, its claim is not audited"
             yield _do("audit", why, _AUDIT.format(name), candidate=name)
-
-
-def _without(study: Study, kind: str, runs: Sequence[str]) -> list[str]:
-    """Return the runs without evidence of a kind."""
-    covered = {x.run for x in study.state.evidence.values() if x.kind == kind}
-    return [run for run in runs if run not in covered]
 
 
 def _unreviewed(study: Study) -> list[str]:
@@ -425,9 +411,6 @@ def _work(study: Study) -> Iterator[NextAction]:
     """Yield what moves the open candidates forward."""
     for each in _steps(study, "advance"):
         yield _do("advance", each.why, _RUN, candidate=each.candidate, phase=each.to)
-    for run in _unreflected(study):
-        why = f"{run}: reward work starts from what its terms did"
-        yield _do("reflect", why, _AUDIT.format(run), run=run)
     barred, valid = _exploits(study), _with_status(study, S.VALIDATED)
     ready = [x for x in study.jobs if x.status == "ready" and x.candidate not in barred]
     # Before anything is checked or given up for it: no revision of a candidate helps here.
@@ -442,7 +425,7 @@ def _work(study: Study) -> Iterator[NextAction]:
     if ready:
         name = ready[0].candidate
         is_first = study.candidate_state(name).kind == "baseline" and ready[0].phase == "smoke"
-        if is_first and _proof(study) is None and not study.state.runs_of(name):
+        if is_first and proof_of(study) is None and not study.state.runs_of(name):
             why = f"{name}: a smoke test has to prove the adapter first"
             blocked = remedy_for(study, ready[0])
             yield blocked or _do("prove", why, _PROVE, candidate=name)
@@ -480,25 +463,6 @@ def _fault(study: Study, draft: str) -> str:
     """Return the first check that a draft fails."""
     failed = (each for each in check_candidate(study, draft) if not each.passed)
     return next((f"{each.id}: {each.why}" for each in failed), "")
-
-
-def _unreflected(study: Study) -> list[str]:
-    """Return finished runs of reward work whose logged terms were not reflected on."""
-    state, terms = study.state, {each.key for each in study.metric_spec.components}
-    runs = [
-        name
-        for name, run in state.runs.items()
-        if run.status == RunStatus.FINISHED
-        and run.phase != "smoke"
-        and state.candidates[run.candidate].kind in ("reward_tuning", "reward_engineering")
-    ]
-    return [
-        run
-        for run in _without(study, "reflection", runs)
-        if (sheet := measured(study, run)) is not None
-        and not sheet.problem
-        and not terms.isdisjoint(sheet.curves)
-    ]
 
 
 def _open_jobs(study: Study) -> list[Job]:
@@ -586,7 +550,7 @@ def _remedy(attempt: LaunchAttempt, gate: RuleResult) -> _Remedy:
         case "G06", _:
             ask = f"approval experiment:{name}: {why}"
             return "agree", _APPROVE.format(name), ask, *(() if is_trusted else (give_up,))
-        case (("G07" | "G08" | "G09" | "G11" | "G12"), _):
+        case (("G07" | "G08" | "G11"), _):
             return _check_again(attempt)
         case "G10", "review":
             return "review", REVIEW.format(name), *ask_for_review(name)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from telic.core.text import MISSING, figure, percent, signed, span
 from telic.errors import TelicError
 from telic.report import document as doc
-from telic.report.charts import COLOURS, Bar, ChartLine, LineChart, Point, Row, RowChart, Tone
+from telic.report.charts import Bar, Row, RowChart, Tone
 from telic.report.html import render_page
 from telic.report.markdown import render_markdown
 from telic.storage.files import as_record, read_fields, write_text
@@ -22,9 +22,8 @@ from telic.studies.documents.contract import Contract
 from telic.studies.documents.metrics import MetricSpec
 from telic.studies.evidence.audit import AUDIT_CHECKS, Audit
 from telic.studies.evidence.measurement import Measurement
-from telic.studies.evidence.monitor import entered_alerts
-from telic.studies.evidence.probes import ProbeSummary
 from telic.studies.evidence.reflection import Reflection
+from telic.studies.evidence.robustness import ProbeSummary
 from telic.studies.folder import StudyFolder
 from telic.studies.next import NextAction
 from telic.studies.state import CandidateState
@@ -167,8 +166,6 @@ def _status(facts: _Facts) -> Blocks:
     if trusted is not None:
         target = spec.primary.target if spec else None
         over = f"interquartile mean of {figure(trusted.n)} runs"
-        if spec and spec.replication_unit == "eval_episode":
-            over = f"mean of {figure(trusted.n)} fresh episodes"
         metric = spec.primary.key if spec else "metric"
         reached = f"{metric} {figure(trusted.iqm)} (95 % {span(trusted.ci)}, {over})"
         first = doc.Hero(
@@ -237,56 +234,6 @@ def _results(facts: _Facts) -> Blocks:
         chart = RowChart(title, tuple(effects), zero="no difference")
         figures.append(doc.Figure(chart, caption=text))
     return figures
-
-
-def _learning(facts: _Facts) -> Blocks:
-    """Return metric, return and guardrails over training, of the last claim's arms.
-
-    Where those were only evaluated, the first candidates with curves are drawn.
-    """
-    audit, spec = facts.last_audit, facts.spec
-    if audit is None or spec is None:
-        return []
-    arms = zip((audit.candidate, audit.incumbent), audit.arms.values(), strict=False)
-    claimed = {
-        name: [facts.measurements[run] for run in arm.runs if run in facts.measurements]
-        for name, arm in arms
-        if name
-    }
-    measured: dict[str, list[Measurement]] = {}
-    for measurement in facts.measurements.values():
-        measured.setdefault(measurement.candidate, []).append(measurement)
-    charts: list[doc.Block] = []
-    for key in dict.fromkeys([spec.primary.key, "return", *(x.key for x in spec.guardrails)]):
-        lines = _lines(claimed, key) or _lines(measured, key)[:COLOURS]
-        if lines:
-            chart = LineChart(f"{key} over training", tuple(lines), "steps", key)
-            charts.append(doc.Figure(chart, key))
-    note = "Mean over seeds; the band is the range from the lowest seed to the highest."
-    return [doc.Beside(tuple(charts)), doc.Text(note, "note")] if charts else []
-
-
-def _lines(runs: Mapping[str, Sequence[Measurement]], key: str) -> list[ChartLine]:
-    curves = {
-        name: over_seeds([run.curves[key] for run in own if run.curves.get(key)])
-        for name, own in runs.items()
-    }
-    return [ChartLine(name, points) for name, points in curves.items() if len(points) > 1]
-
-
-def over_seeds(curves: Sequence[Sequence[tuple[float, float]]]) -> list[Point]:
-    """Return mean and range over seeds, interpolated at common steps."""
-    import numpy as np
-
-    start = max((curve[0][0] for curve in curves), default=0.0)
-    end = min((curve[-1][0] for curve in curves), default=0.0)
-    if not end > start:
-        return []
-    steps = np.linspace(start, end, _CURVE_PLACES + 1)
-    columns = [np.array(curve, dtype=np.float64).T for curve in curves]
-    values = np.array([np.interp(steps, known, value) for known, value in columns])
-    rows = zip(steps, values.mean(0), values.min(0), values.max(0), strict=True)
-    return [Point(*map(float, row)) for row in rows]
 
 
 def _candidates(facts: _Facts) -> Blocks:
@@ -396,7 +343,6 @@ def _reward(facts: _Facts) -> Blocks:
     risk, reasons = reflection.hacking, [*reflection.hacking.reasons]
     if reflection.insufficient_data:
         reasons.append("fewer than 8 evaluations: alignment was not judged")
-    advice = {each.term: f"{each.action}: {each.why}" for each in reflection.advice}
     rows = [
         (
             term.name,
@@ -405,11 +351,10 @@ def _reward(facts: _Facts) -> Blocks:
             figure(term.trend),
             figure(term.alignment),
             ", ".join(term.flags) or MISSING,
-            advice.get(term.name, ""),
         )
         for term in reflection.terms
     ]
-    heads = ("term", "share", "first → last", "trend", "alignment", "flags", "advice")
+    heads = ("term", "share", "first → last", "trend", "alignment", "flags")
     badge = doc.Badge(f"hacking risk {risk.level}", _TONES.get(risk.level, ""))
     return [
         doc.Text((badge, f" {risk.score:.2f} · run {reflection.run}")),
@@ -448,14 +393,6 @@ def _budget(facts: _Facts) -> Blocks:
         rows.append((name, used, figure(spent), figure(reserved), figure(limit)))
     heads = ("resource", "used", "spent", "reserved", "limit")
     return [doc.Table(heads, rows)] if rows else []
-
-
-def _alerts(facts: _Facts) -> Blocks:
-    rows = [
-        (alert.run, alert.signature, alert.severity, "open" if alert.is_open else "cleared")
-        for alert in entered_alerts(facts.study.events_of("monitor.alert"))
-    ]
-    return [doc.Table(("run", "signature", "severity", "state"), rows)] if rows else []
 
 
 def _contract(facts: _Facts) -> Blocks:
@@ -514,13 +451,11 @@ def _badge(state: str) -> doc.Badge:
 _SECTIONS: dict[str, tuple[Callable[[_Facts], Blocks], int | None, str]] = {
     "Next": (_next, 9, "Ask with: telic study next"),
     "Results": (_results, None, ""),
-    "Learning": (_learning, None, ""),
     "Last audit": (_last_audit, 5, "No result has been audited."),
     "Candidates": (_candidates, 4, "None."),
     "Reward reflection": (_reward, 6, "No reward has been reflected on."),
     "Robustness": (_robustness, 7, "No parameter of the world has been probed."),
     "Budget": (_budget, 3, "None."),
-    "Alerts": (_alerts, 8, "None."),
     "Contract and approvals": (_contract, 2, "The contract cannot be read."),
     "Reproduction": (_reproduction, 10, ""),
 }

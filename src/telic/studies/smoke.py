@@ -97,6 +97,15 @@ def prove_adapter(
     return proof.model_copy(update={"evidence": sheet.id})
 
 
+def proof_of(study: Study) -> list[dict[str, Any]] | None:
+    """Return the checks of the last smoke test of the adapter as it is; None without one."""
+    for name in reversed(study.evidence_names("preflight")):
+        payload = study.sheet(name).payload
+        if payload.get("adapter_hash") == study.adapter.proven_hash:
+            return payload["checks"]
+    return None
+
+
 def _baseline(study: Study, actor: StudyActor) -> str:
     """Return the baseline, drafted and validated if there is none yet."""
     ended = (CandidateStatus.REJECTED, CandidateStatus.REVERTED)

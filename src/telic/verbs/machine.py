@@ -168,8 +168,8 @@ def build(request: PluginRequest) -> PluginFiles:
 class HookRequest(VerbRequest):
     """A hook of a coding agent; its JSON comes on standard input."""
 
-    event: Literal["before-shell", "at-stop"] = argument(
-        "before-shell: deny commands that bypass the launch gate; at-stop: remind of open work."
+    event: Literal["before-shell"] = argument(
+        "before-shell: deny commands that bypass the launch gate."
     )
 
 

@@ -42,7 +42,6 @@ from telic.studies.documents.contract import ApprovalKey
 from telic.studies.documents.metrics import MetricSpec, Protocol
 from telic.studies.draft import write_draft
 from telic.studies.errors import GateRefused
-from telic.studies.evidence.measurement import SampleCheck, check_sample
 from telic.studies.folder import StudyKind
 from telic.studies.launch.attempt import check_words
 from telic.studies.offline import offline
@@ -239,21 +238,19 @@ def adapter(request: AdapterRequest) -> AdapterReport:
 
 
 class ContractView(Record):
-    """The contract: problems, open questions, approvals and a sample log."""
+    """The contract: problems, open questions and approvals."""
 
     check: ContractCheck
     ok: bool
     approvals: tuple[Standing, ...]
-    sample: SampleCheck | None = None
     voided: tuple[str, ...] = ()
     """approvals that no longer hold because their text changed"""
 
     def as_data(self) -> dict[str, Any]:
         """Return the check with the approvals in it."""
         rows = [standing.model_dump(mode="json") for standing in self.approvals]
-        sample = None if self.sample is None else self.sample.as_data()
         check = self.check.model_dump(mode="json")
-        more = {"approvals": rows, "sample": sample, "voided": list(self.voided)}
+        more = {"approvals": rows, "voided": list(self.voided)}
         return {**check, "ok": self.ok, **more}
 
 
@@ -275,7 +272,6 @@ class ContractRequest(PersonRequest):
     )
     metric_spec: dict[str, Any] | None = option("New metric_spec.yaml, as JSON.", default=None)
     protocol: dict[str, Any] | None = option("New eval_protocol.yaml, as JSON.", default=None)
-    sample: Path | None = option("Log in which every metric must be found.", default=None)
     amend: str | None = option(
         "Record contract.yaml as a new version, for this reason.", "--amend", default=None
     )
@@ -296,11 +292,7 @@ def _amend_question(request: ContractRequest) -> Question | None:
     )
 
 
-def _contract_exit(view: ContractView) -> int:
-    return 0 if view.ok and not (view.sample and view.sample.missing) else 4
-
-
-@study_verb(ContractRequest, exit_code=_contract_exit, question=_amend_question)
+@study_verb(ContractRequest, exit_code=lambda view: 0 if view.ok else 4, question=_amend_question)
 def contract(request: ContractRequest) -> ContractView:
     """Check the contract; exit code 4 if something is wrong or a version is not recorded yet.
 
@@ -321,11 +313,8 @@ def contract(request: ContractRequest) -> ContractView:
         actor = request.person.actor if study.state.approvals else request.who
         amend(study.refresh(), actor, request.amend)
     voided = tuple(str(event.data["key"]) for event in void_changed(study.refresh()))
-    sample = None if request.sample is None else check_sample(folder, request.sample)
     found = check_contract(study)
-    return ContractView(
-        check=found, ok=found.ok, approvals=study.standings, sample=sample, voided=voided
-    )
+    return ContractView(check=found, ok=found.ok, approvals=study.standings, voided=voided)
 
 
 # ---------------------------------------------------------------------------- approvals

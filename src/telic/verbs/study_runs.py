@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
@@ -18,9 +17,9 @@ from telic.studies.documents.candidate import Evidence, RunStatus
 from telic.studies.evidence.audit import audit_result
 from telic.studies.evidence.integrity import changed_files
 from telic.studies.evidence.monitor import monitor_run
-from telic.studies.evidence.probes import summarise_probe
 from telic.studies.evidence.reflection import reflect_run
 from telic.studies.evidence.review import review_candidate
+from telic.studies.evidence.robustness import probe_candidate
 from telic.studies.launch.attempt import check_words, next_request
 from telic.studies.launch.launch import DryRun, LaunchResult, launch, look
 from telic.studies.launch.recovery import reconcile
@@ -48,9 +47,6 @@ class RunRequest(PersonRequest):
     )
     phase: str | None = option("Phase; the present one if left out.", default=None)
     seed: int | None = option("Seed; the next one of the phase if left out.", default=None)
-    expect: str | None = option(
-        "First digits of the content hash that you have seen.", default=None
-    )
     gpu: int | None = option("GPU to use, one of the contract's.", default=None)
     wait: bool = option("Wait for the end of the run and measure it.", "--wait", default=False)
     minutes: float | None = option(
@@ -158,7 +154,6 @@ def _once(request: RunRequest, study: Study) -> StudyProgress:
     wanted = next_request(study, request.candidate, request.phase, request.seed)._replace(
         execute=request.confirm is not None,
         confirm=request.confirm,
-        expect=request.expect,
         gpu=request.gpu,
     )
     if request.confirm is None:
@@ -253,11 +248,11 @@ class AuditRequest(StudyRequest):
         "--unusable",
         default=False,
     )
-    results: Path | None = option(
-        "Summarize a robustness probe instead: JSON or YAML with the scores per setting.",
-        default=None,
+    probe: bool = option(
+        "Summarize how the candidate's runs did under the perturbations of the protocol instead.",
+        "--probe",
+        default=False,
     )
-    worst: float = option("With --results: score of the worst policy, e.g. random.", default=0.0)
 
 
 class StudyAudit(Record):
@@ -283,15 +278,14 @@ def audit(request: AuditRequest) -> StudyAudit:
     monitored. The claim of a candidate is tested against the incumbent: twelve checks, intervals, a
     verdict. With --finding a reviewer's finding is entered; a review by the author is marked as a
     self-review: it counts if it finds an exploit, or after a person has approved the candidate.
-    With --results a robustness probe is summarized.
+    With --probe the ranges are found in which its policies hold.
     """
     study, about, who = request.open(), request.about, request.who
     if request.finding is not None:
         found = review_candidate(study, about, who, request.finding, is_exploit=request.exploit)
         return _entered("review", found)
-    if request.results is not None:
-        _, sheet = summarise_probe(study, about, request.results, who, request.worst)
-        return _entered("probe", sheet)
+    if request.probe:
+        return _entered("probe", probe_candidate(study, about, who)[1])
     if not about.startswith("r-"):
         claim = audit_result(study, about, who)
         audited = _entered("claim", claim.evidence)

@@ -209,7 +209,7 @@ def test_a_finished_run_is_well(study):
     _, runs = promoted(study, "more weight", BETTER)
     found = monitor_run(study, runs[0], AGENT)
     assert found.signatures == () and found.recommendation == "continue" and found.progress == 1.0
-    assert open_alerts(study.events, runs[0]) == {}
+    assert not open_alerts(study.events, runs[:1])[runs[0]]
 
 
 def live_run(study, rows):
@@ -234,7 +234,7 @@ def test_trouble_is_entered_once_and_cleared_when_it_is_over(study):
     log = study.folder.run(run) / "artefacts" / "metrics.jsonl"
     log.write_text("".join(json.dumps(row) + "\n" for row in rows))
     monitor_run(study, run, AGENT)
-    assert fatal_alerts(study.events, [run]) == () and open_alerts(study.events, run) == {}
+    assert fatal_alerts(study.events, [run]) == () and not open_alerts(study.events, [run])[run]
 
 
 def test_a_silent_process_is_stalled_and_a_gone_one_is_dead(study):

@@ -5,7 +5,6 @@ from telic.studies.decide import decide
 from telic.studies.evidence.audit import audit_result
 from telic.studies.evidence.measurement import analyze_run
 from telic.studies.evidence.monitor import monitor_run
-from telic.studies.evidence.probes import summarise_probe
 from telic.studies.evidence.reflection import reflect_run
 from telic.studies.next import NextAction
 from tests.studies.candidates.small_study import AGENT, HUMAN
@@ -75,16 +74,4 @@ def told_study(root):
     reflect_run(study, runs[0], AGENT)
     audit_result(study, better, AGENT)
     decide(study, better, "accept", HUMAN, "it is better by far and breaks nothing")
-    add_probe(study, better, root)
     return study
-
-
-def add_probe(study, candidate, root):
-    """Scores that fall with the square of the distance from the nominal value."""
-    settings = [
-        {"value": value, "scores": [0.8 - 1.2 * (value / 10 - 1) ** 2 + 0.01 * n for n in range(3)]}
-        for value in (5.0, 7.5, 9.0, 10.0, 11.0, 12.5, 15.0)
-    ]
-    results = root.parent / "results.json"
-    write_json(results, {"body.mass": {"nominal": 10.0, "settings": settings}})
-    summarise_probe(study, candidate, results, AGENT)

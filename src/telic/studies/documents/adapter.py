@@ -28,7 +28,7 @@ def _know_launcher(kind: str) -> str:
 
 LauncherKind = Annotated[str, AfterValidator(_know_launcher)]
 ConfigSystem = Literal["hydra", "tyro", "argparse", "yaml", "gin", "dataclasses", "custom"]
-OverrideStyle = Literal["k=v", "--k v", "--k=v", "file", "source_edit"]
+OverrideStyle = Literal["k=v", "k:v", "--k v", "--k=v", "file", "source_edit"]
 
 
 class Activate(DocumentPart):
@@ -116,13 +116,8 @@ class FileSet(DocumentPart):
 
 
 class Files(DocumentPart):
-    """Files by their role in the task: candidate scope and review targets."""
+    """Files by their role in the task; the evaluator's are never changed by a candidate."""
 
-    reward: FileSet = FileSet()
-    termination: FileSet = FileSet()
-    curriculum: FileSet = FileSet()
-    randomization: FileSet = FileSet()
-    policy: FileSet = FileSet()
     evaluator: FileSet = FileSet()
 
 
@@ -149,9 +144,7 @@ class Completion(DocumentPart):
 
     exit_code: int = Field(default=0, description="Exit code of a finished run.")
     marker_file: str | None = Field(default=None, description="File written at the end of a run.")
-    min_step_fraction: float = Field(
-        default=0.98, ge=0, le=1, description="Share of the steps that must be in the log."
-    )
+    min_step_fraction: Any = Field(default=None, description="Only in earlier versions.")
 
 
 class RepositoryOutputs(DocumentPart):
@@ -229,11 +222,6 @@ FIELDS = (
     "seeds",
     "outputs",
     "launcher",
-    "files.reward",
-    "files.termination",
-    "files.curriculum",
-    "files.randomization",
-    "files.policy",
     "files.evaluator",
 )
 """parts of an adapter that a person confirms as a unit"""

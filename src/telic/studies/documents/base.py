@@ -163,11 +163,6 @@ def update_yaml(path: Path, changes: Mapping[str, Any]) -> None:
     write_text(path, _dump(old))
 
 
-def rewrite_yaml(path: Path, data: Any) -> None:
-    """Replace the content of a YAML file, keeping people's comments on what stays."""
-    write_text(path, _dump(_replaced(_parsed(path, _yaml("rt").load), plain(data))))
-
-
 def merged(old: Any, changes: Mapping[str, Any]) -> Any:
     """Return plain values with changes applied as `update_yaml` would."""
     copy: Any = plain(old) or {}
@@ -245,20 +240,6 @@ def _merge_into(old: dict[str, Any], changes: Mapping[str, Any]) -> None:
             _merge_into(inner, value)
         else:
             old[key] = value
-
-
-def _replaced(old: Any, wanted: Any) -> Any:
-    """Return `wanted`, built from the old values: comments belong to the values they follow."""
-    if _is_table(old) and _is_table(wanted):
-        for key in [key for key in old if key not in wanted]:
-            del old[key]
-        for key, value in wanted.items():
-            old[key] = _replaced(old.get(key), value)
-        return old
-    if _is_list(old) and _is_list(wanted) and len(old) == len(wanted):
-        old[:] = [_replaced(*pair) for pair in zip(old, wanted, strict=True)]
-        return old
-    return old if old == wanted else wanted
 
 
 # ---------------------------------------------------------------------------- other files

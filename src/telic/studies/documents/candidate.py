@@ -66,13 +66,7 @@ class Change(DocumentPart):
     """of the patch file, so that the content hash covers what the patch does"""
     files: tuple[ChangedFile, ...] = ()
     params: tuple[float, ...] | None = None
-
-
-class Invariant(DocumentPart):
-    """Something that must hold when it starts."""
-
-    check: Literal["file_unchanged", "metric_untouched", "eval_untouched", "param_in_range"]
-    args: dict[str, Any] = Field(default={})
+    """only in candidates of earlier versions"""
 
 
 class Plan(DocumentPart):
@@ -93,13 +87,6 @@ class Isolation(DocumentPart):
     gpu: int | None = None
 
 
-class Cost(DocumentPart):
-    """The cost of the model calls for the idea."""
-
-    usd: float | None = None
-    tokens: int | None = None
-
-
 class Origin(DocumentPart):
     """The origin of the idea."""
 
@@ -107,7 +94,7 @@ class Origin(DocumentPart):
     work_order: str | None = None
     model: str | None = None
     prompt_hash: Sha | None = None
-    cost: Cost | None = None
+    cost: Any = None
 
 
 class CheckResult(DocumentPart):
@@ -139,7 +126,8 @@ class Candidate(Envelope):
     reflection_ref: str | None = None
     dr_probe_ref: str | None = None
     replicate_of: str | None = None
-    invariants: tuple[Invariant, ...] = ()
+    invariants: tuple[Any, ...] = ()
+    """only in candidates of earlier versions"""
     plan: Plan = Plan()
     isolation: Isolation = Isolation()
     origin: Origin

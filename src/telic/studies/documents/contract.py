@@ -31,10 +31,6 @@ class StopRule(DocumentPart):
     """target_reached: the target; max_candidates, max_iterations: how many"""
     k: int | None = Field(default=None, ge=1)
     """no_progress: promotions in a row; failure_streak: debugs in a row"""
-    m: int | None = Field(default=None, ge=1)
-    """no_progress: accepts looked at"""
-    min_gain: float | None = Field(default=None, ge=0)
-    """no_progress: relative gain over the last m accepts"""
     at: str | None = None
     """wallclock_deadline"""
     action: Literal["close", "stop", "pause", "ask"] | None = None
@@ -193,8 +189,6 @@ class StudyBudget(Amounts):
     """Limits of the cost of the whole study."""
 
     per_candidate: Amounts = Amounts()
-    per_phase: dict[Phase, Amounts] = Field(default={})
-    soft_pct: float = Field(default=80, gt=0, le=100)
     unknown_call_usd: float | None = Field(default=None, ge=0)
     """what a model call of unknown price counts as"""
 

@@ -28,9 +28,7 @@ class Component(DocumentPart):
     """A term of the reward."""
 
     key: str
-    weight_key: str | None = None
     bounds: tuple[float, float] | None = None
-    kernel: Literal["linear", "exp", "indicator", "unknown"] = "unknown"
 
 
 class Guardrail(DocumentPart):
@@ -44,32 +42,10 @@ class Guardrail(DocumentPart):
     severity: Literal["block", "warn"] = "block"
 
 
-class Diagnostic(DocumentPart):
-    """A number that the monitor looks at."""
-
-    key: str
-    signature: str | None = None
-
-
-class Strata(DocumentPart):
-    """Groups that are resampled apart: tasks, terrains, clips."""
-
-    field: str
-    values: tuple[str, ...]
-
-
-class Normalisation(DocumentPart):
-    """The values that count as 0 and as 1, so that strata can be pooled."""
-
-    lo: float
-    hi: float
-    basis: str
-
-
 class Extractor(DocumentPart):
     """The reader of the numbers in the outputs of a run."""
 
-    kind: Literal["jsonl", "csv", "tensorboard", "regex_stdout", "python_file"]
+    kind: Literal["jsonl", "csv", "tensorboard", "regex_stdout"]
     path: str
     hash: Sha | None = None
     step: str | None = None
@@ -81,13 +57,12 @@ class MetricSpec(Document):
 
     schema_id: str = Field(default="telic.metric_spec/1", alias="schema")
     primary: Primary
-    replication_unit: Literal["training_seed", "search_run", "eval_episode", "motion_clip"]
+    replication_unit: Literal["training_seed", "search_run"] = "training_seed"
     components: tuple[Component, ...] = ()
     guardrails: tuple[Guardrail, ...]
     no_guardrails_because: str | None = None
-    diagnostics: tuple[Diagnostic, ...] = ()
-    strata: Strata | None = None
-    normalisation: Normalisation | None = None
+    diagnostics: tuple[Any, ...] = ()
+    """only in earlier versions"""
     extractor: Extractor
 
 

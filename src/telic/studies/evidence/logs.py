@@ -149,11 +149,6 @@ def read_rows(kind: str, path: Path, pattern: str | None = None) -> list[Row]:
 
     Raises TelicError when there is nothing to read.
     """
-    if kind == "python_file":
-        raise TelicError(
-            "Extractors written in Python are not run: reading evidence starts no process.",
-            hint="Let the evaluation write JSON lines, and name that file in the metric spec.",
-        )
     usual, read = _READERS[kind]
     files = files_below(path, usual) if path.is_dir() else [path] if path.is_file() else []
     if not files:

@@ -49,7 +49,7 @@ class Measurement(DocumentPart):
     kind: str = "train"
     primary: float | None
     scores: dict[str, float]
-    """the primary metric by stratum"""
+    """the primary metric, under an empty name; by stratum in earlier versions"""
     guardrails: dict[str, float]
     missing: tuple[str, ...] = ()
     """keys of the metric spec that the log does not have"""
@@ -80,7 +80,7 @@ class Measurement(DocumentPart):
 
     @property
     def value(self) -> float:
-        """One number for the run: the mean over strata."""
+        """One number for the run."""
         return fmean(self.scores.values())
 
 
@@ -158,7 +158,7 @@ def measure_run(
     rails = [rule.key for rule in spec.guardrails]
     missing = [key for key in rails if key not in found.guardrails]
     hours = actual.wall_clock_h if actual else None
-    parts = (spec.primary, *spec.components, *spec.guardrails, *spec.diagnostics)
+    parts = (spec.primary, *spec.components, *spec.guardrails)
     drawn = {"return", *(part.key for part in parts)}
     return Measurement(
         run=run,
@@ -247,18 +247,9 @@ def _read_log(spec: MetricSpec, adapter: Adapter, path: Path) -> _LogNumbers:
     axis = spec.extractor.step or adapter.metrics.map.get("step")
     rows = read_rows(spec.extractor.kind, path, pattern)
     series = _named(to_series(rows, axis), spec, adapter)
-    parts = {"": series.get(spec.primary.key)}
-    if spec.strata is not None:
-        logged, field = spec.primary.source or spec.primary.key, spec.strata.field
-        parts = {
-            stratum: to_series([row for row in rows if row.get(field) == stratum], axis).get(logged)
-            for stratum in spec.strata.values
-        }
-    scores, scale = dict[str, float](), spec.normalisation
-    for stratum, part in parts.items():
-        value = aggregate(part, spec.primary.aggregate) if part else None
-        if value is not None:
-            scores[stratum] = (value - scale.lo) / (scale.hi - scale.lo) if scale else value
+    part = series.get(spec.primary.key)
+    value = aggregate(part, spec.primary.aggregate) if part else None
+    scores = {} if value is None else {"": value}
     rails = {
         rule.key: aggregate(series[rule.key], "mean")
         for rule in spec.guardrails
@@ -351,36 +342,3 @@ def _hardware_class(path: Path) -> str | None:
     flags = [f"{name}={value}" for name, value in sorted((facts["precision_flags"] or {}).items())]
     machine = str(facts.get("platform", "")).split(" ")[-1]
     return "; ".join([machine, *(gpus or ["cpu"]), *flags])
-
-
-# ---------------------------------------------------------------------------- a sample log
-
-
-class SampleCheck(DocumentPart):
-    """The metrics of the metric spec in a sample log."""
-
-    keys: dict[str, float | None]
-    """mean by key; None: not in the log"""
-    missing: tuple[str, ...]
-    """keys that a result needs and the log does not have"""
-    logged: tuple[str, ...]
-    """every name in the log"""
-    scores: dict[str, float]
-    """the primary metric by stratum"""
-
-
-def check_sample(folder: StudyFolder, sample: Path) -> SampleCheck:
-    """Read a sample log by the metric spec, before it is agreed on; writes nothing."""
-    spec = folder.read_metric_spec()
-    found = _read_log(spec, folder.read_adapter(), sample)
-    needed = [part.key for part in (spec.primary, *spec.guardrails, *spec.components)]
-    keys = dict.fromkeys([*needed, *(diagnostic.key for diagnostic in spec.diagnostics)])
-    return SampleCheck(
-        keys={
-            key: aggregate(found.series[key], "mean") if key in found.series else None
-            for key in keys
-        },
-        missing=tuple(key for key in dict.fromkeys(needed) if key not in found.series),
-        logged=tuple(sorted(found.series)),
-        scores=found.scores,
-    )

@@ -8,11 +8,11 @@ import shutil
 import statistics
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
@@ -28,7 +28,6 @@ from telic.studies.evidence.measurement import (
     read_run_log,
     run_state,
 )
-from telic.studies.evidence.statistics import mean
 from telic.studies.evidence.store import add_evidence
 from telic.studies.launch.process import RunProcess
 
@@ -52,20 +51,10 @@ _RESOURCE_TEXT = re.compile(
 _NOTHING_TO_KEEP = {"nan_inf", "resource", "dead", "silent_failure", "stalled"}
 _MIN_POINTS = 10
 _MUST_BE_FINITE = re.compile(r"loss|return|reward|grad", re.IGNORECASE)
-_NOT_FAILURES = re.compile(r"time|trunc|horizon|success", re.IGNORECASE)
+_HIGH_KL = 0.1
+"""five times the usual target"""
 _FLAT = 0.2
 """pooled standard deviations within which a metric counts as flat"""
-_WATCHED = {
-    "entropy_collapse": "log_std",
-    "kl_blowup": "kl",
-    "clip_saturation": "clip_fraction",
-    "value_explosion": "value_loss",
-    "critic_useless": "explained_variance",
-    "reward_regression": "return",
-    "throughput_drop": "sps",
-}
-"""series of a signature that the diagnostics of a metric spec may rename"""
-
 Severity = Literal["info", "warn", "fatal"]
 Recommendation = Literal["continue", "checkpoint_and_stop", "kill", "inspect"]
 
@@ -102,20 +91,9 @@ def look_at_run(study: Study, run: str) -> MonitorReport:
     log = read_run_log(study.folder, run)
     steps = study.candidate(state.candidate).plan.steps
     planned = None if steps is None else steps * study.contract.phase_share(state.phase, steps)
-    vitals = _vitals(study, run, log, planned)
-    learning = Learning(
-        series=log.series,
-        planned_steps=planned,
-        primary=spec.primary.key,
-        direction=spec.primary.direction,
-        target_kl=(spec.model_extra or {}).get("x-target-kl", 0.02),
-        keys={
-            _WATCHED.get(each.signature, each.signature): each.key
-            for each in spec.diagnostics
-            if each.signature
-        },
-    )
-    signs = (*vital_signatures(vitals), *learning_signatures(learning))
+    vitals = _vitals(study, run, log)
+    curves = learning_signatures(log.series, spec.primary.key, spec.primary.direction)
+    signs = (*vital_signatures(vitals), *curves)
     fatal = {sign.id for sign in signs if sign.severity == "fatal"}
     recommendation: Recommendation = "inspect" if signs else "continue"
     if fatal and vitals.is_alive:  # a policy that may have been good before keeps its checkpoint
@@ -141,7 +119,7 @@ def monitor_run(study: Study, run: str, actor: StudyActor) -> MonitorReport:
     report = look_at_run(study, run)
     now = {sign.id: sign for sign in report.signatures}
     events = study.events_of("monitor.alert", about=(run,))
-    before = open_alerts(events, run)
+    before = open_alerts(events, [run])[run]
     begun = {name: sign for name, sign in now.items() if before.get(name) != sign.severity}
     cleared = sorted(before.keys() - now.keys())
     if begun:
@@ -170,44 +148,26 @@ def monitor_run(study: Study, run: str, actor: StudyActor) -> MonitorReport:
 # ---------------------------------------------------------------------------- recorded alerts
 
 
-class Alert(NamedTuple):
-    """A recorded sign of trouble."""
-
-    run: str
-    signature: str
-    severity: str
-    is_open: bool
-
-
-def entered_alerts(events: Iterable[JournalEntry]) -> list[Alert]:
-    """Return all recorded alerts with their present state."""
-    alerts: dict[tuple[str, str], Alert] = {}
+def open_alerts(events: Iterable[JournalEntry], runs: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Return the alerts of some runs that were not cleared: severity by run and signature."""
+    found: dict[str, dict[str, str]] = {run: {} for run in runs}
     for event in events:
-        if event.kind != "monitor.alert":
-            continue
-        run, severity = str(event.subject), event.data["severity"]
-        for cleared in event.data.get("cleared", ()):
-            if (run, cleared) in alerts:
-                alerts[run, cleared] = alerts[run, cleared]._replace(is_open=False)
-        if severity != "info":
-            name = str(event.data["signature"])
-            alerts[run, name] = Alert(run, name, severity, True)
-    return list(alerts.values())
-
-
-def open_alerts(events: Iterable[JournalEntry], run: str) -> dict[str, str]:
-    """Return the open alerts of a run: severity by signature."""
-    alerts = [alert for alert in entered_alerts(events) if alert.run == run and alert.is_open]
-    return {alert.signature: alert.severity for alert in alerts}
+        alerts = found.get(str(event.subject))
+        if event.kind == "monitor.alert" and alerts is not None:
+            for cleared in event.data.get("cleared", ()):
+                alerts.pop(cleared, None)
+            if event.data["severity"] != "info":
+                alerts[str(event.data["signature"])] = event.data["severity"]
+    return found
 
 
 def fatal_alerts(events: Iterable[JournalEntry], runs: Iterable[str]) -> tuple[str, ...]:
     """Return the open fatal alerts of some runs."""
-    wanted = set(runs)
     return tuple(
-        f"{alert.signature} in {alert.run}"
-        for alert in entered_alerts(events)
-        if alert.is_open and alert.severity == "fatal" and alert.run in wanted
+        f"{name} in {run}"
+        for run, alerts in open_alerts(events, runs).items()
+        for name, severity in alerts.items()
+        if severity == "fatal"
     )
 
 
@@ -226,13 +186,13 @@ class Vitals:
     median_gap_s: float | None = None
     """usual seconds between points"""
     lacks: tuple[str, ...] = ()
-    """missing outputs of a complete run: marker, checkpoint, steps"""
+    """missing outputs of a complete run: marker, checkpoint"""
     text: str = ""
     """the end of its output"""
     free_disk_gb: float | None = None
 
 
-def _vitals(study: Study, run: str, log: RunLog, planned: float | None) -> Vitals:
+def _vitals(study: Study, run: str, log: RunLog) -> Vitals:
     folder, outputs = study.folder.run(run), study.adapter.outputs
     process = RunProcess(folder)
     ended = process.exit_record
@@ -253,10 +213,7 @@ def _vitals(study: Study, run: str, log: RunLog, planned: float | None) -> Vital
     written += [path.stat().st_mtime for path in files if path.is_file()]
     lacks: list[str] = []
     if ended:
-        lacks, share = missing_outputs(folder, outputs), outputs.completion.min_step_fraction
-        reached = last_step(log.series)
-        if planned and reached is not None and reached < share * planned:
-            lacks.append(f"{share:.0%} of the steps ({reached:g} of {planned:g})")
+        lacks = missing_outputs(folder, outputs)
     return Vitals(
         is_alive=is_alive,
         has_exit_record=ended is not None,
@@ -317,83 +274,32 @@ def vital_signatures(run: Vitals) -> Iterator[Signature]:
 # ---------------------------------------------------------------------------- learning curves
 
 
-@dataclass(frozen=True, slots=True)
-class Learning:
-    """The learning curves of a run under their canonical names."""
-
-    series: Mapping[str, Series]
-    planned_steps: float | None = None
-    """None: signs that depend on progress are not evaluated"""
-    primary: str = "success"
-    direction: Literal["max", "min"] = "max"
-    target_kl: float = 0.02
-    keys: Mapping[str, str] = field(default_factory=dict[str, str])
-    """canonical name to logged name, where they differ"""
-
-    def get(self, name: str) -> Series | None:
-        """Return the finite points of a series with enough of them."""
-        found = self.series.get(self.keys.get(name, name))
-        kept = found.finite() if found else None
-        return kept if kept and len(kept.values) >= _MIN_POINTS else None
-
-    def is_past(self, step: float, share: float) -> bool:
-        """Return whether a step is beyond a share of the planned steps."""
-        return self.planned_steps is not None and step >= share * self.planned_steps
-
-
-def learning_signatures(run: Learning) -> Iterator[Signature]:
-    """Yield every sign of trouble in the curves."""
-    yield from _unstable(run)
-    yield from _not_learning(run)
-
-
-def _unstable(run: Learning) -> Iterator[Signature]:
-    """Yield signs that the optimisation diverges."""
-    names = {run.keys.get(run.primary, run.primary), *filter(_MUST_BE_FINITE.search, run.series)}
-    for name in sorted(names & run.series.keys()):
-        steps, values, _ = run.series[name]
+def learning_signatures(
+    series: Mapping[str, Series], primary: str, direction: str
+) -> Iterator[Signature]:
+    """Yield every sign of trouble in the learning curves."""
+    found = {name: each.finite() for name, each in series.items()}
+    long = {name: each for name, each in found.items() if len(each.values) >= _MIN_POINTS}
+    for name in sorted({primary, *filter(_MUST_BE_FINITE.search, series)} & series.keys()):
+        steps, values, _ = series[name]
         bad = next((i for i, value in enumerate(values) if not math.isfinite(value)), None)
         if bad is not None:
             text = f"{name} is {values[bad]} at step {steps[bad]:g}"
             yield _sign("nan_inf", "fatal", text, since=steps[bad])
-    # The log of the action std: a differential entropy may cross zero, so ratios of it mean little.
-    log_std = run.get("log_std")
-    early = log_std and log_std.between(-math.inf, 0.3 * (run.planned_steps or 0.0))
-    if early and len(early.values) >= _MIN_POINTS:
-        fall, since = early.values[0] - early.values[-1], early.steps[-1]
-        if fall > 3.0:
-            text = "nats by which the mean log-std fell before 30 % of training"
-            yield _sign("entropy_collapse", "warn", text, fall, 3.0, since)
-    if kl := run.get("kl"):
-        last, limit = kl.values[-10:], 5 * run.target_kl
-        above, largest = sum(value > limit for value in last), max(last)
+    if kl := long.get("kl"):
+        last = kl.values[-10:]
+        above, largest = sum(value > _HIGH_KL for value in last), max(last)
         if above >= 3 or largest > 1.0:
-            text = f"{above} of the last 10 updates above 5 times the target of {run.target_kl}"
+            text = f"{above} of the last 10 updates above {_HIGH_KL}"
             severity = "fatal" if largest > 1.0 else "warn"
-            yield _sign("kl_blowup", severity, text, largest, limit, kl.steps[-10])
-    clipped = run.get("clip_fraction")
-    if clipped and min(clipped.values[-10:]) > 0.5:
-        share = mean(clipped.values[-10:])
-        text = "clip fraction of the last 10 updates"
-        yield _sign("clip_saturation", "warn", text, share, 0.5, clipped.steps[-10])
-    if loss := run.get("value_loss"):
+            yield _sign("kl_blowup", severity, text, largest, _HIGH_KL, kl.steps[-10])
+    if loss := long.get("value_loss"):
         usual = statistics.median(loss.values[: max(1, len(loss.values) // 10)])
         rising = slope(Series(loss.steps[-10:], loss.values[-10:])) or 0.0
         if usual > 0 and loss.values[-1] > 100 * usual and rising > 0:
-            times, since = loss.values[-1] / usual, loss.steps[-10]
-            text = "value loss, in medians of the first tenth of training, and rising"
-            yield _sign("value_explosion", "fatal", text, times, 100.0, since)
-
-
-def _not_learning(run: Learning) -> Iterator[Signature]:
-    """Yield signs that training makes no progress."""
-    explained = run.get("explained_variance")
-    if explained and len(explained.values) >= 20 and run.is_past(explained.steps[-20], 0.2):
-        last, since = explained.values[-20:], explained.steps[-20]
-        if max(last) < 0:
-            text = "explained variance of the last 20 updates"
-            yield _sign("critic_useless", "warn", text, mean(last), 0.0, since)
-    returns, metric = run.get("return"), run.get(run.primary)
+            times, text = loss.values[-1] / usual, "value loss, in medians of the first tenth"
+            yield _sign("value_explosion", "fatal", text, times, 100.0, loss.steps[-10])
+    returns, metric = long.get("return"), long.get(primary)
     if returns:
         # The lowest value seen counts as zero.
         values, width = returns.values, max(1, len(returns.values) // 10)
@@ -403,21 +309,9 @@ def _not_learning(run: Learning) -> Iterator[Signature]:
             share, since = (last - zero) / (best - zero), returns.steps[windows.index(best)]
             text = "mean return of the last tenth against the best tenth"
             yield _sign("reward_regression", "warn", text, share, 0.7, since)
-    if returns and metric and run.primary != "return":
-        up, real = gain(returns, 0.2), gain(metric.oriented(run.direction), 0.2)
+    if returns and metric and primary != "return":
+        up, real = gain(returns, 0.2), gain(metric.oriented(direction), 0.2)
         if up is not None and real is not None and up > 1 and real <= _FLAT:
-            text = f"return up by {up:.2g} standard deviations, {run.primary} by {real:.2g}"
+            text = f"return up by {up:.2g} standard deviations, {primary} by {real:.2g}"
             since = returns.last(0.2).steps[0]
             yield _sign("metric_divergence", "warn", text, up, 1.0, since)
-    for name in sorted(run.series):
-        ended = run.get(name) if name.startswith("termination/") else None
-        if ended and not _NOT_FAILURES.search(name) and run.is_past(ended.steps[-1], 0.3):
-            share = mean(ended.values[-10:]) or 0.0
-            if share > 0.9:
-                text = f"share of episodes ended by {name}"
-                yield _sign("early_termination", "warn", text, share, 0.9, ended.steps[-10])
-    if speed := run.get("sps"):
-        usual, fastest = statistics.median(speed.values[:-5]), max(speed.values[-5:])
-        if fastest < 0.3 * usual:
-            text = "steps per second against their median"
-            yield _sign("throughput_drop", "warn", text, fastest / usual, 0.3, speed.steps[-5])

@@ -28,14 +28,6 @@ _TERMS = "reward/"
 _WEIGHTS = {"A": 0.65, "B": 0.3, "C": 0.5, "D": 0.4, "E": 0.3}
 _MEDIUM, _HIGH = 0.30, 0.60
 
-_Action = Literal["raise", "lower", "remove", "reshape", "keep"]
-_ADVICE: tuple[tuple[str, _Action, str], ...] = (
-    ("misaligned", "reshape", "it grows while the metric falls"),
-    ("dominant_critical", "lower", "it makes up more than 90 % of the reward"),
-    ("dominant", "lower", "it makes up more than 60 % of the reward"),
-    ("inactive", "remove", "it neither adds nor varies"),
-)
-
 
 class GuardrailChange(DocumentPart):
     """A guardrail at the start and at the end of training."""
@@ -81,14 +73,6 @@ class TermReflection(DocumentPart):
     flags: tuple[str, ...] = ()
 
 
-class Advice(DocumentPart):
-    """A recommended change of a term."""
-
-    term: str
-    action: _Action
-    why: str
-
-
 class Reflection(Document):
     """reward_reflection.json."""
 
@@ -98,7 +82,8 @@ class Reflection(Document):
     primary: dict[str, Any]
     guardrails: tuple[GuardrailChange, ...]
     hacking: Hacking
-    advice: tuple[Advice, ...]
+    advice: tuple[Any, ...] = ()
+    """only in reflections of earlier versions"""
     insufficient_data: bool
 
 
@@ -176,7 +161,6 @@ def reflect(
         primary={"evaluations": evaluations, "mean_w0": before, "mean_w1": after},
         guardrails=changes,
         hacking=hacking_risk(series, metric, largest, changes, is_flagged=is_flagged),
-        advice=tuple(_advice(term) for term in found),
         insufficient_data=evaluations < _MIN_EVALUATIONS or not terms,
     )
 
@@ -214,15 +198,6 @@ def _reflect_term(
     )
 
 
-def _advice(term: TermReflection) -> Advice:
-    for flag, action, why in _ADVICE:
-        if flag in term.flags:
-            return Advice(term=term.name, action=action, why=why)
-    if term.share is not None and term.share < 0.01:
-        return Advice(term=term.name, action="raise", why="it makes up less than 1 % of the reward")
-    return Advice(term=term.name, action="keep", why="no reason to change it")
-
-
 # ---------------------------------------------------------------------------- hacking risk
 
 
@@ -246,18 +221,20 @@ def hacking_risk(
             text = f"the return rose by {z_return:.2g} standard deviations, the metric by"
             reasons.append(f"{text} {z_metric:.2g}")
     degraded = [change.key for change in guardrails if change.is_degraded]
-    degenerate = degenerate_signs(series)
+    length = series.get("episode_length")
+    before, after = length.finite().ends(_WINDOW) if length else (None, None)
+    is_short = before is not None and after is not None and after < 0.5 * before
     signals = {
         "A": divergence,
         "B": min(max((largest_share - 0.6) / 0.3, 0.0), 1.0),
         "C": len(degraded) / len(guardrails) if guardrails else 0.0,
-        "D": 1.0 if degenerate else 0.0,
+        "D": 1.0 if is_short else 0.0,
         "E": 1.0 if is_flagged else 0.0,
     }
     if signals["B"]:
         reasons.append(f"one term makes up {largest_share:.0%} of the reward")
     reasons += [f"{key} degraded" for key in degraded]
-    reasons += degenerate
+    reasons += ["episodes became less than half as long"] if is_short else []
     reasons += ["a reviewer calls it an exploit"] if is_flagged else []
     score = 1 - math.prod(1 - _WEIGHTS[name] * value for name, value in signals.items())
     level = "high" if score >= _HIGH else "medium" if score >= _MEDIUM else "low"
@@ -275,24 +252,3 @@ def guardrail_change(rule: Guardrail, series: Series) -> GuardrailChange:
         elif rule.threshold is not None:
             is_degraded = end < oriented(rule.threshold, rule.direction) <= start
     return GuardrailChange(key=rule.key, mean_w0=before, mean_w1=after, is_degraded=is_degraded)
-
-
-def degenerate_signs(series: Mapping[str, Series]) -> list[str]:
-    """Return signs of behaviour that no intended solution shows, as far as the log has them."""
-
-    def last(name: str, default: float) -> float:
-        value = mean(series[name].finite().last(_WINDOW).values) if name in series else None
-        return default if value is None else value
-
-    length = series.get("episode_length")
-    before, after = length.finite().ends(_WINDOW) if length else (None, None)
-    tests = {
-        "episodes last to the horizon almost without motion": last("horizon_share", 0.0) > 0.5
-        and last("motion_ratio", 1.0) < 0.05,
-        "actions are at their limits": last("action_saturation", 0.0) > 0.5,
-        "episodes became less than half as long": bool(before)
-        and after is not None
-        and after < 0.5 * (before or 0.0),
-        "violations more than doubled": last("violation_ratio", 0.0) > 2,
-    }
-    return [why for why, fires in tests.items() if fires]

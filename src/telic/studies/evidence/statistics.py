@@ -119,9 +119,10 @@ def difference(
     is_counted = has_pairs and len(ours) > 1 and stats.is_one_gap(a, b)
     is_paired = is_counted or (has_spread and statistics.correlation(ours, theirs) > _PAIRED_ABOVE)
     paired_poi = float((a > b).mean() + (a == b).mean() / 2) if is_counted else None
+    is_same = has_pairs and bool((a == b).all())  # then nothing is left to resample, either
     return ArmDifference(
         delta=(iqm(ours) or 0.0) - (iqm(theirs) or 0.0),
-        ci=difference_interval(ours, theirs, seed, is_paired=is_counted),
+        ci=difference_interval(ours, theirs, seed, is_paired=is_counted or is_same),
         welch_p=stats.paired_greater(a, b) if is_paired else stats.welch(a, b, "greater"),
         is_paired=is_paired,
         is_counted=is_counted,

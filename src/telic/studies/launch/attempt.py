@@ -76,8 +76,6 @@ class LaunchRequest(NamedTuple):
     seed: int
     execute: bool = False
     confirm: str | None = None
-    expect: str | None = None
-    """first digits of the content hash that the caller has seen"""
     gpu: int | None = None
     retry_of: str | None = None
     times: int = 1
@@ -133,13 +131,6 @@ def reservation_of(contract: Contract, plan: Plan, phase: Phase) -> Amounts:
     if plan.steps is not None:
         amounts["env_steps"] = max(1, round(plan.steps * shares[phase]))
     return Amounts.model_validate({**amounts, "launches": 1})
-
-
-def launcher_is_confirmed(adapter: Adapter) -> bool:
-    """Return whether a person confirmed the adapter's launcher, or it runs no probe of its own."""
-    provenance = adapter.provenance.get("launcher")
-    is_confirmed = provenance is not None and provenance.status == "confirmed"
-    return is_confirmed or not adapter.launcher.options.get("probe")
 
 
 class LaunchAttempt:

@@ -272,6 +272,8 @@ def _override_words(adapter: Adapter, values: Values) -> list[str]:
             return []
         case "k=v":
             return [f"{name}={value}" for name, value in changed.items()]
+        case "k:v":
+            return [f"{name}:{value}" for name, value in changed.items()]
         case "--k v":
             return [word for name, value in changed.items() for word in (f"--{name}", value)]
         case "--k=v":

@@ -32,6 +32,10 @@ class Perturbation(Record):
     name: str
     args: tuple[str, ...] = ()
     """words that are added to the evaluator's command"""
+    parameter: str | None = None
+    """what moves, for a probe of robustness"""
+    value: float | None = None
+    nominal: float | None = None
     env: dict[str, str] = Field(default={})
 
 
@@ -49,12 +53,17 @@ class RunStep(Record):
     """whether its output is the score; then its code is checked before it starts"""
 
 
-def _worlds(protocol: Protocol) -> dict[str, Perturbation]:
-    """Return the nominal world and the perturbations; a word alone is one without arguments."""
-    found = [
+def perturbations_of(protocol: Protocol) -> list[Perturbation]:
+    """Return the perturbations of a protocol; a word alone is one without arguments."""
+    return [
         Perturbation(name=each) if isinstance(each, str) else as_record(each, Perturbation, "it")
         for each in protocol.perturbations
     ]
+
+
+def _worlds(protocol: Protocol) -> dict[str, Perturbation]:
+    """Return the nominal world and the perturbations, by name."""
+    found = perturbations_of(protocol)
     worlds = {each.name: each for each in (Perturbation(name=NOMINAL), *found)}
     if len(worlds) <= len(found):
         raise TelicError("each needs a name of its own, other than nominal.")

@@ -36,18 +36,6 @@ _CLAIM_S = 20.0
 _POLL_S = 0.005
 
 
-class LaunchPreview(Record):
-    """Exactly what would be started; secrets are redacted."""
-
-    argv: tuple[str, ...]
-    cwd: str
-    started_by: tuple[str, ...]
-    job: dict[str, Any] | None
-    """place and resources of a job; None: on this machine"""
-    environment: dict[str, str]
-    reservation: dict[str, float]
-
-
 class DryRun(Record):
     """The gates of a run, and what it would start."""
 
@@ -55,8 +43,8 @@ class DryRun(Record):
     phase: str
     seed: int
     gates: tuple[CheckResult, ...]
-    start: LaunchPreview | None
-    """None when the command cannot be built"""
+    start: dict[str, Any] | None
+    """command, folder, job and environment, secrets redacted; None if it cannot be built"""
 
     @property
     def is_open(self) -> bool:
@@ -80,20 +68,20 @@ def look(study: Study, request: LaunchRequest, *, processes: bool = True) -> Dry
     """
     attempt = _first_attempt(study, request, processes=processes)
     gates = evaluate(attempt)
-    start: LaunchPreview | None = None
+    start: dict[str, Any] | None = None
     with contextlib.suppress(TelicError):  # the gates that need it say why
         job: dict[str, Any] | None = None
         if attempt.job is not None:
             job = attempt.job.model_dump(mode="json", exclude_defaults=True)
             job["job"]["env"] = redact_environment(attempt.job.job.env)
-        start = LaunchPreview(
-            argv=attempt.command.argv,
-            cwd=str(attempt.command.cwd),
-            started_by=attempt.started_by,
-            job=job,
-            environment=redact_environment(attempt.environment.changed),
-            reservation=attempt.reservation.model_dump(exclude_none=True),
-        )
+        start = {
+            "argv": list(attempt.command.argv),
+            "cwd": str(attempt.command.cwd),
+            "started_by": list(attempt.started_by),
+            "job": job,
+            "environment": redact_environment(attempt.environment.changed),
+            "reservation": attempt.reservation.model_dump(exclude_none=True),
+        }
     candidate, phase, seed = request[:3]
     return DryRun(candidate=candidate, phase=phase, seed=seed, gates=gates, start=start)
 

@@ -124,24 +124,3 @@ def run_program(argv: tuple[str, ...], cwd: Path, text: str) -> str:
         why = "did not run" if done is None else done.stderr.strip()[-500:] or "failed"
         raise TelicError(f"{argv[0]}: {why}")
     return done.stdout
-
-
-def run_probe(argv: tuple[str, ...], cwd: Path, variables: dict[str, str]) -> str | None:
-    """Run the adapter's probe (does the simulator start?) and return its complaint, or None."""
-    try:
-        done = subprocess.run(
-            argv,
-            cwd=cwd,
-            env=variables,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_ASK_S * 3,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"the probe did not run: {error}"
-    if done.returncode == 0:
-        return None
-    lines = (done.stderr or done.stdout).strip().splitlines() or ["no output"]
-    return f"the probe ended with code {done.returncode}: {lines[-1]}"

@@ -33,8 +33,11 @@ from telic.studies.documents.contract import (
     ParamRange,
 )
 from telic.studies.errors import GateRefused, InvalidDocument
-from telic.studies.evidence.curriculum import Curriculum, curriculum_problems
-from telic.studies.evidence.probes import ProbeSummary, range_problems
+from telic.studies.evidence.robustness import (
+    ProbeSummary,
+    curriculum_problems,
+    range_problems,
+)
 from telic.studies.folder import STATE_FOLDER
 from telic.studies.git_read import Patch, first_match, read_patch
 from telic.studies.rules.results import GAIN, read_condition
@@ -181,8 +184,6 @@ def _complete(case: _Case) -> Problems:
     candidate, plan = case.candidate, case.candidate.plan
     if candidate.kind != "baseline" and not candidate.evidence_refs:
         yield "evidence_refs is empty: name the evidence that motivated it"
-    if not candidate.invariants:
-        yield "invariants is empty: name at least one thing that must not change"
     if case.study.is_git and candidate.base_commit is None:
         yield "base_commit is missing, and the repository is under git"
     order = [PHASES.index(phase) for phase in plan.phases]
@@ -225,29 +226,6 @@ def _consistent(case: _Case) -> Problems:
         seen.add(name)
     if case.name in seen:
         yield "it is its own ancestor"
-    yield from broken_invariants(case.study, candidate, case.study.root)
-
-
-def broken_invariants(study: Study, candidate: Candidate, tree: Path) -> Iterator[str]:
-    """Yield the declared invariants that do not hold in a tree."""
-    for args, check in ((each.args, each.check) for each in candidate.invariants):
-        match check:
-            case "file_unchanged":
-                file = tree / str(args.get("path"))
-                if not file.is_file() or file_hash(file) != args.get("sha256"):
-                    yield f"{args.get('path')} is not what the candidate says it is"
-            case "metric_untouched" if not study.is_metric_spec_agreed:
-                yield "the metric spec is not the agreed one"
-            case "eval_untouched" if not study.is_protocol_agreed:
-                yield "the evaluation protocol is not the agreed one"
-            case "param_in_range":
-                name = str(args.get("param") or args.get("path"))
-                override = candidate.change.overrides.get(name)
-                low, high = args.get("min", -math.inf), args.get("max", math.inf)
-                if override is not None and not low <= override.to <= high:
-                    yield f"{name}={override.to} is outside the range that the candidate declares"
-            case _:
-                pass
 
 
 def _movable(case: _Case) -> Problems:
@@ -396,8 +374,6 @@ def _measure_untouched(case: _Case) -> Problems:
         "an evaluator file of the adapter": study.adapter.files.evaluator.globs,
         "the studies' own records": (f"{STATE_FOLDER}/**",),
     }
-    if study.metric_spec.extractor.kind == "python_file":
-        protected["the metric extractor"] = (study.metric_spec.extractor.path,)
     for path in case.touched:
         for what, patterns in protected.items():
             if first_match(path, patterns):
@@ -427,23 +403,19 @@ def _falsifiable(case: _Case) -> Problems:
     for name in ("statement", "mechanism", "falsifier"):
         if not getattr(hypothesis, name).strip():
             yield f"hypothesis.{name} is empty"
-    yield from _condition_problems(case, "hypothesis.falsifier", hypothesis.falsifier)
+    condition = read_condition(hypothesis.falsifier)
+    numbers = [GAIN, spec.primary.key, *(rail.key for rail in spec.guardrails)]
+    if condition is not None and condition.what not in numbers:  # it would never be checked
+        asked = f"hypothesis.falsifier asks for {condition.what}"
+        yield f"{asked}, which is none of {', '.join(numbers)}"
     expected = hypothesis.expected
-    parts = (spec.primary, *spec.components, *spec.guardrails, *spec.diagnostics)
+    parts = (spec.primary, *spec.components, *spec.guardrails)
     metrics = dict.fromkeys(part.key for part in parts)
     if expected is None and case.candidate.kind != "baseline":
         yield "hypothesis.expected is missing: name a metric and a direction"
     elif expected is not None and expected.metric not in metrics:
         known = ", ".join(metrics)
         yield f"hypothesis.expected.metric {expected.metric} is not in the metric spec ({known})"
-
-
-def _condition_problems(case: _Case, where: str, text: str) -> Problems:
-    """Refuse a condition about a number that is not measured: it would never be checked."""
-    condition, spec = read_condition(text), case.study.metric_spec
-    numbers = [GAIN, spec.primary.key, *(rail.key for rail in spec.guardrails)]
-    if condition is not None and condition.what not in numbers:
-        yield f"{where} asks for {condition.what}, which is none of {', '.join(numbers)}"
 
 
 def _evidence_cited(case: _Case) -> Problems:
@@ -460,14 +432,10 @@ def _evidence_cited(case: _Case) -> Problems:
                 for path, override in candidate.change.overrides.items()
                 if _is_range(override.to)
             }
-            yield from range_problems(ranges, ProbeSummary.parse(case.evidence[ref].payload, ref))
+            summary = ProbeSummary.parse(case.evidence[ref].payload, ref)
+            yield from range_problems(case.study, ranges, summary)
     if candidate.kind in ("curriculum", "environment_generation"):
-        agreed, plan = case.study.contract.evaluation.protocol_hash, candidate.curriculum
-        found = curriculum_problems(plan, agreed)
-        yield from found
-        if plan is not None and not found:
-            condition = Curriculum.model_validate(plan).rollback.condition
-            yield from _condition_problems(case, "curriculum.rollback.condition", condition)
+        yield from curriculum_problems(case.study, candidate.curriculum)
 
 
 def _citation_problems(case: _Case, kind: str, ref: str | None) -> Problems:
@@ -550,7 +518,6 @@ def _effect(study: Study, candidate: Candidate) -> dict[str, Any]:
         },
         "patch": change.patch_sha256,
         "files": {each.path: each.sha256 for each in change.files},
-        "params": None if change.params is None else list(change.params),
         "curriculum": candidate.curriculum,
     }
 
@@ -615,7 +582,7 @@ def _masked(line: str) -> str:
 
 CHECKS: dict[str, Rule] = {
     "V01": Rule("complete for its kind", _complete),
-    "V02": Rule("consistent, references exist, invariants hold", _consistent),
+    "V02": Rule("consistent, references exist", _consistent),
     "V03": Rule("allowed by the lifecycle", _movable),
     "V04": Rule("kind in scope", _kind_in_scope),
     "V05": Rule("parameters in range", _parameters_in_range),

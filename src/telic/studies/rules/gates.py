@@ -25,18 +25,17 @@ from telic.studies.errors import (
     StudyError,
 )
 from telic.studies.evidence.review import is_unreviewed, last_review
-from telic.studies.launch.attempt import LaunchAttempt, launcher_is_confirmed
+from telic.studies.launch.attempt import LaunchAttempt
 from telic.studies.launch.command import shell_problems
 from telic.studies.launch.isolation import is_made, mode_of, tree_problems
-from telic.studies.launch.machine import preflight, run_probe
+from telic.studies.launch.machine import preflight
 from telic.studies.queue import TOKEN, why_seed_is_spent
-from telic.studies.rules.checks import WRITES_CODE, broken_invariants
+from telic.studies.rules.checks import WRITES_CODE
 from telic.studies.rules.results import standing_exploit
 from telic.studies.rules.stops import standing_stops
 from telic.studies.rules.table import Problem, Problems, Rule, RuleResult, run_rules
 
 _Result = TypeVar("_Result", bound=CheckResult)
-_SCOPE_CHECKS = ("V04", "V05", "V06", "V07", "V08")
 _CONTROL_CHECKS = ("V02", "V09", "V10")
 """checks of a control arm: an accepted candidate is not judged again as an idea"""
 _DESTRUCTIVE = re.compile(
@@ -157,18 +156,12 @@ def _unchanged(attempt: LaunchAttempt) -> Problems:
     for what, is_same in same.items():
         if not is_same:
             yield f"{what} has changed since it was validated"
-    if not content.startswith(attempt.request.expect or ""):
-        yield f"its content hash does not start with {attempt.request.expect}"
 
 
 def _checked(attempt: LaunchAttempt) -> Problems:
     for check in attempt.checks:
         if not check.passed and (not _is_control(attempt) or check.id in _CONTROL_CHECKS):
             yield f"{check.id}: {check.why}"
-
-
-def _invariant(attempt: LaunchAttempt) -> Problems:
-    yield from broken_invariants(attempt.study, attempt.candidate, attempt.tree)
 
 
 def _in_order(attempt: LaunchAttempt) -> Problems:
@@ -209,12 +202,6 @@ def _seed_fresh(attempt: LaunchAttempt) -> Problems:
             yield f"{request.retry_of} is not a run of this candidate, phase and seed"
         elif not run.may_be_retried:
             yield f"{request.retry_of} is {run.status}; only lost and preempted runs are retried"
-
-
-def _in_scope(attempt: LaunchAttempt) -> Problems:
-    for check in attempt.checks:
-        if check.id in _SCOPE_CHECKS and not check.passed and not _is_control(attempt):
-            yield f"{check.id}: {check.why}"
 
 
 # ---------------------------------------------------------------------------- G13 to G18
@@ -261,23 +248,13 @@ def _place_free(attempt: LaunchAttempt) -> Problems:
 
 
 def _machine_ready(attempt: LaunchAttempt) -> Problems:
-    hardware, adapter = attempt.study.contract.hardware, attempt.adapter
+    hardware = attempt.study.contract.hardware
     yield from preflight(
         attempt.machine,
         gpus=attempt.gpus if attempt.processes else (),  # only the driver knows whether one answers
         min_free_gpu_gb=hardware.min_free_gpu_gb,
         min_free_disk_gb=hardware.min_free_disk_gb,
     )
-    probe = adapter.launcher.options.get("probe")
-    # A probe may take a minute: it runs before the lock is taken, and only on a real request.
-    if not (probe and attempt.request.execute and attempt.processes) or attempt.is_final:
-        return
-    if not launcher_is_confirmed(adapter):
-        yield "the adapter's probe is not run before its launcher is confirmed"
-        return
-    where = attempt.tree if attempt.tree.is_dir() else attempt.study.root
-    if why := run_probe(tuple(map(str, probe)), where, attempt.environment.variables):
-        yield why
 
 
 def _isolated(attempt: LaunchAttempt) -> Problems:
@@ -328,9 +305,6 @@ def _command_confirmed(attempt: LaunchAttempt) -> Problems:
         if source is None or source.status != "confirmed":
             status = source.status if source else "unknown"
             yield Problem(f"the adapter's {section} are {status}, not confirmed by a person", name)
-    if not launcher_is_confirmed(adapter):
-        why = "the adapter's launcher runs commands that were not confirmed by a person"
-        yield Problem(why, "launcher")
     yield from shell_problems(attempt.command.argv)
 
 
@@ -409,12 +383,10 @@ GATES: dict[str, Rule] = {
     "G06": Rule("experiment approved", _experiment_approved),
     "G07": Rule("unchanged since validation", _unchanged),
     "G08": Rule("checks V01 to V16 pass", _checked),
-    "G09": Rule("invariants hold", _invariant),
     "G10": Rule(
         "phases in order", _in_order, "in which order should its phases run? Revise its plan"
     ),
     "G11": Rule("seed planned and fresh", _seed_fresh),
-    "G12": Rule("change in scope", _in_scope),
     "G13": Rule(
         "hardware and launcher of the contract",
         _hardware,

@@ -12,7 +12,6 @@ from telic.studies import lifecycle
 from telic.studies.documents.base import SYSTEM, DocumentPart
 from telic.studies.documents.candidate import CandidateStatus, RunStatus
 from telic.studies.documents.contract import PHASES, Phase
-from telic.studies.evidence.curriculum import Curriculum
 from telic.studies.evidence.measurement import Measurement
 from telic.studies.evidence.monitor import fatal_alerts
 from telic.studies.evidence.review import is_approved_knowing, last_review
@@ -126,7 +125,6 @@ GAIN = "gain"
 """name in a condition of the primary metric's lead over the incumbent on the same seeds"""
 _FORM = re.compile(r"\s*(\S+)\s*(<=|>=|<|>)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*")
 _COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
-_Cause = Literal["falsifier_met", "rollback"]
 
 
 class Condition(NamedTuple):
@@ -141,22 +139,18 @@ class ConditionResult(DocumentPart):
     """The result of checking one condition."""
 
     candidate: str
-    cause: _Cause
+    cause: Literal["falsifier_met"] = "falsifier_met"
     """ground to reject the candidate on when the condition is met"""
     condition: str
     value: float
     is_met: bool
     runs: tuple[str, ...]
-    then: str = ""
-    """the author's plan in that case"""
 
     @property
     def why(self) -> str:
         """The finding in one sentence."""
-        name = "falsifier" if self.cause == "falsifier_met" else "rollback condition"
-        after = f"; {self.then}" if self.then else ""
         met = "is met" if self.is_met else "is not met"
-        return f"its {name} {met}: {self.condition}, and it is {self.value:.4g}{after}"
+        return f"its falsifier {met}: {self.condition}, and it is {self.value:.4g}"
 
 
 def read_condition(text: str) -> Condition | None:
@@ -167,42 +161,23 @@ def read_condition(text: str) -> Condition | None:
 
 @fact
 def judge_conditions(study: Study, candidate: str) -> tuple[ConditionResult, ...]:
-    """Check the conditions of a candidate, without those that cannot be checked.
-
-    A falsifier applies to the claim (promotion), a rollback of a curriculum to every phase after
-    smoke. A phase is judged once all of its runs are measured: a completed candidate by its present
-    phase, an incumbent by the check on held-out seeds.
-    """
-    held, phase = study.candidate_state(candidate), None
-    if held.status == CandidateStatus.COMPLETED and held.phase != "smoke":
-        phase = held.phase
-    elif study.incumbent is not None and study.incumbent.candidate == candidate:
-        phase = "incumbent_validation"
-    if phase is None:
+    """Check the falsifier of a completed candidate once all runs of its promotion are measured."""
+    held, phase = study.candidate_state(candidate), "promotion"
+    if held.status != CandidateStatus.COMPLETED or held.phase != phase:
         return ()
-    record, stated = study.candidate(candidate), list[tuple[_Cause, str, str]]()
-    if phase == "promotion":
-        stated.append(("falsifier_met", record.hypothesis.falsifier, ""))
-    if record.curriculum is not None:
-        back = Curriculum.model_validate(record.curriculum).rollback
-        stated.append(("rollback", back.condition, f"{back.action} from {back.checkpoint}"))
-    results: list[ConditionResult] = []
-    for cause, text, then in stated:
-        condition = read_condition(text)
-        value = _value(study, condition.what, candidate, phase) if condition else None
-        if condition is not None and value is not None:
-            results.append(
-                ConditionResult(
-                    candidate=candidate,
-                    cause=cause,
-                    condition=text.strip(),
-                    value=value,
-                    is_met=_COMPARE[condition.comparison](value, condition.number),
-                    runs=tuple(_last_runs(study, candidate, phase).values()),
-                    then=then,
-                )
-            )
-    return tuple(results)
+    text = study.candidate(candidate).hypothesis.falsifier
+    condition = read_condition(text)
+    value = _value(study, condition.what, candidate, phase) if condition else None
+    if condition is None or value is None:
+        return ()
+    result = ConditionResult(
+        candidate=candidate,
+        condition=text.strip(),
+        value=value,
+        is_met=_COMPARE[condition.comparison](value, condition.number),
+        runs=tuple(_last_runs(study, candidate, phase).values()),
+    )
+    return (result,)
 
 
 def _value(study: Study, what: str, candidate: str, phase: Phase) -> float | None:

@@ -15,6 +15,7 @@ from telic.studies.documents.base import SYSTEM, StudyActor
 from telic.studies.documents.candidate import CandidateStatus, Evidence
 from telic.studies.documents.contract import RESOURCES, StopName, StopRule
 from telic.studies.evidence.measurement import analyze_run
+from telic.studies.evidence.reflection import reflect_run
 from telic.studies.evidence.review import hacking_levels
 from telic.studies.evidence.store import add_evidence
 from telic.studies.rules.results import judge_conditions
@@ -100,20 +101,11 @@ def _max_iterations(study: Study, rule: StopRule) -> str | None:
 
 
 def _no_progress(study: Study, rule: StopRule) -> str | None:
-    most, m = rule.k or 5, rule.m or 3
+    most = rule.k or 5
     recent = [x for x in _final(study.state) if x.phase == "promotion"][-most:]
     if len(recent) == most and all(x.to != CandidateStatus.ACCEPTED for x in recent):
         return f"the last {most} promotions were not accepted"
-    values = [
-        x.incumbent.iqm
-        for x in study.state.decisions.values()
-        if x.to == CandidateStatus.ACCEPTED and x.incumbent and x.incumbent.iqm is not None
-    ]
-    if len(values) <= m:
-        return None
-    gain = abs(values[-1] - values[-m - 1]) / max(abs(values[-m - 1]), 1e-12)
-    least = 0.01 if rule.min_gain is None else rule.min_gain
-    return f"the last {m} accepts gained {gain:.2%} together" if gain < least else None
+    return None
 
 
 def _wallclock_deadline(study: Study, rule: StopRule) -> str | None:
@@ -132,13 +124,6 @@ def _failure_streak(study: Study, rule: StopRule) -> str | None:
     if len(latest) == most and all(each.status == CandidateStatus.DEBUG for each in latest):
         return f"the last {most} candidates all ended in debug"
     return None
-
-
-def _guardrail_breach(study: Study, rule: StopRule) -> str | None:
-    audits = study.audits(study.incumbent.candidate) if study.incumbent else ()
-    rails = audits[-1].guardrails if audits else ()
-    broken = ", ".join(x.key for x in rails if x.severity == "block" and not x.passed)
-    return f"the incumbent breaks {broken}; consider a revert" if broken else None
 
 
 def _hacking_high(study: Study, rule: StopRule) -> str | None:
@@ -172,7 +157,6 @@ _RULES: dict[StopName, _Row] = {
     "wallclock_deadline": _Row(_wallclock_deadline, "stop"),
     "budget_exhausted": _Row(_budget_exhausted, "stop", is_default=True),
     "failure_streak": _Row(_failure_streak, "pause", is_default=True),
-    "guardrail_breach": _Row(_guardrail_breach, "pause", is_default=True),
     "hacking_high": _Row(_hacking_high, "pause", is_default=True),
     "human_stop": _Row(_human_stop, "pause", is_default=True),
 }
@@ -218,8 +202,13 @@ def standing_stops(study: Study) -> tuple[Stop, ...]:
 
 
 def ingest(study: Study, run: str, actor: StudyActor, *, is_unusable: bool = False) -> Evidence:
-    """Measure a run that has ended, then record what follows from it."""
+    """Measure a run that has ended, reflect on its reward, and record what follows."""
     sheet = analyze_run(study, run, actor, is_unusable=is_unusable)
+    state, terms = study.state.runs[run], {each.key for each in study.metric_spec.components}
+    is_reward = study.candidate_state(state.candidate).kind.startswith("reward_")
+    has_terms = sheet.payload["primary"] is not None and terms & sheet.payload["curves"].keys()
+    if is_reward and state.phase != "smoke" and has_terms:
+        reflect_run(study, run, actor)
     record_findings(study)
     return sheet
 
