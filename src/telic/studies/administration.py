@@ -72,7 +72,7 @@ _KINDS = {
     "stdout": ("regex_stdout", "stdout.log"),
 }
 METRIC_SPEC = """\
-# What is measured, and which number decides. Check: telic study contract --sample LOG
+# What is measured, and which number decides. telic study adapter --smoke shows whether it is found.
 schema: telic.metric_spec/1
 primary:
   key: {key}                  # the number that decides, as the log calls it

@@ -449,7 +449,7 @@ def _badge(state: str) -> doc.Badge:
 
 
 _SECTIONS: dict[str, tuple[Callable[[_Facts], Blocks], int | None, str]] = {
-    "Next": (_next, 9, "Ask with: telic study next"),
+    "Next": (_next, 8, "Ask with: telic study next"),
     "Results": (_results, None, ""),
     "Last audit": (_last_audit, 5, "No result has been audited."),
     "Candidates": (_candidates, 4, "None."),
@@ -457,6 +457,6 @@ _SECTIONS: dict[str, tuple[Callable[[_Facts], Blocks], int | None, str]] = {
     "Robustness": (_robustness, 7, "No parameter of the world has been probed."),
     "Budget": (_budget, 3, "None."),
     "Contract and approvals": (_contract, 2, "The contract cannot be read."),
-    "Reproduction": (_reproduction, 10, ""),
+    "Reproduction": (_reproduction, 9, ""),
 }
 """in the order of the page: builder, number in the text, text of an empty section"""

@@ -3,7 +3,7 @@ import pytest
 from telic.errors import UnknownName
 from telic.storage.files import read_json
 from telic.studies import candidates
-from telic.studies.approvals import shown
+from telic.studies.approvals import approval_diff
 from telic.studies.candidates import (
     new_candidate,
     revise_candidate,
@@ -33,7 +33,6 @@ def test_what_an_author_leaves_open_is_filled_in(study):
     assert made.plan.seeds["promotion"] == (100, 101, 102, 103, 104)
     assert made.plan.seeds["smoke"] == (1,)
     assert made.isolation.mode == "in_place" and len(made.base_commit or "") == 40
-    assert {each.check for each in made.invariants} == {"metric_untouched", "eval_untouched"}
     assert made.content_hash == made.compute_hash()
     assert study.state.candidates[made.id].content_hash == made.content_hash
 
@@ -52,8 +51,15 @@ def test_a_patch_asks_for_its_own_worktree(study):
 
 
 def test_a_person_reads_the_patch_that_they_approve(study):
-    seen = shown(study, "experiment", make(study, patch=PATCH, change={}))
-    assert seen["patch.diff"] == PATCH.splitlines()
+    seen = approval_diff(study, "experiment", make(study, patch=PATCH, change={}))
+    assert PATCH in seen
+
+
+def test_a_person_reads_a_new_file_as_a_diff_of_its_base(study, tmp_path):
+    (tmp_path / "new.py").write_text("weight = 3\nbonus = 0\nseed = 3\n")
+    name = make(study, files={"src/reward.py": tmp_path / "new.py"}, change={})
+    seen = approval_diff(study, "experiment", name).splitlines()
+    assert "-weight = 1" in seen and "+weight = 3" in seen and " bonus = 0" in seen
 
 
 def test_a_baseline_takes_its_seeds_from_the_contract(study):

@@ -13,7 +13,6 @@ from telic.studies.rules.checks import validate_candidate
 from telic.studies.rules.results import (
     check_incumbent,
     is_checked,
-    judge_conditions,
     read_condition,
 )
 from telic.studies.rules.stops import record_findings
@@ -229,19 +228,6 @@ def test_a_falsifier_that_is_met_is_recorded_and_rejects(claimed, monkeypatch):
     assert "gain < 0.3, and it is 0.2" in found.why
     assert f"decide {BETTER} reject --cause falsifier_met" in (found.command or "")
     assert decide(claimed, BETTER, "reject", AGENT, "too little", cause="falsifier_met").recorded
-
-
-def test_a_rollback_is_proposed_when_its_condition_is_met(claimed, monkeypatch):
-    back = {"condition": "success < 0.9", "action": "restore", "checkpoint": "last.pt"}
-    plan = {
-        "mode": "schedule",
-        "success": {"a": 0.5},
-        "protocol_hash": "p",
-        "rollback": back,
-    }
-    say(claimed, monkeypatch, curriculum=plan)
-    (found,) = judge_conditions(claimed, BETTER)
-    assert found.is_met and found.cause == "rollback" and "restore from last.pt" in found.why
 
 
 @pytest.mark.parametrize(

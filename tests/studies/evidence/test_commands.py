@@ -38,19 +38,9 @@ def test_from_a_finished_run_to_a_report(study, call):
     assert "telic study decide" in Path(written["markdown"]).read_text()
 
 
-def test_a_probe_is_summarized(study, call, tmp_path):
-    name, results = study.state.incumbent.candidate, tmp_path / "results.json"
-    settings = [{"value": v, "scores": [1 - abs(v - 10) / 10] * 3} for v in (5, 9, 10, 11, 15)]
-    results.write_text(json.dumps({"mass": {"nominal": 10, "settings": settings}}))
-    found = json.loads(call("audit", name, "--results", str(results), "--json"))
-    assert found["parameters"][0]["feasible"] == [9, 11]
-
-
-def test_a_sample_log_is_checked(study, call, tmp_path):
-    log = tmp_path / "metrics.jsonl"
-    log.write_text('{"step": 1, "success": 0.5, "fall_rate": 0.1}\n')
-    found = json.loads(call("contract", "--sample", str(log), "--json", code=4))["sample"]
-    assert "falls" in found["missing"] and "fall_rate" in found["logged"]
+def test_a_probe_without_runs_under_perturbations_is_refused(study, call):
+    name = study.state.incumbent.candidate
+    assert "E_PROBE_RUNS" in call("audit", name, "--probe", code=2)
 
 
 def test_what_cannot_be_done_says_why(call, study):

@@ -8,7 +8,6 @@ from telic.studies.documents.metrics import Guardrail, MetricSpec
 from telic.studies.evidence.logs import Series
 from telic.studies.evidence.reflection import (
     GuardrailChange,
-    degenerate_signs,
     guardrail_change,
     hacking_risk,
     reflect,
@@ -54,15 +53,14 @@ def test_shares_by_hand_and_two_grades_of_domination():
 
 
 def test_inactive_rising_falling():
-    terms, found = terms_of(
+    terms, _ = terms_of(
         {"still": line([0.0] * 101), "up": RISE, "down": line([-i / 100 for i in range(101)])}
     )
     assert terms["still"].flags == ("inactive",)
     # over the last fifth: slope 0.01 x 20 steps / 1
     assert terms["up"].trend == pytest.approx(0.2) and "rising" in terms["up"].flags
     assert "falling" in terms["down"].flags and "misaligned" in terms["down"].flags
-    advice = {each.term: each.action for each in found.advice}
-    assert advice == {"still": "remove", "up": "keep", "down": "reshape"}
+    assert "inactive" in terms["still"].flags
 
 
 def test_few_evaluations_are_insufficient():
@@ -79,7 +77,7 @@ def test_the_risk_formula_by_hand():
         GuardrailChange(key="a", mean_w0=1, mean_w1=0, is_degraded=True),
         GuardrailChange(key="b", mean_w0=1, mean_w1=1, is_degraded=False),
     ]
-    series = {"return": RISE, "action_saturation": line([0.6] * 9)}
+    series = {"return": RISE, "episode_length": line([100] * 9 + [40] * 9)}
     found = hacking_risk(series, FALL, 0.75, half_broken, is_flagged=True)
     assert (found.A, found.C, found.D, found.E) == (1.0, 0.5, 1.0, 1.0)
     assert pytest.approx(0.5) == found.B
@@ -96,22 +94,10 @@ def test_a_rising_metric_is_no_divergence_and_domination_alone_is_medium():
         assert found.level == level and found.score == pytest.approx(0.3 * (share - 0.6) / 0.3)
 
 
-@pytest.mark.parametrize(
-    ("facts", "fires"),
-    [
-        ({"horizon_share": [0.9], "motion_ratio": [0.04]}, True),
-        ({"horizon_share": [0.9], "motion_ratio": [0.06]}, False),
-        ({"action_saturation": [0.51]}, True),
-        ({"action_saturation": [0.5]}, False),
-        ({"episode_length": [100, 49]}, True),
-        ({"episode_length": [100, 51]}, False),
-        ({"violation_ratio": [2.1]}, True),
-        ({"violation_ratio": [2.0]}, False),
-    ],
-)
-def test_degenerate_behaviour(facts, fires):
-    series = {name: line(values) for name, values in facts.items()}
-    assert bool(degenerate_signs(series)) is fires
+@pytest.mark.parametrize(("last", "fires"), [(49, 1.0), (51, 0.0)])
+def test_episodes_that_became_short_are_a_sign(last, fires):
+    series = {"episode_length": line([100] * 9 + [last] * 9)}
+    assert fires == hacking_risk(series, None, 0.0, ()).D
 
 
 def test_guardrails_degrade_beyond_their_margin_or_past_their_threshold():
@@ -134,6 +120,5 @@ def test_a_planted_exploit_is_high():
         episode_length=line([100] * 50 + [30] * 51),
     )
     assert found.hacking.level == "high"
-    assert {each.term: each.action for each in found.advice}["bonus"] in ("lower", "reshape")
     _, honest_run = terms_of({"bonus": honest, "forward": RISE, "alive": honest})
     assert honest_run.hacking.level == "low"

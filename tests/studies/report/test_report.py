@@ -3,10 +3,8 @@
 import re
 from html.parser import HTMLParser
 
-import pytest
-
 from telic.studies.administration import create_study
-from telic.studies.report import NOTES_END, NOTES_START, kept_notes, over_seeds, write_report
+from telic.studies.report import NOTES_END, NOTES_START, kept_notes, write_report
 from tests.studies.candidates.small_study import HUMAN
 from tests.studies.fresh import FreshStudy
 from tests.studies.report.told_study import ACTION
@@ -50,8 +48,7 @@ def test_it_says_what_the_evidence_says(study):
     assert re.search(r"c-0002-longer-horizon.*rejected.*five seeds show no gain worth having", text)
     assert "c-0004-tracking-weight: valid improvement." in text, "the newest audit"
     assert "valid improvement" in text and "no improvement" in text and "invalid" in text
-    assert "metric_divergence | warn | open" in text
-    assert "body.mass" in text and "--reward.weight 2.0" in text
+    assert "--reward.weight 2.0" in text
     assert "| falls | 0.09" in text, "an absolute guardrail is shown as it was measured"
 
 
@@ -94,7 +91,7 @@ def test_the_page_is_whole_and_asks_nobody(study):
     found = _Tags()
     found.feed(page)
     assert found.open == [] and found.asks == [] and "script" not in found.seen
-    assert "default-src &#x27;none&#x27;" in page and found.seen.count("svg") >= 5
+    assert "default-src &#x27;none&#x27;" in page and found.seen.count("svg") >= 4
     for title in ("Results", *TITLES[1:]):
         assert f"<h2>{title}</h2>" in page
     assert "nan" not in re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL).lower().split()
@@ -108,10 +105,3 @@ def test_an_empty_study_has_a_report_too(tmp_path, monkeypatch):
     text = folder.report.read_text()
     assert "No incumbent yet" in text and "No result has been audited." in text
     assert "<svg" not in folder.report_page.read_text()
-
-
-def test_curves_are_averaged_at_common_places():
-    found = over_seeds([[(0, 0), (10, 10)], [(0, 2), (5, 7), (10, 12)]])
-    middle = next(each for each in found if each.x == 5)
-    assert middle == pytest.approx((5, 6, 5, 7))
-    assert over_seeds([]) == [] and over_seeds([[(1, 1)], [(2, 1), (3, 1)]]) == []
