@@ -76,13 +76,13 @@ LINES: dict[tuple[str, ...], Limit] = {
     ("jobs", "sandbox"): Limit(5_000, 5_380),
     ("sim", "envs", "robots", "rendering"): Limit(9_000, 11_085),
     ("quantities", "rewards", "judges"): Limit(8_000, 9_750),
-    ("composer", "authors", "llm"): Limit(9_000, 12_325),
+    ("composer", "authors", "llm"): Limit(9_000, 12_340),
     ("training",): Limit(8_500, 8_390),
     ("session", "bench"): Limit(5_000, 6_240),
     ("search",): Limit(4_000, 4_340),
     ("tracking", "motions"): Limit(9_500, 10_380),
     ("studies", "plugin"): Limit(11_000, 13_950),
-    ("verbs", "cli", "mcp", "web", "connections"): Limit(10_000, 10_725),
+    ("verbs", "cli", "mcp", "web", "connections"): Limit(10_000, 10_730),
     ("report",): Limit(1_500, 1_430),
 }
 """lines of groups of packages"""
@@ -94,7 +94,7 @@ TOTALS = {
     "import circles": Limit(0, 0),
     "imports inside functions": Limit(80, 156),
     "commands": Limit(55, 55),
-    "options": Limit(280, 281),
+    "options": Limit(280, 282),
     "modules reachable from telic run": Limit(120, 196),
 }
 

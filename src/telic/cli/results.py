@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +11,14 @@ from rich.markup import escape
 from telic.cli.console import console, print_facts, print_rows
 from telic.cli.output import view
 from telic.core.text import count, duration, number, sparkline
+from telic.judges.criteria import scope_words
 from telic.session.outcome import outcome_words
 from telic.storage.facts import MemberResultFacts
 from telic.storage.files import read_facts
 from telic.storage.layout import RunFolder, SessionFolder
 
 if TYPE_CHECKING:
+    from telic.authors.author import MeasurableIntent
     from telic.bench.intents import Benchmark
     from telic.bench.judges import JudgeReport
     from telic.bench.results import Rate
@@ -71,6 +73,31 @@ def _say(text: str, **options: Any) -> None:
 
 
 # ---- sessions
+
+
+def asked_lines(event: MeasurableIntent) -> Iterator[str]:
+    """Yield how an intent is read: criteria with goals and weights, and what is not judged."""
+    yield "criteria:"
+    whole = sum(each.weight for each in event.criteria) or 1.0
+    for each in event.criteria:
+        counts = "constraint" if each.is_guard else f"weight {each.weight / whole:.0%}"
+        counts += ", must be met" if each.is_stated else ""
+        if each.zero is not None and each.goal is not None:
+            ends = (each.zero, each.goal)
+            counts += ", no credit at {:.3g}, full at {:.3g} {}".format(*ends, each.unit).rstrip()
+        yield f"  • {escape(each.title)} [dim]({escape(counts)})[/]"
+    for doubt in event.doubts:
+        yield f"  [dim]{escape(doubt)}[/]"
+    left = (*event.not_understood, *event.dropped)
+    if scope := scope_words([each.words for each in event.covered], left):
+        yield f"  [{'yellow' if left else 'dim'}]{escape(scope)}[/]"
+
+
+@view
+def show_reading(reading: MeasurableIntent) -> None:
+    """Print how an intent is read."""
+    for line in asked_lines(reading):
+        _say(line)
 
 
 @view

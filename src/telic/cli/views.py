@@ -17,9 +17,9 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
 from telic.cli.console import console
+from telic.cli.results import asked_lines
 from telic.core.events import BenchEvent
 from telic.core.text import count, duration, number
-from telic.judges.criteria import scope_words
 from telic.session.control import approve
 from telic.storage.layout import SessionFolder
 
@@ -261,17 +261,6 @@ def _session_start(event: Any) -> _Lines:
     yield f"[bold]{escape(event.intent)}[/] on {escape(event.env)}{more}"
 
 
-def _asked(event: Any) -> _Lines:
-    yield "criteria:"
-    for criterion in event.criteria:
-        yield f"  • {escape(criterion.title)}"
-    for doubt in event.doubts:
-        yield f"  [dim]{escape(doubt)}[/]"
-    left = (*event.not_understood, *event.dropped)
-    if scope := scope_words([each.words for each in event.covered], left):
-        yield f"  [{'yellow' if left else 'dim'}]{escape(scope)}[/]"
-
-
 def _validated(event: Any) -> _Lines:
     problems = [*event.judge_problems, *event.reward_problems]
     if not problems:
@@ -370,7 +359,7 @@ _LINES: dict[str, Callable[[Any], Iterable[str]]] = {
     "model.sent": lambda x: [f"asking {escape(x.model)} as {x.role} ({x.key[:12]})"],
     "model.rejected": lambda x: _warnings([f"answer rejected: {x.error.splitlines()[0]}"]),
     "session.start": _session_start,
-    "session.asked": _asked,
+    "session.asked": asked_lines,
     "session.tried": _validated,
     "session.forecast": _forecast,
     "session.iteration": lambda x: [f"\n[bold]iteration {x.number}[/]: {escape(x.change)}"],

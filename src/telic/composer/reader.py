@@ -527,10 +527,6 @@ def _left_out(tokens: Sequence[Token], names: frozenset[str]) -> set[int]:
     words = [token.word for token in tokens]
     data, robots = word_table("ignored"), {*word_table("ignored")["robots"], *names}
     places = {place for place, word in enumerate(words) if word in ignored_words() | names}
-    for place in range(1, len(words)):  # a robot is addressed, not what it is like or goes over
-        before = [k for k in range(place) if words[k] not in determiners()][-1:]
-        if words[place] in robots and before and words[before[0]] in data["placing"]:
-            places -= {place, *before}
     together: set[int] = set()
     for place in range(len(tokens)):
         idle = lexicon().find(tokens, place, "idle")
@@ -538,6 +534,15 @@ def _left_out(tokens: Sequence[Token], names: frozenset[str]) -> set[int]:
         of_parts = place > 0 and is_part(words[place - 1])
         if idle and not (of_parts and {"one", "after"} <= {words[k] for k in idle.at}):
             together.update(idle.at)
+    for place in range(1, len(words)):  # a robot is addressed, not what it is like or goes over
+        before = [k for k in range(place) if words[k] not in determiners()][-1:]
+        if (
+            words[place] in robots
+            and before
+            and before[0] not in together
+            and words[before[0]] in data["placing"]
+        ):
+            places -= {place, *before}
     for place, word in enumerate(words):
         is_later = bool({*_JOINTS} & {*words[:place]}) and words[place - 1] not in _JOINTS
         if word == "again" and is_later:

@@ -214,6 +214,12 @@ def _go_distance(
             gaits.step_in(gait, frame, scene, draft, under_way, (way, 0.85 * target))
         gaits.go_in_steps(frame.gait, scene, draft, weight=0.2)
     stay_on_feet(scene, draft)
+    if frame.dimension == "speed" and (frame.degree or frame.factor):
+        goal = speed_meant(frame.model_copy(update={"amount": None}), scene, draft)
+        within = 0.25 * goal.value if goal.is_exact else None
+        value, zero = metrics.net_speed(way).until(way, 0.85 * target), 0.1 * goal.value
+        title, tag = "averages %s on the way", "wrong_speed" if goal.is_exact else "too_slow"
+        draft.score(title, value, zero, goal.value, within=within, weight=3.0, tag=tag, of=goal)
     there = (1.0 if is_least else 0.95) * target
     draft.ends_when(Above(made, there), tracks.above(seen, there))
     usual = sizes.speed(frame.model_copy(update={"amount": None}), scene).value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from telic.authors.request import SessionConfig
 from telic.core.request import PlacedRequest, RunsRequest, argument, option
@@ -17,6 +17,7 @@ from telic.storage.layout import changed_at
 from telic.storage.reading import given_text
 
 if TYPE_CHECKING:
+    from telic.authors.author import MeasurableIntent
     from telic.llm.work_orders import WorkOrder, WorkOrderLine
     from telic.session.loop import Session
 
@@ -26,6 +27,8 @@ telic run "run forward fast" --env HalfCheetah-v5
 telic run "do a backflip and land on your feet" --env HalfCheetah-v5
 
 telic run "walk slowly backward" --env Walker2d-v5 --iterations 6
+
+telic run "trot 4 m" --env unitree-go1 --dry-run     print criteria and unread words; train nothing
 
 telic run "limp" --env Walker2d-v5 --model host     answer the requests yourself: telic orders
 
@@ -37,22 +40,52 @@ class IntentRequest(SessionConfig, PlacedRequest):
     """A session to run: its configuration, and where to run it."""
 
     fresh: bool = option("Start from scratch instead of resuming.", default=False)
+    dry_run: bool = option("Print how the intent is read and judged, and stop.", default=False)
 
     def options(self) -> dict[str, Any]:
         """Return the fields of the session's configuration."""
         return {name: getattr(self, name) for name in SessionConfig.model_fields}
 
 
-def _exit_code(session: Session) -> int:
+def _exit_code(session: Session | MeasurableIntent) -> int:
+    if not hasattr(session, "summary"):
+        return 0  # a dry run
+    session = cast("Session", session)
     return exit_code(session.summary.outcome, out_of_budget=session.summary.out_of_budget)
 
 
+def _read(request: IntentRequest) -> MeasurableIntent:
+    """Return the criteria of an intent as the composer reads it; nothing is trained or written."""
+    from telic.authors.author import MeasurableIntent
+    from telic.composer.compose import compose
+    from telic.envs.catalogue import describe
+    from telic.session import motion
+
+    spec = describe(request.env)
+    reference = motion.chosen(request, spec)
+    made = compose(request.intent, spec, request.criteria, reference)
+    doubts = [*made.doubts]
+    if not made.motions and not made.shown:
+        doubts.append("no demonstration of this exists: its judge is not validated on a good one")
+    if request.model is not None:
+        doubts.append(f"read by the composer: {request.model} may read it differently")
+    return MeasurableIntent(
+        criteria=made.criteria,
+        doubts=tuple(doubts),
+        not_understood=made.not_understood,
+        dropped=made.dropped,
+        covered=made.covered,
+    )
+
+
 @verb(IntentRequest, examples=_EXAMPLES, exit_code=_exit_code)
-def run(request: IntentRequest) -> Session:
+def run(request: IntentRequest) -> Session | MeasurableIntent:
     """Describe a behaviour; get a trained policy and the evidence that it does what you asked.
 
     Exit codes: 0 passed, 1 did not pass or stopped, 3 out of budget, 6 partial pass, 7 unproven.
     """
+    if request.dry_run:
+        return _read(request)
     if request.on is not None:
         from telic.envs.simulators.names import refuse_simulated
         from telic.verbs.elsewhere import do_elsewhere
