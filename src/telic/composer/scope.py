@@ -246,7 +246,8 @@ class _Ablation:
         if degree in word_table("acts")[frame.verb].get("degrees", ()):
             return self.all
         # "slowly, at 1 m/s": what the number is called
-        is_called = claim.dimension == frame.dimension and frame.amount is not None
+        is_rate = frame.amount is not None and frame.amount.unit != "m"
+        is_called = claim.dimension == frame.dimension and is_rate
         is_speed = is_called and (degree is None or frame.dimension == "speed")
         return self._tried("amount" if is_speed else "degree", claim.index)
 

@@ -130,15 +130,9 @@ def be_fast(
     aside: str | None = None,
     way: metrics.Way | None = None,
 ) -> None:
-    """Reward and judge a speed.
+    """Reward and judge a speed; `most`: multiple of the goal up to which it is rewarded.
 
-    Args:
-        draft: what is written.
-        name: direction as the body sees it.
-        goal: the speed.
-        most: multiple of the goal up to which it is rewarded.
-        aside: a second direction, where it is half way between two.
-        way: direction as seen from the start; None: the same.
+    `way` is the direction `name` as seen from the start; None: the same.
     """
     seen = name if way is None else way
     target, along, value = goal.value, Along(seen, aside), metrics.net_speed(seen, aside)
