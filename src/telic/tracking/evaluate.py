@@ -48,8 +48,7 @@ from telic.tracking.tokens import LOSSES, TokenNetworks
 from telic.tracking.tracker import Tracker, TrackerFacts, member_tracker, save_tracker
 from telic.training.evaluate import LABELS, Evaluation, evaluation_record
 from telic.training.job import TrainJob
-from telic.training.population import Actor
-from telic.training.ppo import LearningResult
+from telic.training.population import Actor, LearningResult
 from telic.training.recorder import Recorder
 from telic.training.results import EvaluationRecord
 from telic.training.setup import Setup

@@ -140,7 +140,7 @@ def build(
         collector.join(config, library, task)
     tracker = EpisodeTracker(population.size, settings.num_envs, scoring.term_count, env.device)
     health = [Health([], settings.target_kl) for _ in seeds]
-    learner = PpoLearner(population)
+    learner = PpoLearner(population, job.iterations)
     setup = Setup(job, env, scoring, population, learner, collector, tracker, health)
     if group is not None:
         assert isinstance(collector, SharedCollector)

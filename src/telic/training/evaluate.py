@@ -15,7 +15,7 @@ from telic.envs.vector import VecEnv
 from telic.sim.cuda_graph import GraphedCallable
 from telic.storage.trajectories import RECORDED, Trajectory, TrajectoryFacts
 from telic.training.job import TrainJob
-from telic.training.networks import PolicyNetworks
+from telic.training.networks import PolicyNetworks, distribution
 from telic.training.population import Actor
 from telic.training.results import EvaluationRecord
 from telic.training.rollout import ActionMap, Scoring
@@ -48,6 +48,7 @@ class Evaluator:
         self.episodes = env.num_envs // self.members
         self.limit = env.max_episode_steps or UNLIMITED
         self._to_env = ActionMap(env)
+        self._distribution = distribution(networks.shape)
         self._actor: Actor | None = None
         self._obs = self._live = torch.empty(0)
         self._graphed = GraphedCallable(self._some_steps, [self, env, scoring], env.device)
@@ -114,9 +115,7 @@ class Evaluator:
             for _ in range(_PIECE):
                 scoring.inputs(obs, None, out=inputs)
                 outputs = networks.act(actor.views, actor.part(actor.scaling.apply(inputs)))
-                if networks.shape.discrete:
-                    outputs = outputs.argmax(-1, keepdim=True)
-                action = self._to_env(outputs)
+                action = self._to_env(self._distribution.mode(outputs))
                 step = env.step(action)
                 score = scoring.score(obs, action, step)
                 done = step.terminated | step.truncated

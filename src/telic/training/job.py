@@ -69,6 +69,9 @@ class JobRequest(TrainOptions, VerbRequest):
     steps: int | None = option("Steps per member, e.g. 500k, 2M.", default=None, read=read_count)
     seeds: Sequence[int] = option("Training seeds: 1,2,3 or 1-3.", default=(1,), read=integers)
     preset: str = option("Settings to start from; see: telic presets", default="default")
+    learner: Literal["auto", "ppo", "reppo", "flashsac"] = option(
+        "Learning algorithm: ppo, reppo, flashsac, or auto (by robot and device).", default="auto"
+    )
     settings: Mapping[str, Any] | Sequence[str] = argument(
         "Settings to change.", default=(), many=True, metavar="KEY=VALUE"
     )
@@ -130,14 +133,17 @@ class TrainRequest(JobRequest, PlacedRequest):
 
 MEMBER_FIELDS = (
     *("learning_rate", "gamma", "gae_lambda", "clip"),
-    *("entropy_coef", "value_coef", "max_grad_norm", "target_kl"),
+    *("entropy_coef", "value_coef", "max_grad_norm", "target_kl", "critic_rate"),
 )
 """Settings that may differ between the members of one population."""
 
 
 class PpoSettings(Config):
-    """Proximal policy optimisation for a population of policies."""
+    """Settings of a learner for a population of policies."""
 
+    learner: Literal["ppo", "reppo", "flashsac"] = Field(
+        default="ppo", description="learning algorithm; set by --learner"
+    )
     num_envs: int = Field(default=64, ge=1, description="parallel environments per member")
     horizon: int = Field(default=32, ge=1, description="steps per environment between updates")
     minibatch_size: int = Field(
@@ -145,9 +151,13 @@ class PpoSettings(Config):
     )
     epochs: int = Field(default=10, ge=1, description="passes over each batch")
     learning_rate: float = Field(default=7e-4, gt=0, description="Adam step size at the start")
-    schedule: Literal["constant", "linear", "adaptive"] = Field(
+    schedule: Literal["constant", "linear", "adaptive", "per_minibatch"] = Field(
         default="constant",
-        description="learning rate over time: fixed, annealed to 0, or steered by KL",
+        description="PPO's learning rate over time: fixed, annealed to 0, or steered by KL after "
+        "each batch (adaptive) or each minibatch",
+    )
+    critic_rate: float = Field(
+        default=1.0, gt=0, description="PPO's learning rate of the critic, relative to the actor's"
     )
     gamma: float = Field(default=0.99, ge=0, le=1, description="discount per control step")
     gae_lambda: float = Field(
@@ -164,6 +174,19 @@ class PpoSettings(Config):
     )
     hidden: tuple[int, ...] = Field(
         default=(64, 64), min_length=1, description="hidden layer sizes"
+    )
+    critic_hidden: tuple[int, ...] = Field(
+        default=(), description="hidden layer sizes of critics of REPPO and FlashSAC; (): as hidden"
+    )
+    updates: int = Field(default=32, ge=1, description="FlashSAC: gradient steps per batch")
+    replay_size: int = Field(
+        default=1_000_000, ge=1, description="FlashSAC: samples kept per member"
+    )
+    learning_starts: int = Field(
+        default=10_000, ge=0, description="FlashSAC: samples collected before the first update"
+    )
+    noise_hold: int = Field(
+        default=1, ge=1, description="most steps for which a vector of action noise is held"
     )
     activation: Literal["tanh", "elu", "relu"] = Field(
         default="tanh", description="hidden activation"
@@ -219,7 +242,7 @@ class PpoSettings(Config):
 
     @model_validator(mode="after")
     def _divides(self) -> PpoSettings:
-        if self.batch_size % self.minibatch_size:
+        if self.learner != "flashsac" and self.batch_size % self.minibatch_size:
             fits = max(d for d in range(1, self.minibatch_size + 1) if self.batch_size % d == 0)
             raise ValueError(
                 f"minibatch_size={self.minibatch_size} does not divide the batch of "

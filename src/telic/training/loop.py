@@ -320,7 +320,7 @@ def _save(path: Path, setup: Setup, progress: Progress) -> None:
         "iteration": progress.iteration,
         "seconds": progress.seconds,
         "pending": _batch_state(progress.pending) if progress.pending else None,
-        "population": setup.learner.state_dict(),
+        "population": setup.learner.state_dict(path.parent),
         "collector": setup.collector.state_dict(),
         "tracker": setup.tracker.state_dict(),
         "health": [health.state_dict() for health in setup.health],
@@ -377,7 +377,7 @@ def _restored(path: Path, setup: Setup) -> Progress:
             f"{path} belongs to another job or version and cannot be continued.",
             hint="Start from scratch with --fresh.",
         )
-    setup.learner.load_state_dict(state["population"])
+    setup.learner.load_state_dict(state["population"], path.parent)
     setup.collector.load_state_dict(state["collector"])
     setup.tracker.load_state_dict(state["tracker"])
     for health, saved in zip(setup.health, state["health"], strict=True):
@@ -387,19 +387,11 @@ def _restored(path: Path, setup: Setup) -> Progress:
 
 
 def _batch_state(batch: Batch) -> dict[str, Any]:
-    actor = batch.actor
     tensors = {name: value for name, value in batch._asdict().items() if name != "actor"}
-    scaling = actor.scaling
-    return {**tensors, "flat": actor.views.flat(), "shift": scaling.shift, "scale": scaling.scale}
+    return {**tensors, "actor": batch.actor.tensors()}
 
 
 def _batch_of(state: dict[str, Any], setup: Setup) -> Batch:
-    population = setup.population
-    now = population.actor()
-    actor = Actor(
-        population.networks.views(state.pop("flat")),
-        now.scaling._replace(shift=state.pop("shift"), scale=state.pop("scale")),
-        now.actor_inputs,
-        now.mask,
-    )
+    actor = setup.population.actor()
+    actor.load(state.pop("actor"))
     return Batch(**state, actor=actor)

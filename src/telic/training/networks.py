@@ -20,6 +20,8 @@ from telic.core.tensors import split
 from telic.training.job import PpoSettings
 
 _HALF_LOG_TAU = 0.5 * math.log(2.0 * math.pi)
+_LOG_STD = -10.0, 2.0
+"""within which a state-dependent log deviation stays"""
 
 
 class Toward(NamedTuple):
@@ -31,48 +33,20 @@ class Toward(NamedTuple):
     """(P, outputs); empty for discrete actions"""
 
 
-class Distribution(Protocol):
-    """Turns network outputs into actions. `P` members, `n` rows, `A` action dimensions."""
+class Gaussian:
+    """Independent normal actions with a learned deviation that does not depend on the state.
+
+    `P` members, `n` rows; a distribution turns network outputs into actions.
+    """
 
     width: int
     """columns an action takes in a batch"""
-
-    def noise(self, steps: int, num_envs: int, generator: torch.Generator) -> Tensor:
-        """Draw all randomness of a rollout for one member, (steps, n, outputs)."""
-        ...
-
-    def sample(self, outputs: Tensor, log_std: Tensor, noise: Tensor) -> Tensor:
-        """Return actions (P, n, width) from outputs (P, n, outputs) and noise of that shape."""
-        ...
-
-    def log_prob(self, outputs: Tensor, log_std: Tensor, actions: Tensor) -> Tensor:
-        """Return log densities (P, n)."""
-        ...
-
-    def entropy(self, outputs: Tensor, log_std: Tensor) -> Tensor:
-        """Return the mean entropy per member (P,)."""
-        ...
-
-    def backward(
-        self,
-        outputs: Tensor,
-        log_std: Tensor,
-        actions: Tensor,
-        toward_log_prob: Tensor,
-        entropy_coef: Tensor,
-    ) -> Toward:
-        """Carry a gradient at the log densities (P, n), and an entropy bonus (P, 1), back."""
-        ...
-
-
-class Gaussian:
-    """Independent normal actions with a learned deviation that does not depend on the state."""
 
     def __init__(self, outputs: int) -> None:
         self.width = outputs
 
     def noise(self, steps: int, num_envs: int, generator: torch.Generator) -> Tensor:
-        """Draw standard normal numbers."""
+        """Draw all randomness of a rollout for one member, (steps, n, outputs)."""
         return torch.randn(
             steps, num_envs, self.width, generator=generator, device=generator.device
         )
@@ -87,6 +61,10 @@ class Gaussian:
         return -0.5 * z.square().sum(-1) - (
             log_std.sum(1, keepdim=True) + self.width * _HALF_LOG_TAU
         )
+
+    def mode(self, outputs: Tensor) -> Tensor:
+        """Return the most likely actions (P, n, width), as `ActionMap` takes them."""
+        return outputs
 
     def entropy(self, outputs: Tensor, log_std: Tensor) -> Tensor:
         """Return the differential entropy in nats."""
@@ -130,6 +108,10 @@ class Categorical:
         """Return the log probability of the stored indices."""
         return outputs.log_softmax(-1).gather(-1, actions.long()).squeeze(-1)
 
+    def mode(self, outputs: Tensor) -> Tensor:
+        """Return the most likely index, (P, n, 1)."""
+        return outputs.argmax(-1, keepdim=True)
+
     def entropy(self, outputs: Tensor, log_std: Tensor) -> Tensor:
         """Return the mean entropy in nats."""
         log_p = outputs.log_softmax(-1)
@@ -152,9 +134,45 @@ class Categorical:
         return Toward(toward_log_prob.unsqueeze(-1) * (chosen - p) + bonus, log_std)
 
 
-def distribution(outputs: int, discrete: bool) -> Distribution:
-    """Return the distribution for an action space."""
-    return Categorical(outputs) if discrete else Gaussian(outputs)
+class Squashed(Gaussian):
+    """The tanh of a normal variable whose mean and deviation both depend on the state.
+
+    Outputs (P, n, 2 * width) hold the means and then the log deviations.
+    """
+
+    def sample(self, outputs: Tensor, log_std: Tensor, noise: Tensor) -> Tensor:
+        """Return tanh(mean + std * noise)."""
+        mean, log_std = self.parts(outputs)
+        return torch.tanh(torch.addcmul(mean, noise, log_std.exp()))
+
+    def mode(self, outputs: Tensor) -> Tensor:
+        """Return tanh(mean)."""
+        return torch.tanh(outputs[..., : self.width])
+
+    @staticmethod
+    def parts(outputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Return means and log deviations."""
+        mean, log_std = outputs.chunk(2, dim=-1)
+        return mean, log_std.clamp(*_LOG_STD)
+
+    def draw(self, outputs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Return actions (P, n, width) and their log densities (P, n), both differentiable."""
+        mean, log_std = self.parts(outputs)
+        x = mean + log_std.exp() * noise
+        normal = -0.5 * noise.square() - log_std - _HALF_LOG_TAU
+        # log det of tanh: log(1 - tanh(x)^2) = 2 (log 2 - x - softplus(-2x))
+        slope = 2.0 * (math.log(2.0) - x - torch.nn.functional.softplus(-2.0 * x))
+        return torch.tanh(x), (normal - slope).sum(-1)
+
+
+Distribution = Gaussian | Categorical
+
+
+def distribution(shape: Shape) -> Distribution:
+    """Return the distribution of a policy's actions."""
+    if shape.learner != "ppo":
+        return Squashed(shape.outputs)
+    return Categorical(shape.outputs) if shape.discrete else Gaussian(shape.outputs)
 
 
 _ACTIVATIONS = {"tanh": torch.tanh, "elu": torch.nn.functional.elu, "relu": torch.relu}
@@ -178,6 +196,7 @@ class Shape(NamedTuple):
     hidden: tuple[int, ...]
     activation: str
     shared_value: bool
+    learner: str = "ppo"
 
     @classmethod
     def of(
@@ -197,6 +216,7 @@ class Shape(NamedTuple):
             settings.hidden,
             settings.activation,
             settings.shared_value,
+            settings.learner,
         )
 
 
@@ -222,6 +242,17 @@ class Views(NamedTuple):
         return torch.cat([*weights, *biases, self.log_std], dim=1)
 
 
+class Operation(NamedTuple):
+    """One operation of an actor, as `act` computes it and as an export writes it.
+
+    Kinds: "affine" with its layer; "tanh", "elu", "relu", "silu"; "layer_norm" and "rms_norm"
+    without parameters; "keep" remembers its input, and "add" adds what was kept.
+    """
+
+    kind: str
+    layer: Layer | None = None
+
+
 class OutputGradients(NamedTuple):
     """The loss's gradient at what the networks give."""
 
@@ -239,7 +270,7 @@ LossFn = Callable[[Tensor, Tensor], tuple[OutputGradients, Result]]
 
 
 class PolicyNetworks(Protocol):
-    """Actors and critics of P members; pure functions of a flat parameter matrix (P, size).
+    """Actors of P members; pure functions of a flat parameter matrix (P, size).
 
     The one seam for networks of another make: `Networks` are plain layers; others may have inner
     structure and losses of their own, which `descend` adds to the gradient.
@@ -259,12 +290,16 @@ class PolicyNetworks(Protocol):
         ...
 
     def views(self, flat: Tensor) -> Views:
-        """Cut a flat matrix into layers without copying: weights, then biases, then `log_std`."""
+        """Return the layers of a flat matrix, without copying where `descend` learns them."""
         ...
 
     def act(self, views: Views, inputs: Tensor) -> Tensor:
         """Return action means or logits (P, n, outputs) for actor inputs (P, n, d)."""
         ...
+
+
+class ActorCritic(PolicyNetworks, Protocol):
+    """Networks that also estimate values, with a gradient that is written out: what PPO needs."""
 
     def value(self, views: Views, inputs: Tensor) -> Tensor:
         """Return values (P, n) for critic inputs (actor inputs if layers are shared)."""
@@ -415,6 +450,12 @@ class Networks:
     def act(self, views: Views, inputs: Tensor) -> Tensor:
         """Return action means or logits (P, n, outputs) for actor inputs (P, n, d)."""
         return self.affine(views.actor[-1], self._hidden(views.actor[:-1], inputs))
+
+    def program(self, views: Views) -> list[Operation]:
+        """Return affine layers with activations in between."""
+        between = Operation(self.shape.activation)
+        affine = [Operation("affine", layer) for layer in views.actor]
+        return [part for one in affine for part in (one, between)][:-1]
 
     def value(self, views: Views, inputs: Tensor) -> Tensor:
         """Return values (P, n) for critic inputs (actor inputs if layers are shared)."""

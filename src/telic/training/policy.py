@@ -28,7 +28,8 @@ from telic.storage.trajectories import (
 )
 from telic.training.evaluate import UNLIMITED
 from telic.training.folder import best_member, best_step
-from telic.training.networks import Networks, Shape
+from telic.training.learners import LEARNERS
+from telic.training.networks import Layer, Operation, Shape, distribution
 from telic.training.population import Actor, Population, Scaling
 
 FORMAT = 1
@@ -60,7 +61,7 @@ class Policy:
         self.facts: dict[str, Any] = {"env_args": {}, "step": 0, **saved["facts"]}
         shape: dict[str, Any] = saved["shape"]
         self.shape = Shape(**shape)._replace(hidden=tuple(shape["hidden"]))
-        self.networks = Networks(self.shape)
+        self.networks = LEARNERS[self.shape.learner].actor(self.shape)
         self.flat: Tensor = saved["flat"].unsqueeze(0)
         mask = saved["mask"]
         self.actor = Actor(
@@ -113,10 +114,23 @@ class Policy:
             self.actor.scaling.shift[..., :seen], self.actor.scaling.scale[..., :seen]
         )
         outputs = self.networks.act(self.actor.views, self.actor.part(scaling.apply(inputs)))
+        outputs = distribution(self.shape).mode(outputs)
         if self.shape.discrete:
-            return outputs.argmax(-1)
+            return outputs.squeeze(-1)
         half, middle = (self.high - self.low) / 2.0, (self.high + self.low) / 2.0
         return middle + half * outputs.clamp(-1.0, 1.0)
+
+    def program(self, seen: int) -> list[Operation]:
+        """Return the operations from the first so many inputs to the most likely action."""
+        program = self.networks.program(self.actor.views)
+        assert program[0].layer is not None
+        assert program[-1].layer is not None
+        narrow = program[0].layer._replace(weight=program[0].layer.weight[:, :seen])
+        program[0] = Operation("affine", narrow)
+        if self.shape.learner != "ppo":  # the means, without the deviations
+            means = (part[..., : self.shape.outputs] for part in program[-1].layer)
+            program[-1:] = [Operation("affine", Layer(*means)), Operation("tanh")]
+        return program
 
     def export(self, path: str | Path) -> Path:
         """Write ONNX (.onnx), TorchScript (.ts) or numpy (.npz), checked against this policy."""
@@ -189,7 +203,10 @@ def _require_sound(saved: Mapping[str, Any]) -> None:
     if len(widths) > _MOST_LAYERS or not all(0 < width <= _MOST_WIDTH for width in widths):
         raise ValueError(f"networks of widths {widths}"[:200])
     inputs = max(shape.actor_inputs, shape.critic_inputs)
-    sizes = {"flat": Networks(shape).size, "shift": inputs, "scale": inputs, "mask": inputs}
+    if shape.learner not in LEARNERS:
+        raise ValueError(f"a policy of the learner {shape.learner[:100]!r}")
+    size = LEARNERS[shape.learner].actor(shape).size
+    sizes = {"flat": size, "shift": inputs, "scale": inputs, "mask": inputs}
     for name in ("flat", "shift", "scale", "mask", "action_low", "action_high"):
         part = saved[name]
         if name == "mask" and part is None:

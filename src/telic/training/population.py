@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,6 +21,9 @@ from telic.training.networks import (
     Views,
     distribution,
 )
+
+if TYPE_CHECKING:
+    from telic.training.rollout import Batch
 
 CLIP = 10.0
 _EPSILON = 1e-8
@@ -47,10 +51,15 @@ class Actor(NamedTuple):
 
     def copy_(self, other: Actor) -> None:
         """Become a copy of other policies, in the same memory."""
-        for mine, theirs in zip(self._tensors(), other._tensors(), strict=True):
+        self.load(other.tensors())
+
+    def load(self, tensors: list[Tensor]) -> None:
+        """Become the policies that these are the tensors of."""
+        for mine, theirs in zip(self.tensors(), tensors, strict=True):
             mine.copy_(theirs)
 
-    def _tensors(self) -> list[Tensor]:
+    def tensors(self) -> list[Tensor]:
+        """Return all that the policies consist of."""
         layers = [*self.views.actor, *self.views.critic]
         return [*(part for layer in layers for part in layer), self.views.log_std, *self.scaling]
 
@@ -58,6 +67,58 @@ class Actor(NamedTuple):
         """Return what the policies see of normalised inputs (P, n, d)."""
         seen = inputs if inputs.shape[-1] == self.actor_inputs else inputs[..., : self.actor_inputs]
         return seen if self.mask is None else seen * self.mask
+
+
+class UpdateStats(NamedTuple):
+    """Diagnostics per member, each (P,); NaN where a learner has no such number."""
+
+    policy_loss: Tensor
+    value_loss: Tensor
+    entropy: Tensor
+    approx_kl: Tensor
+    clip_fraction: Tensor
+    grad_norm: Tensor
+    steps: Tensor
+    """gradient steps taken on the batch"""
+    finite: Tensor
+    """False where a loss or gradient was NaN or infinite; that member's weights were left alone"""
+
+
+class LearningResult(NamedTuple):
+    """Result of learning from a batch."""
+
+    stats: UpdateStats
+    explained_variance: Tensor
+    """(P,) share of the returns' variance that the value function predicts"""
+    policy_std: Tensor
+    """(P,) mean standard deviation of actions"""
+
+
+class Learner:
+    """Improves a population batch by batch: PPO, REPPO, FlashSAC."""
+
+    def __init__(self, population: Population, iterations: int) -> None:
+        """Prepare to learn from so many batches."""
+        self.population = population
+
+    def learn(self, batch: Batch, iteration: int) -> LearningResult:
+        """Learn from a batch.
+
+        On a GPU, returns before it is done; the batch must lie where the first one did.
+        """
+        raise NotImplementedError
+
+    def anneal(self, progress: float) -> None:
+        """Set what changes with the share of training done."""
+        self.population.anneal(progress)
+
+    def state_dict(self, folder: Path) -> dict[str, Any]:
+        """Return what learning depends on, for an exact resume; what is large goes to a folder."""
+        return self.population.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any], folder: Path) -> None:
+        """Put it back."""
+        self.population.load_state_dict(state)
 
 
 class Population:
@@ -71,6 +132,7 @@ class Population:
     max_grad_norm: Tensor
     target_kl: Tensor
     learning_rate: Tensor
+    critic_rate: Tensor
 
     def __init__(
         self,
@@ -94,17 +156,19 @@ class Population:
         """
         self.settings = members[0]
         self.shape = shape
+        self.masks = masks
         self.mask = _mask(masks, device)
         self.size = len(members)
         self.networks: PolicyNetworks = networks or Networks(shape)
-        self.distribution = distribution(shape.outputs, shape.discrete)
+        self.distribution = distribution(shape)
         self.seeds = list(seeds)
         self.device = torch.device(device)
         starts = [torch.Generator().manual_seed(derive(seed, "weights")) for seed in seeds]
         self.flat = self.networks.initialise(starts, self.settings.log_std, masks).to(device)
         self.adam = Adam(self.flat)
         self.grad = torch.empty_like(self.flat)
-        self._look()
+        self.views = self.networks.views(self.flat)
+        self.grad_views = self.networks.views(self.grad)
         self.moments = Moments(self.size, shape.critic_inputs, device)
         self.return_scale = ReturnScale(self.size, self.settings.num_envs, device)
         self.alive = torch.ones(self.size, dtype=torch.bool, device=device)
@@ -112,9 +176,20 @@ class Population:
             values = [getattr(settings, name) for settings in members]
             setattr(self, name, torch.tensor(values, device=device).unsqueeze(1))
         self.initial_rate = self.learning_rate.clone()
+        self.rate_factors = self._rate_factors()
         self.on_anneal: Callable[[float], None] | None = None
         self.group: TrainingGroup | None = None
         """processes that the same members learn in, each with environments of its own"""
+
+    def _rate_factors(self) -> Tensor | None:
+        """Return (P, size) factors of the learning rate; None: they are all one."""
+        if bool((self.critic_rate == 1.0).all()):
+            return None
+        factors = torch.ones_like(self.flat)
+        for layer in self.networks.views(factors).critic:
+            layer.weight.mul_(self.critic_rate.unsqueeze(-1))
+            layer.bias.mul_(self.critic_rate.unsqueeze(-1))
+        return factors
 
     def join(self, group: TrainingGroup) -> None:
         """Learn together with other processes; before any batch.
@@ -126,6 +201,17 @@ class Population:
         self.return_scale.moments = SharedMoments(self.return_scale.moments, group)
         self.seeds = [process_seed(seed, group.rank) for seed in self.seeds]
 
+    def part(self, inputs: Tensor) -> Tensor:
+        """Return what the policies see of normalised inputs (P, n, d)."""
+        seen = inputs[..., : self.shape.actor_inputs]
+        return seen if self.mask is None else seen * self.mask
+
+    def critic_mask(self, member: int, actions: int) -> Tensor | None:
+        """Return which of its inputs and of some actions a member's critic sees; None: all."""
+        if self.masks is None:
+            return None
+        return torch.cat((self.masks[member].critic, torch.ones(actions, dtype=torch.bool)))
+
     def exchange(self, *numbers: Tensor) -> tuple[Tensor, ...]:
         """Make the gradient that of all processes, and return numbers (P,) as their means."""
         if self.group is None:
@@ -136,21 +222,25 @@ class Population:
         self.grad.copy_(together[:, :size])
         return together[:, size:].unbind(1)
 
-    def generators(self, purpose: str, iteration: int) -> list[torch.Generator]:
+    def generators(
+        self, purpose: str, iteration: int, device: torch.device | str | None = None
+    ) -> list[torch.Generator]:
         """Return one generator per member, a pure function of its seed, purpose and iteration.
 
         Nothing to save for a resume, and no member's numbers depend on how often another one drew.
         """
         seeds = (derive(seed, purpose, iteration) for seed in self.seeds)
-        return [torch.Generator(self.device).manual_seed(seed) for seed in seeds]
+        return [torch.Generator(device or self.device).manual_seed(seed) for seed in seeds]
 
     def noise(self, iteration: int) -> Tensor:
         """Draw the action noise of one rollout, (T, P, n, outputs)."""
         settings = self.settings
-        draws = [
-            self.distribution.noise(settings.horizon, settings.num_envs, generator)
-            for generator in self.generators("act", iteration)
-        ]
+        draws: list[Tensor] = []
+        for generator in self.generators("act", iteration):
+            noise = self.distribution.noise(settings.horizon, settings.num_envs, generator)
+            if settings.noise_hold > 1:
+                noise = _held(noise, settings.noise_hold, generator)
+            draws.append(noise)
         return torch.stack(draws, dim=1)
 
     def shuffles(self, iteration: int, samples: int) -> Iterable[Tensor]:
@@ -167,19 +257,18 @@ class Population:
 
     def actor(self) -> Actor:
         """Freeze the current policies."""
+        views = self.networks.views(self.flat.clone())
+        return Actor(views, self.scaling(), self.shape.actor_inputs, self.mask)
+
+    def scaling(self) -> Scaling:
+        """Freeze how inputs are normalised now."""
         scaling = Scaling.of(self.moments)
         if not self.settings.normalise_obs:
             scaling = Scaling(torch.zeros_like(scaling.shift), torch.ones_like(scaling.scale))
         if self.networks.unscaled is not None:
             scaling.shift[..., self.networks.unscaled] = 0.0
             scaling.scale[..., self.networks.unscaled] = 1.0
-        views = self.networks.views(self.flat.clone())
-        return Actor(views, scaling, self.shape.actor_inputs, self.mask)
-
-    def _look(self) -> None:
-        """Cut weights and gradients into layers once; updates change them in place."""
-        self.views = self.networks.views(self.flat)
-        self.grad_views = self.networks.views(self.grad)
+        return scaling
 
     def anneal(self, progress: float) -> None:
         """Set what changes with the share of training done: the learning rate, if it is annealed.
@@ -242,14 +331,30 @@ class Population:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Put everything back."""
-        self.flat = state["flat"].clone()
-        self._look()
+        self.flat.copy_(state["flat"])
         for name in ("first", "second", "count"):
-            setattr(self.adam, name, state[name].clone())
+            getattr(self.adam, name).copy_(state[name])
         self.learning_rate = state["learning_rate"].clone()
         self.alive = state["alive"].clone()
         self.moments.load_state_dict(state["moments"])
         self.return_scale.load_state_dict(state["return_scale"])
+
+
+def _held(noise: Tensor, longest: int, generator: torch.Generator) -> Tensor:
+    """Return noise (T, n, A) whose vectors are each held for k steps, P(k) ~ k^-2, k <= longest.
+
+    Batches are drawn one by one, so that a resume needs no state: a vector ends with its batch.
+    """
+    steps, num_envs, _ = noise.shape
+    chances = torch.arange(1.0, longest + 1.0, device=noise.device) ** -2.0
+    spans = chances.multinomial(steps * num_envs, replacement=True, generator=generator) + 1
+    left = torch.zeros(num_envs, dtype=torch.long, device=noise.device)
+    source = torch.zeros(steps, num_envs, dtype=torch.long, device=noise.device)
+    for t, span in enumerate(spans.view(steps, num_envs)):
+        begins = left == 0
+        source[t] = torch.where(begins, t, source[t - 1])
+        left = torch.where(begins, span, left) - 1
+    return noise.gather(0, source.unsqueeze(-1).expand_as(noise))
 
 
 def _mask(masks: list[InputMask] | None, device: torch.device | str) -> Tensor | None:
@@ -337,6 +442,8 @@ class ReturnScale:
     def __init__(self, members: int, num_envs: int, device: torch.device | str = "cpu") -> None:
         self.moments = Moments(members, 1, device)
         self.running = torch.zeros(members, num_envs, device=device)
+        self.largest = torch.zeros(members, 1, device=device)
+        """the largest |return| so far, (P, 1)"""
 
     def update(self, rewards: Tensor, done: Tensor, gamma: Tensor, alive: Tensor) -> Tensor:
         """Take in rewards (T, P, n) with episode ends, return them scaled and clipped."""
@@ -349,15 +456,22 @@ class ReturnScale:
             returns[t] = running
             running = running * keep[t]
         self.running.copy_(running)
-        self.moments.update(returns.permute(1, 0, 2).flatten(1).unsqueeze(-1), alive)
+        rows = returns.permute(1, 0, 2).flatten(1)
+        self.moments.update(rows.unsqueeze(-1), alive)
+        torch.maximum(self.largest, rows.abs().amax(1, keepdim=True), out=self.largest)
         scale = (self.moments.var + _EPSILON).rsqrt().float()  # (P, 1)
         return (rewards * scale).clamp_(-CLIP, CLIP)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return the statistics and the returns under way."""
-        return {**self.moments.state_dict(), "running": self.running}
+        return {
+            **self.moments.state_dict(),
+            "running": self.running,
+            "largest": self.largest,
+        }
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Put the state back."""
         self.moments.load_state_dict(state)
         self.running = state["running"].clone()
+        self.largest = state["largest"].clone()

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -24,8 +24,8 @@ from torch import Tensor
 from telic.core.tensors import norm, split
 from telic.sim.cuda_graph import GraphedCallable
 from telic.training.group import spread_of
-from telic.training.networks import OutputGradients
-from telic.training.population import Actor, Population
+from telic.training.networks import ActorCritic, OutputGradients
+from telic.training.population import Actor, Learner, LearningResult, Population, UpdateStats
 from telic.training.rollout import Batch, by_member
 
 _MAX_WEIGHT = 2.0
@@ -63,50 +63,17 @@ class Losses(NamedTuple):
     clipped: Tensor
 
 
-class UpdateStats(NamedTuple):
-    """Diagnostics per member, each (P,); losses and norms are means over its gradient steps."""
+class PpoLearner(Learner):
+    """Improves a population batch by batch; on a GPU the whole of it is one CUDA graph."""
 
-    policy_loss: Tensor
-    value_loss: Tensor
-    entropy: Tensor
-    approx_kl: Tensor
-    clip_fraction: Tensor
-    grad_norm: Tensor
-    steps: Tensor
-    """gradient steps taken before the KL limit ended the batch"""
-    finite: Tensor
-    """False where a loss or gradient was NaN or infinite; that member's weights were left alone"""
-
-
-class LearningResult(NamedTuple):
-    """Result of learning from a batch."""
-
-    stats: UpdateStats
-    explained_variance: Tensor
-    """(P,) share of the returns' variance that the value function predicts"""
-
-
-class PpoLearner:
-    """Improves a population batch by batch; on a GPU the whole of it is one CUDA graph.
-
-    The interface of a learner: `learn` from a batch, `anneal` by the share of training done, and
-    `state_dict` with `load_state_dict` for an exact resume.
-    """
-
-    def __init__(self, population: Population) -> None:
-        self.population = population
-        self.anneal = population.anneal
-        self.state_dict = population.state_dict
-        self.load_state_dict = population.load_state_dict
+    def __init__(self, population: Population, iterations: int) -> None:
+        super().__init__(population, iterations)
         self._graphed = GraphedCallable(self._learn_in_place, [], population.device)
         self._batch: Batch | None = None  # on a GPU, where the graph reads them
         self._shuffles = torch.empty(0)
 
     def learn(self, batch: Batch, iteration: int) -> LearningResult:
-        """Learn from a batch.
-
-        On a GPU, returns before it is done; the batch must lie where the first one did.
-        """
+        """Learn from a batch; see `Learner.learn`."""
         samples = batch.rewards[:, 0].numel()
         shuffles = self.population.shuffles(iteration, samples)
         if self.population.device.type == "cpu":
@@ -125,7 +92,8 @@ class PpoLearner:
     def _learn(self, batch: Batch, shuffles: Iterable[Tensor]) -> LearningResult:
         samples, explained_variance = make_samples(self.population, batch)
         stats = update(self.population, batch.actor, samples, shuffles)
-        return LearningResult(stats, explained_variance)
+        deviation = self.population.views.log_std.exp().mean(1)
+        return LearningResult(stats, explained_variance, deviation)
 
 
 # ------------------------------------------------------------------ what is learned from
@@ -137,7 +105,7 @@ def make_samples(population: Population, batch: Batch) -> tuple[Samples, Tensor]
 
     Returns them with the explained variance, (P,).
     """
-    networks, scaling = population.networks, batch.actor.scaling
+    networks, scaling = _networks(population), batch.actor.scaling
     T, P, n = batch.rewards.shape
     rewards = batch.rewards
     if population.settings.scale_reward:
@@ -262,7 +230,9 @@ def update(
             sound = grad_norm.isfinite()
             finite &= sound | ~active
             active &= sound
-            if settings.schedule != "adaptive":
+            if settings.schedule == "per_minibatch":
+                _steer_learning_rate(population, losses.kl)
+            elif settings.schedule != "adaptive":
                 active &= losses.kl <= _KL_STOP * population.target_kl[:, 0]
             adam_step(population, grad, grad_norm, active, learning)
             if can_look and not active.any():
@@ -284,7 +254,7 @@ def gradient(population: Population, actor: Actor, samples: Samples) -> tuple[Te
     the networks add to it. The gradient is the population's own buffer, overwritten by the next
     call.
     """
-    losses = population.networks.descend(
+    losses = _networks(population).descend(
         population.views,
         population.grad_views,
         actor.part(samples.inputs),
@@ -367,6 +337,8 @@ def adam_step(
         adam.second.copy_(torch.where(ages, second, adam.second))
     correction = (1.0 - keep2**adam.count).sqrt_().div_(1.0 - keep1**adam.count)
     rate = torch.where(step, population.learning_rate * correction, 0.0)
+    if population.rate_factors is not None:
+        rate = rate * population.rate_factors
     population.flat.addcdiv_(adam.first * rate, adam.second.sqrt().add_(_EPSILON), value=-1.0)
 
 
@@ -376,6 +348,10 @@ def _steer_learning_rate(population: Population, kl: Tensor) -> None:
     factor = torch.where(kl > 2.0 * target, 1 / 1.5, torch.where(kl < 0.5 * target, 1.5, 1.0))
     rate = population.learning_rate
     rate.copy_((rate * factor.unsqueeze(1)).clamp(*_LEARNING_RATES))
+
+
+def _networks(population: Population) -> ActorCritic:
+    return cast("ActorCritic", population.networks)
 
 
 def _pack(samples: Samples) -> tuple[Tensor, list[int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from statistics import fmean, pstdev
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from telic.storage.trajectories import write_trajectory
 from telic.training.evaluate import Evaluation
 from telic.training.job import TrainJob
 from telic.training.policy import save_policy
-from telic.training.ppo import LearningResult
+from telic.training.population import LearningResult
 from telic.training.results import (
     EvalDone,
     EvaluationRecord,
@@ -102,7 +103,7 @@ class Recorder:
         columns = learned.stats._asdict() | {
             "explained_variance": learned.explained_variance,
             "learning_rate": population.learning_rate[:, 0],
-            "policy_std": population.views.log_std.exp().mean(1),
+            "policy_std": learned.policy_std,
             "alive": population.alive,
         }
         values = table(torch.stack([column.float() for column in columns.values()]))
@@ -122,14 +123,15 @@ class Recorder:
         self.seconds = seconds
         self.step = iteration * self.job.settings.batch_size
         rate = self._rate(seconds)
-        population = self._setup.population
         for member, log in enumerate(self._scalars):
             if not (numbers["alive"][member] and numbers["finite"][member]):
                 continue
             row: dict[str, Any] = {"global_step": self.step, "iteration": iteration}
-            row |= {name: numbers[name][member] for name in numbers if name not in _INTERNAL}
-            if population.shape.discrete:
-                row["policy_std"] = None
+            row |= {
+                name: None if math.isnan(numbers[name][member]) else numbers[name][member]
+                for name in numbers
+                if name not in _INTERNAL
+            }
             row |= self._episodes(member, ended[member])
             row |= {"sps": rate, "elapsed_time": seconds, "train_time": learning}
             log.append(row)

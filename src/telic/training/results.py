@@ -124,7 +124,7 @@ class Health:
 
     def _kl(self) -> Finding | None:
         latest = [row["approx_kl"] for row in list(self._rows)[-3:]]
-        if len(latest) < 3 or min(latest) <= _KL_FACTOR * self.target_kl:
+        if len(latest) < 3 or None in latest or min(latest) <= _KL_FACTOR * self.target_kl:
             return None
         return _finding(
             "kl_blow_up",
@@ -136,7 +136,7 @@ class Health:
         )
 
     def _value_loss(self, row: dict[str, Any]) -> Finding | None:
-        if len(self._rows) < _WINDOW:
+        if len(self._rows) < _WINDOW or any(past["value_loss"] is None for past in self._rows):
             return None
         recent = median(past["value_loss"] for past in self._rows)
         lowest = self._lowest_value_loss = min(self._lowest_value_loss, recent)

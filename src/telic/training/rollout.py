@@ -19,7 +19,7 @@ from telic.errors import RewardError
 from telic.rewards.reward import Reward
 from telic.sim.cuda_graph import GraphedCallable, is_recording
 from telic.training.group import TrainingGroup
-from telic.training.networks import Distribution, InputMask, PolicyNetworks
+from telic.training.networks import Distribution, InputMask, PolicyNetworks, Squashed
 from telic.training.population import Actor
 
 
@@ -298,7 +298,8 @@ class Collector:
                 scoring.reset(batch.done[t])
                 obs = step.obs
         self._obs = obs
-        self._log_probs(batch)
+        if not isinstance(self.distribution, Squashed):  # whose learners ask for no densities
+            self._log_probs(batch)
         return batch
 
     def _allocate(self, actor: Actor) -> Batch:

@@ -17,9 +17,9 @@ from telic.rewards.reward import Reward, load_reward
 from telic.training.evaluate import Evaluator
 from telic.training.group import TrainingGroup, process_seed
 from telic.training.job import TrainJob
+from telic.training.learners import LEARNERS, require_fit
 from telic.training.networks import Shape
-from telic.training.population import Population
-from telic.training.ppo import PpoLearner
+from telic.training.population import Learner, Population
 from telic.training.results import Health
 from telic.training.rollout import Collector, EpisodeTracker, Group, Scoring
 
@@ -34,7 +34,7 @@ class Setup:
     env: VecEnv
     scoring: Scoring
     population: Population
-    learner: PpoLearner
+    learner: Learner
     collector: Collector
     tracker: EpisodeTracker
     health: list[Health]
@@ -91,6 +91,7 @@ def build(
     seeds = [member.seed for member in job.members]
     scoring = make_scoring(job, env, rewards)
     discrete = env.num_actions is not None
+    require_fit(settings.learner, discrete, size)
     shape = Shape.of(
         settings,
         scoring.actor_inputs,
@@ -103,6 +104,7 @@ def build(
         seeds,
         shape,
         masks=scoring.input_masks(),
+        networks=LEARNERS[settings.learner].actor(shape),
         device=env.device,
     )
     if group is not None:
@@ -116,7 +118,7 @@ def build(
         Health(names if job.rewards[member.reward].source else [], member.settings.target_kl)
         for names, member in zip(scoring.term_names, job.members, strict=True)
     ]
-    learner = PpoLearner(population)
+    learner = LEARNERS[settings.learner].learner(population, job.iterations)
     return Setup(job, env, scoring, population, learner, collector, tracker, health)
 
 

@@ -112,6 +112,7 @@ def _open_environments(
             torch.cuda.set_device(job.device)
         torch.set_num_threads(1)
         torch.backends.cuda.matmul.allow_tf32 = True  # ten bits of mantissa are plenty
+        torch.backends.cudnn.enabled = False  # it would be opened later, when files are closed
     envs = make_environments(job, group)
     if not simulated(job.env):
         compile_all(envs)

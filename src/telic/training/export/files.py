@@ -17,6 +17,7 @@ from telic.core.tensors import from_numpy
 from telic.errors import MissingExtra, TelicError, UsageError
 from telic.storage.files import plain, replacing
 from telic.training.export import run_policy
+from telic.training.pathwise import FUNCTIONS
 from telic.training.population import CLIP
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ _OPSET = 18
 _IR_VERSION = 8
 """the oldest format that opset 18 allows: readable by the most runtimes"""
 _OPERATORS = {"tanh": "Tanh", "relu": "Relu", "elu": "Elu"}
-_MODULES = {"tanh": torch.nn.Tanh, "relu": torch.nn.ReLU, "elu": torch.nn.ELU}
 _jit: Any = torch.jit  # it has no types
 
 
@@ -163,18 +163,26 @@ class _TracedPolicy(torch.nn.Module):
         self.register_buffer("scale", torch.tensor(arrays.scale))
         for name, value in arrays.range._asdict().items() if arrays.range else ():
             self.register_buffer(f"action_{name}", torch.tensor(value))
-        parts: list[torch.nn.Module] = []
+        self._kinds = arrays.kinds
+        self.layers = torch.nn.ModuleList()
         for weight, bias in arrays.layers:
             layer = torch.nn.Linear(*weight.shape)
             layer.weight.data, layer.bias.data = torch.tensor(weight.T), torch.tensor(bias)
-            parts += [layer, _MODULES[arrays.activation]()]
-        self.network = torch.nn.Sequential(*parts[:-1])
+            self.layers.append(layer)
 
     def forward(self, *inputs: Any) -> Any:
         """Return the action for an observation, and the reward's memory if the policy sees it."""
         own: Any = self
         x = torch.cat(inputs, dim=-1)
-        x = self.network(torch.clamp((x - own.shift) * own.scale, -CLIP, CLIP))
+        x = kept = torch.clamp((x - own.shift) * own.scale, -CLIP, CLIP)
+        layers = iter(self.layers)
+        for kind in self._kinds:
+            if kind == "keep":
+                kept = x
+            elif kind == "add":
+                x = x + kept
+            else:
+                x = next(layers)(x) if kind == "affine" else FUNCTIONS[kind](x)
         if self._range is None:
             return x.argmax(-1)
         return own.action_middle + own.action_half * torch.clamp(x, -1.0, 1.0)
@@ -215,8 +223,7 @@ def _write_numpy(arrays: PolicyArrays, policy: Policy, path: Path, facts: dict[s
         "shift": arrays.shift,
         "scale": arrays.scale,
         "limit": np.float32(CLIP),
-        "layers": len(arrays.layers),
-        "activation": arrays.activation,
+        "program": " ".join(arrays.kinds),
         "facts": json.dumps(facts),
     }
     for index, (weight, bias) in enumerate(arrays.layers):
@@ -253,14 +260,14 @@ class Outputs(NamedTuple):
 class PolicyArrays(NamedTuple):
     """Normaliser, layers and action range of one policy, float32.
 
-    x = clip((inputs - shift) * scale, -CLIP, CLIP), then the layers with the activation between
-    them, then the action range, or the index of the largest output where actions are discrete.
+    x = clip((inputs - shift) * scale, -CLIP, CLIP), then the operations, then the action range, or
+    the index of the largest output where actions are discrete.
     """
 
     shift: Array  # (d,)
     scale: Array  # (d,)
-    layers: list[tuple[Array, Array]]  # weight (in, out) and bias (out,)
-    activation: str
+    kinds: tuple[str, ...]  # operations in order; see `Operation`
+    layers: list[tuple[Array, Array]]  # weight (in, out) and bias (out,) of each "affine"
     range: Range | None  # None: discrete
 
     @classmethod
@@ -271,8 +278,7 @@ class PolicyArrays(NamedTuple):
         if actor.mask is not None:
             # What the policy may not see is multiplied by zero: the same as a scale of zero.
             scale = scale * actor.mask[0, 0, :seen]
-        first, *others = actor.views.actor
-        first = first._replace(weight=first.weight[:, :seen])
+        program = policy.program(seen)
         span = None
         if not policy.shape.discrete:
             middle, half = (policy.high + policy.low) / 2.0, (policy.high - policy.low) / 2.0
@@ -280,8 +286,12 @@ class PolicyArrays(NamedTuple):
         return cls(
             actor.scaling.shift[0, 0, :seen].numpy(),
             scale.numpy(),
-            [(layer.weight[0].numpy(), layer.bias[0, 0].numpy()) for layer in (first, *others)],
-            policy.shape.activation,
+            tuple(each.kind for each in program),
+            [
+                (each.layer.weight[0].numpy(), each.layer.bias[0, 0].numpy())
+                for each in program
+                if each.layer is not None
+            ],
             span,
         )
 
@@ -289,21 +299,24 @@ class PolicyArrays(NamedTuple):
         """Return what the network gives for inputs (N, d), before action range or choice."""
         x = np.clip((inputs.astype(np.float64) - self.shift) * self.scale, -CLIP, CLIP)
         variance = np.zeros_like(x)
-        for index, (weight, bias) in enumerate(self.layers):
-            if index:
-                x = _ACTIVATIONS[self.activation](x)  # none is steeper than 1: errors do not grow
-            squares = weight.astype(np.float64) ** 2
-            # Adding up n products in float32 errs by about eps * sqrt(n * sum of their squares).
-            variance = (variance + len(weight) * _EPSILON**2 * x**2) @ squares
-            x = x @ weight.astype(np.float64) + bias
+        kept, layers = (x, variance), iter(self.layers)
+        for kind in self.kinds:
+            if kind == "affine":
+                weight, bias = next(layers)
+                squares = weight.astype(np.float64) ** 2
+                # Adding up n products in float32 errs by about eps * sqrt(n * sum of squares).
+                variance = (variance + len(weight) * _EPSILON**2 * x**2) @ squares
+                x = x @ weight.astype(np.float64) + bias
+            elif kind == "keep":
+                kept = x, variance
+            elif kind == "add":
+                x, variance = x + kept[0], variance + kept[1]
+            else:
+                if kind in ("layer_norm", "rms_norm"):  # others are hardly steeper than 1
+                    variance = variance / np.maximum(x.var(-1, keepdims=True), _TINY)
+                x = run_policy.FUNCTIONS[kind](x)
         return Outputs(x, np.sqrt(variance))
 
-
-_ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
-    "tanh": np.tanh,
-    "relu": lambda x: np.maximum(x, 0.0),
-    "elu": lambda x: np.where(x > 0.0, x, np.expm1(np.minimum(x, 0.0))),
-}
 
 # ---------------------------------------------------------------------------- the ONNX graph
 # Built directly: a dozen nodes need no exporter.
@@ -344,6 +357,15 @@ class OnnxGraph:
     def clipped(self, x: str, most: float) -> str:
         """Add a clip to [-most, most]."""
         return self.op("Clip", x, self.constant(np.float32(-most)), self.constant(np.float32(most)))
+
+    def standardised(self, x: str, *, centred: bool) -> str:
+        """Add a division of each row by its root mean square; centred, less its mean before."""
+        axes = self.constant(np.array([-1], dtype=np.int64))
+        if centred:
+            x = self.op("Sub", x, self.op("ReduceMean", x, axes))
+        square = self.op("ReduceMean", self.op("Mul", x, x), axes)
+        least = np.float32(run_policy.LEAST[centred])
+        return self.op("Div", x, self.op("Sqrt", self.op("Add", square, self.constant(least))))
 
     def model(
         self,
@@ -386,9 +408,22 @@ def _onnx_model(arrays: PolicyArrays, policy: Policy, facts: Mapping[str, str]) 
         inputs["memory"] = policy.memory_size
         x = graph.op("Concat", "obs", "memory", axis=1)
     x = graph.normalised(x, arrays.shift, arrays.scale)
-    for index, (weight, bias) in enumerate(arrays.layers):
-        x = graph.op(_OPERATORS[arrays.activation], x) if index else x
-        x = graph.op("Gemm", x, graph.constant(weight), graph.constant(bias))
+    kept, layers = x, iter(arrays.layers)
+    for kind in arrays.kinds:
+        match kind:
+            case "affine":
+                weight, bias = next(layers)
+                x = graph.op("Gemm", x, graph.constant(weight), graph.constant(bias))
+            case "keep":
+                kept = x
+            case "add":
+                x = graph.op("Add", x, kept)
+            case "silu":
+                x = graph.op("Mul", x, graph.op("Sigmoid", x))
+            case "layer_norm" | "rms_norm":
+                x = graph.standardised(x, centred=kind == "layer_norm")
+            case _:
+                x = graph.op(_OPERATORS[kind], x)
     if arrays.range is None:
         return graph.model(
             inputs, (graph.op("ArgMax", x, axis=1, keepdims=0), "action", None), facts

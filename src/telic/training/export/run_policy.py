@@ -22,6 +22,25 @@ import numpy as np
 HERE = Path(__file__).parent
 Array = np.ndarray[Any, np.dtype[Any]]
 
+LEAST = {True: 1e-5, False: 1e-6}
+"""added to a variance (of centred rows) or a mean square before the square root"""
+
+
+def _standardised(x: Array, centred: bool) -> Array:
+    """Divide each row by its root mean square; centred, subtract its mean before."""
+    x = x - x.mean(-1, keepdims=True) if centred else x
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + LEAST[centred])
+
+
+FUNCTIONS: dict[str, Callable[[Array], Array]] = {
+    "tanh": np.tanh,
+    "relu": lambda x: np.maximum(x, 0.0),
+    "elu": lambda x: np.where(x > 0.0, x, np.expm1(np.minimum(x, 0.0))),
+    "silu": lambda x: x / (1.0 + np.exp(-np.maximum(x, -80.0))),
+    "layer_norm": lambda x: _standardised(x, centred=True),
+    "rms_norm": lambda x: _standardised(x, centred=False),
+}
+
 
 def load(folder: Path = HERE) -> Callable[..., Array]:
     """Return the policy as a function, run by onnxruntime if there is one, else by numpy."""
@@ -35,23 +54,25 @@ def load_numpy(path: Path) -> Callable[..., Array]:
     """Return the policy of a .npz file as a function; needs nothing but numpy."""
     with np.load(path) as file:
         data = dict(file)
-    weights = [data[f"weight_{i}"] for i in range(int(data["layers"]))]
-    biases = [data[f"bias_{i}"] for i in range(int(data["layers"]))]
-    activations: dict[str, Callable[[Array], Array]] = {
-        "tanh": np.tanh,
-        "relu": lambda x: np.maximum(x, 0.0),
-        "elu": lambda x: np.where(x > 0.0, x, np.expm1(np.minimum(x, 0.0))),
-    }
-    activate = activations[str(data["activation"])]
+    kinds = str(data["program"]).split()
+    layers = [(data[f"weight_{i}"], data[f"bias_{i}"]) for i in range(kinds.count("affine"))]
 
     def policy(obs: Any, memory: Any = None) -> Array:
         x = np.asarray(obs, dtype=np.float32)
         if memory is not None:
             x = np.concatenate((x, np.asarray(memory, dtype=np.float32)), axis=-1)
         x = np.clip((x - data["shift"]) * data["scale"], -data["limit"], data["limit"])
-        for weight, bias in zip(weights[:-1], biases[:-1], strict=True):
-            x = activate(x @ weight + bias)
-        x = x @ weights[-1] + biases[-1]
+        kept, left = x, iter(layers)
+        for kind in kinds:
+            if kind == "affine":
+                weight, bias = next(left)
+                x = x @ weight + bias
+            elif kind == "keep":
+                kept = x
+            elif kind == "add":
+                x = x + kept
+            else:
+                x = FUNCTIONS[kind](x)
         if "half" not in data:
             return x.argmax(-1)
         return data["middle"] + data["half"] * np.clip(x, -1.0, 1.0)

@@ -1,0 +1,413 @@
+"""FlashSAC: soft actor-critic with replay, large batches and networks of bounded weights.
+
+    FlashSac.learn        one batch of experience
+      Replay.add          keep it
+      update              gradient steps on samples of the replay
+        critic            cross-entropy to the shifted distribution of the more careful target
+        actor             along the critics' gradient, every second step, and the temperature
+        project           weights back to unit length
+
+Every tensor has a member dimension P; two critics of a member are neighbouring rows. What differs
+from the paper is listed in docs/explanation/learners.md.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from telic.core.tensors import norm
+from telic.sim.cuda_graph import GraphedCallable
+from telic.storage.files import replacing
+from telic.training.networks import Layer, Operation, Squashed, Views
+from telic.training.pathwise import (
+    BINS,
+    Bins,
+    Parameters,
+    Sizes,
+    SquashedActor,
+    cross_entropy,
+    cut,
+    fresh,
+    no_bias,
+    return_factor,
+)
+from telic.training.population import Learner, LearningResult, Population, UpdateStats
+from telic.training.rollout import Batch, by_member
+
+_TAU = 0.01
+"""how far targets follow the critics at each step"""
+_TARGET_STD = 0.15
+"""of actions, which the entropy aims at"""
+_FIRST_TEMPERATURE = 0.01
+_MOMENTUM, _EPSILON = 0.01, 1e-5
+_BLOCKS = 2
+_WIDER = 4
+_TWO = 2
+"""critics of a member"""
+
+
+# ------------------------------------------------------------------ networks
+
+
+def residual_sizes(inputs: int, outputs: int, width: int) -> tuple[Sizes, int]:
+    """Return the parts of a residual network, and how many of them are learned."""
+    inner = [width * _WIDER, width] * _BLOCKS
+    pairs = zip([width, width * _WIDER] * _BLOCKS, inner, strict=True)
+    learned: dict[str, tuple[int, ...]] = {
+        "weight_in": (inputs, width),
+        **{f"weight_{i}": pair for i, pair in enumerate(pairs)},
+        "weight_out": (width, outputs),
+        "bias_out": (outputs,),
+        "scale_out": (width,),
+        **{f"scale_{i}": (size,) for i, size in enumerate(inner)},
+        **{f"bias_{i}": (size,) for i, size in enumerate(inner)},
+    }
+    statistics = {
+        f"{name}_{i}": (size,) for i, size in enumerate(inner) for name in ("mean", "var")
+    }
+    return {**learned, **statistics}, len(learned)
+
+
+def residual(net: Parameters, x: Tensor, mode: str) -> Tensor:
+    """Return the outputs (C, n, outputs) of residual networks for inputs (P, n, d).
+
+    Linear, then blocks of linear, batch normalisation and ReLU around a skip, RMS norm, linear.
+
+    Args:
+        net: C of them; several in a row share the inputs of one member.
+        x: their inputs.
+        mode: "learn" normalises by the batch and takes in its statistics, "batch" only normalises,
+            "running" normalises by the statistics so far.
+    """
+    half = torch.bfloat16 if x.is_cuda else torch.float32
+    parts = {name: part.unbind(0) for name, part in net.layers.items()}
+    shared = len(net.flat) // len(x)
+    out: list[Tensor] = []
+    for c in range(len(net.flat)):
+
+        def block(y: Tensor, i: int, c: int = c) -> Tensor:
+            mean, var = (
+                (None, None) if mode == "batch" else (parts[f"mean_{i}"][c], parts[f"var_{i}"][c])
+            )
+            y = functional.batch_norm(
+                y @ parts[f"weight_{i}"][c].to(half),
+                *(mean, var, parts[f"scale_{i}"][c], parts[f"bias_{i}"][c]),
+                training=mode != "running",
+                momentum=_MOMENTUM,
+                eps=_EPSILON,
+            )
+            return torch.relu(y)
+
+        y = x[c // shared].to(half) @ parts["weight_in"][c].to(half)
+        for i in range(0, 2 * _BLOCKS, 2):
+            y = y + block(block(y, i), i + 1)
+        y = functional.rms_norm(y.float(), y.shape[-1:], parts["scale_out"][c], 1e-6)
+        out.append(torch.addmm(parts["bias_out"][c], y, parts["weight_out"][c]))
+    return torch.stack(out)
+
+
+@torch.no_grad()
+def project(net: Parameters) -> None:
+    """Give every unit's weights length 1, and scale and bias of a normalisation the length √k."""
+    for name, part in net.layers.items():
+        kind, _, index = name.partition("_")
+        if kind == "weight":
+            part.div_(norm(part, dim=1, keepdim=True).clamp_min(1e-6))
+        elif name == "scale_out":
+            part.mul_(math.sqrt(part.shape[1]) / norm(part, dim=1, keepdim=True))
+        elif kind == "scale":
+            bias = net.layers[f"bias_{index}"]
+            length = norm(torch.cat((part, bias), dim=1), dim=1, keepdim=True).clamp_min(1e-6)
+            part.mul_(math.sqrt(part.shape[1]) / length)
+            bias.mul_(math.sqrt(part.shape[1]) / length)
+
+
+class FlashSacActor(SquashedActor):
+    """A residual network, whose batch normalisation acts as part of the linear layers."""
+
+    def build(self, inputs: int, outputs: int, hidden: tuple[int, ...]) -> None:
+        """Set `sizes` and `learned`."""
+        self.sizes, self.learned = residual_sizes(inputs, outputs, hidden[0])
+
+    def views(self, flat: Tensor) -> Views:
+        """Return the linear layers with the running statistics folded in."""
+        own = cut(flat, self.sizes)
+        layers = [no_bias(own["weight_in"])]
+        for i in range(2 * _BLOCKS):
+            factor = own[f"scale_{i}"] * (own[f"var_{i}"] + _EPSILON).rsqrt()
+            bias = own[f"bias_{i}"] - own[f"mean_{i}"] * factor
+            layers.append(Layer(own[f"weight_{i}"] * factor.unsqueeze(1), bias.unsqueeze(1)))
+        last = own["weight_out"] * own["scale_out"].unsqueeze(2)
+        layers.append(Layer(last, own["bias_out"].unsqueeze(1)))
+        return Views(layers, [], flat.new_zeros(len(flat), 0))
+
+    def program(self, views: Views) -> list[Operation]:
+        """Return the operations of the network."""
+        first, *inner, last = (Operation("affine", layer) for layer in views.actor)
+        relu, keep, add = Operation("relu"), Operation("keep"), Operation("add")
+        blocks = [
+            part
+            for one, two in zip(inner[::2], inner[1::2], strict=True)
+            for part in (keep, one, relu, two, relu, add)
+        ]
+        return [first, *blocks, Operation("rms_norm"), last]
+
+
+# ------------------------------------------------------------------ replay
+
+
+class Replay:
+    """The latest batches of all members, one ring on the device of the learner.
+
+    On disk it is kept as files that each hold the batches between two saves, beside the state: a
+    save writes what is new, and a resumed run samples exactly what an uninterrupted one would.
+    """
+
+    def __init__(self, batches: int, widths: list[int], device: torch.device) -> None:
+        self.batches, self.widths, self.device = batches, widths, device
+        self.rows = torch.empty(0)
+        """(P, batches * B, columns)"""
+        self._saved = 0
+
+    def add(self, batch: Batch, iteration: int) -> None:
+        """Take in the batch of an iteration, in place of the oldest one."""
+        columns = (batch.inputs, batch.next_inputs, batch.actions)
+        last = (batch.rewards.unsqueeze(-1), batch.terminated.float().unsqueeze(-1))
+        new = by_member(torch.cat((*columns, *last), dim=-1))
+        if not len(self.rows):
+            P, B, width = new.shape
+            self.rows = torch.zeros(P, self.batches * B, width, device=self.device)
+        self._place(iteration, new.shape[1]).copy_(new)
+
+    def _place(self, iteration: int, size: int) -> Tensor:
+        start = iteration % self.batches * size
+        return self.rows[:, start : start + size]
+
+    def sample(self, index: Tensor) -> tuple[Tensor, ...]:
+        """Return inputs, next inputs, actions, rewards and ends of rows (P, n) of each member."""
+        P, size, width = self.rows.shape
+        index = index + torch.arange(0, P * size, size, device=index.device).unsqueeze(1)
+        rows = self.rows.view(-1, width).index_select(0, index.view(-1)).view(P, -1, width)
+        *parts, reward, end = rows.split([*self.widths, 1, 1], dim=-1)
+        return (*parts, reward.squeeze(-1), end.squeeze(-1))
+
+    def save(self, folder: Path, iteration: int) -> None:
+        """Write the batches since the last save, and remove files that no resume needs."""
+        before, self._saved = self._saved, iteration
+        first = max(before, iteration - self.batches)
+        if first < iteration:
+            size = self.rows.shape[1] // self.batches
+            new = [self._place(each, size).cpu().clone() for each in range(first, iteration)]
+            with replacing(folder / f"replay-{first:09}-{iteration:09}.pt") as temporary:
+                torch.save(torch.stack(new), temporary)
+        for file, _, end in _kept(folder):
+            if end <= before - self.batches:  # the state that is replaced needs the others
+                file.unlink()
+
+    def load(self, folder: Path, iteration: int) -> None:
+        """Read the batches before an iteration; raises ValueError where one is missing."""
+        missing = set(range(max(0, iteration - self.batches), iteration))
+        for file, first, end in _kept(folder):
+            if end > iteration:  # written after the state that training resumes from
+                file.unlink()
+                continue
+            for each, batch in zip(
+                range(first, end), torch.load(file, weights_only=True), strict=True
+            ):
+                if each not in missing:
+                    continue
+                missing.discard(each)
+                P, B, width = batch.shape
+                if not len(self.rows):
+                    self.rows = torch.zeros(P, self.batches * B, width, device=self.device)
+                self._place(each, B).copy_(batch)
+        if missing:
+            raise ValueError(f"the replay of {len(missing)} batches is missing")
+        self._saved = iteration
+
+
+def _kept(folder: Path) -> list[tuple[Path, int, int]]:
+    """Return the files of a replay with the first batch of each and the one after its last."""
+    names = [(file, file.stem.split("-")) for file in sorted(folder.glob("replay-*-*.pt"))]
+    return [(file, int(first), int(end)) for file, (_, first, end) in names]
+
+
+# ------------------------------------------------------------------ learning
+
+
+class FlashSac(Learner):
+    """Improves a population from replay; on a GPU all steps of a batch are one CUDA graph."""
+
+    def __init__(self, population: Population, iterations: int) -> None:
+        super().__init__(population, iterations)
+        settings, shape = population.settings, population.shape
+        assert isinstance(population.networks, FlashSacActor)
+        assert isinstance(population.distribution, Squashed)
+        device, networks = population.device, population.networks
+        self._squashed = population.distribution
+        self._bins = Bins(BINS, device)
+        self._actor = Parameters(population.flat, networks.sizes, networks.learned)
+        width = (settings.critic_hidden or settings.hidden)[0]
+        sizes, learned = residual_sizes(shape.critic_inputs + shape.outputs, BINS, width)
+        rows = [
+            fresh(sizes, generator, seen)
+            for member, generator in enumerate(population.generators("critic", 0, "cpu"))
+            for seen in [population.critic_mask(member, shape.outputs)] * _TWO
+        ]
+        critics = torch.stack(rows).to(device)
+        self._critic = Parameters(critics, sizes, learned)
+        self._target = Parameters(critics.clone(), sizes, 0)
+        start = torch.full((population.size, 1), math.log(_FIRST_TEMPERATURE), device=device)
+        self._temperature = Parameters(start, {"log": (1,)}, 1)
+        self._entropy = 0.5 * shape.outputs * math.log(2.0 * math.pi * math.e * _TARGET_STD**2)
+        batches = min(-(-settings.replay_size // settings.batch_size), iterations)
+        widths = [shape.critic_inputs, shape.critic_inputs, shape.outputs]
+        self.replay = Replay(batches, widths, device)
+        self._factor = torch.ones(population.size, 1, device=device)
+        self._draws: tuple[Tensor, Tensor] | None = None  # on a GPU, where the graph reads them
+        self._graphed = GraphedCallable(self._update, [], device)
+        self._iteration = 0
+
+    def learn(self, batch: Batch, iteration: int) -> LearningResult:
+        """Keep a batch, and make gradient steps once there is enough; see `Learner.learn`."""
+        population, settings = self.population, self.population.settings
+        self.replay.add(batch, iteration)
+        self._iteration = iteration + 1
+        population.moments.update(by_member(batch.inputs), population.alive)
+        self._factor.copy_(return_factor(population, batch))
+        collected = (iteration + 1) * settings.batch_size
+        if collected < settings.learning_starts:
+            return self._idle()
+        size, shape = (
+            min(collected, len(self.replay.rows[0])),
+            (settings.updates, settings.minibatch_size),
+        )
+        index: list[Tensor] = []
+        noise: list[Tensor] = []
+        for one in population.generators("replay", iteration):
+            index.append(torch.randint(size, shape, generator=one, device=population.device))
+            draw = (2, *shape, population.shape.outputs)
+            noise.append(torch.randn(draw, generator=one, device=population.device))
+        draws = torch.stack(index, dim=1), torch.stack(noise, dim=2)
+        if self._draws is None or population.device.type == "cpu":
+            self._draws = draws
+        else:
+            for place, new in zip(self._draws, draws, strict=True):
+                place.copy_(new)
+        return self._graphed()
+
+    def _update(self) -> LearningResult:
+        """Make all gradient steps of a batch."""
+        population, scaling = self.population, self.population.scaling()
+        assert self._draws is not None
+        index, noise = self._draws
+        finite = torch.ones_like(population.alive)
+        policy_loss = entropy = spread = torch.empty(0)
+        critic_loss = length = explained = torch.empty(0)
+        for step in range(len(index)):
+            now, after, actions, rewards, ends = self.replay.sample(index[step])
+            now, after = scaling.apply(now), scaling.apply(after)
+            temperature = self._temperature.layers["log"].detach().exp()
+            critic_loss, explained, length = self._improve_critics(
+                (now, after, actions, rewards * self._factor, ends), noise[0, step], temperature
+            )
+            finite = finite & length.isfinite()
+            if step % 2 or len(index) == 1:
+                policy_loss, entropy, spread = self._improve_actor(now, noise[1, step], temperature)
+        nothing = torch.full_like(critic_loss, torch.nan)
+        steps = torch.full_like(critic_loss, float(len(index)))
+        stats = UpdateStats(
+            *(policy_loss, critic_loss, entropy, nothing, nothing, length, steps, finite)
+        )
+        return LearningResult(stats, explained, spread)
+
+    def _improve_critics(
+        self, sample: tuple[Tensor, ...], noise: Tensor, temperature: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Move both critics of a member toward reward + γ (Q' - α log π'); returns diagnostics."""
+        population, bins = self.population, self._bins
+        now, after, actions, rewards, ends = sample
+        P, B, _ = now.shape
+        with torch.no_grad():
+            outputs = residual(self._actor, population.part(after), "running")
+            following, density = self._squashed.draw(outputs, noise)
+            # Both halves pass together, so that they share the statistics of the batch.
+            x = torch.cat((torch.cat((now, actions), -1), torch.cat((after, following), -1)), 1)
+            later = residual(self._target, x, "batch")[:, B:].view(P, _TWO, B, BINS)
+            careful = bins.mean(later).argmin(1).view(P, 1, B, 1).expand(-1, -1, -1, BINS)
+            chances = later.gather(1, careful)[:, 0].softmax(-1)
+            discount = population.gamma * (1.0 - ends)
+            goal = bins.moved(chances, rewards - discount * temperature * density, discount)
+        logits = residual(self._critic, x, "learn")[:, :B].view(P, _TWO, B, BINS)
+        losses = cross_entropy(logits, goal.unsqueeze(1)).mean(2)
+        rate, active = (
+            each.repeat_interleave(_TWO, 0) for each in (population.learning_rate, population.alive)
+        )
+        length = self._critic.descend(losses.sum(), rate, active, math.inf)
+        project(self._critic)
+        self._target.flat.lerp_(self._critic.flat, _TAU)
+        with torch.no_grad():
+            wanted, found = (goal * bins.centres).sum(-1), bins.mean(logits[:, 0])
+            explained = 1.0 - (wanted - found).var(1) / wanted.var(1).clamp_min(1e-8)
+        return losses.detach().mean(1), explained, length.view(P, _TWO).amax(1)
+
+    def _improve_actor(
+        self, now: Tensor, noise: Tensor, temperature: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Move the actor up min Q - α log π, and α toward the wanted entropy."""
+        population = self.population
+        outputs = residual(self._actor, population.part(now), "learn")
+        actions, density = self._squashed.draw(outputs, noise)
+        logits = residual(self._critic, torch.cat((now, actions), -1), "running")
+        value = self._bins.mean(logits).view(len(now), _TWO, -1).amin(1)
+        losses = (temperature * density - value).mean(1)
+        self._actor.descend(losses.sum(), population.learning_rate, population.alive, math.inf)
+        project(self._actor)
+        missing = density.detach().mean(1, keepdim=True) + self._entropy
+        toward = -(self._temperature.layers["log"].exp() * missing).sum()
+        self._temperature.descend(toward, population.learning_rate, population.alive, math.inf)
+        spread = Squashed.parts(outputs.detach())[1].exp().mean((1, 2))
+        return losses.detach(), -density.detach().mean(1), spread
+
+    def _idle(self) -> LearningResult:
+        """Return the result of a batch that was only kept."""
+        nothing = torch.full((self.population.size,), torch.nan, device=self.population.device)
+        finite = torch.ones_like(self.population.alive)
+        steps = torch.zeros_like(nothing)
+        return LearningResult(UpdateStats._make((*[nothing] * 6, steps, finite)), nothing, nothing)
+
+    def anneal(self, progress: float) -> None:
+        """Lower the learning rate to one half, along a cosine."""
+        population = self.population
+        factor = 0.75 + 0.25 * math.cos(math.pi * min(progress, 1.0))
+        population.learning_rate.copy_(population.initial_rate * factor)
+
+    def state_dict(self, folder: Path) -> dict[str, Any]:
+        """Return everything learning depends on but the replay, and write that to a folder."""
+        self.replay.save(folder, self._iteration)
+        return {
+            **super().state_dict(folder),
+            "actor": self._actor.state_dict(),
+            "critic": self._critic.state_dict(),
+            "target": self._target.flat,
+            "temperature": self._temperature.state_dict(),
+            "factor": self._factor,
+            "iteration": self._iteration,
+        }
+
+    def load_state_dict(self, state: dict[str, Any], folder: Path) -> None:
+        """Put it back, with the replay."""
+        super().load_state_dict(state, folder)
+        self._actor.load_state_dict(state["actor"])
+        self._critic.load_state_dict(state["critic"])
+        self._target.flat.copy_(state["target"])
+        self._temperature.load_state_dict(state["temperature"])
+        self._factor.copy_(state["factor"])
+        self._iteration = state["iteration"]
+        self.replay.load(folder, self._iteration)

@@ -1,0 +1,239 @@
+"""What REPPO and FlashSAC share: policies squashed by tanh, learned through a critic's gradient.
+
+Both estimate Q(s, a) as a distribution over fixed bins and follow its gradient along the action.
+Networks of all members are one matrix, as in `networks`, but learned by automatic differentiation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from telic.core.tensors import norm, split
+from telic.training.networks import InputMask, Layer, Networks, Operation, Shape, Views
+from telic.training.population import Population
+from telic.training.rollout import Batch
+
+BINS = 101
+_MOST = 5.0
+"""largest scaled return that critics predict; rewards are scaled so that returns stay within"""
+_BETAS = 0.9, 0.999
+FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "tanh": torch.tanh,
+    "elu": functional.elu,
+    "relu": torch.relu,
+    "silu": functional.silu,
+    "layer_norm": lambda x: functional.layer_norm(x, x.shape[-1:]),
+    "rms_norm": lambda x: x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6),
+}
+
+
+Sizes = Mapping[str, tuple[int, ...]]
+
+
+def cut(flat: Tensor, sizes: Sizes) -> dict[str, Tensor]:
+    """Cut a flat matrix (C, size) into named parts (C, ...), without copying."""
+    widths = [torch.Size(size).numel() for size in sizes.values()]
+    parts = split(flat, widths, dim=1)
+    return {
+        name: part.view(len(flat), *size)
+        for (name, size), part in zip(sizes.items(), parts, strict=True)
+    }
+
+
+class Parameters:
+    """Parameters of C networks of one kind, one in each row, and their Adam optimiser."""
+
+    def __init__(self, flat: Tensor, sizes: Sizes, learned: int) -> None:
+        """Wrap parameters.
+
+        Args:
+            flat: (C, size); changed in place.
+            sizes: its parts by name.
+            learned: so many of the first parts are learned; the others are statistics.
+        """
+        self.flat = flat
+        self.layers = cut(flat.detach(), sizes)
+        self._leaves = [part.requires_grad_() for part in list(self.layers.values())[:learned]]
+        self._width = sum(part[0].numel() for part in self._leaves)
+        self.first, self.second = (torch.zeros_like(flat[:, : self._width]) for _ in range(2))
+        self.count = torch.zeros(len(flat), 1, device=flat.device)
+
+    def descend(self, loss: Tensor, rate: Tensor, active: Tensor, most: Tensor | float) -> Tensor:
+        """Take an Adam step down the sum of all rows' losses; returns gradient norms (C,).
+
+        A row whose gradient is not finite, or that is not active, stays as it is.
+
+        Args:
+            loss: summed over rows, of which each depends on its own parameters only.
+            rate: step size, (C, 1).
+            active: (C,) bool.
+            most: gradient norm limit, (C, 1) or one for all.
+        """
+        parts = torch.autograd.grad(loss, self._leaves)
+        with torch.no_grad():
+            grad = torch.cat([part.flatten(1) for part in parts], dim=1)
+            length = norm(grad, dim=1)
+            moves = (active & length.isfinite()).unsqueeze(1)
+            factor = (most / (length.unsqueeze(1) + 1e-6)).clamp(max=1.0)
+            grad = torch.where(moves, grad * factor, 0.0)
+            self.count += moves
+            self.first.lerp_(grad, 1.0 - _BETAS[0])
+            self.second.lerp_(grad.square(), 1.0 - _BETAS[1])
+            first = self.first / (1.0 - _BETAS[0] ** self.count.clamp_min(1.0))
+            second = self.second / (1.0 - _BETAS[1] ** self.count.clamp_min(1.0))
+            change = torch.where(moves, rate * first / (second.sqrt() + 1e-8), 0.0)
+            self.flat[:, : self._width] -= change
+        return length
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return parameters and optimiser."""
+        return {
+            "flat": self.flat,
+            "first": self.first,
+            "second": self.second,
+            "count": self.count,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Put both back, in place."""
+        for name, own in self.state_dict().items():
+            own.copy_(state[name])
+
+
+class Bins:
+    """Distributions of returns over fixed bins."""
+
+    def __init__(self, count: int, device: torch.device) -> None:
+        self.centres = torch.linspace(-_MOST, _MOST, count, device=device)
+        self.width = 2.0 * _MOST / (count - 1)
+
+    def mean(self, logits: Tensor) -> Tensor:
+        """Return the expectation (...) of logits (..., bins)."""
+        return (logits.softmax(-1) * self.centres).sum(-1)
+
+    def smoothed(self, values: Tensor) -> Tensor:
+        """Return values (...) as normal distributions cut into bins, (..., bins) (HL-Gauss)."""
+        spread = 0.75 * self.width
+        edges = torch.cat((self.centres - self.width / 2.0, self.centres[-1:] + self.width / 2.0))
+        below = torch.special.ndtr((edges - values.clamp(-_MOST, _MOST).unsqueeze(-1)) / spread)
+        return below.diff(dim=-1) / (below[..., -1:] - below[..., :1])
+
+    def moved(self, chances: Tensor, reward: Tensor, discount: Tensor) -> Tensor:
+        """Return the distribution of reward + discount * G, for G distributed by `chances`.
+
+        Args:
+            chances: (..., bins).
+            reward: (...).
+            discount: (...).
+        """
+        to = reward.unsqueeze(-1) + discount.unsqueeze(-1) * self.centres
+        place = (to.clamp(-_MOST, _MOST) + _MOST) / self.width
+        low = place.floor().clamp(max=len(self.centres) - 2)
+        upper = (place - low) * chances
+        out = torch.zeros_like(chances).scatter_add_(-1, low.long(), chances - upper)
+        return out.scatter_add_(-1, low.long() + 1, upper)
+
+
+def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
+    """Return the loss of each sample, (...), for logits and targets (..., bins)."""
+    return -(target * logits.log_softmax(-1)).sum(-1)
+
+
+def run(program: list[Operation], x: Tensor) -> Tensor:
+    """Return what operations make of inputs (P, n, d)."""
+    kept = x
+    for kind, layer in program:
+        if kind == "affine":
+            assert layer is not None
+            x = Networks.affine(layer, x)
+        elif kind == "keep":
+            kept = x
+        elif kind == "add":
+            x = x + kept
+        else:
+            x = FUNCTIONS[kind](x)
+    return x
+
+
+class SquashedActor:
+    """Base of actors that are a program of operations; outputs are means and log deviations."""
+
+    unscaled: Tensor | None = None
+    sizes: Sizes
+    learned: int
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self.build(shape.actor_inputs, 2 * shape.outputs, shape.hidden)
+        self.size = sum(torch.Size(size).numel() for size in self.sizes.values())
+
+    def build(self, inputs: int, outputs: int, hidden: tuple[int, ...]) -> None:
+        """Set `sizes` and `learned`."""
+        raise NotImplementedError
+
+    def program(self, views: Views) -> list[Operation]:
+        """Return the operations that lead from actor inputs to outputs."""
+        raise NotImplementedError
+
+    def views(self, flat: Tensor) -> Views:
+        """Return the affine layers of a flat matrix, ready to act with."""
+        raise NotImplementedError
+
+    def initialise(
+        self,
+        generators: list[torch.Generator],
+        log_std: float,
+        masks: list[InputMask] | None = None,
+    ) -> Tensor:
+        """Return fresh flat parameters; `log_std` is learned from the first step and not used."""
+        used = [None if masks is None else masks[i].actor for i in range(len(generators))]
+        return torch.stack(
+            [fresh(self.sizes, one, seen) for one, seen in zip(generators, used, strict=True)]
+        )
+
+    def act(self, views: Views, inputs: Tensor) -> Tensor:
+        """Return means and log deviations (P, n, 2 * outputs) for actor inputs (P, n, d)."""
+        return run(self.program(views), inputs)
+
+
+def fresh(sizes: Sizes, generator: torch.Generator, used: Tensor | None) -> Tensor:
+    """Return initial parameters (size,): orthogonal matrices, ones for scales and variances.
+
+    Args:
+        sizes: parts by name; scales ("scale_...") and variances ("var_...") are one at first.
+        generator: of the member.
+        used: inputs that the first matrix sees, bool; the others weigh nothing.
+    """
+    parts: list[Tensor] = []
+    for name, size in sizes.items():
+        if len(size) == 1:
+            is_one = name.startswith(("scale", "var"))
+            parts.append(torch.ones(size) if is_one else torch.zeros(size))
+            continue
+        rows = torch.ones(size[0], dtype=torch.bool) if used is None or parts else used
+        dense = torch.empty(int(rows.sum()), size[1])
+        torch.nn.init.orthogonal_(dense, generator=generator)
+        whole = torch.zeros(size)
+        whole[rows] = functional.normalize(dense, dim=0)
+        parts.append(whole.flatten())
+    return torch.cat(parts)
+
+
+def no_bias(weight: Tensor) -> Layer:
+    """Return a layer without bias."""
+    return Layer(weight, weight.new_zeros(len(weight), 1, weight.shape[-1]))
+
+
+def return_factor(population: Population, batch: Batch) -> Tensor:
+    """Take in a batch's rewards; return the factor (P, 1) that keeps returns within the bins.
+
+    1 / max(std of the discounted return, largest |return| / 5), over all of training so far.
+    """
+    scale = population.return_scale
+    scale.update(batch.rewards, batch.done, population.gamma, population.alive)
+    deviation = scale.moments.var.sqrt().float()
+    return 1.0 / torch.maximum(deviation, scale.largest / _MOST).clamp_min(1e-3)

@@ -1,0 +1,308 @@
+"""REPPO: on-policy, maximum-entropy, and constrained in how far a batch moves the policy.
+
+    Reppo.learn           one batch of experience
+      targets             soft TD(λ) returns under the policy that collected it
+      update              epochs of shuffled minibatches
+        critic            cross-entropy to targets as histograms (HL-Gauss), auxiliary predictions
+        actor             along the critic's gradient where KL(old, new) is small, else back
+        multipliers       temperature and weight of the KL
+
+Every tensor has a member dimension P. What differs from the paper is listed in
+docs/explanation/learners.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from telic.sim.cuda_graph import GraphedCallable
+from telic.training.networks import Layer, Networks, Operation, Squashed, Views
+from telic.training.pathwise import (
+    Bins,
+    Parameters,
+    Sizes,
+    SquashedActor,
+    cross_entropy,
+    cut,
+    fresh,
+    return_factor,
+)
+from telic.training.population import Learner, LearningResult, Population, UpdateStats
+from telic.training.rollout import Batch, by_member
+
+_BINS = 151
+_FIRST_MULTIPLIER = 0.01
+_ENTROPY_PER_ACTION = -0.5
+
+
+class ReppoActor(SquashedActor):
+    """Linear layers with layer normalisation and SiLU in between."""
+
+    def build(self, inputs: int, outputs: int, hidden: tuple[int, ...]) -> None:
+        """Set `sizes` and `learned`."""
+        widths = [inputs, *hidden, outputs]
+        pairs = list(pairwise(widths))
+        weights = {f"weight_{i}": pair for i, pair in enumerate(pairs)}
+        self.sizes = {**weights, **{f"bias_{i}": (pair[1],) for i, pair in enumerate(pairs)}}
+        self.learned = len(self.sizes)
+
+    def views(self, flat: Tensor) -> Views:
+        """Return the linear layers."""
+        return self.views_of(cut(flat, self.sizes))
+
+    def views_of(self, own: Mapping[str, Tensor]) -> Views:
+        """Return the linear layers of parts by name."""
+        count = len(self.shape.hidden) + 1
+        layers = [Layer(own[f"weight_{i}"], own[f"bias_{i}"].unsqueeze(1)) for i in range(count)]
+        return Views(layers, [], layers[0].bias.new_zeros(len(layers[0].bias), 0))
+
+    def program(self, views: Views) -> list[Operation]:
+        """Return the operations of the network."""
+        *inner, last = (Operation("affine", layer) for layer in views.actor)
+        between = (Operation("layer_norm"), Operation("silu"))
+        return [part for one in inner for part in (one, *between)] + [last]
+
+
+class _Judged(NamedTuple):
+    """What a critic makes of states and actions."""
+
+    embedding: Tensor
+    """(P, n, width)"""
+    logits: Tensor
+    """(P, n, bins)"""
+    predicted: Tensor
+    """(P, n, width + 1) the next embedding and the reward"""
+
+
+def critic_sizes(inputs: int, hidden: tuple[int, ...]) -> Sizes:
+    """Return the parts of a critic: an embedding, and from it values and predictions."""
+    last = hidden[-1]
+    widths = [inputs, *hidden]
+    trunk = {f"trunk{i}": pair for i, pair in enumerate(pairwise(widths))}
+    heads = {"value": (last, last), "bins": (last, _BINS)}
+    heads |= {"model": (last, last), "next": (last, last + 1)}
+    weights = {**trunk, **heads}
+    return {**weights, **{f"{name}_bias": (pair[1],) for name, pair in weights.items()}}
+
+
+def judge(net: Parameters, x: Tensor) -> _Judged:
+    """Return what critics make of inputs and actions (P, n, d)."""
+
+    def layer(x: Tensor, name: str, *, last: bool = False) -> Tensor:
+        own = Layer(net.layers[name], net.layers[f"{name}_bias"].unsqueeze(1))
+        x = Networks.affine(own, x)
+        return x if last else functional.silu(functional.layer_norm(x, x.shape[-1:]))
+
+    for name in net.layers:
+        if name.startswith("trunk") and not name.endswith("_bias"):
+            x = layer(x, name)
+    values = layer(layer(x, "value"), "bins", last=True)
+    return _Judged(x, values, layer(layer(x, "model"), "next", last=True))
+
+
+class _Samples(NamedTuple):
+    """Samples of an update, each (P, B, columns)."""
+
+    inputs: Tensor
+    actions: Tensor
+    old: Tensor
+    """outputs of the policy that KL is measured from"""
+    target: Tensor
+    following: Tensor
+    """the next embedding and the reward"""
+    runs: Tensor
+    """0 where the episode was cut: what follows is not known"""
+    noise: Tensor
+
+
+class Reppo(Learner):
+    """Improves a population batch by batch; on a GPU the whole of it is one CUDA graph."""
+
+    def __init__(self, population: Population, iterations: int) -> None:
+        super().__init__(population, iterations)
+        settings, shape, device = population.settings, population.shape, population.device
+        assert isinstance(population.networks, ReppoActor)
+        assert isinstance(population.distribution, Squashed)
+        self._networks, self._squashed = population.networks, population.distribution
+        self._bins = Bins(_BINS, device)
+        self._actor = Parameters(population.flat, self._networks.sizes, self._networks.learned)
+        inputs = shape.critic_inputs + shape.outputs
+        sizes = critic_sizes(inputs, settings.critic_hidden or settings.hidden)
+        generators = population.generators("critic", 0, "cpu")
+        rows = [
+            fresh(sizes, one, population.critic_mask(member, shape.outputs))
+            for member, one in enumerate(generators)
+        ]
+        self._critic = Parameters(torch.stack(rows).to(device), sizes, len(sizes))
+        start = torch.full((population.size, 2), math.log(_FIRST_MULTIPLIER), device=device)
+        self._multipliers = Parameters(start, {"temperature": (1,), "kl": (1,)}, 2)
+        self._entropy = _ENTROPY_PER_ACTION * shape.outputs
+        self._graphed = GraphedCallable(self._learn_in_place, [], device)
+        self._batch: Batch | None = None  # on a GPU, where the graph reads them
+        self._shuffles = self._noise = torch.empty(0)
+
+    def learn(self, batch: Batch, iteration: int) -> LearningResult:
+        """Learn from a batch; see `Learner.learn`."""
+        population = self.population
+        count = batch.rewards[:, 0].numel()
+        shuffles = population.shuffles(iteration, count)
+        size = (2, count, population.shape.outputs)
+        draws = [
+            torch.randn(size, generator=one, device=population.device)
+            for one in population.generators("reppo", iteration)
+        ]
+        noise = torch.stack(draws, dim=1)
+        if population.device.type == "cpu":
+            return self._learn(batch, shuffles, noise)
+        assert isinstance(shuffles, Tensor)
+        if self._batch is None:
+            self._batch, self._shuffles, self._noise = batch, shuffles, noise
+        else:
+            self._shuffles.copy_(shuffles)
+            self._noise.copy_(noise)
+        return self._graphed()
+
+    def _learn_in_place(self) -> LearningResult:
+        assert self._batch is not None
+        return self._learn(self._batch, self._shuffles, self._noise)
+
+    def _learn(self, batch: Batch, shuffles: Iterable[Tensor], noise: Tensor) -> LearningResult:
+        samples, explained = self._make_samples(batch, noise)
+        return self._update(samples, shuffles, explained)
+
+    @torch.no_grad()
+    def _make_samples(self, batch: Batch, noise: Tensor) -> tuple[_Samples, Tensor]:
+        """Return what to learn from, and the explained variance (P,)."""
+        population, bins = self.population, self._bins
+        T, P, n = batch.rewards.shape
+        rewards = batch.rewards * return_factor(population, batch)
+        raw = by_member(batch.inputs)
+        scaling = batch.actor.scaling
+        inputs, after = scaling.apply(raw), scaling.apply(by_member(batch.next_inputs))
+        population.moments.update(raw, population.alive)
+        act = self._networks.act
+        views = self._networks.views(population.flat)
+        old = act(views, population.part(inputs))
+        following, density = self._squashed.draw(act(views, population.part(after)), noise[0])
+        judged = judge(self._critic, torch.cat((after, following), -1))
+        temperature = self._multipliers.layers["temperature"].exp()
+
+        def by_step(x: Tensor) -> Tensor:
+            return x.view(P, T, n).transpose(0, 1)
+
+        later, bonus = by_step(bins.mean(judged.logits)), by_step(-temperature * density)
+        target = torch.empty_like(rewards)
+        running = later[-1]
+        for t in reversed(range(T)):
+            # G_t = r_t + γ (bonus' + (1 - λ) Q' + λ G_t+1), with Q' alone where an episode is cut
+            lam = population.gae_lambda * (0.0 if t == T - 1 else 1.0 - batch.done[t].float())
+            ahead = bonus[t] + torch.lerp(later[t], running, lam)
+            discount = population.gamma * (1.0 - batch.terminated[t].float())
+            target[t] = running = rewards[t] + discount * ahead
+        actions, goal = by_member(batch.actions), by_member(target)
+        found = bins.mean(judge(self._critic, torch.cat((inputs, actions), -1)).logits)
+        explained = 1.0 - (goal - found).var(1) / goal.var(1).clamp_min(1e-8)
+        samples = _Samples(
+            inputs,
+            actions,
+            old,
+            goal.unsqueeze(-1),
+            torch.cat((judged.embedding, by_member(rewards).unsqueeze(-1)), -1),
+            1.0 - by_member(batch.done).float().unsqueeze(-1),
+            noise[1],
+        )
+        return samples, explained
+
+    def _update(
+        self, samples: _Samples, shuffles: Iterable[Tensor], explained: Tensor
+    ) -> LearningResult:
+        population = self.population
+        packed = torch.cat(samples, dim=-1)
+        widths = [part.shape[-1] for part in samples]
+        P, B, width = packed.shape
+        finite = torch.ones_like(population.alive)
+        sums = torch.zeros(6, P, device=packed.device)
+        steps = 0
+        for order in shuffles:
+            order = order + torch.arange(0, P * B, B, device=packed.device).unsqueeze(1)
+            shuffled = packed.view(-1, width).index_select(0, order.view(-1)).view(P, B, width)
+            for rows in shuffled.split(population.settings.minibatch_size, dim=1):
+                minibatch = _Samples._make(rows.split(widths, dim=-1))
+                value_loss, length = self._improve_critic(minibatch)
+                policy_loss, entropy, kl, over = self._improve_actor(minibatch)
+                finite = finite & length.isfinite()
+                sums += torch.stack((policy_loss, value_loss, entropy, kl, over, length))
+                steps += 1
+        means = sums / steps
+        count = torch.full_like(means[0], float(steps))
+        spread = Squashed.parts(samples.old)[1].exp().mean((1, 2))
+        return LearningResult(UpdateStats._make((*means, count, finite)), explained, spread)
+
+    def _improve_critic(self, samples: _Samples) -> tuple[Tensor, Tensor]:
+        """Predict targets, next embeddings and rewards; returns losses and gradient norms."""
+        population = self.population
+        judged = judge(self._critic, torch.cat((samples.inputs, samples.actions), -1))
+        target = self._bins.smoothed(samples.target.squeeze(-1))
+        value = cross_entropy(judged.logits, target).mean(1)
+        missed = (judged.predicted - samples.following).square().mean(-1, keepdim=True)
+        auxiliary = (missed * samples.runs).mean((1, 2))
+        length = self._critic.descend(
+            (value + auxiliary).sum(),
+            population.learning_rate,
+            population.alive,
+            population.max_grad_norm,
+        )
+        return value.detach(), length
+
+    def _improve_actor(self, samples: _Samples) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Follow the critic within the KL bound; returns loss, entropy, KL and share beyond it."""
+        population, multipliers = self.population, self._multipliers.layers
+        views = self._networks.views_of(self._actor.layers)
+        outputs = self._networks.act(views, population.part(samples.inputs))
+        actions, density = self._squashed.draw(outputs, samples.noise)
+        judged = judge(self._critic, torch.cat((samples.inputs, actions), -1))
+        kl = _divergence(samples.old, outputs)
+        temperature, weight = (multipliers[name].detach().exp() for name in ("temperature", "kl"))
+        is_near = kl.detach() < population.target_kl
+        improve = temperature * density - self._bins.mean(judged.logits)
+        losses = torch.where(is_near, improve, weight * kl).mean(1)
+        limits = population.learning_rate, population.alive, population.max_grad_norm
+        self._actor.descend(losses.sum(), *limits)
+        entropy, far = -density.detach().mean(1, keepdim=True), kl.detach().mean(1, keepdim=True)
+        toward = multipliers["temperature"].exp() * (entropy - self._entropy)
+        toward = toward - multipliers["kl"].exp() * (far - population.target_kl)
+        self._multipliers.descend(toward.sum(), *limits)
+        beyond = (~is_near).float().mean(1)
+        return losses.detach(), entropy[:, 0], far[:, 0], beyond
+
+    def state_dict(self, folder: Path) -> dict[str, Any]:
+        """Return everything learning depends on."""
+        return {
+            **super().state_dict(folder),
+            "actor": self._actor.state_dict(),
+            "critic": self._critic.state_dict(),
+            "multipliers": self._multipliers.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any], folder: Path) -> None:
+        """Put it back."""
+        super().load_state_dict(state, folder)
+        self._actor.load_state_dict(state["actor"])
+        self._critic.load_state_dict(state["critic"])
+        self._multipliers.load_state_dict(state["multipliers"])
+
+
+def _divergence(old: Tensor, new: Tensor) -> Tensor:
+    """Return KL(old, new) (P, n) of policies; tanh changes nothing in it."""
+    (mean, log_std), (new_mean, new_log_std) = Squashed.parts(old), Squashed.parts(new)
+    ratio = (2.0 * (log_std - new_log_std)).exp()
+    distance = ((mean - new_mean) * torch.exp(-new_log_std)).square()
+    return (0.5 * (ratio + distance - 1.0) - (log_std - new_log_std)).sum(-1)
