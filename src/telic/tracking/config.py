@@ -272,14 +272,12 @@ class Schedule(Config):
 class TrainerGroup(Config):
     """How it learns."""
 
-    steps: int = Field(
-        default=2_000_000, ge=1, description="control steps per seed, of all processes"
-    )
+    steps: int = Field(default=2_000_000, ge=1, description="control steps per seed")
     processes: int = Field(
         default=1,
         ge=1,
         le=1024,
-        description="that train together; each has ppo.num_envs of its own",
+        description="always 1; kept to read earlier configurations",
     )
     warm_up: int = Field(
         default=0, ge=0, description="batches that only learn to aim at the reference's joints"

@@ -108,7 +108,6 @@ def _learn(setup: Setup, iteration: int, phase: str, *, normalises: bool) -> Ten
             networks.descend(
                 population.views, population.grad_views, batch.actor.part(rows), rows, _no_reward
             )
-            population.exchange()
             grad = population.grad
             adam_step(population, grad, norm(grad, dim=1), population.alive, population.alive)
     assert networks.latest is not None

@@ -7,18 +7,12 @@
         apply_schedules  changes what is scheduled before every batch (`Population.on_anneal`)
         TrackRecorder    keeps trackers, reports and the numbers of tokens and sampling
 
-With several processes, this one leads and keeps the run; failures are counted together, so that all
-processes draw their starts by the same chances. Only telic's own code runs here, so there is no
-confined worker.
+Only telic's own code runs here, so there is no confined worker.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -31,13 +25,12 @@ from torch import Tensor
 from telic.core.events import Event, Listener, LogMessage, ignore
 from telic.core.seeds import derive
 from telic.core.tensors import integers, learn_beside_simulation
-from telic.errors import BadFile, ConfigError, TrainingFailed, UnknownName, UsageError
-from telic.jobs.process import Process
+from telic.errors import BadFile, ConfigError, UnknownName, UsageError
 from telic.motions.clip import Split
 from telic.motions.library import MotionLibrary
 from telic.rewards._run import RunnerChoice
 from telic.rewards.reward import load_reward
-from telic.storage.files import make_folder, remove_unfinished, write_json
+from telic.storage.files import remove_unfinished, write_json
 from telic.storage.layout import RunFolder
 from telic.tracking.config import Schedule, TrackingConfig
 from telic.tracking.evaluate import ClipPlayer, TrackEvaluator, TrackRecorder, played_clips
@@ -53,7 +46,6 @@ from telic.tracking.token_phases import warm_up
 from telic.tracking.tokens import LOSSES, TokenNetworks
 from telic.training import loop
 from telic.training.folder import create, find_unfinished, new_run, set_status, working_on
-from telic.training.group import SharedMemory, TrainingGroup, process_seed
 from telic.training.job import Member, RewardSource, TrainJob, member_groups
 from telic.training.population import Actor, Population
 from telic.training.ppo import PpoLearner
@@ -81,7 +73,7 @@ def tracking_job(
     return TrainJob(
         env=f"track {config.robot.name}",
         env_args=config.model_dump(mode="json"),
-        steps=max(1, config.trainer.steps // config.trainer.processes),
+        steps=config.trainer.steps,
         rewards=(RewardSource(name=_REWARD),),
         members=tuple(
             Member(
@@ -104,18 +96,16 @@ def build(
     job: TrainJob,
     config: TrackingConfig,
     library: MotionLibrary,
-    group: TrainingGroup | None = None,
 ) -> Setup:
-    """Make all parts of a training, or of one process's share of it."""
+    """Make all parts of a training."""
     settings, seeds = job.settings, [member.seed for member in job.members]
-    rank = 0 if group is None else group.rank
     clips = training_clips(config, library)
     env = make_tracking(
         config,
         library,
         clips,
         num_envs=settings.num_envs * len(seeds),
-        seeds=[process_seed(seed, rank) for seed in seeds],
+        seeds=seeds,
         device=job.device,
         threads=job.threads,
     )
@@ -134,19 +124,14 @@ def build(
     )
     population.on_anneal = partial(apply_schedules, population, networks, task, config)
     renews = config.motions.renew_every > 0
-    kind = RenewingCollector if renews else Collector if group is None else SharedCollector
+    kind = RenewingCollector if renews else Collector
     collector = kind(env, scoring, population.networks, population.distribution, settings.horizon)
     if isinstance(collector, RenewingCollector):
         collector.join(config, library, task)
     tracker = EpisodeTracker(population.size, settings.num_envs, scoring.term_count, env.device)
     health = [Health([], settings.target_kl) for _ in seeds]
     learner = PpoLearner(population, job.iterations)
-    setup = Setup(job, env, scoring, population, learner, collector, tracker, health)
-    if group is not None:
-        assert isinstance(collector, SharedCollector)
-        population.join(group)
-        collector.join(group, task)
-    return setup
+    return Setup(job, env, scoring, population, learner, collector, tracker, health)
 
 
 # ---- what changes over training
@@ -225,8 +210,6 @@ class TrackingOptions(NamedTuple):
     on_event: Listener = ignore
     should_stop: Callable[[], bool] = lambda: False
     save_every_s: float = 10.0
-    group: TrainingGroup | None = None
-    """of processes that this one trains with"""
 
 
 def run_name(config: TrackingConfig, runs_dir: Path, options: TrackingOptions) -> str:
@@ -242,10 +225,11 @@ def train_tracker(config: TrackingConfig, runs_dir: Path, options: TrackingOptio
     check_schedules(config)
     job = _job(config, options)
     found = None if options.fresh else find_unfinished(job, runs_dir, options.name)
-    if config.trainer.processes > 1 and options.group is None:
-        name = (found or new_run(runs_dir, options.name)).name
-        named = options._replace(name=name)
-        return train_in_processes(config, runs_dir, named, is_new=found is None)
+    if config.trainer.processes > 1:
+        raise ConfigError(
+            f"trainer.processes={config.trainer.processes}: a tracker is trained by one process.",
+            hint="Leave trainer.processes out; --seeds trains several trackers together.",
+        )
     folder = found or new_run(runs_dir, options.name)
     with working_on(folder, is_new=found is None):
         library = open_motions(config)
@@ -279,8 +263,7 @@ def _work(
         learn_beside_simulation()
     else:
         torch.backends.cuda.matmul.allow_tf32 = True
-    group = options.group
-    setup = build(job, config, library, group)
+    setup = build(job, config, library)
     player = ClipPlayer(
         config,
         library,
@@ -296,10 +279,7 @@ def _work(
     recorder = TrackRecorder(job, folder, emit, setup, evaluator)
 
     try:
-        begun = cell.state.exists()
-        if group is not None:  # others than the first keep theirs under other names
-            begun = bool(group.from_first(begun))
-        if not begun and (off := warm_up(setup, config)):
+        if not cell.state.exists() and (off := warm_up(setup, config)):
             emit(LogMessage(message=f"warmed up: actions are {off[-1]:.2f} nats off the guide's"))
         finished = loop.train(
             setup,
@@ -387,11 +367,6 @@ class RenewingCollector(Collector):
 
     def join(self, config: TrackingConfig, library: MotionLibrary, task: TrackingTask) -> None:
         """Say what to renew, and from where."""
-        if config.trainer.processes > 1:
-            raise ConfigError(
-                "Several processes count failures of the same clips, and cannot renew them yet.",
-                hint="Set motions.renew_every=0 or trainer.processes=1.",
-            )
         self._config, self._library, self._task = config, library, task
         self._loaded = 0
 
@@ -412,109 +387,3 @@ class RenewingCollector(Collector):
                 self._task.memory["played"], self._task.memory["failed"] = kept
         self._task.memory["batches"] = self._task.memory["batches"] + 1
         return super().collect(actor, noise, alive)
-
-
-_GOODBYE_S = 20.0
-
-
-class SharedCollector(Collector):
-    """A collector whose task counts failures together with those of other processes."""
-
-    def join(self, group: TrainingGroup, task: TrackingTask) -> None:
-        """Count together with a group from now on."""
-        self._group, self._task = group, task
-        self._known = {name: task.memory[name].clone() for name in ("played", "failed")}
-
-    def collect(self, actor: Actor, noise: Tensor, alive: Tensor) -> Batch:
-        """Exchange what was counted since the last batch, then collect the next."""
-        for name, known in self._known.items():
-            grown = self._group.sum_(self._task.memory[name] - known, collecting=True)
-            self._task.memory[name] = known + grown
-            self._known[name] = self._task.memory[name].clone()
-        return super().collect(actor, noise, alive)
-
-
-# ---- several processes
-
-
-def train_in_processes(
-    config: TrackingConfig, runs_dir: Path, options: TrackingOptions, *, is_new: bool
-) -> Run:
-    """Train with several processes; on GPUs, each has one of its own.
-
-    Args:
-        config: says how many.
-        runs_dir: where the run goes; the others keep theirs in `.processes` there.
-        options: of the training, with a name.
-        is_new: whether nothing is there to resume from.
-    """
-    assert options.name is not None
-    size, place = config.trainer.processes, runs_dir / ".processes" / options.name
-    make_folder(place)
-    with tempfile.TemporaryDirectory() as meeting:
-        SharedMemory.make(Path(meeting), size)
-        kept = ("seeds", "threads", "evaluations", "save_every_s")
-        shared = {name: getattr(options, name) for name in kept} | {"fresh": is_new}
-        helpers: list[Process] = []
-        for rank in range(1, size):
-            device = f"cuda:{rank}" if options.device.startswith("cuda") else options.device
-            order = {
-                "config": config.model_dump(mode="json"),
-                "runs_dir": str(place),
-                "rank": rank,
-                "meeting": meeting,
-                "options": {**shared, "device": device, "name": f"process-{rank}"},
-            }
-            command = [sys.executable, "-m", "telic.tracking.train", json.dumps(order)]
-            with (place / f"process-{rank}.log").open("wb") as out:
-                helpers.append(Process(command, stdout=out, own_group=False))
-
-        def require_helpers() -> None:
-            for rank, helper in enumerate(helpers, 1):
-                if helper.code is not None:
-                    raise TrainingFailed(
-                        f"Process {rank + 1} of {size} that train together ended with exit code "
-                        f"{helper.code}; its log is {place / f'process-{rank}.log'}.",
-                        hint="Run the same command again: it resumes from the last save.",
-                    )
-
-        try:
-            return _train_as(0, config, runs_dir, options, Path(meeting), require_helpers)
-        finally:
-            for helper in helpers:
-                if helper.wait(_GOODBYE_S) is None:
-                    helper.kill()
-
-
-def _train_as(
-    rank: int,
-    config: TrackingConfig,
-    runs_dir: Path,
-    options: TrackingOptions,
-    meeting: Path,
-    while_waiting: Callable[[], None],
-) -> Run:
-    """Train as one of several processes that meet in a folder; on GPUs, each has its own."""
-    size = config.trainer.processes
-    group = TrainingGroup(rank, size, SharedMemory(meeting, rank, size, while_waiting))
-    try:
-        return train_tracker(config, runs_dir, options._replace(group=group))
-    finally:
-        group.close()
-
-
-def _help(order: dict[str, Any]) -> None:
-    """Train along until all are done: the main function of a helper process."""
-    parent = os.getppid()
-
-    def require_parent() -> None:
-        if os.getppid() != parent:
-            raise TrainingFailed("The process that leads this training has ended.")
-
-    config, options = TrackingConfig.parse(order["config"]), TrackingOptions(**order["options"])
-    place, meeting = Path(order["runs_dir"]), Path(order["meeting"])
-    _train_as(order["rank"], config, place, options, meeting, require_parent)
-
-
-if __name__ == "__main__":
-    _help(json.loads(sys.argv[1]))

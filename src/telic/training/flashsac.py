@@ -22,24 +22,21 @@ from torch import Tensor
 from torch.nn import functional
 
 from telic.core.tensors import norm
-from telic.sim.cuda_graph import GraphedCallable
 from telic.storage.files import replacing
 from telic.training.networks import Layer, Operation, Squashed, Views
 from telic.training.pathwise import (
-    BINS,
-    Bins,
     Parameters,
+    PathwiseLearner,
     Sizes,
     SquashedActor,
     cross_entropy,
     cut,
-    fresh,
-    no_bias,
     return_factor,
 )
-from telic.training.population import Learner, LearningResult, Population, UpdateStats
+from telic.training.population import LearningResult, Population, UpdateStats
 from telic.training.rollout import Batch, by_member
 
+_BINS = 101
 _TAU = 0.01
 """how far targets follow the critics at each step"""
 _TARGET_STD = 0.15
@@ -138,7 +135,8 @@ class FlashSacActor(SquashedActor):
     def views(self, flat: Tensor) -> Views:
         """Return the linear layers with the running statistics folded in."""
         own = cut(flat, self.sizes)
-        layers = [no_bias(own["weight_in"])]
+        weight = own["weight_in"]
+        layers = [Layer(weight, weight.new_zeros(len(weight), 1, weight.shape[-1]))]
         for i in range(2 * _BLOCKS):
             factor = own[f"scale_{i}"] * (own[f"var_{i}"] + _EPSILON).rsqrt()
             bias = own[f"bias_{i}"] - own[f"mean_{i}"] * factor
@@ -241,85 +239,62 @@ def _kept(folder: Path) -> list[tuple[Path, int, int]]:
 # ------------------------------------------------------------------ learning
 
 
-class FlashSac(Learner):
+class FlashSac(PathwiseLearner):
     """Improves a population from replay; on a GPU all steps of a batch are one CUDA graph."""
 
     def __init__(self, population: Population, iterations: int) -> None:
-        super().__init__(population, iterations)
-        settings, shape = population.settings, population.shape
-        assert isinstance(population.networks, FlashSacActor)
-        assert isinstance(population.distribution, Squashed)
-        device, networks = population.device, population.networks
-        self._squashed = population.distribution
-        self._bins = Bins(BINS, device)
-        self._actor = Parameters(population.flat, networks.sizes, networks.learned)
+        super().__init__(population, iterations, _BINS)
+        settings, shape, device = population.settings, population.shape, population.device
         width = (settings.critic_hidden or settings.hidden)[0]
-        sizes, learned = residual_sizes(shape.critic_inputs + shape.outputs, BINS, width)
-        rows = [
-            fresh(sizes, generator, seen)
-            for member, generator in enumerate(population.generators("critic", 0, "cpu"))
-            for seen in [population.critic_mask(member, shape.outputs)] * _TWO
-        ]
-        critics = torch.stack(rows).to(device)
-        self._critic = Parameters(critics, sizes, learned)
-        self._target = Parameters(critics.clone(), sizes, 0)
+        sizes, learned = residual_sizes(shape.critic_inputs + shape.outputs, _BINS, width)
+        self._critic = self.critics(sizes, learned, _TWO)
+        self._target = Parameters(self._critic.flat.clone(), sizes, 0)
         start = torch.full((population.size, 1), math.log(_FIRST_TEMPERATURE), device=device)
         self._temperature = Parameters(start, {"log": (1,)}, 1)
+        self.parts |= {"critic": self._critic, "target": self._target}
+        self.parts["temperature"] = self._temperature
         self._entropy = 0.5 * shape.outputs * math.log(2.0 * math.pi * math.e * _TARGET_STD**2)
         batches = min(-(-settings.replay_size // settings.batch_size), iterations)
-        widths = [shape.critic_inputs, shape.critic_inputs, shape.outputs]
-        self.replay = Replay(batches, widths, device)
-        self._factor = torch.ones(population.size, 1, device=device)
-        self._draws: tuple[Tensor, Tensor] | None = None  # on a GPU, where the graph reads them
-        self._graphed = GraphedCallable(self._update, [], device)
-        self._iteration = 0
+        self.replay = Replay(batches, [shape.critic_inputs] * 2 + [shape.outputs], device)
+        self._batches = 0
 
     def learn(self, batch: Batch, iteration: int) -> LearningResult:
         """Keep a batch, and make gradient steps once there is enough; see `Learner.learn`."""
         population, settings = self.population, self.population.settings
         self.replay.add(batch, iteration)
-        self._iteration = iteration + 1
+        self._batches = iteration + 1
         population.moments.update(by_member(batch.inputs), population.alive)
-        self._factor.copy_(return_factor(population, batch))
-        collected = (iteration + 1) * settings.batch_size
+        factor = return_factor(population, batch)
+        collected = self._batches * settings.batch_size
         if collected < settings.learning_starts:
-            return self._idle()
+            nothing = torch.full_like(factor[:, 0], torch.nan)
+            rest = torch.zeros_like(nothing), torch.ones_like(population.alive)
+            return LearningResult(UpdateStats._make((*[nothing] * 6, *rest)), nothing, nothing)
         size, shape = (
             min(collected, len(self.replay.rows[0])),
             (settings.updates, settings.minibatch_size),
         )
-        index: list[Tensor] = []
-        noise: list[Tensor] = []
-        for one in population.generators("replay", iteration):
-            index.append(torch.randint(size, shape, generator=one, device=population.device))
-            draw = (2, *shape, population.shape.outputs)
-            noise.append(torch.randn(draw, generator=one, device=population.device))
-        draws = torch.stack(index, dim=1), torch.stack(noise, dim=2)
-        if self._draws is None or population.device.type == "cpu":
-            self._draws = draws
-        else:
-            for place, new in zip(self._draws, draws, strict=True):
-                place.copy_(new)
-        return self._graphed()
+        index = [
+            torch.randint(size, shape, generator=one, device=population.device)
+            for one in population.generators("replay", iteration)
+        ]
+        noise = self.draws("noise", iteration, 2 * shape[0], shape[1], population.shape.outputs)
+        return self.updated(torch.stack(index, dim=1), noise, factor)
 
-    def _update(self) -> LearningResult:
-        """Make all gradient steps of a batch."""
+    def update(self) -> LearningResult:
+        """Take all gradient steps of a batch."""
         population, scaling = self.population, self.population.scaling()
-        assert self._draws is not None
-        index, noise = self._draws
+        index, noise, factor = self.held
         finite = torch.ones_like(population.alive)
-        policy_loss = entropy = spread = torch.empty(0)
-        critic_loss = length = explained = torch.empty(0)
+        critic_loss = length = explained = policy_loss = entropy = spread = torch.empty(0)
         for step in range(len(index)):
             now, after, actions, rewards, ends = self.replay.sample(index[step])
             now, after = scaling.apply(now), scaling.apply(after)
-            temperature = self._temperature.layers["log"].detach().exp()
-            critic_loss, explained, length = self._improve_critics(
-                (now, after, actions, rewards * self._factor, ends), noise[0, step], temperature
-            )
+            sample = now, after, actions, rewards * factor, ends
+            critic_loss, explained, length = self._improve_critics(sample, noise[2 * step])
             finite = finite & length.isfinite()
             if step % 2 or len(index) == 1:
-                policy_loss, entropy, spread = self._improve_actor(now, noise[1, step], temperature)
+                policy_loss, entropy, spread = self._improve_actor(now, noise[2 * step + 1])
         nothing = torch.full_like(critic_loss, torch.nan)
         steps = torch.full_like(critic_loss, float(len(index)))
         stats = UpdateStats(
@@ -328,23 +303,24 @@ class FlashSac(Learner):
         return LearningResult(stats, explained, spread)
 
     def _improve_critics(
-        self, sample: tuple[Tensor, ...], noise: Tensor, temperature: Tensor
+        self, sample: tuple[Tensor, ...], noise: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Move both critics of a member toward reward + γ (Q' - α log π'); returns diagnostics."""
-        population, bins = self.population, self._bins
+        population, bins = self.population, self.bins
+        temperature = self._temperature.layers["log"].detach().exp()
         now, after, actions, rewards, ends = sample
         P, B, _ = now.shape
         with torch.no_grad():
-            outputs = residual(self._actor, population.part(after), "running")
-            following, density = self._squashed.draw(outputs, noise)
+            outputs = residual(self.actor, population.part(after), "running")
+            following, density = self.squashed.draw(outputs, noise)
             # Both halves pass together, so that they share the statistics of the batch.
             x = torch.cat((torch.cat((now, actions), -1), torch.cat((after, following), -1)), 1)
-            later = residual(self._target, x, "batch")[:, B:].view(P, _TWO, B, BINS)
-            careful = bins.mean(later).argmin(1).view(P, 1, B, 1).expand(-1, -1, -1, BINS)
+            later = residual(self._target, x, "batch")[:, B:].view(P, _TWO, B, _BINS)
+            careful = bins.mean(later).argmin(1).view(P, 1, B, 1).expand(-1, -1, -1, _BINS)
             chances = later.gather(1, careful)[:, 0].softmax(-1)
             discount = population.gamma * (1.0 - ends)
             goal = bins.moved(chances, rewards - discount * temperature * density, discount)
-        logits = residual(self._critic, x, "learn")[:, :B].view(P, _TWO, B, BINS)
+        logits = residual(self._critic, x, "learn")[:, :B].view(P, _TWO, B, _BINS)
         losses = cross_entropy(logits, goal.unsqueeze(1)).mean(2)
         rate, active = (
             each.repeat_interleave(_TWO, 0) for each in (population.learning_rate, population.alive)
@@ -357,30 +333,21 @@ class FlashSac(Learner):
             explained = 1.0 - (wanted - found).var(1) / wanted.var(1).clamp_min(1e-8)
         return losses.detach().mean(1), explained, length.view(P, _TWO).amax(1)
 
-    def _improve_actor(
-        self, now: Tensor, noise: Tensor, temperature: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def _improve_actor(self, now: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Move the actor up min Q - α log π, and α toward the wanted entropy."""
-        population = self.population
-        outputs = residual(self._actor, population.part(now), "learn")
-        actions, density = self._squashed.draw(outputs, noise)
+        population, log_temperature = self.population, self._temperature.layers["log"]
+        outputs = residual(self.actor, population.part(now), "learn")
+        actions, density = self.squashed.draw(outputs, noise)
         logits = residual(self._critic, torch.cat((now, actions), -1), "running")
-        value = self._bins.mean(logits).view(len(now), _TWO, -1).amin(1)
-        losses = (temperature * density - value).mean(1)
-        self._actor.descend(losses.sum(), population.learning_rate, population.alive, math.inf)
-        project(self._actor)
+        value = self.bins.mean(logits).view(len(now), _TWO, -1).amin(1)
+        losses = (log_temperature.detach().exp() * density - value).mean(1)
+        self.actor.descend(losses.sum(), population.learning_rate, population.alive, math.inf)
+        project(self.actor)
         missing = density.detach().mean(1, keepdim=True) + self._entropy
-        toward = -(self._temperature.layers["log"].exp() * missing).sum()
+        toward = -(log_temperature.exp() * missing).sum()
         self._temperature.descend(toward, population.learning_rate, population.alive, math.inf)
         spread = Squashed.parts(outputs.detach())[1].exp().mean((1, 2))
         return losses.detach(), -density.detach().mean(1), spread
-
-    def _idle(self) -> LearningResult:
-        """Return the result of a batch that was only kept."""
-        nothing = torch.full((self.population.size,), torch.nan, device=self.population.device)
-        finite = torch.ones_like(self.population.alive)
-        steps = torch.zeros_like(nothing)
-        return LearningResult(UpdateStats._make((*[nothing] * 6, steps, finite)), nothing, nothing)
 
     def anneal(self, progress: float) -> None:
         """Lower the learning rate to one half, along a cosine."""
@@ -390,24 +357,11 @@ class FlashSac(Learner):
 
     def state_dict(self, folder: Path) -> dict[str, Any]:
         """Return everything learning depends on but the replay, and write that to a folder."""
-        self.replay.save(folder, self._iteration)
-        return {
-            **super().state_dict(folder),
-            "actor": self._actor.state_dict(),
-            "critic": self._critic.state_dict(),
-            "target": self._target.flat,
-            "temperature": self._temperature.state_dict(),
-            "factor": self._factor,
-            "iteration": self._iteration,
-        }
+        self.replay.save(folder, self._batches)
+        return {**super().state_dict(folder), "batches": self._batches}
 
     def load_state_dict(self, state: dict[str, Any], folder: Path) -> None:
         """Put it back, with the replay."""
         super().load_state_dict(state, folder)
-        self._actor.load_state_dict(state["actor"])
-        self._critic.load_state_dict(state["critic"])
-        self._target.flat.copy_(state["target"])
-        self._temperature.load_state_dict(state["temperature"])
-        self._factor.copy_(state["factor"])
-        self._iteration = state["iteration"]
-        self.replay.load(folder, self._iteration)
+        self._batches = state["batches"]
+        self.replay.load(folder, self._batches)

@@ -18,7 +18,7 @@ from pydantic import Field, model_validator
 from telic.core.config import Config, Record
 from telic.core.request import FieldHelp, PlacedRequest, VerbRequest, argument, inner, option
 from telic.core.text import crossed, integers, pairs, read_count
-from telic.errors import BadFile, ConfigError
+from telic.errors import BadFile
 from telic.storage.facts import ManifestFacts
 from telic.storage.files import read_facts
 from telic.storage.layout import RunFolder
@@ -38,8 +38,7 @@ class TrainOptions(Config):
     devices: tuple[str, ...] = Field(
         default=(),
         description="Train on several devices at once: cuda:0,cuda:1 or cpu,cpu. Members are "
-        "spread over them; with more devices than members, several share one member's "
-        "environments.",
+        "spread over them.",
     )
     threads: int | None = Field(default=None, description="Physics threads; default: all cores.")
     tensorboard: bool = Field(
@@ -223,23 +222,6 @@ class PpoSettings(Config):
         """Gradient steps per epoch."""
         return self.batch_size // self.minibatch_size
 
-    def shared_by(self, processes: int) -> PpoSettings:
-        """Return the settings of one of several processes that share a member's environments."""
-        if processes == 1:
-            return self
-        if self.num_envs % processes or self.minibatch_size % processes:
-            num_envs = max(self.num_envs - self.num_envs % processes, processes)
-            sizes = range(processes, self.minibatch_size + processes, processes)
-            minibatch = max(size for size in sizes if num_envs * self.horizon % size == 0)
-            raise ConfigError(
-                f"num_envs={self.num_envs} and minibatch_size={self.minibatch_size} cannot be "
-                f"shared by {processes} processes of one member: both must be multiples of that.",
-                hint=f"Add num_envs={num_envs} minibatch_size={minibatch}, or name fewer devices.",
-            )
-        return self.replace(
-            num_envs=self.num_envs // processes, minibatch_size=self.minibatch_size // processes
-        )
-
     @model_validator(mode="after")
     def _divides(self) -> PpoSettings:
         if self.learner != "flashsac" and self.batch_size % self.minibatch_size:
@@ -340,8 +322,6 @@ class TrainJob(TrainOptions):
         )
         decides_nothing["rewards"] = {"__all__": {"ours"}}
         text = moved.model_dump_json(exclude=decides_nothing)
-        if len(self.devices) > len(self.members):  # their environments are shared: other numbers
-            text += f"{len(self.devices)} devices"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def evaluation_iterations(self) -> list[int]:
@@ -378,8 +358,7 @@ def _place(start: str | None) -> str | None:
 # Code that got past every list controls the process it runs in, and with it what other members in
 # it learn. So rewards that differ in more than their weights are trained by separate processes.
 # Rewards written by telic share one, as does the environment's own; the job says so, which the host
-# made, never the text of a reward. Members on different devices are in separate processes, too;
-# where there are more devices than groups, several devices share the environments of one (`group`).
+# made, never the text of a reward. Members on different devices are in separate processes, too.
 # On a GPU a population is one recording of policy, physics and all rewards: it stays together, and
 # the manifest records that the process is shared.
 
@@ -388,7 +367,7 @@ _OWN = ""
 
 
 class MemberGroup(NamedTuple):
-    """Members that are trained by one process, or by one on each of several devices."""
+    """Members that are trained by one process."""
 
     job: TrainJob
     """of these members only"""
@@ -476,10 +455,10 @@ def member_groups(job: TrainJob, run: RunFolder) -> list[MemberGroup]:
             hint="The file was changed; start from scratch with --fresh.",
         )
     if len(groups) == 1:
-        return [MemberGroup(_on_devices(job, 0, 1), run.state, run.summary)]
+        return [MemberGroup(_on_device(job, 0), run.state, run.summary)]
     return [
         MemberGroup(
-            _on_devices(_part(job, group), number, len(groups)),
+            _on_device(_part(job, group), number),
             run.cell_state(number + 1),
             run.cell_result(number + 1),
         )
@@ -487,30 +466,16 @@ def member_groups(job: TrainJob, run: RunFolder) -> list[MemberGroup]:
     ]
 
 
-def _on_devices(job: TrainJob, number: int, groups: int) -> TrainJob:
-    """Return the job of a group on its device, or its devices where there are more than groups."""
+def _on_device(job: TrainJob, number: int) -> TrainJob:
+    """Return the job of a group on the device that is its turn."""
     if not job.devices:
         return job
-    devices = _spread(job.devices, groups)[number] if groups < len(job.devices) else []
     update = {
-        "device": job.devices[number % len(job.devices)] if not devices else devices[0],
-        "devices": tuple(devices) if len(devices) > 1 else (),
+        "device": job.devices[number % len(job.devices)],
+        "devices": (),
         "threads": job.threads or max(1, len(usable_cores()) // len(job.devices)),
     }
     return job.model_copy(update=update)
-
-
-def by_process(job: TrainJob) -> list[TrainJob]:
-    """Return the job of each process that trains a group, the one that leads first."""
-    return [job.model_copy(update={"device": device}) for device in job.devices] or [job]
-
-
-def require_shares(job: TrainJob) -> None:
-    """Raise ConfigError where the environments of a member cannot be shared by its devices."""
-    groups = len(processes(job))
-    if groups < len(job.devices):
-        for devices in _spread(job.devices, groups):
-            job.settings.shared_by(len(devices))
 
 
 def _part(job: TrainJob, names: Sequence[str]) -> TrainJob:

@@ -28,17 +28,10 @@ LEARNERS = {
 }
 
 
-def require_fit(name: str, discrete: bool, processes: int) -> None:
+def require_fit(name: str, discrete: bool) -> None:
     """Raise ConfigError where a learner cannot train what is asked for."""
-    if name == "ppo":
-        return
-    if discrete:
+    if name != "ppo" and discrete:
         raise ConfigError(
             f"{name} needs continuous actions; this environment has discrete ones.",
             hint="Use --learner ppo.",
-        )
-    if processes > 1:
-        raise ConfigError(
-            f"{name} trains a member in one process, not in {processes}.",
-            hint="Name at most as many devices as members, or use --learner ppo.",
         )

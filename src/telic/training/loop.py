@@ -25,7 +25,6 @@ from telic.core.tensors import flags, integers
 from telic.errors import TrainingFailed
 from telic.storage.files import replacing
 from telic.training.evaluate import Evaluation
-from telic.training.group import TrainingGroup
 from telic.training.population import Actor
 from telic.training.recorder import Progress, Recorder
 from telic.training.rollout import Batch
@@ -56,7 +55,7 @@ class Monitor(NamedTuple):
 
 def train(
     setup: Setup,
-    monitor: Monitor | None,
+    monitor: Monitor,
     state: Path,
     should_stop: Callable[[], bool],
 ) -> bool:
@@ -64,7 +63,7 @@ def train(
 
     Args:
         setup: all moving parts.
-        monitor: None in a process that trains along with the one that has it.
+        monitor: what evaluates and records.
         state: file of the resumable state.
         should_stop: asked after every batch.
     """
@@ -72,13 +71,15 @@ def train(
     if progress is None:
         setup.collector.start(stagger=setup.job.settings.stagger)
         progress = Progress(0, 0.0, None)
-    if monitor is not None:
-        monitor.recorder.begin(progress)
+    monitor.recorder.begin(progress)
     training = TrainingLoop(setup, monitor, state, should_stop, progress)
     batch = progress.pending or training.collect()
-    if setup.job.settings.overlap:
-        return collect_ahead(training, batch)
-    return take_turns(training, batch)
+    schedule = collect_ahead if setup.job.settings.overlap else take_turns
+    is_done = schedule(training, batch)
+    if is_done:
+        for file in state.parent.glob("replay-*.pt"):  # large, and no resume needs it now
+            file.unlink()
+    return is_done
 
 
 def collect_ahead(training: TrainingLoop, batch: Batch) -> bool:
@@ -149,7 +150,7 @@ class TrainingLoop:
     def __init__(
         self,
         setup: Setup,
-        monitor: Monitor | None,
+        monitor: Monitor,
         state: Path,
         should_stop: Callable[[], bool],
         progress: Progress,
@@ -179,26 +180,21 @@ class TrainingLoop:
 
     def learn(self, batch: Batch) -> IterationResult:
         """Learn from a batch; members with NaN or infinity are retired."""
-        setup, group = self.setup, self.setup.population.group
-        recorder = None if self.monitor is None else self.monitor.recorder
-        unsound = unsound_batch(batch)
-        retire_unsound(setup, batch, unsound if group is None else group.any(unsound), recorder)
+        setup, recorder = self.setup, self.monitor.recorder
+        retire_unsound(setup, batch, unsound_batch(batch), recorder)
         setup.learner.anneal(self.iteration / setup.job.iterations)
         started = time.perf_counter()
         learned = setup.learner.learn(batch, self.iteration)
-        numbers = {} if recorder is None else recorder.numbers(learned)
+        numbers = recorder.numbers(learned)
         learning_s = time.perf_counter() - started
         retire_unsound(setup, batch, ~learned.stats.finite, recorder)
-        ended = setup.tracker.update(batch, group)
+        ended = setup.tracker.update(batch)
         self.iteration += 1
-        wishes = [self.should_stop(), recorder is not None and recorder.save_is_due()]
-        stops, saves = wishes if group is None else flags(group.any(torch.tensor(wishes)))
-        return IterationResult(numbers, ended, learning_s, saves or stops, stops)
+        stops = self.should_stop()
+        return IterationResult(numbers, ended, learning_s, stops or recorder.save_is_due(), stops)
 
     def record(self, result: IterationResult) -> None:
         """Write down how an iteration went, and evaluate when it is time."""
-        if self.monitor is None:
-            return
         evaluator, recorder = self.monitor
         recorder.iteration(
             self.iteration, result.numbers, result.ended, self._seconds(), result.learning_s
@@ -214,8 +210,7 @@ class TrainingLoop:
         """Save the resumable state, with the batch that is yet to be learned from."""
         progress = Progress(self.iteration, self._seconds(), pending)
         save_state(self.state, self.setup, progress)
-        if self.monitor is not None:
-            self.monitor.recorder.saved()
+        self.monitor.recorder.saved()
 
     def _seconds(self) -> float:
         """Return the seconds trained so far, over all sessions of the run."""
@@ -234,7 +229,7 @@ def unsound_batch(batch: Batch) -> Tensor:
     return ~total.isfinite()
 
 
-def retire_unsound(setup: Setup, batch: Batch, unsound: Tensor, recorder: Recorder | None) -> None:
+def retire_unsound(setup: Setup, batch: Batch, unsound: Tensor, recorder: Recorder) -> None:
     """Stop unsound members, save their moment, and make the batch zero where they are.
 
     The others continue unchanged. Raises TrainingFailed when none is left.
@@ -242,8 +237,7 @@ def retire_unsound(setup: Setup, batch: Batch, unsound: Tensor, recorder: Record
     population = setup.population
     for member in integers((unsound & population.alive).nonzero().flatten()):
         population.alive[member] = False
-        if recorder is not None:
-            recorder.not_finite(setup, member, batch, _what(setup, member, batch))
+        recorder.not_finite(setup, member, batch, _what(setup, member, batch))
     if bool(population.alive.all()):
         return
     if not bool(population.alive.any()):
@@ -270,8 +264,6 @@ def _what(setup: Setup, member: int, batch: Batch) -> str:
         return f"The reward (terms: {', '.join(bad)})" if bad else "The reward"
     if not bool(batch.next_inputs[:, member].isfinite().all()):
         return "The observation"
-    if setup.population.group is not None:
-        return "The gradient, or what another of the processes simulated,"
     return "The gradient"
 
 
@@ -285,35 +277,7 @@ def _silence(batch: Batch, members: Tensor) -> None:
 
 
 def save_state(path: Path, setup: Setup, progress: Progress) -> None:
-    """Write everything in one stroke; a reader finds the old state or the new one.
-
-    Of several processes each writes its own. The first does so when all others have, and theirs
-    from before are kept until then: so there is always one of each that belong together.
-    """
-    group = setup.population.group
-    if group is None:
-        _save(path, setup, progress)
-    elif group.leads:
-        group.meet()
-        _save(path, setup, progress)
-    else:
-        _save(_own(path, group, progress.iteration), setup, progress)
-        group.meet()
-        for older in _saved(path, group)[:-2]:
-            older.unlink(missing_ok=True)
-
-
-def _own(path: Path, group: TrainingGroup, iteration: int) -> Path:
-    """Return where another process than the first keeps its state after an iteration."""
-    return path.with_name(f"{path.stem}-{group.rank}-{iteration:09}{path.suffix}")
-
-
-def _saved(path: Path, group: TrainingGroup) -> list[Path]:
-    """Return all states that such a process has, the oldest first."""
-    return sorted(path.parent.glob(f"{path.stem}-{group.rank}-*{path.suffix}"))
-
-
-def _save(path: Path, setup: Setup, progress: Progress) -> None:
+    """Write everything in one stroke; a reader finds the old state or the new one."""
     state = {
         "format": _FORMAT,
         "key": setup.job.key,
@@ -330,31 +294,7 @@ def _save(path: Path, setup: Setup, progress: Progress) -> None:
 
 
 def restore_state(path: Path, setup: Setup) -> Progress | None:
-    """Put a saved state into a freshly built set-up; None when there is nothing saved.
-
-    Several processes all resume at the iteration of the first one.
-    """
-    group = setup.population.group
-    if group is None:
-        return _restore(path, setup)
-    if group.leads:
-        progress = _restore(path, setup)
-        group.from_first(-1 if progress is None else progress.iteration)
-        return progress
-    iteration = group.from_first(0)
-    own = _own(path, group, iteration)
-    for other in _saved(path, group):
-        if other != own:
-            other.unlink(missing_ok=True)
-    if iteration >= 0 and not own.exists():
-        raise TrainingFailed(
-            f"{own} is missing: the saved state of one of several processes.",
-            hint="Start from scratch with --fresh.",
-        )
-    return _restore(own, setup)
-
-
-def _restore(path: Path, setup: Setup) -> Progress | None:
+    """Put a saved state into a freshly built set-up; None when there is nothing saved."""
     if not path.exists():
         return None
     try:

@@ -7,17 +7,19 @@ Networks of all members are one matrix, as in `networks`, but learned by automat
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from telic.core.tensors import norm, split
-from telic.training.networks import InputMask, Layer, Networks, Operation, Shape, Views
-from telic.training.population import Population
+from telic.sim.cuda_graph import GraphedCallable
+from telic.training.networks import InputMask, Networks, Operation, Shape, Squashed, Views
+from telic.training.population import Learner, LearningResult, Population
 from telic.training.rollout import Batch
 
-BINS = 101
 _MOST = 5.0
 """largest scaled return that critics predict; rewards are scaled so that returns stay within"""
 _BETAS = 0.9, 0.999
@@ -143,28 +145,16 @@ def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     return -(target * logits.log_softmax(-1)).sum(-1)
 
 
-def run(program: list[Operation], x: Tensor) -> Tensor:
-    """Return what operations make of inputs (P, n, d)."""
-    kept = x
-    for kind, layer in program:
-        if kind == "affine":
-            assert layer is not None
-            x = Networks.affine(layer, x)
-        elif kind == "keep":
-            kept = x
-        elif kind == "add":
-            x = x + kept
-        else:
-            x = FUNCTIONS[kind](x)
-    return x
-
-
 class SquashedActor:
-    """Base of actors that are a program of operations; outputs are means and log deviations."""
+    """Base of actors that are a program of operations; outputs are means and log deviations.
+
+    A subclass sets `sizes` and `learned` in `build`, and says which layers and operations it has.
+    """
 
     unscaled: Tensor | None = None
     sizes: Sizes
     learned: int
+    """so many of the first parts are learned; the others are statistics"""
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
@@ -175,12 +165,12 @@ class SquashedActor:
         """Set `sizes` and `learned`."""
         raise NotImplementedError
 
-    def program(self, views: Views) -> list[Operation]:
-        """Return the operations that lead from actor inputs to outputs."""
-        raise NotImplementedError
-
     def views(self, flat: Tensor) -> Views:
         """Return the affine layers of a flat matrix, ready to act with."""
+        raise NotImplementedError
+
+    def program(self, views: Views) -> list[Operation]:
+        """Return the operations that lead from actor inputs to outputs."""
         raise NotImplementedError
 
     def initialise(
@@ -189,15 +179,80 @@ class SquashedActor:
         log_std: float,
         masks: list[InputMask] | None = None,
     ) -> Tensor:
-        """Return fresh flat parameters; `log_std` is learned from the first step and not used."""
-        used = [None if masks is None else masks[i].actor for i in range(len(generators))]
-        return torch.stack(
-            [fresh(self.sizes, one, seen) for one, seen in zip(generators, used, strict=True)]
-        )
+        """Return fresh flat parameters; deviations are outputs, so `log_std` is not used."""
+        used = [None] * len(generators) if masks is None else [mask.actor for mask in masks]
+        rows = zip(generators, used, strict=True)
+        return torch.stack([fresh(self.sizes, one, seen) for one, seen in rows])
 
     def act(self, views: Views, inputs: Tensor) -> Tensor:
         """Return means and log deviations (P, n, 2 * outputs) for actor inputs (P, n, d)."""
-        return run(self.program(views), inputs)
+        x = kept = inputs
+        for kind, layer in self.program(views):
+            if kind == "affine":
+                assert layer is not None
+                x = Networks.affine(layer, x)
+            elif kind == "keep":
+                kept = x
+            else:
+                x = x + kept if kind == "add" else FUNCTIONS[kind](x)
+        return x
+
+
+class PathwiseLearner(Learner):
+    """Base of learners with a squashed actor and critics that predict distributions."""
+
+    def __init__(self, population: Population, iterations: int, bins: int) -> None:
+        super().__init__(population, iterations)
+        assert isinstance(population.networks, SquashedActor)
+        assert isinstance(population.distribution, Squashed)
+        self.squashed, self.bins = population.distribution, Bins(bins, population.device)
+        networks = population.networks
+        self.actor = Parameters(population.flat, networks.sizes, networks.learned)
+        self.parts: dict[str, Parameters] = {"actor": self.actor}
+        """everything that is learned, by name"""
+        self.held: list[Tensor] = []
+        """what varies between calls of `update`, at a place that a CUDA graph may read"""
+        self._graphed = GraphedCallable(self.update, [], population.device)
+
+    def critics(self, sizes: Sizes, learned: int, copies: int) -> Parameters:
+        """Return fresh critics, so many of each member in neighbouring rows."""
+        population = self.population
+        rows = [
+            fresh(sizes, one, population.critic_mask(member, population.shape.outputs))
+            for member, one in enumerate(population.generators("critic", 0, "cpu"))
+            for _ in range(copies)
+        ]
+        return Parameters(torch.stack(rows).to(population.device), sizes, learned)
+
+    def draws(self, purpose: str, iteration: int, *shape: int) -> Tensor:
+        """Return normal numbers (len, P, ...) of each member's own generator."""
+        generators = self.population.generators(purpose, iteration)
+        device = self.population.device
+        return torch.stack([torch.randn(shape, generator=g, device=device) for g in generators], 1)
+
+    def updated(self, *varying: Tensor) -> LearningResult:
+        """Call `update` with what varies held in place; on a GPU, replay its recording."""
+        if self.held and self.population.device.type != "cpu":
+            for place, new in zip(self.held, varying, strict=True):
+                place.copy_(new)
+        else:
+            self.held = list(varying)
+        return self._graphed()
+
+    def update(self) -> LearningResult:
+        """Take all gradient steps of a batch."""
+        raise NotImplementedError
+
+    def state_dict(self, folder: Path) -> dict[str, Any]:
+        """Return everything learning depends on."""
+        own = {name: part.state_dict() for name, part in self.parts.items()}
+        return {**super().state_dict(folder), **own}
+
+    def load_state_dict(self, state: dict[str, Any], folder: Path) -> None:
+        """Put it back."""
+        super().load_state_dict(state, folder)
+        for name, part in self.parts.items():
+            part.load_state_dict(state[name])
 
 
 def fresh(sizes: Sizes, generator: torch.Generator, used: Tensor | None) -> Tensor:
@@ -221,11 +276,6 @@ def fresh(sizes: Sizes, generator: torch.Generator, used: Tensor | None) -> Tens
         whole[rows] = functional.normalize(dense, dim=0)
         parts.append(whole.flatten())
     return torch.cat(parts)
-
-
-def no_bias(weight: Tensor) -> Layer:
-    """Return a layer without bias."""
-    return Layer(weight, weight.new_zeros(len(weight), 1, weight.shape[-1]))
 
 
 def return_factor(population: Population, batch: Batch) -> Tensor:

@@ -41,7 +41,6 @@ from telic.training.job import (
     RewardSource,
     TrainJob,
     declared_phase,
-    require_shares,
 )
 from telic.training.tensorboard import require_tensorboard
 
@@ -101,7 +100,7 @@ def plan(request: JobRequest) -> TrainJob:
             "overlap=true is for CPUs: on a GPU, collecting and learning take turns.",
             hint="Leave overlap out.",
         )
-    job = TrainJob.parse(
+    return TrainJob.parse(
         {
             "env": env,
             "env_args": env_args,
@@ -113,9 +112,6 @@ def plan(request: JobRequest) -> TrainJob:
             "devices": request.devices,
         }
     )
-    if request.devices:
-        require_shares(job)
-    return job
 
 
 def device_of(request: JobRequest) -> str:

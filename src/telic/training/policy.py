@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from torch import Tensor
 from telic.core.config import Record
 from telic.core.text import is_mapping
 from telic.envs import make
-from telic.envs.vector import VecEnv
 from telic.errors import TelicError, UnknownName, UsageError
 from telic.storage.files import replacing
 from telic.storage.layout import MemberFolder, RunFolder, is_run
@@ -241,18 +240,12 @@ def find_policy(path: Path, step: int | None = None) -> Path:
     return checkpoints[step]
 
 
-def go_on(env: VecEnv) -> bool:
-    """Let an episode run to its end, without commands."""
-    return True
-
-
 def record_episode(
     folder: MemberFolder,
     step: int | None,
     seed: int,
     environment: Environment,
     label: str | None = None,
-    steer: Callable[[VecEnv], bool] = go_on,
 ) -> Path:
     """Play one episode and store it with the recorded ones; returns its file.
 
@@ -262,30 +255,22 @@ def record_episode(
         seed: of the episode.
         environment: where to play.
         label: name of the episode; None: its seed.
-        steer: called before each step; False ends the episode.
     """
     file = find_policy(folder.path, step)
     policy = load_policy(file)
     if policy.memory_size:
         raise UsageError(
             "This policy sees its reward's memory, so it plays only in the run's own evaluations.",
-            hint="Leave out --seed, --command and --joystick to see a recorded episode.",
+            hint="Leave out --seed and --command to see a recorded episode.",
         )
-    trajectory = play_episode(policy, seed, environment, steer)
-    if not len(trajectory):
-        raise UsageError("It ended before its first step, so there is nothing to see.")
+    trajectory = play_episode(policy, seed, environment)
     path = folder.trajectory(policy.facts["step"], label or f"seed{seed}")
     write_trajectory(path, trajectory)
     return path
 
 
 @torch.no_grad()
-def play_episode(
-    policy: Policy,
-    seed: int,
-    environment: Environment,
-    steer: Callable[[VecEnv], bool] = go_on,
-) -> Trajectory:
+def play_episode(policy: Policy, seed: int, environment: Environment) -> Trajectory:
     """Return one episode with the policy's most likely actions.
 
     The environment is what the caller says: a policy file is not believed in what to import.
@@ -297,8 +282,6 @@ def play_episode(
         columns: dict[str, list[torch.Tensor]] = {}
         obs = env.reset()
         for _ in range(env.max_episode_steps or UNLIMITED):
-            if not steer(env):
-                break
             action = policy(obs)
             result = env.step(action)
             row = {

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from telic.core.seeds import derive
-from telic.training.group import TrainingGroup, process_seed
 from telic.training.job import MEMBER_FIELDS, PpoSettings
 from telic.training.networks import (
     InputMask,
@@ -178,8 +177,6 @@ class Population:
         self.initial_rate = self.learning_rate.clone()
         self.rate_factors = self._rate_factors()
         self.on_anneal: Callable[[float], None] | None = None
-        self.group: TrainingGroup | None = None
-        """processes that the same members learn in, each with environments of its own"""
 
     def _rate_factors(self) -> Tensor | None:
         """Return (P, size) factors of the learning rate; None: they are all one."""
@@ -191,16 +188,6 @@ class Population:
             layer.bias.mul_(self.critic_rate.unsqueeze(-1))
         return factors
 
-    def join(self, group: TrainingGroup) -> None:
-        """Learn together with other processes; before any batch.
-
-        Weights are the same; noise and shuffles are each process's own.
-        """
-        self.group = group
-        self.moments = SharedMoments(self.moments, group)
-        self.return_scale.moments = SharedMoments(self.return_scale.moments, group)
-        self.seeds = [process_seed(seed, group.rank) for seed in self.seeds]
-
     def part(self, inputs: Tensor) -> Tensor:
         """Return what the policies see of normalised inputs (P, n, d)."""
         seen = inputs[..., : self.shape.actor_inputs]
@@ -211,16 +198,6 @@ class Population:
         if self.masks is None:
             return None
         return torch.cat((self.masks[member].critic, torch.ones(actions, dtype=torch.bool)))
-
-    def exchange(self, *numbers: Tensor) -> tuple[Tensor, ...]:
-        """Make the gradient that of all processes, and return numbers (P,) as their means."""
-        if self.group is None:
-            return numbers
-        columns = [number.unsqueeze(1) for number in numbers]
-        together = self.group.mean_(torch.cat((self.grad, *columns), dim=1))
-        size = self.grad.shape[1]
-        self.grad.copy_(together[:, :size])
-        return together[:, size:].unbind(1)
 
     def generators(
         self, purpose: str, iteration: int, device: torch.device | str | None = None
@@ -401,22 +378,6 @@ class Moments:
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Put the three tensors back."""
         self.count, self.mean, self.var = (state[key].clone() for key in ("count", "mean", "var"))
-
-
-class SharedMoments(Moments):
-    """Mean and variance of what all processes see: sums are exchanged, so the merge is exact."""
-
-    def __init__(self, own: Moments, group: TrainingGroup) -> None:
-        self.count, self.mean, self.var = own.count, own.mean, own.var
-        self._group = group
-
-    def update(self, batch: Tensor, alive: Tensor) -> None:
-        """Take in the batches (P, n, size) of all processes."""
-        wide = batch.double()
-        n = batch.shape[1] * self._group.size
-        mean = self._group.sum_(wide.sum(1)) / n
-        var = self._group.sum_((wide - mean.unsqueeze(1)).square().sum(1)) / n
-        self.merge(mean, var, n, alive)
 
 
 class Scaling(NamedTuple):

@@ -23,7 +23,6 @@ from torch import Tensor
 
 from telic.core.tensors import norm, split
 from telic.sim.cuda_graph import GraphedCallable
-from telic.training.group import spread_of
 from telic.training.networks import ActorCritic, OutputGradients
 from telic.training.population import Actor, Learner, LearningResult, Population, UpdateStats
 from telic.training.rollout import Batch, by_member
@@ -134,8 +133,8 @@ def make_samples(population: Population, batch: Batch) -> tuple[Samples, Tensor]
     population.moments.update(raw, population.alive)
 
     # A <- (A - mean A) / std A, over the member's batch
-    seen = spread_of(by_member(advantage), population.group)
-    normal = (by_member(advantage) - seen.mean) / (seen.deviation + 1e-8)
+    found = by_member(advantage)
+    normal = (found - found.mean(1, keepdim=True)) / (found.std(1, keepdim=True) + 1e-8)
     log_probs = by_member(batch.log_probs)
     if population.settings.overlap:
         # The batch was collected one update ago. Clip around today's policy, and weigh by how much
@@ -155,8 +154,7 @@ def make_samples(population: Population, batch: Batch) -> tuple[Samples, Tensor]
         returns=by_member(returns),
     )
     # 1 - Var[R - V] / Var[R]
-    total = spread_of(by_member(returns), population.group).variance
-    return samples, 1.0 - seen.variance / total.clamp_min(1e-8)
+    return samples, 1.0 - found.var(1) / by_member(returns).var(1).clamp_min(1e-8)
 
 
 def advantages(
@@ -261,7 +259,7 @@ def gradient(population: Population, actor: Actor, samples: Samples) -> tuple[Te
         samples.inputs,
         partial(toward_outputs, population, samples),
     )
-    return population.grad, Losses._make(population.exchange(*losses))
+    return population.grad, losses
 
 
 def toward_outputs(

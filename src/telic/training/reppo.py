@@ -14,28 +14,25 @@ docs/explanation/learners.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import pairwise
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from telic.sim.cuda_graph import GraphedCallable
 from telic.training.networks import Layer, Networks, Operation, Squashed, Views
 from telic.training.pathwise import (
-    Bins,
     Parameters,
+    PathwiseLearner,
     Sizes,
     SquashedActor,
     cross_entropy,
     cut,
-    fresh,
     return_factor,
 )
-from telic.training.population import Learner, LearningResult, Population, UpdateStats
+from telic.training.population import LearningResult, Population, UpdateStats
 from telic.training.rollout import Batch, by_member
 
 _BINS = 151
@@ -123,65 +120,61 @@ class _Samples(NamedTuple):
     noise: Tensor
 
 
-class Reppo(Learner):
+class Reppo(PathwiseLearner):
     """Improves a population batch by batch; on a GPU the whole of it is one CUDA graph."""
 
     def __init__(self, population: Population, iterations: int) -> None:
-        super().__init__(population, iterations)
-        settings, shape, device = population.settings, population.shape, population.device
+        super().__init__(population, iterations, _BINS)
+        settings, shape = population.settings, population.shape
         assert isinstance(population.networks, ReppoActor)
-        assert isinstance(population.distribution, Squashed)
-        self._networks, self._squashed = population.networks, population.distribution
-        self._bins = Bins(_BINS, device)
-        self._actor = Parameters(population.flat, self._networks.sizes, self._networks.learned)
+        self._networks = population.networks
         inputs = shape.critic_inputs + shape.outputs
         sizes = critic_sizes(inputs, settings.critic_hidden or settings.hidden)
-        generators = population.generators("critic", 0, "cpu")
-        rows = [
-            fresh(sizes, one, population.critic_mask(member, shape.outputs))
-            for member, one in enumerate(generators)
-        ]
-        self._critic = Parameters(torch.stack(rows).to(device), sizes, len(sizes))
-        start = torch.full((population.size, 2), math.log(_FIRST_MULTIPLIER), device=device)
-        self._multipliers = Parameters(start, {"temperature": (1,), "kl": (1,)}, 2)
+        self._critic = self.critics(sizes, len(sizes), 1)
+        first = torch.full((population.size, 2), math.log(_FIRST_MULTIPLIER))
+        sizes = {"temperature": (1,), "kl": (1,)}
+        self._multipliers = Parameters(first.to(population.device), sizes, 2)
+        self.parts |= {"critic": self._critic, "multipliers": self._multipliers}
         self._entropy = _ENTROPY_PER_ACTION * shape.outputs
-        self._graphed = GraphedCallable(self._learn_in_place, [], device)
-        self._batch: Batch | None = None  # on a GPU, where the graph reads them
-        self._shuffles = self._noise = torch.empty(0)
+        self._batch: Batch | None = None
 
     def learn(self, batch: Batch, iteration: int) -> LearningResult:
         """Learn from a batch; see `Learner.learn`."""
-        population = self.population
+        self._batch = batch
         count = batch.rewards[:, 0].numel()
-        shuffles = population.shuffles(iteration, count)
-        size = (2, count, population.shape.outputs)
-        draws = [
-            torch.randn(size, generator=one, device=population.device)
-            for one in population.generators("reppo", iteration)
-        ]
-        noise = torch.stack(draws, dim=1)
-        if population.device.type == "cpu":
-            return self._learn(batch, shuffles, noise)
-        assert isinstance(shuffles, Tensor)
-        if self._batch is None:
-            self._batch, self._shuffles, self._noise = batch, shuffles, noise
-        else:
-            self._shuffles.copy_(shuffles)
-            self._noise.copy_(noise)
-        return self._graphed()
+        shuffles = torch.stack(list(self.population.shuffles(iteration, count)))
+        noise = self.draws("noise", iteration, 2, count, self.population.shape.outputs)
+        return self.updated(shuffles, noise)
 
-    def _learn_in_place(self) -> LearningResult:
+    def update(self) -> LearningResult:
+        """Take all gradient steps of a batch."""
         assert self._batch is not None
-        return self._learn(self._batch, self._shuffles, self._noise)
-
-    def _learn(self, batch: Batch, shuffles: Iterable[Tensor], noise: Tensor) -> LearningResult:
-        samples, explained = self._make_samples(batch, noise)
-        return self._update(samples, shuffles, explained)
+        population, (shuffles, noise) = self.population, self.held
+        samples, explained = self._make_samples(self._batch, noise)
+        packed, widths = torch.cat(samples, dim=-1), [part.shape[-1] for part in samples]
+        P, B, width = packed.shape
+        finite = torch.ones_like(population.alive)
+        sums = torch.zeros(6, P, device=packed.device)
+        steps = 0
+        for order in shuffles:
+            order = order + torch.arange(0, P * B, B, device=packed.device).unsqueeze(1)
+            shuffled = packed.view(-1, width).index_select(0, order.view(-1)).view(P, B, width)
+            for rows in shuffled.split(population.settings.minibatch_size, dim=1):
+                minibatch = _Samples._make(rows.split(widths, dim=-1))
+                value_loss, length = self._improve_critic(minibatch)
+                policy_loss, entropy, kl, over = self._improve_actor(minibatch)
+                finite = finite & length.isfinite()
+                sums += torch.stack((policy_loss, value_loss, entropy, kl, over, length))
+                steps += 1
+        means = sums / steps
+        count = torch.full_like(means[0], float(steps))
+        spread = Squashed.parts(samples.old)[1].exp().mean((1, 2))
+        return LearningResult(UpdateStats._make((*means, count, finite)), explained, spread)
 
     @torch.no_grad()
     def _make_samples(self, batch: Batch, noise: Tensor) -> tuple[_Samples, Tensor]:
         """Return what to learn from, and the explained variance (P,)."""
-        population, bins = self.population, self._bins
+        population, bins = self.population, self.bins
         T, P, n = batch.rewards.shape
         rewards = batch.rewards * return_factor(population, batch)
         raw = by_member(batch.inputs)
@@ -191,7 +184,7 @@ class Reppo(Learner):
         act = self._networks.act
         views = self._networks.views(population.flat)
         old = act(views, population.part(inputs))
-        following, density = self._squashed.draw(act(views, population.part(after)), noise[0])
+        following, density = self.squashed.draw(act(views, population.part(after)), noise[0])
         judged = judge(self._critic, torch.cat((after, following), -1))
         temperature = self._multipliers.layers["temperature"].exp()
 
@@ -221,36 +214,11 @@ class Reppo(Learner):
         )
         return samples, explained
 
-    def _update(
-        self, samples: _Samples, shuffles: Iterable[Tensor], explained: Tensor
-    ) -> LearningResult:
-        population = self.population
-        packed = torch.cat(samples, dim=-1)
-        widths = [part.shape[-1] for part in samples]
-        P, B, width = packed.shape
-        finite = torch.ones_like(population.alive)
-        sums = torch.zeros(6, P, device=packed.device)
-        steps = 0
-        for order in shuffles:
-            order = order + torch.arange(0, P * B, B, device=packed.device).unsqueeze(1)
-            shuffled = packed.view(-1, width).index_select(0, order.view(-1)).view(P, B, width)
-            for rows in shuffled.split(population.settings.minibatch_size, dim=1):
-                minibatch = _Samples._make(rows.split(widths, dim=-1))
-                value_loss, length = self._improve_critic(minibatch)
-                policy_loss, entropy, kl, over = self._improve_actor(minibatch)
-                finite = finite & length.isfinite()
-                sums += torch.stack((policy_loss, value_loss, entropy, kl, over, length))
-                steps += 1
-        means = sums / steps
-        count = torch.full_like(means[0], float(steps))
-        spread = Squashed.parts(samples.old)[1].exp().mean((1, 2))
-        return LearningResult(UpdateStats._make((*means, count, finite)), explained, spread)
-
     def _improve_critic(self, samples: _Samples) -> tuple[Tensor, Tensor]:
         """Predict targets, next embeddings and rewards; returns losses and gradient norms."""
         population = self.population
         judged = judge(self._critic, torch.cat((samples.inputs, samples.actions), -1))
-        target = self._bins.smoothed(samples.target.squeeze(-1))
+        target = self.bins.smoothed(samples.target.squeeze(-1))
         value = cross_entropy(judged.logits, target).mean(1)
         missed = (judged.predicted - samples.following).square().mean(-1, keepdim=True)
         auxiliary = (missed * samples.runs).mean((1, 2))
@@ -265,39 +233,23 @@ class Reppo(Learner):
     def _improve_actor(self, samples: _Samples) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Follow the critic within the KL bound; returns loss, entropy, KL and share beyond it."""
         population, multipliers = self.population, self._multipliers.layers
-        views = self._networks.views_of(self._actor.layers)
+        views = self._networks.views_of(self.actor.layers)
         outputs = self._networks.act(views, population.part(samples.inputs))
-        actions, density = self._squashed.draw(outputs, samples.noise)
+        actions, density = self.squashed.draw(outputs, samples.noise)
         judged = judge(self._critic, torch.cat((samples.inputs, actions), -1))
         kl = _divergence(samples.old, outputs)
         temperature, weight = (multipliers[name].detach().exp() for name in ("temperature", "kl"))
         is_near = kl.detach() < population.target_kl
-        improve = temperature * density - self._bins.mean(judged.logits)
+        improve = temperature * density - self.bins.mean(judged.logits)
         losses = torch.where(is_near, improve, weight * kl).mean(1)
         limits = population.learning_rate, population.alive, population.max_grad_norm
-        self._actor.descend(losses.sum(), *limits)
+        self.actor.descend(losses.sum(), *limits)
         entropy, far = -density.detach().mean(1, keepdim=True), kl.detach().mean(1, keepdim=True)
         toward = multipliers["temperature"].exp() * (entropy - self._entropy)
         toward = toward - multipliers["kl"].exp() * (far - population.target_kl)
         self._multipliers.descend(toward.sum(), *limits)
         beyond = (~is_near).float().mean(1)
         return losses.detach(), entropy[:, 0], far[:, 0], beyond
-
-    def state_dict(self, folder: Path) -> dict[str, Any]:
-        """Return everything learning depends on."""
-        return {
-            **super().state_dict(folder),
-            "actor": self._actor.state_dict(),
-            "critic": self._critic.state_dict(),
-            "multipliers": self._multipliers.state_dict(),
-        }
-
-    def load_state_dict(self, state: dict[str, Any], folder: Path) -> None:
-        """Put it back."""
-        super().load_state_dict(state, folder)
-        self._actor.load_state_dict(state["actor"])
-        self._critic.load_state_dict(state["critic"])
-        self._multipliers.load_state_dict(state["multipliers"])
 
 
 def _divergence(old: Tensor, new: Tensor) -> Tensor:

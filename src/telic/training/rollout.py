@@ -18,7 +18,6 @@ from telic.envs.vector import Info, Step, VecEnv
 from telic.errors import RewardError
 from telic.rewards.reward import Reward
 from telic.sim.cuda_graph import GraphedCallable, is_recording
-from telic.training.group import TrainingGroup
 from telic.training.networks import Distribution, InputMask, PolicyNetworks, Squashed
 from telic.training.population import Actor
 
@@ -406,8 +405,8 @@ class EpisodeTracker:
         self.recent: list[deque[Episode]] = [deque(maxlen=_RECENT) for _ in range(members)]
         self.finished = [0] * members
 
-    def update(self, batch: Batch, group: TrainingGroup | None = None) -> list[int]:
-        """Take in a batch; returns how many episodes ended per member, in all processes."""
+    def update(self, batch: Batch) -> list[int]:
+        """Take in a batch; returns how many episodes ended per member."""
         ones = torch.ones_like(batch.rewards)
         parts = torch.cat((torch.stack((batch.rewards, ones), dim=-1), batch.terms), dim=-1)
         sums = parts.double().cumsum(0) + self._carry  # (T, P, n, k)
@@ -420,8 +419,7 @@ class EpisodeTracker:
         finished = episodes[where[:, 1], where[:, 0], where[:, 2]]
         for member, row in zip(integers(where[:, 0]), table(finished), strict=True):
             self.recent[member].append(Episode(row[0], round(row[1]), tuple(row[2:])))
-        counts = batch.done.sum(dim=(0, 2))
-        ended = integers(counts if group is None else group.sum_(counts))
+        ended = integers(batch.done.sum(dim=(0, 2)))
         self.finished = [a + b for a, b in zip(self.finished, ended, strict=True)]
         return ended
 

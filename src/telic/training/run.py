@@ -1,7 +1,7 @@
 """Train: run a job in confined processes, in the folder of its run.
 
-Members that share a process (`job.processes`) are a group, trained by one worker or by one on each
-of its devices. A worker may write to the folders made here and nowhere else: this process writes
+Members that share a process (`job.processes`) are a group, trained by one worker. A worker may
+write to the folders made here and nowhere else: this process writes
 what was asked for and what came of it.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -33,7 +32,7 @@ from telic.sandbox.limits import Limits
 from telic.storage.files import read_record, remove_unfinished, write_json
 from telic.storage.layout import RunFolder
 from telic.training.folder import create, find_unfinished, new_run, set_status, working_on
-from telic.training.job import MemberGroup, TrainJob, by_process, member_groups
+from telic.training.job import MemberGroup, TrainJob, member_groups
 from telic.training.machine import device_files
 from telic.training.results import RunKeeper, RunSummary, member_folders
 
@@ -272,21 +271,18 @@ class JointProgress:
 
 
 def _train_group(group: MemberGroup, order: _Order, keeper: RunKeeper) -> None:
-    """Let one process train the members of a group, or one on each of its devices."""
+    """Let one process train the members of a group."""
     folders = prepare_folders(group, order.folder)
     if not order.confined:
         from telic.training import worker  # brings torch
 
-        payload = _payload(group, group.job, order)
+        payload = _payload(group, order)
         channel = LocalChannel(keeper.receive, order.should_stop)
         worker.run(worker.prepare(payload, channel), payload, channel)
-    elif len(group.job.devices) > 1:
-        with order.importing_once():
-            _train_together(group, order, keeper, folders)
     else:
         host.run_worker(
             _ENTRY,
-            _payload(group, group.job, order),
+            _payload(group, order),
             writable=folders,
             on_message=keeper.receive,
             should_stop=order.should_stop,
@@ -295,9 +291,9 @@ def _train_group(group: MemberGroup, order: _Order, keeper: RunKeeper) -> None:
         )
 
 
-def _payload(group: MemberGroup, job: TrainJob, order: _Order) -> dict[str, Any]:
+def _payload(group: MemberGroup, order: _Order) -> dict[str, Any]:
     return {
-        "job": job.model_dump(mode="json"),
+        "job": group.job.model_dump(mode="json"),
         "run": str(order.folder.path.absolute()),
         "state": str(group.state.absolute()),
     }
@@ -318,64 +314,6 @@ def _worker_options(job: TrainJob, order: _Order) -> host.WorkerOptions:
             reserved_bytes=simulations * _ARENA_BYTES,
         ),
     }
-
-
-def _train_together(
-    group: MemberGroup, order: _Order, keeper: RunKeeper, folders: list[Path]
-) -> None:
-    """Let one process on each device train the same members, each with some of the environments.
-
-    The first one reports; where one ends too soon, the others are ended, too.
-    """
-    from telic.training.group import SharedMemory  # brings torch
-
-    jobs = by_process(group.job)
-    with tempfile.TemporaryDirectory() as meeting:
-        SharedMemory.make(Path(meeting), len(jobs))
-        workers = [
-            host.Worker(
-                _ENTRY,
-                {
-                    **_payload(group, job, order),
-                    "share": {"rank": rank, "size": len(jobs), "folder": meeting},
-                },
-                writable=folders,
-                **_worker_options(job, order),
-            )
-            for rank, job in enumerate(jobs)
-        ]
-        failures: list[BaseException] = []
-
-        def train(rank: int) -> None:
-            def should_stop() -> bool:
-                if failures:  # the others wait for the one that ended
-                    raise failures[0]
-                return rank == 0 and order.should_stop()
-
-            try:
-                receive = keeper.receive if rank == 0 else host.ignore
-                workers[rank].run(receive, should_stop, order.should_wait)
-            except BaseException as error:
-                if not failures:
-                    failures.append(_of_process(error, rank, len(jobs)))
-                raise failures[0] from None
-
-        with ThreadPoolExecutor(len(jobs), thread_name_prefix="process") as pool:
-            others = [pool.submit(train, rank) for rank in range(1, len(jobs))]
-            train(0)  # in this thread, where an interruption arrives
-            for other in others:
-                other.result()
-
-
-def _of_process(error: BaseException, rank: int, size: int) -> BaseException:
-    """Add to an error which of several processes it ended."""
-    if not isinstance(error, WorkerDied):
-        return error
-    return WorkerDied(
-        f"Process {rank + 1} of {size} that train together ended, and the others with it: "
-        f"{error.message}",
-        hint=f"Run the same command again: it resumes from the last save. {error.hint or ''}",
-    )
 
 
 def prepare_folders(group: MemberGroup, run: RunFolder) -> list[Path]:

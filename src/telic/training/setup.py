@@ -15,7 +15,6 @@ from telic.envs.simulators.names import simulated
 from telic.envs.vector import VecEnv
 from telic.rewards.reward import Reward, load_reward
 from telic.training.evaluate import Evaluator
-from telic.training.group import TrainingGroup, process_seed
 from telic.training.job import TrainJob
 from telic.training.learners import LEARNERS, require_fit
 from telic.training.networks import Shape
@@ -49,11 +48,10 @@ class Environments(NamedTuple):
     evaluation: VecEnv
 
 
-def make_environments(job: TrainJob, group: TrainingGroup | None = None) -> Environments:
-    """Make all environments of a run, or of one of the processes that share them."""
-    rank, size = (0, 1) if group is None else (group.rank, group.size)
-    seeds = [process_seed(member.seed, rank) for member in job.members]
-    num_envs = job.settings.num_envs // size
+def make_environments(job: TrainJob) -> Environments:
+    """Make all environments of a run."""
+    seeds = [member.seed for member in job.members]
+    num_envs = job.settings.num_envs
     if simulated(job.env):
         # Simulators take their time to start: both at once, and rewards are probed on the second.
         counts = (num_envs, seeds), (job.eval_episodes, Evaluator.seeds(job))
@@ -70,28 +68,22 @@ def make_environments(job: TrainJob, group: TrainingGroup | None = None) -> Envi
         return Environments(opened[1], *opened)
     probe = make_env(job, PROBE_ENVS, [0])
     training = make_env(job, num_envs, seeds)
-    if rank:  # the first one evaluates
-        return Environments(probe, training, probe)
     return Environments(probe, training, make_env(job, job.eval_episodes, Evaluator.seeds(job)))
 
 
-def build(
-    job: TrainJob, rewards: list[Reward], env: VecEnv, group: TrainingGroup | None = None
-) -> Setup:
+def build(job: TrainJob, rewards: list[Reward], env: VecEnv) -> Setup:
     """Make all parts around rewards that were loaded and probed.
 
     Args:
         job: the whole training.
         rewards: one each of its rewards.
-        env: the members' environments, or one process's share of them.
-        group: of processes that this one trains with.
+        env: the members' environments.
     """
-    size = 1 if group is None else group.size
-    settings = job.settings.shared_by(size)
+    settings = job.settings
     seeds = [member.seed for member in job.members]
     scoring = make_scoring(job, env, rewards)
     discrete = env.num_actions is not None
-    require_fit(settings.learner, discrete, size)
+    require_fit(settings.learner, discrete)
     shape = Shape.of(
         settings,
         scoring.actor_inputs,
@@ -100,15 +92,13 @@ def build(
         discrete,
     )
     population = Population(
-        [member.settings.shared_by(size) for member in job.members],
+        [member.settings for member in job.members],
         seeds,
         shape,
         masks=scoring.input_masks(),
         networks=LEARNERS[settings.learner].actor(shape),
         device=env.device,
     )
-    if group is not None:
-        population.join(group)
     collector = Collector(
         env, scoring, population.networks, population.distribution, settings.horizon
     )

@@ -26,7 +26,6 @@ from telic.storage.files import plain
 from telic.storage.layout import RunFolder
 from telic.training import loop
 from telic.training.evaluate import Evaluator
-from telic.training.group import SharedMemory, TrainingGroup
 from telic.training.job import TrainJob
 from telic.training.machine import compile_all
 from telic.training.recorder import Recorder, summarise
@@ -69,25 +68,14 @@ class Prepared(NamedTuple):
     job: TrainJob
     envs: Environments | None
     """on a GPU, whose device is opened and whose kernels are compiled before, and of simulators"""
-    group: TrainingGroup | None = None
-    """of processes that share the environments of each member"""
 
 
 def prepare(payload: dict[str, Any], channel: Channel) -> Prepared:
-    """Read the order and open GPU, simulators and shared memory; called before confinement."""
+    """Read the order and open GPU and simulators; called before confinement."""
     job = TrainJob.model_validate(payload["job"])
-    group = None
-    if "share" in payload:
-        rank, size = int(payload["share"]["rank"]), int(payload["share"]["size"])
-
-        def wait() -> None:
-            channel.heartbeat(_STEP_S, "waiting for the processes it trains with")
-
-        memory = SharedMemory(Path(payload["share"]["folder"]), rank, size, wait)
-        group = TrainingGroup(rank, size, memory)
     # On the CPU, physics threads must start confined; a simulator's process cannot.
     early = job.on_gpu or simulated(job.env)
-    return Prepared(job, _open_environments(job, channel, group) if early else None, group)
+    return Prepared(job, _open_environments(job, channel) if early else None)
 
 
 def run(prepared: Prepared, payload: dict[str, Any], channel: Channel) -> dict[str, Any]:
@@ -97,12 +85,10 @@ def run(prepared: Prepared, payload: dict[str, Any], channel: Channel) -> dict[s
     return {}
 
 
-def _open_environments(
-    job: TrainJob, channel: Channel, group: TrainingGroup | None
-) -> Environments:
+def _open_environments(job: TrainJob, channel: Channel) -> Environments:
     """Make the environments of a run; on a GPU, compile all that they may need."""
     if not (job.on_gpu or simulated(job.env)):
-        return make_environments(job, group)
+        return make_environments(job)
     what = f"the simulator of {job.env}" if simulated(job.env) else f"the GPU for {job.env}"
     channel.heartbeat(_COMPILE_S, f"preparing {what}")
     started = time.perf_counter()
@@ -113,7 +99,7 @@ def _open_environments(
         torch.set_num_threads(1)
         torch.backends.cuda.matmul.allow_tf32 = True  # ten bits of mantissa are plenty
         torch.backends.cudnn.enabled = False  # it would be opened later, when files are closed
-    envs = make_environments(job, group)
+    envs = make_environments(job)
     if not simulated(job.env):
         compile_all(envs)
     if job.on_gpu:  # load what torch loads at first use, before no more files may be opened
@@ -149,11 +135,11 @@ def _explaining_gpu(job: TrainJob) -> Generator[None]:
 
 
 def _train(prepared: Prepared, folder: RunFolder, state: Path, channel: Channel) -> None:
-    """Train in this process; one that does not lead its group only simulates and learns."""
-    job, envs, group = prepared
+    """Train in this process."""
+    job, envs = prepared
     if envs is None:
         channel.heartbeat(_START_S)
-        envs = _open_environments(job, channel, group)
+        envs = _open_environments(job, channel)
     channel.heartbeat(_START_S)
     if job.device == "cpu":
         learn_beside_simulation()
@@ -163,13 +149,11 @@ def _train(prepared: Prepared, folder: RunFolder, state: Path, channel: Channel)
     if envs.probe is not envs.evaluation:
         envs.probe.close()
     channel.heartbeat(_START_S)
-    setup = build(job, rewards, envs.training, group)
+    setup = build(job, rewards, envs.training)
     if unfit := warm_start(setup):
         names = ", ".join(unfit)
         channel.send(_log(f"{names}: no policy to start from fits; starts from scratch"))
-    leads = group is None or group.leads
-    on = ", ".join(one.name for one in job.rewards)
-    doing = f"training on {on}" if leads else "training along"
+    doing = f"training on {', '.join(one.name for one in job.rewards)}"
 
     def emit(event: Event) -> None:
         if isinstance(event, EvalDone):
@@ -179,26 +163,21 @@ def _train(prepared: Prepared, folder: RunFolder, state: Path, channel: Channel)
 
     def should_stop() -> bool:
         channel.heartbeat(_STEP_S, doing)
-        return leads and (channel.should_stop() or folder.stop.exists())
+        return channel.should_stop() or folder.stop.exists()
 
-    recorder = Recorder(job, folder, emit, setup) if leads else None
+    recorder = Recorder(job, folder, emit, setup)
     try:
-        monitor = None
-        if recorder is not None:
-            specs = tuple(_complete_spec(rewards[member.reward]) for member in job.members)
-            channel.send(plain(TrainingReport(rewards=specs)))
-            scoring = make_scoring(job, envs.evaluation, rewards)
-            evaluator = Evaluator(job, envs.evaluation, scoring, setup.population.networks)
-            monitor = loop.Monitor(evaluator, recorder)
-        finished = loop.train(setup, monitor, state, should_stop)
+        specs = tuple(_complete_spec(rewards[member.reward]) for member in job.members)
+        channel.send(plain(TrainingReport(rewards=specs)))
+        scoring = make_scoring(job, envs.evaluation, rewards)
+        evaluator = Evaluator(job, envs.evaluation, scoring, setup.population.networks)
+        finished = loop.train(setup, loop.Monitor(evaluator, recorder), state, should_stop)
         seal.check()
-        if recorder is not None:
-            summary, members = summarise(setup, recorder, finished, recorder.seconds, probes)
-            channel.send(plain(TrainingReport(members=tuple(members), summary=summary)))
-            recorder.emit(summary)
+        summary, members = summarise(setup, recorder, finished, recorder.seconds, probes)
+        channel.send(plain(TrainingReport(members=tuple(members), summary=summary)))
+        recorder.emit(summary)
     finally:
-        if recorder is not None:
-            recorder.close()
+        recorder.close()
         setup.env.close()
         envs.evaluation.close()
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from telic.core.request import option
 from telic.core.verb import verb
-from telic.errors import UsageError
 from telic.training.folder import environment_of
 from telic.verbs.artifacts import PolicyRequest
 
@@ -17,8 +16,6 @@ telic play                                     the best policy of the latest ses
 telic play --seed 7 --view top -o seen.mp4     a new episode, seen from above
 
 telic play --command 0.5,0,0.3                 commanded velocity: forward, left, turn
-
-telic play --joystick keys                     drive it: w s a d q e, space stands, Esc ends
 """
 
 
@@ -35,10 +32,6 @@ class PlayRequest(PolicyRequest):
     command: str | None = option(
         "Commanded velocity: m/s forward, m/s left, rad/s left.", default=None
     )
-    joystick: Literal["keys"] | None = option(
-        "Drive the robot with the keys of this terminal; with --out, write a video.",
-        default=None,
-    )
 
 
 @verb(PlayRequest, examples=_EXAMPLES)
@@ -46,21 +39,14 @@ def play(request: PlayRequest) -> dict[str, Any]:
     """Render an episode of a trained policy as an mp4; of a session, the policy it judged best."""
     from telic.training.videos import choose_member, play_run
 
-    if request.joystick is not None and request.command is not None:
-        raise UsageError(
-            "--joystick and --command both set the commanded velocity.", hint="Give one of them."
-        )
     policy = request.choose()
     trajectory: Path | None = None
-    if request.joystick is not None or request.command is not None:
-        from telic.training.joystick import told_episode
+    if request.command is not None:
+        from telic.training.commanded import commanded_episode
 
         member, environment = choose_member(policy.run, policy.member), environment_of(policy.run)
         seed = request.seed or 0
-        trajectory = told_episode(member, policy.step, seed, environment, request.command)
-        if request.joystick is not None and request.out is None:  # it was seen already
-            seen = {"member": member.name, "trajectory": str(trajectory), "video": None}
-            return seen
+        trajectory = commanded_episode(member, policy.step, seed, environment, request.command)
     return play_run(
         policy.run,
         member=policy.member,
