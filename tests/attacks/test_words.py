@@ -22,7 +22,7 @@ UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]")
 WORKS = (
     *(
         "telic.training.run.execute",
-        "telic.training.joystick.told_episode",
+        "telic.training.policy.commanded_episode",
         "telic.training.videos.play_run",
     ),
     *("telic.session.loop.run", "telic.session.loop.carry_on", "telic.search.runner.run_search"),

@@ -18,7 +18,7 @@ from telic.session.robustness import (
     summary_line,
 )
 from telic.storage.files import read_record, write_text
-from telic.training.export.card import PolicyProof
+from telic.training.export.bundle import PolicyProof
 from tests.heard import Heard
 from tests.session.test_labels import passed
 

@@ -276,6 +276,7 @@ _GPU_COMMON: dict[str, Any] = {
 # A population: each member has few environments, so it learns more from each sample.
 _GPU_SHARED: dict[str, Any] = {
     "epochs": 5,
+    "schedule": "adaptive",
     "target_kl": 0.02,
     "gae_lambda": 0.9,
     "hidden": (64, 64),
@@ -289,13 +290,16 @@ GPU_ENVS = 32_768
 _GPU_STEPS = 20
 _FEWEST_ENVS, _MOST_ENVS = 256, 4_096
 _SHARED_MINIBATCHES = 8
-_GPU: dict[str, tuple[int, dict[str, Any]]] = dict.fromkeys(_DEFAULT, (50_000_000, _GPU_COMMON))
+_GPU: dict[str, tuple[int, dict[str, Any]]] = {
+    **dict.fromkeys(_DEFAULT, (50_000_000, _GPU_COMMON)),
+    "HalfCheetah-v5": (50_000_000, {**_GPU_COMMON, "schedule": "per_minibatch"}),
+}
 
 # REPPO and FlashSAC: the values of their papers on a GPU, smaller networks on CPUs.
 _GPU_REPPO: dict[str, Any] = {
-    "num_envs": 1_024,
-    "horizon": 32,
-    "minibatch_size": 4_096,
+    "num_envs": 4_096,
+    "horizon": 16,
+    "minibatch_size": 8_192,
     "epochs": 4,
     "learning_rate": 3e-4,
     "target_kl": 0.1,
@@ -349,8 +353,11 @@ _COMMON_TO: dict[str, tuple[int, dict[str, Any]]] = {
 
 
 def choose_learner(env: str, device: str, members: int) -> str:
-    """Return the learner that was measured to be best for a robot on a device."""
-    return "ppo"
+    """Return the learner that was measured to be best for a robot on a device.
+
+    PPO everywhere but where docs/explanation/learners.md shows that another one is faster.
+    """
+    return "reppo" if device != "cpu" and members == 1 and env == "Humanoid-v5" else "ppo"
 
 
 def preset(name: str, env: str, learner: str = "ppo") -> Preset:

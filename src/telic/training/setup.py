@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -13,16 +14,35 @@ from telic.envs import make
 from telic.envs.simulators.env import make_simulated
 from telic.envs.simulators.names import simulated
 from telic.envs.vector import VecEnv
+from telic.errors import ConfigError
 from telic.rewards.reward import Reward, load_reward
 from telic.training.evaluate import Evaluator
+from telic.training.flashsac import FlashSac, FlashSacActor
 from telic.training.job import TrainJob
-from telic.training.learners import LEARNERS, require_fit
-from telic.training.networks import Shape
+from telic.training.networks import Networks, Shape
+from telic.training.pathwise import SquashedActor
 from telic.training.population import Learner, Population
+from telic.training.ppo import PpoLearner
+from telic.training.reppo import Reppo, ReppoActor
 from telic.training.results import Health
 from telic.training.rollout import Collector, EpisodeTracker, Group, Scoring
 
 PROBE_ENVS = 8
+
+
+class LearnerKind(NamedTuple):
+    """A learner, and the networks that it trains to act."""
+
+    learner: type[Learner]
+    actor: Callable[[Shape], Networks | SquashedActor]
+
+
+LEARNERS = {
+    "ppo": LearnerKind(PpoLearner, Networks),
+    "reppo": LearnerKind(Reppo, ReppoActor),
+    "flashsac": LearnerKind(FlashSac, FlashSacActor),
+}
+"""the learners by name"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +103,11 @@ def build(job: TrainJob, rewards: list[Reward], env: VecEnv) -> Setup:
     seeds = [member.seed for member in job.members]
     scoring = make_scoring(job, env, rewards)
     discrete = env.num_actions is not None
-    require_fit(settings.learner, discrete)
+    if settings.learner != "ppo" and discrete:
+        raise ConfigError(
+            f"{settings.learner} needs continuous actions; this environment has discrete ones.",
+            hint="Use --learner ppo.",
+        )
     shape = Shape.of(
         settings,
         scoring.actor_inputs,

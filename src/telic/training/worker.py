@@ -149,6 +149,7 @@ def _train(prepared: Prepared, folder: RunFolder, state: Path, channel: Channel)
     if envs.probe is not envs.evaluation:
         envs.probe.close()
     channel.heartbeat(_START_S)
+    channel.send(_log(f"learner: {job.settings.learner}"))
     setup = build(job, rewards, envs.training)
     if unfit := warm_start(setup):
         names = ", ".join(unfit)

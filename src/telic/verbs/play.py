@@ -42,7 +42,7 @@ def play(request: PlayRequest) -> dict[str, Any]:
     policy = request.choose()
     trajectory: Path | None = None
     if request.command is not None:
-        from telic.training.commanded import commanded_episode
+        from telic.training.policy import commanded_episode
 
         member, environment = choose_member(policy.run, policy.member), environment_of(policy.run)
         seed = request.seed or 0

@@ -6,8 +6,7 @@ import pytest
 
 from telic.storage.files import read_json, write_json
 from telic.storage.layout import RunFolder
-from telic.training.export.bundle import gather
-from telic.training.export.card import Contents, card
+from telic.training.export.bundle import Contents, card, gather
 from telic.training.policy import load_policy
 
 CONTENTS = Contents(

@@ -39,7 +39,7 @@ from telic.session.report._evidence import (
 from telic.session.report._history import HISTORY
 from telic.storage.files import read_record, write_text
 from telic.storage.layout import SessionFolder
-from telic.training.export.card import PolicyProof
+from telic.training.export.bundle import PolicyProof
 
 _JUDGE = "judge_fn.py"
 
