@@ -155,7 +155,7 @@ class RobotTask(CustomTask):
             self._commander.numbers if self._commander else 0,
             2 if self.board is not None else 0,  # which field
         ]
-        blocks = _blocks(arguments, self.actuators)
+        blocks = self.blocks = _blocks(arguments, self.actuators)
         self._one = sum(len(names) for names in blocks.values())
         now = [name for names in blocks.values() for name in names]
         past = [f"{name} {age} ago" for age in range(1, arguments.history) for name in now]

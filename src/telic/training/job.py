@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from telic.core.config import Config, Record
 from telic.core.request import FieldHelp, PlacedRequest, VerbRequest, argument, inner, option
@@ -221,6 +221,11 @@ class PpoSettings(Config):
     def minibatches(self) -> int:
         """Gradient steps per epoch."""
         return self.batch_size // self.minibatch_size
+
+    @field_validator("hidden", "critic_hidden", mode="before")
+    @classmethod
+    def _one_layer(cls, sizes: object) -> object:
+        return (sizes,) if isinstance(sizes, int) else sizes
 
     @model_validator(mode="after")
     def _divides(self) -> PpoSettings:

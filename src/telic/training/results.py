@@ -53,10 +53,6 @@ class Finding(Event):
     step: int = 0
 
 
-def _finding(name: str, step: int, message: str, **values: float | None) -> Finding:
-    return Finding(name=name, message=message, values=values, step=step)
-
-
 class Health:
     """Watches one member's rows and reports each kind of trouble once."""
 
@@ -73,127 +69,81 @@ class Health:
         self._rows.append(row)
         if row["episodic_return"] is not None:
             self._returns.append(row["episodic_return"])
-        reported = {finding.name for finding in self.findings}
-        new = [
-            finding
-            for finding in (
-                self._entropy(row),
-                self._kl(),
-                self._value_loss(row),
-                self._plateau(row, progress),
-                *self._terms(row),
-            )
-            if finding is not None and finding.name not in reported
-        ]
-        self.findings += new
-        return new
+        known, step = len(self.findings), row["global_step"]
+        self._watch_update(row, step)
+        if len(self._rows) == _WINDOW and len(self.term_names) > 1:
+            self._watch_terms(step)
+        third = len(self._returns) // 3
+        if progress >= 0.6 and third >= _WINDOW:
+            # The last third of the returns and the third before, on the scale of all.
+            before, after = fmean(self._returns[-2 * third : -third]), fmean(self._returns[-third:])
+            spread = max(self._returns) - min(self._returns)
+            if spread > 0.0 and abs(after - before) <= _PLATEAU_SHARE * spread:
+                text = (
+                    f"The return has stopped changing: {before:.4g} to {after:.4g} over the last "
+                )
+                text += "third of training. More steps will not help much."
+                self._report("plateau", step, text, before=before, after=after)
+        return self.findings[known:]
 
-    def not_finite(self, step: int, what: str, saved: str) -> Finding:
-        """Record that a member stopped because of NaN or infinity."""
-        message = f"{what} became NaN or infinite; this member stopped. See {saved}."
-        finding = _finding("not_finite", step, message)
-        self.findings.append(finding)
-        return finding
-
-    def inexact(self, step: int, kind: str, count: int) -> Finding | None:
-        """Record that the simulation ran out of room for contacts; None if known already."""
-        name = f"simulation_overflow:{kind.lower()}"
-        if any(finding.name == name for finding in self.findings):
-            return None
-        finding = _finding(
-            name,
-            step,
-            f"The GPU had too little room for contacts ({kind}) in {count} simulated "
-            "steps, which left some out. Rare ones hardly matter; else use --device cpu.",
-            count=float(count),
-        )
-        self.findings.append(finding)
-        return finding
-
-    def _entropy(self, row: dict[str, Any]) -> Finding | None:
+    def _watch_update(self, row: dict[str, Any], step: int) -> None:
+        """Look at deviation, KL and value loss; a learner may not have all of them."""
         std = row["policy_std"]
-        if std is None or std >= _COLLAPSED_STD:
-            return None
-        return _finding(
-            "entropy_collapse",
-            row["global_step"],
-            f"Exploration has all but stopped: mean action deviation {std:.3g} of the half "
-            "range. Raise entropy_coef or lower learning_rate.",
-            policy_std=std,
-        )
+        if std is not None and std < _COLLAPSED_STD:
+            text = f"Exploration has all but stopped: mean action deviation {std:.3g} of the half "
+            text += "range. Raise entropy_coef or lower learning_rate."
+            self._report("entropy_collapse", step, text, policy_std=std)
+        latest = [past["approx_kl"] for past in list(self._rows)[-3:]]
+        if len(latest) == 3 and None not in latest and min(latest) > _KL_FACTOR * self.target_kl:
+            kl, target = fmean(latest), self.target_kl
+            text = f"Updates move the policy too far: KL {kl:.3g} for three updates, target "
+            text += f"{target:.3g}. Lower learning_rate or epochs."
+            self._report("kl_blow_up", step, text, approx_kl=kl, target_kl=target)
+        losses = [past["value_loss"] for past in self._rows]
+        if len(losses) == _WINDOW and None not in losses:
+            recent, explained = median(losses), row["explained_variance"]
+            lowest = self._lowest_value_loss = min(self._lowest_value_loss, recent)
+            if recent > _VALUE_FACTOR * lowest and explained <= 0.5:
+                text = f"The value loss rose from {lowest:.3g} to {recent:.3g} while it explains "
+                text += f"{explained:.0%} of the returns. Lower learning_rate."
+                self._report("value_loss_diverges", step, text, lowest=lowest, recent=recent)
 
-    def _kl(self) -> Finding | None:
-        latest = [row["approx_kl"] for row in list(self._rows)[-3:]]
-        if len(latest) < 3 or None in latest or min(latest) <= _KL_FACTOR * self.target_kl:
-            return None
-        return _finding(
-            "kl_blow_up",
-            self._rows[-1]["global_step"],
-            f"Updates move the policy too far: KL {fmean(latest):.3g} for three updates, "
-            f"target {self.target_kl:.3g}. Lower learning_rate or epochs.",
-            approx_kl=fmean(latest),
-            target_kl=self.target_kl,
-        )
-
-    def _value_loss(self, row: dict[str, Any]) -> Finding | None:
-        if len(self._rows) < _WINDOW or any(past["value_loss"] is None for past in self._rows):
-            return None
-        recent = median(past["value_loss"] for past in self._rows)
-        lowest = self._lowest_value_loss = min(self._lowest_value_loss, recent)
-        if recent <= _VALUE_FACTOR * lowest or row["explained_variance"] > 0.5:
-            return None
-        return _finding(
-            "value_loss_diverges",
-            row["global_step"],
-            f"The value loss rose from {lowest:.3g} to {recent:.3g} while it explains "
-            f"{row['explained_variance']:.0%} of the returns. Lower learning_rate.",
-            lowest=lowest,
-            recent=recent,
-        )
-
-    def _terms(self, row: dict[str, Any]) -> list[Finding | None]:
-        if len(self._rows) < _WINDOW or len(self.term_names) < 2:
-            return []
+    def _watch_terms(self, step: int) -> None:
+        """Look for terms of the reward that are all of it, or nothing."""
         sizes = {
             name: fmean(abs(row[f"reward_term_{name}"] or 0.0) for row in self._rows)
             for name in self.term_names
         }
         total = sum(sizes.values())
-        step = row["global_step"]
-        findings: list[Finding | None] = []
         for name, size in sizes.items():
             if size == 0.0:
-                text = (
-                    f'The term "{name}" was exactly zero for {_WINDOW} updates: it teaches '
-                    "nothing. Fine for a cost that is never due; else check its condition or its "
-                    "scale."
-                )
-                findings.append(_finding(f"dead_term:{name}", step, text, share=0.0))
+                text = f'The term "{name}" was exactly zero for {_WINDOW} updates: it teaches '
+                text += "nothing. Fine for a cost that is never due; else check its condition or "
+                self._report(f"dead_term:{name}", step, f"{text}its scale.", share=0.0)
             elif size > _DOMINANT * total:
-                text = (
-                    f'The term "{name}" is {size / total:.0%} of the reward; the others hardly '
-                    "matter. Lower its weight or raise theirs."
-                )
-                findings.append(_finding(f"dominant_term:{name}", step, text, share=size / total))
-        return findings
+                text = f'The term "{name}" is {size / total:.0%} of the reward; the others hardly '
+                text += "matter. Lower its weight or raise theirs."
+                self._report(f"dominant_term:{name}", step, text, share=size / total)
 
-    def _plateau(self, row: dict[str, Any], progress: float) -> Finding | None:
-        """Compare the last third of the returns with the third before, on the scale of all."""
-        if progress < 0.6 or len(self._returns) < 3 * _WINDOW:
+    def _report(self, name: str, step: int, message: str, **values: float | None) -> Finding | None:
+        """Keep a finding, and return it unless it is known already."""
+        if any(finding.name == name for finding in self.findings):
             return None
-        third = len(self._returns) // 3
-        before, after = fmean(self._returns[-2 * third : -third]), fmean(self._returns[-third:])
-        spread = max(self._returns) - min(self._returns)
-        if spread == 0.0 or abs(after - before) > _PLATEAU_SHARE * spread:
-            return None
-        return _finding(
-            "plateau",
-            row["global_step"],
-            f"The return has stopped changing: {before:.4g} to {after:.4g} over the last "
-            "third of training. More steps will not help much.",
-            before=before,
-            after=after,
-        )
+        self.findings.append(Finding(name=name, message=message, values=values, step=step))
+        return self.findings[-1]
+
+    def not_finite(self, step: int, what: str, saved: str) -> Finding:
+        """Record that a member stopped because of NaN or infinity."""
+        message = f"{what} became NaN or infinite; this member stopped. See {saved}."
+        self.findings.append(Finding(name="not_finite", message=message, step=step))
+        return self.findings[-1]
+
+    def inexact(self, step: int, kind: str, count: int) -> Finding | None:
+        """Record that the simulation ran out of room for contacts; None if known already."""
+        text = f"The GPU had too little room for contacts ({kind}) in {count} simulated steps, "
+        text += "which left some out. Rare ones hardly matter; else use --device cpu."
+        name = f"simulation_overflow:{kind.lower()}"
+        return self._report(name, step, text, count=float(count))
 
     def state_dict(self) -> dict[str, Any]:
         """Return what later findings depend on."""

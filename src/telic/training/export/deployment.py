@@ -183,45 +183,33 @@ class Agreement(Record):
         return blocks
 
 
-class _Sensor(NamedTuple):
-    block: str
-    unit: str
-    how: str
-
-
-_PREFIXES = {
-    "gyro_": _Sensor("gyro", "rad/s", "angular velocity of the base in its own frame: gyroscope"),
-    "gravity_": _Sensor(
-        "gravity",
+_SENSORS = {
+    "gyro": ("rad/s", "angular velocity of the base in its own frame: gyroscope"),
+    "gravity": (
         "1",
         "unit vector of where down is in the base's frame, (0, 0, -1) upright: from the "
         "orientation estimate",
     ),
-    "velocity_": _Sensor(
-        "velocity", "m/s", "velocity of the base in its own frame: from a state estimator"
-    ),
-    "command_": _Sensor("command", "m/s, m/s, rad/s", "forward, to the left, turn to the left"),
+    "velocity": ("m/s", "velocity of the base in its own frame: from a state estimator"),
+    "command": ("m/s, m/s, rad/s", "forward, to the left, turn to the left"),
+    "position": ("rad or m", "encoder minus rest, in the order of joints"),
+    "rate": ("rad/s or m/s", "velocity of each joint, in the order of joints"),
+    "action": ("1", "the last action minus action_middle, by action_half; zeros before the first"),
 }
-_SUFFIXES = {
-    " position": _Sensor("position", "rad or m", "encoder minus rest, in the order of joints"),
-    " last action": _Sensor(
-        "action",
-        "1",
-        "the last action minus action_middle, by action_half; zeros before the first",
-    ),
-    " velocity": _Sensor("rate", "rad/s or m/s", "velocity of each joint, in the order of joints"),
-}
+"""unit of each block of an observation, and how it is computed"""
 
 
 def describe(env: MujocoEnv, task: RobotTask, robot: str) -> Deployment:
-    """Return what a robot must know to run a policy of this environment.
-
-    Raises:
-        UsageError: the policy sees what no runner can compute.
-    """
+    """Return what a robot must know to run a policy of this environment."""
     model, arguments = env.model, task.arguments
-    blocks = observed_blocks(task.obs_names, arguments.history)
-    columns = sum(len(block.columns) for block in blocks)
+    blocks: list[ObservedBlock] = []
+    columns = 0
+    for name, names in task.blocks.items():
+        unit, how = _SENSORS[name]
+        blocks.append(
+            ObservedBlock(name=name, columns=tuple(names), first=columns, unit=unit, how=how)
+        )
+        columns += len(names)
     root = env.robot.root
     if (root.quaternion, root.spin) != (3, 3):
         raise UsageError(f"The base of {robot} is not the first body of its model.")
@@ -237,7 +225,7 @@ def describe(env: MujocoEnv, task: RobotTask, robot: str) -> Deployment:
         physics_step_s=float(model.opt.timestep),
         physics_steps=arguments.frame_skip,
         joints=_drives(env, task),
-        observation=blocks,
+        observation=tuple(blocks),
         columns=columns,
         history=arguments.history,
         commands=None if told is None else {name: getattr(told, name) for name in COMMANDS},
@@ -247,35 +235,6 @@ def describe(env: MujocoEnv, task: RobotTask, robot: str) -> Deployment:
         variation=arguments.variation,
         policy_inputs={"obs": env.obs_dim},
         simulator=mujoco.__version__,
-    )
-
-
-def observed_blocks(names: tuple[str, ...], history: int) -> tuple[ObservedBlock, ...]:
-    """Return the blocks of one moment, read from the columns' names; refuses unknown ones."""
-    blocks: list[tuple[_Sensor, list[str]]] = []
-    for name in names[: len(names) // history]:
-        sensor = _sensor(name)
-        if not blocks or blocks[-1][0] is not sensor:
-            blocks.append((sensor, []))
-        blocks[-1][1].append(name)
-    out: list[ObservedBlock] = []
-    for (block, unit, how), columns in blocks:
-        first = sum(len(each.columns) for each in out)
-        out.append(
-            ObservedBlock(name=block, columns=tuple(columns), first=first, unit=unit, how=how)
-        )
-    return tuple(out)
-
-
-def _sensor(name: str) -> _Sensor:
-    for start, sensor in _PREFIXES.items():
-        if name.startswith(start):
-            return sensor
-    for end, sensor in _SUFFIXES.items():
-        if name.endswith(end):
-            return sensor
-    raise UsageError(
-        f'The policy sees "{name}", which run.py cannot compute from what a robot measures.'
     )
 
 
