@@ -10,9 +10,9 @@ from torch.distributions import Independent, Normal, TanhTransform, TransformedD
 from telic.errors import ConfigError, TrainingFailed
 from telic.storage.scalars import read_rows
 from telic.training.export.files import export_checked
-from telic.training.flashsac import FlashSacActor, project, residual, residual_sizes
+from telic.training.flashsac import FlashSacActor, project_weights, residual, residual_sizes
 from telic.training.networks import Shape, Squashed
-from telic.training.pathwise import Bins, Parameters, fresh
+from telic.training.pathwise import Bins, NetworkParameters, fresh
 from telic.training.plan import plan
 from telic.training.policy import load_policy
 from telic.training.population import _held
@@ -121,7 +121,7 @@ def test_a_folded_actor_acts_like_the_network_that_learned():
     shape = Shape(5, 5, 2, False, (8,), "tanh", False, "flashsac")
     actor = FlashSacActor(shape)
     flat = torch.rand(3, actor.size) + 0.1
-    net = Parameters(flat, actor.sizes, actor.learned)
+    net = NetworkParameters(flat, actor.sizes, actor.learned)
     inputs = torch.randn(3, 20, 5)
     with torch.no_grad():
         learned = residual(net, inputs, "running")
@@ -131,8 +131,8 @@ def test_a_folded_actor_acts_like_the_network_that_learned():
 def test_projected_weights_have_unit_length():
     sizes, learned = residual_sizes(5, 3, 8)
     generator = torch.Generator().manual_seed(1)
-    net = Parameters(torch.stack([fresh(sizes, generator, None)] * 2) * 3.0, sizes, learned)
-    project(net)
+    net = NetworkParameters(torch.stack([fresh(sizes, generator, None)] * 2) * 3.0, sizes, learned)
+    project_weights(net)
     assert torch.allclose(net.layers["weight_0"].norm(dim=1), torch.ones(2, 32), atol=1e-5)
     both = net.layers["scale_1"].square().sum(1) + net.layers["bias_1"].square().sum(1)
     assert torch.allclose(both.sqrt(), torch.full((2,), math.sqrt(8)), atol=1e-5)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from telic.core.plugins import plugin_home
-from telic.envs.simulators.names import located_task, simulated
+from telic.envs.simulators.names import simulated
 from telic.robots import robot_path
 from telic.robots.files import MODEL_FILES, model_files
 
@@ -33,7 +33,7 @@ def env_access(env: str, env_args: dict[str, Any]) -> EnvAccess:
 def located(env: str) -> str:
     """Return an environment's name that means the same in every folder, as workers need it."""
     if simulated(env):
-        return located_task(env)
+        return env
     file, colon, name = env.rpartition(":")
     if colon and file.endswith(".py") and os.path.isfile(Path(file).expanduser()):
         return f"{Path(file).expanduser().absolute()}:{name}"

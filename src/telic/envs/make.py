@@ -14,7 +14,7 @@ from telic.envs.driven import RobotArguments, RobotTask, is_driven
 from telic.envs.models import read_model
 from telic.envs.mujoco import MujocoEnv
 from telic.envs.own_robot import CustomArguments, CustomTask
-from telic.envs.simulators.names import located_task, simulated, with_python
+from telic.envs.simulators.names import simulated
 from telic.envs.tasks import TASKS
 from telic.envs.tokens import TokenDriver, read_decoder, token_file
 from telic.envs.vector import VecEnv
@@ -48,13 +48,11 @@ def make(
         env = make("Ant-v5", num_envs=256, terminate_when_unhealthy=False)
         obs = env.reset()
     """
-    name = with_python(str(name), arguments.get("python"))
+    name = str(name)
     if simulated(name):
         from telic.envs.simulators.env import make_simulated
 
-        return make_simulated(
-            located_task(name), num_envs=num_envs, device=device, seed=seed, **arguments
-        )
+        return make_simulated(name, num_envs=num_envs, device=device, seed=seed, **arguments)
     name = str(robot_path(name) or name)
     if name in TASKS:
         kind, num_threads = TASKS[name], arguments.pop("num_threads", None)

@@ -5,7 +5,7 @@
       update              gradient steps on samples of the replay
         critic            cross-entropy to the shifted distribution of the more careful target
         actor             along the critics' gradient, every second step, and the temperature
-        project           weights back to unit length
+        project_weights           weights back to unit length
 
 Every tensor has a member dimension P; two critics of a member are neighbouring rows. What differs
 from the paper is listed in docs/explanation/learners.md.
@@ -25,12 +25,12 @@ from telic.core.tensors import norm
 from telic.storage.files import replacing
 from telic.training.networks import Layer, Operation, Squashed, Views
 from telic.training.pathwise import (
-    Parameters,
+    NetworkParameters,
+    PartSizes,
     PathwiseLearner,
-    Sizes,
     SquashedActor,
     cross_entropy,
-    cut,
+    named_parts,
     return_factor,
 )
 from telic.training.population import LearningResult, Population, UpdateStats
@@ -52,7 +52,7 @@ _TWO = 2
 # ------------------------------------------------------------------ networks
 
 
-def residual_sizes(inputs: int, outputs: int, width: int) -> tuple[Sizes, int]:
+def residual_sizes(inputs: int, outputs: int, width: int) -> tuple[PartSizes, int]:
     """Return the parts of a residual network, and how many of them are learned."""
     inner = [width * _WIDER, width] * _BLOCKS
     pairs = zip([width, width * _WIDER] * _BLOCKS, inner, strict=True)
@@ -71,7 +71,7 @@ def residual_sizes(inputs: int, outputs: int, width: int) -> tuple[Sizes, int]:
     return {**learned, **statistics}, len(learned)
 
 
-def residual(net: Parameters, x: Tensor, mode: str) -> Tensor:
+def residual(net: NetworkParameters, x: Tensor, mode: str) -> Tensor:
     """Return the outputs (C, n, outputs) of residual networks for inputs (P, n, d).
 
     Linear, then blocks of linear, batch normalisation and ReLU around a skip, RMS norm, linear.
@@ -110,7 +110,7 @@ def residual(net: Parameters, x: Tensor, mode: str) -> Tensor:
 
 
 @torch.no_grad()
-def project(net: Parameters) -> None:
+def project_weights(net: NetworkParameters) -> None:
     """Give every unit's weights length 1, and scale and bias of a normalisation the length √k."""
     for name, part in net.layers.items():
         kind, _, index = name.partition("_")
@@ -134,7 +134,7 @@ class FlashSacActor(SquashedActor):
 
     def views(self, flat: Tensor) -> Views:
         """Return the linear layers with the running statistics folded in."""
-        own = cut(flat, self.sizes)
+        own = named_parts(flat, self.sizes)
         weight = own["weight_in"]
         layers = [Layer(weight, weight.new_zeros(len(weight), 1, weight.shape[-1]))]
         for i in range(2 * _BLOCKS):
@@ -160,7 +160,7 @@ class FlashSacActor(SquashedActor):
 # ------------------------------------------------------------------ replay
 
 
-class Replay:
+class ReplayMemory:
     """The latest batches of all members, one ring on the device of the learner.
 
     On disk it is kept as files that each hold the batches between two saves, beside the state: a
@@ -248,14 +248,14 @@ class FlashSac(PathwiseLearner):
         width = (settings.critic_hidden or settings.hidden)[0]
         sizes, learned = residual_sizes(shape.critic_inputs + shape.outputs, _BINS, width)
         self._critic = self.critics(sizes, learned, _TWO)
-        self._target = Parameters(self._critic.flat.clone(), sizes, 0)
+        self._target = NetworkParameters(self._critic.flat.clone(), sizes, 0)
         start = torch.full((population.size, 1), math.log(_FIRST_TEMPERATURE), device=device)
-        self._temperature = Parameters(start, {"log": (1,)}, 1)
+        self._temperature = NetworkParameters(start, {"log": (1,)}, 1)
         self.parts |= {"critic": self._critic, "target": self._target}
         self.parts["temperature"] = self._temperature
         self._entropy = 0.5 * shape.outputs * math.log(2.0 * math.pi * math.e * _TARGET_STD**2)
         batches = min(-(-settings.replay_size // settings.batch_size), iterations)
-        self.replay = Replay(batches, [shape.critic_inputs] * 2 + [shape.outputs], device)
+        self.replay = ReplayMemory(batches, [shape.critic_inputs] * 2 + [shape.outputs], device)
         self._batches = 0
 
     def learn(self, batch: Batch, iteration: int) -> LearningResult:
@@ -326,7 +326,7 @@ class FlashSac(PathwiseLearner):
             each.repeat_interleave(_TWO, 0) for each in (population.learning_rate, population.alive)
         )
         length = self._critic.descend(losses.sum(), rate, active, math.inf)
-        project(self._critic)
+        project_weights(self._critic)
         self._target.flat.lerp_(self._critic.flat, _TAU)
         with torch.no_grad():
             wanted, found = (goal * bins.centres).sum(-1), bins.mean(logits[:, 0])
@@ -342,7 +342,7 @@ class FlashSac(PathwiseLearner):
         value = self.bins.mean(logits).view(len(now), _TWO, -1).amin(1)
         losses = (log_temperature.detach().exp() * density - value).mean(1)
         self.actor.descend(losses.sum(), population.learning_rate, population.alive, math.inf)
-        project(self.actor)
+        project_weights(self.actor)
         missing = density.detach().mean(1, keepdim=True) + self._entropy
         toward = -(log_temperature.exp() * missing).sum()
         self._temperature.descend(toward, population.learning_rate, population.alive, math.inf)

@@ -96,7 +96,7 @@ class JobRequest(TrainOptions, VerbRequest):
         read=pairs,
     )
     python: str | None = option(
-        "Python of the simulator's own environment, for mjlab:TASK, isaaclab:TASK or vector:ID.",
+        "Python of the simulator's own environment, for mjlab:TASK or isaaclab:TASK.",
         default=None,
     )
     trusted: bool = option(

@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from telic.core.tensors import split
 from telic.training.job import PpoSettings
@@ -161,7 +162,7 @@ class Squashed(Gaussian):
         x = mean + log_std.exp() * noise
         normal = -0.5 * noise.square() - log_std - _HALF_LOG_TAU
         # log det of tanh: log(1 - tanh(x)^2) = 2 (log 2 - x - softplus(-2x))
-        slope = 2.0 * (math.log(2.0) - x - torch.nn.functional.softplus(-2.0 * x))
+        slope = 2.0 * (math.log(2.0) - x - functional.softplus(-2.0 * x))
         return torch.tanh(x), (normal - slope).sum(-1)
 
 
@@ -175,7 +176,15 @@ def distribution(shape: Shape) -> Distribution:
     return Categorical(shape.outputs) if shape.discrete else Gaussian(shape.outputs)
 
 
-_ACTIVATIONS = {"tanh": torch.tanh, "elu": torch.nn.functional.elu, "relu": torch.relu}
+FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "tanh": torch.tanh,
+    "elu": functional.elu,
+    "relu": torch.relu,
+    "silu": functional.silu,
+    "layer_norm": lambda x: functional.layer_norm(x, x.shape[-1:]),
+    "rms_norm": lambda x: x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6),
+}
+"""operations of one tensor, by kind"""
 # One fused operation each, as automatic differentiation would use.
 _SLOPES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "tanh": torch.ops.aten.tanh_backward,
@@ -361,7 +370,7 @@ class Networks:
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
-        self.activate = _ACTIVATIONS[shape.activation]
+        self.activate = FUNCTIONS[shape.activation]
         actor = _pairs(shape.actor_inputs, shape.hidden, shape.outputs)
         critic = _pairs(shape.critic_inputs, shape.hidden, 1)
         if shape.shared_value:

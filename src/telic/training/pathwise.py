@@ -6,7 +6,7 @@ Networks of all members are one matrix, as in `networks`, but learned by automat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,27 +16,27 @@ from torch.nn import functional
 
 from telic.core.tensors import norm, split
 from telic.sim.cuda_graph import GraphedCallable
-from telic.training.networks import InputMask, Networks, Operation, Shape, Squashed, Views
+from telic.training.networks import (
+    FUNCTIONS,
+    InputMask,
+    Networks,
+    Operation,
+    Shape,
+    Squashed,
+    Views,
+)
 from telic.training.population import Learner, LearningResult, Population
 from telic.training.rollout import Batch
 
 _MOST = 5.0
 """largest scaled return that critics predict; rewards are scaled so that returns stay within"""
 _BETAS = 0.9, 0.999
-FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "tanh": torch.tanh,
-    "elu": functional.elu,
-    "relu": torch.relu,
-    "silu": functional.silu,
-    "layer_norm": lambda x: functional.layer_norm(x, x.shape[-1:]),
-    "rms_norm": lambda x: x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6),
-}
 
 
-Sizes = Mapping[str, tuple[int, ...]]
+PartSizes = Mapping[str, tuple[int, ...]]
 
 
-def cut(flat: Tensor, sizes: Sizes) -> dict[str, Tensor]:
+def named_parts(flat: Tensor, sizes: PartSizes) -> dict[str, Tensor]:
     """Cut a flat matrix (C, size) into named parts (C, ...), without copying."""
     widths = [torch.Size(size).numel() for size in sizes.values()]
     parts = split(flat, widths, dim=1)
@@ -46,10 +46,10 @@ def cut(flat: Tensor, sizes: Sizes) -> dict[str, Tensor]:
     }
 
 
-class Parameters:
-    """Parameters of C networks of one kind, one in each row, and their Adam optimiser."""
+class NetworkParameters:
+    """NetworkParameters of C networks of one kind, one in each row, and their Adam optimiser."""
 
-    def __init__(self, flat: Tensor, sizes: Sizes, learned: int) -> None:
+    def __init__(self, flat: Tensor, sizes: PartSizes, learned: int) -> None:
         """Wrap parameters.
 
         Args:
@@ -58,7 +58,7 @@ class Parameters:
             learned: so many of the first parts are learned; the others are statistics.
         """
         self.flat = flat
-        self.layers = cut(flat.detach(), sizes)
+        self.layers = named_parts(flat.detach(), sizes)
         self._leaves = [part.requires_grad_() for part in list(self.layers.values())[:learned]]
         self._width = sum(part[0].numel() for part in self._leaves)
         self.first, self.second = (torch.zeros_like(flat[:, : self._width]) for _ in range(2))
@@ -152,7 +152,7 @@ class SquashedActor:
     """
 
     unscaled: Tensor | None = None
-    sizes: Sizes
+    sizes: PartSizes
     learned: int
     """so many of the first parts are learned; the others are statistics"""
 
@@ -207,14 +207,14 @@ class PathwiseLearner(Learner):
         assert isinstance(population.distribution, Squashed)
         self.squashed, self.bins = population.distribution, Bins(bins, population.device)
         networks = population.networks
-        self.actor = Parameters(population.flat, networks.sizes, networks.learned)
-        self.parts: dict[str, Parameters] = {"actor": self.actor}
+        self.actor = NetworkParameters(population.flat, networks.sizes, networks.learned)
+        self.parts: dict[str, NetworkParameters] = {"actor": self.actor}
         """everything that is learned, by name"""
         self.held: list[Tensor] = []
         """what varies between calls of `update`, at a place that a CUDA graph may read"""
         self._graphed = GraphedCallable(self.update, [], population.device)
 
-    def critics(self, sizes: Sizes, learned: int, copies: int) -> Parameters:
+    def critics(self, sizes: PartSizes, learned: int, copies: int) -> NetworkParameters:
         """Return fresh critics, so many of each member in neighbouring rows."""
         population = self.population
         rows = [
@@ -222,7 +222,7 @@ class PathwiseLearner(Learner):
             for member, one in enumerate(population.generators("critic", 0, "cpu"))
             for _ in range(copies)
         ]
-        return Parameters(torch.stack(rows).to(population.device), sizes, learned)
+        return NetworkParameters(torch.stack(rows).to(population.device), sizes, learned)
 
     def draws(self, purpose: str, iteration: int, *shape: int) -> Tensor:
         """Return normal numbers (len, P, ...) of each member's own generator."""
@@ -255,7 +255,7 @@ class PathwiseLearner(Learner):
             part.load_state_dict(state[name])
 
 
-def fresh(sizes: Sizes, generator: torch.Generator, used: Tensor | None) -> Tensor:
+def fresh(sizes: PartSizes, generator: torch.Generator, used: Tensor | None) -> Tensor:
     """Return initial parameters (size,): orthogonal matrices, ones for scales and variances.
 
     Args:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from telic.core.config import Record
 from telic.core.verb import verb
 from telic.envs.access import MODEL_FILES, located
-from telic.envs.simulators.names import absolute_python, with_python
+from telic.envs.simulators.names import absolute_python, simulated
 from telic.errors import (
     BadFile,
     ConfigError,
@@ -58,9 +58,14 @@ _TAKEN_OVER = ("threads", "evaluations", "eval_episodes", "save_every_s", "tenso
 def plan(request: JobRequest) -> TrainJob:
     """Return the job for a request."""
     # The worker runs in another folder.
-    env = located(with_python(request.env, request.python))
+    env = located(request.env)
     env_args = dict(request.env_args or {})
     if request.python is not None:
+        if not simulated(env):
+            raise ConfigError(
+                f"--python is for mjlab:TASK and isaaclab:TASK, not for {request.env}.",
+                hint="Install the environment beside telic and leave --python out.",
+            )
         env_args["python"] = absolute_python(request.python)
     if request.tensorboard:
         require_tensorboard()

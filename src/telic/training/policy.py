@@ -6,7 +6,7 @@ import math
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -29,9 +29,11 @@ from telic.storage.trajectories import (
 )
 from telic.training.evaluate import UNLIMITED
 from telic.training.folder import best_member, best_step
-from telic.training.networks import Layer, Operation, Shape, distribution
+from telic.training.networks import Layer, Networks, Operation, Shape, distribution
 from telic.training.population import Actor, Population, Scaling
-from telic.training.setup import LEARNERS
+
+if TYPE_CHECKING:
+    from telic.training.pathwise import SquashedActor  # brings the trainer
 
 FORMAT = 1
 _MOST_PARTS = 1000
@@ -62,7 +64,7 @@ class Policy:
         self.facts: dict[str, Any] = {"env_args": {}, "step": 0, **saved["facts"]}
         shape: dict[str, Any] = saved["shape"]
         self.shape = Shape(**shape)._replace(hidden=tuple(shape["hidden"]))
-        self.networks = LEARNERS[self.shape.learner].actor(self.shape)
+        self.networks = _actor(self.shape)
         self.flat: Tensor = saved["flat"].unsqueeze(0)
         mask = saved["mask"]
         self.actor = Actor(
@@ -140,6 +142,14 @@ class Policy:
         return export_policy(self, Path(path))
 
 
+def _actor(shape: Shape) -> Networks | SquashedActor:
+    from telic.training.setup import LEARNERS  # brings the trainer
+
+    if shape.learner not in LEARNERS:
+        raise ValueError(f"a policy of the learner {shape.learner[:100]!r}")
+    return LEARNERS[shape.learner].actor(shape)
+
+
 def save_policy(
     path: Path,
     population: Population,
@@ -204,10 +214,7 @@ def _require_sound(saved: Mapping[str, Any]) -> None:
     if len(widths) > _MOST_LAYERS or not all(0 < width <= _MOST_WIDTH for width in widths):
         raise ValueError(f"networks of widths {widths}"[:200])
     inputs = max(shape.actor_inputs, shape.critic_inputs)
-    if shape.learner not in LEARNERS:
-        raise ValueError(f"a policy of the learner {shape.learner[:100]!r}")
-    size = LEARNERS[shape.learner].actor(shape).size
-    sizes = {"flat": size, "shift": inputs, "scale": inputs, "mask": inputs}
+    sizes = {"flat": _actor(shape).size, "shift": inputs, "scale": inputs, "mask": inputs}
     for name in ("flat", "shift", "scale", "mask", "action_low", "action_high"):
         part = saved[name]
         if name == "mask" and part is None:

@@ -24,12 +24,12 @@ from torch.nn import functional
 
 from telic.training.networks import Layer, Networks, Operation, Squashed, Views
 from telic.training.pathwise import (
-    Parameters,
+    NetworkParameters,
+    PartSizes,
     PathwiseLearner,
-    Sizes,
     SquashedActor,
     cross_entropy,
-    cut,
+    named_parts,
     return_factor,
 )
 from telic.training.population import LearningResult, Population, UpdateStats
@@ -53,7 +53,7 @@ class ReppoActor(SquashedActor):
 
     def views(self, flat: Tensor) -> Views:
         """Return the linear layers."""
-        return self.views_of(cut(flat, self.sizes))
+        return self.views_of(named_parts(flat, self.sizes))
 
     def views_of(self, own: Mapping[str, Tensor]) -> Views:
         """Return the linear layers of parts by name."""
@@ -79,7 +79,7 @@ class _Judged(NamedTuple):
     """(P, n, width + 1) the next embedding and the reward"""
 
 
-def critic_sizes(inputs: int, hidden: tuple[int, ...]) -> Sizes:
+def critic_sizes(inputs: int, hidden: tuple[int, ...]) -> PartSizes:
     """Return the parts of a critic: an embedding, and from it values and predictions."""
     last = hidden[-1]
     widths = [inputs, *hidden]
@@ -90,7 +90,7 @@ def critic_sizes(inputs: int, hidden: tuple[int, ...]) -> Sizes:
     return {**weights, **{f"{name}_bias": (pair[1],) for name, pair in weights.items()}}
 
 
-def judge(net: Parameters, x: Tensor) -> _Judged:
+def _judge(net: NetworkParameters, x: Tensor) -> _Judged:
     """Return what critics make of inputs and actions (P, n, d)."""
 
     def layer(x: Tensor, name: str, *, last: bool = False) -> Tensor:
@@ -133,7 +133,7 @@ class Reppo(PathwiseLearner):
         self._critic = self.critics(sizes, len(sizes), 1)
         first = torch.full((population.size, 2), math.log(_FIRST_MULTIPLIER))
         sizes = {"temperature": (1,), "kl": (1,)}
-        self._multipliers = Parameters(first.to(population.device), sizes, 2)
+        self._multipliers = NetworkParameters(first.to(population.device), sizes, 2)
         self.parts |= {"critic": self._critic, "multipliers": self._multipliers}
         self._entropy = _ENTROPY_PER_ACTION * shape.outputs
         self._batch: Batch | None = None
@@ -185,7 +185,7 @@ class Reppo(PathwiseLearner):
         views = self._networks.views(population.flat)
         old = act(views, population.part(inputs))
         following, density = self.squashed.draw(act(views, population.part(after)), noise[0])
-        judged = judge(self._critic, torch.cat((after, following), -1))
+        judged = _judge(self._critic, torch.cat((after, following), -1))
         temperature = self._multipliers.layers["temperature"].exp()
 
         def by_step(x: Tensor) -> Tensor:
@@ -201,7 +201,7 @@ class Reppo(PathwiseLearner):
             discount = population.gamma * (1.0 - batch.terminated[t].float())
             target[t] = running = rewards[t] + discount * ahead
         actions, goal = by_member(batch.actions), by_member(target)
-        found = bins.mean(judge(self._critic, torch.cat((inputs, actions), -1)).logits)
+        found = bins.mean(_judge(self._critic, torch.cat((inputs, actions), -1)).logits)
         explained = 1.0 - (goal - found).var(1) / goal.var(1).clamp_min(1e-8)
         samples = _Samples(
             inputs,
@@ -217,7 +217,7 @@ class Reppo(PathwiseLearner):
     def _improve_critic(self, samples: _Samples) -> tuple[Tensor, Tensor]:
         """Predict targets, next embeddings and rewards; returns losses and gradient norms."""
         population = self.population
-        judged = judge(self._critic, torch.cat((samples.inputs, samples.actions), -1))
+        judged = _judge(self._critic, torch.cat((samples.inputs, samples.actions), -1))
         target = self.bins.smoothed(samples.target.squeeze(-1))
         value = cross_entropy(judged.logits, target).mean(1)
         missed = (judged.predicted - samples.following).square().mean(-1, keepdim=True)
@@ -236,7 +236,7 @@ class Reppo(PathwiseLearner):
         views = self._networks.views_of(self.actor.layers)
         outputs = self._networks.act(views, population.part(samples.inputs))
         actions, density = self.squashed.draw(outputs, samples.noise)
-        judged = judge(self._critic, torch.cat((samples.inputs, actions), -1))
+        judged = _judge(self._critic, torch.cat((samples.inputs, actions), -1))
         kl = _divergence(samples.old, outputs)
         temperature, weight = (multipliers[name].detach().exp() for name in ("temperature", "kl"))
         is_near = kl.detach() < population.target_kl

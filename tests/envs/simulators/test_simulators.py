@@ -6,18 +6,16 @@ import signal
 import time
 from pathlib import Path
 
-import gymnasium
 import numpy as np
 import pytest
 import torch
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import telic
 from telic.envs import make
 from telic.envs.access import located
 from telic.envs.simulators import names, process
 from telic.envs.simulators.env import make_simulated
-from telic.envs.simulators.names import ADAPTERS, SimulatorAdapter, simulated, with_python
+from telic.envs.simulators.names import ADAPTERS, SimulatorAdapter, simulated
 from telic.errors import BadEnvironment, ConfigError, SimulatorError, UsageError
 from telic.testing import SimulatorContract
 from telic.training.policy import load_policy
@@ -41,11 +39,6 @@ class TestToy(SimulatorContract):
 @pytest.mark.slow
 class TestToyThatShowsTheEnd(SimulatorContract):
     env = "toy:final"
-
-
-@pytest.mark.slow
-class TestVector(SimulatorContract):
-    env = "vector:CartPole-v1"
 
 
 # ---- the protocol
@@ -176,114 +169,25 @@ def test_a_simulator_is_given_no_secrets(monkeypatch):
 
 def test_names_mean_the_same_in_every_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.py").write_text("")
-    assert located("vector:mine.py:Env") == f"vector:{tmp_path}/mine.py:Env"
-    assert located("vector:mine:Env") == f"vector:{tmp_path}/mine.py:Env"
     assert located("mjlab:Mjlab-Cartpole-Balance") == "mjlab:Mjlab-Cartpole-Balance"
-    assert with_python("CartPole-v1", "python3") == "vector:CartPole-v1"
-    assert with_python("mjlab:X", "python3") == "mjlab:X" and with_python("CartPole-v1", None)
     assert simulated("table.py:Puck") is None
+
+
+def test_another_python_is_for_simulators_only():
+    with pytest.raises(ConfigError, match="--python is for mjlab:TASK"):
+        small_job("CartPole-v1", python="python3", env_args={})
 
 
 def test_what_simulators_cannot_do_is_refused_at_once(tmp_path):
     with pytest.raises(UsageError, match=r"A session cannot use mjlab:X.*telic train mjlab:X"):
         telic.run("walk", env="mjlab:X", runs_dir=tmp_path)
-    for env in ("mjlab:X", "isaaclab:Isaac-Ant-v0", "vector:CartPole-v1", "vector:own.py:Env"):
+    for env in ("mjlab:X", "isaaclab:Isaac-Ant-v0"):
         for place in (None, "local"):
             with pytest.raises(UsageError, match=f"Policy search cannot use {env}.*telic train"):
                 search(env=env, runs_dir=tmp_path, on=place)
             with pytest.raises(UsageError, match=f"A session cannot use {env}"):
                 telic.run("walk", env=env, runs_dir=tmp_path, on=place)
     assert not list(tmp_path.iterdir())
-
-
-# ---- Gymnasium
-
-OWN = '''
-import gymnasium
-import numpy as np
-from gymnasium import spaces
-from gymnasium.vector import AutoresetMode, VectorEnv
-
-
-class Rows(VectorEnv):
-    """Counts, all rows at once, and lets itself be reset."""
-
-    metadata = {"autoreset_mode": AutoresetMode.DISABLED}
-
-    def __init__(self, num_envs, limit=3):
-        self.num_envs, self.limit = num_envs, limit
-        self.single_observation_space = spaces.Dict(
-            count=spaces.Box(-np.inf, np.inf, (1,)), odd=spaces.Discrete(2)
-        )
-        self.single_action_space = spaces.Box(-np.inf, np.inf, (2,))
-
-    def observe(self):
-        return {"count": self.count[:, None], "odd": self.count.astype(int) % 2}, {}
-
-    def reset(self, *, seed=None, options=None):
-        mask = np.ones(self.num_envs, bool) if not options else options["reset_mask"]
-        if seed is not None:
-            self.seeds = np.array(seed) % 100
-            self.count = np.zeros(self.num_envs)
-        self.count = np.where(mask, self.seeds, self.count)
-        return self.observe()
-
-    def step(self, action):
-        self.count = self.count + 1
-        ended = self.count >= self.seeds + self.limit
-        return self.observe()[0], action.sum(1), ended, ended & False, {}
-
-
-class Late(Rows):
-    metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}
-
-
-def nothing(num_envs):
-    return "no environment"
-'''
-
-
-def test_a_gymnasium_id_gives_what_its_vector_environment_gives():
-    env = make_simulated("vector:CartPole-v1", num_envs=3, seed=4)
-    theirs = SyncVectorEnv(
-        [lambda: gymnasium.make("CartPole-v1")] * 3, autoreset_mode=AutoresetMode.SAME_STEP
-    )
-    obs, _ = theirs.reset(seed=[int(seed) for seed in env.state_dict()["seed"]])
-    assert np.array_equal(env.reset().numpy(), obs)
-    ends = 0
-    for number in range(60):
-        action = np.array([number % 2, 1, 0])
-        step, (obs, reward, terminated, truncated, info) = (
-            env.step(torch.as_tensor(action)),
-            theirs.step(action),
-        )
-        assert np.array_equal(step.obs.numpy(), obs) and np.array_equal(step.reward, reward)
-        assert np.array_equal(step.terminated, terminated)
-        assert np.array_equal(step.truncated, truncated)
-        for row in np.flatnonzero(terminated | truncated):
-            assert np.array_equal(step.final_obs[row], info["final_obs"][row])
-            ends += 1
-    assert ends > 3
-    assert env.dt == 0.02 and env.max_episode_steps == 500 and env.num_actions == 2
-    env.close()
-
-
-def test_a_vector_environment_of_ones_own_is_reset_where_it_has_ended(tmp_path):
-    (tmp_path / "mine.py").write_text(OWN)
-    env = make_simulated(f"vector:{tmp_path}/mine.py:Rows", num_envs=2, seed=1, limit=2)
-    start = env.reset()
-    assert env.spec.obs_names == ("count", "odd_0", "odd_1")
-    assert env.action_low.tolist() == [-1.0, -1.0] and "no limits" in " ".join(env.spec.notes)
-    env.step(torch.ones(2, 2))
-    step = env.step(torch.ones(2, 2))
-    assert step.terminated.all() and step.reward.tolist() == [2.0, 2.0]
-    assert torch.equal(step.obs, start) and torch.equal(step.final_obs[:, 0], start[:, 0] + 2)
-    env.close()
-    with pytest.raises(SimulatorError, match=r"step after.*NextStep.*SAME_STEP or DISABLED"):
-        make_simulated(f"vector:{tmp_path}/mine.py:Late", num_envs=2)
-    with pytest.raises(SimulatorError, match=r"gave a str.*VectorEnv"):
-        make_simulated(f"vector:{tmp_path}/mine.py:nothing", num_envs=2)
 
 
 # ---- training

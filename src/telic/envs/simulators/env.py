@@ -41,15 +41,14 @@ def make_simulated(
     """Start a simulator and wait until it is ready.
 
     Args:
-        name: "mjlab:TASK", "isaaclab:TASK", "vector:ID" or "vector:path/to/file.py:Class".
+        name: "mjlab:TASK" or "isaaclab:TASK".
         num_envs: environments in the batch.
         device: device of the simulation and of the tensors: "cpu" or "cuda".
         seed: one seed, or one per member of a population; each has a process of its own.
         python: the Python of the simulator's own environment; None: the one telic runs in.
         answer_s: seconds that a step may take before the simulator counts as hung.
         num_threads: accepted for uniformity, without effect.
-        **arguments: of a Gymnasium environment, its constructor's; of mjlab and Isaac Lab,
-            attributes of the task's configuration with dots between them.
+        **arguments: attributes of the task's configuration with dots between them.
     """
     what = simulated(name)
     if what is None:

@@ -26,11 +26,6 @@ class SimulatorAdapter(NamedTuple):
 
 
 ADAPTERS = {
-    "vector": SimulatorAdapter(
-        _HERE / "vector_adapter.py",
-        "any Gymnasium id, vector environment or class of another Python",
-        ("CartPole-v1", "my_env.py:MyVectorEnv"),
-    ),
     "mjlab": SimulatorAdapter(
         _HERE / "lab_adapter.py",
         "a task of mjlab",
@@ -58,11 +53,6 @@ def simulated(env: str) -> SimulatedTask | None:
     return SimulatedTask(simulator, task) if colon and simulator in ADAPTERS else None
 
 
-def with_python(env: str, python: str | None) -> str:
-    """Return the environment that is meant by a name and the Python to run it in."""
-    return env if python is None or simulated(env) else f"vector:{env}"
-
-
 def refuse_simulated(
     env: str, who: str, why: str = "it cannot be confined, and its robot cannot be measured"
 ) -> None:
@@ -80,11 +70,3 @@ def absolute_python(python: str) -> str:
         return shutil.which(python) or python
     # Not resolved: a virtual environment is known by the place of its link.
     return os.path.abspath(os.path.expanduser(python))
-
-
-def located_task(env: str) -> str:
-    """Return a simulated environment's name, valid in every folder."""
-    simulator, _, task = env.partition(":")
-    file, _, name = task.rpartition(":")
-    path = Path(file if file.endswith(".py") else f"{file}.py").expanduser()
-    return f"{simulator}:{path.absolute()}:{name}" if file and os.path.isfile(path) else env

@@ -17,7 +17,7 @@ from telic.core.tensors import from_numpy
 from telic.errors import MissingExtra, TelicError, UsageError
 from telic.storage.files import plain, replacing
 from telic.training.export import run_policy
-from telic.training.pathwise import FUNCTIONS
+from telic.training.networks import FUNCTIONS
 from telic.training.population import CLIP
 
 if TYPE_CHECKING:
