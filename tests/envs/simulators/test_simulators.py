@@ -152,7 +152,7 @@ def test_a_simulator_ends_with_its_parent_even_while_it_hangs():
 
 def test_the_simulators_side_imports_nothing_of_telic():
     folder = Path(names.__file__).parent
-    for name in ("server.py", "vector_adapter.py", "lab_adapter.py"):
+    for name in ("server.py", "lab_adapter.py"):
         for node in ast.walk(ast.parse((folder / name).read_text())):
             if isinstance(node, ast.Import):
                 assert not any(each.name.startswith("telic") for each in node.names), name
