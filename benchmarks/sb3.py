@@ -223,7 +223,6 @@ def not_honoured(settings: PpoSettings) -> list[str]:
     """Return what the settings ask for and Stable-Baselines3 does not have."""
     missing = {
         "schedule=adaptive (the rate is constant)": settings.schedule == "adaptive",
-        "shared_value (actor and critic have layers of their own)": settings.shared_value,
         "critic_sees": bool(settings.critic_sees),
     }
     return [name for name, is_asked in missing.items() if is_asked]
@@ -291,7 +290,7 @@ def solo(job: TrainJob) -> TrainJob:
     It always has a normaliser, layers of its own and no privileged critic.
     """
     (member,) = job.members
-    settings = member.settings.replace(normalise_obs=True, shared_value=False, critic_sees=())
+    settings = member.settings.replace(normalise_obs=True, critic_sees=())
     return job.model_copy(update={"members": (member.model_copy(update={"settings": settings}),)})
 
 

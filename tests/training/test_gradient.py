@@ -17,7 +17,7 @@ def loss(population, actor, flat, samples):
     part = actor.part(samples.inputs)
     networks = population.networks
     outputs = networks.act(views, part)
-    values = networks.value(views, part if networks.shape.shared_value else samples.inputs)
+    values = networks.value(views, samples.inputs)
     log_probs = population.distribution.log_prob(outputs, views.log_std, samples.actions)
     ratio = (log_probs - samples.log_probs).exp()
     clip = population.clip
@@ -28,22 +28,20 @@ def loss(population, actor, flat, samples):
     return policy + population.value_coef[:, 0] * value - population.entropy_coef[:, 0] * entropy
 
 
-@pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("activation", ["tanh", "elu", "relu"])
 @pytest.mark.parametrize(("outputs", "discrete"), [(3, False), (1, False), (4, True)])
-def test_it_equals_automatic_differentiation(shared, activation, outputs, discrete):
+def test_it_equals_automatic_differentiation(activation, outputs, discrete):
     members = [
         PpoSettings(
             hidden=(8, 6),
             activation=activation,
-            shared_value=shared,
             entropy_coef=0.01 * (i + 1),
             value_coef=0.3 + i,
             clip=0.1 + 0.1 * i,
         )
         for i in range(2)
     ]
-    critic = 5 if shared else 7
+    critic = 7
     population = Population(members, [1, 2], Shape.of(members[0], 5, critic, outputs, discrete))
     population.flat += 0.3 * torch.randn(population.flat.shape, generator=GENERATOR)
     actor = population.actor()

@@ -75,12 +75,8 @@ def residual(net: NetworkParameters, x: Tensor, mode: str) -> Tensor:
     """Return the outputs (C, n, outputs) of residual networks for inputs (P, n, d).
 
     Linear, then blocks of linear, batch normalisation and ReLU around a skip, RMS norm, linear.
-
-    Args:
-        net: C of them; several in a row share the inputs of one member.
-        x: their inputs.
-        mode: "learn" normalises by the batch and takes in its statistics, "batch" only normalises,
-            "running" normalises by the statistics so far.
+    Several networks in a row share the inputs of one member. The mode "learn" normalises by the
+    batch and takes in its statistics, "batch" only normalises, "running" takes those so far.
     """
     half = torch.bfloat16 if x.is_cuda else torch.float32
     parts = {name: part.unbind(0) for name, part in net.layers.items()}
@@ -270,10 +266,8 @@ class FlashSac(PathwiseLearner):
             nothing = torch.full_like(factor[:, 0], torch.nan)
             rest = torch.zeros_like(nothing), torch.ones_like(population.alive)
             return LearningResult(UpdateStats._make((*[nothing] * 6, *rest)), nothing, nothing)
-        size, shape = (
-            min(collected, len(self.replay.rows[0])),
-            (settings.updates, settings.minibatch_size),
-        )
+        size = min(collected, len(self.replay.rows[0]))
+        shape = settings.updates, settings.minibatch_size
         index = [
             torch.randint(size, shape, generator=one, device=population.device)
             for one in population.generators("replay", iteration)

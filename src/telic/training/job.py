@@ -190,10 +190,6 @@ class PpoSettings(Config):
     activation: Literal["tanh", "elu", "relu"] = Field(
         default="tanh", description="hidden activation"
     )
-    shared_value: bool = Field(
-        default=False,
-        description="actor and critic share the hidden layers instead of having their own",
-    )
     log_std: float = Field(default=-1.0, description="initial log standard deviation of actions")
     normalise_obs: bool = Field(
         default=True, description="scale observations by running mean and deviation"
@@ -221,6 +217,14 @@ class PpoSettings(Config):
     def minibatches(self) -> int:
         """Gradient steps per epoch."""
         return self.batch_size // self.minibatch_size
+
+    @model_validator(mode="before")
+    @classmethod
+    def _earlier(cls, given: Any) -> Any:
+        """Read settings of earlier versions, in which layers could be shared."""
+        if isinstance(given, dict) and given.get("shared_value") is False:
+            return {name: value for name, value in given.items() if name != "shared_value"}
+        return given
 
     @field_validator("hidden", "critic_hidden", mode="before")
     @classmethod

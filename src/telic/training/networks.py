@@ -205,6 +205,7 @@ class Shape(NamedTuple):
     hidden: tuple[int, ...]
     activation: str
     shared_value: bool
+    """of files of earlier versions; always False now"""
     learner: str = "ppo"
 
     @classmethod
@@ -224,7 +225,7 @@ class Shape(NamedTuple):
             discrete,
             settings.hidden,
             settings.activation,
-            settings.shared_value,
+            False,
             settings.learner,
         )
 
@@ -311,7 +312,7 @@ class ActorCritic(PolicyNetworks, Protocol):
     """Networks that also estimate values, with a gradient that is written out: what PPO needs."""
 
     def value(self, views: Views, inputs: Tensor) -> Tensor:
-        """Return values (P, n) for critic inputs (actor inputs if layers are shared)."""
+        """Return values (P, n) for critic inputs."""
         ...
 
     def descend(
@@ -373,10 +374,7 @@ class Networks:
         self.activate = FUNCTIONS[shape.activation]
         actor = _pairs(shape.actor_inputs, shape.hidden, shape.outputs)
         critic = _pairs(shape.critic_inputs, shape.hidden, 1)
-        if shape.shared_value:
-            critic = critic[-1:]
         self._actor_layers = len(actor)
-        self._first_critic_layer = None if shape.shared_value else len(actor)
         self._pairs = actor + critic
         weights = [a * b for a, b in self._pairs]
         biases = [b for _, b in self._pairs]
@@ -401,7 +399,7 @@ class Networks:
                 used = torch.ones(fan_in, dtype=torch.bool)
                 if masks is not None and index == 0:
                     used = masks[member].actor
-                elif masks is not None and index == self._first_critic_layer:
+                elif masks is not None and index == self._actor_layers:
                     used = masks[member].critic
                 dense = torch.empty(int(used.sum()), fan_out)
                 torch.nn.init.orthogonal_(dense, self._gain(index), generator=generator)
@@ -416,12 +414,8 @@ class Networks:
     def fitted(self, flat: Tensor, before: Shape, known: Known) -> Tensor:
         """Return one member's parameters (size,) of networks that saw more or fewer inputs.
 
-        Inputs that those did not see weigh nothing yet.
-
-        Args:
-            flat: their parameters.
-            before: their sizes; all but the numbers of inputs are as here.
-            known: which inputs are the same.
+        `before` are their sizes, which differ in the numbers of inputs only. Inputs that they did
+        not see weigh nothing yet.
         """
         out = flat.new_zeros(1, self.size)
         old, new = Networks(before).views(flat.unsqueeze(0)), self.views(out)
@@ -431,7 +425,7 @@ class Networks:
             target.bias.copy_(source.bias)
             if index == 0:
                 target.weight[:, : known.actor] = source.weight[:, : known.actor]
-            elif index == self._first_critic_layer:
+            elif index == self._actor_layers:
                 target.weight[:, known.critic[1]] = source.weight[:, known.critic[0]]
             else:
                 target.weight.copy_(source.weight)
@@ -467,9 +461,7 @@ class Networks:
         return [part for one in affine for part in (one, between)][:-1]
 
     def value(self, views: Views, inputs: Tensor) -> Tensor:
-        """Return values (P, n) for critic inputs (actor inputs if layers are shared)."""
-        if self.shape.shared_value:
-            inputs = self._hidden(views.actor[:-1], inputs)
+        """Return values (P, n) for critic inputs."""
         return self.affine(views.critic[-1], self._hidden(views.critic[:-1], inputs)).squeeze(-1)
 
     @staticmethod
@@ -491,61 +483,37 @@ class Networks:
         return [*tape, self.affine(layers[-1], tape[-1])]
 
     def backward(
-        self,
-        layers: list[Layer],
-        out: list[Layer],
-        tape: list[Tensor],
-        toward: Tensor,
-        extra: Tensor | None = None,
-    ) -> Tensor | None:
-        """Write the gradients of a stack of layers; returns that of its first layer's inputs.
+        self, layers: list[Layer], out: list[Layer], tape: list[Tensor], toward: Tensor
+    ) -> None:
+        """Write the gradients of a stack of layers to `out`.
 
-        Args:
-            layers: the weights.
-            out: where the gradients go.
-            tape: what `forward` returned; of layers that continue another stack, the last ones.
-            toward: gradient of the output, (P, B, out).
-            extra: gradient that reaches the last hidden layer from elsewhere.
+        `tape` is what `forward` returned, `toward` the gradient of the output (P, B, out).
         """
-        offset = len(tape) - 1 - len(layers)
         for index in reversed(range(len(layers))):
-            x, layer = tape[offset + index], layers[index]
-            if layer.weight.shape[-1] > 1:
-                torch.bmm(x.transpose(1, 2), toward, out=out[index].weight)
-            else:  # see `affine`
+            x, layer = tape[index], layers[index]
+            narrow = layer.weight.shape[-1] == 1  # see `affine`
+            if narrow:
                 out[index].weight.copy_((x * toward).sum(1).unsqueeze(-1))
+            else:
+                torch.bmm(x.transpose(1, 2), toward, out=out[index].weight)
             if toward.is_cuda:  # a product with ones is several times faster than a tall sum
                 ones = toward.new_ones(1, 1, toward.shape[1]).expand(toward.shape[0], -1, -1)
                 torch.bmm(ones, toward, out=out[index].bias)
             else:
                 torch.sum(toward, 1, keepdim=True, out=out[index].bias)
-            if index == 0 and offset == 0:
-                return None
-            narrow = layer.weight.shape[-1] == 1
-            back = layer.weight.transpose(1, 2)
-            toward = toward * back if narrow else torch.bmm(toward, back)
-            if extra is not None:
-                toward, extra = toward.add_(extra), None
-            if index == 0:
-                return toward
-            toward = _SLOPES[self.shape.activation](toward, x)
-        return None
+            if index:
+                back = layer.weight.transpose(1, 2)
+                toward = toward * back if narrow else torch.bmm(toward, back)
+                toward = _SLOPES[self.shape.activation](toward, x)
 
     def descend(
         self, views: Views, out: Views, seen: Tensor, inputs: Tensor, loss: LossFn[Result]
     ) -> Result:
         """Carry the gradient back through both stacks; see `PolicyNetworks.descend`."""
-        shared = self.shape.shared_value
-        acted = self.forward(views.actor, seen)
-        judged = (
-            [*acted[:-1], self.affine(views.critic[-1], acted[-2])]
-            if shared
-            else self.forward(views.critic, inputs)
-        )
+        acted, judged = self.forward(views.actor, seen), self.forward(views.critic, inputs)
         gradients, result = loss(acted[-1], judged[-1].squeeze(-1))
-        hidden_from_value = self.backward(views.critic, out.critic, judged, gradients.values)
-        extra = hidden_from_value if shared else None
-        self.backward(views.actor, out.actor, acted, gradients.outputs, extra)
+        self.backward(views.critic, out.critic, judged, gradients.values)
+        self.backward(views.actor, out.actor, acted, gradients.outputs)
         out.log_std.copy_(gradients.log_std)
         return result
 

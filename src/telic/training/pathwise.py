@@ -50,13 +50,7 @@ class NetworkParameters:
     """NetworkParameters of C networks of one kind, one in each row, and their Adam optimiser."""
 
     def __init__(self, flat: Tensor, sizes: PartSizes, learned: int) -> None:
-        """Wrap parameters.
-
-        Args:
-            flat: (C, size); changed in place.
-            sizes: its parts by name.
-            learned: so many of the first parts are learned; the others are statistics.
-        """
+        """Wrap a matrix (C, size), changed in place; the first `learned` parts are learned."""
         self.flat = flat
         self.layers = named_parts(flat.detach(), sizes)
         self._leaves = [part.requires_grad_() for part in list(self.layers.values())[:learned]]
@@ -67,13 +61,8 @@ class NetworkParameters:
     def descend(self, loss: Tensor, rate: Tensor, active: Tensor, most: Tensor | float) -> Tensor:
         """Take an Adam step down the sum of all rows' losses; returns gradient norms (C,).
 
-        A row whose gradient is not finite, or that is not active, stays as it is.
-
-        Args:
-            loss: summed over rows, of which each depends on its own parameters only.
-            rate: step size, (C, 1).
-            active: (C,) bool.
-            most: gradient norm limit, (C, 1) or one for all.
+        A row whose gradient is not finite, or that is not active, stays as it is; `most` limits the
+        gradient norm of each.
         """
         parts = torch.autograd.grad(loss, self._leaves)
         with torch.no_grad():
@@ -125,13 +114,7 @@ class Bins:
         return below.diff(dim=-1) / (below[..., -1:] - below[..., :1])
 
     def moved(self, chances: Tensor, reward: Tensor, discount: Tensor) -> Tensor:
-        """Return the distribution of reward + discount * G, for G distributed by `chances`.
-
-        Args:
-            chances: (..., bins).
-            reward: (...).
-            discount: (...).
-        """
+        """Return the distribution of reward + discount * G, for G distributed by `chances`."""
         to = reward.unsqueeze(-1) + discount.unsqueeze(-1) * self.centres
         place = (to.clamp(-_MOST, _MOST) + _MOST) / self.width
         low = place.floor().clamp(max=len(self.centres) - 2)
@@ -258,10 +241,7 @@ class PathwiseLearner(Learner):
 def fresh(sizes: PartSizes, generator: torch.Generator, used: Tensor | None) -> Tensor:
     """Return initial parameters (size,): orthogonal matrices, ones for scales and variances.
 
-    Args:
-        sizes: parts by name; scales ("scale_...") and variances ("var_...") are one at first.
-        generator: of the member.
-        used: inputs that the first matrix sees, bool; the others weigh nothing.
+    Inputs that are not `used` weigh nothing in the first matrix.
     """
     parts: list[Tensor] = []
     for name, size in sizes.items():

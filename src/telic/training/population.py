@@ -143,16 +143,7 @@ class Population:
         networks: PolicyNetworks | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
-        """Initialise every member from its seed.
-
-        Args:
-            members: settings, one per member.
-            seeds: one per member.
-            shape: sizes of the networks.
-            masks: what each member's networks see; None: everything.
-            networks: of another make than plain layers.
-            device: where they live.
-        """
+        """Initialise every member from its seed; without `masks`, its networks see everything."""
         self.settings = members[0]
         self.shape = shape
         self.masks = masks
@@ -262,11 +253,7 @@ class Population:
 
         Weights and statistics are taken; the optimiser starts fresh, because the reward may differ.
         The critic may have been wider or narrower: it was trained together with other rewards.
-
-        Args:
-            member: index of the member.
-            saved: the policy's file.
-            extra: privileged fields, the last of what critics see.
+        The last `extra` inputs of critics are privileged fields.
         """
         before = Shape(**saved["shape"])
         if before == self.shape:

@@ -116,8 +116,7 @@ def make_samples(population: Population, batch: Batch) -> tuple[Samples, Tensor]
     views = networks.views(population.flat)
 
     def values(x: Tensor) -> Tensor:
-        flat = networks.value(views, batch.actor.part(x) if networks.shape.shared_value else x)
-        return flat.view(P, T, n).transpose(0, 1)
+        return networks.value(views, x).view(P, T, n).transpose(0, 1)
 
     now, following = values(inputs), values(scaling.apply(by_member(batch.next_inputs)))
     advantage = advantages(
@@ -166,16 +165,10 @@ def advantages(
     gamma: Tensor,
     lam: Tensor,
 ) -> Tensor:
-    """Return generalised advantage estimates, shape (T, P, n).
+    """Return generalised advantage estimates, (T, P, n) as all but gamma and lambda, (P, 1).
 
-    Args:
-        rewards: (T, P, n).
-        values: V(s_t), (T, P, n).
-        next_values: V of the state each step led to, before any reset, (T, P, n).
-        terminated: the episode ended in a state without future, (T, P, n) bool.
-        done: terminated, or cut by the time limit, (T, P, n) bool.
-        gamma: discount per member, (P, 1).
-        lam: lambda per member, (P, 1).
+    `next_values` are of the states that steps led to, before any reset; `terminated` ones have no
+    future, others that are `done` were cut by the time limit.
     """
     # A truncated episode would continue: the value of its last state counts.
     # delta_t = r_t + gamma * V(s'_t) * (1 - terminated) - V(s_t)
@@ -197,15 +190,7 @@ def advantages(
 def update(
     population: Population, actor: Actor, samples: Samples, shuffles: Iterable[Tensor]
 ) -> UpdateStats:
-    """Improve every living member on its own samples.
-
-    Args:
-        population: the members.
-        actor: the policies that collected the samples.
-        samples: what to learn from.
-        shuffles: for each epoch the order of each member's samples, (P, B); see
-            `Population.shuffles`.
-    """
+    """Improve every living member on its own samples, shuffled for each epoch, (P, B)."""
     settings = population.settings
     packed, widths = _pack(samples)
     P, B, _ = packed.shape
@@ -269,12 +254,6 @@ def toward_outputs(
 
     It is written out: the networks are small, so recording operations for automatic differentiation
     would cost more than the arithmetic itself. A test holds it against automatic differentiation.
-
-    Args:
-        population: the members.
-        samples: what they learn from.
-        outputs: of the actors, (P, B, outputs).
-        values: of the critics, (P, B).
     """
     distribution, clip, log_std = population.distribution, population.clip, population.views.log_std
     B = samples.advantages.shape[1]
