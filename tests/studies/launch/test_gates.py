@@ -1,6 +1,5 @@
 """G01 to G24, each open for a sound launch and shut for its own reason."""
 
-import hashlib
 import json
 import subprocess
 
@@ -116,7 +115,7 @@ def test_g04_is_shut_for_an_invalid_contract_and_others_are_still_evaluated(stud
     update_yaml(study.folder.contract, {"budget": "a lot"})
     results = {each.id: each for each in evaluate(situation(study, candidate))}
     assert "not a valid Contract" in results["G04"].why
-    assert results["G03"].passed and len(results) == 24
+    assert results["G03"].passed and len(results) == 22
 
 
 def test_g05_names_the_approval_that_an_edit_voids(study, candidate):
@@ -157,11 +156,7 @@ def test_g07_finds_what_changed_since_the_validation(study, candidate, what):
     assert f"{what} has changed since it was validated" in gate(study, candidate, "G07").why
 
 
-def test_g07_refuses_a_draft_and_pins_the_expected_hash(study, candidate):
-    assert gate(
-        study, candidate, "G07", expect=study.candidate(candidate).compute_hash()[:12]
-    ).passed
-    assert not gate(study, candidate, "G07", expect="0" * 12).passed
+def test_g07_refuses_a_draft(study, candidate):
     study.append("candidate.demoted", candidate, {"to": "draft"}, HUMAN)
     assert "it is draft, not validated" in gate(study, candidate, "G07").why
 
@@ -172,33 +167,11 @@ def test_g07_lets_an_accepted_candidate_be_a_control_arm(study, candidate):
     assert "does not run in smoke" in gate(study, candidate, "G07").why
 
 
-def test_g08_and_g12_run_the_checks_again(study):
+def test_g08_runs_the_checks_again(study):
     name = make_candidate(study, **draft(study))
-    assert gate(study, name, "G08").passed and gate(study, name, "G12").passed
+    assert gate(study, name, "G08").passed
     change_contract(study, {"scope": {"params": {"reward.weight": {"max": 1.5}}}})
-    assert gate(study, name, "G08").why.startswith("V05") and not gate(study, name, "G12").passed
-
-
-def test_g09_finds_a_broken_invariant(study):
-    path = study.root / "reward.py"
-    args = {"path": "reward.py", "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
-    invariant = {"check": "file_unchanged", "args": args}
-    name = make_candidate(study, **draft(study, invariants=[invariant]))
-    assert gate(study, name, "G09").passed
-    path.write_text("weight = 3\n")
-    assert "reward.py is not what" in gate(study, name, "G09").why
-
-
-def test_an_invariant_that_cannot_hold_is_refused_before_the_launch(study):
-    limit = {"check": "param_in_range", "args": {"param": "reward.weight", "max": 1.5}}
-    with pytest.raises(AssertionError, match="outside the range"):
-        make_candidate(study, **draft(study, invariants=[limit]))
-
-
-def test_g09_finds_a_touched_metric_and_protocol(study, candidate):
-    update_yaml(study.folder.metric_spec, {"primary": {"direction": "min"}})
-    why = gate(study, candidate, "G09").why
-    assert "metric spec is not the agreed one" in why and "protocol is not" in why
+    assert gate(study, name, "G08").why.startswith("V05")
 
 
 def test_g10_holds_the_order_of_phases(study, candidate):
@@ -278,14 +251,7 @@ def test_g16_wants_a_free_gpu(study, candidate):
     assert "has GPU 0" in gate(study, candidate, "G16", seed=2, gpu=0).why
 
 
-def test_g17_asks_for_disk_gpu_and_probe(study, candidate):
-    adapt(study, {"launcher": {"options": {"probe": ["python3", "-c", "import no_simulator"]}}})
-    assert "not run before" in gate(study, candidate, "G17", final=False).why
-    adapt(study, {"provenance": {"launcher": {"status": "confirmed"}}})
-    assert "No module named 'no_simulator'" in gate(study, candidate, "G17", final=False).why
-    assert gate(study, candidate, "G17", final=False, execute=False).passed
-    adapt(study, {"launcher": {"options": {"probe": ["python3", "-c", "import json"]}}})
-    assert gate(study, candidate, "G17", final=False).passed
+def test_g17_asks_for_disk_and_gpu(study, candidate):
     update_yaml(study.folder.contract, {"hardware": {"min_free_disk_gb": 1e9}})
     assert "of disk are free" in gate(study, candidate, "G17").why
     update_yaml(study.folder.contract, {"hardware": {"gpus": [7]}})
@@ -331,8 +297,6 @@ def test_g20_wants_a_confirmed_command_without_a_shell(study, candidate):
     adapt(study, {"provenance": {"commands": {"status": "inferred"}}})
     assert "commands are inferred" in gate(study, candidate, "G20").why
     adapt(study, {"provenance": {"commands": {"status": "confirmed"}}})
-    adapt(study, {"launcher": {"options": {"probe": ["true"]}}})
-    assert "launcher runs commands that were not confirmed" in gate(study, candidate, "G20").why
     adapt(study, {"commands": {"train": {"argv": ["bash", "-c", "python train.py && rm x"]}}})
     assert "hide the command in a shell string" in gate(study, candidate, "G20").why
     adapt(study, {"commands": {"train": {"argv": ["python", "train.py", "{checkpoint}"]}}})

@@ -4,7 +4,8 @@ import sys
 
 import pytest
 
-from telic.studies.launch.machine import Machine, look, preflight, read_gpus, run_probe
+from telic.errors import TelicError
+from telic.studies.launch.machine import Machine, look, preflight, read_gpus, run_program
 
 PRINTED = """\
 0, NVIDIA A100-SXM4-40GB, 2048
@@ -64,7 +65,10 @@ def test_this_machine_is_looked_at(tmp_path):
     assert found.processors >= 1 and found.free_disk_gb > 0 and found.gpus is None
 
 
-def test_a_probe_that_fails_or_is_missing_says_so(tmp_path):
-    assert run_probe((sys.executable, "-c", "pass"), tmp_path, {}) is None
-    assert "code 3" in run_probe((sys.executable, "-c", "raise SystemExit(3)"), tmp_path, {})
-    assert "did not run" in run_probe(("/no/such/probe",), tmp_path, {})
+def test_a_program_answers_or_says_why_not(tmp_path):
+    echo = (sys.executable, "-c", "import sys; print(sys.stdin.read().upper())")
+    assert run_program(echo, tmp_path, "draft").strip() == "DRAFT"
+    with pytest.raises(TelicError, match="did not run"):
+        run_program(("/no/such/program",), tmp_path, "")
+    with pytest.raises(TelicError, match="failed"):
+        run_program((sys.executable, "-c", "raise SystemExit(3)"), tmp_path, "")

@@ -94,12 +94,6 @@ def test_a_shut_gate_is_recorded_and_starts_nothing(study, candidate):
     assert starts(study) == [] and not study.folder.runs.exists()
 
 
-def test_a_stale_expectation_starts_nothing(study, candidate):
-    with pytest.raises(GateRefused, match="does not start with 0000"):
-        launch(study, request(candidate, expect="0000"), AGENT)
-    assert starts(study) == []
-
-
 def test_half_a_confirmation_is_a_mistake_of_usage(study, candidate):
     events = len(study.events)
     for execute, confirm in ((True, None), (True, "YES"), (False, TOKEN), (True, TOKEN.lower())):

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from telic.studies.folder import StudyFolder
-from telic.studies.ledger import Ledger
+from telic.studies.next import next_step
+from telic.studies.rules.results import check_incumbent
+from telic.studies.study import Study
 from tests.studies.toy.doors import at_terminal
 
 ROOT = Path(__file__).parents[3]
@@ -24,6 +25,8 @@ class Reader:
     def __init__(self, start: Path) -> None:
         self.folder = start
         self.commands = self.codes = 0
+        self.seen: list[tuple[str, dict, str]] = []
+        """command, then status, phase and verdict of each candidate, and the next action"""
 
     def type(self, block: str) -> None:
         for line in _lines(block):
@@ -41,6 +44,16 @@ class Reader:
         assert code == 0, f"{shlex.join(words)} ended with {code}: {said}"
         self.commands += 1
         self.codes += said.count("to agree, anything else to refuse")
+        study = Study.find(self.folder)
+        candidates = {
+            name: (
+                held.status.value,
+                held.phase,
+                next((audit.verdict for audit in study.audits(name)), None),
+            )
+            for name, held in study.state.candidates.items()
+        }
+        self.seen.append((words[2], candidates, next_step(study).action))
 
 
 def _words(line: str) -> list[str]:
@@ -64,6 +77,28 @@ def _lines(block: str) -> list[str]:
     return found
 
 
+BASE, LESS = "c-0001-baseline", "c-0002-less-effort"
+MEASURED = {BASE: ("completed", "incumbent_validation", "baseline_established")}
+TRUSTED = {BASE: ("accepted", "incumbent_validation", "baseline_established")}
+PROPOSED = {**TRUSTED, LESS: ("validated", "smoke", None)}
+CLAIMED = {**TRUSTED, LESS: ("completed", "promotion", "valid_improvement")}
+BETTER = {**TRUSTED, LESS: ("accepted", "promotion", "valid_improvement")}
+STEPS = [
+    ("init", {}, "agree"),
+    ("adapter", {}, "agree"),
+    ("contract", {}, "propose"),
+    ("approve", {}, "propose"),
+    ("run", MEASURED, "decide"),
+    ("decide", TRUSTED, "propose"),
+    ("propose", PROPOSED, "launch"),
+    ("run", CLAIMED, "decide"),
+    ("decide", BETTER, "plan"),
+    ("run", BETTER, "propose"),
+    ("report", BETTER, "propose"),
+]
+"""what a reader has after every command: phase and verdict of each candidate, and what is next"""
+
+
 @pytest.mark.long
 def test_the_first_study_works_as_told(tmp_path, monkeypatch):
     monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "config"))
@@ -76,8 +111,11 @@ def test_the_first_study_works_as_told(tmp_path, monkeypatch):
     reader = Reader(here)
     for block in BLOCKS:
         reader.type(block)
-    state = Ledger(StudyFolder.find(tmp_path / "pointmass")).state()
-    assert state.incumbent and state.incumbent.candidate == "c-0002-less-effort"
+    assert reader.seen == STEPS
+    study = Study.find(tmp_path / "pointmass")
+    assert study.incumbent and study.incumbent.candidate == LESS
+    checked = check_incumbent(study)
+    assert checked is not None and checked.outcome == "holds", "validated on held-out seeds"
     assert reader.commands <= 12 and reader.codes <= 3
     print(f"{reader.commands} commands, {reader.codes} codes")
     assert (tmp_path / "pointmass/.telic/tasks/reach/studies/weights/report.html").exists()
