@@ -30,7 +30,7 @@ from telic.studies.documents.base import (
     read_yaml,
     yaml_text,
 )
-from telic.studies.documents.candidate import Candidate
+from telic.studies.documents.candidate import Candidate, CandidateStatus
 from telic.studies.documents.contract import (
     Approval,
     ApprovalKey,
@@ -243,6 +243,8 @@ def experiment_standing(study: Study, name: str, phase: Phase) -> Standing:
     contract, change = study.contract, candidate.change
     if own.status in ("approved", "rejected"):
         return own
+    if study.candidate_state(name).status == CandidateStatus.ACCEPTED:
+        return own.model_copy(update={"status": "approved", "why": "it was accepted"})
     overrides = {path: each.to for path, each in change.overrides.items()}
     if (
         candidate.kind == "baseline"

@@ -13,7 +13,7 @@ from telic.storage.files import write_text
 from telic.storage.journal import JournalEntry
 from telic.storage.reading import file_hash, read_text
 from telic.studies.canonical import content_hash
-from telic.studies.documents.adapter import Adapter, CommandSpec, LauncherSpec
+from telic.studies.documents.adapter import Adapter
 from telic.studies.documents.base import Sha, StudyActor, merged, read_yaml, update_yaml
 from telic.studies.documents.contract import SEED_ROLES, ApprovalKey, Contract
 from telic.studies.documents.metrics import Protocol
@@ -259,12 +259,9 @@ def approval_subject(study: Study, key: ApprovalKey) -> dict[str, Any]:
         case "evaluation_protocol":
             subject["protocol_hash"] = study.protocol_hash
         case "hardware":  # how a run is started is part of where it runs: a probe is a command, too
-            launcher = LauncherSpec.model_validate(adapter.get("launcher") or {})
-            subject["launcher"] = launcher.as_data()
+            subject["launcher"] = adapter.get("launcher")
         case "baseline_command":
-            command = adapter.get("commands", {}).get(study.contract.baseline.command)
-            # As data: a confirmation writes the file again, with all defaults.
-            subject["command"] = command and CommandSpec.model_validate(command).as_data()
+            subject["command"] = adapter.get("commands", {}).get(study.contract.baseline.command)
         case _:
             pass
     return subject
