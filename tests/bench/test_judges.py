@@ -4,11 +4,8 @@ import pytest
 
 from telic.bench.judges import PASS, Pair, bench_judges, examples
 from telic.composer.compose import compose
-from telic.errors import ConfigError
 from telic.judges.criteria import Motion
-from telic.judges.demonstrations import demonstration
 from telic.storage.files import read_json
-from telic.storage.trajectories import write_trajectory
 
 FORWARD = (Motion(seconds=8, forward_mps=5.0, stride_hz=3),)
 BACKWARD = (Motion(seconds=8, forward_mps=-5.0, stride_hz=3),)
@@ -83,27 +80,3 @@ def test_an_intent_without_a_judge_is_reported():
     nonsense = RUN.model_copy(update={"id": "odd", "intent": "frobnicate the quux"})
     report = bench_judges([nonsense])
     assert list(report.refused) == ["odd"] and report.agreement.share is None
-
-
-def test_labelled_episodes_join_in(tmp_path):
-    for name, motions in (("good.npz", FORWARD), ("bad.npz", BACKWARD)):
-        write_trajectory(
-            tmp_path / name, demonstration("HalfCheetah-v5", {"max_episode_steps": 160}, motions)
-        )
-    (tmp_path / "labels.toml").write_text(
-        '[[episode]]\nfile = "good.npz"\nintent = "run forward fast"\ndoes = true\n'
-        '[[episode]]\nfile = "bad.npz"\nintent = "run forward fast"\ndoes = false\n'
-    )
-    report = bench_judges([], labelled=tmp_path)
-    assert report.agreement.passed == report.agreement.total == 2
-    assert {each.kind for each in report.examples} == {"labelled"}
-
-
-def test_wrong_labels_are_refused(tmp_path):
-    with pytest.raises(ConfigError, match=r"no labels\.toml"):
-        bench_judges([], labelled=tmp_path)
-    (tmp_path / "labels.toml").write_text(
-        '[[episode]]\nfile = "gone.npz"\nintent = "run"\ndoes = true\n'
-    )
-    with pytest.raises(ConfigError, match=r"gone\.npz"):
-        bench_judges([], labelled=tmp_path)

@@ -8,6 +8,7 @@ kept in the session's folder. What an answer decides, such as the length of an e
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cache
@@ -60,7 +61,8 @@ _ROWS, _SECONDS, _MOST_STEPS = 4, 5.0, 400
 _REST = "at rest"
 _MOST_PARTS = 4
 """feet or axes of a quantity up to which each one has a range of its own"""
-_SENTENCES = 2
+_SIGN = re.compile(r"positive|negative|1 is|turn")
+"""what the second sentence on a quantity must say to be shown: which way or end is which"""
 _SEARCHED = 20
 """earlier trainings among which one with the environment's own reward is looked for"""
 
@@ -140,7 +142,8 @@ def _quantities(
         kind = f"A{row.memory or ''}" if row.kind == "accumulated" else ""
         shape = "" if row.shape == "(N,)" else f" per {row.shape[4:-1]}"
         measured = [own.get(row.name, "") for own in ranges]
-        meaning = ". ".join(row.formula.rstrip(".").split(". ")[:_SENTENCES])
+        first, *more = row.formula.rstrip(".").split(". ")
+        meaning = ". ".join((first, *(each for each in more[:1] if _SIGN.search(each))))
         rows.append((name, row.unit, f"{kind}{shape}".strip(), measured, meaning))
     return rows
 

@@ -84,7 +84,7 @@ class Footage:
         rows = [StillRow(words=words, steps=moments)]
         if period is not None:
             start = max(0, min(length // 2, length - period - 1))
-            steps = start + np.arange(_ROW) * period / _ROW
+            steps = np.unique((start + np.arange(_ROW) * period / _ROW).round())
             rows.append(StillRow(words="one stride, phase by phase", steps=_steps(steps)))
         elif length > _WHOLE:
             start = max(0, min(self.fastest - _ROW, length - 2 * _ROW))

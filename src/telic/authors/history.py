@@ -246,7 +246,11 @@ def judgement_text(iteration: SessionIteration) -> str:
             for title, (credit, value) in member.judgement.leaves.items()
             if credit < _MET
         )
-        lines.append(f"- {member.member}: {'; '.join((_known(member.judgement.score), *failed))}")
+        codes = [each.by_judge.get("code", each.score) for each in member.judgement.verdicts]
+        code = fmean(score or 0.0 for score in codes) if codes else None
+        seen = "" if code == member.judgement.score else f" ({_known(code)} by code alone)"
+        score = f"{_known(member.judgement.score)}{seen}"
+        lines.append(f"- {member.member}: {'; '.join((score, *failed))}")
     disputes: dict[str, None] = {}
     for dispute in [each for verdict in verdicts for each in verdict.disagreements][:_DISPUTES]:
         what, when = "the whole" if dispute.criterion == WHOLE else dispute.criterion, ""

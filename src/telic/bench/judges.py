@@ -4,12 +4,7 @@ A score of at least 0.8 claims that an episode does what was asked. A judge agre
 when it claims exactly what is true; a score it cannot give agrees with nothing.
 
 The truth is known by construction (pairs.toml: intents with scripted demonstrations that do
-what is asked, and look-alikes), or from labels of recorded episodes (labels.toml next to them):
-
-    [[episode]]
-    file = "good_run.npz"
-    intent = "run forward fast"
-    does = true
+what is asked, and look-alikes).
 """
 
 from __future__ import annotations
@@ -26,19 +21,18 @@ from telic.composer.compose import compose
 from telic.core.config import Config, Record
 from telic.envs import make
 from telic.envs.spec import EnvSpec
-from telic.errors import BadEnvironment, BadFile, ConfigError, MissingFile, NotUnderstood, Refused
+from telic.errors import BadEnvironment, BadFile, ConfigError, NotUnderstood, Refused
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Composition, Motion
 from telic.judges.demonstrations import Examples, demonstrate
 from telic.judges.failure_modes import failure_modes
 from telic.storage.files import write_json
 from telic.storage.reading import parse_toml, read_text
-from telic.storage.trajectories import Trajectory, read_trajectory, require_registered
+from telic.storage.trajectories import Trajectory
 
 _PAIRS = Path(__file__).with_name("pairs.toml")
 GOOD = "good example"
-Kind = Literal["good", "look-alike", "other intent", "failure mode", "labelled"]
-LABELS = "labels.toml"
+Kind = Literal["good", "look-alike", "other intent", "failure mode"]
 PASS = 0.8
 """score that claims success; the threshold of a session"""
 
@@ -61,20 +55,6 @@ class JudgeSet(Config):
     """All pairs."""
 
     pair: tuple[Pair, ...] = Field(min_length=1, description="the pairs")
-
-
-class Label(Config):
-    """A person's label of an episode."""
-
-    file: str = Field(description="trajectory, seen from the folder")
-    intent: str = Field(description="what was asked for")
-    does: bool = Field(description="whether the episode does it")
-
-
-class Labels(Config):
-    """All labels of a folder."""
-
-    episode: tuple[Label, ...] = Field(min_length=1, description="the labelled episodes")
 
 
 class Example(NamedTuple):
@@ -134,45 +114,29 @@ class JudgeReport(Record):
 def bench_judges(
     pairs: Sequence[Pair] | None = None,
     *,
-    labelled: Path | None = None,
     output: Path | None = None,
     on_pair: Callable[[str], None] = lambda name: None,
 ) -> JudgeReport:
-    """Score every example of the judge set, and of a folder of labelled episodes.
+    """Score every example of the judge set.
 
     Args:
         pairs: those to measure; by default the set that comes with telic.
-        labelled: folder with trajectories and labels.toml.
         output: where the report is written as JSON.
         on_pair: called with the name of each pair before it is measured.
     """
     everything = load_pairs()
     scored: list[ScoredExample] = []
     refused: dict[str, str] = {}
-    tasks: list[Pair | Label] = [*(everything if pairs is None else pairs)]
-    tasks += read_labels(labelled) if labelled else ()
-    for task in tasks:
-        name = task.id if isinstance(task, Pair) else task.file
-        on_pair(name)
+    for pair in everything if pairs is None else pairs:
+        on_pair(pair.id)
         try:
-            if isinstance(task, Pair):
-                env = make(task.env, num_envs=1)
-                env.close()
-                written = compose(task.intent, env.spec)
-                tried = examples(task, everything, written.env_args)
-                scored += [_score(task.id, task.env, written, example) for example in tried]
-            else:
-                path = (labelled or Path()) / task.file
-                trajectory = read_trajectory(path)
-                facts = trajectory.facts
-                require_registered(facts, path)
-                env = make(facts.env_id, num_envs=1, **facts.env_kwargs)
-                env.close()
-                example = Example(task.file, "labelled", task.does, trajectory, env.spec)
-                written = compose(task.intent, env.spec)
-                scored.append(_score(task.intent, facts.env_id, written, example))
+            env = make(pair.env, num_envs=1)
+            env.close()
+            written = compose(pair.intent, env.spec)
+            tried = examples(pair, everything, written.env_args)
+            scored += [_score(pair.id, pair.env, written, example) for example in tried]
         except (Refused, NotUnderstood, BadEnvironment) as error:
-            refused[name] = str(error)
+            refused[pair.id] = str(error)
 
     def named(chosen: Callable[[ScoredExample], bool]) -> tuple[str, ...]:
         return tuple(f"{each.pair}: {each.name}" for each in scored if chosen(each))
@@ -265,21 +229,3 @@ def _demonstration(
 @cache
 def _habits(env: str, env_args: tuple[tuple[str, Any], ...]) -> Examples:
     return failure_modes(env, dict(env_args))
-
-
-def read_labels(folder: Path) -> tuple[Label, ...]:
-    """Return the labels of a folder; raises ConfigError when one is wrong or a file is missing."""
-    path = folder / LABELS
-    try:
-        labels = Labels.parse(parse_toml(read_text(path), str(path))).episode
-    except MissingFile:
-        raise ConfigError(
-            f"{folder} has no {LABELS}.",
-            hint='Write one: [[episode]] with file = "a.npz", intent = "run forward", does = true.',
-        ) from None
-    except (BadFile, ConfigError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from None
-    missing = [label.file for label in labels if not (folder / label.file).exists()]
-    if missing:
-        raise ConfigError(f"{path} names files that do not exist: {', '.join(missing)}.")
-    return labels

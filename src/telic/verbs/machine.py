@@ -24,6 +24,7 @@ from telic.core.verb import Wrapped, verb
 from telic.errors import UnknownName
 from telic.plugin.hooks import answer
 from telic.plugin.package import HOME, differences, write_package
+from telic.storage.workspace import Workspace
 from telic.training.machine import examine
 from telic.verbs.elsewhere import RemoteVerbs
 from telic.verbs.search import SearchTasks, search_tasks
@@ -32,6 +33,7 @@ from telic.verbs.session import IntentRequest
 if TYPE_CHECKING:
     from telic.bench.intents import Benchmark
     from telic.bench.judges import JudgeReport
+    from telic.bench.reliability import FlipReport, LabelAgreement, LabellingTask
     from telic.envs.catalogue import EnvSummary
     from telic.envs.spec import EnvSpec
     from telic.quantities.reference import QuantityDescription
@@ -246,22 +248,35 @@ def intents(request: IntentsRequest) -> Benchmark:
 
 
 class JudgesRequest(RunsRequest):
-    """Episodes of known truth."""
+    """Episodes of known truth, or sessions whose verdicts are checked."""
 
+    sessions: Sequence[str] = argument(
+        "Judge the policies of these sessions again, on fresh episodes.",
+        many=True,
+        default=(),
+        metavar="SESSION ...",
+    )
     only: Sequence[str] = option("Pairs by id: a,b.", default=(), read=names)
-    labelled: Path | None = option("Folder of trajectories with a labels.toml.", default=None)
+    labelled: Path | None = option(
+        "Folder of a labelling task of the sessions: write it, or compare its labels.",
+        default=None,
+    )
 
 
 @verb(JudgesRequest)
-def judges(request: JudgesRequest) -> JudgeReport:
-    """Score episodes of known truth with the composer's judges; print where they disagree."""
+def judges(request: JudgesRequest) -> JudgeReport | FlipReport | LabellingTask | LabelAgreement:
+    """Score episodes of known truth with the composer's judges, or check verdicts of sessions."""
     from telic.bench.judges import bench_judges, load_pairs
 
+    if request.sessions or request.labelled:
+        from telic.bench.reliability import flip_rate, labelling
+
+        folders = [Workspace(request.runs_dir).session(name) for name in request.sessions]
+        return labelling(folders, request.labelled) if request.labelled else flip_rate(folders)
     known = {pair.id: pair for pair in load_pairs()}
     if unknown := [name for name in request.only if name not in known]:
         raise UnknownName("pair", unknown[0], list(known))
     return bench_judges(
         [known[name] for name in request.only or known],
-        labelled=request.labelled,
         output=Path(request.runs_dir) / "bench_judges" / "results.json",
     )

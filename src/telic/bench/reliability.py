@@ -1,0 +1,209 @@
+"""Measure how far verdicts can be relied on: flips on fresh episodes, and agreement with people.
+
+A verdict says whether a policy is proven to reach the threshold. It flips when the same judge says
+otherwise of as many fresh episodes. For agreement with people a labelling task is exported: a
+folder of contact sheets and a table to fill in, without any score.
+
+<folder>/
+    episode_01.png     one episode
+    labels.csv         episode, intent and one column per labeller: yes, no, or empty
+    key.json           the verdict on each episode; not for labellers
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import random
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from telic.authors.candidate import MemberScore, RewardCandidate, SessionIteration
+from telic.authors.footage import Footage
+from telic.authors.request import SessionConfig
+from telic.bench.results import Rate, rate
+from telic.core.config import Record
+from telic.core.seeds import derive
+from telic.errors import TelicError, UsageError
+from telic.judges.recorder import PlayOrder, record
+from telic.judges.verdict import Verdict, together
+from telic.session.judgement import episode_paths, judge_episodes
+from telic.storage.files import read_record, write_bytes, write_json, write_text
+from telic.storage.layout import IterationFolder, MemberFolder, SessionFolder
+from telic.storage.reading import read_text
+
+_EPISODES, _LABELLERS = 60, ("labeller_1", "labeller_2")
+_ANSWERS = {"yes": True, "no": False}
+
+
+class JudgedAgain(Record):
+    """A policy that was judged again by code, on fresh episodes."""
+
+    session: str
+    iteration: int
+    member: str
+    low: float | None
+    """lower bound of its score then"""
+    low_again: float | None
+    flipped: bool
+
+
+class FlipReport(Record):
+    """How many verdicts flip on fresh episodes, with the 95 % interval of the share."""
+
+    flips: Rate
+    """`passed` counts those that flip"""
+    policies: tuple[JudgedAgain, ...]
+
+
+def flip_rate(sessions: Sequence[SessionFolder]) -> FlipReport:
+    """Judge every policy of sessions again, on as many fresh episodes as then."""
+    again = [row for folder in sessions for row in _judged_again(folder)]
+    if not again:
+        raise UsageError("These sessions have no judged policy that is still on disk.")
+    flips = sum(row.flipped for row in again)
+    return FlipReport(flips=rate(flips, len(again)), policies=tuple(again))
+
+
+def _iterations(folder: SessionFolder) -> Iterator[tuple[IterationFolder, SessionIteration]]:
+    for number in folder.iterations():
+        files = folder.iteration(number)
+        if files.judgment.exists() and files.candidate.exists():
+            yield files, read_record(files.judgment, SessionIteration)
+
+
+def _by_code(verdict: Verdict) -> Verdict:
+    """Return a verdict as code alone gave it: vision and labels are not asked again."""
+    return verdict.model_copy(update={"score": verdict.by_judge.get("code", verdict.score)})
+
+
+def _judged_again(folder: SessionFolder) -> Iterator[JudgedAgain]:
+    config = read_record(folder.config, SessionConfig)
+    for files, iteration in _iterations(folder):
+        candidate = read_record(files.candidate, RewardCandidate)
+        for score in iteration.members:
+            member = MemberFolder(files.run.path / score.member)
+            alpha = score.judgement.alpha
+            if alpha is None or not member.checkpoint(score.step).exists():
+                continue  # of an earlier version, or removed
+            place = files.path / "judged_again"
+            order = PlayOrder(
+                policy=str(member.checkpoint(score.step).absolute()),
+                env=config.env,
+                env_args=candidate.judged_args,
+                seed=derive("judged again", folder.name, iteration.number, score.member),
+                paths=episode_paths(place / score.member, score.judgement.episodes),
+                reward=read_text(member.reward_code),
+                is_kept=False,
+            )
+            try:
+                [recorded] = record([order], place)
+                paths, where = [file.path for file in recorded], (config.env, candidate.env_args)
+                fresh = judge_episodes(folder, config, paths, place / "judge", where)
+            finally:
+                shutil.rmtree(place, ignore_errors=True)
+            old = map(_by_code, score.judgement.verdicts)
+            lows = [together(own, alpha=alpha).low for own in (list(old), fresh)]
+            then, now = ((low or 0.0) >= config.threshold for low in lows)
+            yield JudgedAgain(
+                session=folder.name,
+                iteration=iteration.number,
+                member=score.member,
+                low=lows[0],
+                low_again=lows[1],
+                flipped=then != now,
+            )
+
+
+# ---- agreement with people
+
+
+class LabellingTask(Record):
+    """A labelling task that was written."""
+
+    folder: str
+    episodes: int
+    hint: str = "Fill in labels.csv (yes or no), then run the same command again."
+
+
+class LabelAgreement(Record):
+    """Agreement of the judges with people, and of people with one another."""
+
+    judge: Rate
+    """labels that agree with the verdict on their episode"""
+    people: Rate
+    """episodes with two labels that agree"""
+    differ: tuple[str, ...]
+    """episodes on which judge and a label differ"""
+
+
+class _Key(Record):
+    episodes: dict[str, bool]
+    """whether the judges passed each episode"""
+
+
+def labelling(
+    sessions: Sequence[SessionFolder], folder: Path, count: int = _EPISODES
+) -> LabellingTask | LabelAgreement:
+    """Write a labelling task, or measure the agreement if there is one with labels."""
+    if (folder / "key.json").exists():
+        return _agreement(folder)
+    known = [
+        (session, files, score, index)
+        for session in sessions
+        for files, iteration in _iterations(session)
+        for score in iteration.members
+        for index, verdict in enumerate(score.judgement.verdicts)
+        if verdict.score is not None and files.episode(score.member, index).exists()
+    ]
+    random.Random(0).shuffle(known)
+    # As many that pass as that do not, as far as there are: agreement on one kind says little.
+    passing = [row for row in known if _passes(*row)]
+    failing = [row for row in known if not _passes(*row)]
+    half = max(count // 2, count - len(failing))
+    chosen = [*passing[:half], *failing[: count - min(half, len(passing))]]
+    if not chosen:
+        raise UsageError("These sessions have no judged episode that is still on disk.")
+    random.Random(1).shuffle(chosen)
+    rows, key = list[tuple[str, ...]](), dict[str, bool]()
+    for number, (session, files, score, index) in enumerate(chosen, 1):
+        config = read_record(session.config, SessionConfig)
+        where = config.env, read_record(files.candidate, RewardCandidate).env_args
+        name = f"episode_{number:02d}"
+        sheet = Footage(files.episode(score.member, index), folder / "drawn", where).sheet()
+        write_bytes(folder / f"{name}.png", sheet.path.read_bytes())
+        rows.append((name, config.intent, *("" for _ in _LABELLERS)))
+        key[name] = _passes(session, files, score, index)
+    shutil.rmtree(folder / "drawn", ignore_errors=True)
+    table = io.StringIO()
+    csv.writer(table, lineterminator="\n").writerows([("episode", "intent", *_LABELLERS), *rows])
+    write_text(folder / "labels.csv", table.getvalue())
+    write_json(folder / "key.json", _Key(episodes=key))
+    return LabellingTask(folder=str(folder), episodes=len(rows))
+
+
+def _passes(session: SessionFolder, files: IterationFolder, score: MemberScore, index: int) -> bool:
+    threshold = read_record(session.config, SessionConfig).threshold
+    return (score.judgement.verdicts[index].score or 0.0) >= threshold
+
+
+def _agreement(folder: Path) -> LabelAgreement:
+    key = read_record(folder / "key.json", _Key).episodes
+    agree, pairs, differ = list[bool](), list[bool](), list[str]()
+    for row in csv.DictReader(io.StringIO(read_text(folder / "labels.csv"))):
+        given = [(row.get(name) or "").strip().lower() for name in _LABELLERS]
+        if wrong := [word for word in given if word and word not in _ANSWERS]:
+            raise TelicError(f'{row["episode"]}: "{wrong[0]}" is neither yes nor no.')
+        labels = [_ANSWERS[word] for word in given if word]
+        agree += [label == key[row["episode"]] for label in labels]
+        pairs += [labels[0] == labels[1]] if len(labels) == len(_LABELLERS) else []
+        if any(label != key[row["episode"]] for label in labels):
+            differ.append(row["episode"])
+    if not agree:
+        raise UsageError(f"{folder}/labels.csv has no labels yet.", hint="Write yes or no.")
+    return LabelAgreement(
+        judge=rate(sum(agree), len(agree)),
+        people=rate(sum(pairs), len(pairs)),
+        differ=tuple(differ),
+    )
