@@ -13,15 +13,14 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, Literal
+from typing import Literal
 
 from telic.authors.candidate import SessionIteration
 from telic.authors.request import SessionConfig
 from telic.core.config import Record
 from telic.errors import BadFile, UnknownName, UsageError
-from telic.judges.criteria import Composition
 from telic.judges.verdict import PersonCalibration, Verdict, calibrate
 from telic.session.control import append_line, now, user_name
 from telic.session.evidence import record_veto
@@ -217,39 +216,6 @@ def calibration_of(folder: SessionFolder, threshold: float) -> PersonCalibration
 def judge_hash(folder: SessionFolder) -> str:
     """Return the SHA-256 of a session's judge."""
     return hashlib.sha256(read_text(folder.judge).encode()).hexdigest()
-
-
-def label_rows(folders: Sequence[SessionFolder]) -> Iterator[dict[str, Any]]:
-    """Yield a row per label for a data set of judges: request, criteria, scores and label."""
-    for folder in folders:
-        labels = read_labels(folder)
-        if not labels:
-            continue
-        config = read_record(folder.config, SessionConfig)
-        written = read_record(folder.author, Composition) if folder.author.exists() else None
-        criteria = written.model_dump(mode="json")["criteria"] if written else []
-        for label in labels:
-            yield {
-                "session": folder.name,
-                "intent": config.intent,
-                "env": config.env,
-                "criteria": criteria,
-                "iteration": label.iteration,
-                "member": label.member,
-                "episode": label.episode,
-                "episode_sha256": label.recording,
-                "judge_sha256": label.judge,
-                "code_score": label.code,
-                "vision_score": label.vision,
-                "score": label.score,
-                "threshold": label.threshold,
-                "label": "yes" if label.is_wanted else "no",
-                "disagrees": label.disagrees,
-                "why": label.why,
-                "author": label.author,
-                "by": label.by,
-                "time": label.time,
-            }
 
 
 def add_veto(

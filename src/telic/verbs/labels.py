@@ -10,11 +10,12 @@ from telic.core.request import RunsRequest, argument, inner, option
 from telic.core.verb import as_data, verb
 from telic.errors import UsageError
 from telic.session.records import verified
-from telic.storage.files import read_record, write_text
+from telic.storage.files import read_record
 from telic.storage.layout import list_sessions
 from telic.storage.workspace import Workspace
 
 if TYPE_CHECKING:
+    from telic.bench.reliability import LabelAgreement, LabellingTask
     from telic.judges.verdict import PersonCalibration
     from telic.session.labels import EpisodeLabel, Veto
 
@@ -25,7 +26,7 @@ telic label yes --session SESSION --episode p90
 
 telic label                         labels so far
 
-telic label --export judged.jsonl   all labels as a data set
+telic label --export task           60 contact sheets and a table for two labellers
 
 telic veto --why "a look-alike"     withdraw a pass
 """
@@ -49,7 +50,7 @@ class LabelRequest(RunsRequest):
     why: str | None = option("Reason.", default=None)
     author: str | None = inner("Author; default: the user.", default=None)
     export: Path | None = option(
-        "Write labels as JSON lines instead; default: of all sessions.",
+        "Folder of a labelling task of all sessions, or of one: write it, or compare its labels.",
         default=None,
     )
     by: Literal["person", "agent"] = inner(
@@ -102,22 +103,18 @@ class LabelList(NamedTuple):
         )
 
 
-class LabelsExported(NamedTuple):
-    """A data set of labels."""
-
-    file: str
-    labels: int
-    sessions: int
-
-
 @verb(LabelRequest, examples=EXAMPLES)
-def label(request: LabelRequest) -> LabelTaken | LabelList | LabelsExported:
+def label(request: LabelRequest) -> LabelTaken | LabelList | LabellingTask | LabelAgreement:
     """Label whether an episode is what you asked for; labels calibrate the judge."""
+    workspace = Workspace(request.runs_dir)
     if request.export is not None:
-        return _export(request, request.export)
+        from telic.bench.reliability import labelling  # loads what draws
+
+        everything = request.session == "latest" and list_sessions(workspace.runs_dir)
+        return labelling(everything or [workspace.session(request.session)], request.export)
     from telic.session import labels
 
-    folder = Workspace(request.runs_dir).session(request.session)
+    folder = workspace.session(request.session)
     threshold = read_record(folder.config, SessionConfig).threshold
     if request.answer is None:
         if not folder.judge.exists():
@@ -137,27 +134,6 @@ def label(request: LabelRequest) -> LabelTaken | LabelList | LabelsExported:
         by=request.by,
     )
     return LabelTaken(folder.name, made, labels.calibration_of(folder, threshold))
-
-
-def _export(request: LabelRequest, file: Path) -> LabelsExported:
-    import json
-
-    from telic.session.labels import label_rows
-
-    if request.answer is not None:
-        raise UsageError("--export writes the labels that there are; it takes no yes or no.")
-    workspace = Workspace(request.runs_dir)
-    named = request.session != "latest"
-    folders = (
-        [workspace.session(request.session)] if named else list_sessions(workspace.runs_dir)[::-1]
-    )
-    rows = list(label_rows(folders))
-    if not rows:
-        raise UsageError(
-            "There are no labels to export.", hint="Label an episode with: telic label yes"
-        )
-    write_text(file, "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows))
-    return LabelsExported(str(file), len(rows), len({row["session"] for row in rows}))
 
 
 class VetoRequest(RunsRequest):

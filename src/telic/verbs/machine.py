@@ -33,7 +33,7 @@ from telic.verbs.session import IntentRequest
 if TYPE_CHECKING:
     from telic.bench.intents import Benchmark
     from telic.bench.judges import JudgeReport
-    from telic.bench.reliability import FlipReport, LabelAgreement, LabellingTask
+    from telic.bench.reliability import FlipReport
     from telic.envs.catalogue import EnvSummary
     from telic.envs.spec import EnvSpec
     from telic.quantities.reference import QuantityDescription
@@ -257,22 +257,17 @@ class JudgesRequest(RunsRequest):
         metavar="SESSION ...",
     )
     only: Sequence[str] = option("Pairs by id: a,b.", default=(), read=names)
-    labelled: Path | None = option(
-        "Folder of a labelling task of the sessions: write it, or compare its labels.",
-        default=None,
-    )
 
 
 @verb(JudgesRequest)
-def judges(request: JudgesRequest) -> JudgeReport | FlipReport | LabellingTask | LabelAgreement:
+def judges(request: JudgesRequest) -> JudgeReport | FlipReport:
     """Score episodes of known truth with the composer's judges, or check verdicts of sessions."""
     from telic.bench.judges import bench_judges, load_pairs
 
-    if request.sessions or request.labelled:
-        from telic.bench.reliability import flip_rate, labelling
+    if request.sessions:
+        from telic.bench.reliability import flip_rate
 
-        folders = [Workspace(request.runs_dir).session(name) for name in request.sessions]
-        return labelling(folders, request.labelled) if request.labelled else flip_rate(folders)
+        return flip_rate([Workspace(request.runs_dir).session(name) for name in request.sessions])
     known = {pair.id: pair for pair in load_pairs()}
     if unknown := [name for name in request.only if name not in known]:
         raise UnknownName("pair", unknown[0], list(known))

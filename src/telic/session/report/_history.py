@@ -23,7 +23,6 @@ from telic.report.charts import (
     LineChart,
     Node,
     Point,
-    Shares,
     Tree,
 )
 from telic.rewards.contract import RewardSpec
@@ -302,32 +301,23 @@ def _costs(ended: EndedSession) -> Blocks:
     """Return time, steps and model costs."""
     replies = Replies(ended.folder.path / REPLIES).calls()
     answered = [reply.raw for reply in replies if reply.raw is not None]
-    times: dict[str, float | None] = {
-        "training": sum(each.training_s for each in ended.history),
-        "judging": sum(each.judging_s for each in ended.history),
-        "waiting for models": sum(reply.latency_s for reply in replies),
-    }
-    rest = ended.summary.seconds - sum(seconds or 0.0 for seconds in times.values())
-    times["everything else"] = rest if rest >= 0.0 else None
-    whole = sum(seconds or 0.0 for seconds in times.values()) or 1.0
-    pieces = tuple((name, (seconds or 0.0) / whole) for name, seconds in times.items())
-    rows: list[tuple[doc.Words, str]] = [("wall clock", duration(ended.summary.seconds))]
-    rows += [
-        ((doc.Swatch(index), name), duration(seconds, "unknown"))
-        for index, (name, seconds) in enumerate(times.items())
+    rows = [
+        ("wall clock", duration(ended.summary.seconds)),
+        ("training", duration(sum(each.training_s for each in ended.history))),
+        ("judging", duration(sum(each.judging_s for each in ended.history))),
+        ("environment steps", step_count(ended.summary.steps)),
     ]
-    rows.append(("environment steps", step_count(ended.summary.steps)))
     if replies:
         usd, calls = paid(ended.folder)
         tokens = [raw.tokens.total for raw in answered if raw.tokens.total is not None]
         rows += [
+            ("waiting for models", duration(sum(reply.latency_s for reply in replies))),
             ("model", ", ".join(dict.fromkeys(reply.model for reply in replies))),
             ("model calls", f"{calls:,}"),
             ("tokens", f"{sum(tokens):,}" if len(tokens) == len(answered) else "unknown"),
             ("price", money(usd)),
         ]
-    shares = Shares("Where the time went", pieces, has_legend=False)
-    return [shares, doc.FactSheet(rows, heads=("what", "how much"))]
+    return [doc.FactSheet(rows, heads=("what", "how much"))]
 
 
 def _policy(ended: EndedSession) -> Blocks:
