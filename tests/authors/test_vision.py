@@ -290,11 +290,11 @@ def test_a_sheet_has_no_oblique_view_of_a_planar_robot_and_shows_feet_and_decisi
 def test_sheets_are_drawn_once_and_hold_all_their_pictures(episodes, pictures, really, window):
     footage = Footage(episodes[0], pictures)
     sheet = footage.sheet(CRITERIA) if window is None else footage.close_up(window)
-    width, height = size_of(sheet.image.data)
+    width, height = size_of(sheet.read_bytes())
     assert width == 6 * 244 - 4 and height > 2 * 180 + 2 * 56
-    written = sheet.path.stat().st_mtime_ns
+    written = sheet.stat().st_mtime_ns
     again = footage.sheet(CRITERIA) if window is None else footage.close_up(window)
-    assert again.path.stat().st_mtime_ns == written
+    assert again.stat().st_mtime_ns == written
 
 
 def test_what_the_session_played_is_drawn_whatever_the_recording_says(tmp_path, drawings):

@@ -19,7 +19,6 @@ from telic.report.charts import (
     Point,
     Row,
     RowChart,
-    Shares,
     Tree,
     draw,
     in_characters,
@@ -41,7 +40,6 @@ CHARTS = (
     RowChart(EVIL, (Row(EVIL, 0.5, (0.4, 0.6), note=EVIL), Row("b", None)), are_shares=True),
     Tree(EVIL, (Node(1, None, EVIL, EVIL, 0.5, True, EVIL), Node(2, 1, "b", "", None))),
     ColumnChart(EVIL, (0.1, 0.5, 1.0), (1,), 0.8),
-    Shares(EVIL, ((EVIL, 0.7), ("rest", 0.3))),
 )
 INLINE = (
     *(
@@ -184,7 +182,6 @@ def test_charts_have_a_form_in_characters(chart):
 
 def test_characters_say_the_numbers():
     assert in_characters(CHARTS[0])[1] == "█▁  other: 2 to 1 at 10"
-    assert in_characters(CHARTS[5])[1] == " 30%  rest"
     assert in_characters(CHARTS[3])[1] == "  └ b"
     rows = in_characters(
         RowChart("x", (Row("a", 0.5, (0.25, 0.75), note="2 of 4"),), are_shares=True)

@@ -15,7 +15,6 @@ from telic.authors.candidate import (
     handed_out,
 )
 from telic.authors.request import SessionConfig, parse_criteria
-from telic.judges.command_tracking import CommandErrors
 from telic.judges.criteria import Composition, Criterion, guard, leaf, total
 from telic.judges.verdict import Disagreement, Seen, judged, together, unknown
 from telic.llm.answers import Replies
@@ -23,7 +22,6 @@ from telic.rendering import Rendering
 from telic.session.records import SessionSummary
 from telic.session.report import _evidence as pictures
 from telic.session.report._evidence import (
-    _tracking_table,
     command,
     criteria_table,
     interval_of,
@@ -359,19 +357,6 @@ def test_what_was_to_be_as_much_as_possible_stands_beside_the_best_that_is_known
     fast, high = criteria_table(ended)[1].lines
     assert "4.2 m/s was reached" in fast and "9 m/s (us)" in fast
     assert "no reference value is known for this robot" in high
-
-
-def test_a_report_shows_the_error_of_each_kind_of_command():
-    rows = [
-        CommandErrors("go ahead, faster", 12.0, 0.7, 0.14, "m/s"),
-        CommandErrors("go back, faster", 0.0, 0.0, 0.0, "m/s"),
-        CommandErrors("stand: speed", 4.0, 0.0, 0.03, "m/s"),
-    ]
-    assert list(_tracking_table(rows)[0].rows) == [
-        ("go ahead, faster", "12 s", "0.70 m/s", "0.14 m/s", "20%"),
-        ("stand: speed", "4 s", "0.00 m/s", "0.03 m/s", "–"),
-    ]
-    assert _tracking_table([]) == []
 
 
 @pytest.mark.parametrize(

@@ -47,10 +47,6 @@ _OWN = ("composer", "host", "model")
 """names that no package may give to its author"""
 
 
-def _never() -> bool:
-    return False
-
-
 @dataclass(frozen=True, slots=True)
 class Brief:
     """The request to an author, and what it may read."""
@@ -65,7 +61,7 @@ class Brief:
     """the motion that the composer's reward follows; None: words alone"""
     emit: Listener = ignore
     """listener of events of model calls"""
-    should_stop: Callable[[], bool] = _never
+    should_stop: Callable[[], bool] = lambda: False
     """polled while waiting for a model"""
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -20,7 +19,6 @@ from telic.envs.spec import EnvSpec
 from telic.errors import TelicError
 from telic.judges.criteria import Criterion
 from telic.judges.episode import RecordedEpisode
-from telic.llm import Image
 from telic.llm.records import fingerprint
 from telic.quantities import QUANTITIES
 from telic.quantities.reference import describe_quantities
@@ -37,18 +35,6 @@ _GOLDEN = (5**0.5 - 1) / 2
 _SHORTEST_S, _LONGEST_S, _PERIODIC = 0.15, 2.0, 0.5
 """bounds of a stride's period, and the autocorrelation from which there is one"""
 _Part = tuple[float, float]
-
-
-@dataclass(frozen=True, slots=True)
-class Sheet:
-    """One picture of several moments of an episode."""
-
-    path: Path
-
-    @property
-    def image(self) -> Image:
-        """Return the picture as part of a request."""
-        return Image(data=self.path.read_bytes())
 
 
 class Footage:
@@ -74,7 +60,7 @@ class Footage:
         env.close()
         return env.spec
 
-    def sheet(self, criteria: Sequence[Criterion] = ()) -> Sheet:
+    def sheet(self, criteria: Sequence[Criterion] = ()) -> Path:
         """Return the contact sheet of the whole episode."""
         length, words = len(self.trajectory), "the whole episode"
         period = self.period
@@ -108,7 +94,7 @@ class Footage:
             )
         return self._drawn(rows, "sheet")
 
-    def close_up(self, window: _Part | None) -> Sheet:
+    def close_up(self, window: _Part | None) -> Path:
         """Return a part of the episode as in no other sheet: nearer, and step by step."""
         length, dt_s = len(self.trajectory), self._dt_s or 1.0
         first, last = (0, length - 1) if window is None else (round(at / dt_s) - 1 for at in window)
@@ -245,7 +231,7 @@ class Footage:
             for foot, name in enumerate(self.spec.feet)
         )
 
-    def _drawn(self, rows: Sequence[StillRow], name: str) -> Sheet:
+    def _drawn(self, rows: Sequence[StillRow], name: str) -> Path:
         """Draw a sheet that does not exist yet; raises TelicError when it cannot be drawn."""
         path = self._folder / f"{self._name}_{name}.png"
         env, env_args = self.trajectory.facts.environment
@@ -261,7 +247,7 @@ class Footage:
             for drawing in render([job]):
                 if drawing.error:
                     raise TelicError(f"The episode cannot be drawn: {drawing.error}")
-        return Sheet(path)
+        return path
 
 
 def _steps(moments: np.ndarray) -> tuple[int, ...]:

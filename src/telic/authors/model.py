@@ -269,7 +269,8 @@ class ModelAuthor:
         where = self._config.env, past.candidates[latest.number].env_args
         try:
             episode = files.episode(best.member, best.median_episode)
-            return [Footage(episode, files.judged_dir / "looked", where).sheet().image]
+            sheet = Footage(episode, files.judged_dir / "looked", where).sheet()
+            return [Image(data=sheet.read_bytes())]
         except TelicError as error:
             self._brief.emit(LogMessage(message=f"the reviser gets no picture: {error}"))
             return []

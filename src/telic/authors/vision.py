@@ -19,7 +19,7 @@ from pydantic import Field, create_model
 
 from telic.authors.cast import Cast
 from telic.authors.context import criterion_words
-from telic.authors.footage import Footage, Sheet
+from telic.authors.footage import Footage
 from telic.core.config import Record
 from telic.envs.mujoco import MujocoEnv
 from telic.errors import TelicError
@@ -38,7 +38,7 @@ from telic.judges.vision import (
     verdict_of,
     worth_watching,
 )
-from telic.llm import Cancelled
+from telic.llm import Cancelled, Image
 from telic.llm.names import HOST
 from telic.storage.trajectories import Environment, Trajectory, write_trajectory
 
@@ -155,7 +155,7 @@ class VisionJudge:
         sample: int,
     ) -> tuple[dict[int, Record], dict[int, str]]:
         """Return the filled-in forms of one look by episode, and why others have none."""
-        sheets: list[Sheet] = []
+        sheets: list[Path] = []
         words: list[str] = []
         shown: dict[int, dict[str, Any]] = {}
         broken: dict[int, str] = {}
@@ -193,7 +193,7 @@ class VisionJudge:
         answer = self._cast.ask(
             "vision_judge",
             create_model("WatchedEpisodes", __base__=Record, **fields),
-            images=[sheet.image for sheet in sheets],
+            images=[Image(data=path.read_bytes()) for path in sheets],
             sample=sample,
             look_for=self._what_to_see([each.name for each in measurable(spec)]),
             pictures=words,

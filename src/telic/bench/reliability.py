@@ -172,7 +172,7 @@ def labelling(
         where = config.env, read_record(files.candidate, RewardCandidate).env_args
         name = f"episode_{number:02d}"
         sheet = Footage(files.episode(score.member, index), folder / "drawn", where).sheet()
-        write_bytes(folder / f"{name}.png", sheet.path.read_bytes())
+        write_bytes(folder / f"{name}.png", sheet.read_bytes())
         rows.append((name, config.intent, *("" for _ in _LABELLERS)))
         key[name] = _passes(session, files, score, index)
     shutil.rmtree(folder / "drawn", ignore_errors=True)

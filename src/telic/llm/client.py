@@ -57,10 +57,6 @@ _TICK_S = 0.1
 _GRACE_S = 0.5
 
 
-def _never() -> bool:
-    return False
-
-
 class CallLimits(Config):
     """Time limits and retries of a question."""
 
@@ -113,7 +109,7 @@ def connect(
     *,
     budget: Budget | None = None,
     on_event: Listener = ignore,
-    should_stop: StopCheck = _never,
+    should_stop: StopCheck = lambda: False,
 ) -> Models:
     """Return the call path to a model by its name, for the session in `folder`.
 
@@ -148,7 +144,7 @@ class Models:
         budget: Budget | None = None,
         limits: CallLimits | None = None,
         on_event: Listener = ignore,
-        should_stop: StopCheck = _never,
+        should_stop: StopCheck = lambda: False,
     ) -> None:
         self.provider = provider
         self.replies = Replies(folder / REPLIES)

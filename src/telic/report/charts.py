@@ -116,15 +116,6 @@ class ColumnChart:
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
-    """Shares of a whole as one stacked bar; pieces are coloured in order."""
-
-    label: str
-    pieces: tuple[tuple[str, float], ...]
-    has_legend: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class Bar:
     """A bar filled from the left by a share, 0 to 1, and its words; stands inside a line."""
 
@@ -144,7 +135,7 @@ class Gauge:
     text: str
 
 
-Chart = LineChart | RowChart | Tree | ColumnChart | Shares
+Chart = LineChart | RowChart | Tree | ColumnChart
 
 
 def short(value: float) -> str:
@@ -179,8 +170,6 @@ def in_characters(chart: Chart) -> list[str]:
             return list(_branches(chart.nodes))
         case ColumnChart():
             return [f"{sparkline((0.0, *chart.values, 1.0))[1:-1]}  {chart.threshold:g} needed"]
-        case Shares():
-            return [f"{percent(share):>4}  {name}" for name, share in chart.pieces]
 
 
 def _line(line: ChartLine) -> str:
@@ -236,8 +225,6 @@ def draw(chart: Chart | Bar | Gauge) -> Markup:
             return _tree(chart)
         case ColumnChart():
             return _column_chart(chart)
-        case Shares():
-            return _shares(chart)
         case Bar():
             return _bar(chart)
         case Gauge():
@@ -518,19 +505,6 @@ def _column_chart(chart: ColumnChart) -> Markup:
     needed = _at(height * (1 - chart.threshold))
     parts.append(tag("line", x1=0, x2=width, y1=needed, y2=needed, class_="threshold"))
     return _svg(width, height, chart.label, *parts, class_="columns", preserveAspectRatio="none")
-
-
-def _shares(chart: Shares) -> Markup:
-    width, height, left = 860, 22, 0.0
-    parts: list[Markup] = []
-    for index, (name, share) in enumerate(chart.pieces):
-        place = {"x": _at(left), "y": 0, "width": _at(max(width * share - 2, 0.5))}
-        kind = f"piece c{index % COLOURS + 1}"
-        says = tag("title", f"{name}: {percent(share)}")
-        parts.append(tag("rect", says, **place, height=height, class_=kind))
-        left += width * share
-    stretch = {"preserveAspectRatio": "none"}
-    return _svg(width, height, chart.label, *parts, class_="stack", **stretch)
 
 
 def _bar(bar: Bar) -> Markup:

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Iterator
 from importlib.resources import files
 from pathlib import Path
 
-from telic.core.text import percent
 from telic.report import document as doc
-from telic.report.charts import COLOURS, Bar, Chart, Gauge, LineChart, RowChart, Shares, Tree, draw
+from telic.report.charts import COLOURS, Bar, Chart, Gauge, LineChart, RowChart, Tree, draw
 from telic.report.markup import Markup, join, tag
 from telic.storage.reading import read_bytes
 
@@ -282,8 +281,6 @@ def _legend(chart: Chart) -> Markup | None:
     names: list[str] = []
     if isinstance(chart, LineChart) and len(chart.lines) > 1:
         names = [line.name for line in chart.lines]
-    if isinstance(chart, Shares) and chart.has_legend:
-        names = [f"{name} {percent(share)}" for name, share in chart.pieces]
     items = [tag("li", inline(doc.Swatch(index)), name) for index, name in enumerate(names)]
     return tag("ul", *items, class_="legend") if items else None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from telic.core.confidence import proven_mean
 from telic.core.stats import Interval, bootstrap
 from telic.core.text import MISSING, count, figure, is_dict, percent
 from telic.envs import make
-from telic.judges.command_tracking import CommandErrors, command_errors
+from telic.judges.command_tracking import command_errors
 from telic.judges.criteria import Composition, scope_words
 from telic.judges.verdict import Judgement
 from telic.rendering import RenderJob, render
@@ -107,11 +106,6 @@ def score_text(value: float | None) -> str:
 def step_count(value: int | None) -> str:
     """Return a number of environment steps."""
     return f"{value:,}" if value else MISSING
-
-
-def text_digest(source: str) -> str:
-    """Return the SHA-256 of a text."""
-    return hashlib.sha256(source.encode()).hexdigest()
 
 
 def command(config: SessionConfig, request: Path) -> str:
@@ -293,10 +287,6 @@ def _velocity_tracking(ended: EndedSession) -> Blocks:
     env = make(where[0], num_envs=1, **env_args)
     env.close()
     episodes = (read_trajectory(path, where) for path in paths if path.exists())
-    return _tracking_table(command_errors(episodes, env.spec))
-
-
-def _tracking_table(rows: Sequence[CommandErrors]) -> Blocks:
     cells = [
         (
             row.kind,
@@ -305,7 +295,7 @@ def _tracking_table(rows: Sequence[CommandErrors]) -> Blocks:
             f"{row.error:.2f} {row.unit}",
             MISSING if row.share is None else percent(row.share),
         )
-        for row in rows
+        for row in command_errors(episodes, env.spec)
         if row.seconds
     ]
     heads = ("command", "for", "mean command", "mean error", "of standing still")

@@ -13,7 +13,7 @@ from telic.authors.candidate import (
     latest_lessons,
 )
 from telic.core.text import MISSING, count, duration, figure, money, percent
-from telic.judges.validation import Trial
+from telic.judges.validation import Trial, text_hash
 from telic.llm.answers import Replies
 from telic.llm.client import REPLIES
 from telic.report import document as doc
@@ -37,7 +37,6 @@ from telic.session.report._evidence import (
     listed,
     score_text,
     step_count,
-    text_digest,
 )
 from telic.storage.facts import ManifestFacts, MemberResultFacts
 from telic.storage.files import read_facts, read_record
@@ -352,8 +351,8 @@ def _again(ended: EndedSession) -> Blocks:
         named = {**versions, **{name: manifest.get(name) for name in _MANIFEST}}
         rows += [(name, str(value)) for name, value in named.items() if value]
         code = read_text(MemberFolder(run.path / member.member).reward_code)
-        rows.append(("reward, SHA-256", text_digest(code)))
-    rows += [("judge, SHA-256", text_digest(ended.author.judge))] if ended.author else []
+        rows.append(("reward, SHA-256", text_hash(code)))
+    rows += [("judge, SHA-256", text_hash(ended.author.judge))] if ended.author else []
     facts = [(name, doc.Mono(value)) for name, value in rows]
     return [
         doc.ShellLine(command(ended.config, ended.folder.config)),

@@ -15,6 +15,7 @@ from telic.authors.request import SessionConfig
 from telic.core.events import Listener, LogMessage, ignore
 from telic.core.text import MISSING, count, duration, money
 from telic.judges.criteria import Composition
+from telic.judges.validation import text_hash
 from telic.report import document as doc
 from telic.report.html import render_page
 from telic.report.markdown import render_markdown
@@ -34,7 +35,6 @@ from telic.session.report._evidence import (
     robustness_table,
     score_text,
     step_count,
-    text_digest,
 )
 from telic.session.report._history import HISTORY
 from telic.storage.files import read_record, write_text
@@ -118,7 +118,7 @@ def policy_proof(folder: SessionFolder) -> PolicyProof:
         ("session", doc.Mono(folder.name)),
     ]
     if ended.author is not None:
-        digest = doc.Mono(text_digest(ended.author.judge))
+        digest = doc.Mono(text_hash(ended.author.judge))
         rows.append(("judge", (doc.Link(_JUDGE, _JUDGE), ", SHA-256 ", digest)))
     if labels := standing(read_labels(folder)):
         agreeing = sum(not label.disagrees for label in labels)
