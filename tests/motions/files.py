@@ -9,8 +9,12 @@ import pickle
 from typing import Any
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
+from telic.core.tensors import from_numpy
 from telic.motions.clip import MotionClip
+from telic.motions.formats.robots import _breadth_first
+from telic.motions.robot import motion_robot
 from tests.motions.wrapped import NumpyArrayWrapper, wrapped_dump
 
 SMPL_FRAMES = 12
@@ -32,14 +36,40 @@ def own_npz(clip: MotionClip) -> bytes:
     )
 
 
-def mjlab_npz(clip: MotionClip) -> bytes:
+def _bodies(clip: MotionClip) -> tuple[np.ndarray, np.ndarray]:
+    """Return positions and orientations of all bodies, in the order of the model."""
+    columns = (from_numpy(each) for each in (clip.root_pos, clip.root_quat, clip.joint_pos))
+    pos, quat = motion_robot(clip.robot).kinematics().poses(*columns)
+    return pos.numpy(), quat.numpy()
+
+
+def mjlab_npz(clip: MotionClip, *, isaac: bool = False) -> bytes:
+    """BeyondMimic's arrays: in the order of the model (mjlab), or breadth first (Isaac Lab)."""
+    joints, bodies = _breadth_first(motion_robot(clip.robot))
+    if not isaac:
+        joints, bodies = list(range(len(joints))), list(range(len(bodies)))
+    pos, quat = _bodies(clip)
     return npz(
         fps=np.array([clip.fps]),
-        joint_pos=clip.joint_pos,
-        joint_vel=clip.velocities().joints,
-        body_pos_w=np.stack([clip.root_pos, clip.root_pos + 1], axis=1),
-        body_quat_w=np.stack([clip.root_quat] * 2, axis=1),
+        joint_pos=clip.joint_pos[:, joints],
+        joint_vel=clip.velocities().joints[:, joints],
+        body_pos_w=pos[:, bodies],
+        body_quat_w=quat[:, bodies],
     )
+
+
+def gmr_pickle(clip: MotionClip, protocol: int = 4) -> bytes:
+    """GMR and TWIST2: local body positions by name, quaternions with w last."""
+    rest = clip.replace(root_pos=0 * clip.root_pos, root_quat=0 * clip.root_quat + [1, 0, 0, 0])
+    entry = {
+        "fps": np.float64(clip.fps),
+        "root_pos": clip.root_pos,
+        "root_rot": clip.root_quat[:, [1, 2, 3, 0]],
+        "dof_pos": clip.joint_pos,
+        "local_body_pos": _bodies(rest)[0],
+        "link_body_list": list(motion_robot(clip.robot).body_names),
+    }
+    return pickle.dumps(entry, protocol=protocol)
 
 
 def named_npz(clip: MotionClip) -> bytes:
@@ -51,13 +81,14 @@ def named_npz(clip: MotionClip) -> bytes:
 
 
 def amp_npz(clip: MotionClip) -> bytes:
+    pos, quat = _bodies(clip)
     return npz(
         fps=clip.fps,
         dof_names=np.array(clip.joint_names),
-        body_names=np.array(["pelvis", "other"]),
+        body_names=np.array(motion_robot(clip.robot).body_names),
         dof_positions=clip.joint_pos,
-        body_positions=np.stack([clip.root_pos, clip.root_pos], axis=1),
-        body_rotations=np.stack([clip.root_quat, clip.root_quat], axis=1),
+        body_positions=pos,
+        body_rotations=quat,
     )
 
 
@@ -86,12 +117,12 @@ def lafan_csv(clip: MotionClip) -> bytes:
 
 
 def bones_csv(clip: MotionClip) -> bytes:
-    """The root of the clip turns about y only."""
-    head = [f"root_{kind}{axis}" for kind in ("translate", "rotate") for axis in "XYZ"]
+    """BONES-SEED: centimeters and degrees, rotations about fixed axes x, y, z."""
+    head = ["Frame", *(f"root_{k}{axis}" for k in ("translate", "rotate") for axis in "XYZ")]
     head += [f"{name}_dof" for name in clip.joint_names]
-    pitch = np.degrees(2 * np.arctan2(clip.root_quat[:, 2], clip.root_quat[:, 0]))
-    turns = np.stack([0 * pitch, pitch, 0 * pitch], axis=1)
-    rows = np.concatenate((clip.root_pos * 100, turns, np.degrees(clip.joint_pos)), axis=1)
+    turns = Rotation.from_quat(clip.root_quat, scalar_first=True).as_euler("xyz", degrees=True)
+    number = np.arange(clip.frames)[:, None]
+    rows = np.concatenate((number, clip.root_pos * 100, turns, np.degrees(clip.joint_pos)), axis=1)
     lines = [",".join(head)] + [",".join(f"{x:.9g}" for x in row) for row in rows]
     return "\r\n".join(lines).encode()
 
@@ -113,38 +144,96 @@ def deepmimic() -> bytes:
     return json.dumps({"Loop": "wrap", "Frames": frames}).encode()
 
 
-_BVH = """HIERARCHY
-ROOT Hips
-{
-  OFFSET 0 0 0
-  CHANNELS 6 Xposition Yposition Zposition Zrotation Yrotation Xrotation
-"""
+# joint, parent, the point where it is, the point at which its bone aims
+_SKELETON = [
+    ("Hips", "", "pelvis", ""),
+    ("Spine", "Hips", "pelvis", "head"),
+    ("Head", "Spine", "head", ""),
+    *(
+        row
+        for side in ("left", "right")
+        for s in (side.title(),)
+        for row in (
+            (f"{s[0]}HipJoint", "Hips", "pelvis", f"{side}_hip"),
+            (f"{s}UpLeg", f"{s[0]}HipJoint", f"{side}_hip", f"{side}_knee"),
+            (f"{s}Leg", f"{s}UpLeg", f"{side}_knee", f"{side}_ankle"),
+            (f"{s}Foot", f"{s}Leg", f"{side}_ankle", f"{side}_toe"),
+            (f"{s}ToeBase", f"{s}Foot", f"{side}_toe", ""),
+            (f"{s}Shoulder", "Hips", "pelvis", f"{side}_shoulder"),
+            (f"{s}Arm", f"{s}Shoulder", f"{side}_shoulder", f"{side}_elbow"),
+            (f"{s}ForeArm", f"{s}Arm", f"{side}_elbow", f"{side}_hand"),
+            (f"{s}Hand", f"{s}ForeArm", f"{side}_hand", ""),
+        )
+    ),
+]
+_THIGHS = (("UpLeg", "Leg"), ("Leg", "Shin"))
+_SOMA = {f"{s}{a}": f"{s}{b}" for s in ("Left", "Right") for a, b in _THIGHS}
+STYLES = ("cmu", "lafan", "soma")
 
 
-def bvh() -> bytes:
-    """A skeleton of 150 cm that turns by 10 degrees a frame about the vertical."""
-    text = _BVH
-    leg = (("UpLeg", "{x} -5 0"), ("Leg", "0 -40 0"), ("Foot", "0 -40 0"), ("ToeBase", "0 -4 12"))
-    chains = [
-        [(f"{side}{name}", offset.format(x=x)) for name, offset in leg]
-        for side, x in (("Left", 9), ("Right", -9))
-    ]
-    chains += [
-        [(f"{side}Arm", f"{x} 45 0"), (f"{side}ForeArm", f"{x} 0 0"), (f"{side}Hand", f"{x} 0 0")]
-        for side, x in (("Left", 18), ("Right", -18))
-    ]
-    chains += [[("Neck", "0 50 0"), ("Head", "0 10 0")]]
-    joints = 1
-    for chain in chains:
-        for name, offset in chain:
-            text += f"JOINT {name}\n{{\nOFFSET {offset}\nCHANNELS 3 Zrotation Yrotation Xrotation\n"
-            joints += 1
-        text += "End Site\n{\nOFFSET 0 5 0\n}\n" + "}\n" * len(chain)
-    text += "}\nMOTION\nFrames: 9\nFrame Time: 0.0083333\n"
-    for frame in range(9):
-        values = [0, 90, 5 * frame, 0, 10 * frame, 0] + [0] * 3 * (joints - 1)
-        text += " ".join(str(value) for value in values) + "\n"
-    return text.encode()
+def person_bvh(clip: MotionClip, style: str) -> bytes:
+    """The person of a clip as CMU (T-pose, own unit), LAFAN1 (odd axes) or SOMA would write it."""
+    unit, order = {"cmu": (0.056444, "ZYX"), "lafan": (0.01, "ZYX"), "soma": (0.01, "ZXY")}[style]
+    assert clip.human is not None
+    swap = [1, 2, 0]  # x ahead, z up becomes z ahead, y up
+    points = {n: clip.human.points[:, i, swap] / unit for i, n in enumerate(clip.human.names)}
+    to_file = Rotation.from_quat([0.5, 0.5, 0.5, 0.5]).inv()
+    root = to_file * Rotation.from_quat(clip.human.root_quat, scalar_first=True) * to_file.inv()
+    rng = np.random.default_rng(1)
+    world: dict[str, Rotation] = {}
+    offsets: dict[str, np.ndarray] = {}
+    rows: dict[str, np.ndarray] = {}
+    text = ""
+    for name, parent, at, aim in _SKELETON:
+        way = points[at] - (points[_row(parent)[2]] if parent else 0.0)
+        odd = Rotation.random(random_state=rng) if style == "lafan" else Rotation.identity()
+        if aim:
+            direction = points[aim] - points[at]
+            rest = direction[0] / np.linalg.norm(direction[0])
+            turn = Rotation.concatenate(
+                [Rotation.align_vectors([d / np.linalg.norm(d)], [rest])[0] for d in direction]
+            )
+        else:
+            turn = world[parent] if parent else root
+        world[name] = turn * odd
+        above = world[parent] if parent else Rotation.identity(clip.frames)
+        offsets[name] = above.inv().apply(way)[0] if parent else np.zeros(3)
+        rows[name] = (above.inv() * world[name]).as_euler(order, degrees=True)
+    names = [row[0] for row in _SKELETON]
+
+    def written(name: str) -> str:
+        label = _SOMA.get(name, name) if style == "soma" else name
+        channels = [f"{axis}rotation" for axis in order]
+        if name == "Hips":
+            channels = ["Xposition", "Yposition", "Zposition", *channels]
+        lines = [f"JOINT {label}", "{", "OFFSET " + " ".join(f"{x:.6f}" for x in offsets[name])]
+        lines.append(f"CHANNELS {len(channels)} {' '.join(channels)}")
+        columns.append(name)
+        below = [row[0] for row in _SKELETON if row[1] == name]
+        inner = "\n".join(written(each) for each in below) or "End Site\n{\nOFFSET 0 0 0\n}"
+        return "\n".join([*lines, inner, "}"])
+
+    columns: list[str] = []
+    body = written("Hips")
+    if style == "soma":
+        zeros = "CHANNELS 6 Xposition Yposition Zposition Zrotation Xrotation Yrotation"
+        text = f"HIERARCHY\nROOT Root\n{{\nOFFSET 0 0 0\n{zeros}\n{body}\n}}\n"
+    else:
+        text = "HIERARCHY\n" + body.replace("JOINT", "ROOT", 1) + "\n"
+    table = np.concatenate([points["pelvis"], *(rows[name] for name in columns)], axis=1)
+    if style == "soma":
+        table = np.concatenate([np.zeros((len(table), 6)), table], axis=1)
+    if style != "lafan":  # a pose of its own before the motion, somewhere else
+        first = np.zeros_like(table[:1])
+        first[0, 6 if style == "soma" else 0] = 60.0
+        table = np.concatenate([first, table])
+    text += f"MOTION\nFrames: {len(table)}\nFrame Time: {1 / clip.fps:.7f}\n"
+    assert len(names) == len(columns)
+    return (text + "\n".join(" ".join(f"{x:.6f}" for x in row) for row in table)).encode()
+
+
+def _row(name: str) -> tuple[str, str, str, str]:
+    return next(row for row in _SKELETON if row[0] == name)
 
 
 def good_files(clip: MotionClip) -> dict[str, bytes]:
@@ -152,6 +241,9 @@ def good_files(clip: MotionClip) -> dict[str, bytes]:
     return {
         "own.npz": own_npz(clip),
         "mjlab.npz": mjlab_npz(clip),
+        "beyondmimic.npz": mjlab_npz(clip, isaac=True),
+        "gmr.pkl": gmr_pickle(clip),
+        "twist2.pkl": gmr_pickle(clip, protocol=5),
         "named.npz": named_npz(clip),
         "amp.npz": amp_npz(clip),
         "clips.pkl": pickled(clip),
@@ -161,5 +253,4 @@ def good_files(clip: MotionClip) -> dict[str, bytes]:
         "bones.csv": bones_csv(clip),
         "smpl.npz": smpl_npz(),
         "walk.json": deepmimic(),
-        "turn.bvh": bvh(),
     }

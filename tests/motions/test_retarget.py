@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from telic.errors import BadFile
 from telic.motions.clip import MotionClip, MotionOrigin
 from telic.motions.formats.track import SkeletonTrack
 from telic.motions.generate import make_clip
@@ -39,12 +40,22 @@ def test_a_persons_walk_becomes_the_robots(walk: MotionClip, name: str) -> None:
     assert clip.robot == name and clip.frames == walk.frames
     beyond = np.maximum(robot.low - clip.joint_pos, clip.joint_pos - robot.high)
     assert beyond.max() <= 1e-6
-    assert made.slid_before_m_s is not None and made.slid_after_m_s is not None
-    assert made.slid_before_m_s > 0.05 and made.slid_after_m_s < 0.02
+    assert made.skate_before_m_s is not None and made.skate_after_m_s is not None
+    assert made.skate_before_m_s > 0.05 and made.skate_after_m_s < 0.02
     assert clip.contacts is not None and 0.3 < clip.contacts.mean() < 0.95
     far = clip.root_pos[-1, 0] - clip.root_pos[0, 0]
     assert 0.6 < far < 1.6
     assert "retargeted" in clip.origin.steps[-1]
+    speed = np.abs(np.diff(clip.joint_pos, axis=0)).max() * clip.fps
+    assert speed < 20.0, "limbs do not flip"
+
+
+def test_a_recording_that_jumps_is_rejected_with_its_place(walk: MotionClip) -> None:
+    assert walk.human is not None
+    track = person_track(walk, walk.human)
+    track.points["left_hand"][20] += [0.0, 0.6, 0.0]
+    with pytest.raises(BadFile, match=r"left_hand jumps by 0\.\d+ m at 0\.40 s"):
+        retarget(track, HUMANOID, MotionOrigin())
 
 
 BVH = Path(os.environ.get("TELIC_CMU_BVH", "/usr/share/assimp/models/BVH/01_01.bvh"))
@@ -60,5 +71,5 @@ def test_a_recorded_person_becomes_a_humanoid() -> None:
 
     (track,) = read_motions(BVH)
     made = retarget(track, HUMANOID, MotionOrigin())
-    assert made.slid_after_m_s is not None and made.slid_before_m_s is not None
-    assert made.slid_after_m_s < 0.2 * made.slid_before_m_s
+    assert made.skate_after_m_s is not None and made.skate_before_m_s is not None
+    assert made.skate_after_m_s < 0.2 * made.skate_before_m_s

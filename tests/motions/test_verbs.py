@@ -30,7 +30,7 @@ def test_a_library_is_listed_and_shown(library: Path) -> None:
     assert [line.clip for line in found.clips] == ["stand-0-0000", "stand-0-0001"]
     assert {line.licence for line in found.clips} == {"CC0-1.0"}
     page = verbs.show_motions("stand-0-0001", library=library)
-    assert page.reasons == [] and page.measured["slide_m_s"] < 0.02
+    assert page.reasons == [] and page.measured["skate_m_s"] < 0.02
     assert verbs.show_motions(library=library, match="0001").total == 1
 
 
@@ -47,27 +47,38 @@ def test_good_and_bad_files_are_taken_in_together(tmp_path: Path) -> None:
         [str(folder)],
         robot="Humanoid-v5",
         library=tmp_path / "out",
-        unfiltered=True,
+        limits=["none"],
+        fps=50.0,
+        held_out="clips*",
         licence="mine",
     )
     outcomes = {(line.clip, line.outcome) for line in made.lines}
-    assert {("bad", "refused"), ("notes", "refused")} <= outcomes
-    assert made.counts["added"] >= 2 and made.counts["there already"] >= 1
+    assert {("bad", "unreadable"), ("notes", "unreadable")} <= outcomes
+    assert made.counts["added"] >= 1 and made.counts["duplicate"] >= 2
     clips = MotionLibrary.open(tmp_path / "out").clips
     assert all(line.origin.licence == "mine" for line in clips)
+    assert {line.name: line.split for line in clips}["one"] == "test"
+    assert verbs.import_motions.exit_code(made) == 0
     filtered = verbs.filter_motions(
         library=tmp_path / "out", out=tmp_path / "good", limits=["joint_speed=0.1"]
     )
-    assert filtered.counts == {"left out": len(clips)}
-    assert all("a joint moves at" in line.why for line in filtered.lines)
+    assert filtered.counts == {"rejected": len(clips)}
+    assert all(" moves at" in line.why for line in filtered.lines)
+
+
+def test_an_import_that_adds_nothing_fails(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("nothing")
+    place = tmp_path / "out"
+    made = verbs.import_motions([str(tmp_path / "notes.txt")], robot="planar-biped", library=place)
+    assert made.counts == {"unreadable": 1} and verbs.import_motions.exit_code(made) == 1
 
 
 def test_what_cannot_be_is_said(library: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no file or folder"):
+    with pytest.raises(UsageError, match="does not exist"):
         verbs.import_motions(["nowhere.bvh"], robot="planar-biped", library=tmp_path / "x")
-    with pytest.raises(BadFile, match="is no library"):
+    with pytest.raises(BadFile, match="is not a motion library"):
         verbs.show_motions(library=tmp_path)
-    with pytest.raises(UsageError, match="folder of its own"):
+    with pytest.raises(UsageError, match="its own folder"):
         verbs.filter_motions(library=library, out=library)
     with pytest.raises(BadFile, match="holds motions of planar-biped"):
         verbs.generate_motions(robot="Humanoid-v5", count=1, families=["stand"], library=library)

@@ -21,7 +21,6 @@ from telic.storage.layout import RunFolder
 from telic.tracking import deploy, task, train
 from telic.tracking.deploy import deploy_tracker
 from telic.tracking.evaluate import ClipPlayer
-from telic.tracking.loop import resume_tracker
 from telic.tracking.reports import TrackingReport
 from telic.tracking.token_phases import settle, warm_up
 from telic.tracking.tokens import guidance
@@ -29,6 +28,7 @@ from telic.tracking.tracker import export_tracker, load_tracker
 from telic.tracking.train import (
     TrackingOptions,
     check_schedules,
+    resume_tracker,
     train_tracker,
 )
 from telic.training.loop import collecting

@@ -317,20 +317,20 @@ def show_methods(found: SearchMethods) -> None:
 @view
 def show_motion_intake(intake: MotionIntake) -> None:
     """Print the clips that were not added, with the reason, and the totals."""
-    wrong = [line for line in intake.lines if line.outcome not in ("added", "there already")]
+    wrong = [line for line in intake.lines if line.outcome not in ("added", "duplicate")]
     for line in wrong[:_MOST_LINES]:
-        mark = "[yellow]•[/]" if line.outcome == "left out" else "[red]✗[/]"
+        mark = "[yellow]•[/]" if line.outcome == "rejected" else "[red]✗[/]"
         _say(f"{mark} {escape(line.clip)} {line.outcome}: {escape(line.why)}")
     if len(wrong) > _MOST_LINES:
         console.print(f"… and {len(wrong) - _MOST_LINES:,} more; all of them with --json")
     slid = [
-        (line.slid_before_m_s, line.slid_after_m_s)
+        (line.skate_before_m_s, line.skate_after_m_s)
         for line in intake.lines
-        if line.slid_before_m_s is not None and line.slid_after_m_s is not None
+        if line.skate_before_m_s is not None and line.skate_after_m_s is not None
     ]
     if slid:
         before, after = (sum(each) / len(slid) for each in zip(*slid, strict=True))
-        console.print(f"foot sliding: {number(before)} m/s before, {number(after)} m/s now")
+        console.print(f"foot skate: {number(before)} m/s before, {number(after)} m/s after")
     counts = ", ".join(f"{count:,} {what}" for what, count in intake.counts.items())
     _say(f"{counts or 'nothing'}: {escape(intake.library)}")
 

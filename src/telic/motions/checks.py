@@ -1,258 +1,317 @@
-"""What a clip is worth on its robot: measured, with reasons where it should not be trained on.
+"""Measure a clip on its robot and reject what should not be trained on.
 
-Limits, speeds, feet that slide or sink, floating, balance and torques: each is a number, each limit
-is a setting, and whoever leaves a clip out says which was broken and by how much.
+Every test is a row of `TESTS` with a limit of the same name in `FilterLimits`. A measurement keeps
+the joint or body and the time of its worst value, and a rejection states them.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import copy
+from typing import NamedTuple
 
 import mujoco
 import numpy as np
 import torch
 from pydantic import Field
+from scipy.spatial.transform import Rotation
 
 from telic.core.config import Config
 from telic.core.rotations import rotate
 from telic.core.tensors import from_numpy
 from telic.motions.clip import MotionClip
-from telic.motions.figure import SIDES, RobotFigure, Sole
-from telic.motions.robot import MotionRobot
+from telic.motions.figure import SIDES, RobotFigure, Sole, contact_points
+from telic.motions.robot import MotionRobot, qpos_of
 
-_NEAR_M = 0.02
-"""how near to the ground a sole stands"""
-_LEAST_STANDING = 3
-_NEWTONS = 1.0
-_SLOW_BALANCE_M = 0.02
-_linalg: Any = np.linalg
+_NEAR_M, _SLOW_M_S = 0.03, 0.4
+"""height and speed below which a sole supports the robot"""
+_LYING_M = 0.05
+"""height of another body that carries weight"""
+_LEAST_SUPPORT = 3
+_COLLISION_SAMPLES = 40
+"""frames that collisions of meshes are computed for"""
 
 
-class ClipReport(NamedTuple):
-    """What was measured of a clip; None: it cannot be told for this robot."""
+class WorstValue(NamedTuple):
+    """The worst value of a test, with its place."""
 
-    seconds: float
-    beyond_limits_rad: float
-    """farthest that a joint is beyond its limits"""
-    joint_speed: float
-    """fastest joint, rad/s"""
-    root_speed: float
-    """fastest the root moves, m/s"""
-    slide_m_s: float | None
-    """how fast soles slide while they stand, on average; None: none ever stands"""
-    sunk_m: float
-    """deepest that a sole is below the ground"""
-    floating_s: float
-    """longest time without any sole near the ground"""
-    torque_share: float | None
-    """torque of the hardest-worked joint as a share of its limit, 95 % of the time"""
-    balance_m: float | None
-    """farthest that the point of balance is outside of the soles, 95 % of the time"""
+    value: float
+    part: str = ""
+    """joint or body"""
+    time_s: float | None = None
+
+
+TESTS: dict[str, str] = {
+    "joint_limit_rad": "{part} is {value:.3f} rad beyond its limit",
+    "joint_speed": "{part} moves at {value:.1f} rad/s",
+    "joint_jump_rad": "{part} jumps by {value:.2f} rad",
+    "root_speed": "the root moves at {value:.1f} m/s",
+    "root_jump_m": "the root jumps by {value:.2f} m",
+    "root_spin": "the root turns at {value:.1f} rad/s",
+    "root_jump_rad": "the root snaps by {value:.2f} rad",
+    "self_collision_m": "{part} overlap by {value:.3f} m during a fifth of the clip",
+    "arm_phase": "{part} swings with the leg of its own side (correlation {value:.2f})",
+    "skate_m_s": "{part} slides at {value:.2f} m/s while it stands",
+    "sliding_s": "no foot stands still for {value:.2f} s on the ground",
+    "sunk_m": "{part} is {value:.3f} m below the ground",
+    "floating_s": "nothing is near the ground for {value:.2f} s",
+}
+"""tests by the name of their limit, with the sentence of a rejection"""
 
 
 class FilterLimits(Config):
-    """How bad a clip may be."""
+    """Limits of the tests; None: the test is off."""
 
     seconds: float = Field(default=1.0, ge=0, description="least duration, s")
     most_seconds: float = Field(default=600.0, gt=0, description="longest duration, s")
-    beyond_limits_rad: float = Field(default=0.02, ge=0, description="joints beyond limits, rad")
-    joint_speed: float = Field(default=30.0, gt=0, description="fastest joint, rad/s")
-    root_speed: float = Field(default=8.0, gt=0, description="fastest root, m/s")
-    slide_m_s: float = Field(default=0.2, gt=0, description="feet that slide while they stand, m/s")
-    sunk_m: float = Field(default=0.04, gt=0, description="soles below the ground, m")
-    floating_s: float = Field(default=1.0, gt=0, description="nothing near the ground, s")
-    torque_share: float | None = Field(
-        default=None, gt=0, description="of the joints' limits; None: not looked at"
+    joint_limit_rad: float | None = Field(default=0.05, ge=0, description="beyond limits, rad")
+    joint_speed: float | None = Field(default=30.0, gt=0, description="fastest joint, rad/s")
+    joint_jump_rad: float | None = Field(
+        default=0.3, gt=0, description="a frame of a joint off its neighbors, rad"
     )
-    balance_m: float | None = Field(
-        default=None, ge=0, description="point of balance outside of the soles; None: not looked at"
+    root_speed: float | None = Field(default=8.0, gt=0, description="fastest root, m/s")
+    root_jump_m: float | None = Field(
+        default=0.06, gt=0, description="a frame of the root off its neighbors, m"
     )
+    root_spin: float | None = Field(default=25.0, gt=0, description="fastest turn, rad/s")
+    root_jump_rad: float | None = Field(
+        default=0.35, gt=0, description="a turn of the root in one frame off its neighbors, rad"
+    )
+    self_collision_m: float | None = Field(
+        default=0.05, gt=0, description="overlap of bodies during a fifth of the clip, m"
+    )
+    arm_phase: float | None = Field(
+        default=0.8, gt=0, description="correlation of an arm with its own leg in a walk"
+    )
+    skate_m_s: float | None = Field(default=0.2, gt=0, description="standing feet, m/s")
+    sliding_s: float | None = Field(
+        default=1.0, gt=0, description="on the ground without a foot at rest, s"
+    )
+    sunk_m: float | None = Field(default=0.05, gt=0, description="soles below the ground, m")
+    floating_s: float | None = Field(default=1.0, gt=0, description="nothing near the ground, s")
 
-    def of(self, clip: MotionClip) -> FilterLimits:
-        """Return the limits for a clip; one that was planned to be slow has to be in balance."""
-        if self.balance_m is None and clip.origin.parameters.get("is_slow") == 1.0:
-            return self.replace(balance_m=_SLOW_BALANCE_M)
-        return self
-
-    def reasons(self, report: ClipReport) -> list[str]:
-        """Return why a clip should be left out; nothing: it is fine."""
+    def reasons(self, clip: MotionClip, measured: dict[str, WorstValue]) -> list[str]:
+        """Return why a clip is rejected; empty: it passes."""
         found: list[str] = []
-        if report.seconds < self.seconds:
-            found.append(f"lasts {report.seconds:.2f} s, less than {self.seconds:g} s")
-        if report.seconds > self.most_seconds:
-            found.append(f"lasts {report.seconds:.0f} s, more than {self.most_seconds:g} s")
-        words = {
-            "beyond_limits_rad": "a joint is {value:.3f} rad beyond its limit",
-            "joint_speed": "a joint moves at {value:.1f} rad/s",
-            "root_speed": "the root moves at {value:.1f} m/s",
-            "slide_m_s": "feet slide at {value:.2f} m/s while they stand",
-            "sunk_m": "a foot is {value:.3f} m below the ground",
-            "floating_s": "nothing is near the ground for {value:.2f} s",
-            "torque_share": "a joint needs {value:.2f} of its torque",
-            "balance_m": "the point of balance is {value:.3f} m outside of the soles",
-        }
-        for name, text in words.items():
-            value, most = getattr(report, name), getattr(self, name)
-            if value is not None and most is not None and value > most:
-                found.append(f"{text.format(value=value)}; {most:g} is the most")
+        if clip.duration_s < self.seconds:
+            found.append(f"lasts {clip.duration_s:.2f} s; at least {self.seconds:g} s are required")
+        if clip.duration_s > self.most_seconds:
+            found.append(f"lasts {clip.duration_s:.0f} s; at most {self.most_seconds:g} s")
+        for name, text in TESTS.items():
+            worst, most = measured.get(name), getattr(self, name)
+            if worst is not None and most is not None and worst.value > most:
+                at = "" if worst.time_s is None else f" at {worst.time_s:.2f} s"
+                found.append(f"{text.format(**worst._asdict())}{at} (limit {most:g})")
         return found
 
 
-def measure(robot: MotionRobot, clip: MotionClip, *, with_forces: bool = True) -> ClipReport:
-    """Return what a clip is worth on its robot."""
-    speed = clip.velocities()
-    beyond = np.maximum(robot.low - clip.joint_pos, clip.joint_pos - robot.high).max(initial=0.0)
-    soles = _soles(robot, clip)
-    low = np.stack([height.min(axis=1) for _, height in soles], axis=1)
-    near = low < _NEAR_M
-    forces = _forces(robot, clip, soles) if with_forces else None
-    return ClipReport(
-        seconds=clip.duration_s,
-        beyond_limits_rad=max(0.0, float(beyond)),
-        joint_speed=float(np.abs(speed.joints).max(initial=0.0)),
-        root_speed=float(np.linalg.norm(speed.root_linear, axis=-1).max()),
-        slide_m_s=sliding(soles, clip),
-        sunk_m=max(0.0, -float(low.min(initial=0.0))),
-        floating_s=_longest(np.logical_not(near.any(axis=1))) / clip.fps,
-        torque_share=None if forces is None else forces[0],
-        balance_m=None if forces is None else forces[1],
-    )
+def measure(
+    robot: MotionRobot, clip: MotionClip, *, with_forces: bool = True
+) -> dict[str, WorstValue]:
+    """Return the worst value of every test that applies to the robot."""
+    joints, names, fps = clip.joint_pos.astype(float), clip.joint_names, clip.fps
+
+    def worst(values: np.ndarray, parts: tuple[str, ...] = (), shift: float = 0.0) -> WorstValue:
+        """Return the largest of values (T,) or (T, parts)."""
+        place = np.unravel_index(int(np.argmax(values)), values.shape)
+        part = parts[int(place[1])] if parts else ""
+        return WorstValue(max(0.0, float(values[place])), part, (int(place[0]) + shift) / fps)
+
+    turn = Rotation.from_quat(clip.root_quat, scalar_first=True)
+    spin = (turn[1:] * turn[:-1].inv()).as_rotvec()
+    middle = (spin[2:] + spin[:-2]) / 2 if len(spin) > 2 else spin[:0]
+    snap = np.linalg.norm(spin[1:-1] - middle, axis=-1) if len(spin) > 2 else np.zeros(1)
+    step = np.linalg.norm(np.diff(clip.root_pos.astype(float), axis=0), axis=-1)
+    found: dict[str, WorstValue] = {
+        "joint_limit_rad": worst(np.maximum(robot.low - joints, joints - robot.high), names),
+        "joint_speed": worst(np.abs(np.diff(joints, axis=0)) * fps, names, 1),
+        "joint_jump_rad": worst(frame_jump(joints[..., None]), names),
+        "root_speed": worst(step * fps, shift=1),
+        "root_jump_m": worst(frame_jump(clip.root_pos.astype(float))),
+        "root_spin": worst(np.linalg.norm(spin, axis=-1) * fps, shift=1),
+        "root_jump_rad": worst(snap, shift=2),
+    }
+    return found | _on_ground(robot, clip) | _self_collision(robot, clip) | _arm_phase(robot, clip)
 
 
-SolePath = tuple[np.ndarray, np.ndarray]
-"""points of a sole in the world (T, P, 3), and the heights of their undersides (T, P)"""
+def frame_jump(values: np.ndarray) -> np.ndarray:
+    """Return how far each frame of vectors (T, ..., k) is off a cubic through its neighbors.
+
+    A motion that is sampled often enough leaves almost nothing: 1 rad at 3 Hz and 30 frames per
+    second leaves 0.03 rad. A one-frame spike leaves its size, and a step half of it.
+    """
+    off = np.zeros(values.shape[:-1])
+    if len(values) < 5:
+        return off
+    fourth = values[:-4] - 4 * values[1:-3] + 6 * values[2:-2] - 4 * values[3:-1] + values[4:]
+    off[2:-2] = np.linalg.norm(fourth, axis=-1) / 6
+    for at, sign in ((0, 1), (-1, -1)):
+        ends = values[::sign]
+        third = np.linalg.norm(ends[0] - 3 * ends[1] + 3 * ends[2] - ends[3], axis=-1)
+        off[at] = np.maximum(third - 3 * off[::sign][2:5].max(axis=0), 0.0)
+    return off
 
 
-def _soles(robot: MotionRobot, clip: MotionClip) -> list[SolePath]:
-    """Return the soles frame by frame, in the order of the clip's contacts."""
-    figure = RobotFigure(robot)
+# ---- feet and ground
+
+
+class _Ground(NamedTuple):
+    """Soles frame by frame, and the lowest point of the other bodies."""
+
+    points: list[np.ndarray]
+    """(T, P, 3) in the world, by foot"""
+    heights: list[np.ndarray]
+    """(T, P) of their undersides"""
+    others: np.ndarray
+    """(T,)"""
+
+
+def _ground(robot: MotionRobot, clip: MotionClip) -> _Ground:
     columns = (from_numpy(each) for each in (clip.root_pos, clip.root_quat, clip.joint_pos))
     pos, quat = robot.kinematics().poses(*columns)
-    paths: list[SolePath] = []
-    for side in sorted(SIDES, key=lambda side: robot.facts.feet.index(figure.feet[side])):
-        sole = figure.soles[side]
+
+    def moved(sole: Sole) -> np.ndarray:
         own = torch.as_tensor(sole.points, dtype=torch.float32)
         spread = quat[:, sole.body, None].expand(-1, len(own), 4)
-        points = pos[:, sole.body, None] + rotate(spread, own.expand(clip.frames, -1, 3))
-        place = points.numpy()
-        paths.append((place, place[..., 2] - sole.radii))
-    return paths
+        return (pos[:, sole.body, None] + rotate(spread, own.expand(clip.frames, -1, 3))).numpy()
+
+    soles = _soles(robot)
+    points = [moved(sole) for sole in soles]
+    heights = [way[..., 2] - sole.radii for way, sole in zip(points, soles, strict=True)]
+    feet = {sole.body for sole in soles}
+    others = [each for each in contact_points(robot) if each.body not in feet]
+    lowest = [(moved(each)[..., 2] - each.radii).min(axis=1) for each in others]
+    return _Ground(points, heights, np.min(lowest, axis=0) if lowest else np.full(len(pos), np.inf))
 
 
-def sliding(soles: list[SolePath], clip: MotionClip) -> float | None:
-    """Return how fast soles slide while they stand, m/s; None: none stands."""
-    speeds: list[np.ndarray] = []
-    for foot, (place, height) in enumerate(soles):
-        step = np.linalg.norm(np.diff(place[..., :2], axis=0), axis=-1) * clip.fps
-        if clip.contacts is not None:
-            stands = clip.contacts[1:, foot] & clip.contacts[:-1, foot]
-        else:
-            near = height.min(axis=1) < _NEAR_M
-            stands = near[1:] & near[:-1]
-        # What of the sole is up in the air may move: only what is lowest stands.
-        lowest = np.take_along_axis(step, height[1:].argmin(axis=1)[:, None], axis=1)[:, 0]
-        speeds.append(lowest[stands])
-    found = np.concatenate(speeds)
-    return float(found.mean()) if len(found) >= _LEAST_STANDING else None
-
-
-def slide_of(robot: MotionRobot, clip: MotionClip) -> float | None:
-    """Return how fast the soles of a clip slide while they stand, m/s."""
-    return sliding(_soles(robot, clip), clip)
-
-
-def _longest(flags: Any) -> int:
-    """Return the length of the longest run of True."""
-    edges = np.flatnonzero(np.diff(np.concatenate(([0], flags.astype(int), [0]))))
-    return int((edges[1::2] - edges[::2]).max(initial=0))
-
-
-# ---- forces
-
-
-def _forces(
-    robot: MotionRobot, clip: MotionClip, soles: list[SolePath]
-) -> tuple[float | None, float | None]:
-    """Return the share of torques and how far the balance is off, of 95 % of the frames.
-
-    What moves the root must come from the ground: it is shared out among the points of the soles
-    that stand, as evenly as it can be, and the joints do the rest.
-    """
-    model, data = robot.model, mujoco.MjData(robot.model)
-    columns = (from_numpy(each) for each in (clip.root_pos, clip.root_quat, clip.joint_pos))
-    qpos = robot.to_qpos(*columns).numpy()
-    speed = clip.velocities()
-    qvel = robot.to_qvel(from_numpy(clip.root_quat), *map(from_numpy, speed)).numpy()
-    qacc: Any = np.gradient(qvel, 1.0 / clip.fps, axis=0)
-    limits = _torque_limits(robot)
-    joints = np.array([limb.dof for limb in robot.facts.limbs])
-    root = np.array([dof for dof in range(model.nv) if dof not in set(joints.tolist())])
-    bodies = [robot.kinematics().bodies[sole.body] for sole in _ordered(robot)]
-    shares, away = list[float](), list[float]()
-    for frame in range(0, clip.frames, max(1, clip.frames // 200)):
-        data.qpos[:], data.qvel[:], data.qacc[:] = qpos[frame], qvel[frame], qacc[frame]
-        mujoco.mj_fwdPosition(model, data)
-        mujoco.mj_fwdVelocity(model, data)
-        needed = np.zeros(model.nv)
-        mujoco.mj_rne(model, data, 1, needed)
-        needed += model.dof_armature * qacc[frame]
-        standing = _standing(soles, bodies, frame)
-        if not standing:
-            continue
-        jacobian = np.zeros((3 * len(standing), model.nv))
-        for place, (body, point) in enumerate(standing):
-            mujoco.mj_jac(model, data, jacobian[3 * place : 3 * place + 3], None, point, body)
-        force: np.ndarray = _linalg.lstsq(jacobian[:, root].T, needed[root], rcond=None)[0]
-        torque = np.abs(needed - jacobian.T @ force)[joints]
-        if limits is not None:
-            shares.append(float((torque / limits).max()))
-        away.append(_off_balance(np.array([point for _, point in standing]), force.reshape(-1, 3)))
-    share = float(np.percentile(shares, 95)) if shares else None
-    return share, float(np.percentile(away, 95)) if away else None
-
-
-def _ordered(robot: MotionRobot) -> list[Sole]:
+def _soles(robot: MotionRobot) -> list[Sole]:
+    """Return the soles in the order of the robot's feet."""
     figure = RobotFigure(robot)
     order = sorted(SIDES, key=lambda side: robot.facts.feet.index(figure.feet[side]))
     return [figure.soles[side] for side in order]
 
 
-def _standing(soles: list[SolePath], bodies: list[int], frame: int) -> list[tuple[int, np.ndarray]]:
-    """Return the points of the soles that are near the ground, the outermost eight of a foot."""
-    found: list[tuple[int, np.ndarray]] = []
-    for (place, height), body in zip(soles, bodies, strict=True):
-        near = np.flatnonzero(height[frame] < _NEAR_M)
-        if len(near) > 8:
-            points = place[frame, near, :2]
-            ways = np.stack([np.cos(a := np.arange(8) * np.pi / 4), np.sin(a)])
-            near = near[np.unique((points @ ways).argmax(axis=0))]
-        found += [(body, place[frame, point].astype(float)) for point in near]
+def _foot_speeds(clip: MotionClip, ground: _Ground) -> tuple[np.ndarray, np.ndarray]:
+    """Return the speed of each sole's lowest point, and whether it supports, both (T-1, feet).
+
+    A foot that swings low is not on the ground: support needs a low and a slow sole.
+    """
+    speeds, supports = list[np.ndarray](), list[np.ndarray]()
+    for foot, (points, height) in enumerate(zip(ground.points, ground.heights, strict=True)):
+        step = np.linalg.norm(np.diff(points[..., :2], axis=0), axis=-1) * clip.fps
+        lowest = height[1:].argmin(axis=1)[:, None]
+        speed = np.take_along_axis(step, lowest, axis=1)[:, 0]
+        if clip.contacts is not None:
+            stands = clip.contacts[1:, foot] & clip.contacts[:-1, foot]
+        else:
+            low = height.min(axis=1) < _NEAR_M
+            stands = low[1:] & low[:-1] & (speed < _SLOW_M_S)
+        speeds.append(speed)
+        supports.append(stands)
+    return np.stack(speeds, axis=1), np.stack(supports, axis=1)
+
+
+def foot_skate(robot: MotionRobot, clip: MotionClip) -> float | None:
+    """Return the mean speed of the soles while they stand, m/s; None: none stands."""
+    speeds, supports = _foot_speeds(clip, _ground(robot, clip))
+    return float(speeds[supports].mean()) if supports.sum() >= _LEAST_SUPPORT else None
+
+
+def _on_ground(robot: MotionRobot, clip: MotionClip) -> dict[str, WorstValue]:
+    ground = _ground(robot, clip)
+    feet = tuple(robot.model.body(foot).name or "foot" for foot in robot.facts.feet)
+    speeds, supports = _foot_speeds(clip, ground)
+    low = np.stack([height.min(axis=1) for height in ground.heights], axis=1)
+    frame, foot = np.unravel_index(int(np.argmin(low)), low.shape)
+    sunk = WorstValue(max(0.0, -float(low.min())), feet[int(foot)], int(frame) / clip.fps)
+    found: dict[str, WorstValue] = {"sunk_m": sunk}
+    slides = [
+        WorstValue(float(speeds[stands, i].mean()), feet[i], int(np.argmax(stands)) / clip.fps)
+        for i, stands in enumerate(supports.T)
+        if stands.sum() >= _LEAST_SUPPORT
+    ]
+    if slides:
+        found["skate_m_s"] = max(slides, key=lambda each: each.value)
+    grounded = (low[1:] < _NEAR_M).any(axis=1) & (ground.others[1:] > _LYING_M)
+    still = (supports & (speeds < _SLOW_M_S)).any(axis=1)
+    found["sliding_s"] = _longest(grounded & ~still, clip.fps)
+    air = (low > _NEAR_M).all(axis=1) & (ground.others > _LYING_M)
+    found["floating_s"] = _longest(air, clip.fps)
     return found
 
 
-def _off_balance(points: np.ndarray, forces: np.ndarray) -> float:
-    """Return how far the point of balance is outside of the box of the standing points, m."""
-    up = forces[:, 2].sum()
-    if up < _NEWTONS:
-        return 0.0
-    centre = (points[:, :2] * forces[:, 2:]).sum(axis=0) / up
-    low, high = points[:, :2].min(axis=0), points[:, :2].max(axis=0)
-    return float(np.linalg.norm(np.maximum(np.maximum(low - centre, centre - high), 0.0)))
+def ground_offset(robot: MotionRobot, clip: MotionClip) -> float:
+    """Return the height at which the clip's ground is, by the lowest sole, m."""
+    heights = _ground(robot, clip).heights
+    return float(np.percentile(np.min([each.min(axis=1) for each in heights], axis=0), 2))
 
 
-def _torque_limits(robot: MotionRobot) -> np.ndarray | None:
-    """Return what each joint's drive can do; None: some have no limit that is known."""
-    motors = robot.facts.motors
-    if motors is None:
-        return None
-    limits: dict[int, float] = {}
-    for motor in motors:
-        if motor.force_range is not None:
-            most = max(abs(each) for each in motor.force_range)
-        elif motor.control_range is not None and motor.bias == (0.0, 0.0, 0.0):
-            most = motor.gain * max(abs(each) for each in motor.control_range)
-        else:
-            continue
-        limits[motor.dof] = limits.get(motor.dof, 0.0) + abs(motor.gear) * most
-    found = [limits.get(limb.dof, np.inf) for limb in robot.facts.limbs]
-    return np.array(found) if np.isfinite(found).any() else None
+def _longest(flags: np.ndarray, fps: float) -> WorstValue:
+    """Return the duration and the beginning of the longest run of True."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], flags.astype(int), [0]))))
+    lengths = edges[1::2] - edges[::2]
+    if not len(lengths):
+        return WorstValue(0.0)
+    best = int(np.argmax(lengths))
+    return WorstValue(float(lengths[best]) / fps, "", float(edges[2 * best]) / fps)
+
+
+# ---- columns that belong to other joints
+
+
+def _self_collision(robot: MotionRobot, clip: MotionClip) -> dict[str, WorstValue]:
+    """Return the overlap of two bodies that is exceeded in a fifth of the frames.
+
+    Bodies that overlap at rest, and neighbors in the tree, do not count.
+    """
+    model = copy.deepcopy(robot.model)
+    solid = model.geom_bodyid > 0  # visual meshes, too: simplified collision shapes are too slim
+    model.geom_contype[:] = model.geom_conaffinity[:] = solid
+    model.body_contype[:] = model.body_conaffinity[:] = 1
+    data = mujoco.MjData(model)
+
+    def overlaps(qpos: np.ndarray) -> dict[tuple[int, int], float]:
+        data.qpos[:] = qpos
+        mujoco.mj_fwdPosition(model, data)
+        found: dict[tuple[int, int], float] = {}
+        for contact in data.contact:
+            one, two = sorted(int(model.geom_bodyid[g]) for g in contact.geom)
+            if one > 0 and contact.dist < 0:
+                found[one, two] = max(found.get((one, two), 0.0), -float(contact.dist))
+        return found
+
+    rest = overlaps(np.array(robot.facts.rest_qpos))
+    every = max(1, clip.frames // _COLLISION_SAMPLES)
+    frames = list(range(0, clip.frames, every))
+    seen = [overlaps(qpos) for qpos in qpos_of(robot, clip)[::every]]
+    pairs = {pair for each in seen for pair in each if pair not in rest}
+    best = WorstValue(0.0)
+    for pair in pairs:
+        depth = np.array([each.get(pair, 0.0) for each in seen])
+        value = float(np.percentile(depth, 80))
+        if value > best.value:
+            names = " and ".join(model.body(body).name or str(body) for body in pair)
+            best = WorstValue(value, names, frames[int(np.argmax(depth))] / clip.fps)
+    return {"self_collision_m": best}
+
+
+def _arm_phase(robot: MotionRobot, clip: MotionClip) -> dict[str, WorstValue]:
+    """Return how strongly hands swing with the ankle of their own side during a walk.
+
+    People and robots swing arms against legs; arms whose columns were exchanged do the opposite.
+    """
+    figure = RobotFigure(robot)
+    speed = float(np.linalg.norm((clip.root_pos[-1] - clip.root_pos[0])[:2])) / clip.duration_s
+    if not figure.has_arms or speed < 0.3 or clip.duration_s < 1.5:
+        return {}
+    columns = (from_numpy(each) for each in (clip.root_pos, clip.root_quat, clip.joint_pos))
+    pos = robot.kinematics().poses(*columns)[0].numpy()
+    turn = Rotation.from_quat(clip.root_quat, scalar_first=True).inv()
+    apart: dict[str, np.ndarray] = {}
+    for part in ("hand", "ankle"):
+        left, right = (pos[:, figure.points[f"{side}_{part}"].body] for side in SIDES)
+        apart[part] = turn.apply(left - right)[:, 0]
+    hands, feet = (apart[part] - apart[part].mean() for part in ("hand", "ankle"))
+    if hands.std() < 0.03 or feet.std() < 0.08:
+        return {}
+    value = float((hands * feet).mean() / (hands.std() * feet.std()))
+    return {"arm_phase": WorstValue(value, "an arm")}

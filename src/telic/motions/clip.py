@@ -35,13 +35,13 @@ _MOST_NAME = 200
 
 
 class MotionOrigin(Record):
-    """Where a clip comes from and what was done to it."""
+    """The source of a clip and its processing steps."""
 
     source: str = Field(default="", description="file, data set or generator")
-    licence: str | None = Field(default=None, description="of the clip; None: nobody said")
+    licence: str | None = Field(default=None, description="of the clip; None: unknown")
     steps: tuple[str, ...] = Field(default=(), description="what was done to it, in order")
     parameters: dict[str, float | str] = Field(
-        default={}, description="what a generator was told, by name"
+        default={}, description="parameters of the generator, by name"
     )
 
     def then(self, step: str) -> MotionOrigin:
@@ -51,7 +51,7 @@ class MotionOrigin(Record):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HumanTrack:
-    """The same motion as a person did it: points of a skeleton beside the robot's frames."""
+    """The human motion of a clip: points of a skeleton for the same frames."""
 
     names: tuple[str, ...]
     points: np.ndarray
@@ -61,7 +61,7 @@ class HumanTrack:
 
 
 class ClipVelocities(NamedTuple):
-    """How fast a clip moves, frame by frame, in the world."""
+    """Velocities of a clip, frame by frame, in the world."""
 
     root_linear: np.ndarray
     root_angular: np.ndarray
@@ -84,91 +84,59 @@ class MotionClip:
     """(T, J) rad, or m of a slide"""
     joint_names: tuple[str, ...]
     contacts: np.ndarray | None = None
-    """(T, feet) whether each foot is meant to stand; None: nobody said"""
+    """(T, feet) whether each foot is meant to stand; None: unknown"""
     human: HumanTrack | None = None
     origin: MotionOrigin = field(default_factory=MotionOrigin)
     split: Split = "train"
 
     def __post_init__(self) -> None:
-        """Check everything; raises BadFile that names the frame and the joint."""
+        """Check and convert all columns; raises BadFile with the frame and the joint."""
         if not self.name or len(self.name) > _MOST_NAME or not self.name.isprintable():
-            raise BadFile(f"{self.name[:60]!r} is no name of a clip.", hint="Give it a short one.")
+            raise BadFile(f"{self.name[:60]!r} is not a valid clip name.", hint="Use a short name.")
         if not 0.0 < self.fps <= _MOST_FPS:
-            raise BadFile(f"{self.name} has {self.fps} frames a second, which no clip can have.")
-        if len(set(self.joint_names)) != len(self.joint_names):
-            twice = next(name for name in self.joint_names if self.joint_names.count(name) > 1)
-            raise BadFile(f"{self.name} names the joint {twice} twice.")
-        columns = {"root_pos": 3, "root_quat": 4, "joint_pos": len(self.joint_names)}
-        for column, width in columns.items():
-            object.__setattr__(self, column, self._checked(column, width))
-        object.__setattr__(self, "root_quat", self._unit(self.root_quat, "root_quat"))
+            raise BadFile(f"{self.name}: {self.fps} frames per second are invalid.")
+        twice = [name for name in self.joint_names if self.joint_names.count(name) > 1]
+        if twice:
+            raise BadFile(f"{self.name} names the joint {twice[0]} twice.")
+        frames = len(self.root_pos) if np.ndim(self.root_pos) else 0
+        if not _LEAST_FRAMES <= frames <= _MOST_FRAMES:
+            raise BadFile(f"{self.name} has {frames:,} frames; a motion needs two or more.")
+
+        def column(name: str, values: Any, *shape: int, joints: Sequence[str] = ()) -> np.ndarray:
+            array: Any = np.asarray(values)
+            if array.dtype.kind not in "fiub" or array.shape != (frames, *shape):
+                raise BadFile(
+                    f"{name} of {self.name} is an array of {array.dtype} and the shape "
+                    f"{array.shape}; numbers of the shape {(frames, *shape)} were expected."
+                )
+            with np.errstate(over="ignore"):  # too large for float32 is infinite, too
+                bad = ~np.isfinite(np.asarray(array, dtype=np.float32))
+            if bad.any():
+                place = tuple(int(each) for each in np.argwhere(bad)[0])
+                of = f" of {joints[place[1]]}" if joints else f", column {place[1]}"
+                raise BadFile(f"{self.name}, frame {place[0]}: {name}{of} is {array[place]}.")
+            return np.ascontiguousarray(array, dtype=np.float32)
+
+        def rotation(name: str, values: Any) -> np.ndarray:
+            return _unit(column(name, values, 4), self.name, name)
+
+        joints, names = len(self.joint_names), self.joint_names
+        object.__setattr__(self, "root_pos", column("root_pos", self.root_pos, 3))
+        object.__setattr__(self, "root_quat", rotation("root_quat", self.root_quat))
+        checked = column("joint_pos", self.joint_pos, joints, joints=names)
+        object.__setattr__(self, "joint_pos", checked)
         if self.contacts is not None:
-            self._check_frames("contacts", self.contacts)
-            object.__setattr__(self, "contacts", np.asarray(self.contacts, dtype=bool))
+            feet = np.shape(self.contacts)[-1] if np.ndim(self.contacts) else 0
+            stands = column("contacts", self.contacts, feet).astype(bool)
+            object.__setattr__(self, "contacts", stands)
         if self.human is not None:
-            object.__setattr__(self, "human", self._checked_human(self.human))
-
-    def _checked(self, column: str, width: int) -> np.ndarray:
-        """Return a column as float32; raises BadFile where it holds no such numbers."""
-        values: Any = np.asarray(getattr(self, column))
-        if values.dtype.kind not in "fiub" or values.ndim != 2 or values.shape[1] != width:
-            raise BadFile(
-                f"{column} of {self.name} is an array of {values.dtype} and the shape "
-                f"{values.shape}; numbers of the shape (frames, {width}) were expected."
-            )
-        if not _LEAST_FRAMES <= len(values) <= _MOST_FRAMES:
-            raise BadFile(f"{self.name} has {len(values):,} frames; at least two are a motion.")
-        if column != "root_pos":
-            self._check_frames(column, values)
-        self._check_finite(column, values, self.joint_names if column == "joint_pos" else ())
-        return np.ascontiguousarray(values, dtype=np.float32)
-
-    def _check_frames(self, column: str, values: np.ndarray) -> None:
-        if values.ndim < 2 or len(values) != len(self.root_pos):
-            raise BadFile(
-                f"{column} of {self.name} has the shape {values.shape}, and root_pos has "
-                f"{len(self.root_pos)} frames: each needs one row a frame."
-            )
-
-    def _check_finite(self, column: str, values: np.ndarray, names: Sequence[str] = ()) -> None:
-        with np.errstate(over="ignore"):
-            # What is too large for float32 is infinite in the clip.
-            bad = ~np.isfinite(np.asarray(values, dtype=np.float32))
-        if bad.any():
-            place = tuple(int(each) for each in np.argwhere(bad)[0])
-            of = f" of {names[place[1]]}" if names else f", column {place[1]}"
-            raise BadFile(
-                f"{self.name}, frame {place[0]}: {column}{of} is {values[place]}; "
-                f"{int(bad.any(axis=tuple(range(1, bad.ndim))).sum())} frames hold such values."
-            )
-
-    def _unit(self, quat: np.ndarray, column: str) -> np.ndarray:
-        length = np.linalg.norm(quat, axis=-1)
-        off = np.abs(length - 1.0) > _UNIT_WITHIN
-        if off.any():
-            frame = int(np.argmax(off))
-            raise BadFile(
-                f"{self.name}, frame {frame}: {column} has the length {length[frame]:.3g} instead "
-                "of 1, so it is no rotation."
-            )
-        return continuous(from_numpy(quat / length[:, None])).numpy()
-
-    def _checked_human(self, human: HumanTrack) -> HumanTrack:
-        shape = (len(self.root_pos), len(human.names), 3)
-        if np.shape(human.points) != shape or np.shape(human.root_quat) != (shape[0], 4):
-            raise BadFile(
-                f"The human track of {self.name} has points {np.shape(human.points)} and rotations "
-                f"{np.shape(human.root_quat)}; {shape} and {(shape[0], 4)} were expected."
-            )
-        points = np.ascontiguousarray(human.points, dtype=np.float32)
-        self._check_finite("points of the human track", points)
-        self._check_finite("rotation of the human track", human.root_quat)
-        turned = np.ascontiguousarray(human.root_quat, dtype=np.float32)
-        return HumanTrack(human.names, points, self._unit(turned, "root_quat of the human track"))
+            points = column("human points", self.human.points, len(self.human.names), 3)
+            quat = rotation("human root_quat", self.human.root_quat)
+            object.__setattr__(self, "human", HumanTrack(self.human.names, points, quat))
 
     @property
     def frames(self) -> int:
-        """How many frames there are."""
+        """The number of frames."""
         return len(self.root_pos)
 
     @property
@@ -177,7 +145,7 @@ class MotionClip:
         return (self.frames - 1) / self.fps
 
     def velocities(self) -> ClipVelocities:
-        """Return how fast it moves, by central differences on the manifold, one rule for all."""
+        """Return velocities by central differences on the manifold."""
         root, quat, joints = map(from_numpy, (self.root_pos, self.root_quat, self.joint_pos))
         return ClipVelocities(
             rate(root, self.fps).numpy(),
@@ -238,6 +206,15 @@ class MotionClip:
         return digest.hexdigest()[:16]
 
 
+def _unit(quat: np.ndarray, clip: str, name: str) -> np.ndarray:
+    length = np.linalg.norm(quat, axis=-1)
+    off = np.abs(length - 1.0) > _UNIT_WITHIN
+    if off.any():
+        frame = int(np.argmax(off))
+        raise BadFile(f"{clip}, frame {frame}: {name} has the length {length[frame]:.3g}, not 1.")
+    return continuous(from_numpy(quat / length[:, None])).numpy()
+
+
 def _blend(values: np.ndarray, low: np.ndarray, share: np.ndarray) -> np.ndarray:
     share = share.reshape(-1, *(1,) * (values.ndim - 1))
     return values[low] + share * (values[low + 1] - values[low])
@@ -278,7 +255,7 @@ class HumanFrames(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RowLayout:
-    """What the columns of a row are."""
+    """The columns of a row."""
 
     joints: int
     feet: int = 0
@@ -324,17 +301,7 @@ class MotionTable:
         human_rows: Tensor | None = None,
         human_first: Tensor | None = None,
     ) -> None:
-        """Hold the block.
-
-        Args:
-            layout: what its columns are.
-            rows: (all frames, width) of the robot.
-            first: (clips,) the first row of each clip.
-            frames: (clips,) how many rows it has.
-            fps: (clips,) frames a second.
-            human_rows: (frames, width) of the human side.
-            human_first: (clips,) the first of them of each clip; -1: it has none.
-        """
+        """Hold the block."""
         self.layout, self.rows, self.device = layout, rows, rows.device
         self.first, self.frame_count = first.to(self.device), frames.to(self.device)
         self.fps = fps.to(self.device, torch.float32)
@@ -348,7 +315,7 @@ class MotionTable:
 
     @property
     def clips(self) -> int:
-        """How many clips there are."""
+        """The number of clips."""
         return len(self.first)
 
     def frames(self, clips: Tensor, times_s: Tensor) -> MotionFrames:

@@ -45,18 +45,7 @@ def cycle_of(
     waves: str | None = None,
     source: str = "",
 ) -> Reference:
-    """Return a clip as what a reward follows.
-
-    Args:
-        robot: whose clip it is.
-        clip: the motion.
-        hertz: periods a second, where that is known.
-        waves: the side of a hand that waves in it.
-        source: where it is from, in words.
-
-    Raises:
-        UsageError: a few waves do not hold it.
-    """
+    """Return a clip as what a reward follows."""
     ends = round(_ENDS_S * clip.fps)
     core = clip.cut(ends, clip.frames - ends) if clip.frames > 4 * ends else clip
     period_s = 1.0 / hertz if hertz else _period_s(core)

@@ -75,8 +75,6 @@ class MotionPlan:
     """(T,) yaw of the chest against the root, where the robot can"""
     hands: dict[Side, np.ndarray] = field(default_factory=dict[Side, np.ndarray])
     """(T, 3) from the shoulder, in the root's frame, in arm's lengths"""
-    is_slow: bool = False
-    """whether nothing is thrown: balance alone must keep it up"""
 
 
 def times(plan_or_frames: MotionPlan | int) -> np.ndarray:
@@ -254,7 +252,6 @@ def stand(body: Measures, p: Parameters) -> MotionPlan:
         :, None
     ] * np.array([1.0, 0.3])
     plan.height = plan.height - p["bend"] * body.leg_m
-    plan.is_slow = True
     return plan
 
 
@@ -264,7 +261,6 @@ def squat(body: Measures, p: Parameters) -> MotionPlan:
     down = _waves(plan, p["hertz"])
     plan.height = -p["depth"] * body.leg_m * down
     plan.pitch = 0.9 * p["depth"] * down
-    plan.is_slow = True
     return plan
 
 
@@ -278,7 +274,6 @@ def shift(body: Measures, p: Parameters) -> MotionPlan:
         [p["ahead"] * body.leg_m * np.sin(phase), 0.5 * p["aside"] * width * np.sin(phase / 2)], 1
     )
     plan.height = plan.height - 0.03 * body.leg_m
-    plan.is_slow = True
     return plan
 
 
@@ -289,7 +284,6 @@ def bow(body: Measures, p: Parameters) -> MotionPlan:
     plan.pitch = p["angle"] * down
     plan.root[:, 0] -= 0.18 * body.leg_m * np.sin(plan.pitch)
     plan.height = plan.height - 0.04 * body.leg_m * (1 + down)
-    plan.is_slow = True
     return plan
 
 
@@ -441,7 +435,6 @@ def twist(body: Measures, p: Parameters) -> MotionPlan:
     settle = smooth(times(plan) * 2) * smooth((times(plan)[-1] - times(plan)) * 2)
     plan.twist = p["angle"] * settle * np.sin(2 * math.pi * p["hertz"] * times(plan))
     plan.height = plan.height - 0.04 * body.leg_m
-    plan.is_slow = True
     return plan
 
 
@@ -455,7 +448,6 @@ def raise_arms(body: Measures, p: Parameters) -> MotionPlan:
             [out * math.cos(p["aside"]), sign * (out * math.sin(p["aside"]) + 0.1), -np.cos(angle)],
             axis=1,
         )
-    plan.is_slow = True
     return plan
 
 
@@ -463,7 +455,6 @@ def wave(body: Measures, p: Parameters) -> MotionPlan:
     """Wave with one hand."""
     plan = standing(p["seconds"], body.stance)
     _wave_hand(plan, p)
-    plan.is_slow = True
     return plan
 
 
@@ -495,7 +486,6 @@ def reach(body: Measures, p: Parameters) -> MotionPlan:
         ]
     )
     plan.hands[side] = near + out * (far - near)
-    plan.is_slow = True
     return plan
 
 

@@ -25,6 +25,7 @@ from telic.motions.robot import MotionRobot
 Side = Literal["left", "right"]
 SIDES: tuple[Side, Side] = ("left", "right")
 _BENT_RAD = 0.35
+_ANKLE_M = 0.12
 _GEOM = mujoco.mjtGeom
 _ROUND = (int(_GEOM.mjGEOM_SPHERE), int(_GEOM.mjGEOM_CAPSULE))
 _BOX, _MESH = int(_GEOM.mjGEOM_BOX), int(_GEOM.mjGEOM_MESH)
@@ -56,7 +57,8 @@ class RobotFigure:
     robot: MotionRobot
 
     @cached_property
-    def _data(self) -> mujoco.MjData:
+    def rest(self) -> mujoco.MjData:
+        """The robot in the pose it rests in."""
         data = mujoco.MjData(self.robot.model)
         data.qpos[:] = self.robot.facts.rest_qpos
         mujoco.mj_forward(self.robot.model, data)
@@ -113,8 +115,8 @@ class RobotFigure:
         """Return where a point is in the resting pose, in the world."""
         point = self.points[name]
         body = self.robot.kinematics().bodies[point.body]
-        frame = self._data.xmat[body].reshape(3, 3)
-        return self._data.xpos[body] + frame @ np.array(point.offset)
+        frame = self.rest.xmat[body].reshape(3, 3)
+        return self.rest.xpos[body] + frame @ np.array(point.offset)
 
     def length(self, *names: str) -> float:
         """Return metres from point to point in the resting pose."""
@@ -123,12 +125,12 @@ class RobotFigure:
 
     def foot_rest_quat(self, side: Side) -> np.ndarray:
         """Return how a foot is turned in the resting pose, where it stands flat."""
-        return self._data.xquat[self.feet[side]].copy()
+        return self.rest.xquat[self.feet[side]].copy()
 
     def rest_quat(self, name: str) -> np.ndarray:
         """Return how the body of a point is turned in the resting pose."""
         body = self.robot.kinematics().bodies[self.points[name].body]
-        return self._data.xquat[body].copy()
+        return self.rest.xquat[body].copy()
 
     def has_ankle(self, side: Side) -> bool:
         """Say whether something turns the foot against the shin."""
@@ -164,14 +166,14 @@ class RobotFigure:
         foot = self.feet[side]
         chain = [b for b in self.chain(foot) if b not in self.chain(self.feet[other_side(side)])]
         joints = self._joints(chain)
-        hip = self._data.xanchor[joints[0]] if joints else self._data.xpos[chain[0]]
+        hip = self.rest.xanchor[joints[0]] if joints else self.rest.xpos[chain[0]]
         sole = self._world_sole(side)
         end = sole.mean(axis=0)
-        ankle = self._data.xanchor[joints[-1]] if len(joints) > 1 else self._data.xpos[foot]
+        ankle = self.rest.xanchor[joints[-1]] if len(joints) > 1 else self.rest.xpos[foot]
         # A robot without ankles: its last joint is the knee, and the foot is a point of the shin.
         length = float(np.linalg.norm(hip - end))
         if np.linalg.norm(ankle - end) > 0.3 * length:
-            ankle = self._data.xpos[foot]
+            ankle = self.rest.xpos[foot]
         knee_body, knee = self._middle(joints, hip, ankle)
         flat = sole[sole[:, 2] <= sole[:, 2].min() + 0.02]
         return {
@@ -185,8 +187,8 @@ class RobotFigure:
     def _world_sole(self, side: Side) -> np.ndarray:
         """Return the points of a sole in the resting pose, at their undersides."""
         sole, body = self.soles[side], self.feet[side]
-        frame = self._data.xmat[body].reshape(3, 3)
-        return self._data.xpos[body] + sole.points @ frame.T - sole.radii[:, None] * [0, 0, 1]
+        frame = self.rest.xmat[body].reshape(3, 3)
+        return self.rest.xpos[body] + sole.points @ frame.T - sole.radii[:, None] * [0, 0, 1]
 
     def _middle(
         self, joints: list[int], start: np.ndarray, end: np.ndarray
@@ -194,7 +196,7 @@ class RobotFigure:
         """Return the body and place of the joint that is farthest from both ends of a limb."""
         if not joints:
             return self.robot.root, (start + end) / 2
-        places = self._data.xanchor[joints]
+        places = self.rest.xanchor[joints]
         away = np.minimum(
             np.linalg.norm(places - start, axis=-1), np.linalg.norm(places - end, axis=-1)
         )
@@ -212,7 +214,7 @@ class RobotFigure:
         for side in SIDES:
             other = self.chain(self.feet[other_side(side)])
             joints = self._joints([b for b in self.chain(self.feet[side]) if b not in other])
-            firsts.append(self._data.xanchor[joints[0]])
+            firsts.append(self.rest.xanchor[joints[0]])
         return np.mean(firsts, axis=0)
 
     # ---- arms and head
@@ -236,9 +238,9 @@ class RobotFigure:
             joints = self._joints([b for b in self.chain(end) if b not in others])
             if not joints:
                 continue
-            shoulder = self._data.xanchor[joints[0]]
+            shoulder = self.rest.xanchor[joints[0]]
             tip = self._tip(end, shoulder)
-            if sign * (shoulder[1] - self._data.xpos[self.robot.root][1]) < 0.02:
+            if sign * (shoulder[1] - self.rest.xpos[self.robot.root][1]) < 0.02:
                 continue
             elbow_body, elbow = self._middle(joints, shoulder, tip)
             length = float(np.linalg.norm(tip - shoulder))
@@ -257,12 +259,12 @@ class RobotFigure:
         first, count = int(model.body_geomadr[body]), int(model.body_geomnum[body])
         places = [self._geom_middle(geom) for geom in range(first, first + count)]
         if not places:
-            return self._data.xpos[body].copy()
+            return self.rest.xpos[body].copy()
         return max(places, key=lambda place: float(np.linalg.norm(place - away_from)))
 
     def _geom_middle(self, geom: int) -> np.ndarray:
-        frame = self._data.geom_xmat[geom].reshape(3, 3)
-        return self._data.geom_xpos[geom] + frame @ self.robot.model.geom_aabb[geom, :3]
+        frame = self.rest.geom_xmat[geom].reshape(3, 3)
+        return self.rest.geom_xpos[geom] + frame @ self.robot.model.geom_aabb[geom, :3]
 
     def _top(self) -> tuple[int, np.ndarray]:
         """Return the highest point that is of no limb, in the middle of its geom."""
@@ -273,12 +275,12 @@ class RobotFigure:
             for p in self._arm(s).values()
             if p.body
         }
-        best, found = -np.inf, (self.robot.root, self._data.xpos[self.robot.root].copy())
+        best, found = -np.inf, (self.robot.root, self.rest.xpos[self.robot.root].copy())
         for geom in range(model.ngeom):
             body = int(model.geom_bodyid[geom])
             if body not in self._place or (body in limbs and body in self._ends):
                 continue
-            up = self._data.geom_xmat[geom].reshape(3, 3)[2]
+            up = self.rest.geom_xmat[geom].reshape(3, 3)[2]
             middle = self._geom_middle(geom)
             top = float(middle[2] + np.abs(up) @ model.geom_aabb[geom, 3:])
             if top > best:
@@ -306,7 +308,7 @@ class RobotFigure:
         ]
 
     def _point(self, body: int, place: np.ndarray) -> BodyPoint:
-        own = self._data.xmat[body].reshape(3, 3).T @ (place - self._data.xpos[body])
+        own = self.rest.xmat[body].reshape(3, 3).T @ (place - self.rest.xpos[body])
         return BodyPoint(self._place[body], (float(own[0]), float(own[1]), float(own[2])))
 
 
@@ -332,6 +334,19 @@ def _sole(model: mujoco.MjModel, body: int, place: dict[int, int]) -> Sole:
         points.append(np.zeros((1, 3)))
         radii.append(np.zeros(1))
     return Sole(place[body], np.concatenate(points), np.concatenate(radii))
+
+
+def contact_points(robot: MotionRobot) -> list[Sole]:
+    """Return what of the bodies can carry weight besides feet: points above the ankles at rest."""
+    place = {body: number for number, body in enumerate(robot.kinematics().bodies)}
+    data, found = RobotFigure(robot).rest, list[Sole]()
+    for body in place:
+        sole = _sole(robot.model, body, place)
+        frame = data.xmat[body].reshape(3, 3)
+        high = (data.xpos[body] + sole.points @ frame.T)[:, 2] - sole.radii > _ANKLE_M
+        if int(robot.model.body_geomnum[body]) and high.any():
+            found.append(Sole(sole.body, sole.points[high], sole.radii[high]))
+    return found
 
 
 def _geom_points(model: mujoco.MjModel, geom: int) -> tuple[np.ndarray, float]:

@@ -33,12 +33,10 @@ from telic.robots.catalogue import cache_folder
 from telic.storage.files import make_folder
 
 LICENCE = "CC0-1.0"
-"""of what this module makes: nobody's motion was recorded"""
 _STRETCH = 0.985
 """share of a leg's length that it is stretched to at most"""
 _HELD: dict[Split, tuple[float, float]] = {"test": (0.4, 0.52), "validation": (0.72, 0.8)}
 """parts of a parameter's range that training never draws from"""
-_ITERATIONS = 24
 
 
 def family_names(robot: MotionRobot) -> list[str]:
@@ -75,16 +73,7 @@ def generate(
     held_share: float = 0.2,
     skip: Container[str] = (),
 ) -> Iterator[MotionClip]:
-    """Yield clips, family by family in turn; the n-th is the same however many are asked for.
-
-    Args:
-        robot: who does them.
-        count: how many.
-        families: which kinds; all that the robot can do, if none are named.
-        seed: of the parameters.
-        held_share: share of clips that is kept for validation and tests, half each.
-        skip: names of clips that are there already.
-    """
+    """Yield clips, family by family in turn; the n-th is the same however many are asked for."""
     if not 0.0 <= held_share <= 0.9:
         raise UsageError(f"{held_share} of the clips cannot be held out.", hint="0.2 is usual.")
     known = family_names(robot)
@@ -171,8 +160,7 @@ def make_clip(
     origin = MotionOrigin(
         source=f"telic motions generate, family {family}",
         licence=LICENCE,
-        parameters={"family": family, "is_slow": float(plan.is_slow)}
-        | {key: round(value, 6) for key, value in parameters.items()},
+        parameters={"family": family} | {key: round(value, 6) for key, value in parameters.items()},
     )
     clip = MotionClip(
         name=name or family,
@@ -252,7 +240,7 @@ class _Maker:
             moves_root=False,
             margin=0.01,
         )
-        return solve_smoothly(self.robot, start, wishes, FPS, _ITERATIONS)
+        return solve_smoothly(self.robot, start, wishes, FPS, 24)
 
     def _foot(self, plan: MotionPlan, side: Side) -> tuple[PointGoal, TurnGoal]:
         path, body = plan.feet[side], self.figure.points[f"{side}_ankle"].body

@@ -1,51 +1,66 @@
-"""Take motions into a library: read, brought to the robot, measured, and kept or left out with why.
+"""Import motions into a library: read, retarget, measure, and add or reject each with a reason.
 
-Nothing stops at a bad file: each clip has a line that says what became of it. What is in the
-library already, by name or by content, is not taken twice, so whatever was broken off goes on.
+Nothing stops at a bad file: each clip has a line with its outcome. Clips that the library already
+has, by content, are not added twice, so an interrupted import can be repeated.
 """
 
 from __future__ import annotations
 
+import fnmatch
+import hashlib
+import multiprocessing
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from telic.core.tensors import use_one_thread
 from telic.errors import BadFile, TelicError, UsageError
-from telic.motions.checks import ClipReport, FilterLimits, measure
-from telic.motions.clip import HumanTrack, MotionClip, MotionOrigin
+from telic.motions.checks import FilterLimits, WorstValue, ground_offset, measure
+from telic.motions.clip import HumanTrack, MotionClip, MotionOrigin, Split
 from telic.motions.formats import read_motions
-from telic.motions.formats.track import RobotTrack, SkeletonTrack, Track, robot_clip
+from telic.motions.formats.people import body_skeleton
+from telic.motions.formats.robots import robot_clip
+from telic.motions.formats.track import MotionTrack, ReadOptions, RobotTrack, SkeletonTrack
 from telic.motions.library import LibraryWriter, MotionLibrary, head_for
 from telic.motions.retarget import retarget
-from telic.motions.robot import MotionRobot
+from telic.motions.robot import MotionRobot, motion_robot
 from telic.storage.reading import file_hash, files_below
 
-Outcome = Literal["added", "left out", "there already", "refused"]
+IntakeOutcome = Literal["added", "rejected", "duplicate", "unreadable"]
+_LEAST_SHIFT_M, _MOST_SHIFT_M = 0.01, 0.15
+"""ground offsets that are corrected; a larger one is rejected by the filter"""
 
 
 class IntakeLine(NamedTuple):
-    """What became of one clip, or of a file that holds none."""
+    """The outcome of one clip, or of a file without clips."""
 
     clip: str
-    outcome: Outcome
+    outcome: IntakeOutcome
     source: str
     why: str = ""
     seconds: float | None = None
-    slid_before_m_s: float | None = None
-    """of a person's motion: how fast the feet slid that stood, scaled to the robot"""
-    slid_after_m_s: float | None = None
+    skate_before_m_s: float | None = None
+    """of a person's motion: mean speed of the standing feet, scaled to the robot"""
+    skate_after_m_s: float | None = None
 
 
 class NewClip(NamedTuple):
-    """A clip that may be taken in."""
+    """A clip that may be added."""
 
     clip: MotionClip
     source: str
-    slid_before_m_s: float | None = None
+    skate_before_m_s: float | None = None
+    measured: dict[str, WorstValue] | None = None
+    """None: not measured yet"""
+
+
+Candidate = NewClip | IntakeLine
 
 
 def motion_files(places: Sequence[Path | str]) -> list[Path]:
-    """Return files, and those below folders; raises UsageError for a place that is not there."""
+    """Return files, and those below folders; raises UsageError for a missing place."""
     found: list[Path] = []
     for place in places:
         path = Path(place).expanduser()
@@ -54,85 +69,137 @@ def motion_files(places: Sequence[Path | str]) -> list[Path]:
         elif path.is_file():
             found.append(path)
         else:
-            raise UsageError(f"There is no file or folder {path}.")
+            raise UsageError(f"{path} does not exist.")
     if not found:
-        raise UsageError("There are no files in what was named.")
+        raise UsageError("The named folders contain no files.")
     return found
 
 
-def read_candidates(
-    files: Sequence[Path], robot: MotionRobot, origin: MotionOrigin, *, people_only: bool = False
-) -> Iterator[NewClip | IntakeLine]:
-    """Yield the clips of files as the robot's; of what cannot be read, the line that says why."""
-    for file in files:
-        own = origin.model_copy(
-            update={
-                "source": origin.source or file.name,
-                "parameters": {**origin.parameters, "sha256": file_hash(file)[:16]},
-            }
-        )
+def import_candidates(
+    files: Sequence[Path],
+    robot: str,
+    origin: MotionOrigin,
+    options: ReadOptions,
+    held_out: str | None = None,
+    jobs: int = 1,
+) -> Iterator[Candidate]:
+    """Yield the clips of files on a robot, measured; for unreadable files, the reason."""
+    work = partial(_file_candidates, robot=robot, origin=origin, options=options, held=held_out)
+    if jobs <= 1 or len(files) == 1:
+        for file in files:
+            yield from work(file)
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=use_one_thread) as pool:
         try:
-            for track in read_motions(file):
-                yield _candidate(track, robot, own, str(file), people_only)
-        except TelicError as error:
-            yield IntakeLine(file.stem, "refused", str(file), str(error))
+            for found in pool.map(work, files):
+                yield from found
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _file_candidates(
+    file: Path, robot: str, origin: MotionOrigin, options: ReadOptions, held: str | None
+) -> list[Candidate]:
+    own = origin.model_copy(
+        update={
+            "source": origin.source or file.name,
+            "parameters": {**origin.parameters, "sha256": file_hash(file)[:16]},
+        }
+    )
+    found: list[Candidate] = []
+    target, split = motion_robot(robot), split_of(file.stem, held)
+    try:
+        for track in read_motions(file, options):
+            made = _candidate(track, target, own, str(file), options)
+            if isinstance(made, NewClip):
+                made = made._replace(clip=made.clip.replace(split=split))
+            found.append(made)
+    except TelicError as error:
+        found.append(IntakeLine(file.stem, "unreadable", str(file), str(error)))
+    return found
+
+
+def split_of(name: str, held_out: str | None) -> Split:
+    """Return the split of a file: by a pattern of names, or by a hash of its name and a share.
+
+    All clips of a file, and its mirror image, are in one split.
+    """
+    if held_out is None:
+        return "train"
+    try:
+        share = float(held_out)
+    except ValueError:
+        return "test" if fnmatch.fnmatch(name, held_out) else "train"
+    if not 0.0 <= share <= 0.9:
+        raise UsageError(f"--held-out {held_out}: a share of 0 to 0.9 or a pattern is expected.")
+    plain = name.lower().removesuffix("_m").removesuffix("_mirror").removesuffix("_mirrored")
+    lot = int(hashlib.sha256(plain.encode()).hexdigest()[:8], 16) / 2**32
+    return "train" if lot >= share else "test" if lot < share / 2 else "validation"
 
 
 def _candidate(
-    track: Track, robot: MotionRobot, origin: MotionOrigin, source: str, people_only: bool
-) -> NewClip | IntakeLine:
+    track: MotionTrack, robot: MotionRobot, origin: MotionOrigin, source: str, options: ReadOptions
+) -> Candidate:
     try:
         if isinstance(track, RobotTrack):
-            if people_only:
-                why = "it is a robot's motion, and only a person's can be retargeted"
-                return IntakeLine(track.name, "refused", source, why)
-            return NewClip(robot_clip(track, robot, origin), source)
+            try:
+                clip = _on_ground(robot_clip(track, robot, origin, options), robot)
+                return NewClip(clip, source, None, measure(robot, clip))
+            except BadFile:  # of another robot: its bodies may still be a skeleton
+                if track.joint_names is None or track.bodies is None or track.bodies.names is None:
+                    raise
+                if set(track.joint_names) & set(robot.joint_names):
+                    raise
+                track = body_skeleton(track, options)
         made = retarget(track, robot, origin)
-        return NewClip(made.clip, source, made.slid_before_m_s)
+        return NewClip(made.clip, source, made.skate_before_m_s, measure(robot, made.clip))
     except TelicError as error:
-        return IntakeLine(track.name, "refused", source, str(error))
+        return IntakeLine(track.name, "unreadable", source, str(error))
 
 
-def people_of(library: MotionLibrary, robot: MotionRobot) -> Iterator[NewClip | IntakeLine]:
-    """Yield the human sides of a library's clips as motions of another robot."""
+def _on_ground(clip: MotionClip, robot: MotionRobot) -> MotionClip:
+    """Return a clip whose soles are on the ground: files differ in the height of theirs."""
+    offset = ground_offset(robot, clip)
+    if not _LEAST_SHIFT_M < abs(offset) < _MOST_SHIFT_M:
+        return clip
+    moved = clip.root_pos - [0.0, 0.0, offset]
+    step = f"moved by {-offset:+.3f} m to the ground"
+    return clip.replace(root_pos=moved, origin=clip.origin.then(step))
+
+
+def library_candidates(library: MotionLibrary, robot: MotionRobot) -> Iterator[Candidate]:
+    """Yield the human motions of a library's clips on another robot."""
     for place, line in enumerate(library.clips):
         clip = library.clip(place)
         if clip.human is None:
-            yield IntakeLine(line.name, "refused", "library", "it has no human side")
+            yield IntakeLine(line.name, "unreadable", "library", "the clip has no human motion")
             continue
-        track = person_track(clip, clip.human)
-        found = _candidate(track, robot, line.origin, "library", people_only=True)
+        found = _candidate(
+            person_track(clip, clip.human), robot, line.origin, "library", ReadOptions()
+        )
         if isinstance(found, NewClip):
             found = found._replace(clip=found.clip.replace(split=line.split))
         yield found
 
 
 def person_track(clip: MotionClip, human: HumanTrack) -> SkeletonTrack:
-    """Return the person of a clip as a motion of its own."""
+    """Return the person of a clip as a track."""
     points = {name: human.points[:, i].astype(float) for i, name in enumerate(human.names)}
     return SkeletonTrack(clip.name, clip.fps, points, human.root_quat.astype(float))
 
 
-def take_in(
-    candidates: Iterable[NewClip | IntakeLine],
+def add_clips(
+    candidates: Iterable[Candidate],
     robot: MotionRobot,
     out: Path,
     limits: FilterLimits | None,
-    tell: Callable[[IntakeLine], None] = lambda line: None,
+    on_line: Callable[[IntakeLine], None] = lambda line: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[IntakeLine]:
-    """Yield what becomes of each clip while they are put into a library.
-
-    Args:
-        candidates: the clips.
-        robot: whose they are.
-        out: folder of the library; made if it is not there.
-        limits: how bad a clip may be; None: all are taken.
-        tell: hears each line at once.
-        should_stop: polled between clips.
-    """
+    """Add clips to a library and yield the outcome of each."""
     writer: LibraryWriter | None = None
-    if (out / "library.json").is_file():  # of another robot, nothing need be read or made
+    if (out / "library.json").is_file():  # reject another robot before anything is read
         writer = LibraryWriter(out, head_for(robot, []))
     try:
         for candidate in candidates:
@@ -143,40 +210,37 @@ def take_in(
             else:
                 if writer is None:
                     writer = LibraryWriter(out, head_for(robot, [candidate.clip]))
-                line = _taken(candidate, robot, writer, limits)
-            tell(line)
+                line = _add(candidate, robot, writer, limits)
+            on_line(line)
             yield line
     finally:
         if writer is not None:
             writer.close()
 
 
-def _taken(
+def _add(
     candidate: NewClip, robot: MotionRobot, writer: LibraryWriter, limits: FilterLimits | None
 ) -> IntakeLine:
-    clip = candidate.clip
+    clip, source = candidate.clip, candidate.source
     if (same := writer.hashes.get(clip.content_hash())) is not None:
-        return IntakeLine(clip.name, "there already", candidate.source, f'as "{same}"')
-    clip = clip.replace(name=_free_name(clip.name, writer))
-    report = measure(robot, clip)
-    reasons = [] if limits is None else limits.of(clip).reasons(report)
-    facts = (clip.duration_s, candidate.slid_before_m_s, report.slide_m_s)
-    if reasons:
-        return IntakeLine(clip.name, "left out", candidate.source, "; ".join(reasons), *facts)
-    try:
-        writer.add(clip, known(report))
-    except BadFile as error:
-        return IntakeLine(clip.name, "refused", candidate.source, str(error), *facts)
-    return IntakeLine(clip.name, "added", candidate.source, "", *facts)
-
-
-def known(report: ClipReport) -> dict[str, float]:
-    """Return what could be measured, by name."""
-    return {name: round(value, 6) for name, value in report._asdict().items() if value is not None}
-
-
-def _free_name(name: str, writer: LibraryWriter) -> str:
-    number, free = 2, name
+        return IntakeLine(clip.name, "duplicate", source, f'same motion as "{same}"')
+    number, free = 2, clip.name
     while free in writer.names:
-        free, number = f"{name} ({number})", number + 1
-    return free
+        free, number = f"{clip.name} ({number})", number + 1
+    clip = clip.replace(name=free)
+    measured = candidate.measured or measure(robot, clip)
+    reasons = [] if limits is None else limits.reasons(clip, measured)
+    skate = measured["skate_m_s"].value if "skate_m_s" in measured else None
+    facts = (clip.duration_s, candidate.skate_before_m_s, skate)
+    if reasons:
+        return IntakeLine(free, "rejected", source, "; ".join(reasons), *facts)
+    try:
+        writer.add(clip, values_of(measured))
+    except BadFile as error:
+        return IntakeLine(free, "unreadable", source, str(error), *facts)
+    return IntakeLine(free, "added", source, "", *facts)
+
+
+def values_of(measured: dict[str, WorstValue]) -> dict[str, float]:
+    """Return the values of measurements by the name of their test."""
+    return {name: round(each.value, 6) for name, each in measured.items()}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import mujoco
 import numpy as np
 import torch
+from scipy.linalg import solveh_banded
 from torch import Tensor
 
 from telic.core.rotations import conjugate, from_rotation_vector, multiply, rotate, rotation_vector
@@ -67,14 +68,7 @@ class Kinematics:
     def __init__(
         self, model: mujoco.MjModel, root: int, joints: tuple[int, ...], device: str = "cpu"
     ) -> None:
-        """Prepare the tree.
-
-        Args:
-            model: the compiled model.
-            root: its body whose pose is given.
-            joints: its joints in the order of the columns that are given.
-            device: where tensors live.
-        """
+        """Prepare the tree."""
         links = _links(model, root, joints)
         last = {link.body: place for place, link in enumerate(links)}
         self.bodies = tuple(sorted(last))
@@ -352,13 +346,13 @@ class _Solver:
         self.columns = torch.tensor([i for i, each in enumerate(moves) if each])
 
     def run(self, start: PoseBatch, iterations: int) -> PoseBatch:
-        poses = start._replace(joint_pos=self._inside(start.joint_pos))
+        poses = start._replace(joint_pos=self.inside(start.joint_pos))
         damping = torch.full((len(poses.root_pos), 1), 1e-2)
-        off, jacobian = self._off(poses)
+        off, jacobian = self.residual(poses)
         cost = (off * off).sum(-1, keepdim=True)
         for _ in range(iterations):
-            trial = self._moved(poses, self._step(poses, off, jacobian, damping))
-            new_off, new_jacobian = self._off(trial)
+            trial = self.moved(poses, self._step(poses, off, jacobian, damping))
+            new_off, new_jacobian = self.residual(trial)
             new_cost = (new_off * new_off).sum(-1, keepdim=True)
             better = new_cost < cost
             gain = float((cost - new_cost).clamp_min(0.0).max())
@@ -373,7 +367,7 @@ class _Solver:
                 break
         return poses
 
-    def _inside(self, joints: Tensor) -> Tensor:
+    def inside(self, joints: Tensor) -> Tensor:
         return torch.maximum(torch.minimum(joints, self.high), self.low)
 
     def _step(self, poses: PoseBatch, off: Tensor, jacobian: Tensor, damping: Tensor) -> Tensor:
@@ -395,15 +389,64 @@ class _Solver:
         step[:, self.columns] = _linalg.solve(square, part)
         return step.clamp(-0.5, 0.5)
 
-    def _moved(self, poses: PoseBatch, step: Tensor) -> PoseBatch:
+    def banded_step(
+        self,
+        poses: PoseBatch,
+        off: Tensor,
+        jacobian: Tensor,
+        damping: float,
+        bend: np.ndarray,
+        weight: np.ndarray,
+        pinned: int,
+    ) -> Tensor:
+        """Return the change of all frames together, coupled by second differences (T-2, 6 + J)."""
+        frames, count, places = len(off), len(self.columns), self.columns.numpy()
+        own = jacobian[..., self.columns].double().numpy()
+        turned = own.transpose(0, 2, 1)
+        slope = (turned @ off.double().numpy()[..., None])[..., 0]
+        scale = np.where(places < 6, _ROOT_SMOOTH**2, 1.0)
+        stencil = (1.0, -2.0, 1.0)
+        for shift, value in enumerate(stencil):
+            slope[shift : frames - 2 + shift] += value * weight[:, None] * scale * bend[:, places]
+        joints = poses.joint_pos.double().numpy()
+        loose, is_joint = np.ones_like(slope), places >= 6
+        at_low = (joints <= self.low.numpy() + 1e-6) & (slope[:, is_joint] > 0)
+        at_high = (joints >= self.high.numpy() - 1e-6) & (slope[:, is_joint] < 0)
+        loose[:, is_joint] = ~(at_low | at_high)
+        loose[:pinned] = 0.0
+        square = (turned @ own) * loose[:, :, None] * loose[:, None]
+        diagonal = np.arange(count)
+        size = np.maximum(square[:, diagonal, diagonal], 1e-6)
+        square[:, diagonal, diagonal] += damping * size + 1e-9 + (1.0 - loose)
+        # Rows of a band matrix: within a frame, then with the next frame and the one after it.
+        matrix = np.zeros((frames, count, 2 * count + 1))
+        for row in range(count):
+            matrix[:, : count - row, row] = square[:, diagonal[row:], diagonal[: count - row]]
+        for shift in range(min(3, frames)):
+            band = np.zeros(frames - shift)
+            for place in range(3 - shift):
+                band[place : place + len(weight)] += (
+                    stencil[place] * stencil[place + shift] * weight
+                )
+            both = loose[: frames - shift] * loose[shift:] * scale * band[:, None]
+            matrix[: frames - shift, :, shift * count] += both
+        system = matrix.reshape(frames * count, -1).T
+        solved: Any = solveh_banded(
+            system, -(slope * loose).ravel(), lower=True, overwrite_ab=True, check_finite=False
+        )
+        step = torch.zeros(frames, jacobian.shape[-1])
+        step[:, self.columns] = torch.as_tensor(solved.reshape(frames, count)).float()
+        return step.clamp(-0.5, 0.5)
+
+    def moved(self, poses: PoseBatch, step: Tensor) -> PoseBatch:
         turn = from_rotation_vector(step[:, 3:6])
         return PoseBatch(
             poses.root_pos + step[:, :3],
             multiply(turn, poses.root_quat),
-            self._inside(poses.joint_pos + step[:, 6:]),
+            self.inside(poses.joint_pos + step[:, 6:]),
         )
 
-    def _off(self, poses: PoseBatch) -> tuple[Tensor, Tensor]:
+    def residual(self, poses: PoseBatch) -> tuple[Tensor, Tensor]:
         """Return what is off (T, m), weighted, and how it changes with root and joints."""
         tree = self.kinematics.tree(*poses)
         parts = [self._points_off(tree)] if self.wishes.points else []
@@ -429,6 +472,109 @@ class _Solver:
         off = rotation_vector(multiply(tree.quat[:, bodies], conjugate(wanted)))
         change = _to_logarithm(off, angular) * weights[..., None, None]
         return (off * weights[..., None]).flatten(1), change.flatten(1, 2)
+
+
+_SMOOTH = 0.06
+"""cost of a second difference of a joint, against meters of a goal of weight 1"""
+_ROOT_SMOOTH = 3.0
+"""times the cost of joints: second differences of the root's position and rotation"""
+_WINDOW, _OVERLAP = 1200, 60
+_MOST_RAD_S = 18.0
+"""joint speed above which a trajectory is solved again with more smoothness"""
+
+
+def solve_trajectory(
+    robot: MotionRobot, start: PoseBatch, wishes: Wishes, fps: float, iterations: int = 24
+) -> PoseBatch:
+    """Return frames near their goals whose joints move continuously.
+
+    All frames of a window are solved together, with a cost on the accelerations of joints, so that
+    a limb with several ways to one goal keeps to one of them. A window continues from the end of
+    the one before.
+    """
+    frames, made = len(start.root_pos), list[PoseBatch]()
+    first = 0
+    while True:
+        pinned = 2 if made else 0
+        last = min(frames, first + _WINDOW)
+        part = slice(first - pinned, last)
+        begun = PoseBatch(*(column[part].clone() for column in start))
+        if pinned:
+            for column, before in zip(begun, made[-1], strict=True):
+                column[:2] = before[-2:]
+        poses = _solve_window(robot, begun, _cut(wishes, part), fps, iterations, pinned)
+        keep = last - first - (_OVERLAP if last < frames else 0)
+        made.append(PoseBatch(*(column[pinned : pinned + keep] for column in poses)))
+        if last == frames:
+            return PoseBatch(*(torch.cat(columns) for columns in zip(*made, strict=True)))
+        first += keep
+
+
+def _cut(wishes: Wishes, part: slice) -> Wishes:
+    def cut(weight: Tensor) -> Tensor:
+        return weight[part] if weight.ndim else weight
+
+    return replace(
+        wishes,
+        points=tuple(g._replace(place=g.place[part], weight=cut(g.weight)) for g in wishes.points),
+        turns=tuple(g._replace(quat=g.quat[part], weight=cut(g.weight)) for g in wishes.turns),
+        near=None if wishes.near is None else wishes.near[part],
+    )
+
+
+def _solve_window(
+    robot: MotionRobot, start: PoseBatch, wishes: Wishes, fps: float, iterations: int, pinned: int
+) -> PoseBatch:
+    """Minimize goals and joint accelerations by Levenberg-Marquardt on a banded system."""
+    solver, frames = _Solver(robot, start, wishes), len(start.root_pos)
+    poses = start._replace(joint_pos=solver.inside(start.joint_pos))
+    poses.joint_pos[:pinned] = start.joint_pos[:pinned]
+    smooth = np.full(max(frames - 2, 0), _SMOOTH**2)
+    off, jacobian = solver.residual(poses)
+    for rounds in range(6):
+        damping = 1e-2
+        for number in range(iterations):
+            # Strong at first: all frames move together toward goals that are still far.
+            weight = smooth * (1.0 if rounds else max(1.0, 8.0 * 0.6**number) ** 2)
+            bend = _second_differences(poses)
+            cost = _cost(off, bend, weight)
+            step = solver.banded_step(poses, off, jacobian, damping, bend, weight, pinned)
+            trial = solver.moved(poses, step)
+            trial.joint_pos[:pinned] = poses.joint_pos[:pinned]
+            new_off, new_jacobian = solver.residual(trial)
+            gain = cost - _cost(new_off, _second_differences(trial), weight)
+            if gain > 0:
+                poses, off, jacobian = trial, new_off, new_jacobian
+                damping = max(damping / 4, _LEAST_DAMPING)
+            else:
+                damping = min(damping * 8, _MOST_DAMPING)
+            if number > 8 and 0 <= gain < 1e-4 * cost:
+                break
+        speed = (poses.joint_pos[1:] - poses.joint_pos[:-1]).abs().amax(1).numpy() * fps
+        fast = np.flatnonzero(speed > _MOST_RAD_S)
+        if not len(fast):
+            break
+        for frame in fast:
+            smooth[max(0, frame - 8) : frame + 8] *= 1.5
+        smooth, iterations = np.minimum(smooth, (100 * _SMOOTH) ** 2), 8
+    return poses
+
+
+def _second_differences(poses: PoseBatch) -> np.ndarray:
+    """Return how root position, root rotation and joints accelerate, (T-2, 6 + J), per frame."""
+    spin = rotation_vector(multiply(poses.root_quat[1:], conjugate(poses.root_quat[:-1])))
+    joints, root = poses.joint_pos, poses.root_pos
+    columns = (
+        root[2:] - 2.0 * root[1:-1] + root[:-2],
+        spin[1:] - spin[:-1],
+        joints[2:] - 2.0 * joints[1:-1] + joints[:-2],
+    )
+    return torch.cat(columns, dim=-1).double().numpy()
+
+
+def _cost(off: Tensor, bend: np.ndarray, weight: np.ndarray) -> float:
+    scale = np.where(np.arange(bend.shape[1]) < 6, _ROOT_SMOOTH**2, 1.0)
+    return float(off.double().square().sum()) + float((weight[:, None] * scale * bend**2).sum())
 
 
 def _stacked(parts: list[Tensor], dim: int) -> Tensor:

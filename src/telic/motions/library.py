@@ -1,19 +1,19 @@
-"""A library of motions: clips of one robot in a folder; frames are mapped into memory, not read.
+"""A library of motions: clips of one robot in a folder, with frames mapped into memory.
 
-    library.json    whose motions: robot, joints, feet, points of the human side
-    clips.jsonl     a line per clip: name, first row, frames, fps, licence, source, split, hash
+    library.json    robot, joints, feet, points of the human motion
+    clips.jsonl     a line per clip: name, first row, frames, fps, license, source, split, hash
     frames.f32      rows of all clips, one after the other
-    human.f32       rows of the human side
+    human.f32       rows of the human motions
 
-Rows are written before the line that names them, so a crash costs the last clip and nothing else:
-rows that no line names are written over. Opening reads the lines only.
+Rows are written before the line that names them, so a crash costs the last clip only: rows without
+a line are overwritten. Opening reads the lines only.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,12 +23,10 @@ from pydantic import Field, ValidationError
 
 from telic.core.config import Record
 from telic.core.tensors import from_numpy
-from telic.errors import BadEnvironment, BadFile, UnknownName, UsageError
+from telic.errors import BadEnvironment, BadFile, UnknownName
 from telic.motions.clip import (
-    HumanFrames,
     HumanTrack,
     MotionClip,
-    MotionFrames,
     MotionOrigin,
     MotionTable,
     RowLayout,
@@ -51,13 +49,13 @@ _BYTES = 4
 
 
 class LibraryHead(Record):
-    """Whose motions a folder holds."""
+    """The robot and the columns of a folder of motions."""
 
     schema_version: int = 1
     robot: str
     joint_names: tuple[str, ...]
     foot_names: tuple[str, ...] = ()
-    point_names: tuple[str, ...] = Field(default=(), description="of the human side")
+    point_names: tuple[str, ...] = Field(default=(), description="of the human motion")
 
     @property
     def layout(self) -> RowLayout:
@@ -66,7 +64,7 @@ class LibraryHead(Record):
 
 
 class ClipLine(Record):
-    """What a library says of one clip without reading its frames."""
+    """Facts of a clip that are known without reading its frames."""
 
     name: str
     first: int = Field(ge=0, description="row of its first frame")
@@ -74,7 +72,7 @@ class ClipLine(Record):
     fps: float = Field(gt=0)
     sha256: str = ""
     split: Split = "train"
-    human_first: int = Field(default=-1, ge=-1, description="-1: it has no human side")
+    human_first: int = Field(default=-1, ge=-1, description="-1: no human motion")
     has_contacts: bool = False
     origin: MotionOrigin = MotionOrigin()
     report: dict[str, float] = Field(default={}, description="measured when it was added")
@@ -85,53 +83,26 @@ class ClipLine(Record):
         return (self.frames - 1) / self.fps
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Shard:
-    """One folder: its lines, and its rows as they lie in memory or in the file."""
-
-    path: Path
-    head: LibraryHead
-    lines: list[ClipLine]
-    rows: Any
-    human_rows: Any
-
-    def __post_init__(self) -> None:
-        """Raise BadFile when a line names rows that are not there."""
-        for line in self.lines:
-            end, human = line.first + line.frames, line.human_first + line.frames
-            if end > len(self.rows) or (line.human_first >= 0 and human > len(self.human_rows)):
-                raise BadFile(
-                    f'{self.path} ends before the clip "{line.name}": frames were cut off from '
-                    "outside.",
-                    hint="Import it again, or take the clip's line out of clips.jsonl.",
-                )
-
-
 # ---- writing
 
 
 def head_for(robot: MotionRobot, clips: Sequence[MotionClip]) -> LibraryHead:
-    """Return what a library of these clips of a robot says of itself."""
+    """Return the description of a library of these clips."""
     humans = {clip.human.names for clip in clips if clip.human is not None}
     if len(humans) > 1:
-        raise BadFile("The human sides of these clips have different skeletons.")
+        raise BadFile("The human motions of these clips have different skeletons.")
     feet = tuple(robot.model.body(foot).name for foot in robot.facts.feet)
-    points = next(iter(humans), _usual_points(robot))
+    points = next(iter(humans), ())
+    if not humans:
+        with contextlib.suppress(BadEnvironment):  # a robot without two legs has no human motions
+            points = person_points(RobotFigure(robot).has_arms)
     return LibraryHead(
         robot=robot.name, joint_names=robot.joint_names, foot_names=feet, point_names=points
     )
 
 
-def _usual_points(robot: MotionRobot) -> tuple[str, ...]:
-    """Return the points of a person beside a robot, for clips that are still to come."""
-    try:
-        return person_points(RobotFigure(robot).has_arms)
-    except BadEnvironment:  # no two legs: nobody's motion is like its own
-        return ()
-
-
 class LibraryWriter:
-    """Adds clips to a folder; one process at a time."""
+    """Add clips to a folder; one process at a time."""
 
     def __init__(self, path: Path, head: LibraryHead) -> None:
         self.path = path
@@ -139,11 +110,15 @@ class LibraryWriter:
             make_folder(path)
         self._lock = RunLock(path / "lock", name=f"the library {path}")
         self._lock.acquire()
+        self.head = head
         if (path / _HEAD).is_file():
             self.head = read_record(path / _HEAD, LibraryHead)
-            _require_same(self.head, head, path)
+            if (self.head.robot, self.head.joint_names) != (head.robot, head.joint_names):
+                raise BadFile(
+                    f"{path} holds motions of {self.head.robot}, not of {head.robot}.",
+                    hint="Use another folder.",
+                )
         else:
-            self.head = head
             write_json(path / _HEAD, head.model_dump())
         lines = _read_lines(path)
         self.names = {line.name for line in lines}
@@ -158,7 +133,7 @@ class LibraryWriter:
         self._lines = JsonLines(path / _LINES)
 
     def add(self, clip: MotionClip, report: dict[str, float] | None = None) -> ClipLine:
-        """Add one clip; raises BadFile when it does not belong here or its name is taken."""
+        """Add one clip; raises BadFile for a name that exists or another robot."""
         if clip.name in self.names:
             raise BadFile(f'The library {self.path} already has a clip "{clip.name}".')
         line, rows, human = line_of(clip, self.head, self._first, self._human_first)
@@ -176,7 +151,7 @@ class LibraryWriter:
         return line
 
     def close(self) -> None:
-        """Let everything survive a power cut, and others write."""
+        """Write everything to the disk and release the folder."""
         with disk_errors(self.path):
             for handle in (self._rows, self._human):
                 os.fsync(handle)
@@ -195,7 +170,7 @@ class LibraryWriter:
 def line_of(
     clip: MotionClip, head: LibraryHead, first: int, human_first: int
 ) -> tuple[ClipLine, np.ndarray, np.ndarray]:
-    """Return a clip's line and rows; raises BadFile when it is not one of this library's robot."""
+    """Return a clip's line and rows; raises BadFile for a clip of another robot."""
     feet = len(head.foot_names)
     if clip.joint_names != head.joint_names:
         raise BadFile(
@@ -205,7 +180,7 @@ def line_of(
     if clip.contacts is not None and clip.contacts.shape[1] != feet:
         raise BadFile(f'The clip "{clip.name}" has contacts of {clip.contacts.shape[1]} feet.')
     if clip.human is not None and head.point_names and clip.human.names != head.point_names:
-        raise BadFile(f'The human side of "{clip.name}" has another skeleton than the library.')
+        raise BadFile(f'The human motion of "{clip.name}" has another skeleton than the library.')
     rows, human = head.layout.rows_of(clip), head.layout.human_rows_of(clip)
     line = ClipLine(
         name=clip.name,
@@ -221,15 +196,8 @@ def line_of(
     return line, rows, human
 
 
-def _require_same(old: LibraryHead, new: LibraryHead, path: Path) -> None:
-    if (old.robot, old.joint_names) != (new.robot, new.joint_names):
-        raise BadFile(
-            f"{path} holds motions of {old.robot}, not of {new.robot}.", hint="Use another folder."
-        )
-
-
 def _appending(path: Path, length: int) -> int:
-    """Open a file for writing at the end of what lines name; what a crash left is cut off."""
+    """Open a file for writing at a length, without what a crash left behind it."""
     with disk_errors(path):
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         os.ftruncate(handle, length)
@@ -238,20 +206,6 @@ def _appending(path: Path, length: int) -> int:
 
 
 # ---- reading
-
-
-def read_shard(path: Path) -> Shard:
-    """Return what is in a folder; raises BadFile when it is no library, or a damaged one."""
-    if not (path / _HEAD).is_file():
-        raise BadFile(
-            f"{path} is no library of motions.",
-            hint="Make one: telic motions generate --robot planar-biped --out FOLDER",
-        )
-    head = read_record(path / _HEAD, LibraryHead)
-    rows = _mapped(path / _ROWS, sum(head.layout.robot))
-    return Shard(
-        path, head, _read_lines(path), rows, _mapped(path / _HUMAN, sum(head.layout.human))
-    )
 
 
 def _read_lines(path: Path) -> list[ClipLine]:
@@ -265,7 +219,7 @@ def _read_lines(path: Path) -> list[ClipLine]:
 
 
 def _mapped(path: Path, width: int) -> Any:
-    """Return the rows of a file, mapped into memory; writing to them would not reach the file."""
+    """Return the rows of a file, mapped into memory; writing to them does not reach the file."""
     size = path.stat().st_size if path.is_file() else 0
     rows = size // (width * _BYTES) if width else 0
     if not rows:
@@ -274,68 +228,66 @@ def _mapped(path: Path, width: int) -> Any:
 
 
 class MotionLibrary:
-    """Clips of one robot."""
+    """Clips of one robot, in a folder or in memory."""
 
-    def __init__(self, robot: MotionRobot, head: LibraryHead, shards: Sequence[Shard]) -> None:
-        self.robot, self.head = robot, head
-        self._shards = list(shards)
-        self.clips: list[ClipLine] = [line for shard in shards for line in shard.lines]
-        self._places = {line.name: place for place, line in enumerate(self.clips)}
-        counts = [len(shard.lines) for shard in shards]
-        self._shard_of = np.repeat(np.arange(len(shards)), counts)
-        self._table: MotionTable | None = None
-
-    # ---- opening and making
+    def __init__(
+        self,
+        robot: MotionRobot,
+        head: LibraryHead,
+        lines: list[ClipLine],
+        rows: Any,
+        human_rows: Any,
+        where: str = "memory",
+    ) -> None:
+        """Hold the clips; raises BadFile when a line names rows that are missing."""
+        self.robot, self.head, self.clips = robot, head, lines
+        self._rows, self._human_rows = rows, human_rows
+        self._places = {line.name: place for place, line in enumerate(lines)}
+        if len(self._places) < len(lines):
+            raise BadFile(f"Two clips of {where} have the same name.")
+        for line in lines:
+            end, human = line.first + line.frames, line.human_first + line.frames
+            if end > len(rows) or (line.human_first >= 0 and human > len(human_rows)):
+                raise BadFile(
+                    f'{where} ends before the clip "{line.name}": its frames are missing.',
+                    hint="Import it again, or remove the clip's line from clips.jsonl.",
+                )
 
     @classmethod
-    def open(cls, *places: Path | str) -> Self:
-        """Return the library in one or more folders, all of one robot."""
-        if not places:
-            raise UsageError("No library of motions was named.", hint="Give a folder.")
-        shards = [read_shard(Path(place).expanduser()) for place in places]
-        head = shards[0].head
-        for shard in shards[1:]:
-            if shard.head != head:
-                raise BadFile(
-                    f"{shard.path} and {shards[0].path} are of different robots or rows.",
-                    hint="Open them one by one.",
-                )
-        library = cls(motion_robot(head.robot), head, shards)
-        if head.joint_names != library.robot.joint_names:
+    def open(cls, place: Path | str) -> Self:
+        """Return the library in a folder."""
+        path = Path(place).expanduser()
+        if not (path / _HEAD).is_file():
             raise BadFile(
-                f"{places[0]} has other joints than the robot {head.robot} has now.",
+                f"{path} is not a motion library.",
+                hint="Make one: telic motions generate --robot planar-biped --out FOLDER",
+            )
+        head = read_record(path / _HEAD, LibraryHead)
+        robot = motion_robot(head.robot)
+        if head.joint_names != robot.joint_names:
+            raise BadFile(
+                f"{path} has other joints than the robot {head.robot} has now.",
                 hint="Import its motions again.",
             )
-        library._check_names()
-        return library
+        rows = _mapped(path / _ROWS, sum(head.layout.robot))
+        human = _mapped(path / _HUMAN, sum(head.layout.human))
+        return cls(robot, head, _read_lines(path), rows, human, str(path))
 
     @classmethod
     def of(cls, robot: MotionRobot, clips: Iterable[MotionClip]) -> Self:
-        """Return a library of clips that are at hand, in memory only."""
+        """Return a library of clips in memory."""
         taken = list(clips)
         head = head_for(robot, taken)
-        layout, lines, first, human_first = head.layout, list[ClipLine](), 0, 0
-        rows, human_rows = list[np.ndarray](), list[np.ndarray]()
+        rows = [np.zeros((0, sum(head.layout.robot)), np.float32)]
+        human = [np.zeros((0, sum(head.layout.human)), np.float32)]
+        lines: list[ClipLine] = []
         for clip in taken:
-            line, own, human = line_of(clip, head, first, human_first)
+            first, human_first = sum(map(len, rows)), sum(map(len, human))
+            line, own, human_own = line_of(clip, head, first, human_first)
             lines.append(line)
             rows.append(own)
-            human_rows.append(human)
-            first, human_first = first + len(own), human_first + len(human)
-        block = np.concatenate(rows) if rows else np.zeros((0, sum(layout.robot)), np.float32)
-        human = np.concatenate(human_rows) if rows else np.zeros((0, 0), np.float32)
-        shard = Shard(Path("memory"), head, lines, block, human)
-        library = cls(robot, head, [shard])
-        library._check_names()
-        return library
-
-    def _check_names(self) -> None:
-        if len(self._places) < len(self.clips):
-            seen = set[str]()
-            twice = next(x.name for x in self.clips if x.name in seen or seen.add(x.name))
-            raise BadFile(f'Two clips of the library are called "{twice}".')
-
-    # ---- what is in it
+            human.append(human_own)
+        return cls(robot, head, lines, np.concatenate(rows), np.concatenate(human))
 
     @property
     def names(self) -> list[str]:
@@ -353,14 +305,13 @@ class MotionLibrary:
         return [place for place, line in enumerate(self.clips) if line.split == split]
 
     def clip(self, which: int | str) -> MotionClip:
-        """Return one clip, read from its rows."""
-        place = self.place(which) if isinstance(which, str) else which
-        line, shard = self.clips[place], self._shards[int(self._shard_of[place])]
-        rows = np.array(shard.rows[line.first : line.first + line.frames])
+        """Return one clip."""
+        line = self.clips[self.place(which) if isinstance(which, str) else which]
+        rows = np.array(self._rows[line.first : line.first + line.frames])
         joints, feet = len(self.head.joint_names), len(self.head.foot_names)
         human = None
         if line.human_first >= 0:
-            block = shard.human_rows[line.human_first : line.human_first + line.frames]
+            block = self._human_rows[line.human_first : line.human_first + line.frames]
             points = np.array(block[:, :-4]).reshape(line.frames, -1, 3)
             human = HumanTrack(self.head.point_names, points, np.array(block[:, -4:]))
         return MotionClip(
@@ -380,56 +331,30 @@ class MotionLibrary:
     # ---- frames, in batches
 
     def table(self, clips: Sequence[int] | None = None, device: str = "cpu") -> MotionTable:
-        """Return some clips (None: all) as one block on a device, numbered as they are given.
-
-        On the CPU all clips of one folder are used where they lie; else they are copied.
-        """
+        """Return some clips (None: all, without a copy on the CPU) as one block on a device."""
         lines = self.clips if clips is None else [self.clips[place] for place in clips]
-        if clips is None and len(self._shards) == 1:
-            shard = self._shards[0]
-            block, human = from_numpy(shard.rows), from_numpy(shard.human_rows)
-            first = np.array([line.first for line in lines], dtype=np.int64)
-            human_first = np.array([line.human_first for line in lines], dtype=np.int64)
-        else:
-            places = np.arange(len(lines)) if clips is None else np.asarray(clips)
-            block, first = self._gathered(places, lines, human=False)
-            human, human_first = self._gathered(places, lines, human=True)
+        rows, first = self._rows, [line.first for line in lines]
+        human, human_first = self._human_rows, [line.human_first for line in lines]
+        if clips is not None:
+            rows, first = _gathered(rows, lines, first)
+            human, human_first = _gathered(human, lines, human_first)
         return MotionTable(
             self.head.layout,
-            block.to(device),
-            from_numpy(first),
+            from_numpy(rows).to(device),
+            torch.tensor(first, dtype=torch.long),
             torch.tensor([line.frames for line in lines], dtype=torch.long),
             torch.tensor([line.fps for line in lines], dtype=torch.float32),
-            human.to(device),
-            from_numpy(human_first),
+            from_numpy(human).to(device),
+            torch.tensor(human_first, dtype=torch.long),
         )
 
-    def _gathered(
-        self, places: np.ndarray, lines: list[ClipLine], *, human: bool
-    ) -> tuple[torch.Tensor, np.ndarray]:
-        """Return the rows of some clips one after the other, and where each begins."""
-        starts = [line.human_first if human else line.first for line in lines]
-        old = np.array(starts, dtype=np.int64)
-        counts = np.where(old >= 0, np.array([line.frames for line in lines], dtype=np.int64), 0)
-        new = np.concatenate(([0], np.cumsum(counts)[:-1])) if len(counts) else counts
-        width = sum(self.head.layout.human if human else self.head.layout.robot)
-        out = np.empty((int(counts.sum()), width), dtype=np.float32)
-        for number, shard in enumerate(self._shards):
-            own = (self._shard_of[places] == number) & (counts > 0)
-            length = counts[own]
-            steps = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
-            rows = shard.human_rows if human else shard.rows
-            out[np.repeat(new[own], length) + steps] = rows[np.repeat(old[own], length) + steps]
-        return from_numpy(out), np.where(old >= 0, new, -1)
 
-    def frames(self, clips: torch.Tensor, times_s: torch.Tensor) -> MotionFrames:
-        """Return frames of clips (...) at times (...), from where they lie."""
-        return self._whole().frames(clips, times_s)
-
-    def human(self, clips: torch.Tensor, times_s: torch.Tensor) -> HumanFrames | None:
-        """Return the human side of the same; None: no clip has one."""
-        return self._whole().human(clips, times_s)
-
-    def _whole(self) -> MotionTable:
-        self._table = self._table or self.table()
-        return self._table
+def _gathered(rows: Any, lines: list[ClipLine], first: list[int]) -> tuple[np.ndarray, list[int]]:
+    """Return the rows of some clips one after the other, and where each begins; -1: no rows."""
+    parts = [rows[at : at + line.frames] for line, at in zip(lines, first, strict=True) if at >= 0]
+    block = np.concatenate(parts) if parts else np.zeros((0, rows.shape[1]), np.float32)
+    starts, end = list[int](), 0
+    for line, at in zip(lines, first, strict=True):
+        starts.append(end if at >= 0 else -1)
+        end += line.frames if at >= 0 else 0
+    return np.asarray(block), starts

@@ -1,8 +1,8 @@
-"""Bring a person's motion to a robot: its own proportions, its limits, and feet that stand still.
+"""Retarget a person's motion to a robot: its proportions, its limits, and feet that stand still.
 
-Limbs keep their directions and get the robot's lengths; the pelvis' way is scaled by the legs.
-While a foot of the person stands, the robot's stands in one place: the feet are found first and
-locked, and inverse kinematics of all frames at once does the rest.
+Limbs keep their directions and get the robot's lengths; the path of the pelvis is scaled by the
+legs. While a foot of the person stands, the robot's foot has one place: contacts are found first,
+and inverse kinematics of the whole trajectory does the rest.
 """
 
 from __future__ import annotations
@@ -12,32 +12,35 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from scipy.spatial.transform import Rotation
+from scipy.spatial.transform import Rotation, Slerp
 from torch import Tensor
 
-from telic.core.rotations import about, from_euler, multiply, slerp
+from telic.core.rotations import about, from_euler, multiply
 from telic.core.tensors import from_numpy
-from telic.motions.checks import slide_of
+from telic.errors import BadFile
+from telic.motions.checks import foot_skate, frame_jump
 from telic.motions.clip import HumanTrack, MotionClip, MotionOrigin
 from telic.motions.figure import SIDES, RobotFigure, Side, person_points
-from telic.motions.formats.track import SkeletonTrack, moved
-from telic.motions.kinematics import PointGoal, PoseBatch, TurnGoal, Wishes, solve_smoothly
+from telic.motions.formats.track import SkeletonTrack
+from telic.motions.kinematics import PointGoal, PoseBatch, TurnGoal, Wishes, solve_trajectory
 from telic.motions.robot import MotionRobot
 
 _FPS = 50.0
-_LOW, _SLOW = 0.06, 0.4
-"""m above its resting height and m/s below which a person's foot stands"""
+_LOW_M, _SLOW_M_S = 0.06, 0.4
+"""above its resting height and speed below which a person's foot stands"""
 _SHORT_S, _EASE_S = 0.08, 0.1
+_POINT_JUMP_M = 0.35
+"""how far one frame of a point may be off its neighbors"""
 
 
 class Retargeted(NamedTuple):
-    """A person's motion as a robot's, and what became of its feet."""
+    """A person's motion on a robot, with the foot skate before and after."""
 
     clip: MotionClip
-    slid_before_m_s: float | None
-    """how fast the person's ankles, scaled, slide while they stand"""
-    slid_after_m_s: float | None
-    """how fast the robot's soles do"""
+    skate_before_m_s: float | None
+    """mean speed of the person's standing ankles, scaled"""
+    skate_after_m_s: float | None
+    """mean speed of the robot's standing soles"""
 
 
 @dataclass(slots=True)
@@ -45,34 +48,48 @@ class _Person:
     """A person at the robot's rate and size, on the ground."""
 
     points: dict[str, np.ndarray]
-    root_quat: np.ndarray
+    pelvis: Rotation
     ankle_m: float
     """height of an ankle that stands"""
     stands: dict[Side, np.ndarray]
     original: dict[str, np.ndarray]
 
-    @property
-    def frames(self) -> int:
-        """How many frames there are."""
-        return len(self.root_quat)
+    def direction(self, start: str, end: str) -> np.ndarray:
+        way = self.points[end] - self.points[start]
+        return way / np.maximum(np.linalg.norm(way, axis=-1, keepdims=True), 1e-6)
 
 
 def retarget(track: SkeletonTrack, robot: MotionRobot, origin: MotionOrigin) -> Retargeted:
-    """Return a person's motion as the robot's; raises BadEnvironment for one without two legs."""
+    """Return a person's motion on the robot; raises BadEnvironment for one without two legs."""
     figure = RobotFigure(robot)
+    _require_continuous(track)
     person = _person(track, figure)
-    feet: dict[Side, _FootGoal] = {side: _foot(person, figure, side) for side in SIDES}
-    goals, turns = _goals(person, figure, feet)
-    start = _start(person, robot, figure)
+    frames = len(person.pelvis)
+    rest_root = robot.home.root_pos - figure.at_rest("pelvis")
+    root = _tensor(person.points["pelvis"] + rest_root)
+    quat = from_numpy(robot.home.root_quat).expand(frames, 4)
+    if robot.facts.root.kind == "free":
+        ahead = person.pelvis.apply([1.0, 0.0, 0.0])
+        quat = multiply(about(2, _tensor(np.arctan2(ahead[:, 1], ahead[:, 0]))), quat)
+    else:
+        root[:, 1] = float(robot.home.root_pos[1])
+    start = PoseBatch(root, quat.clone(), figure.bent().expand(frames, -1).clone())
+    goals, turns = _goals(person, figure)
     wishes = Wishes(tuple(goals), tuple(turns), near=start.joint_pos, near_weight=0.03, margin=0.01)
-    poses = solve_smoothly(robot, start, wishes, _FPS, 25)
+    poses = solve_trajectory(robot, start, wishes, _FPS)
+    root_pos = poses.root_pos.numpy()
+    shift = root_pos[0] * (1, "y" in robot.facts.root.moves, 0)
+    names = person_points(figure.has_arms)
+    human = None
+    if set(names) <= set(person.original):
+        points = np.stack([person.original[name] for name in names], axis=1)
+        human = HumanTrack(names, points, person.pelvis.as_quat(scalar_first=True))
     order = sorted(SIDES, key=lambda side: robot.facts.feet.index(figure.feet[side]))
-    human = _human(person, person_points(figure.has_arms))
     clip = MotionClip(
         name=track.name,
         robot=robot.name,
         fps=_FPS,
-        root_pos=poses.root_pos.numpy(),
+        root_pos=root_pos - shift,
         root_quat=poses.root_quat.numpy(),
         joint_pos=poses.joint_pos.numpy(),
         joint_names=robot.joint_names,
@@ -82,16 +99,26 @@ def retarget(track: SkeletonTrack, robot: MotionRobot, origin: MotionOrigin) -> 
             update={"steps": (*origin.steps, *track.steps, f"retargeted to {robot.name}")}
         ),
     )
-    clip = _on_ground(clip, robot)
-    return Retargeted(clip, _slid(person), slide_of(robot, clip))
+    slid = [
+        np.linalg.norm(np.diff(person.points[f"{side}_ankle"][:, :2], axis=0), axis=-1)[
+            person.stands[side][1:] & person.stands[side][:-1]
+        ]
+        for side in SIDES
+    ]
+    speeds = np.concatenate(slid) * _FPS
+    before = float(speeds.mean()) if len(speeds) else None
+    return Retargeted(clip, before, foot_skate(robot, clip))
 
 
-def _human(person: _Person, names: tuple[str, ...]) -> HumanTrack | None:
-    """Return the person beside the robot; None: some of its points are not known."""
-    if not set(names) <= set(person.original):
-        return None
-    points = np.stack([person.original[name] for name in names], axis=1)
-    return HumanTrack(names, points, person.root_quat)
+def _require_continuous(track: SkeletonTrack) -> None:
+    """Raise BadFile where one frame of the recording is off: kinematics would smooth it over."""
+    for name, way in track.points.items():
+        off = frame_jump(way)
+        frame = int(np.argmax(off))
+        if off[frame] > _POINT_JUMP_M * max(1.0, 30.0 / track.fps):
+            raise BadFile(
+                f"{track.name}: {name} jumps by {off[frame]:.2f} m at {frame / track.fps:.2f} s."
+            )
 
 
 # ---- the person
@@ -99,46 +126,40 @@ def _human(person: _Person, names: tuple[str, ...]) -> HumanTrack | None:
 
 def _person(track: SkeletonTrack, figure: RobotFigure) -> _Person:
     """Return the person at our rate, scaled to the robot's legs, standing on the ground."""
-    frames = max(2, int((len(track.root_quat) - 1) / track.fps * _FPS + 1e-6) + 1)
-    at = np.clip(np.arange(frames) / _FPS * track.fps, 0, len(track.root_quat) - 1)
-    low = np.minimum(at.astype(int), len(track.root_quat) - 2)
+    count = len(track.root_quat)
+    frames = max(2, int((count - 1) / track.fps * _FPS + 1e-6) + 1)
+    at = np.clip(np.arange(frames) / _FPS * track.fps, 0, count - 1)
+    low = np.minimum(at.astype(int), count - 2)
     share = (at - low)[:, None]
-    points = {
-        name: way[low] + share * (way[low + 1] - way[low]) for name, way in track.points.items()
-    }
-    a, b = (from_numpy(np.ascontiguousarray(track.root_quat[low + i])) for i in (0, 1))
-    quat = slerp(a, b, from_numpy(share)).numpy()
+    points = {k: way[low] + share * (way[low + 1] - way[low]) for k, way in track.points.items()}
+    pelvis = Slerp(np.arange(count), Rotation.from_quat(track.root_quat, scalar_first=True))(at)
+    ankles = np.stack([points[f"{side}_ankle"][:, 2] for side in SIDES])
     for side in SIDES:
-        if f"{side}_toe" not in points:  # a foot points where the pelvis does
-            ahead = moved(quat, np.tile([0.15, 0.0, -0.05], (frames, 1)))
-            points[f"{side}_toe"] = points[f"{side}_ankle"] + ahead
+        if f"{side}_toe" not in points:  # ahead of the ankle, on the ground where it can reach it
+            toe = points[f"{side}_ankle"] + pelvis.apply([0.15, 0.0, 0.0])
+            ground = float(np.percentile(ankles, 3)) - 0.08
+            toe[:, 2] = np.maximum(ground, points[f"{side}_ankle"][:, 2] - 0.1)
+            points[f"{side}_toe"] = toe
     legs = [
         np.linalg.norm(points[f"{side}_{b}"] - points[f"{side}_{a}"], axis=-1).mean()
         for side in SIDES
         for a, b in (("hip", "knee"), ("knee", "ankle"))
     ]
     scale = figure.leg_length / max(float(np.sum(legs)) / 2, 1e-3)
-    feet = np.stack([points[f"{side}_ankle"][:, 2] for side in SIDES])
     toes = np.stack([points[f"{side}_toe"][:, 2] for side in SIDES])
-    floor = float(np.percentile(np.minimum(feet, toes), 3))
-    ankle = float(np.percentile(feet.min(axis=0), 10)) - floor
+    floor = float(np.percentile(np.minimum(ankles, toes), 3))
+    ankle = float(np.percentile(ankles.min(axis=0), 10)) - floor
     original = {name: way - [0, 0, floor] for name, way in points.items()}
     sized = {name: way * scale for name, way in original.items()}
-    person = _Person(sized, quat, ankle * scale, {}, original)
-    person.stands = {side: _stands(person, side, scale) for side in SIDES}
+    person = _Person(sized, pelvis, ankle * scale, {}, original)
+    for side in SIDES:
+        place = sized[f"{side}_ankle"]
+        ways = (place, sized[f"{side}_toe"])
+        speed = [np.linalg.norm(np.gradient(way, 1 / _FPS, axis=0), axis=-1) for way in ways]
+        slow = np.minimum(*speed) < _SLOW_M_S * scale
+        near = place[:, 2] < person.ankle_m + _LOW_M * scale
+        person.stands[side] = _without_blinks(slow & near, round(_SHORT_S * _FPS))
     return person
-
-
-def _stands(person: _Person, side: Side, scale: float) -> np.ndarray:
-    """Return when a foot stands: low and slow for more than a moment."""
-    ankle, toe = person.points[f"{side}_ankle"], person.points[f"{side}_toe"]
-    slow = np.minimum(_speed(ankle), _speed(toe)) < _SLOW * scale
-    low = ankle[:, 2] < person.ankle_m + _LOW * scale
-    return _without_blinks(slow & low, round(_SHORT_S * _FPS))
-
-
-def _speed(way: np.ndarray) -> np.ndarray:
-    return np.linalg.norm(np.gradient(way, 1 / _FPS, axis=0), axis=-1)
 
 
 def _without_blinks(flags: np.ndarray, short: int) -> np.ndarray:
@@ -156,20 +177,7 @@ def _runs(flags: np.ndarray) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
 
 
-def _slid(person: _Person) -> float | None:
-    """Return how fast the scaled ankles move over the ground while they stand, m/s."""
-    found = [
-        np.linalg.norm(np.diff(person.points[f"{side}_ankle"][:, :2], axis=0), axis=-1)[
-            person.stands[side][1:] & person.stands[side][:-1]
-        ]
-        * _FPS
-        for side in SIDES
-    ]
-    speeds = np.concatenate(found)
-    return float(speeds.mean()) if len(speeds) else None
-
-
-# ---- what the robot should do
+# ---- goals of the robot
 
 
 class _FootGoal(NamedTuple):
@@ -180,7 +188,7 @@ class _FootGoal(NamedTuple):
 
 
 def _foot(person: _Person, figure: RobotFigure, side: Side) -> _FootGoal:
-    """Return where a foot should be; while it stands it is flat and stays where it is."""
+    """Return where a foot should be; while it stands it is flat and stays in place."""
     ankle, toe = person.points[f"{side}_ankle"], person.points[f"{side}_toe"]
     stands = person.stands[side]
     _, rest = figure.stands_on(side)
@@ -201,11 +209,16 @@ def _foot(person: _Person, figure: RobotFigure, side: Side) -> _FootGoal:
         yaw[middle], pitch[middle] = np.median(yaw[middle]), 0.0
     for values in (place, yaw[:, None], pitch[:, None]):
         _ease(values, stands)
+    if figure.has_ankle(side):  # neither toe nor heel of a tilted foot goes below the ground
+        for end in ("toe", "heel"):
+            arm = figure.at_rest(f"{side}_{end}") - figure.at_rest(f"{side}_ankle")
+            under = place[:, 2] + arm[2] * np.cos(pitch) - arm[0] * np.sin(pitch)
+            place[:, 2] -= np.minimum(under, 0.0)
     return _FootGoal(place, yaw, pitch)
 
 
 def _ease(values: np.ndarray, stands: np.ndarray) -> None:
-    """Take out the jumps where a foot begins or ends to stand, in frames in which it does not."""
+    """Smooth the jumps where a foot lands or leaves, in frames in which it does not stand."""
     wide = round(_EASE_S * _FPS)
     for start, end in _runs(~stands):
         reach = min(wide, (end - start) // 2)
@@ -218,107 +231,53 @@ def _ease(values: np.ndarray, stands: np.ndarray) -> None:
             values[end - reach : end] += fall[::-1, None] * (values[end] - values[end - 1])
 
 
-def _goals(
-    person: _Person, figure: RobotFigure, feet: dict[Side, _FootGoal]
-) -> tuple[list[PointGoal], list[TurnGoal]]:
+def _goals(person: _Person, figure: RobotFigure) -> tuple[list[PointGoal], list[TurnGoal]]:
+    frames, pelvis = len(person.pelvis), person.points["pelvis"]
     goals, turns = list[PointGoal](), list[TurnGoal]()
-    pelvis = person.points["pelvis"].copy()
-    goals.append(_goal(figure, "pelvis", pelvis, 0.4))
-    for side, foot in feet.items():
-        stands = _tensor(person.stands[side].astype(float))
+
+    def reach(name: str, place: np.ndarray, weight: float) -> None:
+        point = figure.points[name]
+        offset = torch.tensor(point.offset)
+        goals.append(PointGoal(point.body, offset, _tensor(place), torch.tensor(weight)))
+
+    def face(name: str, turn: Rotation, weight: float) -> None:
+        rest = _tensor(figure.rest_quat(name)).expand(frames, 4)
+        quat = multiply(_tensor(turn.as_quat(scalar_first=True)), rest)
+        turns.append(TurnGoal(figure.points[name].body, quat, torch.tensor(weight)))
+
+    reach("pelvis", pelvis, 0.4)
+    face("pelvis", person.pelvis, 0.4)
+    for side in SIDES:
+        foot, stands = _foot(person, figure, side), _tensor(person.stands[side].astype(float))
         point, _ = figure.stands_on(side)
         offset = torch.tensor(point.offset)
         goals.append(PointGoal(point.body, offset, _tensor(foot.place), 2.0 + 6.0 * stands))
+        rest = figure.at_rest(f"{side}_hip") - figure.at_rest("pelvis")
         thigh = figure.length(f"{side}_hip", f"{side}_knee")
-        hip = pelvis + moved(
-            person.root_quat,
-            np.tile(figure.at_rest(f"{side}_hip") - figure.at_rest("pelvis"), (person.frames, 1)),
-        )
-        knee = hip + thigh * _direction(person, f"{side}_hip", f"{side}_knee")
-        goals.append(_goal(figure, f"{side}_knee", knee, 0.25))
+        hip = pelvis + person.pelvis.apply(rest)
+        reach(f"{side}_knee", hip + thigh * person.direction(f"{side}_hip", f"{side}_knee"), 0.25)
         if figure.has_ankle(side):
             angles = _tensor(np.stack([foot.yaw, foot.pitch], axis=1))
-            flat = _tensor(figure.foot_rest_quat(side)).expand(person.frames, 4)
+            flat = _tensor(figure.foot_rest_quat(side)).expand(frames, 4)
             body = figure.points[f"{side}_ankle"].body
             turns.append(TurnGoal(body, multiply(from_euler("ZY", angles), flat), 0.3 + stands))
-    turns.append(_turn(figure, "pelvis", person.root_quat, 0.4))
-    if figure.has_arms and {"left_hand", "right_hand", "left_elbow"} <= set(person.points):
-        _add_arms(person, figure, pelvis, goals, turns)
-    return goals, turns
-
-
-def _add_arms(
-    person: _Person,
-    figure: RobotFigure,
-    pelvis: np.ndarray,
-    goals: list[PointGoal],
-    turns: list[TurnGoal],
-) -> None:
-    chest = _chest(person)
-    turns.append(_turn(figure, "left_shoulder", chest, 0.3))
+    if not figure.has_arms or not {"left_hand", "right_hand", "left_elbow"} <= set(person.points):
+        return goals, turns
+    left = person.points["left_shoulder"] - person.points["right_shoulder"]
+    up = (person.points["left_shoulder"] + person.points["right_shoulder"]) / 2 - pelvis
+    axes = [np.cross(left, up), np.cross(up, np.cross(left, up)), up]
+    sizes = [np.maximum(np.linalg.norm(axis, axis=-1, keepdims=True), 1e-6) for axis in axes]
+    chest = Rotation.from_matrix(np.stack([a / n for a, n in zip(axes, sizes, strict=True)], -1))
+    face("left_shoulder", chest, 0.3)
     for side in SIDES:
         rest = figure.at_rest(f"{side}_shoulder") - figure.at_rest("pelvis")
-        shoulder = pelvis + moved(chest, np.tile(rest, (person.frames, 1)))
         upper = figure.length(f"{side}_shoulder", f"{side}_elbow")
         fore = figure.length(f"{side}_elbow", f"{side}_hand")
-        elbow = shoulder + upper * _direction(person, f"{side}_shoulder", f"{side}_elbow")
-        hand = elbow + fore * _direction(person, f"{side}_elbow", f"{side}_hand")
-        goals.append(_goal(figure, f"{side}_elbow", elbow, 0.3))
-        goals.append(_goal(figure, f"{side}_hand", hand, 0.4))
-
-
-def _chest(person: _Person) -> np.ndarray:
-    """Return how the chest is turned: its left from the shoulders, its up from the pelvis."""
-    left = person.points["left_shoulder"] - person.points["right_shoulder"]
-    middle = (person.points["left_shoulder"] + person.points["right_shoulder"]) / 2
-    up = middle - person.points["pelvis"]
-    ahead = np.cross(left, up)
-    axes = [ahead, np.cross(up, ahead), up]
-    matrix = np.stack(
-        [each / np.maximum(np.linalg.norm(each, axis=-1, keepdims=True), 1e-6) for each in axes], -1
-    )
-    return Rotation.from_matrix(matrix).as_quat(scalar_first=True)
-
-
-def _direction(person: _Person, start: str, end: str) -> np.ndarray:
-    way = person.points[end] - person.points[start]
-    return way / np.maximum(np.linalg.norm(way, axis=-1, keepdims=True), 1e-6)
-
-
-def _goal(figure: RobotFigure, name: str, place: np.ndarray, weight: float | Tensor) -> PointGoal:
-    point = figure.points[name]
-    strong = weight if isinstance(weight, Tensor) else torch.tensor(weight)
-    return PointGoal(point.body, torch.tensor(point.offset), _tensor(place), strong)
-
-
-def _turn(figure: RobotFigure, name: str, quat: np.ndarray, weight: float) -> TurnGoal:
-    rest = _tensor(figure.rest_quat(name)).expand(len(quat), 4)
-    turned = multiply(_tensor(quat), rest)
-    return TurnGoal(figure.points[name].body, turned, torch.tensor(weight))
-
-
-def _start(person: _Person, robot: MotionRobot, figure: RobotFigure) -> PoseBatch:
-    """Return the resting pose, carried along with the person's pelvis and heading."""
-    root = _tensor(person.points["pelvis"]) + _tensor(
-        robot.home.root_pos - figure.at_rest("pelvis")
-    )
-    rest = from_numpy(robot.home.root_quat).expand(person.frames, 4)
-    if robot.facts.root.kind != "free":
-        root[:, 1] = float(robot.home.root_pos[1])
-        return PoseBatch(root, rest.clone(), figure.bent().expand(person.frames, -1))
-    x, y = (moved(person.root_quat, np.tile([1.0, 0, 0], (person.frames, 1)))[:, i] for i in (0, 1))
-    quat = multiply(about(2, _tensor(np.arctan2(y, x))), rest)
-    return PoseBatch(root, quat, figure.bent().expand(person.frames, -1))
-
-
-def _on_ground(clip: MotionClip, robot: MotionRobot) -> MotionClip:
-    """Return a clip whose first frame is at the origin's side and faces as it did."""
-    moved_root = clip.root_pos.copy()
-    if "y" in robot.facts.root.moves:
-        moved_root[:, :2] -= clip.root_pos[0, :2]
-    else:
-        moved_root[:, 0] -= clip.root_pos[0, 0]
-    return clip.replace(root_pos=moved_root)
+        shoulder = pelvis + chest.apply(rest)
+        elbow = shoulder + upper * person.direction(f"{side}_shoulder", f"{side}_elbow")
+        reach(f"{side}_elbow", elbow, 0.3)
+        reach(f"{side}_hand", elbow + fore * person.direction(f"{side}_elbow", f"{side}_hand"), 0.4)
+    return goals, turns
 
 
 def _tensor(values: np.ndarray) -> Tensor:

@@ -22,6 +22,7 @@ from telic.core.tensors import from_numpy
 from telic.envs.anatomy import robot_of
 from telic.envs.models import read_model
 from telic.envs.spec import Coordinate, Robot
+from telic.envs.tasks import TASKS
 from telic.errors import BadEnvironment, UnknownName
 from telic.motions.clip import MotionClip
 from telic.motions.kinematics import Kinematics
@@ -202,8 +203,6 @@ def _built(name: str, *stamp: float) -> MotionRobot:
 
 def _model(name: str) -> tuple[Path, mujoco.MjModel, str | None]:
     """Return the file, the compiled model, and the name that facts are looked up by."""
-    from telic.envs.tasks import TASKS
-
     if name in TASKS:
         import gymnasium
 
@@ -225,7 +224,7 @@ def qpos_of(robot: MotionRobot, clip: MotionClip) -> np.ndarray:
     return robot.to_qpos(*columns).numpy()
 
 
-def film(robot: MotionRobot, clip: MotionClip, output: Path, **settings: Any) -> Rendering:
+def render_clip(robot: MotionRobot, clip: MotionClip, output: Path, **settings: Any) -> Rendering:
     """Draw a clip on its robot as a video (.mp4) or a strip of pictures (.png).
 
     Raises TelicError when it cannot be drawn; `settings` are those of `RenderJob`.

@@ -1,4 +1,4 @@
-"""The configuration of a tracking run, in groups that presets compose and dotted overrides change.
+"""The configuration of a tracking run: groups of settings, presets and dotted overrides.
 
 Unknown keys are errors with the closest known ones, and names of bodies, joints and terms are
 resolved against the robot when the environment is made.
@@ -17,88 +17,72 @@ from telic.errors import UnknownName
 from telic.tracking.tokens import Distance, LossWeights
 from telic.training.job import PpoSettings
 
-Sizes = Annotated[tuple[int, ...], Field(min_length=1)]
+LayerSizes = Annotated[tuple[int, ...], Field(min_length=1)]
+
+
+Pair = tuple[float, float]
 
 
 class RobotGroup(Config):
-    """The robot, and which of its parts matter."""
+    """The robot and its tracked parts."""
 
-    name: str = Field(default="planar-biped", description="a robot by name, or a model's file")
-    control_s: float = Field(default=0.02, gt=0, description="seconds between decisions")
-    bodies: tuple[str, ...] = Field(
-        default=(), description="bodies that are tracked; none named: all"
-    )
+    name: str = Field(default="planar-biped", description="robot by name, or a model file")
+    control_s: float = Field(default=0.02, gt=0, description="control time step, s")
+    bodies: tuple[str, ...] = Field(default=(), description="tracked bodies; empty: all")
     points: dict[str, tuple[float, float, float]] = Field(
-        default={}, description="points that are given to follow: body, and place in its frame, m"
+        default={}, description="tracked points: body, and place in its frame, m"
     )
-    ends: tuple[str, ...] = Field(default=(), description="bodies whose height must be right")
-    feet: tuple[str, ...] = Field(default=(), description="none named: as the model's")
-    lower_joints: tuple[str, ...] = Field(default=(), description="none named: those of the legs")
-    fine_joints: tuple[str, ...] = Field(
-        default=(), description="given beside human points: wrists"
-    )
+    ends: tuple[str, ...] = Field(default=(), description="bodies whose height is checked")
+    feet: tuple[str, ...] = Field(default=(), description="empty: as in the model")
+    lower_joints: tuple[str, ...] = Field(default=(), description="empty: those of the legs")
+    fine_joints: tuple[str, ...] = Field(default=(), description="added to human points: wrists")
     action_base: Literal["default", "reference"] = Field(
-        default="default",
-        description="what an action is an offset of: the resting pose, or the reference",
+        default="default", description="pose that actions are offsets of"
     )
     action_scale: float = Field(
-        default=0.25,
-        gt=0,
-        description="offset of an action of 1, in units of effort limit / stiffness",
+        default=0.25, gt=0, description="offset of an action of 1, in effort limit / stiffness"
     )
     action_limit: float = Field(default=4.0, gt=0, description="largest action, in those units")
 
 
 class MotionsGroup(Config):
-    """The motions to follow."""
+    """The motions to track."""
 
-    library: str | None = Field(
-        default=None, description="folder of a library; None: generated ones"
-    )
-    generated: int = Field(
-        default=40, ge=1, description="clips to generate where no library is named"
-    )
-    families: tuple[str, ...] = Field(default=(), description="kinds to generate; none named: all")
+    library: str | None = Field(default=None, description="folder; None: generated motions")
+    generated: int = Field(default=40, ge=1, description="clips to generate without a library")
+    families: tuple[str, ...] = Field(default=(), description="families to generate; empty: all")
     seed: int = Field(default=0, description="of the generator")
     at_once: int = Field(default=1024, ge=1, description="clips that are loaded at a time")
     renew_every: int = Field(
-        default=0, ge=0, description="batches after which others are loaded; 0: never"
+        default=0, ge=0, description="batches between loads of other clips; 0: never"
     )
     held_share: float = Field(
-        default=0.2, ge=0, le=0.9, description="of generated clips: kept for validation and tests"
+        default=0.2, ge=0, le=0.9, description="share of generated clips for validation and tests"
     )
     person_points: int = Field(
-        default=0, ge=0, description="points of a person that encoders see at least; missing ones 0"
+        default=0, ge=0, description="least number of human points in observations, padded with 0"
     )
-    proportions: tuple[float, float] = Field(
-        default=(1.2, 0.85), description="of the stick figure that stands in for a person, by turns"
+    proportions: Pair = Field(
+        default=(1.2, 0.85), description="bone lengths of the stick figure, alternating"
     )
 
 
 class CommandGroup(Config):
-    """What is known of the motion ahead, and where episodes begin."""
+    """The reference ahead, and the noise of initial states."""
 
-    frames: int = Field(default=10, ge=1, description="frames ahead, the present one first")
+    frames: int = Field(default=10, ge=1, description="future frames, the present one included")
     spacing_s: float = Field(default=0.1, gt=0, description="seconds between them")
-    human_frames: int = Field(default=10, ge=1, description="frames of human points ahead")
+    human_frames: int = Field(default=10, ge=1, description="future frames of human points")
     human_spacing_s: float = Field(default=0.02, gt=0, description="seconds between those")
-    start_place: tuple[float, float] = Field(
-        default=(0.05, 0.01), description="noise of x, y and of z, m"
-    )
-    start_turn: tuple[float, float] = Field(
-        default=(0.1, 0.2), description="of roll, pitch; of yaw, rad"
-    )
-    start_velocity: tuple[float, float] = Field(
-        default=(0.5, 0.2), description="of x, y and of z, m/s"
-    )
-    start_spin: tuple[float, float] = Field(
-        default=(0.52, 0.78), description="roll, pitch; yaw, rad/s"
-    )
+    start_place: Pair = Field(default=(0.05, 0.01), description="noise of x, y; of z, m")
+    start_turn: Pair = Field(default=(0.1, 0.2), description="of roll, pitch; of yaw, rad")
+    start_velocity: Pair = Field(default=(0.5, 0.2), description="of x, y; of z, m/s")
+    start_spin: Pair = Field(default=(0.52, 0.78), description="of roll, pitch; of yaw, rad/s")
     start_joints: float = Field(default=0.1, ge=0, description="of joints, rad")
 
 
 class ObservationsGroup(Config):
-    """What policy and critic see, by term, with the largest noise of each."""
+    """Observation terms of policy and critic, with the amplitude of their noise."""
 
     policy: dict[str, float] = Field(
         default={
@@ -108,11 +92,11 @@ class ObservationsGroup(Config):
             "last_action": 0.0,
             "gravity": 0.05,
         },
-        description="what the robot measures itself, and its noise",
+        description="proprioception, and its noise",
     )
     critic: tuple[str, ...] = Field(
         default=("future_joints", "anchor_place", "anchor_turn", "body_places", "body_turns"),
-        description="what the critic sees of the moment",
+        description="privileged terms of the present",
     )
     critic_history: tuple[str, ...] = Field(
         default=(
@@ -122,22 +106,18 @@ class ObservationsGroup(Config):
             "joint_velocity",
             "last_action",
         ),
-        description="what the critic sees of the past, too",
+        description="privileged terms with a history",
     )
-    history: int = Field(
-        default=10, ge=1, description="control steps that are seen, the present included"
-    )
-    command_noise: float = Field(
-        default=0.05, ge=0, description="of rotations and points that are given"
-    )
+    history: int = Field(default=10, ge=1, description="control steps, the present included")
+    command_noise: float = Field(default=0.05, ge=0, description="of target rotations and points")
 
 
 class TrackingReward(Config):
-    """A part of the reward."""
+    """Weight and parameters of a reward term."""
 
-    weight: float = Field(description="how much it counts, per second")
-    sigma: float | None = Field(default=None, gt=0, description="error that still earns 1/e")
-    limit: float | None = Field(default=None, description="what is free of charge")
+    weight: float = Field(description="per second")
+    sigma: float | None = Field(default=None, gt=0, description="error that earns 1/e")
+    limit: float | None = Field(default=None, description="value without a penalty")
 
 
 _REWARDS = {
@@ -157,100 +137,78 @@ _REWARDS = {
 
 
 class RewardsGroup(Config):
-    """The reward of a step: seconds per step times the weighted sum of terms."""
+    """The reward of a step: the time step times the weighted sum of terms."""
 
     terms: dict[str, TrackingReward] = Field(default=_REWARDS, description="by name")
 
 
 class TerminationsGroup(Config):
-    """When an episode has failed."""
+    """Errors at which an episode fails; None: no such termination."""
 
-    anchor_height_m: float | None = Field(default=0.15, description="of the root; None: not asked")
+    anchor_height_m: float | None = Field(default=0.15, description="of the root")
     anchor_turn_rad: float | None = Field(default=0.447, description="of the root")
     end_height_m: float | None = Field(default=0.15, description="of hands and feet")
     foot_place_m: float | None = Field(default=0.2, description="of feet, in space")
-    anchor_place_m: float | None = Field(
-        default=None, description="of the root, along the ground: who stays behind has failed"
-    )
-    low_below_m: float | None = Field(
-        default=0.5, description="height of root below which it is lenient"
-    )
-    low_height_m: float = Field(default=0.75, gt=0, description="allowed then")
+    anchor_place_m: float | None = Field(default=None, description="of the root, horizontal")
+    low_below_m: float | None = Field(default=0.5, description="root height of low poses")
+    low_height_m: float = Field(default=0.75, gt=0, description="height error in low poses")
 
 
 class EventsGroup(Config):
-    """What nobody knows exactly."""
+    """Domain randomization and pushes."""
 
-    variation: RandomizationLevel = Field(
-        default="none", description="how far masses, friction, drives and zeros vary"
-    )
+    variation: RandomizationLevel = Field(default="none", description="level of randomization")
     push_every_s: float = Field(default=5.0, gt=0, description="seconds between pushes")
-    push_velocity: tuple[float, float] = Field(default=(0.0, 0.0), description="x, y; z, m/s")
+    push_velocity: Pair = Field(default=(0.0, 0.0), description="x, y; z, m/s")
 
 
 class SamplingGroup(Config):
-    """Where episodes begin: more often where they fail."""
+    """Adaptive sampling of initial states: more often where episodes fail."""
 
-    bin_s: float = Field(
-        default=1.0, gt=0, description="length of the pieces that failures are counted in"
-    )
-    uniform: float = Field(default=0.1, ge=0, le=1, description="share of starts that are anywhere")
-    lead_s: float = Field(
-        default=1.0, ge=0, description="how long before the piece an episode may begin"
-    )
-    most: float = Field(
-        default=200.0, gt=1, description="largest failure rate, in units of their mean"
-    )
-    half_life: float = Field(
-        default=1000.0, gt=0, description="episodes after which half is forgotten"
-    )
-    by: Literal["failure", "error"] = Field(
-        default="failure", description="what makes a piece hard"
-    )
+    bin_s: float = Field(default=1.0, gt=0, description="length of the bins of a clip")
+    uniform: float = Field(default=0.1, ge=0, le=1, description="share of uniform samples")
+    lead_s: float = Field(default=1.0, ge=0, description="longest lead before a bin")
+    most: float = Field(default=200.0, gt=1, description="cap of failure rates, times their mean")
+    half_life: float = Field(default=1000.0, gt=0, description="episodes to forget half")
+    by: Literal["failure", "error"] = Field(default="failure", description="measure of difficulty")
 
 
 class EncoderGroup(Config):
-    """One way to say what is to be followed."""
+    """An encoder of the command."""
 
-    terms: tuple[str, ...] = Field(min_length=1, description="what it sees")
-    hidden: Sizes = Field(description="sizes of its hidden layers")
+    terms: tuple[str, ...] = Field(min_length=1, description="its observation terms")
+    hidden: LayerSizes = Field(description="sizes of its hidden layers")
     share: float = Field(default=1.0, ge=0, description="of the episodes that it drives")
 
 
 class NetworksGroup(Config):
-    """Encoders, token, decoders and critic."""
+    """Encoders, tokens, decoders and critic."""
 
     encoders: dict[str, EncoderGroup] = Field(description="the robot's own motion first")
-    tokens: int = Field(default=2, ge=1, description="tokens of a step")
-    token_dim: int = Field(default=32, ge=1, description="numbers of a token")
-    levels: int = Field(default=32, ge=2, le=4096, description="levels of a number")
-    control: Sizes = Field(description="hidden layers of the control decoder")
-    kinematic: Sizes = Field(description="hidden layers of the kinematic decoder")
-    critic: Sizes = Field(description="hidden layers of the critic")
+    tokens: int = Field(default=2, ge=1, description="tokens per step")
+    token_dim: int = Field(default=32, ge=1, description="dimensions of a token")
+    levels: int = Field(default=32, ge=2, le=4096, description="levels of a dimension")
+    control: LayerSizes = Field(description="hidden layers of the control decoder")
+    kinematic: LayerSizes = Field(description="hidden layers of the kinematic decoder")
+    critic: LayerSizes = Field(description="hidden layers of the critic")
 
     @model_validator(mode="after")
-    def _somebody_drives(self) -> NetworksGroup:
+    def _has_driver(self) -> NetworksGroup:
         if not any(each.share > 0 for each in self.encoders.values()):
             raise ValueError("No encoder has a share of the episodes. Give one a share above 0.")
         return self
 
 
 class LossesGroup(Config):
-    """What tokens learn beside the reward."""
+    """Auxiliary losses of the tokens."""
 
-    reconstruction: float = Field(default=0.01, ge=0, description="that a token says the motion")
-    alignment: float = Field(default=1.0, ge=0, description="that encoders agree")
-    cycle: float = Field(default=1.0, ge=0, description="that a decoded motion is encoded the same")
-    guide: float = Field(
-        default=0.0,
-        ge=0,
-        description="that actions are those which follow the joints alone; best with a schedule",
-    )
-    rows: float = Field(
-        default=1.0, gt=0, le=1, description="share of each minibatch that they are learned from"
-    )
+    reconstruction: float = Field(default=0.01, ge=0, description="of the motion from its token")
+    alignment: float = Field(default=1.0, ge=0, description="between encoders")
+    cycle: float = Field(default=1.0, ge=0, description="of re-encoded motions")
+    guide: float = Field(default=0.0, ge=0, description="toward actions that follow the joints")
+    rows: float = Field(default=1.0, gt=0, le=1, description="share of each minibatch")
     distance: Distance = Field(default="mse", description="between latents")
-    constant: tuple[str, ...] = Field(default=(), description="encoders that others are drawn to")
+    constant: tuple[str, ...] = Field(default=(), description="encoders that alignment keeps")
 
     def weights(self) -> LossWeights:
         """Return them as the networks take them."""
@@ -258,7 +216,7 @@ class LossesGroup(Config):
 
 
 class Schedule(Config):
-    """How a number changes over training."""
+    """A value that changes over training."""
 
     kind: Literal["constant", "linear", "step", "cosine"] = Field(
         default="linear", description="its curve"
@@ -270,95 +228,75 @@ class Schedule(Config):
 
 
 class TrainerGroup(Config):
-    """How it learns."""
+    """Training: steps, PPO and schedules."""
 
     steps: int = Field(default=2_000_000, ge=1, description="control steps per seed")
-    processes: int = Field(
-        default=1,
-        ge=1,
-        le=1024,
-        description="always 1; kept to read earlier configurations",
-    )
-    warm_up: int = Field(
-        default=0, ge=0, description="batches that only learn to aim at the reference's joints"
-    )
-    settle: int = Field(
-        default=0, ge=0, description="batches at the end that draw encoders to the first one"
-    )
-    ppo: PpoSettings = Field(default_factory=PpoSettings, description="of the learning algorithm")
-    noise: tuple[float, float] = Field(default=(0.001, 0.5), description="least and most deviation")
+    processes: int = Field(default=1, ge=1, le=1024, description="always 1; for old files")
+    warm_up: int = Field(default=0, ge=0, description="initial batches of imitation of the guide")
+    settle: int = Field(default=0, ge=0, description="final batches of alignment")
+    ppo: PpoSettings = Field(default_factory=PpoSettings, description="of PPO")
+    noise: Pair = Field(default=(0.001, 0.5), description="least and largest action std")
     schedules: dict[str, Schedule] = Field(
         default={},
-        description="by name: numbers of PPO, weights of losses, or the curriculum's factors "
-        "(leniency of failures, charges, pushes)",
+        description="by name: PPO settings, weights of losses, or curriculum factors "
+        "(leniency, charges, pushes)",
     )
 
 
 class EvaluationGroup(Config):
-    """When a played clip counts as followed, and what is played."""
+    """When a clip counts as tracked, and which clips are evaluated."""
 
     anchor_height_m: float = Field(default=0.25, gt=0, description="of the root")
     anchor_turn_rad: float = Field(default=1.0, gt=0, description="of the root")
     end_height_m: float = Field(default=0.25, gt=0, description="of hands and feet")
-    global_m: float = Field(
-        default=0.5, gt=0, description="mean error of bodies that is too much at large"
-    )
-    clips: int | None = Field(default=None, ge=1, description="most clips to play; None: all")
+    global_m: float = Field(default=0.5, gt=0, description="mean body error in the world")
+    clips: int | None = Field(default=None, ge=1, description="most clips; None: all")
 
 
 class TrackingConfig(Config):
-    """Everything that decides a tracking run."""
+    """All settings of a tracking run."""
 
     schema_version: Literal[1] = Field(default=1, description="of this record")
-    preset: str = Field(default="planar", description="what it was made from")
-    robot: RobotGroup = Field(description="who follows")
-    motions: MotionsGroup = Field(description="what is followed")
-    command: CommandGroup = Field(default=CommandGroup(), description="what is said of it")
-    observations: ObservationsGroup = Field(default=ObservationsGroup(), description="what is seen")
-    rewards: RewardsGroup = Field(default=RewardsGroup(), description="what is wanted")
-    terminations: TerminationsGroup = Field(
-        default=TerminationsGroup(), description="what has failed"
-    )
-    events: EventsGroup = Field(default=EventsGroup(), description="what varies")
-    sampling: SamplingGroup = Field(default=SamplingGroup(), description="what is practised")
-    networks: NetworksGroup = Field(description="what learns")
-    losses: LossesGroup = Field(description="what tokens learn")
-    trainer: TrainerGroup = Field(description="how it learns")
-    evaluation: EvaluationGroup = Field(default=EvaluationGroup(), description="how it is measured")
+    preset: str = Field(default="planar", description="preset that it is based on")
+    robot: RobotGroup = Field(description="robot and tracked parts")
+    motions: MotionsGroup = Field(description="reference motions")
+    command: CommandGroup = Field(default=CommandGroup(), description="reference ahead")
+    observations: ObservationsGroup = Field(default=ObservationsGroup(), description="observed")
+    rewards: RewardsGroup = Field(default=RewardsGroup(), description="reward terms")
+    terminations: TerminationsGroup = Field(default=TerminationsGroup(), description="failures")
+    events: EventsGroup = Field(default=EventsGroup(), description="randomization and pushes")
+    sampling: SamplingGroup = Field(default=SamplingGroup(), description="initial states")
+    networks: NetworksGroup = Field(description="encoders, tokens, decoders, critic")
+    losses: LossesGroup = Field(description="of tokens")
+    trainer: TrainerGroup = Field(description="training")
+    evaluation: EvaluationGroup = Field(default=EvaluationGroup(), description="evaluation")
 
 
+_SIDES = ("left", "right")
+_G1_WRISTS = tuple(f"{s}_wrist_{axis}_joint" for s in _SIDES for axis in ("roll", "pitch", "yaw"))
+_G1_ENDS = tuple(f"{s}_{part}_link" for part in ("ankle_roll", "wrist_yaw") for s in _SIDES)
 _G1_BODIES = (
     "pelvis",
-    *(f"{side}_{part}_link" for side in ("left", "right") for part in ("hip_roll", "knee")),
-    *(f"{side}_ankle_roll_link" for side in ("left", "right")),
+    *(f"{s}_{part}_link" for s in _SIDES for part in ("hip_roll", "knee")),
+    *_G1_ENDS[:2],
     "torso_link",
-    *(
-        f"{side}_{part}_link"
-        for side in ("left", "right")
-        for part in ("shoulder_roll", "elbow", "wrist_yaw")
-    ),
-)
-_G1_ENDS = tuple(
-    f"{side}_{part}_link" for part in ("ankle_roll", "wrist_yaw") for side in ("left", "right")
+    *(f"{s}_{part}_link" for s in _SIDES for part in ("shoulder_roll", "elbow", "wrist_yaw")),
 )
 _G1_POINTS = {
     "left_wrist_yaw_link": (0.18, -0.025, 0.0),
     "right_wrist_yaw_link": (0.18, 0.025, 0.0),
     "torso_link": (0.0, 0.0, 0.35),
 }
-_G1_WRISTS = tuple(
-    f"{side}_wrist_{axis}_joint" for side in ("left", "right") for axis in ("roll", "pitch", "yaw")
-)
 
 
 def planar() -> TrackingConfig:
-    """The planar biped follows generated motions; minutes on two processors.
+    """Return the preset of the planar biped on generated motions; minutes on two CPU cores.
 
-    Targets of joints reach as far as the motions do: a knee that bends by 1.2 rad at its fastest
-    asks for ten units of effort / stiffness, and with three of them nobody walks.
+    Joint targets reach as far as the motions do: a knee that bends by 1.2 rad at its fastest needs
+    ten units of effort / stiffness; with three units no policy walks.
     """
     encoder, decoder = (64, 64), (96, 96)
-    told = ("future_places", "future_heights", "anchor_place")
+    targets = ("future_places", "future_heights", "anchor_place")
     return TrackingConfig(
         preset="planar",
         robot=RobotGroup(
@@ -403,18 +341,18 @@ def planar() -> TrackingConfig:
                 "joint_limits": TrackingReward(weight=-10.0, limit=0.95),
             }
         ),
-        # Who stands still while the motion walks on has failed: without it, standing pays.
+        # Without a horizontal limit, standing still while the motion walks away pays.
         terminations=TerminationsGroup(anchor_turn_rad=0.6, low_below_m=None, anchor_place_m=0.3),
         networks=NetworksGroup(
             encoders={
                 "robot": EncoderGroup(
-                    terms=("future_joints", "future_turns", *told), hidden=encoder, share=1.0
+                    terms=("future_joints", "future_turns", *targets), hidden=encoder, share=1.0
                 ),
                 "keypoint": EncoderGroup(
-                    terms=("human_points", "human_turns", *told), hidden=encoder, share=1.0
+                    terms=("human_points", "human_turns", *targets), hidden=encoder, share=1.0
                 ),
                 "sparse": EncoderGroup(
-                    terms=("points", "future_turns", *told), hidden=encoder, share=1.0
+                    terms=("points", "future_turns", *targets), hidden=encoder, share=1.0
                 ),
             },
             tokens=2,
@@ -429,7 +367,7 @@ def planar() -> TrackingConfig:
             steps=1_500_000,
             warm_up=12,
             settle=10,
-            # The second half is for accuracy: policies stay ever nearer to what they were.
+            # The second half is for accuracy: smaller policy updates.
             schedules={"target_kl": Schedule(start=0.03, end=0.008, begins=0.5)},
             ppo=PpoSettings(
                 num_envs=256,
@@ -451,7 +389,7 @@ def planar() -> TrackingConfig:
 
 
 def release() -> TrackingConfig:
-    """Unitree G1 with robot, hybrid and human encoders: 25.9 million parameters of policy."""
+    """Return the preset of Unitree G1 with three encoders: a policy of 25.9 million parameters."""
     encoder, decoder = (2048, 1024, 512, 512), (2048, 2048, 1024, 1024, 512, 512)
     return TrackingConfig(
         preset="release",
@@ -485,7 +423,7 @@ def release() -> TrackingConfig:
             kinematic=encoder,
             critic=decoder,
         ),
-        # Encoders drawn to one another as strongly as to the motion agree on saying nothing.
+        # With alignment as strong as reconstruction, encoders collapse to a constant token.
         losses=LossesGroup(
             reconstruction=1.0, alignment=1.0, cycle=0.05, constant=("robot",), rows=0.25
         ),
@@ -512,7 +450,7 @@ def release() -> TrackingConfig:
 
 
 def quarter() -> TrackingConfig:
-    """As `release`, with layers of a quarter of the width: for one GPU and an hour."""
+    """Return `release` with layers of a quarter of the width: for one GPU and an hour."""
     large = release()
     nets = large.networks
 
@@ -539,9 +477,9 @@ def quarter() -> TrackingConfig:
 
 
 def single() -> TrackingConfig:
-    """Unitree G1 follows one motion, or a few: small layers, one encoder; minutes on one GPU."""
+    """Return the preset of Unitree G1 on few motions: small layers, one encoder, one GPU."""
     hidden = (512, 256, 128)
-    told = ("future_places", "future_heights", "anchor_place")
+    targets = ("future_places", "future_heights", "anchor_place")
     large = release()
     return large.model_copy(
         update={
@@ -563,7 +501,7 @@ def single() -> TrackingConfig:
             "networks": NetworksGroup(
                 encoders={
                     "robot": EncoderGroup(
-                        terms=("future_joints", "future_turns", *told), hidden=hidden[:2]
+                        terms=("future_joints", "future_turns", *targets), hidden=hidden[:2]
                     )
                 },
                 control=hidden,

@@ -40,20 +40,18 @@ _RUNNER = Path(__file__).with_name("run_tracker.py")
 _ALIKE_STEPS, _ALIKE = 10, 1e-3
 """control steps, and rad or m, within which both simulations must agree: later contacts differ"""
 _LONGEST_S = 300
+_README = """# {} tracks "{}"
+
+`python run.py` plays it in plain MuJoCo (needs mujoco, numpy, onnxruntime). Options: `--view` and
+`--encoder NAME` ({}). `MotionFollower.act` returns joint targets from the state of the robot and
+the motion ahead. It was tested in simulation only. `deploy.json` has joints, gains and units.
+"""
 
 
 def deploy_tracker(
     tracker: Tracker, library: MotionLibrary, clip: str, onnx: Path, folder: Path
 ) -> TrackerDeployment:
-    """Write the folder, run it, and compare; raises TelicError where it acts otherwise.
-
-    Args:
-        tracker: what to deploy.
-        library: where the motion is.
-        clip: its name.
-        onnx: the tracker's exported file.
-        folder: to write; what is in it is replaced.
-    """
+    """Write the folder, run it, and compare; raises TelicError where it acts otherwise."""
     tracker = tracker.to("cpu")
     player = ClipPlayer(tracker.config, library, [library.place(clip)], threads=1)
     try:
@@ -71,7 +69,8 @@ def deploy_tracker(
         arrays: dict[str, Any] = motion
         np.savez(folder / "clip.npz", **arrays)
         write_text(folder / "run.py", read_text(_RUNNER))
-        write_text(folder / "README.md", _words(tracker, clip))
+        readme = _README.format(tracker.config.robot.name, clip, ", ".join(player.encoders))
+        write_text(folder / "README.md", readme)
     finally:
         player.close()
     played = int(tape.played[:, 0].sum())
@@ -178,20 +177,6 @@ def _motion(task: TrackingTask) -> dict[str, np.ndarray]:
         "qpos": robot.to_qpos(pose.root_pos, pose.root_quat, pose.joint_pos).numpy(),
         "start_qvel": robot.to_qvel(first[1], first[2], first[3], first[5])[0].numpy(),
     }
-
-
-def _words(tracker: Tracker, clip: str) -> str:
-    encoders = ", ".join(tracker.config.networks.encoders)
-    return f"""# {tracker.config.robot.name} follows "{clip}"
-
-`python run.py` plays it in plain MuJoCo (needs mujoco, numpy, onnxruntime); `--view` opens a
-window, `--encoder NAME` says who tells what to follow ({encoders}), and `happened.npz` says what
-happened.
-
-`MotionFollower.act` of run.py returns the targets of the drives from the state of the robot and
-the motion ahead; on a robot it is called every {tracker.config.robot.control_s:g} s. It was tried
-in simulation only. `deploy.json` holds joints, drives, order of what is seen, and units.
-"""
 
 
 # ---- a robot that is moved by tokens

@@ -19,10 +19,9 @@ import torch
 from torch import Tensor
 
 from telic import __version__
-from telic.core.events import Listener
+from telic.core.events import Listener, LogMessage, ignore
 from telic.core.quantiser import agreement, code_use
 from telic.core.tensors import flags, integers, norm, table
-from telic.envs.mujoco import MujocoEnv
 from telic.errors import UnknownName
 from telic.motions.clip import Split
 from telic.motions.library import MotionLibrary
@@ -30,7 +29,7 @@ from telic.motions.robot import MotionRobot
 from telic.rendering.job import Rendering
 from telic.rendering.jobs import render_one
 from telic.storage.files import write_json
-from telic.storage.layout import MemberFolder, RunFolder
+from telic.storage.layout import RunFolder
 from telic.storage.trajectories import REFERENCE, Trajectory, TrajectoryFacts, write_trajectory
 from telic.tracking.config import TrackingConfig
 from telic.tracking.reports import (
@@ -42,7 +41,7 @@ from telic.tracking.reports import (
     TrackingReport,
     summarise_encoder,
 )
-from telic.tracking.task import ClipChoice, TrackingTask, clips_of, make_tracking, tracking_task
+from telic.tracking.task import ClipChoice, clips_of, make_tracking, tracking_task
 from telic.tracking.token_phases import settle
 from telic.tracking.tokens import LOSSES, TokenNetworks
 from telic.tracking.tracker import Tracker, TrackerFacts, member_tracker, save_tracker
@@ -332,35 +331,26 @@ def follow_errors(robot: Tensor, target: Tensor, dt: float) -> FollowErrors:
     )
 
 
-def tracker_path(folder: MemberFolder, step: int) -> Path:
-    """Return where the tracker after so many steps goes."""
-    return folder.checkpoints_dir / f"tracker_{step}.pt"
-
-
-def report_path(folder: MemberFolder, step: int) -> Path:
-    """Return where the report of a tracker that was measured during training goes."""
-    return folder.path / "evaluations" / f"report_{step}.json"
-
-
-def episode_path(folder: MemberFolder, step: int, label: str) -> Path:
-    """Return where an episode of a tracker that was measured during training goes."""
-    return folder.path / "evaluations" / f"clip_{step}_{label}.npz"
-
-
 class TrackEvaluator:
     """Plays held-out clips with every member. Implements `PolicyEvaluator`."""
 
     def __init__(
-        self, setup: Setup, config: TrackingConfig, player: ClipPlayer, split: str
+        self,
+        setup: Setup,
+        config: TrackingConfig,
+        player: ClipPlayer,
+        split: str,
+        on_event: Listener = ignore,
     ) -> None:
         self.setup, self.config, self.player, self.split = setup, config, player, split
+        self._on_event = on_event
         self.reports: list[TrackingReport] = []
         """of the latest evaluation, by member"""
         self.episodes: list[dict[str, Trajectory]] = []
 
     def tracker(self, member: int, step: int) -> Tracker:
         """Return a member as it is now."""
-        who, task = self.setup.job.members[member], tracking_task_of(self.setup)
+        who, task = self.setup.job.members[member], tracking_task(self.setup.env)
         facts = TrackerFacts(
             step=step,
             member=who.name,
@@ -378,7 +368,9 @@ class TrackEvaluator:
         """
         job = self.setup.job
         if global_step >= job.iterations * job.settings.batch_size:
-            settle(self.setup, self.config)
+            settle(self.setup, self.config, self._on_event)
+        plays = len(self.player.pairs) * self.setup.population.size
+        self._on_event(LogMessage(message=f"evaluating: {plays} plays of held-out clips"))
         measured = [
             self.player.measure(self.tracker(member, global_step), self.split)
             for member in range(self.setup.population.size)
@@ -405,12 +397,6 @@ def _record(report: TrackingReport) -> EvaluationRecord:
     )
 
 
-def tracking_task_of(setup: Setup) -> TrackingTask:
-    """Return the task of a set-up."""
-    assert isinstance(setup.env, MujocoEnv)
-    return tracking_task(setup.env)
-
-
 class TrackRecorder(Recorder):
     """A recorder that keeps trackers and reports, and tells of tokens and starts."""
 
@@ -424,7 +410,7 @@ class TrackRecorder(Recorder):
     ) -> None:
         super().__init__(job, run, emit, setup)
         self._evaluator = evaluator
-        self._task = tracking_task_of(setup)
+        self._task = tracking_task(setup.env)
 
     def numbers(self, learned: LearningResult) -> dict[str, list[float]]:
         """Fetch an update's numbers, those of the tokens and of the starts among them."""
@@ -442,13 +428,14 @@ class TrackRecorder(Recorder):
 
     def keep_policy(self, setup: Setup, member: int) -> None:
         """Write a member's tracker, the report of it, and episodes that it played."""
-        folder = self.folders[member]
-        save_tracker(tracker_path(folder, self.step), self._evaluator.tracker(member, self.step))
-        path = report_path(folder, self.step)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(path, self._evaluator.reports[member])
+        folder, step = self.folders[member], self.step
+        tracker = self._evaluator.tracker(member, step)
+        save_tracker(folder.checkpoints_dir / f"tracker_{step}.pt", tracker)
+        reports = folder.path / "evaluations"
+        reports.mkdir(parents=True, exist_ok=True)
+        write_json(reports / f"report_{step}.json", self._evaluator.reports[member])
         for label, episode in self._evaluator.episodes[member].items():
-            write_trajectory(episode_path(folder, self.step, label), episode)
+            write_trajectory(reports / f"clip_{step}_{label}.npz", episode)
 
 
 _GHOST = "ghost_"

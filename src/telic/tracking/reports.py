@@ -8,16 +8,14 @@ import re
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import fmean
 from typing import NamedTuple
 
 from pydantic import Field
 
 from telic.core.config import Record
-from telic.core.stats import bootstrap
+from telic.core.stats import wilson
 from telic.core.text import MISSING
 from telic.report import document as doc
-from telic.report.charts import ChartLine, LineChart, Point, Row, RowChart
 from telic.storage.layout import MemberFolder, RunFolder
 
 
@@ -54,7 +52,7 @@ class EncoderResult(Record):
     encoder: str
     clips: int
     success_rate: float
-    interval: tuple[float, float] | None = Field(description="95 %, bootstrapped over clips")
+    interval: tuple[float, float] | None = Field(description="95 % Wilson interval over clips")
     global_success_rate: float
     progress_rate: float
     mpjpe_g_mm: float = Field(description="weighted by frames, as all errors are")
@@ -83,7 +81,7 @@ def summarise_encoder(encoder: str, results: Sequence[ClipResult]) -> EncoderRes
         encoder=encoder,
         clips=len(results),
         success_rate=statistics.fmean(result.success for result in results),
-        interval=bootstrap([float(result.success) for result in results]),
+        interval=wilson(len(good), len(results)),
         global_success_rate=statistics.fmean(result.global_success for result in results),
         progress_rate=statistics.fmean(result.progress for result in results),
         mpjpe_g_mm=of("mpjpe_g_mm"),
@@ -143,21 +141,6 @@ class TrackingReport(Record):
         return order[:count]
 
 
-class SweepPoint(Record):
-    """How well trackers follow held-out clips with tokens of one size; means over seeds."""
-
-    run: str = Field(description="folder of the run")
-    numbers: int = Field(description="of all tokens of a step")
-    levels: int = Field(description="of each number")
-    bits: float = Field(description="that a step's tokens can say")
-    used_bits: float = Field(description="entropy of the codes, numbers taken by themselves")
-    success_rate: float
-    global_success_rate: float
-    mpjpe_l_mm: float
-    agreement: float | None = Field(description="equal codes of two encoders; None: only one")
-    step: int
-
-
 def as_csv(report: TrackingReport) -> str:
     """Return a report's clips as a table, one line each."""
     errors = list(FollowErrors.model_fields)
@@ -213,25 +196,20 @@ def _share(value: float | None) -> str:
     return MISSING if value is None else f"{value:.1%}"
 
 
-def evaluation_report(
-    report: TrackingReport, before: Sequence[TrackingReport] = (), films: Sequence[Path] = ()
-) -> doc.Report:
-    """Return what was measured of a tracker.
+def _interval(bounds: tuple[float, float] | None) -> str:
+    return MISSING if bounds is None else f"{bounds[0]:.1%} to {bounds[1]:.1%}"
 
-    Args:
-        report: the measurement.
-        before: those made while it was trained, for the curve.
-        films: of the clips it follows worst, the worst first.
-    """
+
+def evaluation_report(report: TrackingReport, videos: Sequence[Path] = ()) -> doc.Report:
+    """Return the page of an evaluation, with videos of the worst clips."""
     clips = len({each.clip for each in report.clips})
     everyone = (*report.encoders, *([report.control] if report.control else ()))
     sections = [
-        doc.Section("How well it follows", (_encoder_table(everyone), _success_chart(everyone))),
-        doc.Section("While it learned", _curve(before)),
+        doc.Section("Tracking accuracy", (_encoder_table(everyone),)),
         doc.Section("Tokens", _tokens(report)),
         doc.Section(
-            "What it follows worst",
-            (*(_film(path) for path in films), _clip_table(report.worst(_WORST))),
+            "Worst clips",
+            (*(_film(path) for path in videos), _clip_table(report.worst(_WORST))),
         ),
         doc.Section(
             "Every clip",
@@ -253,50 +231,21 @@ def evaluation_report(
 
 def _encoder_table(results: Sequence[EncoderResult]) -> doc.Table:
     heads = (
-        *("encoder", "success", "in place", "played", "local mm", "world mm", "aligned mm"),
+        *("encoder", "success", "95 % interval", "in place", "progress", "local mm"),
+        *("world mm", "aligned mm"),
         *("m/s", "m/s²", "joints rad"),
     )
     rows = [
         (
-            *(each.encoder, _share(each.success_rate), _share(each.global_success_rate)),
-            *(_share(each.progress_rate), _number(each.mpjpe_l_mm), _number(each.mpjpe_g_mm)),
-            *(_number(each.mpjpe_pa_mm), _number(each.velocity_m_s, 3)),
+            *(each.encoder, _share(each.success_rate), _interval(each.interval)),
+            *(_share(each.global_success_rate), _share(each.progress_rate)),
+            *(_number(each.mpjpe_l_mm), _number(each.mpjpe_g_mm), _number(each.mpjpe_pa_mm)),
+            _number(each.velocity_m_s, 3),
             *(_number(each.acceleration_m_s2, 2), _number(each.joint_rad, 3)),
         )
         for each in results
     ]
     return doc.Table(heads, rows)
-
-
-def _success_chart(results: Sequence[EncoderResult]) -> doc.Figure:
-    rows = tuple(Row(each.encoder, each.success_rate, each.interval) for each in results)
-    chart = RowChart("Success by encoder, 95 % intervals over clips", rows, are_shares=True)
-    return doc.Figure(chart, "Success, with 95 % intervals over clips")
-
-
-def _curve(before: Sequence[TrackingReport]) -> tuple[doc.Block, ...]:
-    if len(before) < 2:
-        return ()
-
-    def line(name: str, values: Sequence[float]) -> ChartLine:
-        steps = [float(each.step) for each in before]
-        points = [Point(x, y, y, y) for x, y in zip(steps, values, strict=True)]
-        return ChartLine(name, points, points)
-
-    def mean(name: str) -> list[float]:
-        return [fmean(getattr(encoder, name) for encoder in each.encoders) for each in before]
-
-    shares = (
-        line("success", mean("success_rate")),
-        line("in place", mean("global_success_rate")),
-    )
-    errors = (line("local error", mean("mpjpe_l_mm")),)
-    along = "control steps"
-    charts = (
-        LineChart("Share of clips followed", shares, along, "share", from_zero=True),
-        LineChart("Local error of bodies", errors, along, "mm", from_zero=True),
-    )
-    return (doc.Beside(tuple(doc.Figure(chart) for chart in charts)),)
 
 
 def _tokens(report: TrackingReport) -> tuple[doc.Block, ...]:
@@ -344,42 +293,3 @@ def _clip_table(results: Sequence[ClipResult]) -> doc.Table:
 def _film(path: Path) -> doc.Video:
     words = path.stem.partition("_worst_")[2].replace("_", " ")
     return doc.Video(path, f"The robot and, as a ghost, its reference: {words}", plays=False)
-
-
-def sweep_report(points: Sequence[SweepPoint]) -> doc.Report:
-    """Return how well trackers follow by how much their tokens may say."""
-    heads = (
-        *("numbers", "levels", "bits a step", "bits used", "success", "in place"),
-        *("local mm", "equal codes", "steps"),
-    )
-    order = sorted(points, key=lambda each: each.bits)
-    rows = [
-        (
-            *(str(each.numbers), str(each.levels), _number(each.bits, 0)),
-            *(_number(each.used_bits, 1), _share(each.success_rate)),
-            *(_share(each.global_success_rate), _number(each.mpjpe_l_mm)),
-            *(_share(each.agreement), f"{each.step:,}"),
-        )
-        for each in order
-    ]
-
-    def line(name: str, values: Sequence[float]) -> ChartLine:
-        marks = [Point(each.bits, y, y, y) for each, y in zip(order, values, strict=True)]
-        return ChartLine(name, marks, marks)
-
-    errors = (line("local error", [each.mpjpe_l_mm for each in order]),)
-    shares = (
-        line("success", [each.success_rate for each in order]),
-        line("in place", [each.global_success_rate for each in order]),
-    )
-    charts = (
-        LineChart("Local error by bits", errors, "bits a step", "mm", from_zero=True),
-        LineChart("Share followed by bits", shares, "bits a step", "share", from_zero=True),
-    )
-    figures = doc.Beside(tuple(doc.Figure(chart) for chart in charts))
-    words = "Trackers that differ in nothing but how much a token can say, on held-out clips."
-    return doc.Report(
-        "Rate and accuracy of tokens",
-        (doc.Section("By size of token", (doc.Table(heads, rows), figures)),),
-        doc.Section("", (doc.Text(words),)),
-    )

@@ -125,15 +125,10 @@ def chances(counts: Counts, pieces: Pieces, group: SamplingGroup) -> Tensor:
     return (1.0 - group.uniform) * hard + group.uniform * length / length.sum()
 
 
-class Beginning(NamedTuple):
-    """Where episodes begin."""
-
-    clip: Tensor
-    frame: Tensor
-
-
-def draw(chance: Tensor, pieces: Pieces, u: Tensor, lead: int, least: int = 2) -> Beginning:
-    """Return where episodes begin, a pure function of chances and of numbers in [0, 1).
+def draw(
+    chance: Tensor, pieces: Pieces, u: Tensor, lead: int, least: int = 2
+) -> tuple[Tensor, Tensor]:
+    """Return clips and frames where episodes begin, a function of chances and uniform numbers.
 
     Args:
         chance: (P, n) of pieces.
@@ -149,7 +144,7 @@ def draw(chance: Tensor, pieces: Pieces, u: Tensor, lead: int, least: int = 2) -
     frame = pieces.start[picked] + (u[..., 1] * length).long() - (u[..., 2] * (lead + 1)).long()
     last = pieces.start + pieces.length
     ends = last[pieces.first + pieces.pieces - 1][clip]
-    return Beginning(clip, torch.minimum(frame, ends - least).clamp_min(0))
+    return clip, torch.minimum(frame, ends - least).clamp_min(0)
 
 
 class Coverage(NamedTuple):

@@ -130,14 +130,7 @@ def rewards(
 def failures(
     tracked: Tracked, limits: TerminationsGroup, low: Tensor, leniency: Tensor | float = 1.0
 ) -> dict[str, Tensor]:
-    """Return by name who failed, each (N,) bool.
-
-    Args:
-        tracked: robots and targets.
-        limits: how far off is too far.
-        low: those for whom heights are lenient.
-        leniency: what all limits are multiplied by.
-    """
+    """Return by name who failed, each (N,) bool."""
     out: dict[str, Tensor] = {}
     bodies, target, near = tracked.bodies, tracked.target, tracked.relative
 

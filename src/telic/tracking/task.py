@@ -21,6 +21,7 @@ from telic.core.tensors import cross, norm, split
 from telic.envs.domain_randomization import RANDOMIZATIONS, RandomizedModel
 from telic.envs.mujoco import MujocoEnv
 from telic.envs.task import StepOutcome, Task, TaskArguments
+from telic.envs.vector import VecEnv
 from telic.errors import UsageError
 from telic.motions.clip import Split
 from telic.motions.generate import generated_library
@@ -65,17 +66,7 @@ class TrackingTask(Task[TaskArguments]):
         members: int = 1,
         playing: bool = False,
     ) -> None:
-        """Prepare the task.
-
-        Args:
-            sim: N simulations of the robot's model.
-            parts: what is tracked, on the simulation's device.
-            table: what is followed, there too.
-            config: everything else.
-            arguments: of the task.
-            members: policies that share the batch, in equal slices.
-            playing: measure instead of train: no noise, no variation, the failures of evaluation.
-        """
+        """Prepare the task."""
         super().__init__(arguments, sim)
         self.parts, self.table, self.config = parts, table, config
         self.id = f"track {parts.robot.name}"
@@ -264,7 +255,7 @@ class TrackingTask(Task[TaskArguments]):
         chance = sampler.chances(counts, self._pieces, group)
         u = where.view(self.members, -1, 3)
         begun = sampler.draw(chance, self._pieces, u, round(group.lead_s / self.dt))
-        clip, frame = begun.clip.flatten(), begun.frame.flatten()
+        clip, frame = (each.flatten() for each in begun)
         edges = self._edges[clip]
         encoder = (driver * edges[:, -1:] >= edges).sum(1).clamp_max(edges.shape[1] - 1)
         return clip, frame, encoder
@@ -449,18 +440,7 @@ def make_tracking(
     threads: int | None = None,
     playing: bool = False,
 ) -> MujocoEnv:
-    """Return N environments that follow some clips of a library.
-
-    Args:
-        config: everything about them.
-        library: where the clips are.
-        clips: their numbers.
-        num_envs: environments in the batch.
-        seeds: one per member of a population, which get equal slices.
-        device: "cpu" or "cuda".
-        threads: that simulate; None: one per core.
-        playing: measure instead of train: no noise, no variation, the failures of evaluation.
-    """
+    """Return N environments that follow some clips of a library."""
     parts = tracked_parts(config.robot)
     model = parts.robot.model
     skip = substeps(config.robot, model.opt.timestep)
@@ -491,7 +471,7 @@ def make_tracking(
     return MujocoEnv(sim, task, seed=list(seeds))
 
 
-def tracking_task(env: MujocoEnv) -> TrackingTask:
+def tracking_task(env: VecEnv) -> TrackingTask:
     """Return the task of a tracking environment."""
-    assert isinstance(env.task, TrackingTask)
+    assert isinstance(env, MujocoEnv) and isinstance(env.task, TrackingTask)
     return env.task

@@ -4,9 +4,8 @@ Warm-up draws the policy to the actions that follow the reference's joints alone
 in the states it gets into itself (DAgger, Ross et al. 2011). Everything goes through encoders and
 tokens, so PPO continues from there and learns what joints do not say: to stay up.
 
-Settling brings encoders together. While PPO learns, they chase tokens that move and stay about a
-level of the grid apart. When nothing moves any more, some hundred steps let the others give the
-first one's tokens; the first encoder and both decoders do not change.
+Settling aligns encoders: during PPO they stay about a level of the grid apart. Afterwards the first
+encoder and both decoders are fixed, and the others learn to give the first one's tokens.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from telic.core.events import Listener, LogMessage, ignore
 from telic.core.tensors import norm
 from telic.tracking.config import TrackingConfig
 from telic.tracking.tokens import LOSSES, TokenNetworks
@@ -27,8 +27,8 @@ _EPOCHS = 6
 _WARM_UP_RATE, _SETTLE_RATE = 2e-3, 1e-3
 
 
-def warm_up(setup: Setup, config: TrackingConfig) -> list[float]:
-    """Learn from `trainer.warm_up` batches; return how far actions were off in each."""
+def warm_up(setup: Setup, config: TrackingConfig, on_event: Listener = ignore) -> list[float]:
+    """Learn from `trainer.warm_up` batches; return the error of actions in each."""
     batches = config.trainer.warm_up
     if not batches:
         return []
@@ -41,14 +41,15 @@ def warm_up(setup: Setup, config: TrackingConfig) -> list[float]:
         population.learning_rate.fill_(_WARM_UP_RATE * (1.0 - number / batches))
         losses = _learn(setup, -1 - number, "warm up", normalises=True)
         errors.append(losses[LOSSES.index("guide")].mean().item())
+        on_event(LogMessage(message=f"warm-up {number + 1} of {batches}: {errors[-1]:.2f} nats"))
     networks.weights.copy_(usual)
     population.learning_rate.copy_(rate)
     _reset_optimizer(setup)
     return errors
 
 
-def settle(setup: Setup, config: TrackingConfig) -> list[float]:
-    """Learn from `trainer.settle` batches; return how far apart latents were in each."""
+def settle(setup: Setup, config: TrackingConfig, on_event: Listener = ignore) -> list[float]:
+    """Learn from `trainer.settle` batches; return the distance of latents in each."""
     batches = config.trainer.settle
     if not batches or len(config.networks.encoders) < 2:
         return []
@@ -63,6 +64,10 @@ def settle(setup: Setup, config: TrackingConfig) -> list[float]:
             iteration = setup.job.iterations + number
             losses = _learn(setup, iteration, "settle", normalises=False)
             distances.append(losses[place].mean().item())
+            off = f"latents {distances[-1]:.3g} apart"
+            on_event(
+                LogMessage(message=f"settling encoders: batch {number + 1} of {batches}, {off}")
+            )
     return distances
 
 
@@ -80,14 +85,7 @@ def _reset_optimizer(setup: Setup) -> None:
 
 
 def _learn(setup: Setup, iteration: int, phase: str, *, normalises: bool) -> Tensor:
-    """Collect a batch and learn from it by the token losses; return those of the last, (4, P).
-
-    Args:
-        setup: the training.
-        iteration: number of the batch, which noise and shuffles follow from.
-        phase: shuffles follow from it, too.
-        normalises: whether the batch adds to the statistics that inputs are normalised by.
-    """
+    """Collect a batch and learn from it by the token losses; return those of the last, (4, P)."""
     population, networks = setup.population, _networks(setup)
     batch = collecting(setup, iteration)()
     raw = by_member(batch.inputs)

@@ -22,7 +22,7 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
-from telic.core.events import Event, Listener, LogMessage, ignore
+from telic.core.events import Listener, ignore
 from telic.core.seeds import derive
 from telic.core.tensors import integers, learn_beside_simulation
 from telic.errors import BadFile, ConfigError, UnknownName, UsageError
@@ -30,7 +30,7 @@ from telic.motions.clip import Split
 from telic.motions.library import MotionLibrary
 from telic.rewards._run import RunnerChoice
 from telic.rewards.reward import load_reward
-from telic.storage.files import remove_unfinished, write_json
+from telic.storage.files import read_record, remove_unfinished, write_json
 from telic.storage.layout import RunFolder
 from telic.tracking.config import Schedule, TrackingConfig
 from telic.tracking.evaluate import ClipPlayer, TrackEvaluator, TrackRecorder, played_clips
@@ -206,24 +206,17 @@ class TrackingOptions(NamedTuple):
     device: str = "cpu"
     threads: int | None = None
     evaluations: int = 4
-    command: str | None = None
     on_event: Listener = ignore
     should_stop: Callable[[], bool] = lambda: False
     save_every_s: float = 10.0
 
 
-def run_name(config: TrackingConfig, runs_dir: Path, options: TrackingOptions) -> str:
-    """Return the name of the run of a request: a given one, that of the run to resume, or new."""
-    if options.name is not None:
-        return options.name
-    found = None if options.fresh else find_unfinished(_job(config, options), runs_dir, None)
-    return (found or new_run(runs_dir)).name
-
-
 def train_tracker(config: TrackingConfig, runs_dir: Path, options: TrackingOptions) -> Run:
     """Train trackers, or resume the same training where it was interrupted."""
     check_schedules(config)
-    job = _job(config, options)
+    kept = ("device", "threads", "evaluations", "save_every_s")
+    given = {name: getattr(options, name) for name in kept}
+    job = tracking_job(config, options.seeds, **given)
     found = None if options.fresh else find_unfinished(job, runs_dir, options.name)
     if config.trainer.processes > 1:
         raise ConfigError(
@@ -234,7 +227,7 @@ def train_tracker(config: TrackingConfig, runs_dir: Path, options: TrackingOptio
     with working_on(folder, is_new=found is None):
         library = open_motions(config)
         if found is None:
-            create(job, folder, options.command, confined=False)
+            create(job, folder, None, confined=False)
             write_json(folder.path / CONFIG, config)
         remove_unfinished(folder.path)
         folder.stop.unlink(missing_ok=True)
@@ -242,11 +235,6 @@ def train_tracker(config: TrackingConfig, runs_dir: Path, options: TrackingOptio
             summary = _work(job, config, library, folder, keeper, options)
         set_status(folder, summary["status"])
     return Run(folder.path, summary)
-
-
-def _job(config: TrackingConfig, options: TrackingOptions) -> TrainJob:
-    kept = ("device", "threads", "evaluations", "save_every_s")
-    return tracking_job(config, options.seeds, **{name: getattr(options, name) for name in kept})
 
 
 def _work(
@@ -264,23 +252,14 @@ def _work(
     else:
         torch.backends.cuda.matmul.allow_tf32 = True
     setup = build(job, config, library)
-    player = ClipPlayer(
-        config,
-        library,
-        played_clips(config, library, measured_split(library)),
-        device=job.device,
-        threads=job.threads,
-    )
-    evaluator = TrackEvaluator(setup, config, player, measured_split(library))
-
-    def emit(event: Event) -> None:
-        keeper.emit(event)
-
-    recorder = TrackRecorder(job, folder, emit, setup, evaluator)
-
+    split = measured_split(library)
+    clips = played_clips(config, library, split)
+    player = ClipPlayer(config, library, clips, device=job.device, threads=job.threads)
+    evaluator = TrackEvaluator(setup, config, player, split, keeper.emit)
+    recorder = TrackRecorder(job, folder, keeper.emit, setup, evaluator)
     try:
-        if not cell.state.exists() and (off := warm_up(setup, config)):
-            emit(LogMessage(message=f"warmed up: actions are {off[-1]:.2f} nats off the guide's"))
+        if not cell.state.exists():
+            warm_up(setup, config, keeper.emit)
         finished = loop.train(
             setup,
             loop.Monitor(evaluator, recorder),
@@ -317,20 +296,29 @@ def read_config(run: RunFolder) -> TrackingConfig:
         raise BadFile(f"{path} is no configuration of a tracking run.") from error
 
 
+def resume_tracker(run: RunFolder, on_event: Listener, should_stop: Callable[[], bool]) -> Run:
+    """Resume an interrupted training as it was requested."""
+    job = read_record(run.config, TrainJob)
+    options = TrackingOptions(
+        seeds=[member.seed for member in job.members],
+        name=run.name,
+        device=job.device,
+        threads=job.threads,
+        evaluations=job.evaluations,
+        on_event=on_event,
+        should_stop=should_stop,
+        save_every_s=job.save_every_s,
+    )
+    return train_tracker(read_config(run), run.path.parent, options)
+
+
 # ---- a large library, a part at a time
 
 
 def training_clips(
     config: TrackingConfig, library: MotionLibrary, renewal: int = 0, room_s: float | None = None
 ) -> list[int]:
-    """Return the clips that are trained on: where there are too many, evenly drawn ones.
-
-    Args:
-        config: says how many.
-        library: where they are.
-        renewal: how often others have taken their place.
-        room_s: seconds of motion that fit; None: all that is drawn does.
-    """
+    """Return the clips that are trained on: where there are too many, evenly drawn ones."""
     clips = clips_of(library, "train")
     most = config.motions.at_once
     if len(clips) <= most:

@@ -13,8 +13,7 @@ from telic.session.records import require_unfinished, verified
 from telic.storage.files import read_record
 from telic.storage.layout import RunFolder, SessionFolder
 from telic.storage.workspace import Thing, kind_of
-from telic.tracking.loop import resume_tracker
-from telic.tracking.train import CONFIG
+from telic.tracking.train import CONFIG, resume_tracker
 from telic.training.folder import is_resumable
 from telic.training.job import TrainJob
 from telic.training.run import Run, execute

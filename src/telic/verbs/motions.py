@@ -5,29 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from telic import motions
 from telic.core.config import Record
 from telic.core.events import LogMessage
 from telic.core.request import VerbRequest, WatchedRequest, argument, option
 from telic.core.verb import Wrapped, verb
 from telic.errors import UsageError
-from telic.motions.checks import FilterLimits, measure
-from telic.motions.clip import MotionOrigin
-from telic.motions.generate import generate
-from telic.motions.intake import (
-    IntakeLine,
-    NewClip,
-    known,
-    motion_files,
-    people_of,
-    read_candidates,
-    take_in,
-)
-from telic.motions.library import MotionLibrary
-from telic.motions.mirror import SUFFIX, mirrored, symmetry
-from telic.motions.robot import film, motion_robot
+
+if TYPE_CHECKING:
+    from telic.motions.intake import Candidate, IntakeLine
 
 _EXAMPLES = """
 telic motions generate --robot planar-biped --count 40        into the folder "motions"
@@ -38,11 +28,14 @@ telic motions show walk-0-0000 -o walk.mp4                    facts, and a video
 
 telic motions import 01_01.bvh --robot unitree-g1 -l g1       a person's motion, retargeted
 
+telic motions import lafan1/ --robot unitree-g1 --fps 30 --held-out "*subject5*" --jobs 8
+
 telic motions filter -l g1 -o good --limit joint_speed=20     clips within the limits
 
 telic motions filter -l g1 -o both --mirror                   left and right exchanged, too
 """
 _LIBRARY = Path("motions")
+_MOST_LISTED = 200
 
 
 class MotionRequest(VerbRequest):
@@ -51,15 +44,11 @@ class MotionRequest(VerbRequest):
     clip: str | None = argument("Clip to show; default: list all.", default=None)
     library: Path = option("Folder of the library.", "--library", "-l", default=_LIBRARY)
     match: str = option("List only clips whose name or source contains this.", default="")
-    most: int = option("Maximum number of clips to list.", default=50, minimum=1)
     out: Path | None = option(
         "Render the clip: a video (.mp4) or a strip of pictures (.png).",
         "--out",
         "-o",
         default=None,
-    )
-    view: str | None = option(
-        "side, front, top, three-quarter or rear-quarter; default: chosen.", default=None
     )
 
 
@@ -101,7 +90,7 @@ class MotionPage(Record):
     human_points: tuple[str, ...]
     measured: dict[str, float]
     reasons: list[str]
-    """why it should not be trained on"""
+    """reasons to reject it"""
     output: str | None
     """the rendered clip"""
 
@@ -109,7 +98,7 @@ class MotionPage(Record):
 @verb(MotionRequest, examples=_EXAMPLES)
 def show_motions(request: MotionRequest) -> MotionList | MotionPage:
     """List the clips of a library, or show one: origin, processing steps, measurements, a video."""
-    library = MotionLibrary.open(request.library)
+    library = motions.library.MotionLibrary.open(request.library)
     if request.clip is None:
         words = request.match.lower()
         found = [
@@ -127,15 +116,14 @@ def show_motions(request: MotionRequest) -> MotionList | MotionPage:
                 line.origin.source,
                 line.human_first >= 0,
             )
-            for line in found[: request.most]
+            for line in found[:_MOST_LISTED]
         ]
         hours = sum(line.duration_s for line in found) / 3600
         return MotionList(library.robot.name, len(found), hours, lines)
     clip = library.clip(request.clip)
-    report = measure(library.robot, clip)
+    measured = motions.checks.measure(library.robot, clip)
     if request.out is not None:
-        settings: dict[str, Any] = {"view": request.view} if request.view else {}
-        film(library.robot, clip, request.out, **settings)
+        motions.robot.render_clip(library.robot, clip, request.out)
     return MotionPage(
         clip=clip.name,
         robot=library.robot.name,
@@ -145,8 +133,8 @@ def show_motions(request: MotionRequest) -> MotionList | MotionPage:
         split=clip.split,
         **clip.origin.model_dump(include={"licence", "source", "steps", "parameters"}),
         human_points=clip.human.names if clip.human else (),
-        measured=known(report),
-        reasons=FilterLimits().reasons(report),
+        measured=motions.intake.values_of(measured),
+        reasons=motions.checks.FilterLimits().reasons(clip, measured),
         output=str(request.out) if request.out else None,
     )
 
@@ -155,32 +143,36 @@ class IntakeRequest(WatchedRequest):
     """Motions that become clips of a library."""
 
     library: Path = option(
-        "Folder of the library; made or added to.", "--library", "-l", default=_LIBRARY
+        "Folder of the library; created or added to.", "--library", "-l", default=_LIBRARY
     )
     limits: Sequence[str] = option(
-        "Change a limit of the filter: name=value; repeatable.", "--limit", default=(), many=True
+        "Change a limit of the filter: name=value; none: add every clip; repeatable.",
+        "--limit",
+        default=(),
+        many=True,
     )
-    unfiltered: bool = option("Add every clip, whatever its quality.", default=False)
 
-    def add(
-        self, robot: str, library: Path, candidates: Iterator[NewClip | IntakeLine]
-    ) -> MotionIntake:
-        """Add clips to a library and report each."""
 
-        def tell(line: IntakeLine) -> None:
-            why = f": {line.why}" if line.why else ""
-            self.on_event(LogMessage(message=f"{line.clip} {line.outcome}{why}"))
+def _add(request: IntakeRequest, robot: str, candidates: Iterator[Candidate]) -> MotionIntake:
+    def emit(line: IntakeLine) -> None:
+        why = f": {line.why}" if line.why else ""
+        request.on_event(LogMessage(message=f"{line.clip} {line.outcome}{why}"))
 
-        limits = None if self.unfiltered else FilterLimits().override(self.limits)
-        taken = take_in(candidates, motion_robot(robot), library, limits, tell, self.should_stop)
-        lines = list(taken)
-        counts = Counter(line.outcome for line in lines)
-        return MotionIntake(str(library), robot, {**counts}, lines)
+    is_off = list(request.limits) == ["none"]
+    limits = None if is_off else motions.checks.FilterLimits().override(request.limits)
+    out = request.out if isinstance(request, FilterMotionsRequest) else request.library
+    lines = list(
+        motions.intake.add_clips(
+            candidates, motions.robot.motion_robot(robot), out, limits, emit, request.should_stop
+        )
+    )
+    counts = Counter(line.outcome for line in lines)
+    return MotionIntake(str(out), robot, {**counts}, lines)
 
 
 @dataclass(frozen=True)
 class MotionIntake(Wrapped):
-    """Clips that were added, left out or refused."""
+    """Clips that were added or rejected, each with its reason."""
 
     library: str
     robot: str
@@ -188,8 +180,12 @@ class MotionIntake(Wrapped):
     lines: list[IntakeLine]
 
 
+def _nothing_added(intake: MotionIntake) -> int:
+    return int(not {"added", "duplicate"} & set(intake.counts))
+
+
 class ImportMotionsRequest(IntakeRequest):
-    """Files of motions."""
+    """Motion files."""
 
     files: Sequence[str] = argument("Files, or folders of them.", many=True, metavar="FILE ...")
     robot: str = option(
@@ -197,26 +193,60 @@ class ImportMotionsRequest(IntakeRequest):
         "--robot",
         "-r",
     )
-    licence: str | None = option("Licence of these motions.", default=None)
-    source: str = option("Where they are from; default: the file's name.", default="")
+    fps: float | None = option(
+        "Frame rate; required where the file does not state it.", default=None, minimum=1.0
+    )
+    up: Literal["y", "z"] | None = option("Vertical axis; default: detected.", default=None)
+    scale: float | None = option(
+        "Meters per unit of length; default: detected.", default=None, minimum=1e-6
+    )
+    joints: str | None = option(
+        "Order of unnamed joint columns: model, isaac, 23, 23-locked-wrists, 27-locked-waist, 21.",
+        default=None,
+    )
+    cut: str | None = option("Part of each clip in seconds: 2:10.", default=None)
+    held_out: str | None = option(
+        'Files for validation and tests: a share (0.1), or names for tests ("*subject5*").',
+        default=None,
+    )
+    jobs: int = option("Number of processes.", "--jobs", "-j", default=1, minimum=1)
+    licence: str | None = option("License of these motions.", default=None)
 
 
-@verb(ImportMotionsRequest, examples=_EXAMPLES)
+@verb(ImportMotionsRequest, examples=_EXAMPLES, exit_code=_nothing_added)
 def import_motions(request: ImportMotionsRequest) -> MotionIntake:
-    """Import BVH, NPZ, pickles (never executed), DeepMimic, SMPL, tables or another library.
+    """Import BVH, AMASS, DeepMimic, and the files of GMR, TWIST2, ASAP, PBHC, BeyondMimic, Unitree.
 
-    Motions of people are retargeted to the robot.
+    Formats are recognized by content; pickles are never executed. Motions of people are retargeted
+    to the robot. A folder that is a library is retargeted to the robot, too.
     """
-    robot = motion_robot(request.robot)
+    target = motions.robot.motion_robot(request.robot)
     libraries = [each for each in request.files if (Path(each) / "library.json").is_file()]
     if libraries and len(libraries) < len(request.files):
         raise UsageError("Libraries and files cannot be imported together.", hint="One by one.")
     if libraries:
-        candidates = people_of(MotionLibrary.open(*libraries), robot)
-    else:
-        origin = MotionOrigin(source=request.source, licence=request.licence)
-        candidates = read_candidates(motion_files(request.files), robot, origin)
-    return request.add(request.robot, request.library, candidates)
+        opened = map(motions.library.MotionLibrary.open, libraries)
+        made = (motions.intake.library_candidates(each, target) for each in opened)
+        return _add(request, request.robot, chain.from_iterable(made))
+    cut = None
+    if request.cut is not None:
+        first, _, last = request.cut.partition(":")
+        try:
+            cut = (float(first or 0.0), float(last or "inf"))
+        except ValueError:
+            raise UsageError(f"--cut {request.cut}: START:END in seconds is expected.") from None
+    options = motions.intake.ReadOptions(
+        request.fps, request.up, request.scale, request.joints, cut
+    )
+    candidates = motions.intake.import_candidates(
+        motions.intake.motion_files(request.files),
+        request.robot,
+        motions.clip.MotionOrigin(licence=request.licence),
+        options,
+        request.held_out,
+        request.jobs,
+    )
+    return _add(request, request.robot, candidates)
 
 
 class GenerateMotionsRequest(IntakeRequest):
@@ -235,22 +265,23 @@ class GenerateMotionsRequest(IntakeRequest):
     )
 
 
-@verb(GenerateMotionsRequest, examples=_EXAMPLES)
+@verb(GenerateMotionsRequest, examples=_EXAMPLES, exit_code=_nothing_added)
 def generate_motions(request: GenerateMotionsRequest) -> MotionIntake:
     """Generate motions for a robot on two legs: walks, squats, hops, waves; the same for a seed."""
-    there: list[str] = []
+    known: list[str] = []
     if (request.library / "library.json").is_file():
-        there = MotionLibrary.open(request.library).names
-    made = generate(
-        motion_robot(request.robot),
+        known = motions.library.MotionLibrary.open(request.library).names
+    made = motions.generate.generate(
+        motions.robot.motion_robot(request.robot),
         request.count,
         families=request.families,
         seed=request.seed,
         held_share=request.held_share,
-        skip=frozenset(there),
+        skip=frozenset(known),
     )
-    candidates = (NewClip(clip, "generated") for clip in made)
-    return request.add(request.robot, request.library, candidates)
+    return _add(
+        request, request.robot, (motions.intake.NewClip(clip, "generated") for clip in made)
+    )
 
 
 class FilterMotionsRequest(IntakeRequest):
@@ -261,21 +292,22 @@ class FilterMotionsRequest(IntakeRequest):
     mirror: bool = option("Also add every clip with left and right exchanged.", default=False)
 
 
-@verb(FilterMotionsRequest, examples=_EXAMPLES)
+@verb(FilterMotionsRequest, examples=_EXAMPLES, exit_code=_nothing_added)
 def filter_motions(request: FilterMotionsRequest) -> MotionIntake:
-    """Write a library of the clips within the limits; report why the others are left out."""
-    library = MotionLibrary.open(request.library)
+    """Write a library of the clips within the limits; report why the others are rejected."""
+    new, suffix = motions.intake.NewClip, motions.mirror.SUFFIX
+    library = motions.library.MotionLibrary.open(request.library)
     if request.out.resolve() == request.library.resolve():
-        raise UsageError("The new library needs a folder of its own.", hint="Give another --out.")
+        raise UsageError("The new library needs its own folder.", hint="Give another --out.")
     if request.mirror:
-        symmetry(library.robot)  # raises for a robot without left and right
+        motions.mirror.symmetry(library.robot)  # raises for a robot without left and right
 
-    def candidates() -> Iterator[NewClip]:
+    def candidates() -> Iterator[Candidate]:
         for name in library.names:
             clip = library.clip(name)
-            yield NewClip(clip, str(request.library))
-            twin = f"{name}{SUFFIX}"
-            if request.mirror and not name.endswith(SUFFIX) and twin not in library.names:
-                yield NewClip(mirrored(library.robot, clip), str(request.library))
+            yield new(clip, str(request.library))
+            is_twin = name.endswith(suffix) or f"{name}{suffix}" in library.names
+            if request.mirror and not is_twin:
+                yield new(motions.mirror.mirrored(library.robot, clip), str(request.library))
 
-    return request.add(library.robot.name, request.out, candidates())
+    return _add(request, library.robot.name, candidates())

@@ -6,37 +6,22 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from telic import tracking
 from telic.core.config import dotted
-from telic.core.events import LogMessage
 from telic.core.request import PlacedRequest, RunsRequest, argument, option
 from telic.core.text import file_name, integers
 from telic.core.verb import Wrapped, verb
 from telic.errors import UsageError
-from telic.motions.clip import Split
 from telic.report.html import render_page
 from telic.storage.files import write_json, write_text
 from telic.storage.layout import MemberFolder, RunFolder, list_runs
-from telic.tracking.config import preset
-from telic.tracking.deploy import export_with
-from telic.tracking.evaluate import ClipPlayer, clip_video, played_clips
-from telic.tracking.loop import token_sizes, train_one, train_trackers
-from telic.tracking.reports import (
-    SweepPoint,
-    TrackingReport,
-    as_csv,
-    evaluation_report,
-    latest_reports,
-    reports_of,
-    sweep_report,
-    trackers,
-)
-from telic.tracking.task import open_motions
-from telic.tracking.tracker import TrackerExport, load_tracker
-from telic.tracking.train import CONFIG, TrackingOptions, read_config
-from telic.training.run import Run
-from telic.verbs.elsewhere import do_elsewhere
+
+if TYPE_CHECKING:
+    from telic.tracking.reports import TrackingReport
+    from telic.tracking.tracker import TrackerExport
+    from telic.training.run import Run
 
 _EXAMPLES = """
 telic track train                                      the planar biped, minutes on two CPU cores
@@ -44,8 +29,6 @@ telic track train                                      the planar biped, minutes
 telic track train --seeds 1-3 --set losses.alignment=0.5
 
 telic track train --preset quarter --library motions/g1 --device cuda
-
-telic track train --dims 4,8 --levels 4,8,32           compare token sizes
 
 telic track eval latest --videos 3                     held-out clips, every encoder, worst as video
 
@@ -69,12 +52,6 @@ class TrackRequest(PlacedRequest):
     name: str | None = option("Name of the run folder.", default=None)
     fresh: bool = option("Start from scratch instead of resuming.", default=False)
     dry_run: bool = option("Print the resolved settings and stop.", default=False)
-    dims: Sequence[int] = option(
-        "Compare token dimensions: 4,8,16; one run per size.", default=(), read=integers
-    )
-    levels: Sequence[int] = option(
-        "Compare quantization levels: 4,32; one run per size.", default=(), read=integers
-    )
 
     @property
     def overrides(self) -> list[str]:
@@ -103,53 +80,29 @@ class TrackSettings(Wrapped):
     settings: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class TokenSweep(Wrapped):
-    """Tracking accuracy by token size."""
-
-    points: list[SweepPoint]
-    page: str
-    status: str
-
-
 def _unfinished(result: Any) -> int:
     return int(getattr(result, "status", "completed") != "completed")
 
 
 @verb(TrackRequest, examples=_EXAMPLES, exit_code=_unfinished)
-def train(request: TrackRequest) -> TrackedRun | TrackSettings | TokenSweep:
-    """Train policies that track reference motions through a shared token space.
-
-    With --dims or --levels, train one tracker per token size and write a page of accuracy by bits.
-    """
-    config, runs_dir = preset(request.preset, request.overrides), Path(request.runs_dir)
+def train(request: TrackRequest) -> TrackedRun | TrackSettings:
+    """Train policies that track reference motions through a shared token space."""
+    config = tracking.config.preset(request.preset, request.overrides)
     if request.dry_run:
         return TrackSettings(dotted(config.model_dump(mode="json")))
     if request.on is not None:
-        return _tracked(do_elsewhere(request, ("track", "train"), "track:train"))
+        from telic.verbs.elsewhere import do_elsewhere
 
+        return _tracked(do_elsewhere(request, ("track", "train"), "track:train"))
     names = ("seeds", "name", "fresh", "device", "threads", "evaluations", "on_event")
     given = {name: getattr(request, name) for name in (*names, "should_stop")}
-    options = TrackingOptions(**given)
-    if not request.dims and not request.levels:
-        return _tracked(train_one(config, runs_dir, options))
-    prefix = file_name(request.name or "sweep")
-    configs = token_sizes(config, prefix, request.dims, request.levels)
-    page = runs_dir / f"{prefix}.html"
-
-    def show(points: list[SweepPoint]) -> None:
-        last = points[-1]
-        accuracy = f"success {last.success_rate:.0%}, {last.mpjpe_l_mm:.1f} mm"
-        request.on_event(LogMessage(message=f"{last.bits:.0f} bits: {accuracy}"))
-        write_text(page, render_page(sweep_report(points), page.parent))
-
-    points = train_trackers(configs, runs_dir, options, runs_dir / f"{prefix}.jsonl", show)
-    return TokenSweep(points, str(page), "completed" if len(points) == len(configs) else "stopped")
+    options = tracking.train.TrackingOptions(**given)
+    return _tracked(tracking.train.train_tracker(config, Path(request.runs_dir), options))
 
 
 def _tracked(run: Run) -> TrackedRun:
-
-    return TrackedRun(str(run.path), run.status, latest_reports(RunFolder(run.path)))
+    reports = tracking.reports.latest_reports(RunFolder(run.path))
+    return TrackedRun(str(run.path), run.status, reports)
 
 
 class TrackerRequest(RunsRequest):
@@ -166,15 +119,17 @@ class TrackerRequest(RunsRequest):
             run = RunFolder(Path(self.runs_dir) / self.run)
         if self.run == "latest" and not run.path.is_dir():
             every = list_runs(Path(self.runs_dir))
-            found = next((each for each in every if (each.path / CONFIG).exists()), None)
+            found = next(
+                (each for each in every if (each.path / tracking.train.CONFIG).exists()), None
+            )
             if found is None:
                 raise UsageError(
                     f"There is no tracking run in {self.runs_dir}.",
                     hint="Start one: telic track train",
                 )
             run = found
-        read_config(run)
-        known = trackers(run)
+        tracking.train.read_config(run)
+        known = tracking.reports.trackers(run)
         wanted = f"_seed_{self.seed}" if self.seed is not None else known[0].member if known else ""
         known = [x for x in known if x.member.endswith(wanted) and self.step in (None, x.step)]
         if not known:
@@ -220,31 +175,32 @@ class TrackerEvaluation(Wrapped):
 def eval(request: EvalRequest) -> TrackerEvaluation:
     """Evaluate a tracker on clips, by encoder and clip; render the worst."""
     chosen = request.choose()
-    config = read_config(chosen.run)
+    config = tracking.train.read_config(chosen.run)
     if request.library is not None:
         motions = config.motions.model_copy(update={"library": request.library})
         config = config.model_copy(update={"motions": motions})
-    library = open_motions(config)
-    there = {line.split for line in library.clips}
-    held: Split = "test" if "test" in there else "validation" if "validation" in there else "train"
+    library = tracking.task.open_motions(config)
+    splits = {line.split for line in library.clips}
+    held: Literal["test", "validation", "train"] = "test" if "test" in splits else "train"
+    held = "validation" if held == "train" and "validation" in splits else held
     split = held if request.split == "held-out" else request.split
-    tracker = load_tracker(chosen.path).to(request.device)
-    clips = played_clips(config, library, split)
-    player = ClipPlayer(config, library, clips, device=request.device)
+    tracker = tracking.tracker.load_tracker(chosen.path).to(request.device)
+    clips = tracking.evaluate.played_clips(config, library, split)
+    player = tracking.evaluate.ClipPlayer(config, library, clips, device=request.device)
     report = player.evaluate(tracker, split)
     report = report.model_copy(update={"control": player.control()})
     folder = chosen.member.path / "evaluations"
     stem = f"eval_{chosen.step}_{split}"
     files = [folder / f"{stem}.{suffix}" for suffix in ("json", "csv", "html")]
     write_json(files[0], report)
-    write_text(files[1], as_csv(report))
+    write_text(files[1], tracking.reports.as_csv(report))
     videos: list[Path] = []
     for place, worst in enumerate(report.worst(request.videos), start=1):
         clip = file_name(f"{worst.clip}_{worst.encoder}")
         videos.append(folder / f"{stem}_worst_{place}_{clip}.mp4")
-        clip_video(player, tracker, worst, videos[-1])
+        tracking.evaluate.clip_video(player, tracker, worst, videos[-1])
     player.close()
-    page = evaluation_report(report, reports_of(chosen.member), videos)
+    page = tracking.reports.evaluation_report(report, videos)
     write_text(files[2], render_page(page, folder))
     return TrackerEvaluation(report, [str(path) for path in (*files, *videos)])
 
@@ -268,4 +224,5 @@ def export(request: ExportTrackerRequest) -> TrackerExport:
     """Export a tracker as ONNX: encoders, decoder and the whole; each is verified."""
     chosen = request.choose()
     folder = Path(request.output) if request.output else chosen.member.path / "onnx"
-    return export_with(load_tracker(chosen.path), folder, request.clip, tokens=request.tokens)
+    tracker = tracking.tracker.load_tracker(chosen.path)
+    return tracking.deploy.export_with(tracker, folder, request.clip, tokens=request.tokens)

@@ -1,61 +1,124 @@
-"""Files of motions that others write: read by what is in them, never by what they are called."""
+"""Motion files of other tools, recognized by their content, not by their names.
+
+BVH                 CMU, LAFAN1, SOMA, Mixamo: one reader, any skeleton with two legs
+NPZ, pickle, JSON   named arrays, see `LAYOUTS`
+CSV                 Unitree's LAFAN1 (no header), BONES-SEED, or named columns
+DeepMimic           JSON with Frames
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import io
+import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, NamedTuple
 
-from telic.errors import BadFile
-from telic.motions.formats.arrays import read_npz, read_pickle, tracks
-from telic.motions.formats.text import read_bvh, read_csv, read_deepmimic
-from telic.motions.formats.track import Track
+import numpy as np
+
+from telic.core.text import is_dict
+from telic.errors import BadFile, TelicError
+from telic.motions.formats import people, robots
+from telic.motions.formats.pickles import read_pickle
+from telic.motions.formats.track import MOST_VALUES, Arrays, MotionTrack, ReadOptions
 from telic.storage.reading import read_bytes
 
-MotionFormat = Literal["bvh", "npz", "pickle", "deepmimic", "csv"]
 _LARGEST = 2_000_000_000
+_MOST_ARRAYS = 10_000
 
 
-def format_of(content: bytes, where: str) -> MotionFormat:
-    """Return what kind of file this is; raises BadFile for all else."""
-    start = content[:512].lstrip(b"\xef\xbb\xbf \t\r\n")
-    if start[:4] == b"PK\x03\x04":
-        return "npz"
-    if content[:1] in (b"\x80", b"x") or start[:2] in (b"(d", b"cn", b"(l"):
-        return "pickle"
-    if start[:9].upper() == b"HIERARCHY":
-        return "bvh"
-    if start[:1] in (b"{", b"["):
-        return "deepmimic"
-    if b"," in start.split(b"\n")[0] and b"\x00" not in start:
-        return "csv"
-    raise BadFile(
-        f"{where} is no file of motions that is known.",
-        hint="Known are BVH, NPZ, pickles of arrays, DeepMimic's JSON and tables (CSV).",
-    )
+class ArrayLayout(NamedTuple):
+    """A kind of motion file by the arrays that it has."""
+
+    title: str
+    keys: frozenset[str]
+    read: Callable[[Arrays, ReadOptions], MotionTrack]
 
 
-def read_motions(path: Path) -> Iterator[Track]:
-    """Yield the motions of a file; raises BadFile that says where in it something is wrong."""
+def _layout(title: str, keys: str, read: Callable[[Arrays], MotionTrack]) -> ArrayLayout:
+    return ArrayLayout(title, frozenset(keys.split()), lambda arrays, options: read(arrays))
+
+
+def _smpl(title: str, keys: str) -> ArrayLayout:
+    return ArrayLayout(title, frozenset(keys.split()), people.read_smpl)
+
+
+LAYOUTS: tuple[ArrayLayout, ...] = (
+    _layout("telic", "root_pos root_quat joint_pos", robots.read_own),
+    _layout("GMR, TWIST2", "root_pos root_rot dof_pos", robots.read_gmr),
+    _layout("ASAP, PBHC, SONIC", "root_trans_offset dof", robots.read_pose_aa),
+    _layout("BeyondMimic, mjlab", "joint_pos body_pos_w body_quat_w", robots.read_bodies),
+    _layout("mjlab with a root", "joint_pos joint_names", robots.read_bodies),
+    _layout("AMP of Isaac Lab", "dof_positions body_positions body_rotations", robots.read_amp),
+    _smpl("SMPL", "pose_aa transl"),
+    _smpl("SMPL", "pose_aa trans"),
+    _smpl("AMASS (SMPL-H, SMPL-X)", "poses trans"),
+    _smpl("AMASS, parts", "root_orient pose_body trans"),
+    _smpl("SMPL, parts", "global_orient body_pose transl"),
+)
+
+
+def read_motions(path: Path, options: ReadOptions = ReadOptions()) -> Iterator[MotionTrack]:  # noqa: B008
+    """Yield the motions of a file; raise BadFile with the place of the first fault."""
     content = read_bytes(path, _LARGEST)
     where, name = path.name, path.stem[:150] or "clip"
-    if not content.strip():
-        raise BadFile(f"{where} is empty.")
-    kind = format_of(content, where)
-    if kind == "npz":
-        yield from read_npz(content, where, name)
-    elif kind == "pickle":
-        yield from tracks(read_pickle(content, where), where, name)
-    elif kind == "deepmimic":
-        yield read_deepmimic(content, where, name)
-    elif kind == "bvh":
-        yield read_bvh(_text(content, where), where, name)
-    else:
-        yield read_csv(_text(content, where), where, name)
-
-
-def _text(content: bytes, where: str) -> str:
+    start = content[:512].lstrip(b"\xef\xbb\xbf \t\r\n")
     try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise BadFile(f"{where} is no UTF-8 text: byte {error.start} fits nowhere.") from None
+        if start[:4] == b"PK\x03\x04":
+            yield from array_tracks(_unpacked(content, where), where, name, options)
+        elif content[:1] in (b"\x80", b"x") or start[:2] in (b"(d", b"cn", b"(l"):
+            yield from array_tracks(read_pickle(content, where), where, name, options)
+        elif start[:9].upper() == b"HIERARCHY":
+            yield people.read_bvh(content, where, name, options)
+        elif start[:1] in (b"{", b"["):
+            yield people.read_deepmimic(content, where, name, options)
+        elif b"," in start.split(b"\n")[0] and b"\x00" not in start:
+            yield robots.read_csv(content, where, name)
+        else:
+            raise BadFile(
+                f"{where} is empty or of an unknown format.",
+                hint="Known: BVH, NPZ, pickles of arrays, DeepMimic's JSON and tables (CSV).",
+            )
+    except TelicError:
+        raise
+    except Exception as error:  # damaged files fail in as many ways as there are bytes
+        reason = (str(error).splitlines() or [""])[0][:120] or type(error).__name__
+        raise BadFile(f"{where} is damaged: {reason}.") from None
+
+
+def _unpacked(content: bytes, where: str) -> dict[str, np.ndarray]:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        entries = archive.infolist()
+    size = sum(entry.file_size for entry in entries)
+    if len(entries) > _MOST_ARRAYS or size > 8 * MOST_VALUES:
+        raise BadFile(f"{where}: {len(entries)} arrays of {size:,} bytes are too much.")
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+        found: dict[str, np.ndarray] = {}
+        for key in arrays.files:
+            try:
+                found[key] = arrays[key]
+            except ValueError:  # an array of objects: it would have to be unpickled
+                continue
+        return found
+
+
+def array_tracks(
+    values: Any, where: str, name: str, options: ReadOptions, depth: int = 0
+) -> Iterator[MotionTrack]:
+    """Yield the motions in named arrays, or in groups of them by the name of the clip."""
+    if not is_dict(values) or not values:
+        raise BadFile(f"{where} holds no named arrays.")
+    keys = {str(key) for key, value in values.items() if value is not None}
+    for layout in LAYOUTS:
+        if layout.keys <= keys:
+            yield layout.read(Arrays(values, where, name), options)
+            return
+    groups = {str(key)[:150]: value for key, value in values.items() if is_dict(value)}
+    if len(groups) < len(values) or depth >= 4:
+        known = ", ".join(str(key)[:30] for key in list(values)[:8])
+        raise BadFile(
+            f"{where}: no known format has the arrays {known}.",
+            hint="See docs/reference/motions.md for the arrays of each format.",
+        )
+    for key, value in groups.items():
+        yield from array_tracks(value, f"{where}, clip {key},", key, options, depth + 1)
