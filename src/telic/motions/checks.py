@@ -32,11 +32,10 @@ _COLLISION_SAMPLES = 40
 
 
 class WorstValue(NamedTuple):
-    """The worst value of a test, with its place."""
+    """The worst value of a test, with its joint or body and its time."""
 
     value: float
     part: str = ""
-    """joint or body"""
     time_s: float | None = None
 
 
@@ -155,14 +154,11 @@ def frame_jump(values: np.ndarray) -> np.ndarray:
 
 
 class _Ground(NamedTuple):
-    """Soles frame by frame, and the lowest point of the other bodies."""
+    """Soles (T, P, 3), heights of their undersides (T, P), lowest point of other bodies (T,)."""
 
     points: list[np.ndarray]
-    """(T, P, 3) in the world, by foot"""
     heights: list[np.ndarray]
-    """(T, P) of their undersides"""
     others: np.ndarray
-    """(T,)"""
 
 
 def _ground(robot: MotionRobot, clip: MotionClip) -> _Ground:
@@ -213,7 +209,7 @@ def _foot_speeds(clip: MotionClip, ground: _Ground) -> tuple[np.ndarray, np.ndar
 def foot_skate(robot: MotionRobot, clip: MotionClip) -> float | None:
     """Return the mean speed of the soles while they stand, m/s; None: none stands."""
     speeds, supports = _foot_speeds(clip, _ground(robot, clip))
-    return float(speeds[supports].mean()) if supports.sum() >= _LEAST_SUPPORT else None
+    return float(speeds[supports].mean()) if supports.any() else None
 
 
 def _on_ground(robot: MotionRobot, clip: MotionClip) -> dict[str, WorstValue]:

@@ -29,8 +29,7 @@ from telic.motions.robot import MotionRobot, motion_robot
 from telic.storage.reading import file_hash, files_below
 
 IntakeOutcome = Literal["added", "rejected", "duplicate", "unreadable"]
-_LEAST_SHIFT_M, _MOST_SHIFT_M = 0.01, 0.15
-"""ground offsets that are corrected; a larger one is rejected by the filter"""
+_LEAST_SHIFT_M, _MOST_SHIFT_M = 0.01, 0.15  # ground offsets that are corrected
 
 
 class IntakeLine(NamedTuple):
@@ -42,7 +41,6 @@ class IntakeLine(NamedTuple):
     why: str = ""
     seconds: float | None = None
     skate_before_m_s: float | None = None
-    """of a person's motion: mean speed of the standing feet, scaled to the robot"""
     skate_after_m_s: float | None = None
 
 
@@ -53,7 +51,6 @@ class NewClip(NamedTuple):
     source: str
     skate_before_m_s: float | None = None
     measured: dict[str, WorstValue] | None = None
-    """None: not measured yet"""
 
 
 Candidate = NewClip | IntakeLine
@@ -175,9 +172,8 @@ def library_candidates(library: MotionLibrary, robot: MotionRobot) -> Iterator[C
         if clip.human is None:
             yield IntakeLine(line.name, "unreadable", "library", "the clip has no human motion")
             continue
-        found = _candidate(
-            person_track(clip, clip.human), robot, line.origin, "library", ReadOptions()
-        )
+        track = person_track(clip, clip.human)
+        found = _candidate(track, robot, line.origin, "library", ReadOptions())
         if isinstance(found, NewClip):
             found = found._replace(clip=found.clip.replace(split=line.split))
         yield found

@@ -34,13 +34,11 @@ _POINT_JUMP_M = 0.35
 
 
 class Retargeted(NamedTuple):
-    """A person's motion on a robot, with the foot skate before and after."""
+    """A person's motion on a robot; mean speeds of its standing feet before and after."""
 
     clip: MotionClip
     skate_before_m_s: float | None
-    """mean speed of the person's standing ankles, scaled"""
     skate_after_m_s: float | None
-    """mean speed of the robot's standing soles"""
 
 
 @dataclass(slots=True)
