@@ -159,7 +159,7 @@ class FlashSacActor(SquashedActor):
 class ReplayMemory:
     """The latest batches of all members, one ring on the device of the learner.
 
-    On disk it is kept as files that each hold the batches between two saves, beside the state: a
+    On disk it is kept next to the state, in files that each hold the batches between two saves: a
     save writes what is new, and a resumed run samples exactly what an uninterrupted one would.
     """
 

@@ -1,4 +1,4 @@
-"""What REPPO and FlashSAC share: policies squashed by tanh, learned through a critic's gradient.
+"""Shared parts of REPPO and FlashSAC: tanh-Gaussian policies that follow a critic's gradient.
 
 Both estimate Q(s, a) as a distribution over fixed bins and follow its gradient along the action.
 Networks of all members are one matrix, as in `networks`, but learned by automatic differentiation.

@@ -69,7 +69,7 @@ class ReppoActor(SquashedActor):
 
 
 class _Judged(NamedTuple):
-    """What a critic makes of states and actions."""
+    """Outputs of critics for states and actions."""
 
     embedding: Tensor
     """(P, n, width)"""
@@ -91,7 +91,7 @@ def critic_sizes(inputs: int, hidden: tuple[int, ...]) -> PartSizes:
 
 
 def _judge(net: NetworkParameters, x: Tensor) -> _Judged:
-    """Return what critics make of inputs and actions (P, n, d)."""
+    """Evaluate critics on inputs and actions (P, n, d)."""
 
     def layer(x: Tensor, name: str, *, last: bool = False) -> Tensor:
         own = Layer(net.layers[name], net.layers[f"{name}_bias"].unsqueeze(1))
