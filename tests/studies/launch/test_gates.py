@@ -81,9 +81,9 @@ def enter_run(study, candidate, *, phase="smoke", seed=1, end=None, **facts):
 
 def test_every_gate_is_open_for_a_sound_launch(study, candidate):
     results = evaluate(situation(study, candidate))
-    assert [each.id for each in results] == [*GATES] == [f"G{n:02d}" for n in range(1, 25)]
+    assert [each.id for each in results] == [*GATES] and len(GATES) == 22
     assert [each.why for each in results if not each.passed] == []
-    assert len(json.loads(json.dumps([each.as_data() for each in results]))) == 24
+    assert len(json.loads(json.dumps([each.as_data() for each in results]))) == 22
 
 
 def test_g01_needs_the_exact_token(study, candidate):

@@ -7,6 +7,7 @@ import pytest
 from telic.studies.errors import GateRefused, StudyError
 from telic.studies.launch.attempt import TOKEN, LaunchRequest
 from telic.studies.launch.launch import launch, look
+from telic.studies.rules.gates import GATES
 from tests.studies.launch.toy_study import AGENT, starts
 
 
@@ -22,8 +23,8 @@ def test_a_look_shows_everything_and_writes_nothing(study, candidate):
     before = {p: p.read_bytes() for p in study.folder.root.rglob("*") if p.is_file()}
     found = look(study, LaunchRequest(candidate, "smoke", 1))
     assert found.is_open and [each.id for each in found.gates if not each.passed] == ["G01"]
-    assert found.start.argv[1:2] == ("train.py",) and found.start.argv[3] == "1"
-    assert found.start.environment["WANDB_MODE"] == "disabled"
+    assert found.start["argv"][1] == "train.py" and found.start["argv"][3] == "1"
+    assert found.start["environment"]["WANDB_MODE"] == "disabled"
     after = {p: p.read_bytes() for p in study.folder.root.rglob("*") if p.is_file()}
     assert {p: c for p, c in after.items() if p.suffix != ".lock"} == {
         p: c for p, c in before.items() if p.suffix != ".lock"
@@ -71,7 +72,7 @@ def test_what_is_recorded(study, candidate, until_over, monkeypatch):
     }
     intent = next(e for e in study.events if e.kind == "launch.intent").data
     assert intent["argv"] == json.loads((done.folder / "cmd.json").read_text())["argv"]
-    assert set(intent["gates"]) == {f"G{n:02d}" for n in range(1, 25)}
+    assert set(intent["gates"]) == {*GATES}
     assert all(intent["gates"].values()) and intent["base_commit"] and intent["tool_version"]
     assert json.loads((done.folder / "env.json").read_text())["withheld"] == ["MY_API_KEY"]
     written = b"".join(p.read_bytes() for p in study.folder.state_root.rglob("*") if p.is_file())

@@ -18,8 +18,7 @@ CHECKED = ("studies/", "plugin/", "mcp/", "verbs/study", "verbs/machine.py", "cl
 MAY_START = ("studies/launch/", "studies/git_read.py")
 MAY_LAUNCH = {
     "verbs/study_runs.py",
-    "verbs/study_server.py",
-    "studies/drive.py",
+    "studies/loop.py",
     "studies/smoke.py",
 }
 STARTERS = {"subprocess", "multiprocessing", "pty", "concurrent.futures", "asyncio"}
