@@ -420,5 +420,14 @@ def test_every_act_has_a_row_and_every_table_is_read():
         *word_table("directions")
     }
     others = {"numbers", "units", "rules", "ignored", "parts", "joins", "dimensions"}
-    others |= {"observed", "blocks", "notes", "acts", "calibration", "speeds"}
+    others |= {
+        "observed",
+        "blocks",
+        "notes",
+        "acts",
+        "calibration",
+        "speeds",
+        "wordnet",
+        "requests",
+    }
     assert {path.stem for path in TABLES.glob("*.toml")} == {*TABLES_OF, *others}

@@ -10,6 +10,7 @@ in `telic.composer.demonstration`, or a motion to follow (`telic.composer.refere
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
@@ -21,6 +22,7 @@ from telic.composer.conflict import not_understood, require_consistent, require_
 from telic.composer.demonstration import demonstrated, right_failure_modes
 from telic.composer.draft import Draft, edit
 from telic.composer.frames import Act, Frame, ParsedIntent
+from telic.composer.lexicon import word_table
 from telic.composer.limbs import kick, lift, reach, swing
 from telic.composer.observed import compose_observed, is_observed
 from telic.composer.phases import arrange, comes_home, goes_low, limits_of, travels
@@ -83,6 +85,15 @@ def compose(
     """
     if is_observed(intent, spec):
         return compose_observed(intent, spec, criteria)
+    for said, deeds in word_table("requests")["known"].items():
+        pattern = re.compile(rf"\b({said})\b", re.IGNORECASE)
+        for deed in deeds if (found := pattern.search(intent)) else ():
+            try:
+                made = compose(pattern.sub(deed, intent), spec, criteria, reference)
+            except BadEnvironment:
+                continue
+            doubt = f'"{found[0]}" is read as "{deed}"'
+            return made.model_copy(update={"intent": intent, "doubts": (doubt, *made.doubts)})
     parsed = parse(intent, spec)
     scene = _scene(parsed, spec)
     if not arrange(parsed):

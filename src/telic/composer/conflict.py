@@ -238,8 +238,16 @@ def not_understood(
     )
     hint = f"{spec.id} can: {', '.join(able)}." if able else "Try another environment."
     if near := _nearest(parsed, lost, spec, able):
-        hint += f' Nearest: "{near}". Or let a model write: --model.'
-    return NotUnderstood(message, hint=hint)
+        hint += f' Nearest: "{near}".'
+    said = re.findall(r"\w+", parsed.intent.lower())
+    foreign = [word for word in said if word in word_table("requests")["foreign"]["words"]]
+    if (
+        len(foreign) > 1
+        or (foreign and len(said) < 4)
+        or re.search(r"[^\x00-\u024f]", parsed.intent)
+    ):
+        hint = f"Only English is read. {hint}"
+    return NotUnderstood(message, hint=f"{hint} Or let a model write: --model PROVIDER:MODEL.")
 
 
 def _nearest(

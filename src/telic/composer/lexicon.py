@@ -31,6 +31,7 @@ _STRAIGHT = str.maketrans({"’": "'", "‘": "'", "´": "'", "−": "-"})
 TABLES = Path(__file__).parent / "tables"
 _SLOTS = {
     "verbs": "verb",
+    "wordnet": "verb",
     "directions": "direction",
     "degrees": "degree",
     "dimensions": "dimension",
@@ -42,7 +43,7 @@ _SLOTS = {
     "units": "unit",
     "rules": "rule",
 }
-"""table: slot that its words fill"""
+"""table: slot that its words fill; `scripts/wordnet_table.py` writes wordnet"""
 _OTHER_SLOTS = ("forbidden", "after")
 """keys of a row whose phrases fill a slot of that name"""
 _INFLECTED = ("verb", "limit", "forbidden")

@@ -130,10 +130,7 @@ def be_fast(
     aside: str | None = None,
     way: metrics.Way | None = None,
 ) -> None:
-    """Reward and judge a speed; `most`: multiple of the goal up to which it is rewarded.
-
-    `way` is the direction `name` as seen from the start; None: the same.
-    """
+    """Reward and judge a speed, up to a multiple of the goal; `way` is seen from the start."""
     seen = name if way is None else way
     target, along, value = goal.value, Along(seen, aside), metrics.net_speed(seen, aside)
     way = name if aside is None else f"{name} and {aside}"
