@@ -87,12 +87,12 @@ def compose(
         return compose_observed(intent, spec, criteria)
     for said, deeds in word_table("requests")["known"].items():
         pattern = re.compile(rf"\b({said})\b", re.IGNORECASE)
-        for deed in deeds if (found := pattern.search(intent)) else ():
+        for deed in deeds if pattern.search(intent) else ():
             try:
                 made = compose(pattern.sub(deed, intent), spec, criteria, reference)
             except BadEnvironment:
                 continue
-            doubt = f'"{found[0]}" is read as "{deed}"'
+            doubt = f'it is read as "{pattern.sub(deed, intent)}"'
             return made.model_copy(update={"intent": intent, "doubts": (doubt, *made.doubts)})
     parsed = parse(intent, spec)
     scene = _scene(parsed, spec)

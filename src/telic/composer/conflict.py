@@ -241,11 +241,7 @@ def not_understood(
         hint += f' Nearest: "{near}".'
     said = re.findall(r"\w+", parsed.intent.lower())
     foreign = [word for word in said if word in word_table("requests")["foreign"]["words"]]
-    if (
-        len(foreign) > 1
-        or (foreign and len(said) < 4)
-        or re.search(r"[^\x00-\u024f]", parsed.intent)
-    ):
+    if len(foreign) > 1 or (foreign and len(said) < 4) or not parsed.intent.isascii():
         hint = f"Only English is read. {hint}"
     return NotUnderstood(message, hint=f"{hint} Or let a model write: --model PROVIDER:MODEL.")
 
