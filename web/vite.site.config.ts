@@ -1,4 +1,5 @@
 /** The pages as one plain script, for `telic report THING --site DIR`: a browser loads no modules from disk. */
+import { fileURLToPath } from "node:url";
 import { defineConfig } from "vite";
 import { plugins } from "./vite.config";
 
@@ -6,6 +7,7 @@ export default defineConfig({
   plugins: plugins(),
   define: { __SITE__: "true", "process.env.NODE_ENV": '"production"' },
   publicDir: false,
+  resolve: { alias: [{ find: "./port", replacement: fileURLToPath(new URL("src/site/port.ts", import.meta.url)) }] },
   build: {
     outDir: "../src/telic/web/static/site",
     emptyOutDir: true,

@@ -14,6 +14,7 @@ import os
 import secrets
 import socket
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import h11
@@ -81,20 +82,35 @@ class BoundedConnection(H11Protocol):
             self._timer = None
 
 
-def find_token(variable: str) -> tuple[str, bool]:
-    """Return the token in a variable of the environment, or a new one, and whether it is new.
+def find_token(variable: str, name: str, rotate: bool = False) -> str:
+    """Return the token in a variable of the environment, or the one that this machine keeps.
 
-    Raises UsageError for one that can be guessed.
+    The kept token is a file of this user's state folder that only this user can read. It stays the
+    same until it is rotated, so that bookmarks and open tabs survive a restart. Raises UsageError
+    for a token that can be guessed.
     """
     given = os.environ.get(variable, "").strip()
-    if not given:
-        return secrets.token_urlsafe(32), True
-    if len(given) < _LEAST_LENGTH:
+    if given and len(given) < _LEAST_LENGTH:
         raise UsageError(
             f"{variable} is too short.",
-            hint=f"Give it {_LEAST_LENGTH} characters or more, or unset it for a new one.",
+            hint=f"Use at least {_LEAST_LENGTH} characters, or unset it to use the kept token.",
         )
-    return given, False
+    if given:
+        return given
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    folder = Path(base) / "telic"
+    file = folder / name
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not rotate and file.is_file() and not file.is_symlink():
+        facts, kept = file.stat(), file.read_text().strip()
+        is_private = facts.st_uid == os.getuid() and not facts.st_mode & 0o077
+        if is_private and len(kept) >= _LEAST_LENGTH:
+            return kept
+    token, part = secrets.token_urlsafe(32), folder / f".{name}-{os.getpid()}"
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as made:
+        made.write(token)
+    part.replace(file)
+    return token
 
 
 class Refusal(NamedTuple):

@@ -16,7 +16,7 @@ from telic.session.outcome import PASSES
 from telic.session.records import SessionSummary, state_of, verified
 from telic.storage.files import read_record
 from telic.storage.layout import SessionFolder
-from telic.verbs.artifacts import list_things, report, show
+from telic.verbs.artifacts import list_artifacts, report, show
 from tests.session.quick import at_home
 from tests.web.conftest import client_of
 
@@ -204,7 +204,7 @@ def lower(walk):
 def look(walk):
     runs = walk.folder.path.parent
     walk.tried(lambda: show(walk.folder.name, runs_dir=runs))
-    walk.tried(lambda: list_things(runs_dir=runs))
+    walk.tried(lambda: list_artifacts(runs_dir=runs))
 
 
 def browse(walk):

@@ -1,5 +1,10 @@
 """What the dashboard's API answers, over folders that were written for it."""
 
+import io
+import json
+import shutil
+import zipfile
+
 from telic.robots.catalogue import named_robot, robot_names
 from telic.web.place import WebPlace
 from tests.web.conftest import client_of
@@ -7,8 +12,8 @@ from tests.web.made import RUN, SEARCH, SESSION, VIDEO, make_run, write
 
 
 def test_everything_is_listed_with_its_kind_and_state(client):
-    page = client.get("/api/things").json()
-    assert {line["id"]: line["kind"] for line in page["things"]} == {
+    page = client.get("/api/artifacts").json()
+    assert {line["id"]: line["kind"] for line in page["artifacts"]} == {
         SESSION: "session",
         RUN: "run",
         SEARCH: "search",
@@ -17,15 +22,15 @@ def test_everything_is_listed_with_its_kind_and_state(client):
 
 
 def test_a_list_is_newest_first_cut_and_by_kind(client):
-    page = client.get("/api/things", params={"limit": 2}).json()
-    times = [line["updated"] for line in page["things"]]
+    page = client.get("/api/artifacts", params={"limit": 2}).json()
+    times = [line["updated"] for line in page["artifacts"]]
     assert len(times) == 2 and times == sorted(times, reverse=True)
-    runs = client.get("/api/things", params={"kind": "run"}).json()["things"]
+    runs = client.get("/api/artifacts", params={"kind": "run"}).json()["artifacts"]
     assert [line["id"] for line in runs] == [RUN]
 
 
 def test_a_session_tells_what_was_asked_and_tried(client):
-    found = client.get(f"/api/things/{SESSION}").json()
+    found = client.get(f"/api/artifacts/{SESSION}").json()
     assert found["damage"] == []
     session = found["session"]
     assert session["config"]["intent"] == "run forward fast"
@@ -35,7 +40,7 @@ def test_a_session_tells_what_was_asked_and_tried(client):
 
 
 def test_curves_are_thinned_out_and_exact_where_zoomed(client):
-    path = f"/api/things/{RUN}/series"
+    path = f"/api/artifacts/{RUN}/series"
     few = client.get(path, params={"points": 5}).json()
     assert {each["member"] for each in few["series"]} == {"own_seed_1", "own_seed_2"}
     assert all(len(each["steps"]) == 5 and each["points"] == 50 for each in few["series"])
@@ -45,7 +50,7 @@ def test_curves_are_thinned_out_and_exact_where_zoomed(client):
 
 
 def test_a_video_is_served_whole_and_in_parts(client):
-    files = client.get(f"/api/things/{RUN}/files", params={"kind": "video"}).json()
+    files = client.get(f"/api/artifacts/{RUN}/files", params={"kind": "video"}).json()
     assert {file["member"] for file in files} == {"own_seed_1", "own_seed_2"}
     assert client.get(files[0]["url"]).content == VIDEO
     part = client.get(files[0]["url"], headers={"range": "bytes=100-199"})
@@ -53,18 +58,18 @@ def test_a_video_is_served_whole_and_in_parts(client):
 
 
 def test_a_try_shows_its_code_and_what_changed(client):
-    found = client.get(f"/api/things/{SESSION}/iterations/2").json()
+    found = client.get(f"/api/artifacts/{SESSION}/iterations/2").json()
     assert found["damage"] == [] and "2.0" in found["code"]
     assert found["change"]["terms"] == [
         {"name": "speed", "change": "weight", "before": 1.0, "after": 2.0}
     ]
     assert 'weights = {"speed": 2}' in found["change"]["after"]
-    assert client.get(f"/api/things/{SESSION}/iterations/9").status_code == 404
+    assert client.get(f"/api/artifacts/{SESSION}/iterations/9").status_code == 404
 
 
 def test_a_line_follows_what_happens_to_its_thing(own):
     def state(thing):
-        found = client_of(own).get("/api/things").json()["things"]
+        found = client_of(own).get("/api/artifacts").json()["artifacts"]
         return [line["state"] for line in found if line["id"] == thing]
 
     place = WebPlace(own / "runs", own)
@@ -72,7 +77,7 @@ def test_a_line_follows_what_happens_to_its_thing(own):
     make_run(own / "runs" / RUN, status="failed")
     assert place.entry(RUN).line.state == "failed"
     assert state(RUN) == ["failed"]
-    assert client_of(own).post(f"/api/things/{RUN}/delete", json={}).status_code == 200
+    assert client_of(own).post(f"/api/artifacts/{RUN}/delete", json={}).status_code == 200
     assert state(RUN) == []
     client = client_of(own)
     assert [line["id"] for line in client.get("/api/trash").json()] == [RUN]
@@ -80,18 +85,112 @@ def test_a_line_follows_what_happens_to_its_thing(own):
     assert state(RUN) == ["failed"]
 
 
-def test_runs_are_compared_by_the_best_return_of_each_seed(own):
-    for run, seeds in ((RUN, (1, 2)), ("other", (3, 4))):
-        make_run(own / "runs" / run, seeds=seeds)
-        for seed in seeds:
-            best = {"best": {"global_step": 1, "mean_return": 10.0 * seed}}
-            write(own / "runs" / run / f"own_seed_{seed}" / "summary.json", best)
+def compared(root, *names):
+    return client_of(root).get("/api/compare", params={"thing": names}).json()
+
+
+def make_measured(root, run, returns, env="HalfCheetah-v5", reward="class Own: ...\n"):
+    folder = make_run(root / "runs" / run, seeds=range(1, len(returns) + 1))
+    write(folder / "config.json", {"env": env, "steps": 50_000, "members": []})
+    for seed, value in enumerate(returns, start=1):
+        best = {"global_step": 1, "mean_return": value, "env_return": value / 2}
+        write(folder / f"own_seed_{seed}" / "summary.json", {"best": best})
+        write(folder / f"own_seed_{seed}" / "reward_fn.py", reward)
+
+
+def test_runs_are_compared_over_training_seeds_with_an_interval(own):
+    make_measured(own, "a", [10.0, 11.0, 12.0])
+    make_measured(own, "b", [20.0, 21.0, 22.0])
+    make_measured(own, "close", [10.5, 11.4, 12.2])
+    make_measured(own, "one", [30.0])
+    found = compared(own, "a", "b", "close")
+    first, second, third = found["rows"]
+    assert found["obstacles"] == [] and first["difference"] is None and first["mean"] == 11.0
+    far, near = second["difference"], third["difference"]
+    # Welch: s = 1 each, error sqrt(2/3), 4 degrees of freedom; two tests share 5 %
+    half = 3.495 * (2 / 3) ** 0.5
+    assert abs(far["low"] - (10 - half)) < 0.01 and "higher" in far["words"]
+    assert near["low"] < 0 < near["high"] and "No difference" in near["words"]
+    alone = compared(own, "a", "one")["rows"][1]["difference"]
+    assert alone["low"] is None and "more training seeds" in alone["words"]
+
+
+def test_only_results_that_were_measured_alike_are_compared(own):
+    make_measured(own, "a", [10.0, 11.0])
+    make_measured(own, "elsewhere", [20.0, 21.0], env="Ant-v5")
+    make_measured(own, "paid", [200.0, 210.0], reward="class Other: ...\n")
+    other = compared(own, "a", "elsewhere")
+    assert "different environments" in other["obstacles"][0]
+    assert other["rows"][1]["difference"] is None
+    assert {"name": "env", "values": ["HalfCheetah-v5", "Ant-v5"]} in other["settings"]
+    task = compared(own, "a", "paid")
+    assert "task return" in task["measure"] and task["rows"][0]["mean"] == 5.25
+    assert compared(own, "a", SESSION)["obstacles"]
+
+
+def test_a_branch_that_trained_nothing_has_no_result_of_its_own(own):
+    copy = own / "runs" / SESSION.replace("aaaa", "bbbb")
+    shutil.copytree(own / "runs" / SESSION, copy)
+    shutil.rmtree(copy / "iter_2")
+    (copy / "iter_1").rename(copy / "iter_0")
+    judged = json.loads((copy / "iter_0" / "judgment.json").read_text())
+    write(copy / "iter_0" / "judgment.json", judged | {"number": 0})
+    rows = compared(own, SESSION, copy.name)["rows"]
+    assert rows[1]["mean"] is None and rows[1]["difference"] is None
+    assert rows[1]["line"]["score"] is None and rows[0]["line"]["score"] == 0.9
+
+
+def test_names_tags_and_notes_are_kept_with_the_run_and_found(own):
     client = client_of(own)
-    rows = client.get("/api/compare", params={"thing": [RUN, "other"]}).json()["rows"]
-    assert [(row["mean"], row["count"]) for row in rows] == [(15.0, 2), (35.0, 2)]
-    assert rows[0]["better_than_first"] is None and rows[1]["better_than_first"] == 1.0
-    mixed = client.get("/api/compare", params={"thing": [RUN, SESSION]})
-    assert mixed.status_code == 422
+    about = {"name": "my baseline", "tags": ["go1"], "note": "first try with a low body"}
+    line = client.post(f"/api/artifacts/{RUN}/about", json=about).json()
+    assert (line["name"], line["tags"], line["note"]) == tuple(about.values())
+    [listed] = [x for x in client.get("/api/artifacts").json()["artifacts"] if x["id"] == RUN]
+    assert listed["name"] == "my baseline"
+    found = client.get("/api/find", params={"words": "LOW BODY"}).json()
+    assert [(each["line"]["id"], each["where"]) for each in found] == [(RUN, "intent")]
+    code = client.get("/api/find", params={"words": "weights ="}).json()
+    assert {each["where"] for each in code} == {"iter_1/reward_fn.py", "iter_2/reward_fn.py"}
+    assert client.post(f"/api/artifacts/{RUN}/about", json={"tags": [""]}).status_code == 422
+
+
+def test_words_without_meaning_are_refused_before_anything_starts(own):
+    client = client_of(own)
+    nonsense = {"intent": "asdf qwer"}
+    for path in ("/api/preview/run", "/api/start/run"):
+        answer = client.post(path, json=nonsense)
+        assert answer.status_code == 422 and answer.json()["message"], path
+    assert not (own / "runs" / "started").exists()
+    asked = client.post("/api/preview/run", json=nonsense | {"model": "host"}).json()
+    assert (
+        asked["criteria"] == [] and asked["forecast"] is None and "--model host" in asked["command"]
+    )
+    text = {"intent": "run forward fast", "seeds": "1-2", "steps": "30k"}
+    config = client.post("/api/preview/run", json=text).json()["config"]
+    assert (config["seeds"], config["steps"]) == ([1, 2], 30_000)
+
+
+def test_a_session_without_training_has_no_curves_and_no_error(own):
+    (own / "runs" / "session_new").mkdir()
+    write(own / "runs" / "session_new" / "session.json", {"intent": "hop", "env": "Hopper-v5"})
+    write(own / "runs" / "session_new" / "iter_1" / "candidate.json", {})
+    series = client_of(own).get("/api/artifacts/session_new/series")
+    assert series.status_code == 200 and series.json()["members"] == []
+    make_run(own / "runs" / "session_new" / "iter_1" / "trial")
+    screening = client_of(own).get("/api/artifacts/session_new/series").json()
+    assert screening["is_screening"] and len(screening["series"]) == 2
+
+
+def test_an_export_is_downloaded_as_one_archive(own):
+    client = client_of(own)
+    assert client.get(f"/api/artifacts/{RUN}/bundle").status_code == 404
+    write(own / "runs" / RUN / "export" / "policy.onnx", b"network")
+    (own / "runs" / RUN / "export" / "secret.md").symlink_to(own / "secret.txt")
+    assert client.get(f"/api/artifacts/{RUN}/bundle").status_code == 409
+    (own / "runs" / RUN / "export" / "secret.md").unlink()
+    packed = client.get(f"/api/artifacts/{RUN}/bundle")
+    with zipfile.ZipFile(io.BytesIO(packed.content)) as archive:
+        assert archive.read("policy.onnx") == b"network"
 
 
 def test_every_environment_and_robot_has_a_picture_before_anything_is_fetched(

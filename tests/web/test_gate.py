@@ -2,6 +2,8 @@
 
 import pytest
 
+from telic.connections import find_token
+from telic.errors import UsageError
 from tests.web.conftest import HOST, TOKEN, client_of
 from tests.web.made import RUN, SESSION
 
@@ -26,11 +28,11 @@ def stranger(made):
 )
 def test_without_the_token_nothing_is_answered(stranger, headers):
     encoded = {name: value.encode("utf-8") for name, value in headers.items()}
-    for path in ("/api/things", f"/api/things/{RUN}", "/api/nothing", "/api/openapi.json"):
+    for path in ("/api/artifacts", f"/api/artifacts/{RUN}", "/api/nothing", "/api/openapi.json"):
         answer = stranger.get(path, headers=encoded)
-        assert answer.status_code == 401 and "things" not in answer.json()
+        assert answer.status_code == 401 and "artifacts" not in answer.json()
     page = stranger.get("/", headers=encoded)
-    assert page.status_code == 401 and "needs its token" in page.text
+    assert page.status_code == 401 and "Log in again" in page.text
 
 
 def test_the_printed_address_becomes_a_cookie_and_the_token_leaves_the_address(stranger):
@@ -38,7 +40,7 @@ def test_the_printed_address_becomes_a_cookie_and_the_token_leaves_the_address(s
     assert (answer.status_code, answer.headers["location"]) == (303, "/runs?tab=2")
     cookie = answer.headers["set-cookie"].lower()
     assert "httponly" in cookie and "samesite=strict" in cookie
-    assert stranger.get("/api/things").status_code == 200
+    assert stranger.get("/api/artifacts").status_code == 200
     elsewhere = stranger.get(f"{HOST}//evil.example/?token={TOKEN}", follow_redirects=False)
     assert elsewhere.headers["location"].startswith("/evil.example")
 
@@ -78,7 +80,7 @@ def test_pages_of_other_origins_get_nothing(client, headers, status):
 
 def test_a_cookie_alone_changes_nothing_without_an_origin(made, stranger):
     cookie = {"cookie": f"telic_token={TOKEN}"}
-    path, asked = "/api/command/run", {"intent": "run"}
+    path, asked = "/api/preview/run", {"intent": "run forward"}
     assert stranger.post(path, json=asked, headers=cookie).status_code == 403
     assert stranger.post(path, json=asked, headers=cookie | {"origin": HOST}).status_code == 200
 
@@ -90,8 +92,8 @@ def test_no_key_of_a_provider_ever_leaves(own, monkeypatch):
     config.write_text(config.read_text().replace("run forward", f"run with {key}"))
     (own / "runs" / RUN / "own_seed_1" / "reward_fn.py").write_text(f'"""{key}"""\n')
     client = client_of(own)
-    files = client.get(f"/api/things/{RUN}/files", params={"kind": "code"}).json()
-    paths = [f"/api/things/{SESSION}", "/api/things"]
+    files = client.get(f"/api/artifacts/{RUN}/files", params={"kind": "code"}).json()
+    paths = [f"/api/artifacts/{SESSION}", "/api/artifacts"]
     for path in [*paths, *(file["url"] for file in files)]:
         answer = client.get(path)
         assert answer.status_code == 200 and key not in answer.text
@@ -109,9 +111,9 @@ def test_pages_may_load_nothing_from_elsewhere(client):
 
 def test_a_report_that_a_run_made_can_reach_nothing(own):
     page = own / "runs" / SESSION / "report.html"
-    page.write_text("<script>fetch('/api/things')</script>")
+    page.write_text("<script>fetch('/api/artifacts')</script>")
     client = client_of(own)
-    files = client.get(f"/api/things/{SESSION}/files", params={"kind": "report"}).json()
+    files = client.get(f"/api/artifacts/{SESSION}/files", params={"kind": "report"}).json()
     [url] = [file["url"] for file in files if file["name"] == "report.html"]
     policy = client.get(url).headers["content-security-policy"]
     assert policy.startswith("sandbox allow-scripts; default-src 'none'")
@@ -119,6 +121,25 @@ def test_a_report_that_a_run_made_can_reach_nothing(own):
 
 
 def test_a_body_without_an_end_is_refused(client):
-    huge = client.post("/api/command/run", content=b"x" * (5 << 20), headers=FULL)
+    huge = client.post("/api/preview/run", content=b"x" * (5 << 20), headers=FULL)
     assert huge.status_code == 413
-    assert client.post("/api/command/run", content=iter([b"{}"])).status_code == 411
+    assert client.post("/api/preview/run", content=iter([b"{}"])).status_code == 411
+
+
+def test_the_token_is_kept_until_it_is_rotated_and_only_its_user_can_read_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.delenv("TELIC_WEB_TOKEN", raising=False)
+    first = find_token("TELIC_WEB_TOKEN", "web-token")
+    file = tmp_path / "telic" / "web-token"
+    assert len(first) > 30 and file.read_text() == first and file.stat().st_mode & 0o777 == 0o600
+    assert find_token("TELIC_WEB_TOKEN", "web-token") == first
+    rotated = find_token("TELIC_WEB_TOKEN", "web-token", rotate=True)
+    assert rotated != first and find_token("TELIC_WEB_TOKEN", "web-token") == rotated
+    file.chmod(0o644)  # others may have read it
+    assert find_token("TELIC_WEB_TOKEN", "web-token") != rotated
+    file.unlink()
+    file.symlink_to(tmp_path / "elsewhere")
+    assert len(find_token("TELIC_WEB_TOKEN", "web-token")) > 30 and not file.is_symlink()
+    monkeypatch.setenv("TELIC_WEB_TOKEN", "short")
+    with pytest.raises(UsageError):
+        find_token("TELIC_WEB_TOKEN", "web-token")

@@ -104,17 +104,17 @@ def test_links_that_lead_out_are_not_followed(own, link):
         os.symlink(own / "moved", run)
     client = client_of(own)
     if link == "thing":
-        assert client.get(f"/api/things/{RUN}").status_code == 404
+        assert client.get(f"/api/artifacts/{RUN}").status_code == 404
         return
-    for file in client.get(f"/api/things/{RUN}/files").json():
+    for file in client.get(f"/api/artifacts/{RUN}/files").json():
         assert "outside of the workspace" not in client.get(file["url"]).text
-    series = client.get(f"/api/things/{RUN}/series", params={"member": "own_seed_2"})
+    series = client.get(f"/api/artifacts/{RUN}/series", params={"member": "own_seed_2"})
     assert series.status_code == (409 if link == "file" else 200)
 
 
 def test_an_environment_is_never_a_file_or_code(client):
     for env in ("/etc/passwd", "../secret.xml", "os:system", "my.xml", "x.py:Env", "a/b/C-v1"):
-        for path in ("/api/start/run", "/api/start/train", "/api/command/run"):
+        for path in ("/api/start/run", "/api/start/train", "/api/preview/run"):
             answer = client.post(path, json={"intent": "run", "env": env})
             assert answer.status_code in (409, 422), (env, path, answer.text)
 

@@ -33,13 +33,13 @@ def recorded(own):
 
 
 def test_bodies_are_where_the_recorded_state_puts_them(recorded):
-    [file] = recorded.get(f"/api/things/{RUN}/files", params={"kind": "recording"}).json()
-    facts = recorded.get(f"/api/things/{RUN}/playback/{file['key']}").json()
+    [file] = recorded.get(f"/api/artifacts/{RUN}/files", params={"kind": "recording"}).json()
+    facts = recorded.get(f"/api/artifacts/{RUN}/playback/{file['key']}").json()
     assert facts["dt_s"] == 0.05
     assert facts["reward_terms"]["control"][:2] == [1.0, 3.0]
-    content = recorded.get(f"/api/things/{RUN}/playback/{file['key']}/poses").content
+    content = recorded.get(f"/api/artifacts/{RUN}/playback/{file['key']}/poses").content
     poses = np.frombuffer(content, "<f4").reshape(FRAMES, facts["bodies"], 7)
-    scene = recorded.get(f"/api/things/{RUN}/scene").json()
+    scene = recorded.get(f"/api/artifacts/{RUN}/scene").json()
     torso = scene["bodies"].index("torso")
     assert np.allclose(poses[:, torso, 0], np.linspace(0, 2, FRAMES), atol=1e-5)
     half = np.linspace(0, 1, FRAMES) / 2  # turned about y: w, x, y, z
@@ -48,10 +48,10 @@ def test_bodies_are_where_the_recorded_state_puts_them(recorded):
 
 
 def test_a_scene_has_every_shape_that_is_seen(recorded):
-    scene = recorded.get(f"/api/things/{RUN}/scene").json()
+    scene = recorded.get(f"/api/artifacts/{RUN}/scene").json()
     assert {geom["shape"] for geom in scene["geoms"]} == {"plane", "capsule"}
     assert all(0 <= geom["body"] < len(scene["bodies"]) for geom in scene["geoms"])
-    assert recorded.get(f"/api/things/{RUN}/scene/numbers").content == b""
+    assert recorded.get(f"/api/artifacts/{RUN}/scene/numbers").content == b""
 
 
 def test_meshes_lie_where_the_scene_says():
@@ -76,7 +76,7 @@ def test_a_recording_of_another_model_is_refused_in_words(own, recorded):
     folder = own / "runs" / RUN / "own_seed_2" / "trajectories"
     other = Trajectory({"qpos": np.zeros((3, 4), np.float32)}, facts)
     write_trajectory(folder / "trajectory_5_p10.npz", other)
-    files = recorded.get(f"/api/things/{RUN}/files", params={"kind": "recording"}).json()
+    files = recorded.get(f"/api/artifacts/{RUN}/files", params={"kind": "recording"}).json()
     key = next(file["key"] for file in files if file["step"] == 5)
-    answer = recorded.get(f"/api/things/{RUN}/playback/{key}/poses")
+    answer = recorded.get(f"/api/artifacts/{RUN}/playback/{key}/poses")
     assert answer.status_code == 422 and "does not fit" in answer.json()["message"]

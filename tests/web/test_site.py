@@ -33,24 +33,26 @@ def saved(root, name, folder):
 @pytest.mark.parametrize("name", [SESSION, RUN, SEARCH])
 def test_a_saved_page_has_what_the_server_answers(made, client, name, tmp_path):
     told, site = saved(made, name, tmp_path / "site")
-    home = f"/api/things/{name}"
+    home = f"/api/artifacts/{name}"
     assert site["thing"] == name and site["answers"][home] == client.get(home).json()
     log = (made / "runs" / name / "events.jsonl").read_text()
-    assert [json.dumps(event) for event in site["events"]] == log.splitlines()
+    events = site["answers"][f"{home}/events"]["events"]
+    assert [json.dumps(event) for event in events] == log.splitlines()
+    assert isinstance(site["answers"]["/api/gallery"], list)
     names = {path.name for path in (tmp_path / "site").iterdir()}
     assert {"index.html", "data.js", "site.js", "site.css"} <= names and told.files >= 5
 
 
 def test_every_curve_of_every_try_comes_along(made, tmp_path):
     _, site = saved(made, SESSION, tmp_path / "site")
-    curves = site["answers"][f"/api/things/{SESSION}/series?iteration=1"]
+    curves = site["answers"][f"/api/artifacts/{SESSION}/series?iteration=1"]
     assert {each["name"] for each in curves["series"]} >= {"episodic_return", "policy_loss"}
     assert {each["member"] for each in curves["series"]} == {"own_seed_1", "own_seed_2"}
 
 
 def test_files_come_along_under_names_of_their_own_and_are_told_so(made, tmp_path):
     _, site = saved(made, SESSION, tmp_path / "site")
-    files = site["answers"][f"/api/things/{SESSION}/files"]
+    files = site["answers"][f"/api/artifacts/{SESSION}/files"]
     assert [file for file in files if file["kind"] == "video"]
     for file in files:
         assert (tmp_path / "site" / file["url"]).stat().st_size == file["bytes"]

@@ -14,10 +14,11 @@ import pytest
 import uvicorn
 
 from telic.connections import listen
+from telic.storage.locks import RunLock
 from telic.web.app import ViewerConnection, address_of
 from telic.web.curves import read_lines
 from tests.web.conftest import TOKEN, application, client_of
-from tests.web.made import SESSION, make_session, make_workspace
+from tests.web.made import RUN, SESSION, make_session, make_workspace
 
 FULL = {"authorization": f"Bearer {TOKEN}"}
 
@@ -40,21 +41,18 @@ def serving(root):
         thread.join(timeout=10)
 
 
-def read(address, count, name=SESSION, **headers):
-    """Return so many events of a stream, as (id, data)."""
-    found, last = [], None
-    path = f"{address}/api/things/{name}/stream"
-    with httpx2.stream("GET", path, headers=FULL | headers, timeout=30) as answer:
+def read(address, count, name=SESSION, after=0):
+    """Return so many events of one thing from a stream, and the position after them."""
+    found, end = [], after
+    path = f"{address}/api/stream?thing={name}&after={after}"
+    with httpx2.stream("GET", path, headers=FULL, timeout=30) as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
         for line in answer.iter_lines():
-            key, _, value = line.partition(": ")
-            if key == "id":
-                last = int(value)
-            elif key == "data" and last is not None:
-                found.append((last, json.loads(value)))
-                last = None
-                if len(found) == count:
-                    return found
+            message = json.loads(line[6:]) if line.startswith("data: ") else {}
+            if "page" in message:
+                found, end = found + message["page"]["events"], message["page"]["end"]
+            if len(found) >= count:
+                return found, end
 
 
 @pytest.fixture(scope="module")
@@ -64,15 +62,15 @@ def served(tmp_path_factory):
         yield root, address
 
 
-def test_a_reader_goes_on_where_it_was_and_hears_what_comes(served):
+def test_a_stream_continues_where_a_page_ended(served):
     root, address = served
-    first = read(address, 3)
-    rest = read(address, 2, **{"last-event-id": str(first[-1][0])})
-    names = [data["event"] for _, data in (*first, *rest)]
-    assert names[:2] == ["session.start", "session.asked"] and len(set(names)) == 5
+    client = client_of(root)
+    page = client.get(f"/api/artifacts/{SESSION}/events").json()
+    names = [event["event"] for event in page["events"]]
     log = root / "runs" / SESSION / "events.jsonl"
+    assert names[:2] == ["session.start", "session.asked"] and page["end"] == log.stat().st_size
 
-    def write():
+    def append():
         time.sleep(0.5)
         with log.open("a") as file:
             file.write('{"event":"log","message":"half')
@@ -80,20 +78,27 @@ def test_a_reader_goes_on_where_it_was_and_hears_what_comes(served):
             time.sleep(0.5)
             file.write(' a line"}\n')
 
-    threading.Thread(target=write).start()
-    [(place, data)] = read(address, 1, **{"last-event-id": str(rest[-1][0])})
-    assert data["message"] == "half a line" and place == log.stat().st_size
+    threading.Thread(target=append).start()
+    [event], end = read(address, 1, after=page["end"])
+    assert event["message"] == "half a line" and end == log.stat().st_size
 
 
-def test_a_stream_says_between_events_what_a_thing_does(served):
-    _, address = served
-    path = f"{address}/api/things/{SESSION}/stream"
-    with httpx2.stream("GET", path, headers=FULL, timeout=30) as answer:
-        lines = answer.iter_lines()
-        while next(lines) != "event: pulse":
-            pass
-        pulse = json.loads(next(lines).removeprefix("data: "))
-    assert pulse == {"state": "interrupted", "is_running": False, "training": None}
+def test_one_stream_follows_many_and_the_workspace(served):
+    root, address = served
+    with RunLock(root / "runs" / RUN / "lock", RUN):
+        names = [SESSION, RUN, "session_that_is_gone"]
+        query = "&".join(f"thing={name}&after=999999999" for name in names)
+        states, running = {}, None
+        with httpx2.stream("GET", f"{address}/api/stream?{query}", headers=FULL, timeout=30) as got:
+            for line in got.iter_lines():
+                message = json.loads(line[6:]) if line.startswith("data: ") else {}
+                running = message.get("running", running)
+                if "pulse" in message:
+                    states[message["thing"]] = message["pulse"]["is_running"]
+                if running and len(states) == 2:
+                    break
+    assert states == {SESSION: False, RUN: True}
+    assert [line["id"] for line in running] == [RUN]
 
 
 def test_a_log_that_was_begun_anew_is_told_from_its_start(tmp_path):
@@ -114,10 +119,10 @@ def test_a_reader_that_does_not_read_holds_up_nobody(served):
     with (big / "events.jsonl").open("a") as file:
         for number in range(2000):
             file.write(json.dumps({"event": "log", "message": "x" * 5000, "n": number}) + "\n")
-    path = f"{address}/api/things/{big.name}/stream"
+    path = f"{address}/api/stream?thing={big.name}"
     with httpx2.stream("GET", path, headers=FULL, timeout=30):
-        told = read(address, 2005, big.name)
-        assert [data["n"] for _, data in told[5:]] == list(range(2000))
+        events, _ = read(address, 2005, big.name)
+        assert [event["n"] for event in events[5:]] == list(range(2000))
         assert httpx2.get(f"{address}/api/about", headers=FULL).status_code == 200
 
 
@@ -128,7 +133,7 @@ from tests.web.test_streams import read
 address, count = sys.argv[1], int(sys.argv[2])
 told, threads = [None] * 50, []
 def follow(number):
-    told[number] = [data.get("n") for _, data in read(address, count)]
+    told[number] = [event.get("n") for event in read(address, count)[0]]
 for number in range(50):
     threads.append(threading.Thread(target=follow, args=(number,)))
     threads[-1].start()

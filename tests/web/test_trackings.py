@@ -62,13 +62,13 @@ def write_tracking(root) -> None:
 def test_a_run_of_trackers_says_how_each_encoder_follows_and_what_worst(own):
     write_tracking(own)
     client = client_of(own)
-    told = client.get(f"/api/things/{RUN}/tracking").json()
+    told = client.get(f"/api/artifacts/{RUN}/tracking").json()
     assert [report["step"] for report in told] == [1000, 2000]
     first, last = told
     assert first["encoders"][0]["success_rate"] < last["encoders"][0]["success_rate"]
     assert first["clips"][0]["clip"] == "walk_19" and not first["clips"][0]["success"]
     assert len(first["clips"]) == 12 and first["encoders"][0]["clips"] == 20
-    files = client.get(f"/api/things/{RUN}/files", params={"kind": "video"}).json()
+    files = client.get(f"/api/artifacts/{RUN}/files", params={"kind": "video"}).json()
     assert [file for file in files if "/evaluations/" in file["name"]]
 
 
@@ -91,9 +91,9 @@ def test_what_a_tracker_was_to_follow_is_beside_what_it_did(own):
     write_tracking(own)
     write_clip(own)
     client = client_of(own)
-    [file] = client.get(f"/api/things/{RUN}/files", params={"kind": "recording"}).json()
+    [file] = client.get(f"/api/artifacts/{RUN}/files", params={"kind": "recording"}).json()
     assert (file["step"], file["label"]) == (2000, "median")
-    address = f"/api/things/{RUN}/playback/{file['key']}"
+    address = f"/api/artifacts/{RUN}/playback/{file['key']}"
     facts = client.get(address).json()
     assert facts["has_reference"] and facts["bodies"] > 1
     robot, reference = (
@@ -106,4 +106,4 @@ def test_what_a_tracker_was_to_follow_is_beside_what_it_did(own):
 
 
 def test_a_run_that_trains_something_else_says_nothing_of_trackers(client):
-    assert client.get(f"/api/things/{RUN}/tracking").json() == []
+    assert client.get(f"/api/artifacts/{RUN}/tracking").json() == []

@@ -1,8 +1,8 @@
-/** How numbers, times and names are written; an unknown number is a dash, never 0. */
+/** Formats of numbers, times and names; an unknown number is a dash, never 0. */
 
 export const UNKNOWN = "–";
 
-/** made once: a table that is scrolled writes hundreds of numbers a second */
+/** created once: a table that scrolls formats hundreds of numbers per second */
 const DECIMALS = Array.from({ length: 7 }, (_, most) => new Intl.NumberFormat("en-GB", { maximumFractionDigits: most }));
 
 export function number(value: number | null | undefined, digits = 3): string {
@@ -13,6 +13,11 @@ export function number(value: number | null | undefined, digits = 3): string {
   if (size !== 0 && (size < 1e-3 || size >= 1e7)) return minus(value.toExponential(Math.max(0, digits - 1)));
   const decimals = size >= 10 ** digits || Number.isInteger(value) ? 0 : Math.max(0, digits - 1 - Math.floor(Math.log10(size || 1)));
   return minus(DECIMALS[Math.min(decimals, 6)]!.format(value));
+}
+
+/** A judge's score, the same on every page: two digits after the point. */
+export function score(value: number | null | undefined): string {
+  return value === null || value === undefined || Number.isNaN(value) ? UNKNOWN : value.toFixed(2);
 }
 
 export function count(value: number | null | undefined): string {
@@ -56,7 +61,7 @@ export function bytes(size: number | null | undefined): string {
   return `${size} B`;
 }
 
-/** How long ago a time, in seconds since 1970, was. */
+/** Time elapsed since a moment in seconds since 1970. */
 export function ago(time: number | null | undefined, now = Date.now() / 1000): string {
   if (!time) return UNKNOWN;
   const seconds = Math.max(0, now - time);
@@ -76,15 +81,23 @@ export function shortId(id: string): string {
   return id.match(/^[a-z]+_\d{8}_\d{6}_([0-9a-f]+)$/)?.[1] ?? id;
 }
 
+const STATES: Record<string, string> = { passed_in_part: "partial pass", not_passed: "not passed", unconfirmed: "not confirmed" };
+
+/** A name of the records in words. */
 export function words(text: string): string {
-  return text.replaceAll("_", " ");
+  return STATES[text] ?? text.replaceAll("_", " ");
+}
+
+/** "1 session", "2 sessions". */
+export function plural(many: number, one: string, several = `${one}s`): string {
+  return `${count(many)} ${many === 1 ? one : several}`;
 }
 
 function minus(text: string): string {
   return text.replace(/^-/, "−");
 }
 
-/** An environment by its name: of a file, its own without the folders. */
+/** The name of an environment; of a file, without its folders. */
 export function envName(env: string | null | undefined): string {
   return env ? (env.includes("/") && /\.\w+$/.test(env) ? env.slice(env.lastIndexOf("/") + 1).replace(/\.\w+$/, "") : env) : UNKNOWN;
 }

@@ -1,4 +1,4 @@
-/** Keys that work everywhere, and keys of a page; never while somebody writes. */
+/** Shortcuts of the application and of a page; inactive while typing. */
 import { useEffect, useRef } from "react";
 
 export interface Shortcut {

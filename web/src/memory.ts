@@ -1,4 +1,4 @@
-/** What this browser remembers: theme, columns, saved views. Nothing of the work is kept here. */
+/** Preferences of this browser: theme, columns, saved views, the draft of an intent. */
 const PREFIX = "telic.";
 
 export function remembered<Value>(name: string, fallback: Value): Value {
@@ -6,7 +6,7 @@ export function remembered<Value>(name: string, fallback: Value): Value {
     const text = localStorage.getItem(PREFIX + name);
     return text === null ? fallback : (JSON.parse(text) as Value);
   } catch {
-    return fallback; // storage is forbidden or holds what another version wrote
+    return fallback; // storage is forbidden, or another version wrote it
   }
 }
 
@@ -14,6 +14,6 @@ export function remember(name: string, value: unknown): void {
   try {
     localStorage.setItem(PREFIX + name, JSON.stringify(value));
   } catch {
-    // storage is forbidden or full: the page works, and forgets
+    // storage is forbidden or full: nothing is remembered
   }
 }

@@ -1,4 +1,4 @@
-/** Dark, light, or as the system says; kept on this computer. */
+/** The theme: dark, light, or that of the system; remembered in this browser. */
 import { useSyncExternalStore } from "react";
 import { remembered, remember } from "./memory";
 
@@ -11,7 +11,7 @@ function apply(): void {
   const theme = chosen();
   if (theme === "system") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme;
-  listeners.forEach((tell) => tell());
+  listeners.forEach((notify) => notify());
 }
 
 function chosen(): Theme {
@@ -25,15 +25,15 @@ export function setTheme(theme: Theme): void {
 
 export function startTheme(): void {
   apply();
-  system.addEventListener("change", () => listeners.forEach((tell) => tell()));
+  system.addEventListener("change", () => listeners.forEach((notify) => notify()));
 }
 
-function subscribe(tell: () => void): () => void {
-  listeners.add(tell);
-  return () => listeners.delete(tell);
+function subscribe(notify: () => void): () => void {
+  listeners.add(notify);
+  return () => listeners.delete(notify);
 }
 
-/** The theme that is seen, "light" or "dark"; whoever draws on a canvas draws again when it changes. */
+/** The theme in effect; canvases are drawn again when it changes. */
 export function useTheme(): "light" | "dark" {
   return useSyncExternalStore(subscribe, () => {
     const theme = chosen();
@@ -50,6 +50,13 @@ export function colour(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
 
+export const COLOURS = 12;
+
+/** The name of the colour of a curve. */
+export function seriesName(index: number): string {
+  return `c${(index % COLOURS) + 1}`;
+}
+
 export function seriesColour(index: number): string {
-  return colour(`c${(index % 6) + 1}`);
+  return colour(seriesName(index));
 }

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any, NoReturn
 
 import typer
@@ -19,7 +18,6 @@ from telic.core.verb import as_data
 from telic.errors import TelicError
 
 _VIEWS: dict[str, Callable[[Any], None]] = {}
-_VIEW_MODULES = ("results", "study_views")
 _SHORT = 160
 """characters of a list of words that still fit on one line"""
 
@@ -56,12 +54,10 @@ def view(function: Callable[[Any], None]) -> Callable[[Any], None]:
 
 def show(result: Any) -> None:
     """Print a result for people."""
-    name = type(result).__name__
-    for module in _VIEW_MODULES:
-        if name in _VIEWS:
-            break
-        import_module(f"telic.cli.{module}")
-    _VIEWS.get(name, show_generic)(result)
+    import telic.cli.results  # with rich, which --json does not need
+    import telic.cli.study_views  # noqa: F401
+
+    _VIEWS.get(type(result).__name__, show_generic)(result)
 
 
 def show_generic(result: Any) -> None:

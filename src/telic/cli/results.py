@@ -1,15 +1,14 @@
-"""Views of results that the generic view does not fit: sessions, runs, trackers, benchmarks."""
+"""Views of results that the generic view does not fit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from operator import attrgetter
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
 from telic.cli.console import console, print_facts, print_rows
-from telic.cli.output import view
+from telic.cli.output import print_data, view
 from telic.core.text import count, duration, number, sparkline
 from telic.judges.criteria import scope_words
 from telic.session.outcome import outcome_words
@@ -20,7 +19,6 @@ from telic.storage.layout import RunFolder, SessionFolder
 if TYPE_CHECKING:
     from telic.authors.author import MeasurableIntent
     from telic.bench.intents import Benchmark
-    from telic.bench.judges import JudgeReport
     from telic.bench.results import Rate
     from telic.llm.work_orders import WorkOrder
     from telic.search.records import SearchSummary
@@ -34,45 +32,25 @@ if TYPE_CHECKING:
     from telic.verbs.machine import EnvPage
     from telic.verbs.motions import MotionIntake
     from telic.verbs.robots import RobotText
-    from telic.verbs.search import SearchMethods
     from telic.verbs.track import TrackedRun, TrackerEvaluation
-    from telic.verbs.train import PresetTable
 
 _STYLES = {"passed": "bold green", "stopped": "bold"}
+_MARKS = {True: "[green]✓[/]", False: "[red]✗[/]", None: "[dim]-[/]"}
 _MOST_LINES = 40
 _RESUME = "run the same command to resume"
 
 
-def _table(
-    records: Iterable[Any], columns: Mapping[str, str | Callable[[Any], Any]], title: str = ""
-) -> None:
-    """Print records; a column is an attribute, "attribute:format", or a function of a record."""
-    readers: list[Callable[[Any], Any]] = []
-    for how in columns.values():
-        if not isinstance(how, str):
-            readers.append(how)
-            continue
-        path, _, layout = how.partition(":")
-        readers.append(lambda x, get=attrgetter(path), f=layout: _shown(get(x), f))
-    rows = [[read(record) for read in readers] for record in records]
-    print_rows(list(columns), rows, title or None)
-
-
-def _shown(value: Any, layout: str) -> Any:
-    if not layout:
-        return "" if value is None else value
-    return "" if value is None else format(value, layout)
-
-
-def _interval(interval: Sequence[float] | None) -> str:
-    return f"{number(interval[0])} … {number(interval[1])}" if interval else "–"
+def _interval(interval: Sequence[float | None] | None) -> str:
+    if not interval or interval[0] is None:
+        return "–"
+    return f"{number(interval[0])} … {number(interval[1])}"
 
 
 def _say(text: str, **options: Any) -> None:
     console.print(text, soft_wrap=True, **options)
 
 
-# ---- sessions
+# ---- sessions and runs
 
 
 def asked_lines(event: MeasurableIntent) -> Iterator[str]:
@@ -150,9 +128,6 @@ def show_order(order: WorkOrder) -> None:
     _say(describe(order), markup=False)
 
 
-# ---- training runs
-
-
 @view
 def show_run(run: Run) -> None:
     """Print the result of a training, and where everything is."""
@@ -194,56 +169,30 @@ def show_plan(job: TrainJob) -> None:
     print_facts(
         {
             "environment": job.env,
-            "members": len(job.members),
+            "members": ", ".join(member.name for member in job.members),
             "steps each": f"{job.iterations * job.settings.batch_size:,}",
             "environments": job.settings.num_envs * len(job.members),
             "evaluations": f"{job.evaluations} x {job.eval_episodes} episodes",
         }
     )
-    _table(job.members, {"member": "name"})
-
-
-@view
-def show_presets(found: PresetTable) -> None:
-    """Print a table per preset."""
-    for name, by_env in found.presets.items():
-        presets = list(by_env.values())
-        rows = [("steps", *(f"{preset.steps:,}" for preset in presets))]
-        for field in presets[0].settings.model_dump():
-            values = [getattr(preset.settings, field) for preset in presets]
-            rows.append((field, *(number(x) if isinstance(x, float) else str(x) for x in values)))
-        short = [env.removesuffix("-v5") for env in by_env]
-        print_rows(["setting", *short], rows, title=f"preset {name}")
-        console.print()
 
 
 @view
 def show_run_page(page: RunPage) -> None:
     """Print a run with its members."""
-    facts = page.facts
-    print_facts(
-        {
-            "run": facts["path"],
-            "environment": facts["env"],
-            "state": facts["status"],
-            "steps": f"{facts['total_timesteps']:,}" if facts["total_timesteps"] else None,
-            "time": duration(facts["training_time_s"]),
-            "error": facts["error"],
-            "command": facts.get("command"),
-        }
-    )
+    shown = ("path", "env", "status", "total_timesteps", "training_time_s", "error", "command")
+    print_data({name: page.facts.get(name) for name in shown})
     for member in page.members:
         console.print(f"\n[bold]{escape(member['member'])}[/]  {sparkline(member['curve'])}")
         if page.is_single:
             _print_member(member)
     if not page.is_single:
         best = [((x["summary"] or {}).get("best") or {}, x["member"]) for x in page.members]
-        shown = ("env_return", "episode_length", "global_step")
+        names = ("env_return", "episode_length", "global_step")
         rows = [
-            (name, x.get("mean_return"), _interval(x.get("interval")), *map(x.get, shown))
+            (name, x.get("mean_return"), _interval(x.get("interval")), *map(x.get, names))
             for x, name in best
         ]
-        console.print()
         print_rows(["member", "return", "95 % interval", "task return", "length", "at step"], rows)
 
 
@@ -264,7 +213,7 @@ def _print_member(member: dict[str, Any]) -> None:
     print_facts({"files": member["path"], "videos": ", ".join(member["videos"]) or None})
 
 
-# ---- searches
+# ---- searches, motions and trackers
 
 
 @view
@@ -283,35 +232,20 @@ def show_search(search: Search) -> None:
 @view
 def show_summary(summary: SearchSummary) -> None:
     """Print a line per run of a search."""
-    columns: dict[str, str | Callable[[Any], Any]] = {
-        "run": lambda x: str(x.run),
-        "fresh": "fresh.mean",
-        "95 % interval": lambda x: _interval(
-            None if x.fresh.low is None else (x.fresh.low, x.fresh.high)
-        ),
-        "all": "mean_all",
-        "better of two": lambda x: x.better_of_two,
-        "best seen": "best_seen",
-        "incumbent": lambda x: x.incumbent_area,
-        "episodes": "episodes",
-        "calls": "calls",
-        "to good": lambda x: x.episodes_to_good,
-    }
-    title = f"{summary.env}: {summary.label}, {duration(summary.seconds)}"
-    _table(summary.runs, columns, title)
-
-
-@view
-def show_methods(found: SearchMethods) -> None:
-    """Print a line per method with the switches that differ from the defaults."""
+    names = ("mean_all", "better_of_two", "best_seen", "incumbent_area")
+    more = ("episodes", "calls", "episodes_to_good")
     rows = [
-        (name, ", ".join(f"{k}={v}" for k, v in values.items() if v != found.plain[k]))
-        for name, values in found.methods.items()
+        (
+            str(x.run),
+            x.fresh.mean,
+            _interval((x.fresh.low, x.fresh.high)),
+            *(getattr(x, name) for name in (*names, *more)),
+        )
+        for x in summary.runs
     ]
-    print_rows(["method", "switches that differ from the defaults"], rows)
-
-
-# ---- motions and trackers
+    heads = ["run", "fresh", "95 % interval", "all", "better of two", "best seen", "incumbent"]
+    title = f"{summary.env}: {summary.label}, {duration(summary.seconds)}"
+    print_rows([*heads, "episodes", "calls", "to good"], rows, title)
 
 
 @view
@@ -323,14 +257,6 @@ def show_motion_intake(intake: MotionIntake) -> None:
         _say(f"{mark} {escape(line.clip)} {line.outcome}: {escape(line.why)}")
     if len(wrong) > _MOST_LINES:
         console.print(f"… and {len(wrong) - _MOST_LINES:,} more; all of them with --json")
-    slid = [
-        (line.skate_before_m_s, line.skate_after_m_s)
-        for line in intake.lines
-        if line.skate_before_m_s is not None and line.skate_after_m_s is not None
-    ]
-    if slid:
-        before, after = (sum(each) / len(slid) for each in zip(*slid, strict=True))
-        console.print(f"foot skate: {number(before)} m/s before, {number(after)} m/s after")
     counts = ", ".join(f"{count:,} {what}" for what, count in intake.counts.items())
     _say(f"{counts or 'nothing'}: {escape(intake.library)}")
 
@@ -338,26 +264,26 @@ def show_motion_intake(intake: MotionIntake) -> None:
 def _show_report(report: TrackingReport) -> None:
     clips = count(len({each.clip for each in report.clips}), "clip")
     console.print(f"\n[bold]{report.member} at {report.step:,} steps, {clips} ({report.split})[/]")
-    columns: dict[str, str | Callable[[Any], Any]] = {
-        "encoder": "encoder",
-        "success": "success_rate:.1%",
-        "in place": "global_success_rate:.1%",
-        "95 %": lambda x: "" if x.interval is None else "{:.0%} - {:.0%}".format(*x.interval),
-        "played": "progress_rate:.1%",
-        "local mm": "mpjpe_l_mm:.1f",
-        "global mm": "mpjpe_g_mm:.1f",
-        "m/s": "velocity_m_s:.3f",
-        "m/s²": "acceleration_m_s2:.2f",
-    }
-    _table((*report.encoders, *([report.control] if report.control else ())), columns)
-    pairs = [each for each in report.agreement if each.equal_share is not None]
+    rows = [
+        (
+            x.encoder,
+            f"{x.success_rate:.1%}",
+            f"{x.global_success_rate:.1%}",
+            "" if x.interval is None else "{:.0%} - {:.0%}".format(*x.interval),
+            f"{x.progress_rate:.1%}",
+            *(x.mpjpe_l_mm, x.mpjpe_g_mm, x.velocity_m_s, x.acceleration_m_s2),
+        )
+        for x in (*report.encoders, *([report.control] if report.control else ()))
+    ]
+    heads = ["encoder", "success", "in place", "95 %", "played", "local mm", "global mm"]
+    print_rows([*heads, "m/s", "m/s²"], rows)
+    pairs = [
+        (f"{x.one} / {x.other}", f"{x.equal_share:.0%}", f"{x.chance or 0.0:.0%}")
+        for x in report.agreement
+        if x.equal_share is not None
+    ]
     if pairs:
-        columns = {
-            "tokens of": lambda x: f"{x.one} / {x.other}",
-            "equal codes": "equal_share:.0%",
-            "by chance": lambda x: f"{x.chance or 0.0:.0%}",
-        }
-        _table(pairs, columns)
+        print_rows(["tokens of", "equal codes", "by chance"], pairs)
 
 
 @view
@@ -374,13 +300,15 @@ def show_tracked(run: TrackedRun) -> None:
 def show_tracker_evaluation(found: TrackerEvaluation) -> None:
     """Print the metrics of a tracker, and its worst clips."""
     _show_report(found.report)
-    columns = {"played": "progress:.0%", "local mm": "errors.mpjpe_l_mm:.1f"}
-    _table(found.report.worst(5), {"clip": "clip", "encoder": "encoder", **columns}, "worst")
+    rows = [
+        (x.clip, x.encoder, f"{x.progress:.0%}", x.errors.mpjpe_l_mm) for x in found.report.worst(5)
+    ]
+    print_rows(["clip", "encoder", "played", "local mm"], rows, "worst")
     for path in found.files:
         _say(path)
 
 
-# ---- this machine
+# ---- this machine and benchmarks
 
 
 @view
@@ -397,9 +325,6 @@ def show_env(page: EnvPage) -> None:
     _say(environment_page(page.env), markup=False)
 
 
-# ---- benchmarks
-
-
 def _rate(rate: Rate) -> str:
     if rate.share is None:
         return "0 of 0"
@@ -411,29 +336,20 @@ def _rate(rate: Rate) -> str:
 def show_benchmark(benchmark: Benchmark) -> None:
     """Print a line per case, then rates by difficulty, category and robot."""
     path, tally = benchmark
-    columns: dict[str, str | Callable[[Any], Any]] = {
-        "case": "case.id",
-        "difficulty": "case.difficulty",
-        "outcome": lambda x: x.outcome.replace("_", " "),
-        "score": lambda x: x.score,
-        "lower bound": lambda x: x.low,
-        "iterations": lambda x: x.iterations,
-        "steps": lambda x: x.env_steps,
-        "time": lambda x: duration(x.seconds),
-        "why": "reason",
-    }
-    console.print()
-    _table(tally.results, columns)
+    cases = [
+        (
+            *(x.case.id, x.case.difficulty, x.outcome.replace("_", " "), x.score, x.low),
+            *(x.iterations, x.env_steps, duration(x.seconds), x.reason or ""),
+        )
+        for x in tally.results
+    ]
+    heads = ["case", "difficulty", "outcome", "score", "lower bound", "iterations", "steps"]
+    print_rows([*heads, "time", "why"], cases)
     groups = {"difficulty": tally.by_difficulty, "category": tally.by_category}
-    for title, rows in (groups | {"robot": tally.by_env}).items():
-        columns = {
-            title: "name",
-            "passed": lambda x: f"{x.rate.passed} of {x.rate.total}",
-            "95 % interval": lambda x: f"{x.rate.low:.0%} to {x.rate.high:.0%}",
-            "mean score": lambda x: x.mean_score,
-        }
+    for title, found in (groups | {"robot": tally.by_env}).items():
+        rows = [(x.name, _rate(x.rate), x.mean_score) for x in found]
         console.print()
-        _table(rows, columns)
+        print_rows([title, "passed", "mean score"], rows)
     console.print(f"\n[bold]{_rate(tally.overall)}[/] pass")
     if tally.median_seconds_to_pass is not None:
         steps = number(tally.median_steps_to_pass)
@@ -443,30 +359,3 @@ def show_benchmark(benchmark: Benchmark) -> None:
     if tally.waiting:
         console.print(f"unfinished; {_RESUME}: {', '.join(tally.waiting)}")
     console.print(f"page  {path / 'index.html'}")
-
-
-@view
-def show_judges(report: JudgeReport) -> None:
-    """Print where judges agree with the truth, and every disagreement."""
-    rows: list[tuple[str | int, ...]] = []
-    for pair in dict.fromkeys(example.pair for example in report.examples):
-        own = [example for example in report.examples if example.pair == pair]
-        wrong = [example.name for example in own if not example.agrees]
-        rows.append((pair, own[0].env, len(own) - len(wrong), len(own), ", ".join(wrong)))
-    print_rows(["pair", "robot", "agrees", "of", "disagrees on"], rows)
-    for example in (example for example in report.examples if not example.agrees):
-        truth = "right" if example.is_right else "wrong"
-        _say(
-            f"\n[yellow]{escape(example.pair)}[/]: {escape(example.name)} ({example.kind}) is "
-            f"{truth}, but scores {number(example.score, 2)}\n  [dim]{escape(example.why)}[/]"
-        )
-    for name, why in report.refused.items():
-        _say(f"\n[blue]{escape(name)}[/] was refused: {escape(why)}")
-    print_facts(
-        {
-            "agreement": _rate(report.agreement),
-            "demonstrations recognized": _rate(report.recognised),
-            "wrong episodes rejected": _rate(report.rejected),
-            "failure modes that pass": len(report.failure_mode_passes),
-        }
-    )

@@ -48,29 +48,22 @@ _Lines = Iterator[str]
 
 
 class FindingLines:
-    """The findings of one training; a population must not report one 48 times.
-
-    The first burst of a kind is one line with a count; members that join later are counted and
-    reported together when the training ends.
-    """
+    """The findings of one training, each kind once: a population must not report one 48 times."""
 
     def __init__(self) -> None:
         self._burst: dict[str, list[Finding]] = {}
-        self._said: dict[str, Finding] = {}
-        self._later: dict[str, int] = {}
+        self._said: set[str] = set()
         self._probed: set[tuple[str, str]] = set()
 
     def add(self, finding: Finding) -> None:
         """Add a finding of one member."""
-        if finding.name in self._said:
-            self._later[finding.name] = self._later.get(finding.name, 0) + 1
-        else:
+        if finding.name not in self._said:
             self._burst.setdefault(finding.name, []).append(finding)
 
     def new(self) -> _Lines:
-        """Yield a line for each kind that was not reported yet."""
+        """Yield a line for each kind that was not reported yet, with all members that have it."""
         for name, findings in self._burst.items():
-            self._said[name] = findings[0]
+            self._said.add(name)
             members = [each.member for each in findings]
             who = ", ".join(members)
             if len(members) > _NAMED:
@@ -81,10 +74,7 @@ class FindingLines:
     def rest(self) -> _Lines:
         """Yield what is left to report when the training has ended, and reset."""
         yield from self.new()
-        for name, more in self._later.items():
-            kind, first = name.partition(":")[0].replace("_", " "), self._said[name].member
-            yield f"{count(more, 'member')} more had the same as {first} later: {kind}"
-        self._said, self._later, self._probed = {}, {}, set()
+        self._said, self._probed = set(), set()
 
     def unseen(self, findings: Iterable[RewardFinding]) -> list[RewardFinding]:
         """Return the findings that no reward probed before had."""

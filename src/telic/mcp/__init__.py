@@ -5,6 +5,7 @@ The verb that serves is here; everything else needs the `mcp` package and is loa
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -55,12 +56,12 @@ def serve(request: ServeRequest) -> None:
     from telic.connections import find_token, listen
     from telic.mcp import http
 
-    token, is_new = find_token(http.TOKEN_VARIABLE)
+    token = find_token(http.TOKEN_VARIABLE, "mcp-token")
     listening = listen(request.host, request.port)
     name, number = listening.getsockname()[:2]
     address = f"[{name}]" if ":" in name else name
     sys.stderr.write(f"telic mcp: http://{address}:{number}{http.PATH}\n")
-    if is_new:
+    if http.TOKEN_VARIABLE not in os.environ:
         sys.stderr.write(f"token: {token}\n")
     sys.stderr.flush()
     http.serve(server, listening, token)

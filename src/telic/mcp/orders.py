@@ -41,7 +41,7 @@ from telic.studies.documents.base import StudyActor
 from telic.studies.errors import StudyError
 from telic.studies.next import next_step
 from telic.studies.study import Study as OpenStudy
-from telic.verbs.artifacts import list_things
+from telic.verbs.artifacts import list_artifacts
 from telic.verbs.study_candidates import CandidateDraft, make_candidate, mend_candidate
 
 _CODE = "source"
@@ -244,7 +244,9 @@ def list_work(
     limit: Annotated[int, Field(ge=1, le=1000, description="Maximum number.")] = 20,
 ) -> dict[str, Any]:
     """List sessions, runs and searches: what was asked, state, score, open work orders."""
-    found = list_things(runs_dir=workplace(call).runs_dir, root=workplace(call).root, limit=limit)
+    found = list_artifacts(
+        runs_dir=workplace(call).runs_dir, root=workplace(call).root, limit=limit
+    )
     return {"work": [plain(line) for line in found.things if line.kind != "study"]}
 
 

@@ -197,39 +197,22 @@ async def keep_secrets(ctx: ServerRequestContext[Any, Any], call_next: CallNext)
         data = result.model_dump(mode="json", by_alias=True, exclude_none=True)
     else:
         data = result
-    # Nearly every answer is clean, and one look at all of it is quicker than many at its parts.
-    return result if _is_clean(data) else hide_in(data)
+    clean = hide_in(data)
+    return result if clean == data else clean
 
 
 def hide_in(value: Any) -> Any:
-    """Return plain data without secrets."""
-    return _hide_in(value, _secrets())
-
-
-def _is_clean(data: Any) -> bool:
-    text = json.dumps(data, ensure_ascii=False)
-    # As JSON writes them, a quote or a backslash in a secret looks different.
-    secrets = [json.dumps(secret, ensure_ascii=False)[1:-1] for secret in _secrets()]
-    return _hide(text, secrets) == text
-
-
-def _secrets() -> list[str]:
-    """Return what the environment keeps under names of secrets, the longest first."""
+    """Return plain data without secrets: those in the environment, and keys of providers."""
     values = {value for name, value in os.environ.items() if is_secret_name(name)}
-    return sorted((value for value in values if len(value) >= _SHORTEST), key=len, reverse=True)
-
-
-def _hide(text: str, secrets: list[str]) -> str:
-    for secret in secrets:
-        text = text.replace(secret, REDACTED)
-    return redact_keys(redact(text))
+    secrets = sorted((each for each in values if len(each) >= _SHORTEST), key=len, reverse=True)
+    return _hide_in(value, secrets)
 
 
 def _hide_in(value: Any, secrets: list[str]) -> Any:
     if isinstance(value, str):
-        return _hide(value, secrets)
+        for secret in secrets:
+            value = value.replace(secret, REDACTED)
+        return redact_keys(redact(value))
     if is_mapping(value):
-        return {_hide(str(key), secrets): _hide_in(item, secrets) for key, item in value.items()}
-    if is_row(value):
-        return [_hide_in(item, secrets) for item in value]
-    return value
+        return {_hide_in(str(key), secrets): _hide_in(x, secrets) for key, x in value.items()}
+    return [_hide_in(item, secrets) for item in value] if is_row(value) else value

@@ -65,10 +65,10 @@ GROUND = ("ground_height", "ground_step")
 """what was below a robot at each moment"""
 RECORDED = (
     *("qpos", "qvel", "xpos", "xquat", "cvel", "cfrc_ext", "subtree_com"),
-    *COMMANDS,
+    *("x_velocity", "y_velocity", *COMMANDS),
     *GROUND,
 )
-"""infos of an environment that every recorder keeps: all that a quantity may be measured from"""
+"""infos of an environment that every recorder keeps, for quantities and for rewards"""
 
 Environment = tuple[str, dict[str, Any]]
 """an environment and its constructor arguments, as a job asks for them"""

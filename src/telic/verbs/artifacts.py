@@ -18,7 +18,7 @@ from telic.storage.files import read_facts, read_fields
 from telic.storage.layout import DAMAGED, MemberFolder, RunFolder, SessionFolder
 from telic.storage.scalars import columns_of, is_evaluation, read_rows
 from telic.storage.workspace import WORK, Kind, Thing, Workspace, has_begun
-from telic.verbs.lines import ThingLine, judged_facts, read_line
+from telic.verbs.lines import ArtifactLine, judged_facts, read_line
 
 if TYPE_CHECKING:
     from telic.search.records import SearchSummary
@@ -28,7 +28,7 @@ _NAMED = "Session, run, search, study or policy: its id, the start of one, a pat
 _ALL: tuple[Kind, ...] = (*WORK, "study", "policy")
 
 
-class ThingRequest(RunsRequest):
+class ArtifactRequest(RunsRequest):
     """A session, run, search, study or policy by name."""
 
     thing: str = argument(_NAMED, default="latest", metavar="THING")
@@ -55,7 +55,7 @@ _INSTEAD: dict[Kind, str] = {
 }
 
 
-class MemberRequest(ThingRequest):
+class MemberRequest(ArtifactRequest):
     """A policy of a run, or of the run that a session judged best."""
 
     member: str | None = option(
@@ -114,7 +114,7 @@ class PolicyPlace(NamedTuple):
 # -------------------------------------------------------------------------------- list and show
 
 
-class ThingListRequest(RunsRequest):
+class ArtifactListRequest(RunsRequest):
     """What to list."""
 
     kind: Literal["session", "run", "search", "study"] | None = argument(
@@ -125,10 +125,10 @@ class ThingListRequest(RunsRequest):
 
 
 @dataclass(frozen=True)
-class ThingList(Wrapped):
+class ArtifactList(Wrapped):
     """Sessions, runs, searches and studies, the most recently active first."""
 
-    things: list[ThingLine]
+    things: list[ArtifactLine]
     columns = ("id", "title", "env", "state", "score", "best_return", "labels", "open_orders")
 
     @property
@@ -137,13 +137,13 @@ class ThingList(Wrapped):
         return "" if self.things else 'Start with: telic run "run forward fast"'
 
 
-@verb(ThingListRequest)
-def list_things(request: ThingListRequest) -> ThingList:
+@verb(ArtifactListRequest)
+def list_artifacts(request: ArtifactListRequest) -> ArtifactList:
     """List sessions, runs, searches and studies: what was asked, state, score."""
     kinds: tuple[Kind, ...] = (request.kind,) if request.kind else (*WORK, "study")
     found = Workspace(request.runs_dir, request.root).things(*kinds)
     begun = (x for x in found if x.kind != "session" or has_begun(x.path))
-    return ThingList([read_line(thing) for thing in islice(begun, request.limit)])
+    return ArtifactList([read_line(thing) for thing in islice(begun, request.limit)])
 
 
 class RunPage(NamedTuple):
@@ -314,8 +314,8 @@ class ReportPlace(NamedTuple):
     page: str | None
 
 
-@verb(ThingRequest)
-def report(request: ThingRequest) -> ReportPlace:
+@verb(ArtifactRequest)
+def report(request: ArtifactRequest) -> ReportPlace:
     """Write the report of a session, search or study, and print its path."""
     thing = request.find("session", "search", "study")
     if thing.kind == "search":
@@ -352,7 +352,7 @@ class DeleteRequest(RunsRequest):
     undo: bool = option("Restore it from the trash instead; THING may be 'latest'.", default=False)
 
 
-class ThingMoved(NamedTuple):
+class ArtifactMoved(NamedTuple):
     """A thing that was deleted or restored."""
 
     kind: str
@@ -367,13 +367,13 @@ class ThingMoved(NamedTuple):
 
 
 @verb(DeleteRequest)
-def delete(request: DeleteRequest) -> ThingMoved:
+def delete(request: DeleteRequest) -> ArtifactMoved:
     """Move a session, run or search to the trash, or restore it with --undo."""
     if request.undo:
         return restore(request.thing, runs_dir=request.runs_dir)
     workspace = Workspace(request.runs_dir)
     thing = workspace.find(request.thing, *WORK)
-    return ThingMoved(thing.kind, thing.name, str(workspace.delete(thing)), True)
+    return ArtifactMoved(thing.kind, thing.name, str(workspace.delete(thing)), True)
 
 
 class RestoreRequest(RunsRequest):
@@ -385,7 +385,7 @@ class RestoreRequest(RunsRequest):
 
 
 @verb(RestoreRequest)
-def restore(request: RestoreRequest) -> ThingMoved:
+def restore(request: RestoreRequest) -> ArtifactMoved:
     """Restore a session, run or search from the trash."""
     thing = Workspace(request.runs_dir).restore(request.thing)
-    return ThingMoved(thing.kind, thing.name, str(thing.path), False)
+    return ArtifactMoved(thing.kind, thing.name, str(thing.path), False)

@@ -25,17 +25,16 @@ from telic.core.config import Record
 from telic.core.events import Event, SearchStart, SessionStart, TrainStart
 from telic.core.text import is_mapping, is_row
 from telic.core.verb import Verb
-from telic.errors import TelicError, UnknownName, telling_places
-from telic.jobs.board import JobLine
+from telic.errors import Refused, TelicError, UnknownName, telling_places
 from telic.jobs.process import Process, ProcessId, is_same_process
 from telic.storage.files import read_record, write_json
 from telic.storage.layout import changed_at, new_name
 from telic.verbs import catalogue
 
 STARTED = "started"
-HERE = "this machine"
 _MOST_LISTED = 200
 _LOG_TAIL = 1 << 14
+_STARTING_S = 120.0
 
 
 class JobFile(Record):
@@ -73,6 +72,8 @@ class StartedJob(JobProgress):
     verb: str
     command: str
     created: float
+    target: str | None = None
+    """what it was started for, before it says so itself"""
 
 
 def start_verb(
@@ -149,7 +150,9 @@ def read_job(runs_dir: Path, job: str) -> StartedJob:
         if progress.state == "running" and not is_alive:
             progress = progress.model_copy(update={"state": "interrupted"})
     about = request.model_dump(include={"job", "verb", "command"})
-    return StartedJob(**progress.model_dump(), **about, created=changed_at(known[job]))
+    target = progress.thing or request.values.get("thing")
+    created = changed_at(known[job])
+    return StartedJob(**progress.model_dump(), **about, created=created, target=target)
 
 
 def list_jobs(runs_dir: Path) -> list[StartedJob]:
@@ -158,27 +161,20 @@ def list_jobs(runs_dir: Path) -> list[StartedJob]:
     return [read_job(runs_dir, path.stem) for path in files]
 
 
-def job_lines(runs_dir: Path) -> list[JobLine]:
-    """Return the jobs that were started here as lines of the table of all jobs."""
-    lines: list[JobLine] = []
-    for job in list_jobs(runs_dir):
-        is_over = job.state not in ("starting", "running")
-        ended = changed_at(runs_dir / STARTED / f"{job.job}.state.json") if is_over else time.time()
-        lines.append(
-            JobLine(
-                job=job.job,
-                place=HERE,
-                state=job.state,
-                attempts=1,
-                node=None,
-                seconds=round(max(0.0, ended - job.created), 3),
-                code=job.exit_code,
-                reason=job.error,
-                command=job.command,
-                created=job.created,
-            )
-        )
-    return lines
+def starting(runs_dir: Path) -> set[str]:
+    """Return the sessions, runs and searches whose process was started a moment ago."""
+    recent = [x for x in _requests(runs_dir) if time.time() - changed_at(x) < _STARTING_S]
+    jobs = [read_job(runs_dir, path.stem) for path in recent]
+    return {x.target for x in jobs if x.target and x.state in ("starting", "running")}
+
+
+def stop_job(runs_dir: Path, job: str) -> StartedJob:
+    """Ask the process of a job to save and stop; raises Refused when it does not run."""
+    found = read_job(runs_dir, job)
+    if found.state != "running" or found.pid is None:
+        raise Refused(f"{job} is {found.state}; there is nothing to stop.")
+    os.kill(found.pid, signal.SIGTERM)
+    return found
 
 
 def read_log(runs_dir: Path, job: str) -> str:

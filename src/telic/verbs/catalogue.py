@@ -112,7 +112,7 @@ VERBS: dict[str, str | VerbGroup] = {
     "label": "labels:label",
     "veto": "labels:veto",
     "orders": "session:orders",
-    "list": "artifacts:list_things",
+    "list": "artifacts:list_artifacts",
     "show": "artifacts:show",
     "watch": "control:watch",
     "play": "play:play",

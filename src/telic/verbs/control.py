@@ -22,7 +22,7 @@ from telic.session.records import state_of as session_state
 from telic.storage.layout import SessionFolder, WorkFolder
 from telic.storage.reading import check_file, parse_json
 from telic.storage.workspace import WORK, Thing, Workspace
-from telic.verbs.artifacts import ThingRequest
+from telic.verbs.artifacts import ArtifactRequest
 from telic.verbs.lines import state_of
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def becomes(is_so: Callable[[], bool], seconds: float) -> bool:
     return True
 
 
-class WorkRequest(ThingRequest):
+class WorkRequest(ArtifactRequest):
     """A session, run or search."""
 
     thing: str = argument(

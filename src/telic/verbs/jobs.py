@@ -14,7 +14,6 @@ from telic.jobs.launcher import read_place
 from telic.jobs.pool import JobPool
 from telic.jobs.spec import JobRecord, JobSpec
 from telic.storage.files import read_record
-from telic.verbs.background import HERE, job_lines, list_jobs, read_log
 
 _EXAMPLES = """
 telic bench intents --on ray://head:10001       every case is a job of a Ray cluster
@@ -67,39 +66,23 @@ def _exit_code(result: object) -> int:
 def jobs(request: JobsRequest) -> JobTable | PrintedLog | JobLine | JobRecord:
     """List jobs with place, attempts and state; or print the log of one, stop it, or retry it.
 
-    Jobs that were started from the dashboard are listed, too.
+    Jobs that were started from the dashboard are on its Machine page.
     """
     if request.logs + request.stop + request.retry > 1:
         raise UsageError("--logs, --stop and --retry exclude each other.")
-    lines = [*request.board.lines(), *job_lines(Path(request.runs_dir))]
-    lines.sort(key=lambda line: line.created, reverse=True)
+    lines = request.board.lines()
     name = request.name or "latest"
     if request.logs:
         name = chosen_job(name, lines)
-        if any(line.job == name and line.place == HERE for line in lines):
-            return PrintedLog(job=name, log=read_log(Path(request.runs_dir), name))
         return PrintedLog(job=name, log=request.board.log(name))
     if request.stop:
-        _refuse_local(request, "stop")
         return request.board.stop(name)
     if request.retry:
-        _refuse_local(request, "resume")
         return _retry(request, name)
     if request.name is not None:
         name = chosen_job(name, lines)
         return next(line for line in lines if line.job == name)
     return JobTable(lines[: request.limit])
-
-
-def _refuse_local(request: JobsRequest, command: str) -> None:
-    """Refuse a job that a server started on this machine; name the command for it."""
-    for job in list_jobs(Path(request.runs_dir)):
-        if job.job == request.name:
-            instead = f"telic {command} {job.thing}" if job.thing else "telic list"
-            raise Refused(
-                f"{job.job} was started from the dashboard, on this machine.",
-                hint=f"Use: {instead}",
-            )
 
 
 def _retry(request: JobsRequest, name: str) -> JobRecord:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from telic.core.config import Record
 from telic.errors import TelicError
+from telic.session.records import is_running
 from telic.session.records import state_of as session_state
 from telic.storage.facts import JudgedFacts
-from telic.storage.files import read_facts, read_fields
+from telic.storage.files import read_facts, read_fields, read_record
 from telic.storage.layout import DAMAGED, RunFolder, SessionFolder
 from telic.storage.workspace import Kind, Thing
 
@@ -17,18 +21,22 @@ STUDY_MARK = "~"
 """between the names of task and study in an id: no name holds it"""
 
 
-def thing_id(thing: Thing) -> str:
+def artifact_id(thing: Thing) -> str:
     """Return the id that the API knows a thing by."""
     return thing.name.replace("/", STUDY_MARK)
 
 
-class ThingLine(Record):
+class ArtifactLine(Record):
     """One line of a list."""
 
     id: str
     kind: Kind
     title: str
     """the intent, the method, or the task: what people know it by"""
+    name: str | None = None
+    """given by a person, with tags and a note"""
+    tags: tuple[str, ...] = ()
+    note: str | None = None
     env: str | None
     state: str
     is_running: bool
@@ -56,15 +64,26 @@ class ThingLine(Record):
     """seconds since 1970"""
 
 
-def read_line(thing: Thing) -> ThingLine:
+class ArtifactAbout(Record):
+    """What people call a thing and say about it: about.json of its folder."""
+
+    name: str | None = Field(default=None, max_length=200)
+    tags: tuple[Annotated[str, Field(min_length=1, max_length=60)], ...] = Field(
+        default=(), max_length=30
+    )
+    note: str | None = Field(default=None, max_length=5000)
+
+
+def read_line(thing: Thing) -> ArtifactLine:
     """Return the line of a thing; a damaged one must not hide the others."""
     try:
-        return _LINES[thing.kind](thing)
+        line, about = _LINES[thing.kind](thing), read_about(thing)
+        return line if about is None else line.model_copy(update=about.model_dump())
     except TelicError as error:
-        return ThingLine(
-            id=thing_id(thing),
+        return ArtifactLine(
+            id=artifact_id(thing),
             kind=thing.kind,
-            title=thing_id(thing),
+            title=artifact_id(thing),
             env=None,
             state=DAMAGED,
             is_running=False,
@@ -73,16 +92,22 @@ def read_line(thing: Thing) -> ThingLine:
         )
 
 
+def read_about(thing: Thing) -> ArtifactAbout | None:
+    """Return what people call a thing and say about it."""
+    file = thing.path / "about.json"
+    return read_record(file, ArtifactAbout) if file.exists() else None
+
+
 def judged_facts(folder: SessionFolder) -> list[JudgedFacts]:
     """Return the records of every judged iteration."""
     files = [folder.iteration(number).judgment for number in folder.iterations()]
     return [read_facts(file, JudgedFacts) for file in files if file.exists()]
 
 
-def _session(thing: Thing) -> ThingLine:
+def _session(thing: Thing) -> ArtifactLine:
     folder = SessionFolder(thing.path)
     request = read_fields(folder.config, intent=str, env=str)
-    judged = judged_facts(folder)
+    judged = [each for each in judged_facts(folder) if each.get("number") != 0]  # of its origin
     origin = labels = None
     if folder.origin.exists():  # few have one; only then is its reader loaded
         from telic.session.branch import origin_of
@@ -92,14 +117,20 @@ def _session(thing: Thing) -> ThingLine:
         from telic.session import labels as readers
 
         labels = readers.standing(readers.read_labels(folder))
-    return ThingLine(
+    scores = [each["score"] for each in judged if each["score"] is not None]
+    known: dict[str, Any] = {"score": max(scores, default=None), "seconds": None}
+    known["steps"] = sum(each.get("steps") or 0 for each in judged) or None
+    if folder.summary.exists():  # of the policy that it delivers
+        kinds = {"steps": int | None, "seconds": float | None, "score": float | None}
+        known |= {name: read_fields(folder.summary, **kinds)[name] for name in kinds}
+    return ArtifactLine(
         id=thing.name,
         kind="session",
         title=request["intent"],
         env=request["env"],
-        state=session_state(folder),
+        state=_session_state(folder),
         is_running=thing.is_running,
-        score=max((x["score"] for x in judged if x["score"] is not None), default=None),
+        **{name: known[name] for name in ("score", "steps", "seconds")},
         iterations=len(judged),
         origin=origin.session if origin else None,
         labels=len(labels or ()),
@@ -107,6 +138,14 @@ def _session(thing: Thing) -> ThingLine:
         open_orders=open_orders(thing.path),
         updated=thing.last_active,
     )
+
+
+def _session_state(folder: SessionFolder) -> str:
+    """Return the state of a session; of one that was asked to stop, and of one never run, too."""
+    state = session_state(folder)
+    if folder.stop.exists() and is_running(folder):
+        return "stopping"
+    return "not started" if state == "interrupted" and not folder.events.exists() else state
 
 
 def open_orders(path: Path) -> int:
@@ -122,14 +161,14 @@ def open_orders(path: Path) -> int:
         return 0
 
 
-def _run(thing: Thing) -> ThingLine:
+def _run(thing: Thing) -> ArtifactLine:
     from telic.training.folder import describe
 
     facts = describe(RunFolder(thing.path))
     names = [member.name for member in RunFolder(thing.path).members()]
     seeds = [name.rpartition("_seed_") for name in names]
     configs = sorted({config for config, _, _ in seeds})
-    return ThingLine(
+    return ArtifactLine(
         id=thing.name,
         kind="run",
         title=", ".join(configs) or thing.name,
@@ -161,9 +200,9 @@ def state_of(thing: Thing) -> str:
     return read_fields(summary, outcome=str)["outcome"] if summary.exists() else "interrupted"
 
 
-def _search(thing: Thing) -> ThingLine:
+def _search(thing: Thing) -> ArtifactLine:
     request = read_fields(thing.path / "search.json", method=str, env=str)
-    return ThingLine(
+    return ArtifactLine(
         id=thing.name,
         kind="search",
         title=request["method"],
@@ -176,9 +215,9 @@ def _search(thing: Thing) -> ThingLine:
     )
 
 
-def _study(thing: Thing) -> ThingLine:
-    return ThingLine(
-        id=thing_id(thing),
+def _study(thing: Thing) -> ArtifactLine:
+    return ArtifactLine(
+        id=artifact_id(thing),
         kind="study",
         title=thing.name,
         env=None,
@@ -188,7 +227,7 @@ def _study(thing: Thing) -> ThingLine:
     )
 
 
-_LINES: dict[Kind, Callable[[Thing], ThingLine]] = {
+_LINES: dict[Kind, Callable[[Thing], ArtifactLine]] = {
     "session": _session,
     "run": _run,
     "search": _search,

@@ -86,17 +86,15 @@ def search_tasks(request: VerbRequest) -> SearchTasks:
 
 @dataclass(frozen=True)
 class SearchMethods(Wrapped):
-    """Switches by method, and their defaults."""
+    """Switches of every method that differ from the defaults."""
 
     methods: dict[str, dict[str, Any]]
-    plain: dict[str, Any]
 
 
 @verb(VerbRequest)
 def search_methods(request: VerbRequest) -> SearchMethods:
-    """List the methods of policy search with their switches."""
-    from telic.search.config import Switches
+    """List the methods of policy search, with the switches that differ from the defaults."""
     from telic.search.plan import method_names, switches_of
 
-    found = {name: switches_of(name).model_dump() for name in method_names()}
-    return SearchMethods(found, Switches().model_dump())
+    found = {name: switches_of(name).model_dump(exclude_defaults=True) for name in method_names()}
+    return SearchMethods(found)

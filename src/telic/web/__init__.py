@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 from telic.core.request import RunsRequest, option, place
 from telic.core.verb import verb
-from telic.errors import MissingExtra
-from telic.verbs import artifacts
-from telic.verbs.artifacts import ReportPlace, ThingRequest
+from telic.errors import MissingExtra, UsageError
+from telic.verbs.artifacts import ArtifactRequest, ReportPlace, report
 
 if TYPE_CHECKING:
     from telic.web.static_site import SavedSite
@@ -26,8 +25,11 @@ telic serve --no-open --port 8764                    on a machine without a scre
 
 ssh -L 8764:127.0.0.1:8764 MACHINE                   then open the printed address
 
-Only this machine can reach it, and every request needs the token in the address. Work that was
-started from the page continues when the server ends.
+telic serve --new-token                              log out every browser and bookmark
+
+Only this machine can reach it, and every request needs the token in the address. The token stays
+the same on this machine until it is rotated. Work that was started from the page continues when the
+server ends.
 """
 
 
@@ -37,6 +39,7 @@ class DashboardRequest(RunsRequest):
     host: str = option("An address of this machine.", default="127.0.0.1")
     port: int = option("Port; 0: a free one.", default=8764, minimum=0, maximum=65535)
     opens: bool = option("Open the browser.", "--open/--no-open", default=True)
+    new_token: bool = option("Replace the kept token.", "--new-token", default=False)
     root: Path = place("The repository, for studies.", "--root", default=Path())
 
 
@@ -47,7 +50,7 @@ def require_web() -> None:
             raise MissingExtra(package, "web", "The dashboard")
 
 
-class ThingReportRequest(ThingRequest):
+class ArtifactReportRequest(ArtifactRequest):
     """A report to write."""
 
     site: Path | None = option(
@@ -57,12 +60,12 @@ class ThingReportRequest(ThingRequest):
     )
 
 
-@verb(ThingReportRequest)
-def write_report(request: ThingReportRequest) -> ReportPlace | SavedSite:
+@verb(ArtifactReportRequest)
+def write_report(request: ArtifactReportRequest) -> ReportPlace | SavedSite:
     """Write the report of a session, search or study and print its path; or its pages as files."""
     if request.site is None:
         where = {"runs_dir": request.runs_dir, "root": request.root}
-        return artifacts.report(request.thing, **where)
+        return report(request.thing, **where)
     require_web()
     from telic.web.static_site import write_site
 
@@ -74,15 +77,20 @@ def write_report(request: ThingReportRequest) -> ReportPlace | SavedSite:
 def serve(request: DashboardRequest) -> None:
     """Open the dashboard: describe a behaviour, watch it become a policy, correct it.
 
-    The token is the one in TELIC_WEB_TOKEN, or a new one.
+    The token is the one in TELIC_WEB_TOKEN, or the one that this machine keeps.
     """
     require_web()
     from telic.connections import find_token, listen
     from telic.web.app import address_of, serve_until_stopped
     from telic.web.gate import TOKEN_VARIABLE
 
-    token, _ = find_token(TOKEN_VARIABLE)
-    listening = listen(request.host, request.port)
+    token = find_token(TOKEN_VARIABLE, "web-token", request.new_token)
+    try:
+        listening = listen(request.host, request.port)
+    except UsageError as error:
+        address = f"http://{request.host}:{request.port}/?token={token}"
+        hint = f"A dashboard that runs there already opens with: {address}"
+        raise UsageError(error.message, hint=error.hint or hint) from None
     address = f"{address_of(listening)}/?token={token}"
     sys.stdout.write(f"telic: {address}\n")
     sys.stdout.flush()

@@ -24,7 +24,9 @@ from telic.connections import BoundedConnection, answer_until_stopped
 from telic.core.config import Record
 from telic.errors import MissingFile, TelicError, UnknownName, UsageError
 from telic.web import (
+    artifacts,
     benchmarks,
+    compare,
     curves,
     files,
     machine,
@@ -32,14 +34,16 @@ from telic.web import (
     playback,
     start,
     streams,
-    things,
     verb_routes,
 )
 from telic.web.gate import API, WebGate
 from telic.web.place import WebPlace
 
 STATIC = Path(__file__).parent / "static"
-_PARTS = (things, files, curves, streams, playback, orders, benchmarks, start, machine, verb_routes)
+_PARTS = (
+    *(artifacts, files, curves, compare, streams, playback, orders),
+    *(benchmarks, start, machine, verb_routes),
+)
 _log = logging.getLogger("telic.web")
 _COMPRESSED = {
     ".js": "text/javascript; charset=utf-8",

@@ -1,7 +1,7 @@
-"""Curves for charts, the progress of a training, and things compared by their results.
+"""Curves for charts, and the progress of a training.
 
-A metric file is parsed once and then only where it has grown. A range of steps that holds more
-points than asked for is thinned out so that its shape and its spikes stay.
+A range of steps that holds more points than asked for is thinned out so that its shape and its
+spikes stay.
 """
 
 from __future__ import annotations
@@ -9,30 +9,25 @@ from __future__ import annotations
 import json
 import math
 import os
-import threading
-from array import array
-from collections import OrderedDict
+from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from fastapi import APIRouter, Query
 from pydantic import Field
 
-from telic.authors.candidate import SessionIteration
 from telic.core.config import Record
-from telic.core.stats import bootstrap, holm, mann_whitney, probability_of_improvement
 from telic.core.text import is_dict
 from telic.errors import UsageError
-from telic.storage.facts import MemberResultFacts, RunRequestFacts
-from telic.storage.files import read_facts, read_record
+from telic.storage.facts import RunRequestFacts
+from telic.storage.files import read_facts
 from telic.storage.layout import RunFolder, SessionFolder
 from telic.storage.scalars import downsample
 from telic.storage.workspace import Thing
-from telic.verbs.lines import read_line
-from telic.web.place import WebPlace
+from telic.training.folder import status_of
+from telic.web.place import NotTrained, WebPlace, current_run
 
-_KEPT_FILES = 64
 _MOST_POINTS = 20_000
 _MOST_SERIES = 400
 _TAIL = 1 << 14
@@ -58,6 +53,8 @@ class SeriesSet(Record):
     series: tuple[MetricCurve, ...]
     names: tuple[str, ...]
     members: tuple[str, ...]
+    is_screening: bool = False
+    """whether they are of a short run that compares the variants of a reward"""
 
 
 class SeriesQuery(Record):
@@ -70,6 +67,9 @@ class SeriesQuery(Record):
     iteration: int | None = Field(default=None, ge=0, le=10**9, description="of a session")
     start: float | None = Field(default=None, description="first step")
     end: float | None = Field(default=None, description="last step")
+    over: Literal["global_step", "elapsed_time"] = Field(
+        default="global_step", description="horizontal axis: steps or seconds of training"
+    )
     points: int = Field(default=1000, ge=3, le=_MOST_POINTS, description="points of a curve")
 
 
@@ -82,30 +82,8 @@ class TrainingPulse(Record):
     seconds: float | None
     seconds_left: float | None
     steps_per_second: float | None
-
-
-class ComparedThing(Record):
-    """A thing among those that are compared."""
-
-    thing: str
-    title: str
-    mean: float | None
-    low: float | None
-    high: float | None
-    """95 % bootstrap interval of the mean"""
-    count: int
-    """number of values"""
-    better_than_first: float | None
-    """probability of improvement over the first; None: it is the first, or not measured"""
-    p: float | None
-    """of the rank test against the first, with Holm's correction"""
-
-
-class Comparison(Record):
-    """Things side by side."""
-
-    measure: str
-    rows: tuple[ComparedThing, ...]
+    is_screening: bool = False
+    """whether it is a short run that compares the variants of a reward"""
 
 
 # ---------------------------------------------------------------------------- metric files
@@ -162,63 +140,29 @@ def _training_row(text: bytes) -> dict[str, Any] | None:
     return numbers if "global_step" in numbers else None
 
 
-class _Columns:
-    """The numbers of a metric file by name, read up to a position; NaN where a row has none."""
+@lru_cache(maxsize=64)
+def _columns(path: Path, changed: int, size: int) -> dict[str, np.ndarray]:
+    """Return the numbers of a metric file by name, NaN where a row has none.
 
-    def __init__(self, inode: int) -> None:
-        self.inode, self.position, self.rows = inode, 0, 0
-        self.columns: dict[str, array[float]] = {}
-
-    def read_on(self, path: Path) -> None:
-        while lines := read_lines(path, self.position):
-            if lines[-1].end <= self.position:
-                return
-            self.position = lines[-1].end
-            for row in filter(None, (_training_row(line.text) for line in lines)):
-                for name, value in row.items():
-                    column = self.columns.setdefault(name, array("d"))
-                    column.extend([math.nan] * (self.rows - len(column)))
-                    column.append(value)
-                self.rows += 1
-
-    def column(self, name: str) -> np.ndarray:
-        values = np.full(self.rows, np.nan)
-        if name in self.columns:
-            known = np.frombuffer(self.columns[name])
-            values[: len(known)] = known
-        return values
-
-
-class _MetricFiles:
-    """The most recently used metric files."""
-
-    def __init__(self) -> None:
-        self._files: OrderedDict[Path, _Columns] = OrderedDict()
-        self._turn = threading.Lock()
-
-    def read(self, path: Path) -> _Columns:
-        with self._turn:
-            found = path.stat()
-            known = self._files.pop(path, None)
-            if known is None or known.inode != found.st_ino or known.position > found.st_size:
-                known = _Columns(found.st_ino)
-            if known.position < found.st_size:
-                known.read_on(path)
-            self._files[path] = known
-            if len(self._files) > _KEPT_FILES:
-                self._files.popitem(last=False)
-            return known
+    The time and the size distinguish states of the file.
+    """
+    rows, position = list[dict[str, Any]](), 0
+    while position < size and (lines := read_lines(path, position)):
+        position = lines[-1].end
+        rows += filter(None, (_training_row(line.text) for line in lines))
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: np.array([row.get(name, math.nan) for row in rows]) for name in names}
 
 
 def pulse_of(thing: Thing) -> TrainingPulse | None:
-    """Return the progress of the current training of a run or session; None without one."""
-    if thing.kind not in ("run", "session"):
-        return None
-    run = RunFolder(thing.path)
+    """Return the progress of the training that runs now; None without one."""
+    run: RunFolder | None = RunFolder(thing.path) if thing.kind == "run" else None
+    is_screening = False
     if thing.kind == "session":
         folder = SessionFolder(thing.path)
-        run = folder.iteration(max(folder.iterations(), default=0)).run
-    if not run.config.exists():
+        run = current_run(folder.iteration(max(folder.iterations(), default=0)))
+        is_screening = run is not None and run.name == "trial"
+    if run is None or not run.config.exists() or status_of(run) != "running":
         return None
     last = list[dict[str, Any]]()
     for member in run.members():
@@ -226,81 +170,31 @@ def pulse_of(thing: Thing) -> TrainingPulse | None:
         lines = reversed(read_lines(member.scalars, max(0, size - _TAIL)))
         rows = (_training_row(line.text) for line in lines)
         last += [row] if (row := next(filter(None, rows), None)) else []
-    if not last:
-        return None
-    step = int(max(row["global_step"] for row in last))
     total = read_facts(run.config, RunRequestFacts)["steps"]
-    seconds = max(row.get("elapsed_time", 0.0) for row in last)
+    step = int(max((row["global_step"] for row in last), default=0))
+    seconds = max((row.get("elapsed_time", 0.0) for row in last), default=0.0)
     rate = step / seconds if seconds else None
     return TrainingPulse(
         step=step,
         total_steps=total,
-        seconds=seconds,
+        seconds=seconds or None,
         seconds_left=max(0.0, (total - step) / rate) if rate else None,
         steps_per_second=rate * len(last) if rate else None,
+        is_screening=is_screening,
     )
-
-
-# ---------------------------------------------------------------------------- comparison
-
-
-def _scores(thing: Thing) -> tuple[float, ...]:
-    """Return the scores of the judged episodes of a session's best policy."""
-    folder = SessionFolder(thing.path)
-    files = [folder.iteration(number).judgment for number in folder.iterations()]
-    judged = [read_record(file, SessionIteration).best_member for file in files if file.exists()]
-    known = [each.judgement for each in judged if each is not None]
-    best = max(known, key=lambda each: -1.0 if each.score is None else each.score, default=None)
-    verdicts = best.verdicts if best else ()
-    return tuple(verdict.score for verdict in verdicts if verdict.score is not None)
-
-
-def _returns(thing: Thing) -> tuple[float, ...]:
-    """Return the best return of every training seed of a run."""
-    files = [member.summary for member in RunFolder(thing.path).members()]
-    facts = [read_facts(file, MemberResultFacts) for file in files if file.exists()]
-    best = [(each.get("best") or {}).get("mean_return") for each in facts]
-    return tuple(value for value in best if value is not None)
-
-
-def _compare(things: list[Thing]) -> Comparison:
-    kinds = {thing.kind for thing in things}
-    if len(things) < 2 or len(kinds) > 1:
-        raise UsageError(
-            "Sessions are compared by score, runs by return: choose two or more of one kind."
-        )
-    is_judged = kinds == {"session"}
-    values = [np.asarray((_scores if is_judged else _returns)(thing)) for thing in things]
-    first = values[0]
-    p_values = [None, *holm([mann_whitney(each, first) for each in values[1:]])]
-    rows: list[ComparedThing] = []
-    for place, (thing, own) in enumerate(zip(things, values, strict=True)):
-        line, interval = read_line(thing), bootstrap(own.tolist())
-        is_other = place > 0 and len(own) > 0 and len(first) > 0
-        rows.append(
-            ComparedThing(
-                thing=line.id,
-                title=line.title,
-                mean=float(own.mean()) if len(own) else None,
-                low=interval.low if interval else None,
-                high=interval.high if interval else None,
-                count=len(own),
-                better_than_first=probability_of_improvement(own, first) if is_other else None,
-                p=p_values[place],
-            )
-        )
-    measure = "score of judged episodes" if is_judged else "best return of a seed"
-    return Comparison(measure=measure, rows=tuple(rows))
 
 
 def routes(place: WebPlace) -> APIRouter:
     """Return the routes of curves."""
-    router, files = APIRouter(tags=["curves"]), _MetricFiles()
+    router = APIRouter(tags=["curves"])
 
-    @router.get("/things/{thing}/series")
+    @router.get("/artifacts/{thing}/series")
     def read_series(thing: str, query: Annotated[SeriesQuery, Query()]) -> SeriesSet:
         """Return curves of a run, or of an iteration of a session (default: the last)."""
-        run = place.run(thing, query.iteration)
+        try:
+            run = place.run(thing, query.iteration)
+        except NotTrained:
+            return SeriesSet(series=(), names=(), members=())
         every = run.members()
         wanted = [place.member(run, name) for name in query.member] or every
         if len(wanted) * len(query.name) > _MOST_SERIES:
@@ -311,11 +205,12 @@ def routes(place: WebPlace) -> APIRouter:
         for member in wanted:
             if not member.scalars.exists():
                 continue
-            columns = files.read(place.inside(member.scalars))
-            names |= dict.fromkeys(columns.columns)
-            every_step = columns.column("global_step")
-            for name in query.name:
-                values = columns.column(name)
+            path = place.inside(member.scalars)
+            columns = _columns(path, path.stat().st_mtime_ns, path.stat().st_size)
+            names |= dict.fromkeys(columns)
+            every_step = columns.get(query.over, np.empty(0))
+            for name in [name for name in query.name if name in columns]:
+                values = columns[name]
                 kept = np.isfinite(values) & (every_step >= low) & (every_step <= high)
                 if not kept.any():
                     continue
@@ -330,11 +225,9 @@ def routes(place: WebPlace) -> APIRouter:
                     )
                 )
         members = tuple(member.name for member in every)
-        return SeriesSet(series=tuple(series), names=tuple(names), members=members)
-
-    @router.get("/compare")
-    def compare(thing: Annotated[list[_Name], Query(min_length=2, max_length=6)]) -> Comparison:
-        """Compare two to six runs or sessions: means, intervals, rank tests against the first."""
-        return _compare([place.thing(name, "session", "run") for name in dict.fromkeys(thing)])
+        is_screening = run.name == "trial"
+        return SeriesSet(
+            series=tuple(series), names=tuple(names), members=members, is_screening=is_screening
+        )
 
     return router

@@ -7,19 +7,21 @@ becomes a path.
 from __future__ import annotations
 
 import hashlib
+import io
 import re
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Response
 from fastapi.responses import FileResponse
 
 from telic.core.config import Record
 from telic.errors import UnknownName
 from telic.storage.layout import RunFolder, SessionFolder
 from telic.storage.workspace import Thing
-from telic.verbs.lines import thing_id
+from telic.verbs.lines import artifact_id
 from telic.web.gate import API, REPORT_POLICY
 from telic.web.place import WebPlace
 
@@ -42,7 +44,7 @@ _CLIP = re.compile(r"(?:clip|eval)_([0-9]{1,18})_(.+)\.npz")
 _MOST = 5000
 
 
-class ThingFile(Record):
+class ArtifactFile(Record):
     """A file of a thing."""
 
     key: str
@@ -64,7 +66,7 @@ class ThingFile(Record):
 class FoundFile(NamedTuple):
     """A file and its path."""
 
-    file: ThingFile
+    file: ArtifactFile
     path: Path
 
 
@@ -78,11 +80,11 @@ def files_of(thing: Thing) -> dict[str, FoundFile]:
             continue
         name = str(path.relative_to(thing.path))
         key = file_key(name)
-        file = ThingFile(
+        file = ArtifactFile(
             key=key,
             kind=_KINDS[path.suffix][0],
             name=name,
-            url=f"{API}/things/{thing_id(thing)}/files/{key}",
+            url=f"{API}/artifacts/{artifact_id(thing)}/files/{key}",
             bytes=path.stat().st_size,
             **facts,
         )
@@ -136,12 +138,12 @@ def routes(place: WebPlace) -> APIRouter:
     """Return the routes of files."""
     router = APIRouter(tags=["files"])
 
-    @router.get("/things/{thing}/files")
+    @router.get("/artifacts/{thing}/files")
     def list_files(
         thing: str,
         kind: Annotated[list[FileKind] | None, Query()] = None,
         iteration: Annotated[int | None, Query(ge=0, le=10**9)] = None,
-    ) -> list[ThingFile]:
+    ) -> list[ArtifactFile]:
         """List the files of a thing that can be shown."""
         return [
             found.file
@@ -149,8 +151,22 @@ def routes(place: WebPlace) -> APIRouter:
             if (not kind or found.file.kind in kind) and iteration in (None, found.file.iteration)
         ]
 
+    @router.get("/artifacts/{thing}/bundle", response_class=Response)
+    def read_bundle(thing: str) -> Response:
+        """Return the exported policy with all its files as a ZIP archive."""
+        home = place.thing(thing, "session", "run").path
+        files = [path for path in sorted((home / "export").rglob("*")) if path.is_file()]
+        if not files:
+            raise UnknownName("export", thing[:200], [])
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path in files:
+                archive.write(place.inside(path), str(path.relative_to(home / "export")))
+        headers = {"content-disposition": f'attachment; filename="{home.name}.zip"'}
+        return Response(packed.getvalue(), media_type="application/zip", headers=headers)
+
     @router.get(
-        "/things/{thing}/files/{key}",
+        "/artifacts/{thing}/files/{key}",
         response_class=FileResponse,
         responses={206: {"description": "A part of the file, as Range asks for."}},
     )

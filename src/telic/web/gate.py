@@ -45,8 +45,10 @@ _HEADERS = {
 _NO_TOKEN = """<!doctype html><meta charset="utf-8"><title>telic</title>
 <meta name="viewport" content="width=device-width"><style>body{font:16px/1.5 system-ui;margin:15vh
 auto;max-width:34rem;padding:0 1rem;color-scheme:light dark}code{font-weight:600}</style>
-<h1>This page needs its token</h1><p>Open the whole address that <code>telic serve</code> printed in
-your terminal; it ends in <code>?token=…</code>. The browser remembers it after that.</p>"""
+<h1>Log in again</h1><p>This browser has no valid token. Print the address with the token
+in a terminal of the machine that serves this page, and open it once; the browser keeps it:</p>
+<pre><code>telic serve --no-open</code></pre><p>The token stays the same until <code>telic serve
+--new-token</code> replaces it.</p>"""
 
 
 class WebGate:
@@ -74,7 +76,9 @@ class WebGate:
             return greeting
         if not self._is_known(headers):
             if is_api:
-                hint = "Send the token that telic serve printed: Authorization: Bearer TOKEN."
+                hint = (
+                    "Open the address that telic serve prints, or send Authorization: Bearer TOKEN."
+                )
                 return _refusal(401, "A token is needed.", hint)
             return HTMLResponse(_NO_TOKEN, 401)
         refusal = body_refusal(headers, _BODY_BYTES)

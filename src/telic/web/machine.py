@@ -15,7 +15,7 @@ from fastapi import APIRouter
 from telic.core.config import Record
 from telic.llm.keys import KEY_NAMES, NEEDS_KEY
 from telic.storage.resources import Admission, CoreLease, usable_cores
-from telic.verbs.background import StartedJob, list_jobs, read_job, read_log
+from telic.verbs.background import StartedJob, list_jobs, read_job, read_log, stop_job
 from telic.verbs.jobs import PrintedLog
 from telic.web.place import WebPlace
 
@@ -127,6 +127,11 @@ def routes(place: WebPlace) -> APIRouter:
     def list_started() -> list[StartedJob]:
         """List the jobs that were started by a server, the latest first."""
         return list_jobs(place.runs_dir)
+
+    @router.post("/jobs/{job}/stop")
+    def stop_started(job: str) -> StartedJob:
+        """Ask the process of a job to save and stop."""
+        return stop_job(place.runs_dir, job)
 
     @router.get("/jobs/{job}")
     def read_started(job: str) -> StartedJob:

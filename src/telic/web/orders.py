@@ -37,19 +37,19 @@ def routes(place: WebPlace) -> APIRouter:
         if key not in known:
             raise UnknownName("work order", key[:200], known)
 
-    @router.get("/things/{thing}/orders")
+    @router.get("/artifacts/{thing}/orders")
     def list_orders(thing: str) -> list[WorkOrderLine]:
         """List the work orders of a session or search, open ones first."""
         return listed(folder_of(thing))
 
-    @router.get("/things/{thing}/orders/{key}")
+    @router.get("/artifacts/{thing}/orders/{key}")
     def read_order(thing: str, key: str) -> WorkOrder:
         """Return a work order: instructions, request, and the schema of the answer."""
         folder = folder_of(thing)
         require(folder, key)
         return work_orders.read_order(folder, key)
 
-    @router.post("/things/{thing}/orders/{key}/answer")
+    @router.post("/artifacts/{thing}/orders/{key}/answer")
     def answer(thing: str, key: str, answer: Annotated[dict[str, Any], Body()]) -> AnswerGiven:
         """Check an answer against its schema and hand it in."""
         folder = folder_of(thing)

@@ -17,22 +17,35 @@ from telic.errors import Refused, UnknownName, UsageError
 from telic.storage.layout import IterationFolder, MemberFolder, RunFolder, SessionFolder
 from telic.storage.locks import lock_holder
 from telic.storage.workspace import Kind, Thing, has_begun, kind_of
-from telic.verbs.lines import ThingLine, read_line, thing_id
+from telic.verbs.background import starting
+from telic.verbs.lines import ArtifactLine, artifact_id, read_line
 
 _FRESH_S = 0.25
 """maximum age of the list: simultaneous requests share one scan"""
 _SCAN_SHARE = 10
 """a scan that takes long is repeated after this many times its duration"""
-_GROWING = ("events.jsonl", "ledger.jsonl", "labels.jsonl", "vetoes.jsonl", "lock")
+_GROWING = ("events.jsonl", "ledger.jsonl", "labels.jsonl", "vetoes.jsonl", "about.json", "lock")
 """files that change without changing the modification time of their folder"""
 _LISTED: tuple[Kind, ...] = ("session", "run", "search", "study")
 
 
-class ListedThing(NamedTuple):
+class NotTrained(UsageError):
+    """Nothing was trained yet."""
+
+
+def current_run(files: IterationFolder) -> RunFolder | None:
+    """Return the training of an iteration, or its screening run before that; None: neither."""
+    for run in (files.run, RunFolder(files.path / "trial")):
+        if run.config.exists():
+            return run
+    return None
+
+
+class ListedArtifact(NamedTuple):
     """A thing with its line, valid while the stamp of its folder stays the same."""
 
     thing: Thing
-    line: ThingLine
+    line: ArtifactLine
     stamp: tuple[Any, ...]
 
 
@@ -41,11 +54,11 @@ class WebPlace:
 
     def __init__(self, runs_dir: Path, root: Path) -> None:
         self.runs_dir, self.root = runs_dir, root
-        self._known: dict[str, ListedThing] = {}
+        self._known: dict[str, ListedArtifact] = {}
         self._stale_at = float("-inf")
         self._turn = threading.Lock()
 
-    def listed(self) -> dict[str, ListedThing]:
+    def listed(self) -> dict[str, ListedArtifact]:
         """Return everything by id; only folders that have changed are read again."""
         with self._turn:
             start = time.monotonic()
@@ -60,7 +73,7 @@ class WebPlace:
         """Scan again at the next request: something was changed from here."""
         self._stale_at = float("-inf")
 
-    def entry(self, name: str) -> ListedThing | None:
+    def entry(self, name: str) -> ListedArtifact | None:
         """Return the thing of exactly this id as it is now."""
         known = self._known.get(name)
         path = known.thing.path if known else dict(self._folders()).get(name)
@@ -89,17 +102,19 @@ class WebPlace:
         return session.iteration(number)
 
     def run(self, name: str, iteration: int | None = None) -> RunFolder:
-        """Return a run, or the training of an iteration of a session; default: the last one."""
+        """Return a run, or the training of an iteration of a session; default: the last one.
+
+        While the variants of an iteration are screened, its training is the screening run.
+        """
         thing = self.thing(name, "run", "session")
         if thing.kind == "run":
             return RunFolder(thing.path)
-        known = SessionFolder(thing.path).iterations()
-        if iteration is None and not known:
-            raise UsageError(f"{name} has not trained anything yet.")
-        number = known[-1] if iteration is None else iteration
-        run = self.iteration(name, number).run
-        if not run.path.is_dir():
-            raise UsageError(f"Iteration {number} of {name} has not trained anything yet.")
+        number = iteration
+        if number is None:
+            number = max(SessionFolder(thing.path).iterations(), default=None)
+        run = None if number is None else current_run(self.iteration(name, number))
+        if run is None:
+            raise NotTrained(f"{name} has not trained anything yet.")
         return run
 
     def member(self, run: RunFolder, name: str) -> MemberFolder:
@@ -128,9 +143,9 @@ class WebPlace:
                     if entry.name[0] != "." and entry.is_dir(follow_symlinks=False):
                         yield entry.name, Path(entry.path)
         for path in self.root.glob(".telic/tasks/*/studies/*"):
-            yield thing_id(Thing("study", path)), path
+            yield artifact_id(Thing("study", path)), path
 
-    def _read(self, name: str, path: Path) -> ListedThing | None:
+    def _read(self, name: str, path: Path) -> ListedArtifact | None:
         """Return what a folder holds, from memory where nothing has changed."""
         stamp = (*(_changed(path / each) for each in ("", *_GROWING)), lock_holder(path / "lock"))
         known = self._known.get(name)
@@ -140,7 +155,10 @@ class WebPlace:
         if kind not in _LISTED or (kind == "session" and not has_begun(path)):
             return None
         thing = Thing(kind, path)
-        return ListedThing(thing, read_line(thing), stamp)
+        line = read_line(thing)
+        if line.state == "interrupted" and name in starting(self.runs_dir):
+            return ListedArtifact(thing, line.model_copy(update={"state": "starting"}), ())
+        return ListedArtifact(thing, line, stamp)
 
 
 def _changed(path: Path) -> tuple[int, int] | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 
 import mujoco
@@ -20,6 +21,7 @@ from fastapi import APIRouter, Query, Response
 from telic.authors.candidate import SessionIteration
 from telic.core.config import Record
 from telic.errors import UnknownName, UsageError
+from telic.judges.validation import text_hash
 from telic.judges.verdict import Verdict
 from telic.motions.robot import motion_robot
 from telic.rendering.look import load_dressed
@@ -27,7 +29,8 @@ from telic.rendering.replay import assets_dir, model_file
 from telic.robots import robot_path
 from telic.robots.terrain import TerrainKind, ground_in
 from telic.storage.files import read_fields, read_record
-from telic.storage.layout import RunFolder, SessionFolder
+from telic.storage.layout import MemberFolder, RunFolder, SessionFolder
+from telic.storage.reading import read_text
 from telic.storage.trajectories import (
     COMMANDS,
     REFERENCE,
@@ -41,10 +44,11 @@ from telic.training.export.live import LivePolicy, live_policy
 from telic.training.folder import environment_of
 from telic.training.policy import find_policy, load_policy
 from telic.training.videos import choose_member
-from telic.web.files import ThingFile, find_file
+from telic.verbs.replay import EpisodeCourse, replay
+from telic.web.files import ArtifactFile, find_file
 from telic.web.place import WebPlace
 
-_KEPT_MODELS, _KEPT_POLICIES = 6, 4
+_KEPT_MODELS, _KEPT_POLICIES, _KEPT_COURSES = 6, 4, 64
 _HIDDEN_GROUP = 3
 """first group of geoms that is not drawn"""
 _NUMBERS = "numbers"
@@ -236,14 +240,14 @@ def _environment(run: RunFolder) -> Environment:
     return environment_of(run)
 
 
-def _episode(place: WebPlace, thing: str, key: str) -> tuple[ThingFile, Trajectory]:
+def _episode(place: WebPlace, thing: str, key: str) -> tuple[ArtifactFile, Trajectory]:
     file, path = find_file(place, place.thing(thing, "run", "session"), key)
     if file.kind != "recording":
         raise UsageError(f"{file.name} is not a recorded episode.")
     return file, read_trajectory(path, _environment(place.run(thing, file.iteration)))
 
 
-def _verdict(place: WebPlace, thing: str, file: ThingFile) -> Verdict | None:
+def _verdict(place: WebPlace, thing: str, file: ArtifactFile) -> Verdict | None:
     """Return the verdict on a judged episode."""
     if not file.is_judged or file.iteration is None or not (file.label or "").isdecimal():
         return None
@@ -254,6 +258,17 @@ def _verdict(place: WebPlace, thing: str, file: ThingFile) -> Verdict | None:
     scored = [each.judgement.verdicts for each in members if each.member == file.member]
     index = int(file.label or 0) - 1
     return scored[0][index] if scored and 0 <= index < len(scored[0]) else None
+
+
+def _course(place: WebPlace, thing: str, file: ArtifactFile, path: Path) -> EpisodeCourse:
+    """Return what happened in a judged episode, by the judge and the reward that were used."""
+    judge, run = read_text(place.session(thing).judge), place.run(thing, file.iteration)
+    judgment = place.iteration(thing, file.iteration or 0).judgment
+    if read_record(judgment, SessionIteration).judge_hash not in (None, text_hash(judge)):
+        raise UsageError("The judge was revised after this episode was judged.")
+    code = MemberFolder(run.path / (file.member or "")).reward_code
+    reward = read_text(code) if code.exists() else None
+    return replay(path, judge, reward, _environment(run))
 
 
 def _column(trajectory: Trajectory, name: str) -> tuple[float, ...]:
@@ -335,6 +350,7 @@ def routes(place: WebPlace) -> APIRouter:
     """Return the routes of the 3-D views."""
     router = APIRouter(tags=["playback"])
     models, policies = _Recent[_DrawnModel](_KEPT_MODELS), _Recent[_LiveFiles](_KEPT_POLICIES)
+    courses = _Recent[EpisodeCourse](_KEPT_COURSES)
     binary: dict[str, Any] = {
         "response_class": Response,
         "responses": {200: {"content": {_BYTES: {}}}},
@@ -347,17 +363,17 @@ def routes(place: WebPlace) -> APIRouter:
     def drawn(thing: str, iteration: int | None) -> _DrawnModel:
         return _load(models, _environment(place.run(thing, iteration)))
 
-    @router.get("/things/{thing}/scene")
+    @router.get("/artifacts/{thing}/scene")
     def read_scene(thing: str, iteration: Number = None) -> ModelScene:
         """Return the shapes of the model that a thing was trained on."""
         return drawn(thing, iteration).scene
 
-    @router.get("/things/{thing}/scene/numbers", **binary)
+    @router.get("/artifacts/{thing}/scene/numbers", **binary)
     def read_numbers(thing: str, iteration: Number = None) -> Response:
         """Return the vertices and triangles of all meshes; the scene has their offsets."""
         return packed(drawn(thing, iteration).numbers)
 
-    @router.get("/things/{thing}/playback/{key}")
+    @router.get("/artifacts/{thing}/playback/{key}")
     def read_episode(thing: str, key: str) -> PlaybackFacts:
         """Return rewards, terms, commands and the verdict of a recorded episode."""
         file, trajectory = _episode(place, thing, key)
@@ -376,7 +392,7 @@ def routes(place: WebPlace) -> APIRouter:
             verdict=_verdict(place, thing, file),
         )
 
-    @router.get("/things/{thing}/playback/{key}/poses", **binary)
+    @router.get("/artifacts/{thing}/playback/{key}/poses", **binary)
     def read_poses(thing: str, key: str, of: Literal["robot", "reference"] = "robot") -> Response:
         """Return float32 (frames, bodies, 7): x y z, w x y z of every body, or of the reference."""
         _, trajectory = _episode(place, thing, key)
@@ -384,12 +400,22 @@ def routes(place: WebPlace) -> APIRouter:
         column = REFERENCE if of == "reference" else "qpos"
         return packed(_body_poses(model, trajectory, column).tobytes())
 
-    @router.get("/things/{thing}/live")
+    @router.get("/artifacts/{thing}/playback/{key}/course")
+    def read_course(thing: str, key: str) -> EpisodeCourse:
+        """Return criteria and reward terms of a judged episode over time, measured confined."""
+        file, path = find_file(place, place.thing(thing, "session"), key)
+        if not file.is_judged:
+            raise UsageError(f"{file.name} is not a judged episode.")
+        return courses.get(
+            (path, path.stat().st_mtime_ns), lambda: _course(place, thing, file, path)
+        )
+
+    @router.get("/artifacts/{thing}/live")
     def read_live(thing: str, iteration: Number = None, ground: TerrainKind = "flat") -> LiveAnswer:
         """Return what a page needs to run the policy of a thing by itself."""
         return _live(place, policies, models, thing, iteration, ground).answer
 
-    @router.get("/things/{thing}/live/{name:path}", **binary)
+    @router.get("/artifacts/{thing}/live/{name:path}", **binary)
     def read_live_file(
         thing: str, name: str, iteration: Number = None, ground: TerrainKind = "flat"
     ) -> Response:

@@ -1,27 +1,28 @@
 """The start page: criteria and forecast of an intent before it is started, pictures of robots.
 
-The composer reads the intent, which costs nothing and writes nothing; a model may read it
-differently. Pictures of known robots come with telic (scripts/pictures.py); others are drawn once
-and kept in the user's cache.
+The composer reads the intent, which costs nothing and writes nothing. A model that was chosen reads
+it itself when the session starts. Pictures of known robots come with telic (scripts/pictures.py);
+others are drawn once and kept in the user's cache.
 """
 
 from __future__ import annotations
 
 import hashlib
+import shlex
 import threading
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
 from fastapi.responses import FileResponse
-from pydantic import Field
 
 from telic.authors.author import MeasurableIntent
-from telic.authors.request import ENV, ITERATIONS, SEEDS, SessionConfig
+from telic.authors.request import ENV, SessionConfig
 from telic.composer.compose import compose
-from telic.core.config import Record
 from telic.envs.catalogue import describe
 from telic.errors import UsageError
+from telic.judges.criteria import Composition
 from telic.rendering import draw_portrait
 from telic.rendering.replay import model_file
 from telic.robots import robot_path
@@ -31,44 +32,58 @@ from telic.session.budget import Forecast, session_forecast
 from telic.storage.reading import file_hash
 from telic.storage.trajectories import TrajectoryFacts
 from telic.training.plan import steps_factor
+from telic.verbs import catalogue
+from telic.verbs.background import command_words
 from telic.web.place import WebPlace
-from telic.web.verb_routes import check_env
+from telic.web.requests import body_of, check_env, given_values
 
+_READ = ("criteria", "doubts", "not_understood", "dropped", "covered")
 PICTURES = Path(__file__).parent / "pictures"
 _turn = threading.Lock()
 """one picture at a time: each starts a process that renders"""
 
 
 class IntentPreview(MeasurableIntent):
-    """Criteria and forecast of an intent."""
+    """A session as it would be started: criteria, forecast, and the same command."""
 
-    forecast: Forecast
-
-
-class PreviewQuery(Record):
-    """An intent to preview."""
-
-    intent: Annotated[str, Field(min_length=1, max_length=2000)]
-    env: Annotated[str, Field(max_length=200)] = ENV
-    seeds: Annotated[tuple[int, ...], Field(min_length=1, max_length=64)] = SEEDS
-    iterations: Annotated[int, Field(ge=1, le=1000)] = ITERATIONS
-    steps: Annotated[int, Field(ge=1, le=10**12)] | None = None
+    forecast: Forecast | None
+    """None with a model: known once it has written the reward"""
+    config: SessionConfig
+    """the request with all its defaults"""
+    command: str
 
 
-def _preview(place: WebPlace, query: PreviewQuery) -> IntentPreview:
-    _require_here(query.env, "They are fetched when you press Start; criteria are shown then.")
-    config = SessionConfig.parse(query.model_dump())
-    spec = describe(query.env)
-    written = compose(query.intent, spec, reference=motion.chosen(config, spec))
-    steps = written.steps * steps_factor(config.device)
-    return IntentPreview(
-        criteria=written.criteria,
-        doubts=written.doubts,
-        not_understood=written.not_understood,
-        dropped=written.dropped,
-        covered=written.covered,
-        forecast=session_forecast(config, steps, place.runs_dir),
-    )
+def read_intent(values: Mapping[str, Any]) -> tuple[SessionConfig, Composition | None]:
+    """Return the request of a session and what the composer makes of it; None: a model reads it.
+
+    Raises a TelicError for a request that could not be started, such as one without meaning.
+    """
+    check_env(values)
+    fields = {name: value for name, value in values.items() if name in SessionConfig.model_fields}
+    config = SessionConfig.parse(fields)
+    _require_here(config.env, "They are fetched when you press Start; criteria are shown then.")
+    if config.model is not None:
+        return config, None
+    spec = describe(config.env)
+    return config, compose(config.intent, spec, reference=motion.chosen(config, spec))
+
+
+def require_readable(values: Mapping[str, Any]) -> None:
+    """Refuse a session whose intent the composer cannot read; nothing is fetched for that."""
+    env = values.get("env", ENV)
+    if env not in robot_names() or is_fetched(named_robot(env)):
+        read_intent(values)
+
+
+def _preview(place: WebPlace, values: Mapping[str, Any]) -> IntentPreview:
+    config, written = read_intent(values)
+    read: dict[str, Any] = {"criteria": config.criteria or (), "forecast": None}
+    if written is not None:
+        steps = (config.steps or written.steps) * steps_factor(config.device)
+        read = {name: getattr(written, name) for name in _READ}
+        read["forecast"] = session_forecast(config, steps, place.runs_dir)
+    words = command_words(catalogue.load("session:run"), values)
+    return IntentPreview(**read, config=config, command=shlex.join(["telic", "run", *words]))
 
 
 def _require_here(env: str, hint: str) -> None:
@@ -106,10 +121,14 @@ def routes(place: WebPlace) -> APIRouter:
     """Return the routes of the start page."""
     router = APIRouter(tags=["start"])
 
-    @router.get("/preview")
-    def read_preview(query: Annotated[PreviewQuery, Query()]) -> IntentPreview:
-        """Return the criteria and the forecast of an intent; starts, writes and fetches nothing."""
-        return _preview(place, query)
+    verb = catalogue.load("session:run")
+
+    def read_preview(asked: Any) -> IntentPreview:
+        """Return criteria, forecast and command of a session; starts, writes, fetches nothing."""
+        return _preview(place, given_values(verb, asked))
+
+    read_preview.__annotations__["asked"] = body_of(verb, "PreviewRunRequest", ())
+    router.add_api_route("/preview/run", read_preview, methods=["POST"])
 
     @router.get(
         "/pictures/{env}",

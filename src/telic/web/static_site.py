@@ -1,7 +1,7 @@
-"""The pages of a thing as files that open from disk: the built pages with the answers of the API.
+"""The pages of an artifact as files that open from disk: built pages, and answers of the API.
 
-The application itself is asked, without a network, and its answers are written beside the built
-pages as one script: a browser loads plain scripts from disk, and nothing else.
+The application itself is asked, without a network. Its answers are one script next to the built
+pages, because a browser loads plain scripts from disk and nothing else.
 """
 
 from __future__ import annotations
@@ -16,22 +16,18 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from fastapi import FastAPI
-
 from telic.core.config import Record
 from telic.errors import UsageError
 from telic.llm.keys import redact
 from telic.storage.files import write_text
 from telic.storage.workspace import Thing
-from telic.verbs.lines import thing_id
+from telic.verbs.lines import artifact_id
 from telic.web.app import STATIC, make_app
-from telic.web.curves import read_lines
 from telic.web.files import files_of
 from telic.web.gate import API
 from telic.web.place import WebPlace
-from telic.web.streams import events_log, is_event
 
-_DATA, _FILES, _LIST = "data.js", "files", "site.json"
+_FILES, _LIST = "files", "site.json"
 _EPISODES, _POSE_BYTES = 20, 24 << 20
 """limits on recorded episodes: those of the best policy first, then the newest"""
 _COPIED_BYTES = 200 << 20
@@ -48,7 +44,7 @@ _PAGE = """<!doctype html>
   </head>
   <body>
     <div id="root"></div>
-    <noscript>This page is a program in JavaScript.</noscript>
+    <noscript>This page needs JavaScript.</noscript>
     <script src="data.js"></script>
     <script src="site.js"></script>
   </body>
@@ -69,7 +65,7 @@ class SavedSite(Record):
 
 
 def write_site(thing: Thing, runs_dir: Path, root: Path, folder: Path) -> SavedSite:
-    """Write the pages of a thing into a folder of their own.
+    """Write the pages of an artifact, and the gallery of all, into a folder of their own.
 
     Raises UsageError when the folder holds something else, or the pages were not built.
     """
@@ -87,12 +83,19 @@ def write_site(thing: Thing, runs_dir: Path, root: Path, folder: Path) -> SavedS
         saved = _Saved(WebPlace(runs_dir, root), thing, thread)
         saved.gather()
     (folder / _FILES).mkdir(parents=True, exist_ok=True)
-    write_text(folder / _LIST, json.dumps({"thing": thing_id(thing)}))
+    write_text(folder / _LIST, json.dumps({"thing": artifact_id(thing)}))
     for name in ("site.js", "site.css"):
         shutil.copyfile(STATIC / "site" / name, folder / name)
     for name, source in saved.copies.items():
         shutil.copyfile(source, folder / _FILES / name)
-    write_text(folder / _DATA, saved.script())
+    site = {
+        "thing": artifact_id(thing),
+        "made": datetime.now(UTC).isoformat(timespec="seconds"),
+        "answers": saved.answers,
+        "bytes": saved.bytes,
+    }
+    text = redact(json.dumps(site, separators=(",", ":")))  # no keys of model providers
+    write_text(folder / "data.js", f"window.TELIC_SITE={text};\n")
     write_text(folder / "index.html", _PAGE)
     files = [path for path in folder.rglob("*") if path.is_file()]
     return SavedSite(
@@ -105,55 +108,42 @@ def write_site(thing: Thing, runs_dir: Path, root: Path, folder: Path) -> SavedS
 
 
 class _Saved:
-    """Answers of the API about one thing."""
+    """Answers of the API about one artifact."""
 
     def __init__(self, place: WebPlace, thing: Thing, thread: ThreadPoolExecutor) -> None:
-        self._place, self._thing, self._thread = place, thing, thread
-        self._app: FastAPI = make_app(place)
-        self._home = f"{API}/things/{quote(thing_id(thing), safe='')}"
-        self._answers: dict[str, Any] = {}
-        self._bytes: dict[str, str] = {}
+        self._place, self._thing, self._thread, self._app = place, thing, thread, make_app(place)
+        self._home = f"{API}/artifacts/{quote(artifact_id(thing), safe='')}"
+        self._room = _COPIED_BYTES
+        self.answers: dict[str, Any] = {}
+        self.bytes: dict[str, str] = {}
         self.copies: dict[str, Path] = {}
         """files to copy, by their new name"""
         self.episodes = self.left_out = 0
 
     def gather(self) -> None:
         """Ask for everything that the pages show."""
-        detail = self._keep(self._home)
+        home, detail = self._home, self._keep(self._home)
         if detail is None:
             raise UsageError(f"{self._thing.name} cannot be read.")
         session: dict[str, Any] = detail["session"] or {"iterations": (), "summary": None}
-        for each in session["iterations"]:
-            self._keep(f"{self._home}/iterations/{each['number']}")
-            self._gather_curves(f"?iteration={each['number']}")
+        numbers = [each["number"] for each in session["iterations"]]
+        kept = ["events", *(f"iterations/{number}" for number in numbers)]
         match self._thing.kind:
             case "run":
-                self._gather_curves("")
-                self._keep(f"{self._home}/tracking")
+                kept.append("tracking")
             case "study":
-                self._keep(f"{self._home}/runs")
-                found: Any = self._keep(f"{self._home}/candidates") or {"candidates": []}
-                for candidate in found["candidates"]:
-                    name = quote(str(candidate["id"]), safe="")
-                    self._keep(f"{self._home}/gates?candidate={name}")
+                kept.append("runs")
+                found: Any = self._keep(f"{home}/candidates") or {"candidates": []}
+                names = [quote(str(each["id"]), safe="") for each in found["candidates"]]
+                kept += [f"gates?candidate={name}" for name in names]
             case _:
                 pass
+        for name in kept:
+            self._keep(f"{home}/{name}")
+        for query in [f"?iteration={number}" for number in numbers] or [""]:
+            self._gather_curves(query)
         self._gather_files(session["summary"] or {})
-
-    def script(self) -> str:
-        """Return all answers as a script, without keys of model providers."""
-        events, position = list[Any](), 0
-        while lines := read_lines(events_log(self._thing), position):
-            events += [json.loads(line.text) for line in lines if is_event(line.text)]
-            position = lines[-1].end
-        site = {
-            "thing": thing_id(self._thing),
-            "made": datetime.now(UTC).isoformat(timespec="seconds"),
-            "answers": self._answers,
-            "bytes": self._bytes,
-            "events": events,
-        }
-        return f"window.TELIC_SITE={redact(json.dumps(site, separators=(',', ':')))};\n"
+        self._gather_gallery()
 
     def _gather_curves(self, query: str) -> None:
         address = f"{self._home}/series{query}{'&' if query else '?'}"
@@ -161,7 +151,7 @@ class _Saved:
         if known is not None:
             names = "".join(f"&name={quote(name, safe='')}" for name in known["names"])
             curves = self._ask(f"{address}points={_POINTS}{names}") if names else None
-            self._answers[f"{self._home}/series{query}"] = curves or known
+            self.answers[f"{self._home}/series{query}"] = curves or known
 
     def _gather_files(self, summary: dict[str, Any]) -> None:
         """Take episodes along as far as there is room, and copy the other files."""
@@ -181,50 +171,61 @@ class _Saved:
             room -= size
             kept |= {file["key"]: file} if size else {}
         self.episodes, self.left_out = len(kept), len(recorded) - len(kept)
-        room = _COPIED_BYTES
         for file in reversed(files):
-            if file["kind"] != "recording" and file["bytes"] <= room:
-                room -= file["bytes"]
-                name = f"{file['key']}{Path(file['name']).suffix}"
-                self.copies[name] = self._place.inside(paths[file["key"]])
-                kept[file["key"]] = {**file, "url": f"{_FILES}/{name}"}
+            if file["kind"] != "recording" and (url := self._copy(paths[file["key"]], file["key"])):
+                kept[file["key"]] = {**file, "url": url}
         shown = [kept[file["key"]] for file in files if file["key"] in kept]
-        self._answers[f"{self._home}/files"] = shown
+        self.answers[f"{self._home}/files"] = shown
+
+    def _gather_gallery(self) -> None:
+        """Keep the cards whose videos there is room for."""
+        cards = list[Any]()
+        for card in self._ask(f"{API}/gallery") or []:
+            thing, key = self._place.thing(card["line"]["id"]), card["video"].rpartition("/")[2]
+            if (path := files_of(thing).get(key)) and (url := self._copy(path.path, key)):
+                cards.append({**card, "video": url})
+        self.answers[f"{API}/gallery"] = cards
+
+    def _copy(self, path: Path, key: str) -> str | None:
+        """Return the address of a copy of a file; None where there is no room left."""
+        source = self._place.inside(path)
+        name, self._room = f"{key}{path.suffix}", self._room - source.stat().st_size
+        if self._room < 0:
+            return None
+        self.copies[name] = source
+        return f"{_FILES}/{name}"
 
     def _gather_episode(self, file: dict[str, Any], room: int) -> int:
         """Keep an episode if there is room; return its bytes, 0 if it is left out."""
         address, number = f"{self._home}/playback/{file['key']}", file["iteration"]
         query = "" if number is None else f"?iteration={number}"
-        facts = self._ask(address)
-        poses = {f"{address}/poses": self._ask_bytes(f"{address}/poses")}
+        facts, poses = self._ask(address), {f"{address}/poses": self._bytes(f"{address}/poses")}
         if facts is not None and facts["has_reference"]:
             reference = f"{address}/poses?of=reference"
-            poses[reference] = self._ask_bytes(reference)
+            poses[reference] = self._bytes(reference)
         size = sum(len(content or b"") for content in poses.values())
         if facts is None or not all(poses.values()) or size > room:
             return 0
         scene = f"{self._home}/scene"
-        if f"{scene}{query}" not in self._answers:
-            shapes = self._keep(f"{scene}{query}")
-            if shapes["number_bytes"]:
-                poses[f"{scene}/numbers{query}"] = self._ask_bytes(f"{scene}/numbers{query}")
-        self._answers[address] = facts
+        if f"{scene}{query}" not in self.answers and self._keep(f"{scene}{query}")["number_bytes"]:
+            poses[f"{scene}/numbers{query}"] = self._bytes(f"{scene}/numbers{query}")
+        self.answers[address] = facts
         for where, content in poses.items():
-            self._bytes[where] = base64.b64encode(content or b"").decode()
+            self.bytes[where] = base64.b64encode(content or b"").decode()
         return size
 
     def _keep(self, address: str) -> Any:
         found = self._ask(address)
         if found is not None:
-            self._answers[address] = found
+            self.answers[address] = found
         return found
 
     def _ask(self, address: str) -> Any:
-        body = self._ask_bytes(address)
+        body = self._bytes(address)
         return None if body is None else json.loads(body)
 
-    def _ask_bytes(self, address: str) -> bytes | None:
-        """Ask the application; None where there is no answer (yet)."""
+    def _bytes(self, address: str) -> bytes | None:
+        """Ask the application; None for an error."""
         # In a thread of its own: the caller may have a running event loop.
         status, body = self._thread.submit(asyncio.run, self._request(address)).result()
         return body if status == 200 else None
@@ -232,18 +233,11 @@ class _Saved:
     async def _request(self, address: str) -> tuple[int, bytes]:
         parts = urlsplit(address)
         scope: dict[str, Any] = {
-            "type": "http",
-            "asgi": {"version": "3.0"},
-            "http_version": "1.1",
-            "method": "GET",
-            "scheme": "http",
+            **{"type": "http", "method": "GET", "scheme": "http", "root_path": ""},
+            **{"http_version": "1.1", "server": ("127.0.0.1", 80), "client": ("127.0.0.1", 1)},
             "path": parts.path,
-            "raw_path": parts.path.encode(),
             "query_string": parts.query.encode(),
             "headers": [(b"host", b"127.0.0.1")],
-            "server": ("127.0.0.1", 80),
-            "client": ("127.0.0.1", 1),
-            "root_path": "",
         }
         status, body = 0, list[bytes]()
 

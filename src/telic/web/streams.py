@@ -1,8 +1,8 @@
-"""Events of a thing as a stream that can be resumed.
+"""Events of things: those so far as one answer, and the new ones of all things as one stream.
 
-The id of an event is the position in its log where it ends, so a reader that lost its connection,
-or whose server was restarted, continues where it was. Between events the stream reports what is not
-kept on disk: the state of the thing and the progress of its training.
+A browser holds one stream for all its tabs and names the things that they show, each with the
+position in its log up to which it has read. The stream also reports what is not kept on disk: the
+state of a thing, the progress of its training, and everything that runs in the workspace.
 """
 
 from __future__ import annotations
@@ -11,25 +11,27 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query
+from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 
 from telic.core.config import Record
 from telic.errors import TelicError
 from telic.storage.workspace import Thing
-from telic.verbs.lines import thing_id
+from telic.verbs.lines import ArtifactLine, artifact_id
 from telic.web.curves import TrainingPulse, pulse_of, read_lines
 from telic.web.place import WebPlace
 
 _BEAT_S = 1.0
 _POLL_S = 0.4
-_MOST_PULSES = 256
+_MOST_FOLLOWED = 64
+_MOST_BYTES = 8 << 20
+"""of events in one answer"""
 
 
-class ThingPulse(Record):
-    """What a stream reports between events, under the name "pulse"."""
+class ArtifactPulse(Record):
+    """The state of a thing at this moment."""
 
     state: str
     is_running: bool
@@ -37,92 +39,135 @@ class ThingPulse(Record):
     """progress of the current training; None without one"""
 
 
+class EventPage(Record):
+    """Events of a thing from a position of its log on."""
+
+    events: tuple[dict[str, Any], ...]
+    end: int
+    """the position to continue from"""
+
+
+class StreamMessage(Record):
+    """What a stream reports, about one thing or about the workspace."""
+
+    thing: str | None = None
+    page: EventPage | None = None
+    pulse: ArtifactPulse | None = None
+    running: tuple[ArtifactLine, ...] | None = None
+    """everything that runs, when that changes"""
+
+
 def events_log(thing: Thing) -> Path:
     """Return the log of a thing."""
     return thing.path / ("ledger.jsonl" if thing.kind == "study" else "events.jsonl")
 
 
-def is_event(line: bytes) -> bool:
-    """Return whether a line of a log, which may be damaged, is an object."""
-    try:
-        return isinstance(json.loads(line), dict)
-    except (ValueError, RecursionError):
-        return False
+def read_page(thing: Thing, position: int, most_bytes: int = _MOST_BYTES) -> EventPage:
+    """Return the events after a position; damaged lines are left out."""
+    events, start = list[dict[str, Any]](), position
+    while position - start < most_bytes and (lines := read_lines(events_log(thing), position)):
+        position = lines[-1].end
+        for line in lines:
+            try:
+                event = json.loads(line.text)
+            except (ValueError, RecursionError):
+                continue
+            events += [event] if isinstance(event, dict) else []
+    return EventPage.model_construct(events=tuple(events), end=position)
 
 
 class _Pulses:
-    """The state of things, read once a beat for all readers of the same thing."""
+    """States of things and of the workspace, read once a beat for all streams."""
 
     def __init__(self, place: WebPlace) -> None:
         self._place = place
-        self._known: dict[Path, tuple[float, asyncio.Task[bytes]]] = {}
+        self._known: dict[str | None, tuple[float, asyncio.Task[StreamMessage]]] = {}
 
-    async def of(self, thing: Thing) -> bytes:
+    async def of(self, name: str | None) -> StreamMessage:
+        """Return the pulse of a thing; None: of the workspace."""
         now = asyncio.get_running_loop().time()
-        known = self._known.get(thing.path)
+        known = self._known.get(name)
         if known is None or now - known[0] >= _BEAT_S:
-            if len(self._known) > _MOST_PULSES:
+            if len(self._known) > 4 * _MOST_FOLLOWED:
                 self._known.clear()
-            task = asyncio.create_task(asyncio.to_thread(self._read, thing))
-            known = self._known[thing.path] = (now, task)
+            task = asyncio.create_task(asyncio.to_thread(self._read, name))
+            known = self._known[name] = (now, task)
         return await asyncio.shield(known[1])
 
-    def _read(self, thing: Thing) -> bytes:
-        entry = self._place.entry(thing_id(thing))
+    def _read(self, name: str | None) -> StreamMessage:
+        if name is None:
+            lines = [entry.line for entry in self._place.listed().values()]
+            return StreamMessage(running=tuple(line for line in lines if line.is_running))
+        entry, training = self._place.entry(name), None
         if entry is None:
-            pulse = ThingPulse(state="deleted", is_running=False, training=None)
-            return pulse.model_dump_json().encode()
-        training, line = None, entry.line
-        if line.is_running:
+            gone = ArtifactPulse(state="deleted", is_running=False, training=None)
+            return StreamMessage(thing=name, pulse=gone)
+        if entry.line.is_running:
             try:
-                training = pulse_of(thing)
+                training = pulse_of(entry.thing)
             except (TelicError, OSError):  # files are being written
                 training = None
-        pulse = ThingPulse(state=line.state, is_running=line.is_running, training=training)
-        return pulse.model_dump_json().encode()
+        line = entry.line
+        pulse = ArtifactPulse(state=line.state, is_running=line.is_running, training=training)
+        return StreamMessage(thing=name, pulse=pulse)
 
 
-async def _stream(pulses: _Pulses, thing: Thing, position: int) -> AsyncIterator[bytes]:
-    """Yield server-sent events from a position of the log on, until the reader disconnects."""
-    yield b"retry: 1000\n\n"
-    log, sent, waited = events_log(thing), b"", _BEAT_S
+async def _stream(pulses: _Pulses, followed: dict[Thing, int]) -> AsyncIterator[str]:
+    """Yield what is new about some things, and about the workspace, until the reader leaves."""
+    sent, waited = dict[str | None, StreamMessage](), _BEAT_S
     while True:
-        lines = read_lines(log, position)
-        if not lines and waited < _BEAT_S:
+        found: list[StreamMessage] = []
+        for thing, position in followed.items():
+            page = await asyncio.to_thread(read_page, thing, position, 1 << 18)
+            if page.end != position:
+                followed[thing] = page.end
+                found.append(StreamMessage.model_construct(thing=artifact_id(thing), page=page))
+        if not found and waited < _BEAT_S:
             await asyncio.sleep(_POLL_S)
             waited += _POLL_S
             continue
         waited = 0.0
-        position = lines[-1].end if lines else position
-        parts = [b"id: %d\ndata: %b\n\n" % (x.end, x.text) for x in lines if is_event(x.text)]
-        pulse = await pulses.of(thing)
-        if pulse != sent:
-            parts.append(b"event: pulse\ndata: " + pulse + b"\n\n")
-            sent = pulse
-        yield b"".join(parts) or b": still here\n\n"
+        for name in (None, *map(artifact_id, followed)):
+            pulse = await pulses.of(name)
+            if pulse != sent.get(name):
+                sent[name] = pulse
+                found.append(pulse)
+        messages = [f"data: {x.model_dump_json(exclude_none=True)}\n\n" for x in found]
+        yield "".join(messages) or ": alive\n\n"
 
 
 def routes(place: WebPlace) -> APIRouter:
     """Return the routes of events."""
     router, pulses = APIRouter(tags=["events"]), _Pulses(place)
 
+    @router.get("/artifacts/{thing}/events")
+    def read_events(
+        thing: str,
+        after: Annotated[int, Query(ge=0, le=1 << 53, description="end of the last page")] = 0,
+    ) -> EventPage:
+        """Return the events of a thing after a position."""
+        return read_page(place.thing(thing), after)
+
     @router.get(
-        "/things/{thing}/stream",
+        "/stream",
         response_class=StreamingResponse,
-        responses={200: {"model": ThingPulse, "content": {"text/event-stream": {}}}},
+        responses={200: {"model": StreamMessage, "content": {"text/event-stream": {}}}},
     )
     def stream_events(
-        thing: str,
-        after: Annotated[int, Query(ge=0, le=1 << 53, description="id of the last event")] = 0,
-        last_event_id: Annotated[str | None, Header(max_length=40)] = None,
+        thing: Annotated[list[str] | None, Query(max_length=_MOST_FOLLOWED)] = None,
+        after: Annotated[list[int] | None, Query(max_length=_MOST_FOLLOWED)] = None,
     ) -> StreamingResponse:
-        """Stream past and new events until the reader disconnects.
+        """Stream new events of some things until the reader leaves; `after` has a value for each.
 
-        Events have an id and no name; "pulse" (ThingPulse) has a name and no id.
+        A thing that does not exist (any more) is reported as deleted by its own page.
         """
-        seen = last_event_id or ""
-        start = int(seen) if seen.isascii() and seen.isdigit() and len(seen) < 17 else after
-        stream = _stream(pulses, place.thing(thing), start)
-        return StreamingResponse(stream, media_type="text/event-stream")
+        names, positions = thing or [], after or []
+        found = {name: place.entry(name) for name in names}
+        followed = {
+            entry.thing: max(0, positions[index] if index < len(positions) else 0)
+            for index, name in enumerate(names)
+            if (entry := found[name]) is not None
+        }
+        return StreamingResponse(_stream(pulses, followed), media_type="text/event-stream")
 
     return router

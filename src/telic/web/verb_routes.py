@@ -2,41 +2,36 @@
 
 Fields, help, defaults and bounds are those of the verb's request. A name in an address must be the
 exact id of an existing thing: verbs also take paths and starts of names, which are for people at a
-terminal. An environment must be registered, never a file or code to import.
+terminal.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-import shlex
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from fastapi import APIRouter, Body, Query
 from fastapi import Path as PathPart
-from pydantic import BaseModel, ConfigDict, create_model
+from pydantic import BaseModel
 
 from telic.core.annotations import hints_of, return_type
-from telic.core.config import Record
 from telic.core.verb import Verb, Wrapped, as_data
-from telic.errors import Refused, UsageError, telling_places
-from telic.robots.catalogue import robot_names
+from telic.errors import UsageError, telling_places
 from telic.storage.files import plain
 from telic.storage.workspace import WORK, Kind, Workspace
 from telic.verbs import catalogue
-from telic.verbs.background import StartedJob, command_words, start_verb
+from telic.verbs.background import StartedJob, start_verb
 from telic.web.gate import TOKEN_VARIABLE
 from telic.web.place import WebPlace
+from telic.web.requests import body_of, check_env, given_values
+from telic.web.start import require_readable
 
-_OFFERED = ("argument", "option", "context")
-_REGISTERED = re.compile(r"(?:[\w.-]+/)?[\w.-]+-v\d+")
-_FILE_NAME = re.compile(r"[\w-]+(\.xml)?")
-"""a word, or a model that comes with the environment"""
 _PATIENCE_S = 20.0
 """longest that a request waits for its effect"""
 _SESSION: tuple[Kind, ...] = ("session",)
+_REPORTED: tuple[Kind, ...] = ("session", "search")
 
 
 class VerbRoute(NamedTuple):
@@ -61,19 +56,23 @@ ROUTES = (
     VerbRoute("/envs/{env}", "machine:read_envs", "read", "env", hidden=("every",)),
     VerbRoute("/doctor", "machine:doctor", "read"),
     VerbRoute("/robots", "robots:list_robots", "read"),
-    VerbRoute("/things/{thing}/stop", "control:stop", "do", "thing", WORK),
-    VerbRoute("/things/{thing}/pause", "control:pause", "do", "session", _SESSION),
-    VerbRoute("/things/{thing}/note", "control:note", "do", "session", _SESSION),
-    VerbRoute("/things/{thing}/approve", "control:approve", "do", "session", _SESSION),
-    VerbRoute("/things/{thing}/branch", "control:branch", "do", "session", _SESSION),
-    VerbRoute("/things/{thing}/label", "labels:label", "do", "session", _SESSION),
-    VerbRoute("/things/{thing}/veto", "labels:veto", "do", "session", _SESSION),
-    VerbRoute("/things/{thing}/delete", "artifacts:delete", "do", "thing", WORK, ("undo",)),
+    VerbRoute("/artifacts/{thing}/stop", "control:stop", "do", "thing", WORK),
+    VerbRoute("/artifacts/{thing}/pause", "control:pause", "do", "session", _SESSION),
+    VerbRoute("/artifacts/{thing}/note", "control:note", "do", "session", _SESSION),
+    VerbRoute("/artifacts/{thing}/approve", "control:approve", "do", "session", _SESSION),
+    VerbRoute("/artifacts/{thing}/branch", "control:branch", "do", "session", _SESSION),
+    VerbRoute("/artifacts/{thing}/label", "labels:label", "do", "session", _SESSION),
+    VerbRoute("/artifacts/{thing}/veto", "labels:veto", "do", "session", _SESSION),
+    VerbRoute("/artifacts/{thing}/delete", "artifacts:delete", "do", "thing", WORK, ("undo",)),
     VerbRoute("/trash/{deleted}/restore", "artifacts:restore", "do", "thing"),
-    VerbRoute("/things/{thing}/report", "artifacts:report", "do", "thing", ("session", "search")),
-    VerbRoute("/things/{thing}/resume", "control:resume", "start", "thing", WORK, (), ("resume",)),
     VerbRoute(
-        "/things/{thing}/export", "artifacts:export", "start", "thing", WORK, (), ("export",)
+        "/artifacts/{thing}/report", "artifacts:report", "do", "thing", ("session", "search")
+    ),
+    VerbRoute(
+        "/artifacts/{thing}/resume", "control:resume", "start", "thing", WORK, (), ("resume",)
+    ),
+    VerbRoute(
+        "/artifacts/{thing}/export", "artifacts:export", "start", "thing", WORK, (), ("export",)
     ),
     VerbRoute("/start/run", "session:run", "start", words=("run",)),
     VerbRoute("/start/train", "train:train", "start", hidden=("reward",), words=("train",)),
@@ -82,17 +81,11 @@ ROUTES = (
         "/start/bench", "machine:intents", "start", None, (), ("suite",), ("bench", "intents")
     ),
     VerbRoute(
-        "/things/{thing}/candidates", "study_server:list_candidates", "read", None, ("study",)
+        "/artifacts/{thing}/candidates", "study_server:list_candidates", "read", None, ("study",)
     ),
-    VerbRoute("/things/{thing}/runs", "study_server:list_runs", "read", None, ("study",)),
-    VerbRoute("/things/{thing}/gates", "study_server:check_gates", "read", None, ("study",)),
+    VerbRoute("/artifacts/{thing}/runs", "study_server:list_runs", "read", None, ("study",)),
+    VerbRoute("/artifacts/{thing}/gates", "study_server:check_gates", "read", None, ("study",)),
 )
-
-
-class SameCommand(Record):
-    """The command that does the same in a terminal."""
-
-    command: str
 
 
 def routes(place: WebPlace) -> APIRouter:
@@ -111,16 +104,6 @@ def routes(place: WebPlace) -> APIRouter:
             operation_id=name,
             status_code=202 if starts else 200,
         )
-    run = catalogue.load("session:run")
-
-    def command(asked: Any) -> SameCommand:
-        """Return the command that starts the same session; starts nothing."""
-        values = asked.model_dump(mode="json", exclude_unset=True)
-        check_env(values)
-        return SameCommand(command=shlex.join(["telic", "run", *command_words(run, values)]))
-
-    command.__annotations__["asked"] = _body(run, "CommandRunRequest", ())
-    router.add_api_route("/command/run", command, methods=["POST"], response_model=SameCommand)
     return router
 
 
@@ -133,12 +116,15 @@ def _endpoint(place: WebPlace, route: VerbRoute, verb: Verb[Any, Any]) -> Callab
     name, is_study = _operation(route), route.kinds == ("study",)
     hidden = (*route.hidden, route.field, *(("task", "study") if is_study else ()))
     title = "".join(word.capitalize() for word in name.split("_"))
-    body = _body(verb, f"{title}Request", hidden)
+    body = body_of(verb, f"{title}Request", hidden)
     variable = next(iter(re.findall(r"{(\w+)}", route.path)), None)
 
     def do(**given: Any) -> Any:
         asked: BaseModel = given["asked"]
-        values = {field: getattr(asked, field) for field in asked.model_fields_set}
+        written = given_values(verb, asked)
+        values = {field: getattr(asked, field) for field in asked.model_fields_set} | {
+            name: value for name, value in written.items() if isinstance(getattr(asked, name), str)
+        }
         if is_study:
             task, _, study = place.thing(given["thing"], "study").name.partition("/")
             values |= {"task": task, "study": study}
@@ -146,8 +132,11 @@ def _endpoint(place: WebPlace, route: VerbRoute, verb: Verb[Any, Any]) -> Callab
             values[route.field] = _named(place, route, variable, given[variable])
         check_env(values)
         if route.way == "start":
-            written = values | asked.model_dump(mode="json", exclude_unset=True)
+            if route.words == ("run",):
+                require_readable(written)
+            written = values | written
             without = (TOKEN_VARIABLE,)
+            place.forget()
             return start_verb(route.words, route.verb, written, place.runs_dir, without=without)
         if "wait" in type(asked).model_fields:
             values["wait"] = min(values.get("wait", _PATIENCE_S), _PATIENCE_S)
@@ -180,36 +169,6 @@ def _named(place: WebPlace, route: VerbRoute, variable: str, name: str) -> str:
         if name not in deleted:
             raise UsageError(f"{name[:200]} is not in the trash.")
     return name
-
-
-def check_env(values: Mapping[str, Any]) -> None:
-    """Raise Refused for an environment that only a file or foreign code describes."""
-    arguments: Mapping[str, Any] = values.get("env_args") or {}
-    for key, value in arguments.items():
-        if isinstance(value, str) and not _FILE_NAME.fullmatch(value):
-            raise Refused(
-                f'The argument {key[:60]} of an environment cannot be "{value[:60]}" here.',
-                hint="Files of your own are for the command line: telic train --env-arg.",
-            )
-    name = values.get("env")
-    if name is not None and not _REGISTERED.fullmatch(name) and name not in robot_names():
-        raise Refused(
-            f'"{name[:100]}" is not a registered environment.',
-            hint="Files and code of your own are for the command line: telic run --env FILE.",
-        )
-
-
-def _body(verb: Verb[Any, Any], name: str, hidden: tuple[str | None, ...]) -> type[BaseModel]:
-    """Return the model of a request body; places and files are the server's."""
-    models = verb.request.model_fields
-    fields: dict[str, Any] = {
-        field.name: (field.type, models[field.name])
-        for field in verb.fields
-        if field.how.scope in _OFFERED and field.name not in hidden
-        if Path not in field.alternatives
-    }
-    config = ConfigDict(extra="forbid", title=name)
-    return create_model(name, __config__=config, __doc__=verb.help, **fields)
 
 
 def _answer_type(kind: Any) -> Any:

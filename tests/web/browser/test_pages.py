@@ -4,26 +4,29 @@ import shutil
 
 import pytest
 
-from tests.web.browser.conftest import ENDED, Tab, film_plays, serving
+from tests.web.browser.conftest import ENDED, Tab, serving, video_plays
 from tests.web.made import make_run, make_workspace
 
 PAGES = {
     "start": ("/", "What should the robot do?"),
     "runs": ("/runs", "shown"),
-    "session": ("/things/{failed}", "Reward by term"),
-    "candidate": ("/things/{failed}/candidates/2", "What pays"),
-    "trace": ("/things/{failed}/trace", "Question"),
-    "events": ("/things/{failed}/events", "session.judged"),
-    "about": ("/things/{failed}/about", "What was asked"),
-    "run": ("/things/{run}", "At a glance"),
-    "live": ("/live/{failed}", "Is it the same robot?"),
-    "search": ("/things/search_20260101_000000_bbbb2222", "Map of policies"),
-    "compare": ("/compare?id={written}&id={failed}", "What differs"),
-    "studies": ("/studies", "no study"),
-    "benchmarks": ("/bench", "Nothing was measured"),
+    "session": ("/runs/{failed}", "Reward by term"),
+    "candidate": ("/runs/{failed}/candidates/2", "Reward terms"),
+    "trace": ("/runs/{failed}/trace", "Prompt"),
+    "events": ("/runs/{failed}/events", "session.judged"),
+    "about": ("/runs/{failed}/about", "Request"),
+    "run": ("/runs/{run}", "Summary"),
+    "live": ("/live/{failed}", "Agreement with telic"),
+    "search": ("/runs/search_20260101_000000_bbbb2222", "Map of policies"),
+    "evidence": ("/runs/{failed}/evidence", "reference episodes"),
+    "gallery": ("/gallery", "Policies that were trained here"),
+    "player": ("/play/{failed}", "Robot, reward and verdict"),
+    "compare": ("/compare?id={written}&id={failed}", "Settings that differ"),
+    "studies": ("/studies", "No studies yet"),
+    "benchmarks": ("/bench", "No benchmarks yet"),
     "robots": ("/robots", "joints"),
-    "machine": ("/machine", "Started from here"),
-    "trash": ("/trash", "Nothing was deleted"),
+    "machine": ("/machine", "Jobs started from the dashboard"),
+    "trash": ("/trash", "The trash is empty"),
 }
 
 
@@ -67,12 +70,12 @@ def test_every_page_fits_a_phone(browser, address, furnished, name, tmp_path):
 
 
 def test_a_session_shows_its_verdict_and_a_reload_shows_the_same(tab, furnished):
-    tab.open(f"/things/{furnished.failed}", "Criteria")
+    tab.open(f"/runs/{furnished.failed}", "Criteria")
     seen: list[str] = []
     for _ in range(2):
         strip = tab.page.get_by_role("list", name="Stages")
-        strip.get_by_text("try 2").wait_for()
-        strip.get_by_text("score").wait_for()  # of the second try: it has none before it is judged
+        strip.get_by_text("iteration 2").wait_for()
+        strip.get_by_text("score").wait_for()  # of the second iteration
         tab.page.get_by_role("img", name="Training curve").wait_for()
         seen.append(strip.inner_text())
         tab.page.reload()
@@ -81,36 +84,36 @@ def test_a_session_shows_its_verdict_and_a_reload_shows_the_same(tab, furnished)
 
 @pytest.mark.slow
 def test_an_episode_is_labelled_with_one_key(tab, furnished):
-    tab.open(f"/things/{furnished.failed}/candidates/1", "Verdict")
+    tab.open(f"/runs/{furnished.failed}/candidates/1", "Verdict")
     tab.page.get_by_role("button", name="episode 1, score").click()
     tab.page.get_by_text("Episode 1:").wait_for()
     tab.page.locator("body").press("n")
-    tab.page.get_by_text("this is not what I meant").first.wait_for()
+    tab.page.get_by_text("Labelled as not wanted").first.wait_for()
     labels = (furnished.root / "runs" / furnished.failed / "labels.jsonl").read_text()
     assert '"is_wanted":false' in labels.replace(" ", "")
 
 
 @pytest.mark.slow
-def test_words_on_the_page_become_a_judged_policy_and_its_film(fresh):
+def test_words_on_the_page_become_a_judged_policy_and_its_video(fresh):
     page = fresh.page
     page.route("**/api/pictures/**", lambda route: route.abort())  # each takes a process that draws
     fresh.open("/", "What should the robot do?")
     page.get_by_role("button", name="keep the pole upright").click()
     page.get_by_role("checkbox", name="use: ").first.wait_for()
     page.get_by_text("Options and limits").click()
-    for name, value in {"Steps per policy": "2k", "Tries at most": "1", "seeds": "1"}.items():
+    for name, value in {"Steps per policy": "2k", "Iterations at most": "1", "seeds": "1"}.items():
         page.get_by_label(name).fill(value)
     page.get_by_role("button", name="Start", exact=True).click()
     page.get_by_role("img", name="Training curve").wait_for()
     page.get_by_role("list", name="Stages").get_by_text(ENDED).wait_for()
-    film_plays(page)
+    video_plays(page)
     page.get_by_text("Result").wait_for()
 
 
 def test_keys_lead_to_every_page_and_say_which_there_are(tab):
     tab.open("/runs", "shown")
     tab.page.locator("body").press("?")
-    tab.page.get_by_role("dialog", name="Keys").get_by_text("go to machine").wait_for()
+    tab.page.get_by_role("dialog", name="Shortcuts").get_by_text("go to machine").wait_for()
     tab.page.keyboard.press("Escape")
     tab.page.locator("body").press("g")
     tab.page.locator("body").press("t")
@@ -125,11 +128,11 @@ def test_what_is_deleted_on_a_page_is_restored_from_the_trash(browser, tmp_path)
         tab = Tab(browser, address)
         tab.open("/runs?filter=kind=run", "shown")
         [run] = [path.name for path in (root / "runs").glob("run_*")]
-        tab.open(f"/things/{run}", "At a glance")
+        tab.open(f"/runs/{run}", "Summary")
         tab.page.get_by_role("button", name="Delete").click()
         tab.page.get_by_role("dialog").get_by_role("button", name="Delete").click()
         tab.page.get_by_role("button", name="Restore").click()
-        tab.page.get_by_text("back among the runs").wait_for()
+        tab.page.get_by_text("Restored.").wait_for()
         tab.context.close()
     assert (root / "runs" / run).is_dir() and not tab.faults
 
@@ -144,7 +147,7 @@ def test_a_filter_finds_what_it_says_and_two_are_compared(tab, furnished):
     for name in (furnished.written, furnished.failed):
         tab.page.get_by_role("checkbox", name=name.rpartition("_")[2]).click()
     tab.page.get_by_role("button", name="Compare 2").click()
-    tab.page.get_by_text("score of judged episodes").first.wait_for()
+    tab.page.get_by_text("score, mean over training seeds").first.wait_for()
 
 
 @pytest.mark.slow

@@ -1,7 +1,9 @@
-/** How the page talks to the server: typed by the schema, and problems in words. */
+/** The API: requests typed by its schema, and errors with a hint. */
 import createClient from "openapi-fetch";
 import { SITE_ORIGIN, savedFetch, site } from "../site/answers";
-import type { paths } from "./schema";
+import type { components, paths } from "./schema";
+
+export type Schema<Name extends keyof components["schemas"]> = components["schemas"][Name];
 
 export class Problem extends Error {
   constructor(message: string, readonly hint: string | null = null, readonly status = 0) {
@@ -9,9 +11,9 @@ export class Problem extends Error {
   }
 }
 
-const GONE = new Problem("The server does not answer.", "Is `telic serve` still running? Nothing is lost: work goes on without it.");
+const GONE = new Problem("The server does not respond.", "Start it again with: telic serve. Running work is not affected.");
 
-if (site) globalThis.fetch = savedFetch(site); // a saved page asks nobody
+if (site) globalThis.fetch = savedFetch(site); // a saved page has no server
 
 export const api = createClient<paths>({ baseUrl: site ? SITE_ORIGIN : window.location.origin, querySerializer: { array: { style: "form", explode: true } } });
 
@@ -21,7 +23,7 @@ interface Answer<Data> {
   response: Response;
 }
 
-/** Return the data of an answer, or throw what went wrong as a Problem. */
+/** Return the data of an answer, or throw a Problem. */
 export async function got<Data>(asked: Promise<Answer<Data>>): Promise<Data> {
   let answer: Answer<Data>;
   try {
@@ -34,13 +36,13 @@ export async function got<Data>(asked: Promise<Answer<Data>>): Promise<Data> {
 }
 
 export function problemOf(error: unknown, status: number): Problem {
-  const told = error as { message?: string; hint?: string | null; detail?: unknown } | undefined;
-  if (told?.message) return new Problem(told.message, told.hint ?? null, status);
-  if (Array.isArray(told?.detail)) {
-    const first = told.detail[0] as { msg?: string; loc?: string[] } | undefined;
+  const given = error as { message?: string; hint?: string | null; detail?: unknown } | undefined;
+  if (given?.message) return new Problem(given.message, given.hint ?? null, status);
+  if (Array.isArray(given?.detail)) {
+    const first = given.detail[0] as { msg?: string; loc?: string[] } | undefined;
     return new Problem(`${first?.loc?.slice(1).join(".") ?? "The request"}: ${first?.msg ?? "is not valid"}.`, null, status);
   }
-  return new Problem(`The server answered with status ${status}.`, status >= 500 ? "Its terminal says more." : null, status);
+  return new Problem(`The server responded with status ${status}.`, status >= 500 ? "See the output of telic serve." : null, status);
 }
 
 /** Fetch bytes, such as poses for the player. */
@@ -73,7 +75,7 @@ type Parts<Path extends Posted> = paths[Path] extends { post: infer Route } ? Ro
 type BodyOf<Path extends Posted> = Parts<Path> extends { requestBody?: { content: { "application/json": infer Body } } } ? Body : never;
 type AnswerOf<Path extends Posted> = Parts<Path> extends { responses: infer All } ? (All extends { 200: { content: { "application/json": infer Data } } } ? Data : All extends { 202: { content: { "application/json": infer Data } } } ? Data : never) : never;
 
-/** Ask for something to be done; what a request leaves out has the verb's own default. */
+/** Post a request; fields that are left out have the default of the verb. */
 export function ask<Path extends Posted>(path: Path, names: Record<string, string>, body: Partial<BodyOf<Path>>): Promise<AnswerOf<Path>> {
   const post = api.POST as unknown as (path: string, init: object) => Promise<Answer<AnswerOf<Path>>>;
   return got(post(path, { params: { path: names }, body }));

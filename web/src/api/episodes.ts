@@ -1,9 +1,9 @@
-/** Recorded episodes for the player: the robot's shape, its poses, and what was measured meanwhile. */
+/** Recorded episodes for the player: shape and poses of the robot, reward terms and commands over time. */
 import type { Curve } from "../components/chart";
 import type { ModelShape, Motion } from "../three/scene";
 import { words } from "../format";
 import type { Verdict } from "../session/records";
-import { gotBytes, read } from "./client";
+import { gotBytes, read, type Schema } from "./client";
 
 export interface Track {
   title: string;
@@ -14,7 +14,7 @@ export interface Episode {
   name: string;
   model: ModelShape;
   motion: Motion;
-  /** what the robot was to follow */
+  /** the motion that the robot was to follow */
   reference: Motion | null;
   times: number[];
   seconds: number;
@@ -22,34 +22,15 @@ export interface Episode {
   verdict: Verdict | null;
 }
 
-export interface SceneAnswer {
-  bodies: string[];
-  geoms: { body: number; shape: string; size: number[]; position: number[]; quaternion: number[]; rgba: number[]; mesh: number | null }[];
-  meshes: { vertex_start: number; vertices: number; face_start: number; faces: number }[];
-  fields: { start: number; rows: number; columns: number; size: number[] }[];
-  number_bytes: number;
-}
-
-interface Playback {
-  bodies: number;
-  dt_s: number | null;
-  env: string;
-  iteration: number | null;
-  member: string | null;
-  label: string | null;
-  rewards: number[];
-  reward_terms: Record<string, number[]>;
-  commands: Record<string, number[]>;
-  verdict: Verdict | null;
-  has_reference?: boolean;
-}
+export type SceneAnswer = Schema<"ModelScene">;
+type Playback = Schema<"PlaybackFacts">;
 
 const USUAL_DT = 0.05;
 const scenes = new Map<string, Promise<ModelShape>>();
 
 function loadScene(thing: string, iteration: number | null): Promise<ModelShape> {
   const query = iteration === null ? "" : `?iteration=${iteration}`;
-  const address = `/api/things/${encodeURIComponent(thing)}/scene`;
+  const address = `/api/artifacts/${encodeURIComponent(thing)}/scene`;
   const key = address + query;
   const known = scenes.get(key);
   if (known) return known;
@@ -59,21 +40,21 @@ function loadScene(thing: string, iteration: number | null): Promise<ModelShape>
     return shapeOf(scene, numbers);
   })();
   scenes.set(key, loading);
-  loading.catch(() => scenes.delete(key)); // asked again next time
+  loading.catch(() => scenes.delete(key)); // load it again next time
   return loading;
 }
 
 export function shapeOf(scene: SceneAnswer, numbers: ArrayBuffer): ModelShape {
   return {
     bodies: scene.bodies,
-    geoms: scene.geoms.map((geom) => ({ body: geom.body, type: geom.shape, size: geom.size, position: geom.position, rotation: geom.quaternion, colour: geom.rgba, mesh: geom.mesh })),
+    geoms: scene.geoms.map((geom) => ({ body: geom.body, type: geom.shape, size: geom.size, position: geom.position, rotation: geom.quaternion, colour: geom.rgba, mesh: geom.mesh ?? null })),
     meshes: scene.meshes.map((mesh) => ({ vertices: new Float32Array(numbers, mesh.vertex_start, mesh.vertices * 3), faces: new Uint32Array(numbers, mesh.face_start, mesh.faces * 3) })),
     fields: scene.fields.map((field) => ({ heights: new Float32Array(numbers, field.start, field.rows * field.columns), rows: field.rows, columns: field.columns, size: field.size })),
   };
 }
 
 export async function loadEpisode(thing: string, key: string): Promise<Episode> {
-  const address = `/api/things/${encodeURIComponent(thing)}/playback/${encodeURIComponent(key)}`;
+  const address = `/api/artifacts/${encodeURIComponent(thing)}/playback/${encodeURIComponent(key)}`;
   const [facts, bytes] = await Promise.all([read<Playback>(address), gotBytes(`${address}/poses`)]);
   const wanted = facts.has_reference ? await gotBytes(`${address}/poses?of=reference`) : null;
   const model = await loadScene(thing, facts.iteration);

@@ -1,16 +1,16 @@
-/** Work that was started from here: it goes on by itself; we only wait until it has a name. */
+/** Work that was started from a page: a process of its own. */
 import { api, got, Problem } from "./client";
 
 const PATIENCE_MS = 60_000;
 
-/** Return the thing that a job works on, once it is known. */
-export async function untilThing(job: string): Promise<string> {
-  const end = Date.now() + PATIENCE_MS;
+/** Wait for a job: until the thing that it works on is known, or until it has ended. */
+export async function waitForJob(job: string, until: "thing" | "end" = "thing", patience = PATIENCE_MS): Promise<string> {
+  const end = Date.now() + patience;
   while (Date.now() < end) {
     const now = await got(api.GET("/api/jobs/{job}", { params: { path: { job } } }));
-    if (now.thing) return now.thing;
-    if (now.state === "failed" || now.state === "interrupted") throw new Problem(now.error ?? "It ended before it began.", now.hint ?? `See: ${now.command}`);
+    if (now.state === "failed" || now.state === "interrupted") throw new Problem(now.error ?? "The process ended before it started its work.", now.hint ?? `See: ${now.command}`);
+    if (now.state === "done" || (until === "thing" && now.thing)) return now.thing ?? "";
     await new Promise((resolve) => setTimeout(resolve, 150));
   }
-  throw new Problem("It has not begun after a minute.", "The machine page shows what it prints.");
+  throw new Problem("The process has not started its work yet.", "The Machine page shows its output.");
 }

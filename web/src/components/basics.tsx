@@ -1,15 +1,15 @@
-/** Small parts that every page uses: panels, badges, figures, gauges, commands to copy. */
+/** Small parts of all pages: panels, badges, figures, gauges, commands to copy. */
 import { useState, type ReactNode } from "react";
-import { percent } from "../format";
+import { percent, words } from "../format";
 
 export type Tone = "" | "good" | "middling" | "bad" | "live";
 
 const TONES: Record<string, Tone> = {
   passed: "good", completed: "good", ok: "good", done: "good", kept: "good", complete: "good", adopted: "good", promoted: "good",
-  passed_in_part: "middling", unproven: "middling", unconfirmed: "middling", stopped: "middling", interrupted: "middling",
-  paused: "middling", warning: "middling", missing: "middling", "waiting for approval": "middling", "waiting for cores": "middling",
+  passed_in_part: "middling", unproven: "middling", claimed: "middling", unconfirmed: "middling", stopped: "middling", interrupted: "middling",
+  paused: "middling", "not started": "middling", warning: "middling", missing: "middling", "waiting for approval": "middling", "waiting for cores": "middling",
   not_passed: "bad", failed: "bad", refused: "bad", error: "bad", bad: "bad", damaged: "bad", crashed: "bad", blocked: "bad", rejected: "bad",
-  running: "live", pausing: "live", queued: "live", started: "live",
+  running: "live", starting: "live", stopping: "live", pausing: "live", queued: "live", started: "live",
 };
 
 export function toneOf(state: string | null | undefined): Tone {
@@ -21,7 +21,7 @@ export function Badge({ state, children, tone }: { state?: string; tone?: Tone; 
   return (
     <span className={`badge ${shown}`}>
       {shown && <span className="dot" aria-hidden="true" />}
-      {children ?? (state ?? "").replaceAll("_", " ")}
+      {children ?? words(state ?? "")}
     </span>
   );
 }
@@ -76,7 +76,7 @@ export function Facts({ rows }: { rows: [ReactNode, ReactNode][] }) {
   );
 }
 
-/** A score from 0 to 1 with what is proven of it, and the threshold. */
+/** A score from 0 to 1 with its lower bound and the threshold. */
 export function Gauge(props: { value: number | null; low?: number | null; threshold?: number | null; tone?: Tone; label?: string }) {
   const { value, low, threshold } = props;
   const tone = props.tone ?? (value === null ? "" : threshold != null ? ((low ?? value) >= threshold ? "good" : "middling") : "live");
@@ -97,7 +97,7 @@ export function Copy({ text, label = "Copy" }: { text: string; label?: string })
     try {
       await navigator.clipboard.writeText(text);
     } catch {
-      const area = document.createElement("textarea"); // pages that are not served securely have no clipboard
+      const area = document.createElement("textarea"); // pages without a secure origin have no clipboard
       area.value = text;
       document.body.append(area);
       area.select();
@@ -137,4 +137,26 @@ export function Segmented<Value extends string>(props: { label: string; value: V
 
 export function Swatch({ colour }: { colour: string }) {
   return <span className="swatch" style={{ background: colour }} aria-hidden="true" />;
+}
+
+/** Save data as a file of the browser's downloads. */
+export function save(name: string, data: Blob): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(data);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+/** Rows under named columns; scrolls sideways on its own where it is too wide. */
+export function Rows({ label, heads, rows, numbers = [] }: { label: string; heads: ReactNode[]; rows: ReactNode[][]; numbers?: number[] }) {
+  const side = (index: number) => (numbers.includes(index) ? "number" : undefined);
+  return (
+    <div className="scroll-x" tabIndex={0} role="group" aria-label={label}>
+      <table className="plain small">
+        <thead><tr>{heads.map((head, index) => <th key={index} className={side(index)}>{head}</th>)}</tr></thead>
+        <tbody>{rows.map((row, place) => <tr key={place}>{row.map((cell, index) => <td key={index} className={side(index)}>{cell}</td>)}</tr>)}</tbody>
+      </table>
+    </div>
+  );
 }

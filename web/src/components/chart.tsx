@@ -1,9 +1,10 @@
-/** Curves on a canvas: 100,000 points, bands, zoom by dragging, wheel or keys, one cursor for several. */
+/** Curves on a canvas: 100,000 points, bands, linked zoom, log axis, and the data as CSV or PNG. */
 import { useEffect, useMemo, useRef, useState, type KeyboardEvent } from "react";
 import uPlot from "uplot";
 import { number, short } from "../format";
-import { colour, seriesColour, useTheme } from "../theme";
+import { colour, COLOURS, seriesColour, seriesName, useTheme } from "../theme";
 import { mean, piled } from "../session/joined";
+import { save } from "./basics";
 import { Empty } from "./states";
 
 export interface Curve {
@@ -11,7 +12,9 @@ export interface Curve {
   values: (number | null)[];
   low?: (number | null)[];
   high?: (number | null)[];
-  /** place in the row of colours; its own place if left out */
+  /** the curve before smoothing, drawn faintly behind */
+  raw?: (number | null)[];
+  /** index of its colour; default: its own index */
   colour?: number;
   isDashed?: boolean;
 }
@@ -22,43 +25,59 @@ export interface ChartProps {
   xLabel: string;
   yLabel?: string;
   height?: number;
-  /** pile the curves up: shares of a whole */
+  /** stack the curves: parts of a sum */
   isStack?: boolean;
   yRange?: [number, number];
   threshold?: number | null;
-  /** where the shared cursor stands, in units of x */
+  /** position of a shared cursor, in units of x */
   cursor?: number | null;
   onCursor?: (x: number) => void;
   formatX?: (value: number) => string;
-  /** asked for more detail when somebody looks closer */
+  /** called with the visible range; null: everything */
   onZoom?: (range: [number, number] | null) => void;
+  /** charts with the same key zoom together */
+  link?: string;
   label: string;
 }
 
 export function Chart(props: ChartProps) {
   const [hidden, setHidden] = useState<Set<string>>(new Set());
   const [at, setAt] = useState<number | null>(null);
-  const shown = props.curves.filter((curve) => !hidden.has(curve.name));
-  if (props.x.length === 0) return <Empty title="No points yet">{props.label} appears with the first measurement.</Empty>;
+  const [isLog, setLog] = useState(false);
+  const box = useRef<HTMLDivElement>(null);
+  const shown = props.curves.map((curve, index) => ({ ...curve, colour: curve.colour ?? index })).filter((curve) => !hidden.has(curve.name));
+  const canLog = !props.isStack && !props.yRange && props.curves.every((curve) => curve.values.every((value) => value === null || value > 0));
+  if (props.x.length === 0) return <Empty title="No data yet">{props.label} appears with the first measurement.</Empty>;
   const toggle = (name: string) =>
     setHidden((old) => {
       const next = new Set(old);
       if (!next.delete(name)) next.add(name);
       return next;
     });
+  const file = props.label.toLowerCase().replaceAll(/[^a-z0-9]+/g, "-");
+  const csv = () => {
+    const cell = (value: unknown) => (/[",\n]/.test(String(value ?? "")) ? `"${String(value).replaceAll('"', '""')}"` : String(value ?? ""));
+    const rows = props.x.map((x, index) => [x, ...props.curves.map((curve) => curve.raw?.[index] ?? curve.values[index])]);
+    save(`${file}.csv`, new Blob([[[props.xLabel, ...props.curves.map((curve) => curve.name)], ...rows].map((row) => row.map(cell).join(",")).join("\n")], { type: "text/csv" }));
+  };
+  const png = () => box.current?.querySelector("canvas")?.toBlob((picture) => picture && save(`${file}.png`, picture));
   return (
     <div className="chart">
-      <Canvas {...props} curves={shown} all={props.curves} onAt={setAt} />
+      <Canvas {...props} curves={shown} isLog={isLog && canLog} box={box} onAt={setAt} />
       <div className="legend">
         {props.curves.map((curve, index) => (
-          <button key={curve.name} type="button" aria-pressed={!hidden.has(curve.name)} onClick={() => toggle(curve.name)} title={`show or hide ${curve.name}`}>
-            <span className="swatch" style={{ background: `var(--c${((curve.colour ?? index) % 6) + 1})` }} aria-hidden="true" />
+          <button key={curve.name} type="button" aria-pressed={!hidden.has(curve.name)} onClick={() => toggle(curve.name)} title={`Show or hide ${curve.name}`}>
+            <span className="swatch" style={{ background: `var(--${seriesName(curve.colour ?? index)})` }} aria-hidden="true" />
             {curve.name}
             <span className="soft">{number(curve.values[at ?? lastOf(curve.values)])}</span>
           </button>
         ))}
-        {props.x.length > 2 && <span className="soft hint">drag or ctrl + wheel: closer · double click: everything</span>}
         {at !== null && <span className="soft">{props.xLabel} {(props.formatX ?? short)(props.x[at] ?? 0)}</span>}
+        <span className="tools" title="Drag to zoom, double-click to reset; Ctrl + wheel zooms, Shift + drag pans">
+          {canLog && <button type="button" aria-pressed={isLog} onClick={() => setLog(!isLog)}>log</button>}
+          <button type="button" onClick={csv} aria-label={`${props.label} as CSV`}>CSV</button>
+          <button type="button" onClick={png} aria-label={`${props.label} as PNG`}>PNG</button>
+        </span>
       </div>
     </div>
   );
@@ -69,11 +88,21 @@ function lastOf(values: (number | null)[]): number {
   return values.length - 1;
 }
 
-function Canvas(props: ChartProps & { all: Curve[]; onAt: (index: number | null) => void }) {
-  const box = useRef<HTMLDivElement>(null);
+interface CanvasProps extends ChartProps {
+  isLog: boolean;
+  box: React.RefObject<HTMLDivElement | null>;
+  onAt: (index: number | null) => void;
+}
+
+/** Charts by their link: they show the same range. */
+const linked = new Map<string, Set<uPlot>>();
+let isFollowing = false;
+
+function Canvas(props: CanvasProps) {
+  const { box } = props;
   const plot = useRef<uPlot | null>(null);
   const theme = useTheme();
-  const shape = props.curves.map((curve) => `${curve.name}:${curve.low ? 1 : 0}:${curve.colour ?? ""}`).join("|");
+  const shape = props.curves.map((curve) => `${curve.name}:${curve.low ? 1 : 0}:${curve.raw ? 1 : 0}:${curve.colour ?? ""}`).join("|");
   const data = useMemo(() => aligned(props), [props.x, props.curves, props.isStack, shape]); // eslint-disable-line
   const latest = useRef(props);
   latest.current = props;
@@ -81,16 +110,19 @@ function Canvas(props: ChartProps & { all: Curve[]; onAt: (index: number | null)
   useEffect(() => {
     const place = box.current;
     if (!place) return undefined;
-    const made = new uPlot(options(latest, place.clientWidth, theme), data, place);
+    const made = new uPlot(options(latest, place.clientWidth), data, place);
     plot.current = made;
+    const link = props.link;
+    if (link) linked.set(link, (linked.get(link) ?? new Set()).add(made));
     const observer = new ResizeObserver(() => made.setSize({ width: place.clientWidth, height: latest.current.height ?? 220 }));
     observer.observe(place);
     return () => {
       observer.disconnect();
+      if (link) linked.get(link)?.delete(made);
       made.destroy();
       plot.current = null;
     };
-  }, [theme, shape, props.isStack, props.threshold, props.height]);
+  }, [theme, shape, props.isStack, props.isLog, props.threshold, props.height, props.link]);
 
   useEffect(() => {
     const made = plot.current;
@@ -117,7 +149,7 @@ function Canvas(props: ChartProps & { all: Curve[]; onAt: (index: number | null)
 }
 
 interface Look {
-  /** of the span that is seen: how much of it stays, how far it moves */
+  /** relative to the visible span: its new size, and the shift */
   span: number;
   shift: number;
 }
@@ -128,7 +160,7 @@ const MOVES: Record<string, Look> = {
   ArrowLeft: { span: 1, shift: -0.2 }, ArrowRight: { span: 1, shift: 0.2 }, "0": EVERYTHING,
 };
 
-/** Look closer, farther or beside, around a share of what is seen; never past the ends. */
+/** Zoom or pan around a share of the visible range, within the data. */
 function look(plot: uPlot, { span, shift }: Look, around = 0.5): void {
   const [first, last] = [plot.data[0][0]!, plot.data[0].at(-1)!];
   const { min, max } = plot.scales.x as { min: number; max: number };
@@ -144,19 +176,20 @@ function isCloser(plot: uPlot): boolean {
   return x.length > 1 && min != null && max != null && (min > x[0]! || max < x[x.length - 2]!);
 }
 
-/** The columns that uPlot draws: lower and upper ends stand behind their curve. */
+/** The columns that uPlot draws: bands and raw values behind their curve. */
 function aligned({ x, curves, isStack }: ChartProps): uPlot.AlignedData {
   if (isStack) return [x, ...piled(x.length, curves)] as uPlot.AlignedData;
   const columns: (number | null)[][] = [];
   for (const curve of curves) {
     if (curve.low && curve.high) columns.push(curve.high, curve.low);
+    if (curve.raw) columns.push(curve.raw);
     columns.push(curve.values);
   }
   return [x, ...columns] as uPlot.AlignedData;
 }
 
-function options(latest: { current: ChartProps & { onAt: (index: number | null) => void } }, width: number, _theme: string): uPlot.Options {
-  const { curves, height = 220, isStack, threshold, xLabel, yLabel, formatX = short } = latest.current;
+function options(latest: { current: CanvasProps }, width: number): uPlot.Options {
+  const { curves, height = 220, isStack, isLog, threshold, xLabel, yLabel, formatX = short } = latest.current;
   const soft = colour("soft");
   const edge = colour("edge");
   const font = "11px system-ui, sans-serif";
@@ -177,14 +210,16 @@ function options(latest: { current: ChartProps & { onAt: (index: number | null) 
       series.push({ label: `${curve.name} high`, ...none }, { label: `${curve.name} low`, ...none });
       bands.push({ series: [series.length - 2, series.length - 1], fill: `${line}26` });
     }
-    series.push({ label: curve.name, stroke: line, width: 1.6, dash: curve.isDashed ? [5, 4] : undefined, points: { show: curve.values.length < 40, size: 4, fill: line } });
+    if (curve.raw) series.push({ label: `${curve.name} raw`, stroke: `${line}55`, width: 1, points: { show: false } });
+    const isDashed = curve.isDashed || (curve.colour ?? index) >= COLOURS;
+    series.push({ label: curve.name, stroke: line, width: 1.6, dash: isDashed ? [5, 4] : undefined, points: { show: curve.values.length < 40, size: 4, fill: line } });
   });
   return {
     width, height, series, bands,
     padding: [8, 10, 0, 0],
     legend: { show: false },
     focus: { alpha: 0.4 },
-    scales: { x: { time: false }, y: { range: (_plot, min, max) => verticalRange(latest.current, min, max) } },
+    scales: { x: { time: false }, y: isLog ? { distr: 3 } : { range: (_plot, min, max) => verticalRange(latest.current, min, max) } },
     cursor: { drag: { x: true, y: false, setScale: true }, points: { size: 6 } },
     axes: [
       { ...axis, values: (_plot, ticks) => ticks.map(formatX), size: 26, label: undefined },
@@ -197,7 +232,13 @@ function options(latest: { current: ChartProps & { onAt: (index: number | null) 
         if (plot.cursor.event && index !== null) latest.current.onCursor?.(plot.data[0][index]!);
       }],
       setScale: [(plot, key) => {
-        if (key === "x") latest.current.onZoom?.(isCloser(plot) ? [plot.scales.x!.min!, plot.scales.x!.max!] : null);
+        if (key !== "x") return;
+        latest.current.onZoom?.(isCloser(plot) ? [plot.scales.x!.min!, plot.scales.x!.max!] : null);
+        if (isFollowing || !latest.current.link) return;
+        isFollowing = true;
+        const { min, max } = plot.scales.x as { min: number; max: number };
+        for (const other of linked.get(latest.current.link) ?? []) if (other !== plot && other.data[0].length > 1) other.setScale("x", { min, max });
+        isFollowing = false;
       }],
       draw: threshold == null ? [] : [(plot) => drawThreshold(plot, threshold)],
       ready: [wheel],
@@ -229,14 +270,14 @@ function drawThreshold(plot: uPlot, value: number): void {
   ctx.restore();
 }
 
-/** With Ctrl or Shift the wheel zooms where the pointer is, else it scrolls the page; dragging with Shift pans; a double click shows everything. */
+/** With Ctrl or Shift the wheel zooms at the pointer, else it scrolls the page; dragging with Shift pans; a double click resets. */
 function wheel(plot: uPlot): void {
   const { over } = plot;
   over.addEventListener("wheel", (event) => {
     if (!event.ctrlKey && !event.shiftKey) return;
     event.preventDefault();
     const { left, width } = over.getBoundingClientRect();
-    const turned = event.deltaY || event.deltaX; // with Shift some browsers turn the wheel sideways
+    const turned = event.deltaY || event.deltaX; // with Shift some browsers scroll sideways
     look(plot, { span: turned < 0 ? 0.8 : 1.25, shift: 0 }, (event.clientX - left) / width);
   }, { passive: false });
   over.addEventListener("mousedown", (event) => {

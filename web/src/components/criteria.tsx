@@ -1,26 +1,33 @@
-/** Criteria as a checklist; in a form they can be left out, weighted and given other goals. */
+/** Criteria as a checklist; in a form they can be left out, weighted and given other targets. */
 import type { Criterion } from "../session/records";
 import { goalOf } from "../session/records";
 import { percent } from "../format";
 import { Gauge } from "./basics";
 
-export function CriteriaList({ criteria, met }: { criteria: Criterion[]; met?: Map<string, { credit: number | null; value: string }> }) {
+export interface Measured {
+  credit: number | null;
+  value: string;
+}
+
+const FULL = 0.995;
+
+export function CriteriaList({ criteria, met }: { criteria: Criterion[]; met?: Map<string, Measured> }) {
   const total = criteria.reduce((sum, each) => sum + (each.is_guard ? 0 : each.weight), 0);
   return (
     <ul className="criteria">
       {criteria.map((criterion) => {
         const found = met?.get(criterion.title);
-        const mark = found?.credit == null ? "○" : found.credit >= 0.999 ? "✓" : "✕";
-        const tone = found?.credit == null ? "soft" : found.credit >= 0.999 ? "good" : "bad";
+        const isMet = found?.credit == null ? null : found.credit >= FULL;
+        const tone = isMet === null ? "" : isMet ? "good" : "bad";
         return (
           <li key={criterion.title}>
-            <span className={tone} style={{ color: tone === "soft" ? "var(--soft)" : "var(--tone)", fontWeight: 700 }} aria-label={found?.credit == null ? "not judged" : found.credit >= 0.999 ? "met" : "not met"} role="img">{mark}</span>
+            <span className={`tick ${tone}`} aria-label={isMet === null ? "not judged" : isMet ? "met" : "not met"} role="img">{isMet === null ? "○" : isMet ? "✓" : "✕"}</span>
             <div>
               <div className="title">{criterion.title}</div>
               <div className="soft small">{criterion.quantity}: {goalOf(criterion)}{criterion.source && ` · ${criterion.source}`}</div>
             </div>
-            <div className="number small met">
-              {found ? <>{found.value}<Gauge value={found.credit} tone={tone === "soft" ? "" : (tone as "good" | "bad")} /></> : <span className="soft">{criterion.is_guard ? "required" : total ? percent(criterion.weight / total) : ""}</span>}
+            <div className="small met">
+              {found ? <><span>{found.value}</span><Gauge value={found.credit} tone={tone} /></> : <span className="soft">{criterion.is_guard ? "constraint" : total ? percent(criterion.weight / total) : ""}</span>}
             </div>
           </li>
         );
@@ -29,38 +36,60 @@ export function CriteriaList({ criteria, met }: { criteria: Criterion[]; met?: M
   );
 }
 
-export interface EditedCriterion extends Criterion {
-  isUsed: boolean;
+/** Changes of a person to proposed criteria, by title. */
+export type CriteriaEdits = Record<string, { isUsed?: boolean; goal?: number; weight?: number }>;
+
+/** The criteria that remain after a person's changes, with titles that state the changed target. */
+export function edited(criteria: Criterion[], edits: CriteriaEdits): Criterion[] {
+  return criteria.flatMap((criterion) => {
+    const { isUsed = true, goal = criterion.goal ?? null, weight = criterion.weight } = edits[criterion.title] ?? {};
+    if (!isUsed) return [];
+    return [{ ...criterion, title: retitled(criterion, goal), goal, weight }];
+  });
 }
 
-export function CriteriaForm({ criteria, onChange }: { criteria: EditedCriterion[]; onChange: (criteria: EditedCriterion[]) => void }) {
-  const set = (index: number, change: Partial<EditedCriterion>) => onChange(criteria.map((each, place) => (place === index ? { ...each, ...change } : each)));
+/** A title whose number is the target changes with it; another one names the new target. */
+export function retitled(criterion: Criterion, goal: number | null): string {
+  if (goal === null || criterion.goal == null || goal === criterion.goal) return criterion.title;
+  const isShare = criterion.title.includes("%");
+  const [before, after] = [criterion.goal, goal].map((value) => String(+(isShare ? value * 100 : value).toPrecision(4)));
+  const found = new RegExp(`(?<![\\d.])${before!.replace(".", "\\.")}(?![\\d]|\\.\\d)`);
+  if (found.test(criterion.title)) return criterion.title.replace(found, after!);
+  return `${criterion.title} (${goalOf({ ...criterion, goal })})`;
+}
+
+export function CriteriaForm({ criteria, edits, onChange }: { criteria: Criterion[]; edits: CriteriaEdits; onChange: (edits: CriteriaEdits) => void }) {
+  const set = (title: string, change: CriteriaEdits[string]) => onChange({ ...edits, [title]: { ...edits[title], ...change } });
   return (
-    <ul className="criteria">
-      {criteria.map((criterion, index) => (
-        <li key={criterion.title}>
-          <input type="checkbox" checked={criterion.isUsed} disabled={criterion.is_guard} title={criterion.is_guard ? "rules out look-alikes, so it stays" : undefined} aria-label={`use: ${criterion.title}`} onChange={(event) => set(index, { isUsed: event.target.checked })} style={{ marginTop: "0.2rem" }} />
-          <div style={{ opacity: criterion.isUsed ? 1 : 0.75 }}>
-            <div className="title">{criterion.title}</div>
-            <div className="soft small">{criterion.quantity}{criterion.source && ` · ${criterion.source}`}</div>
-          </div>
-          <div className="row small" style={{ flexWrap: "nowrap" }}>
-            {criterion.goal !== null && (
-              <label className="row" style={{ gap: "0.3rem", flexWrap: "nowrap" }}>
-                <span className="soft">{goalOf(criterion).charAt(0)}</span>
-                <input type="number" step="any" style={{ width: "5rem" }} aria-label={`goal of ${criterion.title}`} value={criterion.goal} disabled={!criterion.isUsed} onChange={(event) => event.target.value !== "" && set(index, { goal: Number(event.target.value) })} />
-                <span className="soft" style={{ minWidth: "1.6rem" }}>{criterion.unit}</span>
-              </label>
-            )}
-            {criterion.is_guard ? <span className="chip" style={{ border: 0 }}>required</span> : (
-              <label className="row" style={{ gap: "0.3rem", flexWrap: "nowrap" }}>
-                <span className="soft">weight</span>
-                <input type="number" min="0" step="0.5" style={{ width: "3.6rem" }} aria-label={`weight of ${criterion.title}`} value={criterion.weight} disabled={!criterion.isUsed} onChange={(event) => event.target.value !== "" && set(index, { weight: Math.max(0, Number(event.target.value)) })} />
-              </label>
-            )}
-          </div>
-        </li>
-      ))}
+    <ul className="criteria form">
+      {criteria.map((criterion) => {
+        const { isUsed = true, goal = criterion.goal ?? null, weight = criterion.weight } = edits[criterion.title] ?? {};
+        const title = retitled(criterion, goal);
+        return (
+          <li key={criterion.title} className={isUsed ? "" : "unused"}>
+            <input type="checkbox" checked={isUsed} disabled={criterion.is_guard} title={criterion.is_guard ? "A constraint rules out behaviour that only looks right, so it stays." : undefined} aria-label={`use: ${title}`} onChange={(event) => set(criterion.title, { isUsed: event.target.checked })} />
+            <div>
+              <div className="title">{title}</div>
+              <div className="soft small">{criterion.quantity}{criterion.source && ` · ${criterion.source}`}</div>
+            </div>
+            <div className="row small values">
+              {goal !== null && (
+                <label className="row">
+                  <span className="soft">{goalOf(criterion).charAt(0)}</span>
+                  <input type="number" step="any" aria-label={`target of ${title}`} value={goal} disabled={!isUsed} onChange={(event) => event.target.value !== "" && set(criterion.title, { goal: Number(event.target.value) })} />
+                  <span className="soft unit">{criterion.unit}</span>
+                </label>
+              )}
+              {criterion.is_guard ? <span className="soft">constraint</span> : (
+                <label className="row">
+                  <span className="soft">weight</span>
+                  <input type="number" min="0" step="0.5" className="narrow" aria-label={`weight of ${title}`} value={weight} disabled={!isUsed} onChange={(event) => event.target.value !== "" && set(criterion.title, { weight: Math.max(0, Number(event.target.value)) })} />
+                </label>
+              )}
+            </div>
+          </li>
+        );
+      })}
     </ul>
   );
 }

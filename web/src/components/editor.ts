@@ -1,4 +1,4 @@
-/** The part that colours code and shows what changed, in a chunk of its own. */
+/** Highlighted code and diffs, in a chunk of its own. */
 import { python } from "@codemirror/lang-python";
 import { HighlightStyle, syntaxHighlighting } from "@codemirror/language";
 import { unifiedMergeView } from "@codemirror/merge";
@@ -6,7 +6,7 @@ import { EditorState, type Extension } from "@codemirror/state";
 import { EditorView, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 
-/** Colours of the style sheet, so that code follows the theme by itself. */
+/** Colours of the style sheet, so that code follows the theme. */
 const highlight = HighlightStyle.define([
   { tag: tags.keyword, color: "var(--c4)" },
   { tag: [tags.string, tags.special(tags.string)], color: "var(--c3)" },
@@ -16,7 +16,7 @@ const highlight = HighlightStyle.define([
   { tag: tags.className, color: "var(--c6)" },
 ]);
 
-/** Show code, with what changed since `before` where that is given; returns how to close it. */
+/** Show code, or its changes since `before`; returns a function that closes it. */
 export function showCode(place: HTMLElement, text: string, before: string | null, label: string, isDark: boolean): () => void {
   const extensions: Extension[] = [
     lineNumbers(),

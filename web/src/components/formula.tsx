@@ -1,4 +1,4 @@
-/** A formula as people write it, and code with its colours; both load when they are first seen. */
+/** Rendered formulas and highlighted code; both load at first use. */
 import { useEffect, useRef, useState } from "react";
 import { useTheme } from "../theme";
 

@@ -1,7 +1,10 @@
-/** Line drawings for the navigation and buttons. */
+/** Icons of the navigation and of buttons. */
 const PATHS: Record<string, string> = {
   start: "M12 3v18M3 12h18",
   runs: "M4 6h16M4 12h16M4 18h16",
+  gallery: "M4 5h16v14H4zM4 15l5-4 4 3 3-2 4 3M15 9h.01",
+  search: "M11 5a6 6 0 1 0 0 12a6 6 0 0 0 0-12M20 20l-4.5-4.5",
+  bell: "M6 16V11a6 6 0 0 1 12 0v5l1.5 2h-15zM10 20h4",
   compare: "M4 19V5M4 19h16M8 15l4-6 3 3 5-7",
   studies: "M5 4h14v16H5zM9 9h6M9 13h6M9 17h3",
   bench: "M4 20h16M7 20v-7M12 20V5M17 20v-10",

@@ -1,5 +1,5 @@
-/** The tree of candidates, coloured by score. */
-import { number } from "../format";
+/** The tree of iterations, coloured by score. */
+import { score } from "../format";
 
 export interface LineageNode {
   id: string;
@@ -20,7 +20,7 @@ export interface PlacedNode extends LineageNode {
   y: number;
 }
 
-/** Give every node a place: depth to the right, leaves below each other, parents beside their first child. */
+/** Place every node: depth to the right, siblings below each other, a parent level with its first child. */
 export function placed(nodes: LineageNode[]): PlacedNode[] {
   const known = new Set(nodes.map((node) => node.id));
   const children = new Map<string | null, LineageNode[]>();
@@ -45,7 +45,7 @@ export function placed(nodes: LineageNode[]): PlacedNode[] {
     if (found.length) row += 1;
     walk(root, 0);
   }
-  for (const node of nodes) // what only hangs on itself
+  for (const node of nodes) // nodes of a cycle
     if (!seen.has(node.id)) {
       row += 1;
       walk(node, 0);
@@ -59,7 +59,7 @@ export function Lineage({ nodes, chosen, onOpen }: { nodes: LineageNode[]; chose
   const width = Math.max(...all.map((node) => node.x)) + WIDTH + 4;
   const height = Math.max(...all.map((node) => node.y)) + HEIGHT + 4;
   return (
-    <div className="tree" tabIndex={0} role="group" aria-label="Lineage of the candidates">
+    <div className="tree" tabIndex={0} role="group" aria-label="Lineage of the iterations">
       <svg width={width} height={height}>
         <g transform="translate(2 2)">
           {all.map((node) => {
@@ -74,7 +74,7 @@ export function Lineage({ nodes, chosen, onOpen }: { nodes: LineageNode[]; chose
                 <rect className="box" width={WIDTH} height={HEIGHT} rx="8" />
                 <rect x="1" y={HEIGHT - 5} width={node.score === null ? 0 : (WIDTH - 2) * Math.max(0.02, node.score)} height="4" rx="2" style={{ fill: node.score === null ? "none" : `color-mix(in oklab, var(--good) ${Math.round(node.score * 100)}%, var(--bad))`, stroke: "none" }} />
                 <text x="10" y="20" fontWeight="600">{node.isBest ? "★ " : ""}{node.title}</text>
-                <text x={WIDTH - 10} y="20" textAnchor="end">{number(node.score)}</text>
+                <text x={WIDTH - 10} y="20" textAnchor="end">{score(node.score)}</text>
                 <text className="note" x="10" y="36">{node.note.length > 27 ? `${node.note.slice(0, 26)}…` : node.note}</text>
                 <title>{node.note}</title>
               </g>

@@ -1,4 +1,4 @@
-/** Playback: 3-D or video, reward terms and judge evidence on one time cursor. */
+/** Playback: 3-D or video, reward terms and evidence of the judge on one time cursor. */
 import { useCallback, useEffect, useRef, useState, type ReactNode } from "react";
 import type { ModelShape, Motion, RobotScene } from "../three/scene";
 import { useShortcuts } from "../keyboard";
@@ -12,7 +12,7 @@ export interface Actor {
   motion: Motion;
   tint?: string;
   isGhost?: boolean;
-  /** actors of one lane are in the same place, those of others beside it */
+  /** actors of one lane share a place; lanes are side by side */
   lane?: number;
 }
 
@@ -27,8 +27,8 @@ export interface Clock {
 }
 
 /** One clock for everything that is shown together. */
-export function useClock(length: number, startsPlaying = false): Clock {
-  const [time, setTime] = useState(0);
+export function useClock(length: number, startsPlaying = false, start = 0): Clock {
+  const [time, setTime] = useState(start);
   const [isPlaying, setPlaying] = useState(() => startsPlaying && !window.matchMedia("(prefers-reduced-motion: reduce)").matches);
   const [rate, setRate] = useState(1);
   const now = useRef(0);
@@ -50,21 +50,33 @@ export function useClock(length: number, startsPlaying = false): Clock {
   return { time: Math.min(time, length), length, isPlaying, rate, setTime: put, setPlaying, setRate };
 }
 
-export function Transport({ clock, marks, children }: { clock: Clock; marks?: { time: number; label: string; tone: string }[]; children?: ReactNode }) {
+export interface TimeMark {
+  time: number;
+  label: string;
+  tone: "good" | "bad" | "middling";
+}
+
+export function Transport({ clock, marks, children }: { clock: Clock; marks?: TimeMark[]; children?: ReactNode }) {
   useShortcuts([
     { keys: " ", does: "play or pause", act: () => clock.setPlaying(!clock.isPlaying) },
-    { keys: "ArrowLeft", does: "back a moment", act: () => clock.setTime(clock.time - 0.1) },
-    { keys: "ArrowRight", does: "on a moment", act: () => clock.setTime(clock.time + 0.1) },
-    { keys: "Home", does: "to the beginning", act: () => clock.setTime(0) },
+    { keys: "ArrowLeft", does: "back 0.1 s", act: () => clock.setTime(clock.time - 0.1) },
+    { keys: "ArrowRight", does: "forward 0.1 s", act: () => clock.setTime(clock.time + 0.1) },
+    { keys: "Home", does: "to the start", act: () => clock.setTime(0) },
   ]);
   return (
     <div className="transport">
       <button type="button" onClick={() => clock.setPlaying(!clock.isPlaying)} aria-label={clock.isPlaying ? "Pause" : "Play"}><Icon name={clock.isPlaying ? "pause" : "play"} /></button>
-      <div className="grow" style={{ position: "relative" }}>
-        <input type="range" min={0} max={clock.length} step={0.01} value={clock.time} aria-label="time" style={{ width: "100%" }} onChange={(event) => clock.setTime(Number(event.target.value))} />
-        {marks?.map((mark) => <span key={mark.label + mark.time} className={mark.tone} title={mark.label} style={{ position: "absolute", bottom: -2, left: `${(mark.time / clock.length) * 100}%`, width: 3, height: 6, background: "var(--tone)", borderRadius: 2 }} />)}
+      <div className="track">
+        <input type="range" min={0} max={clock.length} step={0.01} value={clock.time} aria-label="time" onChange={(event) => clock.setTime(Number(event.target.value))} />
+        {marks && marks.length > 0 && (
+          <div className="marks" role="group" aria-label="Criteria on the time line">
+            {marks.map((mark, index) => (
+              <button key={index} type="button" className={mark.tone} title={`${mark.time.toFixed(2)} s: ${mark.label}`} aria-label={`${mark.label}, at ${mark.time.toFixed(1)} s`} style={{ left: `${(mark.time / Math.max(clock.length, 1e-6)) * 100}%` }} onClick={() => { clock.setPlaying(false); clock.setTime(mark.time); }} />
+            ))}
+          </div>
+        )}
       </div>
-      <span className="small soft" style={{ minWidth: "6.4rem", textAlign: "right" }}>{clock.time.toFixed(2)} of {clock.length.toFixed(1)} s</span>
+      <span className="small soft clock">{clock.time.toFixed(2)} of {clock.length.toFixed(1)} s</span>
       <select aria-label="speed" value={clock.rate} onChange={(event) => clock.setRate(Number(event.target.value))}>
         {[0.1, 0.25, 0.5, 1, 2].map((rate) => <option key={rate} value={rate}>{rate}×</option>)}
       </select>
@@ -89,12 +101,12 @@ export function Stage3d(props: { actors: Actor[]; clock: Clock; sideBySide?: boo
   };
   useEffect(() => {
     let isOver = false;
-    void import("../three/scene").then(({ RobotScene: Made }) => {
+    void import("../three/scene").then(({ RobotScene: Scene }) => {
       if (isOver || !canvas.current) return;
       try {
-        scene.current = new Made(canvas.current, theme === "dark");
+        scene.current = new Scene(canvas.current, theme === "dark");
       } catch (error) {
-        setProblem(`This browser cannot draw in three dimensions (${error instanceof Error ? error.message : String(error)}). The video shows the same episode.`);
+        setProblem(`This browser has no WebGL (${error instanceof Error ? error.message : String(error)}). The video shows the same episode.`);
         return;
       }
       scene.current.setActors(shown.current.actors, shown.current.sideBySide);
@@ -116,7 +128,7 @@ export function Stage3d(props: { actors: Actor[]; clock: Clock; sideBySide?: boo
   if (problem) return <div className="notice middling">{problem}</div>;
   return (
     <div className="stage">
-      <canvas ref={canvas} aria-label={`${props.label}. Arrow keys turn the camera, + and - bring it nearer.`} role="img" />
+      <canvas ref={canvas} aria-label={`${props.label}. Arrow keys turn the camera, + and - zoom.`} role="img" />
       {!isReady && <Loading />}
       <div className="over">{actors.map((actor) => <div key={actor.name} style={actor.tint ? { color: actor.tint } : undefined}>{actor.name}</div>)}</div>
     </div>
@@ -127,10 +139,10 @@ export function Stage3d(props: { actors: Actor[]; clock: Clock; sideBySide?: boo
 export function FollowingVideo({ source, clock, label }: { source: string; clock: Clock; label: string }) {
   const video = useRef<HTMLVideoElement>(null);
   useEffect(() => {
-    const film = video.current;
-    if (!film || !Number.isFinite(film.duration)) return;
-    const at = (clock.time / Math.max(clock.length, 1e-6)) * film.duration;
-    if (Math.abs(film.currentTime - at) > 0.06) film.currentTime = at;
+    const shown = video.current;
+    if (!shown || !Number.isFinite(shown.duration)) return;
+    const at = (clock.time / Math.max(clock.length, 1e-6)) * shown.duration;
+    if (Math.abs(shown.currentTime - at) > 0.06) shown.currentTime = at;
   }, [clock.time]);
   return <video ref={video} src={source} muted playsInline preload="auto" aria-label={label} />;
 }

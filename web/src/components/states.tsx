@@ -1,6 +1,6 @@
-/** What a page says when there is nothing, nothing yet, too much, or something went wrong. */
+/** States of a page without content: empty, loading, failed. */
 import { Component, useEffect, useState, type ReactNode } from "react";
-import type { Loaded } from "../api/use";
+import type { Loaded } from "../api/query";
 
 export function Empty({ title, children }: { title: string; children?: ReactNode }) {
   return (
@@ -35,13 +35,13 @@ export function Failure({ error, onRetry }: { error: { message: string; hint?: s
   );
 }
 
-/** Show what was loaded; while it loads or where it failed, say so. */
+/** Show loaded data, or that it loads or failed. */
 export function Ready<Value>(props: { of: Loaded<Value>; lines?: number; children: (value: Value) => ReactNode }) {
   const { value, error, reload } = props.of;
   if (value !== undefined)
     return (
       <>
-        {error && <div className="notice middling" role="status" style={{ marginBottom: "0.8rem" }}>{error.message} What is shown may be old.</div>}
+        {error && <div className="notice middling" role="status" style={{ marginBottom: "0.8rem" }}>{error.message} The data below may be out of date.</div>}
         {props.children(value)}
       </>
     );
@@ -58,6 +58,6 @@ export class Fence extends Component<{ children: ReactNode; name: string }, { er
 
   render() {
     if (!this.state.error) return this.props.children;
-    return <Failure error={{ message: `This page could not be drawn: ${this.state.error.message}`, hint: "Everything is kept on disk; reload the page, or use the command line." }} onRetry={() => this.setState({ error: null })} />;
+    return <Failure error={{ message: `This page failed: ${this.state.error.message}`, hint: "No data is lost. Reload the page, or use the command line." }} onRetry={() => this.setState({ error: null })} />;
   }
 }

@@ -1,12 +1,12 @@
-/** Where a session stands: read, write, check, train, judge, decide. */
+/** The stages of a session: read, write, check, train, judge, decide. */
 export interface Stage {
   name: string;
-  state: "done" | "now" | "todo" | "failed";
+  state: "done" | "now" | "todo" | "failed" | "doubt";
   detail?: string;
 }
 
-const MARKS = { done: "✓", now: "", todo: "", failed: "✕" };
-const SAID = { done: "done", now: "going on", todo: "to come", failed: "failed" };
+const MARKS = { done: "✓", now: "", todo: "", failed: "✕", doubt: "!" };
+const NAMES = { done: "done", now: "in progress", todo: "to do", failed: "failed", doubt: "not proven" };
 
 export function StageStrip({ stages }: { stages: Stage[] }) {
   return (
@@ -16,7 +16,7 @@ export function StageStrip({ stages }: { stages: Stage[] }) {
           <div className="name">
             <span className="mark" aria-hidden="true">{MARKS[stage.state]}</span>
             {stage.name}
-            <span className="sr">, {SAID[stage.state]}</span>
+            <span className="sr">, {NAMES[stage.state]}</span>
           </div>
           <div className="detail" title={stage.detail}>{stage.detail ?? "\u00a0"}</div>
         </li>

@@ -1,4 +1,4 @@
-/** A table of thousands of rows of which only the seen ones exist; keys go through it. */
+/** A table of thousands of rows of which only the visible ones exist; keys move through it. */
 import { memo, useCallback, useLayoutEffect, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
 
 export interface TableColumn<Row> {
@@ -6,6 +6,8 @@ export interface TableColumn<Row> {
   title: string;
   width: string;
   isNumber?: boolean;
+  /** left out where a window is narrow */
+  isWide?: boolean;
   cell: (row: Row) => ReactNode;
 }
 
@@ -28,17 +30,17 @@ interface VirtualTableProps<Row> {
 
 export const ROW_HEIGHT = 36;
 const SPARE = 8;
-/** rows are drawn and dropped by so many at a time: most frames of a scroll change nothing */
+/** rows are added and dropped by this many at a time, so that most frames of a scroll change nothing */
 const STEP = 6;
 
-/** The first and one past the last row to draw; the same until scrolled by a step of rows. */
+/** The range of rows to draw; it changes after every few rows of a scroll. */
 export function visibleRows(top: number, height: number, count: number): [number, number] {
   const first = Math.floor(top / ROW_HEIGHT / STEP) * STEP;
   const shown = Math.ceil(height / ROW_HEIGHT) + STEP;
   return [Math.max(0, first - SPARE), Math.min(count, first + shown + SPARE)];
 }
 
-/** How narrow a column may be, from "5rem" or "minmax(5rem, 1fr)". */
+/** The least width of a column, from "5rem" or "minmax(5rem, 1fr)". */
 export function leastRem(width: string): number {
   return Number(width.match(/([\d.]+)rem/)?.[1] ?? 0);
 }
@@ -53,7 +55,7 @@ interface LineProps {
   onOpen?: (row: unknown) => void;
 }
 
-/** One row; drawn again only if it changes, not whenever the table is scrolled. */
+/** One row, drawn again only if it changes. */
 const Line = memo(function Line({ row, columns, index, state, template, width, onOpen }: LineProps) {
   return (
     <div role="row" aria-rowindex={index + 2} className={`line ${state}`} style={{ gridTemplateColumns: template, width, top: index * ROW_HEIGHT }} onClick={() => onOpen?.(row)}>
@@ -116,7 +118,7 @@ export function VirtualTable<Row>(props: VirtualTableProps<Row>) {
                     {sorting?.key === column.key && <span aria-hidden="true">{sorting.isDown ? "↓" : "↑"}</span>}
                   </button>
                 ) : (
-                  <span className="sr">{column.title || "choose"}</span>
+                  <span className="sr">{column.title || "select"}</span>
                 )}
               </div>
             ))}

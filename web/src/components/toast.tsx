@@ -1,4 +1,4 @@
-/** Short words about what was just done, and a question before what cannot be taken back. */
+/** Short messages, and dialogs that ask before an action. */
 import { useEffect, useRef, useState, type FormEvent, type ReactNode } from "react";
 import { Problem } from "../api/client";
 
@@ -16,7 +16,7 @@ export function say(text: string, tone: Toast["tone"] = "good", hint?: string | 
   show({ id: ++count, tone, text, hint });
 }
 
-/** Do something that may fail, and say how it went; returns whether it went well. */
+/** Do something that may fail and show the result; returns whether it succeeded. */
 export async function attempt<Value>(work: () => Promise<Value>, done?: (value: Value) => string | void): Promise<boolean> {
   try {
     const value = await work();
@@ -53,7 +53,7 @@ export function Toasts() {
   );
 }
 
-/** A dialog with a form; Escape closes it, the focus goes back to where it was. */
+/** A dialog with a form; Escape closes it and returns the focus. */
 export function Dialog(props: { title: string; submit?: string; danger?: boolean; onClose: () => void; onSubmit?: () => Promise<boolean> | boolean; children: ReactNode; disabled?: boolean }) {
   const element = useRef<HTMLDialogElement>(null);
   const [isBusy, setBusy] = useState(false);

@@ -1,7 +1,8 @@
-/** What the judge said: criterion by episode, with the value behind every cell. */
-import type { Judgement, Leaf } from "../session/records";
+/** The verdict of the judge: criteria by episodes, with the measured value of every cell. */
+import type { Schema } from "../api/client";
+import type { Judgement } from "../session/records";
 import { goalOf } from "../session/records";
-import { number, percent } from "../format";
+import { number, percent, score } from "../format";
 
 function paint(credit: number | null): { background: string; color: string } {
   if (credit === null) return { background: "repeating-linear-gradient(45deg, var(--edge) 0 3px, transparent 3px 6px)", color: "var(--ink)" };
@@ -15,13 +16,13 @@ export function VerdictGrid(props: { judgement: Judgement; chosen?: number | nul
   return (
     <div className="scroll-x" tabIndex={0} role="group" aria-label="Verdicts by criterion and episode">
       <table className="verdict-grid">
-        <caption className="sr">Share of every criterion that each judged episode earned</caption>
+        <caption className="sr">Credit of every criterion in each judged episode</caption>
         <thead>
           <tr>
             <th scope="col"><span className="sr">criterion</span></th>
             {verdicts.map((verdict, index) => (
               <th key={index} scope="col" className="tilt">
-                <button type="button" className="cellbox plain" aria-pressed={props.chosen === index} aria-label={`episode ${index + 1}, score ${number(verdict.score, 2)}`} onClick={() => props.onChoose?.(index)}>
+                <button type="button" className="cellbox plain" aria-pressed={props.chosen === index} aria-label={`episode ${index + 1}, score ${score(verdict.score)}`} onClick={() => props.onChoose?.(index)}>
                   {props.labels?.has(index) ? (props.labels.get(index) ? "✓" : "✕") : index + 1}
                 </button>
               </th>
@@ -36,9 +37,9 @@ export function VerdictGrid(props: { judgement: Judgement; chosen?: number | nul
             const average = values.length ? values.reduce((a, b) => a + b, 0) / values.length : null;
             return (
               <tr key={leaf.title}>
-                <th scope="row">{leaf.title}{leaf.is_guard && <span className="soft small"> · required</span>}</th>
+                <th scope="row">{leaf.title}{leaf.is_guard && <span className="soft small"> · constraint</span>}</th>
                 {cells.map((cell, index) => (
-                  <td key={index}><span className="cellbox" style={{ ...paint(cell?.credit ?? null), display: "grid", placeItems: "center" }} title={cell ? `episode ${index + 1}: ${number(cell.value)} ${cell.unit} (${goalOf({ goal: cell.goal, unit: cell.unit, direction: cell.goal !== null && cell.zero !== null && cell.goal < cell.zero ? "at_most" : "at_least" })}) earns ${percent(cell.credit)}` : "not judged"}>{cell?.credit == null ? "?" : cell.passed ? "✓" : percent(cell.credit).replace("%", "")}</span></td>
+                  <td key={index}><span className="cellbox" style={{ ...paint(cell?.credit ?? null), display: "grid", placeItems: "center" }} title={cell ? `episode ${index + 1}: ${number(cell.value)} ${cell.unit} (${goalOf({ goal: cell.goal, unit: cell.unit, direction: cell.goal < cell.zero ? "at_most" : "at_least" })}) earns ${percent(cell.credit)}` : "not judged"}>{cell?.credit == null ? "?" : cell.passed ? "✓" : percent(cell.credit).replace("%", "")}</span></td>
                 ))}
                 <td className="number soft" style={{ paddingLeft: "0.6rem" }}>{number(average)} {leaf.unit}</td>
               </tr>
@@ -46,8 +47,8 @@ export function VerdictGrid(props: { judgement: Judgement; chosen?: number | nul
           })}
           <tr>
             <th scope="row">score</th>
-            {verdicts.map((verdict, index) => <td key={index}><span className="cellbox" style={{ ...paint(verdict.score), display: "grid", placeItems: "center", fontWeight: 650 }}>{verdict.score === null ? "?" : verdict.score.toFixed(verdict.score === 1 ? 0 : 2).replace(/^0/, "")}</span></td>)}
-            <td className="number" style={{ paddingLeft: "0.6rem" }}><strong>{number(props.judgement.score)}</strong></td>
+            {verdicts.map((verdict, index) => <td key={index}><span className="cellbox" style={{ ...paint(verdict.score), display: "grid", placeItems: "center", fontWeight: 650 }}>{verdict.score === null ? "?" : score(verdict.score).replace(/^0/, "")}</span></td>)}
+            <td className="number" style={{ paddingLeft: "0.6rem" }}><strong>{score(props.judgement.score)}</strong></td>
           </tr>
         </tbody>
       </table>
@@ -55,9 +56,9 @@ export function VerdictGrid(props: { judgement: Judgement; chosen?: number | nul
   );
 }
 
-/** The first leaf of every title, in the order in which they are met. */
-function titles(all: Leaf[][]): Leaf[] {
-  const found = new Map<string, Leaf>();
+/** The first score of every title, in their order. */
+function titles(all: Schema<"CriterionScore">[][]): Schema<"CriterionScore">[] {
+  const found = new Map<string, Schema<"CriterionScore">>();
   for (const leaf of all.flat()) if (!found.has(leaf.title)) found.set(leaf.title, leaf);
   return [...found.values()];
 }

@@ -1,68 +1,119 @@
-/** What people ask of a session: pause, stop, resume, note, branch, approve, veto, delete. */
-import { useState, type ReactNode } from "react";
+/** Actions on a session: pause, stop, resume, feedback, branch, approve, veto, name, delete. */
+import { useState } from "react";
 import { useLocation } from "wouter";
-import { ask } from "../api/client";
-import { untilThing } from "../api/jobs";
+import { ask, type Schema } from "../api/client";
+import { waitForJob } from "../api/jobs";
+import { refresh } from "../api/query";
 import { Figures, Panel } from "../components/basics";
-import { CriteriaForm, type EditedCriterion } from "../components/criteria";
+import { CriteriaForm, edited, type CriteriaEdits } from "../components/criteria";
 import { attempt, Dialog } from "../components/toast";
-import { duration, money, short } from "../format";
+import { duration, money, short, words } from "../format";
 import { useShortcuts } from "../keyboard";
 import type { Criterion } from "../session/records";
-import type { SessionDetail, ThingDetail } from "./session";
 
-type Asked = "note" | "branch" | "veto" | "delete" | "stop" | null;
+type ArtifactDetail = Schema<"ArtifactDetail">;
+type SessionDetail = Schema<"SessionDetail">;
+type Line = Schema<"ArtifactLine">;
 
-export function SessionActions(props: { detail: ThingDetail; session: SessionDetail; state: string; isRunning: boolean; reload: () => void }) {
-  const { detail, session, state, isRunning, reload } = props;
-  const thing = detail.line.id;
-  const [asked, setAsked] = useState<Asked>(null);
+/** Stop, resume, name and delete: the same for sessions, runs and searches. */
+export function WorkActions({ line, canResume, reload }: { line: Line; canResume: boolean; reload: () => void }) {
+  const [open, setOpen] = useState<"stop" | "resume" | "delete" | "about" | null>(null);
   const [, go] = useLocation();
-  const pause = () => attempt(() => ask("/api/things/{thing}/pause", { thing }, {}), (now) => { reload(); return `It is ${now.status}.`; });
-  const resume = () => attempt(async () => {
-    const job = await ask("/api/things/{thing}/resume", { thing }, {});
-    await untilThing(job.job);
-  }, () => { reload(); return "It goes on."; });
-  const hasEnded = session.summary !== null && session.summary.outcome !== "stopped";
-  const isPaused = state === "paused" || state === "pausing";
-  const judged = session.iterations.filter((each) => each.is_judged);
-  const canNote = !hasEnded;
-  useShortcuts([
-    ...(isRunning ? [{ keys: "p", does: isPaused ? "go on" : "pause", act: () => void (isPaused ? resume() : pause()) }] : []),
-    ...(canNote ? [{ keys: "n", does: "note for the next revision", act: () => setAsked("note") }] : []),
-  ]);
+  const thing = line.id;
+  const close = () => setOpen(null);
+  const isStopping = line.state === "stopping";
   return (
     <>
-      {isRunning && !isPaused && <button type="button" onClick={pause}>Pause</button>}
-      {(isPaused || (!isRunning && !hasEnded)) && <button type="button" className="primary" onClick={resume}>Resume</button>}
-      {isRunning && <button type="button" onClick={() => setAsked("stop")}>Stop</button>}
-      {canNote && <button type="button" onClick={() => setAsked("note")}>Note</button>}
-      {judged.length > 0 && <button type="button" onClick={() => setAsked("branch")}>Branch</button>}
-      {session.summary && ["passed", "passed_in_part"].includes(session.summary.outcome) && <button type="button" onClick={() => setAsked("veto")}>Veto</button>}
-      {!isRunning && <button type="button" className="danger" onClick={() => setAsked("delete")}>Delete</button>}
-      {asked === "stop" && (
-        <Dialog title="Stop this session?" submit="Stop" onClose={() => setAsked(null)} onSubmit={() => attempt(() => ask("/api/things/{thing}/stop", { thing }, {}), (now) => { reload(); return `It is ${now.status}.`; })}>
-          <p>What was trained is saved; Resume goes on where it was.</p>
+      {!line.is_running && canResume && <button type="button" className="primary" disabled={line.state === "starting"} onClick={() => setOpen("resume")}>{line.state === "starting" ? "Starting…" : line.state === "not started" ? "Start" : "Resume"}</button>}
+      {line.is_running && <button type="button" disabled={isStopping} onClick={() => setOpen("stop")}>{isStopping ? "Stopping…" : "Stop"}</button>}
+      <button type="button" onClick={() => setOpen("about")}>Name and tags</button>
+      {!line.is_running && <button type="button" className="danger" onClick={() => setOpen("delete")}>Delete</button>}
+      {open === "stop" && (
+        <Dialog title={`Stop this ${line.kind}?`} submit="Stop" onClose={close} onSubmit={() => attempt(() => ask("/api/artifacts/{thing}/stop", { thing }, { wait: 0 }), () => { reload(); return "Stopping: it saves its work and writes its report."; })}>
+          <p>Everything that was trained is saved. Resume continues from there.</p>
         </Dialog>
       )}
-      {asked === "delete" && (
-        <Dialog title="Delete this session?" submit="Delete" danger onClose={() => setAsked(null)} onSubmit={() => attempt(() => ask("/api/things/{thing}/delete", { thing }, {}), () => { go("/trash"); return "It is in the trash."; })}>
-          <p>It moves to the trash, from where it can be restored.</p>
+      {open === "delete" && (
+        <Dialog title={`Delete this ${line.kind}?`} submit="Delete" danger onClose={close} onSubmit={() => attempt(() => ask("/api/artifacts/{thing}/delete", { thing }, {}), () => { refresh("artifacts", "recent", "gallery", "trash"); go("/trash"); return "Moved to the trash."; })}>
+          <p>It moves to the trash and can be restored from there.</p>
         </Dialog>
       )}
-      {asked === "note" && <NoteDialog thing={thing} onClose={() => setAsked(null)} reload={reload} />}
-      {asked === "veto" && <VetoDialog thing={thing} onClose={() => setAsked(null)} reload={reload} />}
-      {asked === "branch" && <BranchDialog thing={thing} iterations={judged.map((each) => each.number)} best={session.summary?.best_iteration ?? judged.at(-1)!.number} onClose={() => setAsked(null)} />}
+      {open === "resume" && <ResumeDialog line={line} onClose={close} reload={reload} />}
+      {open === "about" && <AboutDialog line={line} onClose={close} reload={reload} />}
     </>
   );
 }
 
-function NoteDialog({ thing, onClose, reload }: { thing: string; onClose: () => void; reload: () => void }) {
+const LIMITS = [["max_hours", "Hours"], ["max_steps", "Environment steps"], ["max_usd", "Model cost, USD"], ["max_calls", "Model calls"]] as const;
+
+function ResumeDialog({ line, onClose, reload }: { line: Line; onClose: () => void; reload: () => void }) {
+  const [limits, setLimits] = useState<Record<string, string>>({});
+  const given = Object.fromEntries(Object.entries(limits).filter(([, value]) => value.trim() !== "").map(([name, value]) => [name, name === "max_steps" ? value : Number(value)]));
+  const resume = () => attempt(async () => {
+    const job = await ask("/api/artifacts/{thing}/resume", { thing: line.id }, given);
+    reload();
+    await waitForJob(job.job);
+  }, () => { reload(); return "Resumed."; });
+  return (
+    <Dialog title={line.state === "not started" ? "Start this session?" : `Resume this ${line.kind}?`} submit={line.state === "not started" ? "Start" : "Resume"} onClose={onClose} onSubmit={resume}>
+      <p>It continues exactly where it was.</p>
+      {line.kind === "session" && (
+        <details><summary>New limits for the whole session</summary>
+          <div className="grid" style={{ gap: "0.6rem" }}>{LIMITS.map(([name, title]) => <label key={name} className="field span-6">{title}<input value={limits[name] ?? ""} placeholder="unchanged" inputMode="decimal" onChange={(event) => setLimits({ ...limits, [name]: event.target.value })} /></label>)}</div>
+        </details>
+      )}
+    </Dialog>
+  );
+}
+
+function AboutDialog({ line, onClose, reload }: { line: Line; onClose: () => void; reload: () => void }) {
+  const [name, setName] = useState(line.name ?? "");
+  const [tags, setTags] = useState(line.tags.join(", "));
+  const [note, setNote] = useState(line.note ?? "");
+  const save = () => attempt(() => ask("/api/artifacts/{thing}/about", { thing: line.id }, { name: name.trim() || null, tags: [...new Set(tags.split(",").map((tag) => tag.trim()).filter(Boolean))], note: note.trim() || null }), () => { reload(); refresh("artifacts", "recent"); return "Saved."; });
+  return (
+    <Dialog title="Name and tags" submit="Save" onClose={onClose} onSubmit={save}>
+      <label className="field">Name<input autoFocus value={name} maxLength={200} placeholder={line.title} onChange={(event) => setName(event.target.value)} /></label>
+      <label className="field">Tags, separated by commas<input value={tags} onChange={(event) => setTags(event.target.value)} placeholder="baseline, go1" /></label>
+      <label className="field">Note<textarea rows={4} value={note} maxLength={5000} onChange={(event) => setNote(event.target.value)} /></label>
+    </Dialog>
+  );
+}
+
+export function SessionActions(props: { detail: ArtifactDetail; session: SessionDetail; line: Line; reload: () => void }) {
+  const { session, line, reload } = props;
+  const thing = line.id;
+  const [open, setOpen] = useState<"feedback" | "branch" | "veto" | null>(null);
+  const isPaused = line.state === "paused" || line.state === "pausing";
+  const pause = () => attempt(() => ask("/api/artifacts/{thing}/pause", { thing }, { wait: 0 }), () => { reload(); return "Pausing at the next safe point."; });
+  const unpause = () => attempt(() => ask("/api/artifacts/{thing}/resume", { thing }, {}), () => { reload(); return "Resumed."; });
+  const hasEnded = session.summary !== null && session.summary.outcome !== "stopped";
+  const judged = session.iterations.filter((each) => each.is_judged);
+  const close = () => setOpen(null);
+  useShortcuts([
+    ...(line.is_running ? [{ keys: "p", does: isPaused ? "resume" : "pause", act: () => void (isPaused ? unpause() : pause()) }] : []),
+    ...(hasEnded ? [] : [{ keys: "n", does: "feedback for the next revision", act: () => setOpen("feedback") }]),
+  ]);
+  return (
+    <>
+      {line.is_running && (isPaused ? <button type="button" className="primary" onClick={unpause}>Resume</button> : <button type="button" disabled={line.state === "stopping"} onClick={pause}>Pause</button>)}
+      {!hasEnded && <button type="button" onClick={() => setOpen("feedback")}>Feedback</button>}
+      {judged.length > 0 && <button type="button" onClick={() => setOpen("branch")}>Branch</button>}
+      {session.summary && ["passed", "passed_in_part"].includes(session.summary.outcome) && <button type="button" onClick={() => setOpen("veto")}>Veto</button>}
+      <WorkActions line={line} canResume={!hasEnded} reload={reload} />
+      {open === "feedback" && <FeedbackDialog thing={thing} onClose={close} reload={reload} />}
+      {open === "veto" && <VetoDialog thing={thing} onClose={close} reload={reload} />}
+      {open === "branch" && <BranchDialog thing={thing} iterations={judged.map((each) => each.number)} best={session.summary?.best_iteration ?? judged.at(-1)!.number} onClose={close} />}
+    </>
+  );
+}
+
+function FeedbackDialog({ thing, onClose, reload }: { thing: string; onClose: () => void; reload: () => void }) {
   const [text, setText] = useState("");
   return (
-    <Dialog title="Note for the next revision" submit="Add note" disabled={!text.trim()} onClose={onClose}
-      onSubmit={() => attempt(() => ask("/api/things/{thing}/note", { thing }, { text }), () => { reload(); return "The next revision heeds it."; })}>
-      <label className="field">What should be different?<textarea autoFocus rows={3} value={text} onChange={(event) => setText(event.target.value)} placeholder="keep the body lower" /></label>
+    <Dialog title="Feedback for the next revision" submit="Add feedback" disabled={!text.trim()} onClose={onClose}
+      onSubmit={() => attempt(() => ask("/api/artifacts/{thing}/note", { thing }, { text }), () => { reload(); return "The next revision takes it into account."; })}>
+      <label className="field">What should change?<textarea autoFocus rows={3} value={text} onChange={(event) => setText(event.target.value)} placeholder="keep the body lower" /></label>
     </Dialog>
   );
 }
@@ -70,44 +121,47 @@ function NoteDialog({ thing, onClose, reload }: { thing: string; onClose: () => 
 function VetoDialog({ thing, onClose, reload }: { thing: string; onClose: () => void; reload: () => void }) {
   const [why, setWhy] = useState("");
   return (
-    <Dialog title="This pass does not stand" submit="Veto" danger disabled={!why.trim()} onClose={onClose}
-      onSubmit={() => attempt(() => ask("/api/things/{thing}/veto", { thing }, { why }), () => { reload(); return "The session is unproven now."; })}>
-      <p>The session becomes unproven, on record and for good.</p>
-      <label className="field">Why?<textarea autoFocus rows={3} value={why} onChange={(event) => setWhy(event.target.value)} placeholder="it slides instead of walking" /></label>
+    <Dialog title="Withdraw this pass?" submit="Veto" danger disabled={!why.trim()} onClose={onClose}
+      onSubmit={() => attempt(() => ask("/api/artifacts/{thing}/veto", { thing }, { why }), () => { reload(); return "The session is unproven now."; })}>
+      <p>The session becomes unproven. The veto is recorded and cannot be undone.</p>
+      <label className="field">Reason<textarea autoFocus rows={3} value={why} onChange={(event) => setWhy(event.target.value)} placeholder="it slides instead of walking" /></label>
     </Dialog>
   );
 }
 
-function BranchDialog({ thing, iterations, best, onClose }: { thing: string; iterations: number[]; best: number; onClose: () => void }) {
+export function BranchDialog({ thing, iterations, best, onClose }: { thing: string; iterations: number[]; best: number; onClose: () => void }) {
   const [iteration, setIteration] = useState(best);
   const [note, setNote] = useState("");
   const [, go] = useLocation();
   const branch = () => attempt(async () => {
-    const made = await ask("/api/things/{thing}/branch", { thing }, { iteration, ...(note.trim() ? { note } : {}) });
-    const session = (made as { session: string }).session;
-    await ask("/api/things/{thing}/resume", { thing: session }, {});
+    const { session } = (await ask("/api/artifacts/{thing}/branch", { thing }, { iteration, ...(note.trim() ? { note } : {}) })) as { session: string };
+    await ask("/api/artifacts/{thing}/resume", { thing: session }, {});
     return session;
-  }, (session) => { go(`/things/${session}`); return "A new session goes on from there."; });
+  }, (session) => { go(`/runs/${session}`); return "The new session is starting."; });
   return (
-    <Dialog title="Start a new session from a candidate" submit="Branch and run" onClose={onClose} onSubmit={branch}>
-      <label className="field">From try<select value={iteration} onChange={(event) => setIteration(Number(event.target.value))}>{iterations.map((each) => <option key={each} value={each}>{each}{each === best ? " (best)" : ""}</option>)}</select></label>
-      <label className="field">What should be different? (may be left out)<textarea rows={3} value={note} onChange={(event) => setNote(event.target.value)} /></label>
+    <Dialog title="Branch: start a new session from an iteration" submit="Branch and run" onClose={onClose} onSubmit={branch}>
+      <label className="field">Iteration<select value={iteration} onChange={(event) => setIteration(Number(event.target.value))}>{iterations.map((each) => <option key={each} value={each}>{each}{each === best ? " (best)" : ""}</option>)}</select></label>
+      <label className="field">Feedback for its first revision (optional)<textarea rows={3} value={note} onChange={(event) => setNote(event.target.value)} /></label>
     </Dialog>
   );
 }
 
-export function Approval({ thing, criteria, forecast, reload }: { thing: string; criteria: Criterion[]; forecast: Record<string, unknown> | null; reload: () => void }): ReactNode {
-  const [edited, setEdited] = useState<EditedCriterion[]>(() => criteria.map((each) => ({ ...each, isUsed: true })));
-  const kept = edited.filter((each) => each.isUsed).map(({ isUsed: _used, ...rest }) => rest);
+export function Approval({ thing, criteria, forecast, reload }: { thing: string; criteria: Criterion[]; forecast: { first_seconds: number | null; first_steps: number; usd: number | null } | null; reload: () => void }) {
+  const [edits, setEdits] = useState<CriteriaEdits>({});
+  const kept = edited(criteria, edits);
   const isChanged = JSON.stringify(kept) !== JSON.stringify(criteria);
-  const approve = () => attempt(() => ask("/api/things/{thing}/approve", { thing }, isChanged ? { criteria: kept } : {}), () => { reload(); return "It goes on with these criteria."; });
-  const told = forecast as { first_seconds: number | null; first_steps: number; usd: number | null } | null;
+  const approve = () => attempt(() => ask("/api/artifacts/{thing}/approve", { thing }, isChanged ? { criteria: kept } : {}), () => { reload(); return "Approved. Training starts."; });
   return (
-    <Panel title="Do these criteria say what you mean?" actions={<button type="button" className="primary" disabled={kept.length === 0} onClick={approve}>{isChanged ? "Approve my edit" : "Approve"}</button>}>
+    <Panel title="Approve the criteria before training" actions={<button type="button" className="primary" disabled={kept.length === 0} onClick={approve}>{isChanged ? "Approve my edit" : "Approve"}</button>}>
       <div className="column">
-        <CriteriaForm criteria={edited} onChange={setEdited} />
-        {told && <Figures rows={[["if the first try passes", told.first_seconds === null ? `${short(told.first_steps)} steps` : duration(told.first_seconds)], ["money", money(told.usd)]]} />}
+        <CriteriaForm criteria={criteria} edits={edits} onChange={setEdits} />
+        {forecast && <Figures rows={[["if the first iteration passes", forecast.first_seconds === null ? `${short(forecast.first_steps)} steps` : duration(forecast.first_seconds)], ["model cost", money(forecast.usd)]]} />}
       </div>
     </Panel>
   );
+}
+
+export function Tags({ line }: { line: Line }) {
+  if (line.tags.length === 0 && !line.note) return null;
+  return <div className="row small">{line.tags.map((tag) => <span key={tag} className="chip">{words(tag)}</span>)}{line.note && <span className="soft">{line.note}</span>}</div>;
 }

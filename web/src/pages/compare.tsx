@@ -1,21 +1,20 @@
-/** Several things side by side: curves with intervals, what differs, and what was measured. */
+/** Sessions or runs side by side: differences over training seeds, curves, rewards, criteria and settings. */
 import { useState } from "react";
 import { Link, useLocation, useSearch } from "wouter";
-import { api, got, Problem, read } from "../api/client";
-import { useLoaded } from "../api/use";
-import { Badge, PageHead, Panel, Swatch } from "../components/basics";
+import { api, got, read, type Schema } from "../api/client";
+import { useLoaded } from "../api/query";
+import { Badge, PageHead, Panel, Rows, Swatch } from "../components/basics";
 import { Chart, type Curve } from "../components/chart";
+import { SourceCode } from "../components/formula";
 import { Empty, Ready } from "../components/states";
-import { number, percent, shortId, words } from "../format";
-import { differences } from "../session/difference";
+import { number, percent, score, shortId, words } from "../format";
 import { filled, joined, meanInterval } from "../session/joined";
+import { goalOf } from "../session/records";
+import { useUrl } from "../url";
 
 const MOST = 6;
-
-interface Compared {
-  measure: string;
-  rows: { thing: string; title: string; mean: number | null; low: number | null; high: number | null; count: number; better_than_first: number | null; p: number | null }[];
-}
+type Compared = Schema<"Comparison">;
+type ComparedRow = Compared["rows"][number];
 
 export default function ComparePage() {
   const ids = new URLSearchParams(useSearch()).getAll("id").slice(0, MOST);
@@ -23,28 +22,28 @@ export default function ComparePage() {
   const set = (next: string[]) => go(next.length ? `/compare?${next.map((id) => `id=${encodeURIComponent(id)}`).join("&")}` : "/compare");
   return (
     <>
-      <PageHead title="Compare" lede="Choose two to six runs or sessions; curves, settings and judged episodes stand side by side." />
+      <PageHead title="Compare" lede="Two to six sessions or runs. The others are compared with the first, over training seeds." />
       <div className="stacked">
         <Chooser ids={ids} onChange={set} />
-        {ids.length < 2 ? <Empty title="Choose at least two">Tick them in the <Link href="/runs">table of runs</Link> and press Compare, or add them above.</Empty> : <Comparison ids={ids} key={ids.join()} />}
+        {ids.length < 2 ? <Empty title="Choose at least two">Select them in the <Link href="/runs">table of runs</Link> and press Compare, or add them above.</Empty> : <Comparison ids={ids} key={ids.join()} />}
       </div>
     </>
   );
 }
 
 function Chooser({ ids, onChange }: { ids: string[]; onChange: (ids: string[]) => void }) {
-  const things = useLoaded("compare:things", () => got(api.GET("/api/things", { params: { query: { kind: ["session", "run"], limit: 200 } } })));
-  const known = new Map((things.value?.things ?? []).map((line) => [line.id, line]));
+  const artifacts = useLoaded("compare:artifacts", () => got(api.GET("/api/artifacts", { params: { query: { kind: ["session", "run"], limit: 200 } } })));
+  const known = new Map((artifacts.value?.artifacts ?? []).map((line) => [line.id, line]));
   return (
     <div className="row">
       {ids.map((id, index) => {
         const line = known.get(id);
-        return <span key={id} className="chip row" style={{ gap: "0.4rem" }}><Swatch colour={`var(--c${index + 1})`} /><Link href={`/things/${id}`}>{line ? line.title : shortId(id)}</Link><code className="small">{shortId(id)}</code><button type="button" className="plain small" style={{ padding: "0 0.2rem" }} aria-label={`remove ${line?.title ?? id} ${shortId(id)}`} onClick={() => onChange(ids.filter((each) => each !== id))}>×</button></span>;
+        return <span key={id} className="chip row" style={{ gap: "0.4rem" }}><Swatch colour={`var(--c${index + 1})`} /><Link href={`/runs/${id}`}>{line ? line.name ?? line.title : shortId(id)}</Link><code className="small">{shortId(id)}</code><button type="button" className="plain small" style={{ padding: "0 0.2rem" }} aria-label={`remove ${line?.title ?? id} ${shortId(id)}`} onClick={() => onChange(ids.filter((each) => each !== id))}>×</button></span>;
       })}
       {ids.length < MOST && (
         <select aria-label="Add" value="" style={{ maxWidth: "12rem" }} onChange={(event) => event.target.value && onChange([...ids, event.target.value])}>
           <option value="">add…</option>
-          {(things.value?.things ?? []).filter((line) => !ids.includes(line.id)).map((line) => <option key={line.id} value={line.id}>{line.title} · {line.env} · {shortId(line.id)}</option>)}
+          {(artifacts.value?.artifacts ?? []).filter((line) => !ids.includes(line.id)).map((line) => <option key={line.id} value={line.id}>{line.name ?? line.title} · {line.env} · {shortId(line.id)}</option>)}
         </select>
       )}
     </div>
@@ -53,67 +52,83 @@ function Chooser({ ids, onChange }: { ids: string[]; onChange: (ids: string[]) =
 
 function Comparison({ ids }: { ids: string[] }) {
   const compared = useLoaded(`compare:${ids}`, () => read<Compared>(`/api/compare?${ids.map((id) => `thing=${encodeURIComponent(id)}`).join("&")}`));
-  const details = useLoaded(`compare:details:${ids}`, () => Promise.all(ids.map((thing) => got(api.GET("/api/things/{thing}", { params: { path: { thing } } })))));
   return (
-    <div className="grid">
-      <div className="span-8 stacked">
-        <Panel title="Verdict">
-          <Ready of={compared}>
-            {(result) => (
-              <div className="column">
-                <div className="scroll-x" tabIndex={0} role="group" aria-label="Measured values">
-                  <table className="plain">
-                    <thead><tr><th>what</th><th>{result.measure}</th><th>95 % interval</th><th>n</th><th>better than the first</th></tr></thead>
-                    <tbody>
-                      {result.rows.map((row, index) => (
-                        <tr key={row.thing}><td><Swatch colour={`var(--c${index + 1})`} /> {row.title} <code className="small soft">{shortId(row.thing)}</code></td><td className="number">{number(row.mean)}</td><td className="number soft">{row.low === null ? "–" : `${number(row.low)} to ${number(row.high)}`}</td><td className="number soft">{row.count}</td><td className="number soft">{row.better_than_first === null ? "–" : `${percent(row.better_than_first)}${row.p === null ? "" : `, p ${number(row.p, 2)}`}`}</td></tr>
-                      ))}
-                    </tbody>
-                  </table>
-                </div>
-              </div>
-            )}
-          </Ready>
-        </Panel>
-        <Panel title="Curves"><Curves ids={ids} /></Panel>
+    <Ready of={compared}>
+      {(result) => (
+        <div className="grid">
+          <div className="span-8 stacked">
+            <Result result={result} />
+            <Panel title="Training curves"><Curves ids={ids} /></Panel>
+            <Rewards rows={result.rows} />
+          </div>
+          <div className="span-4 stacked">
+            <Panel title="Videos"><Link className="button" href={`/play/${ids[0]}?with=${ids[1]}`}>Play {ids.length > 2 ? "the first two" : "both"} on one clock</Link></Panel>
+            <Criteria rows={result.rows} />
+            <Panel title="Settings that differ" tight={result.settings.length > 0}>
+              {result.settings.length === 0 ? <p className="soft">Their settings are the same.</p> : <Rows label="Settings that differ" heads={["setting", ...result.rows.map((row, index) => <span key={index}><Swatch colour={`var(--c${index + 1})`} /> {shortId(row.line.id)}</span>)]} rows={result.settings.map((each) => [<span key="n" className="soft">{words(each.name)}</span>, ...each.values.map((value) => (value.length > 90 ? `${value.slice(0, 90)}…` : value))])} />}
+            </Panel>
+          </div>
+        </div>
+      )}
+    </Ready>
+  );
+}
+
+function Result({ result }: { result: Compared }) {
+  const write = (row: ComparedRow, value: number | null) => (row.line.kind === "session" ? score(value) : number(value, 4));
+  return (
+    <Panel title="Result">
+      <div className="column">
+        {result.obstacles.length > 0 && <div className="notice middling"><strong>These are not compared by one number.</strong>{result.obstacles.map((each) => <p key={each} className="small">{each}</p>)}</div>}
+        {result.rows.map((row) => row.difference && <p key={row.line.id}><strong>{row.line.name ?? row.line.title} <code className="small">{shortId(row.line.id)}</code></strong>: {row.difference.words}</p>)}
+        <Rows label="Measured values" heads={["", result.measure, "by seed", "difference to the first", "95 % interval", "state"]} numbers={[1, 3, 4]} rows={result.rows.map((row, index) => [
+          <><Swatch colour={`var(--c${index + 1})`} /> {row.line.name ?? row.line.title} <code className="small soft">{shortId(row.line.id)}</code></>,
+          write(row, row.mean),
+          Object.keys(row.values).length === 0 ? "nothing measured" : <span className="soft">{Object.values(row.values).map((value) => write(row, value)).join(", ")}</span>,
+          row.difference ? `${row.difference.value > 0 ? "+" : ""}${number(row.difference.value)}` : "–",
+          row.difference?.low == null ? "–" : `${number(row.difference.low)} to ${number(row.difference.high)}`,
+          <Badge key="s" state={row.line.state} />,
+        ])} />
+        <p className="small soft">One training seed is one sample. The interval is Welch's, at 95 % for all rows together.</p>
       </div>
-      <div className="span-4 stacked">
-        <Panel title="What differs" tight>
-          <Ready of={details}>
-            {(all) => {
-              const rows = differences(all.map((detail) => ({ environment: detail.line.env, ...(detail.session?.config ?? detail.run?.job ?? {}) })));
-              return rows.length === 0 ? <p className="soft" style={{ padding: "0.9rem" }}>Their settings are the same.</p> : (
-                <div className="scroll-x" tabIndex={0} role="group" aria-label="Settings that differ" style={{ maxHeight: "32rem", overflow: "auto" }}>
-                  <table className="plain small">
-                    <thead><tr><th>setting</th>{all.map((detail, index) => <th key={detail.line.id}><Swatch colour={`var(--c${index + 1})`} /> {shortId(detail.line.id)}</th>)}</tr></thead>
-                    <tbody>{rows.map((row) => <tr key={row.name}><td className="soft">{words(row.name)}</td>{row.values.map((value, index) => <td key={index}>{value.length > 90 ? `${value.slice(0, 90)}…` : value}</td>)}</tr>)}</tbody>
-                  </table>
-                </div>
-              );
-            }}
-          </Ready>
-        </Panel>
-        <Panel title="States" tight>
-          <Ready of={details}>{(all) => <table className="plain"><thead className="sr"><tr><th>what</th><th>state</th></tr></thead><tbody>{all.map((detail) => <tr key={detail.line.id}><td><Link href={`/things/${detail.line.id}`}>{detail.line.title}</Link></td><td><Badge state={detail.line.state} /></td></tr>)}</tbody></table>}</Ready>
-        </Panel>
-        {ids.length === 2 && <Panel title="Side by side"><Link className="button" href={`/play/${ids[0]}?with=${ids[1]}`}>Play both in lock-step</Link></Panel>}
-      </div>
-    </div>
+    </Panel>
+  );
+}
+
+function Rewards({ rows }: { rows: ComparedRow[] }) {
+  const [second, setSecond] = useUrl("reward", "1");
+  const other = rows[Number(second)] ?? rows[1]!;
+  const first = rows[0]!;
+  if (first.reward === null && other.reward === null) return null;
+  return (
+    <Panel title="Reward" actions={rows.length > 2 && <select aria-label="Reward to compare with the first" value={second} onChange={(event) => setSecond(event.target.value)}>{rows.slice(1).map((row, index) => <option key={row.line.id} value={index + 1}>{row.line.title} · {shortId(row.line.id)}</option>)}</select>}>
+      {first.reward === other.reward ? <p className="soft">Both use the same reward.</p> : <SourceCode text={other.reward ?? ""} before={first.reward ?? ""} label={`changes from the reward of ${shortId(first.line.id)} to that of ${shortId(other.line.id)}`} />}
+    </Panel>
+  );
+}
+
+function Criteria({ rows }: { rows: ComparedRow[] }) {
+  const titles = [...new Set(rows.flatMap((row) => row.criteria.map((each) => each.title)))];
+  if (titles.length === 0) return null;
+  const find = (row: ComparedRow, title: string) => row.criteria.find((each) => each.title === title);
+  const total = (row: ComparedRow) => row.criteria.reduce((sum, each) => sum + each.weight, 0) || 1;
+  return (
+    <Panel title="Criteria" tight>
+      <Rows label="Criteria" heads={["criterion", ...rows.map((row, index) => <span key={index}><Swatch colour={`var(--c${index + 1})`} /> {shortId(row.line.id)}</span>)]} rows={titles.map((title) => [title, ...rows.map((row) => {
+        const found = find(row, title);
+        return found ? `${goalOf(found)}, ${found.is_guard ? "constraint" : percent(found.weight / total(row))}` : "–";
+      })])} />
+    </Panel>
   );
 }
 
 interface Band { id: string; x: number[]; mean: (number | null)[]; low: (number | null)[]; high: (number | null)[] }
 
-/** The mean of a metric over the seeds of one thing; null: it has not trained anything yet. */
-async function bandOf(id: string, name: string): Promise<Band | null> {
-  try {
-    const { series } = await got(api.GET("/api/things/{thing}/series", { params: { path: { thing: id }, query: { name: [name], points: 200 } } }));
-    const { x, columns } = joined(series);
-    return { id, x, ...meanInterval(columns.map((column) => filled(x, column))) };
-  } catch (error) {
-    if (error instanceof Problem && error.status === 422) return null;
-    throw error;
-  }
+/** The mean of a metric over training seeds. */
+async function bandOf(id: string, name: string): Promise<Band> {
+  const { series } = await got(api.GET("/api/artifacts/{thing}/series", { params: { path: { thing: id }, query: { name: [name], points: 200 } } }));
+  const { x, columns } = joined(series);
+  return { id, x, ...meanInterval(columns.map((column) => filled(x, column))) };
 }
 
 const METRICS = ["episodic_return", "episode_length", "entropy", "policy_std", "value_loss", "explained_variance", "sps"];
@@ -123,10 +138,10 @@ function Curves({ ids }: { ids: string[] }) {
   const bands = useLoaded(`compare:bands:${ids}:${name}`, () => Promise.all(ids.map((id) => bandOf(id, name))));
   return (
     <div className="column">
-      <label className="row small">metric<select value={name} onChange={(event) => setName(event.target.value)}>{METRICS.map((each) => <option key={each} value={each}>{words(each)}</option>)}</select><span className="soft">mean over training seeds, with its 95 % interval where there are two or more</span></label>
+      <label className="row small">metric<select value={name} onChange={(event) => setName(event.target.value)}>{METRICS.map((each) => <option key={each} value={each}>{words(each)}</option>)}</select><span className="soft">mean over training seeds with its 95 % interval</span></label>
       <Ready of={bands}>
         {(all) => {
-          const known = all.flatMap((band, place) => (band && band.x.length ? [{ ...band, place }] : []));
+          const known = all.flatMap((band, place) => (band.x.length ? [{ ...band, place }] : []));
           const series = known.flatMap((band) => [band.mean, band.low, band.high].map((values, part) => ({ member: band.id, name: String(part), steps: band.x, values: values as number[] })));
           const { x, columns } = joined(series);
           const curves = known.map((band, index): Curve => {

@@ -34,7 +34,7 @@ export interface Loaded {
 
 /** Fetch what runs, start the engines, and compare with what telic simulated. */
 export async function loadLive(thing: string, iteration: number | null, ground: Ground): Promise<Loaded> {
-  const address = `/api/things/${encodeURIComponent(thing)}/live`;
+  const address = `/api/artifacts/${encodeURIComponent(thing)}/live`;
   const query = `?${new URLSearchParams([["ground", ground], ...(iteration === null ? [] : [["iteration", String(iteration)]])])}`;
   const answer = await read<LiveAnswer>(address + query);
   const fetched = await Promise.all([...answer.policy.files, "numbers"].map(async (name) => [name, await gotBytes(`${address}/${name}${query}`)] as const));
@@ -68,7 +68,7 @@ function useRobot(thing: string, iteration: number | null, ground: Ground) {
       made?.robot.close();
     };
   }, [key]);
-  // At once, not when the effect has run: nobody may touch a robot that is about to be closed.
+  // At once, not when the effect has run: the old robot is about to be closed.
   const isMine = state.key === key;
   return { value: isMine ? state.value : undefined, error: isMine ? state.error : null, reload: () => setRound(round + 1) };
 }
@@ -81,7 +81,7 @@ export default function LivePage() {
   const loaded = useRobot(id, iteration, ground);
   return (
     <>
-      <PageHead title="Live policy" lede={<span>The exported policy and MuJoCo run in this page; nothing is recorded. <Link href={`/things/${id}`}>{shortId(id)}</Link></span>} />
+      <PageHead title="Live policy" lede={<span>The exported policy and MuJoCo run in this page; nothing is recorded. <Link href={`/runs/${id}`}>{shortId(id)}</Link></span>} />
       <Ready of={loaded} lines={6}>{(live) => <Playing key={ground} live={live} ground={ground} onGround={setGround} />}</Ready>
     </>
   );
@@ -98,36 +98,36 @@ function Playing({ live, ground, onGround }: { live: Loaded; ground: Ground; onG
   useEffect(() => robot.setFriction(friction), [robot, friction]);
   const push = (x: number, y: number) => robot.push(x * PUSH_MPS, y * PUSH_MPS);
   useShortcuts([
-    { keys: " ", does: "go on or hold still", act: () => setPlaying(!isPlaying) },
-    { keys: "r", does: "start again elsewhere", act: () => began(start + 1) },
-    { keys: "ArrowRight", does: "push it ahead", act: () => push(1, 0) },
-    { keys: "ArrowLeft", does: "push it back", act: () => push(-1, 0) },
-    { keys: "ArrowUp", does: "push it to its left", act: () => push(0, 1) },
-    { keys: "ArrowDown", does: "push it to its right", act: () => push(0, -1) },
+    { keys: " ", does: "pause or continue", act: () => setPlaying(!isPlaying) },
+    { keys: "r", does: "restart from another initial state", act: () => began(start + 1) },
+    { keys: "ArrowRight", does: "push forward", act: () => push(1, 0) },
+    { keys: "ArrowLeft", does: "push backward", act: () => push(-1, 0) },
+    { keys: "ArrowUp", does: "push left", act: () => push(0, 1) },
+    { keys: "ArrowDown", does: "push right", act: () => push(0, -1) },
   ]);
   const commands = answer.policy.deployment?.commands as Spans | null | undefined;
-  const command = useCallback((told: [number, number, number]) => { robot.command = told; }, [robot]);
+  const command = useCallback((velocity: [number, number, number]) => { robot.command = velocity; }, [robot]);
   return (
     <div className="grid">
       <div className="span-8 stacked">
-        <Panel title={`${answer.policy.env} · ${words(answer.member)}`} actions={<span className="small soft" id="now" data-height={place[2]}>{ahead.toFixed(1)} m/s ahead · {place[2].toFixed(2)} m high · <span id="seconds">{time.toFixed(1)} s</span></span>}>
+        <Panel title={`${answer.policy.env} · ${words(answer.member)}`} actions={<span className="small soft" id="now" data-height={place[2]}>{ahead.toFixed(1)} m/s forward · {place[2].toFixed(2)} m high · <span id="seconds">{time.toFixed(1)} s</span></span>}>
           <LiveStage live={live} isPlaying={isPlaying} onTime={setTime} />
           <div className="transport">
-            <button type="button" onClick={() => setPlaying(!isPlaying)} aria-label={isPlaying ? "Hold still" : "Go on"}><Icon name={isPlaying ? "pause" : "play"} /></button>
-            <button type="button" onClick={() => began(start + 1)}>Start again <kbd>r</kbd></button>
-            <span className="grow small soft">Drag the robot to pull it; drag beside it to look around.</span>
+            <button type="button" onClick={() => setPlaying(!isPlaying)} aria-label={isPlaying ? "Pause" : "Continue"}><Icon name={isPlaying ? "pause" : "play"} /></button>
+            <button type="button" onClick={() => began(start + 1)}>Restart <kbd>r</kbd></button>
+            <span className="grow small soft">Drag the robot to pull it; drag the background to turn the camera.</span>
           </div>
         </Panel>
       </div>
       <div className="span-4 stacked">
-        {commands && <Panel title="Drive it"><Joystick spans={commands} onCommand={command} /></Panel>}
-        <Panel title="Disturb it">
+        {commands && <Panel title="Velocity commands"><Joystick spans={commands} onCommand={command} /></Panel>}
+        <Panel title="Disturbances">
           <div className="column">
             <div className="row" role="group" aria-label="Push">
-              {([["←", -1, 0, "back"], ["→", 1, 0, "ahead"], ["↑", 0, 1, "to its left"], ["↓", 0, -1, "to its right"]] as const).map(([arrow, x, y, where]) => <button key={arrow} type="button" aria-label={`Push ${where}`} title={`Push ${where}`} onClick={() => push(x, y)}>{arrow}</button>)}
-              <span className="small soft">pushes, 1 m/s</span>
+              {([["←", -1, 0, "backward"], ["→", 1, 0, "forward"], ["↑", 0, 1, "left"], ["↓", 0, -1, "right"]] as const).map(([arrow, x, y, where]) => <button key={arrow} type="button" aria-label={`Push ${where}`} title={`Push ${where}`} onClick={() => push(x, y)}>{arrow}</button>)}
+              <span className="small soft">pushes of 1 m/s</span>
             </div>
-            <label className="field small">friction: {Math.round(friction * 100)} % of what it was trained with
+            <label className="field small">friction: {Math.round(friction * 100)} % of the training value
               <input type="range" min={0.05} max={2} step={0.05} value={friction} onChange={(event) => setFriction(Number(event.target.value))} />
             </label>
             {answer.policy.grounds.length > 1 && <div className="scroll-x"><Segmented label="Ground" value={ground} choices={answer.policy.grounds.map((each) => [each, each])} onChange={onGround} /></div>}
@@ -142,12 +142,12 @@ function Playing({ live, ground, onGround }: { live: Loaded; ground: Ground; onG
 function AgreementPanel({ agreement, robot, answer }: { agreement: Agreement; robot: LiveRobot; answer: LiveAnswer }) {
   const isSame = agreement.states < AGREES;
   return (
-    <Panel title="Is it the same robot?">
+    <Panel title="Agreement with telic's simulation">
       <div className="column">
       <div className={`notice ${isSame ? "good" : "middling"} small`} data-states={agreement.states} data-actions={agreement.actions} id="agreement">
-        {isSame ? <>Yes: from the same start, {agreement.steps} actions end within {exponent(agreement.states)} m or rad of where telic's own simulation does.</> : <>Not quite: after {agreement.steps} actions it is {exponent(agreement.states)} m or rad from where telic's own simulation is.</>}
+        {isSame ? <>The same: {agreement.steps} actions from one initial state agree within {exponent(agreement.states)} m or rad.</> : <>Different: after {agreement.steps} actions the states differ by {exponent(agreement.states)} m or rad.</>}
       </div>
-      <Facts rows={[["policy", `${words(answer.member)}, ${short(answer.step)} steps`], ["MuJoCo here", robot.version], ["MuJoCo of telic", answer.policy.simulator], ["acts", `${number(1 / answer.policy.control_step_s)} times a second`], ["mass", `${number(answer.policy.mass_kg)} kg`]]} />
+      <Facts rows={[["policy", `${words(answer.member)}, ${short(answer.step)} steps`], ["MuJoCo of this page", robot.version], ["MuJoCo of telic", answer.policy.simulator], ["control rate", `${number(1 / answer.policy.control_step_s)} Hz`], ["mass", `${number(answer.policy.mass_kg)} kg`]]} />
       </div>
     </Panel>
   );
@@ -210,7 +210,7 @@ function LiveStage({ live, isPlaying, onTime }: { live: Loaded; isPlaying: boole
   }, [live]);
   useEffect(() => scene.current?.setDark(theme === "dark"), [theme]);
   if (problem) return <div className="notice middling">{problem}</div>;
-  return <div className="stage"><canvas ref={canvas} role="img" aria-label="the robot, simulated in this page. Arrow keys turn the camera, + and - bring it nearer." style={{ touchAction: "none" }} /></div>;
+  return <div className="stage"><canvas ref={canvas} role="img" aria-label="The robot, simulated in this page. Arrow keys turn the camera, + and - zoom." style={{ touchAction: "none" }} /></div>;
 }
 
 interface Drag {

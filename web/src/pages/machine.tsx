@@ -1,29 +1,22 @@
-/** This machine: its cores and who has them, memory, disk, graphics cards; what was started, and what is missing. */
+/** This machine: cores, memory, disk, GPUs, the jobs started from here, and missing parts. */
 import { useState } from "react";
 import { Link } from "wouter";
-import { api, got, read } from "../api/client";
-import { useLoaded } from "../api/use";
+import { api, ask, got, read, type Schema } from "../api/client";
+import { refresh, useLoaded } from "../api/query";
 import { Badge, Command, Facts, Gauge, PageHead, Panel } from "../components/basics";
 import { Empty, Ready } from "../components/states";
+import { attempt } from "../components/toast";
 import { ago, bytes, number, percent, shortId } from "../format";
 
-interface Room { total: number; used: number }
-interface MachineNow {
-  cores: number[];
-  usable: number[];
-  leases: Record<string, unknown>[];
-  memory: Room;
-  disk: Room;
-  gpus: { name: string; utilization: number | null; memory: Room | null }[];
-  providers: { provider: string; has_key: boolean; needs_key: boolean }[];
-}
+type Room = Schema<"SpaceUse">;
+type MachineNow = Schema<"MachineNow">;
 
 export default function MachinePage() {
   const now = useLoaded("machine", () => read<MachineNow>("/api/machine"), 2000);
   const doctor = useLoaded("doctor", () => got(api.GET("/api/doctor")));
   return (
     <>
-      <PageHead title="Machine" lede="What runs here, and what this installation can do." />
+      <PageHead title="Machine" lede="Load, jobs and installation." />
       <div className="grid">
         <div className="span-7 stacked">
           <Panel title="Now"><Ready of={now}>{(machine) => <Now machine={machine} />}</Ready></Panel>
@@ -40,7 +33,7 @@ export default function MachinePage() {
               )}
             </Ready>
           </Panel>
-          <Panel title="Models"><Ready of={now}>{(machine) => <Facts rows={machine.providers.map((each) => [each.provider, each.has_key ? "has a key" : each.needs_key ? "no key in the environment" : "needs no key"])} />}</Ready></Panel>
+          <Panel title="Models"><Ready of={now}>{(machine) => <Facts rows={machine.providers.map((each) => [each.provider, each.has_key ? "key found" : each.needs_key ? "no key in the environment" : "needs no key"])} />}</Ready></Panel>
         </div>
       </div>
     </>
@@ -54,13 +47,13 @@ function Now({ machine }: { machine: MachineNow }) {
   return (
     <div className="column">
       <div className="cores" role="img" aria-label={`cores in use: ${machine.cores.map((share) => `${Math.round(share)} percent`).join(", ")}`}>
-        {machine.cores.map((share, core) => <div key={core} className={machine.usable.includes(core) ? "core" : "core away"} title={`core ${core}${machine.usable.includes(core) ? "" : ", not ours to use"}`}><i style={{ height: `${share}%` }} /><span>{Math.round(share)}%</span></div>)}
+        {machine.cores.map((share, core) => <div key={core} className={machine.usable.includes(core) ? "core" : "core away"} title={`core ${core}${machine.usable.includes(core) ? "" : ", not available to telic"}`}><i style={{ height: `${share}%` }} /><span>{Math.round(share)}%</span></div>)}
       </div>
       {room("memory", machine.memory)}
       {room("disk of the runs", machine.disk)}
       {machine.gpus.map((gpu, index) => <div key={index} className="column">{gpu.memory && room(gpu.name, gpu.memory)}<p className="small soft">{number(gpu.utilization)} % utilization</p></div>)}
-      {machine.gpus.length === 0 && <p className="small soft">No GPU; everything works without one.</p>}
-      {machine.leases.length > 0 && <details open><summary>Who holds which cores</summary><ul className="small">{machine.leases.map((lease, index) => <li key={index}><code>{Object.entries(lease).map(([name, value]) => `${name} ${Array.isArray(value) ? value.join(" ") : String(value)}`).join(" · ")}</code></li>)}</ul></details>}
+      {machine.gpus.length === 0 && <p className="small soft">No GPU found; none is needed.</p>}
+      {machine.leases.length > 0 && <details open><summary>Cores in use</summary><ul className="small">{machine.leases.map((lease, index) => <li key={index}><Link href={`/runs/${lease.holder}`}>{shortId(lease.holder)}</Link>, process {lease.pid}{lease.memory_bytes != null && `, ${bytes(lease.memory_bytes)}`}, since {ago(lease.since)}</li>)}</ul></details>}
     </div>
   );
 }
@@ -70,20 +63,20 @@ function Jobs() {
   const [open, setOpen] = useState<string | null>(null);
   const log = useLoaded(open === null ? null : `log:${open}`, () => got(api.GET("/api/jobs/{job}/log", { params: { path: { job: open! } } })), 2000);
   return (
-    <Panel title="Started from here" tight>
+    <Panel title="Jobs started from the dashboard" tight>
       <Ready of={jobs}>
-        {(list) => list.length === 0 ? <Empty title="Nothing was started from the page yet">What you start goes on by itself, also when the server ends.</Empty> : (
+        {(list) => list.length === 0 ? <Empty title="No jobs yet">Jobs that are started from a page keep running when the server ends.</Empty> : (
           <div className="scroll-x" tabIndex={0} role="group" aria-label="Jobs">
             <table className="plain">
-              <thead><tr><th>Command</th><th>State</th><th>Works on</th><th className="number">Started</th><th><span className="sr">log</span></th></tr></thead>
+              <thead><tr><th>Command</th><th>State</th><th>Result</th><th className="number">Started</th><th><span className="sr">log</span></th></tr></thead>
               <tbody>
                 {list.map((job) => (
                   <tr key={job.job}>
                     <td><code className="small">{job.command}</code>{job.error && <div className="small" style={{ color: "var(--bad)" }}>{job.error}</div>}</td>
                     <td><Badge state={job.state} /></td>
-                    <td>{job.thing && <Link href={`/things/${job.thing}`}>{shortId(job.thing)}</Link>}</td>
+                    <td>{job.target && <Link href={`/runs/${job.target}`}>{shortId(job.target)}</Link>}</td>
                     <td className="number soft">{ago(job.created)}</td>
-                    <td><button type="button" className="plain small" aria-pressed={open === job.job} onClick={() => setOpen(open === job.job ? null : job.job)}>Log</button></td>
+                    <td className="number">{job.state === "running" && <button type="button" className="small" onClick={() => attempt(() => ask("/api/jobs/{job}/stop", { job: job.job }, {}), () => { refresh("jobs"); return "Stopping after saving its work."; })}>Stop</button>} <button type="button" className="plain small" aria-pressed={open === job.job} onClick={() => setOpen(open === job.job ? null : job.job)}>Log</button></td>
                   </tr>
                 ))}
               </tbody>
@@ -91,7 +84,7 @@ function Jobs() {
           </div>
         )}
       </Ready>
-      {open !== null && <Ready of={log}>{(printed) => <pre className="code" tabIndex={0} aria-label="What the job printed">{printed.log || "It has printed nothing yet."}</pre>}</Ready>}
+      {open !== null && <Ready of={log}>{(printed) => <pre className="code" tabIndex={0} aria-label="Output of the job">{printed.log || "No output yet."}</pre>}</Ready>}
     </Panel>
   );
 }

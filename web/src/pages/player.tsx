@@ -1,62 +1,88 @@
-/** Playback on one time cursor: 3-D, video, reward terms and evidence; two episodes in lock-step. */
-import { useMemo, useState } from "react";
-import { Link, useParams, useSearch } from "wouter";
+/** Playback on one time cursor: robot, reward terms, criteria and verdict; two episodes in lock-step. */
+import { useEffect, useMemo, useRef, useState } from "react";
+import { Link, useLocation, useParams } from "wouter";
 import { useAbout } from "../api/about";
-import { api, ask, got } from "../api/client";
+import { api, ask, got, read, type Schema } from "../api/client";
 import { loadEpisode, type Episode } from "../api/episodes";
-import { useLoaded } from "../api/use";
+import { useLoaded } from "../api/query";
 import { PageHead, Panel, Segmented } from "../components/basics";
 import { Chart } from "../components/chart";
-import { FollowingVideo, Stage3d, Transport, useClock, type Actor, type Clock } from "../components/player";
-import { Empty, Ready } from "../components/states";
+import { FollowingVideo, Stage3d, Transport, useClock, type Actor, type Clock, type TimeMark } from "../components/player";
+import { Empty, Loading, Ready } from "../components/states";
 import { attempt } from "../components/toast";
-import { number, short, shortId, words } from "../format";
+import { number, percent, score, short, shortId, words } from "../format";
 import { useShortcuts } from "../keyboard";
+import { goalOf, type Verdict } from "../session/records";
+import { useUrl } from "../url";
 
 const TINTS = ["#6ea8ff", "#ff9d5c"];
 const GHOST = "#5fce8f";
+const TONES = { met: "good", lost: "bad", missed: "bad" } as const;
 
-type Layout = "beside" | "over";
+type Layout = "lanes" | "over";
 type Ghosts = Layout | "none";
+type Course = Schema<"EpisodeCourse">;
 
-/** The robots of episodes, and as ghosts what they were to follow. */
+/** The robots of episodes, and their reference motions as ghosts. */
 function actorsOf(episodes: Episode[], length: number, layout: Layout, ghosts: Ghosts): Actor[] {
   const isOne = episodes.length === 1;
   return episodes.flatMap((episode, index): Actor[] => {
     const name = isOne ? "" : episode.name;
     const robot = { name, model: episode.model, motion: padded(episode.motion, episode.seconds, length), tint: isOne ? undefined : TINTS[index], isGhost: layout === "over" && index > 0, lane: index };
     if (!episode.reference || ghosts === "none") return [robot];
-    const ghost = { name: isOne ? "reference" : "", model: episode.model, motion: padded(episode.reference, episode.seconds, length), tint: GHOST, isGhost: true, lane: isOne && ghosts === "beside" ? 1 : index };
+    const ghost = { name: isOne ? "reference" : "", model: episode.model, motion: padded(episode.reference, episode.seconds, length), tint: GHOST, isGhost: true, lane: isOne && ghosts === "lanes" ? 1 : index };
     return [robot, ghost];
   });
 }
 
 /** One episode with its transport, for a panel. */
-export function EpisodePlayer({ thing, file, isSmall = false }: { thing: string; file: string; isSmall?: boolean }) {
+export function EpisodePlayer({ thing, file }: { thing: string; file: string }) {
   const episode = useLoaded(`episode:${thing}:${file}`, () => loadEpisode(thing, file));
-  return <Ready of={episode}>{(loaded) => <Playing episodes={[loaded]} isSmall={isSmall} key={file} />}</Ready>;
+  return <Ready of={episode}>{(loaded) => <Playing episodes={[loaded]} isSmall key={file} />}</Ready>;
 }
 
-function Playing({ episodes, isSmall, video }: { episodes: Episode[]; isSmall: boolean; video?: string | null }) {
+interface PlayingProps {
+  episodes: Episode[];
+  isSmall: boolean;
+  video?: string | null;
+  course?: Course;
+  /** title of a criterion: start where it is missed */
+  moment?: string;
+  start?: number;
+  onTime?: (time: number) => void;
+}
+
+function Playing({ episodes, isSmall, video, course, moment, start = 0, onTime }: PlayingProps) {
   const length = Math.max(...episodes.map((episode) => episode.seconds));
-  const clock = useClock(length, isSmall);
-  const [layout, setLayout] = useState<Layout>("beside");
+  const clock = useClock(length, isSmall, start);
+  const [layout, setLayout] = useState<Layout>("lanes");
   const [ghosts, setGhosts] = useState<Ghosts>("over");
   const actors = useMemo(() => actorsOf(episodes, length, layout, ghosts), [episodes, layout, ghosts, length]);
+  const marks = useMemo(() => (course?.marks ?? []).map((mark): TimeMark => ({ time: Math.min(mark.time_s, length), label: `${mark.title}: ${mark.kind === "met" ? "met from here" : mark.kind === "lost" ? "no longer met" : "not met by the end"}`, tone: TONES[mark.kind] })), [course, length]);
+  useEffect(() => {
+    const missed = course?.marks.find((mark) => mark.title === moment && mark.kind !== "met");
+    if (missed) clock.setTime(missed.time_s);
+  }, [course, moment]);
+  const settled = useRef<ReturnType<typeof setTimeout>>(undefined);
+  useEffect(() => {
+    clearTimeout(settled.current);
+    if (!clock.isPlaying && onTime) settled.current = setTimeout(() => onTime(clock.time), 300);
+    return () => clearTimeout(settled.current);
+  }, [clock.time, clock.isPlaying]);
   const hasGhosts = episodes.some((episode) => episode.reference);
   return (
     <div className="column">
-      {episodes.length > 1 && <Segmented label="Layout" value={layout} choices={[["beside", "side by side"], ["over", "one over the other"]]} onChange={setLayout} />}
-      {hasGhosts && <Segmented label="Reference motion" value={ghosts} choices={[["over", "reference as a ghost"], ["beside", "beside it"], ["none", "hidden"]]} onChange={setGhosts} />}
-      <Stage3d actors={actors} clock={clock} sideBySide={layout === "beside"} label={`3-D playback of ${episodes.map((episode) => episode.name).join(" and ")}`} />
-      <Transport clock={clock} />
-      {video && <FollowingVideo source={video} clock={clock} label="video of the same episode" />}
-      {!isSmall && <Tracks episodes={episodes} clock={clock} />}
+      {episodes.length > 1 && <Segmented label="Layout" value={layout} choices={[["lanes", "side by side"], ["over", "overlaid"]]} onChange={setLayout} />}
+      {hasGhosts && <Segmented label="Reference motion" value={ghosts} choices={[["over", "reference as a ghost"], ["lanes", "side by side"], ["none", "hidden"]]} onChange={setGhosts} />}
+      <Stage3d actors={actors} clock={clock} sideBySide={layout === "lanes"} label={`3-D playback of ${episodes.map((episode) => episode.name).join(" and ")}`} />
+      <Transport clock={clock} marks={marks} />
+      {video && <FollowingVideo source={video} clock={clock} label="Video of the same episode" />}
+      {!isSmall && <Tracks episodes={episodes} clock={clock} course={course} />}
     </div>
   );
 }
 
-/** The poses of an episode on a clock that may run longer: the last stays. */
+/** The poses of an episode on a longer clock: the last pose stays. */
 function padded(motion: Episode["motion"], seconds: number, length: number): Episode["motion"] {
   if (seconds >= length || motion.frames === 0) return motion;
   const frames = Math.round((motion.frames * length) / seconds);
@@ -68,59 +94,102 @@ function padded(motion: Episode["motion"], seconds: number, length: number): Epi
   return { ...motion, frames, poses };
 }
 
-function Tracks({ episodes, clock }: { episodes: Episode[]; clock: Clock }) {
+function Tracks({ episodes, clock, course }: { episodes: Episode[]; clock: Clock; course?: Course }) {
+  const time = { xLabel: "s", formatX: (value: number) => number(value), cursor: clock.time, onCursor: (at: number) => !clock.isPlaying && clock.setTime(at), link: "player" };
+  const terms = Object.entries(course?.reward_terms ?? {});
   return (
     <>
+      {course && course.criteria.length > 0 && (
+        <div>
+          <h3>Credit of each criterion so far</h3>
+          <Chart {...time} x={course.times} curves={course.criteria.map((each) => ({ name: each.title, values: each.credits }))} label="Credit of each criterion so far" yRange={[0, 1.05]} height={170} />
+        </div>
+      )}
       {episodes.map((episode) => (
         <div key={episode.name} className="column">
           {episodes.length > 1 && <h3>{episode.name}</h3>}
-          {episode.tracks.length === 0 ? <p className="soft small">No reward terms were recorded with this episode.</p> : episode.tracks.map((track) => (
-            <Chart key={track.title} x={episode.times} curves={track.curves} xLabel="s" formatX={(value) => number(value)} label={`${track.title} over time`} yLabel={track.title} height={track.curves.length > 1 ? 190 : 130} cursor={clock.time} onCursor={(time) => !clock.isPlaying && clock.setTime(time)} />
-          ))}
+          {episode.tracks.map((track) => <Chart key={track.title} {...time} x={episode.times} curves={track.curves} label={`${track.title} over time`} yLabel={track.title} height={track.curves.length > 1 ? 190 : 130} />)}
+          {terms.length > 0 && <Chart {...time} x={episode.times} curves={terms.map(([name, values]) => ({ name: words(name), values }))} label="Reward terms over time" yLabel="reward terms" height={190} />}
+          {episode.tracks.length === 0 && terms.length === 0 && <p className="soft small">{course?.missing.find((each) => each.startsWith("reward terms")) ?? "No reward terms were recorded with this episode."}</p>}
         </div>
       ))}
     </>
   );
 }
 
+/** The verdict on a judged episode, criterion by criterion. */
+function VerdictPanel({ verdict, course }: { verdict: Verdict; course: ReturnType<typeof useCourse> }) {
+  return (
+    <Panel title={`Verdict: ${score(verdict.score)}`}>
+      <div className="column">
+        {verdict.reason && <p className="small">{verdict.reason}</p>}
+        <ul className="criteria">
+          {verdict.leaves.map((leaf) => (
+            <li key={leaf.title}>
+              <span className={`tick ${leaf.passed ? "good" : "bad"}`} role="img" aria-label={leaf.passed ? "met" : "not met"}>{leaf.passed ? "✓" : "✕"}</span>
+              <div><div className="title">{leaf.title}</div><div className="small soft">{leaf.is_guard ? "constraint, " : ""}target {goalOf({ ...leaf, direction: leaf.goal < leaf.zero ? "at_most" : "at_least" })}</div></div>
+              <div className="small met"><span>{leaf.value === null ? "not measured" : `${number(leaf.value)} ${leaf.unit}`}</span><span className="soft">{percent(leaf.counted)}</span></div>
+            </li>
+          ))}
+        </ul>
+        {verdict.seen.map((seen, index) => <p key={index} className="small"><strong>{seen.criterion}</strong> ({score(seen.score)}{seen.start_s != null && `, ${number(seen.start_s)} to ${number(seen.end_s)} s`}): {seen.evidence}</p>)}
+        {verdict.disagreements.map((each, index) => <div key={index} className="notice middling small"><strong>{each.criterion}</strong>: code {score(each.code)} ({each.measured}), vision {score(each.vision)} ({each.seen}).</div>)}
+        {course.error ? <p className="small soft">Criteria over time are not available: {course.error.message}</p> : course.value ? <p className="small soft">Green and red marks on the time line show where a criterion is met and where it no longer is.</p> : <div className="row small soft">Measuring criteria over time…<Loading lines={1} /></div>}
+      </div>
+    </Panel>
+  );
+}
+
+function useCourse(thing: string, file: string | null, isJudged: boolean) {
+  return useLoaded(isJudged && file ? `course:${thing}:${file}` : null, () => read<Course>(`/api/artifacts/${encodeURIComponent(thing)}/playback/${file}/course`));
+}
+
 export default function PlayerPage() {
   const { id } = useParams<{ id: string }>();
-  const search = new URLSearchParams(useSearch());
-  const other = search.get("with");
-  const [first, setFirst] = useState(search.get("file"));
-  const [second, setSecond] = useState(search.get("file2"));
+  const [other] = useUrl("with");
+  const [first, setFirst] = useUrl("file");
+  const [second, setSecond] = useUrl("file2");
+  const [time, setTime] = useUrl("t", "0");
+  const [moment] = useUrl("moment");
   const a = useRecordings(id);
-  const b = useRecordings(other);
+  const b = useRecordings(other || null);
   const about = useAbout();
-  const fileA = first ?? usual(a.value ?? []);
-  const fileB = second ?? usual(b.value ?? []);
+  const fileA = first || usual(a.value ?? []);
+  const fileB = second || usual(b.value ?? []);
   const episodes = useLoaded(fileA && (!other || fileB) ? `play:${id}:${fileA}:${other}:${fileB}` : null, () => Promise.all([loadEpisode(id, fileA!), ...(other ? [loadEpisode(other, fileB!)] : [])]));
   const chosen = a.value?.find((file) => file.key === fileA);
-  const label = (answer: "yes" | "no") => chosen?.is_judged && attempt(() => ask("/api/things/{thing}/label", { thing: id }, { answer, episode: chosen.label, member: chosen.member, iteration: chosen.iteration }), () => (answer === "yes" ? "Labelled: this is what I meant." : "Labelled: this is not what I meant."));
-  useShortcuts(chosen?.is_judged && !about.isReadOnly ? [{ keys: "y", does: "this is what I meant", act: () => void label("yes") }, { keys: "n", does: "this is not what I meant", act: () => void label("no") }] : []);
-  const videos = useLoaded(`videos:${id}`, () => got(api.GET("/api/things/{thing}/files", { params: { path: { thing: id }, query: { kind: ["video"] } } })));
-  const film = videos.value?.find((file) => chosen && file.member === chosen.member && file.step === chosen.step && file.label === chosen.label);
+  const course = useCourse(id, fileA, !other && !__SITE__ && (chosen?.is_judged ?? false));
+  const label = (answer: "yes" | "no") => chosen?.is_judged && attempt(() => ask("/api/artifacts/{thing}/label", { thing: id }, { answer, episode: chosen.label, member: chosen.member, iteration: chosen.iteration }), () => (answer === "yes" ? "Labelled as wanted." : "Labelled as not wanted."));
+  useShortcuts(chosen?.is_judged && !about.isReadOnly ? [{ keys: "y", does: "label this episode as wanted", act: () => void label("yes") }, { keys: "n", does: "label this episode as not wanted", act: () => void label("no") }] : []);
+  const videos = useLoaded(`videos:${id}`, () => got(api.GET("/api/artifacts/{thing}/files", { params: { path: { thing: id }, query: { kind: ["video"] } } })));
+  const video = videos.value?.find((file) => chosen && file.member === chosen.member && file.step === chosen.step && file.label === chosen.label);
+  const verdict = other ? null : episodes.value?.[0]?.verdict;
   return (
     <>
-      <PageHead title="Player" lede={<span>One time cursor for robot, reward and verdict. <Link href={`/things/${id}`}>{shortId(id)}</Link>{other && <> and <Link href={`/things/${other}`}>{shortId(other)}</Link></>}</span>}
-        actions={chosen?.is_judged && !about.isReadOnly && <><button type="button" onClick={() => label("yes")}>Is what I meant <kbd>y</kbd></button><button type="button" onClick={() => label("no")}>Is not <kbd>n</kbd></button></>} />
+      <PageHead title="Player" lede={<span>Robot, reward and verdict on one time cursor. <Link href={`/runs/${id}`}>{shortId(id)}</Link>{other && <> and <Link href={`/runs/${other}`}>{shortId(other)}</Link></>}</span>}
+        actions={chosen?.is_judged && !about.isReadOnly && <><button type="button" onClick={() => label("yes")}>Wanted <kbd>y</kbd></button><button type="button" onClick={() => label("no")}>Not wanted <kbd>n</kbd></button></>} />
       <div className="row" style={{ marginBottom: "0.8rem" }}>
-        <Choose name="Episode" files={a.value ?? []} value={fileA} onChange={setFirst} />
-        {other ? <Choose name="Beside it" files={b.value ?? []} value={fileB} onChange={setSecond} /> : !about.isReadOnly && <Beside id={id} />}
+        <Choose name="Episode" files={a.value ?? []} value={fileA} onChange={(key) => { setFirst(key); setTime("0"); }} />
+        {other ? <Choose name="Compare with" files={b.value ?? []} value={fileB} onChange={setSecond} /> : !about.isReadOnly && <CompareWith id={id} />}
       </div>
-      {a.value && a.value.length === 0 ? <Empty title="Nothing was recorded yet">Episodes are recorded at every evaluation, and when a policy is judged.</Empty> : (
-        <Panel title={episodes.value?.map((episode) => episode.name).join(" and ") ?? "Loading the episode"}>
-          <Ready of={episodes}>{(loaded) => <Playing episodes={loaded} isSmall={false} video={other ? null : film?.url} key={`${fileA}${fileB}`} />}</Ready>
-        </Panel>
+      {a.value && a.value.length === 0 ? <Empty title="No recordings yet">Episodes are recorded at every evaluation, and when a policy is judged.</Empty> : (
+        <div className="grid">
+          <div className={verdict ? "span-8" : "span-12"}>
+            <Panel title={episodes.value?.map((episode) => episode.name).join(" and ") ?? "Loading the episode"}>
+              <Ready of={episodes}>{(loaded) => <Playing episodes={loaded} isSmall={false} video={other ? null : video?.url} course={course.value} moment={time === "0" ? moment : ""} start={Number(time) || 0} onTime={(at) => setTime(at < 0.005 ? "0" : at.toFixed(2))} key={`${fileA}${fileB}`} />}</Ready>
+            </Panel>
+          </div>
+          {verdict && <div className="span-4"><VerdictPanel verdict={verdict} course={course} /></div>}
+        </div>
       )}
     </>
   );
 }
 
-interface Recorded { key: string; label?: string | null; member?: string | null; step?: number | null; iteration?: number | null; is_judged?: boolean }
+type Recorded = Pick<Schema<"ArtifactFile">, "key" | "label" | "member" | "step" | "iteration" | "is_judged">;
 
 function useRecordings(thing: string | null) {
-  return useLoaded(thing === null ? null : `recordings:${thing}`, () => got(api.GET("/api/things/{thing}/files", { params: { path: { thing: thing! }, query: { kind: ["recording"] } } })));
+  return useLoaded(thing === null ? null : `recordings:${thing}`, () => got(api.GET("/api/artifacts/{thing}/files", { params: { path: { thing: thing! }, query: { kind: ["recording"] } } })));
 }
 
 function usual(files: Recorded[]): string | null {
@@ -128,23 +197,29 @@ function usual(files: Recorded[]): string | null {
   return (last ?? files.at(-1))?.key ?? null;
 }
 
+export function recordingName(file: Recorded): string {
+  const episode = file.is_judged ? `judged episode ${file.label}` : `${file.label ?? "episode"} at ${short(file.step)} steps`;
+  return `${file.iteration != null ? `iteration ${file.iteration} · ` : ""}${words(file.member ?? "")} · ${episode}`;
+}
+
 function Choose({ name, files, value, onChange }: { name: string; files: Recorded[]; value: string | null; onChange: (key: string) => void }) {
   return (
     <label className="row small">{name}
-      <select value={value ?? ""} onChange={(event) => onChange(event.target.value)} style={{ maxWidth: "24rem" }}>
-        {files.map((file) => <option key={file.key} value={file.key}>{file.iteration != null ? `try ${file.iteration} · ` : ""}{words(file.member ?? "")} · {file.is_judged ? `judged episode ${file.label}` : `${file.label} at ${short(file.step)}`}</option>)}
+      <select value={value ?? ""} onChange={(event) => onChange(event.target.value)} style={{ maxWidth: "min(24rem, 100%)" }}>
+        {files.map((file) => <option key={file.key} value={file.key}>{recordingName(file)}</option>)}
       </select>
     </label>
   );
 }
 
-function Beside({ id }: { id: string }) {
-  const things = useLoaded("compare:things", () => got(api.GET("/api/things", { params: { query: { kind: ["session", "run"], limit: 200 } } })));
+function CompareWith({ id }: { id: string }) {
+  const artifacts = useLoaded("compare:artifacts", () => got(api.GET("/api/artifacts", { params: { query: { kind: ["session", "run"], limit: 200 } } })));
+  const [, go] = useLocation();
   return (
-    <label className="row small">Beside it
-      <select value="" onChange={(event) => { window.location.href = `/play/${id}?with=${event.target.value}`; }} style={{ maxWidth: "20rem" }}>
+    <label className="row small">Compare with
+      <select value="" onChange={(event) => go(`/play/${id}?with=${event.target.value}`)} style={{ maxWidth: "min(20rem, 100%)" }}>
         <option value="">nothing</option>
-        {(things.value?.things ?? []).map((line) => <option key={line.id} value={line.id}>{line.title} · {shortId(line.id)}</option>)}
+        {(artifacts.value?.artifacts ?? []).map((line) => <option key={line.id} value={line.id}>{line.name ?? line.title} · {shortId(line.id)}</option>)}
       </select>
     </label>
   );

@@ -2,7 +2,7 @@
 import { useState } from "react";
 import { useLocation } from "wouter";
 import { api, got } from "../api/client";
-import { useLoaded } from "../api/use";
+import { useLoaded } from "../api/query";
 import { PageHead, Segmented } from "../components/basics";
 import { Ready } from "../components/states";
 import { number } from "../format";
@@ -14,7 +14,7 @@ export default function RobotsPage() {
   const [, go] = useLocation();
   return (
     <>
-      <PageHead title="Robots" lede="Each can be named as an environment; its files are fetched at the first need. Choose one to describe what it should do." />
+      <PageHead title="Robots" lede="Each can be used as an environment; its files are downloaded at first use. Choose one to describe a behaviour for it." />
       <Ready of={robots}>
         {(list) => {
           const kinds = ["all", ...new Set(list.map((robot) => robot.kind))];
@@ -36,11 +36,11 @@ function RobotCard({ robot, onChoose }: { robot: { robot: string; title: string;
   const [hasPicture, setHasPicture] = useState(true);
   return (
     <button type="button" className="picture" onClick={onChoose}>
-      <span className="image">{hasPicture ? <img src={`/api/pictures/${encodeURIComponent(robot.robot)}`} alt="" loading="lazy" onError={() => setHasPicture(false)} /> : robot.model === null ? "not fetched yet" : "no picture yet"}</span>
+      <span className="image">{hasPicture ? <img src={`/api/pictures/${encodeURIComponent(robot.robot)}`} alt="" loading="lazy" onError={() => setHasPicture(false)} /> : robot.model === null ? "not downloaded yet" : "no picture yet"}</span>
       <span className="caption">
         <strong>{robot.title}</strong>
         <small>{robot.robot} · {robot.kind}</small>
-        <small>{number(robot.mass_kg)} kg · {robot.joints} joints · {robot.actuators} drives</small>
+        <small>{number(robot.mass_kg)} kg · {robot.joints} joints · {robot.actuators} actuators</small>
         <small>{robot.licence}</small>
       </span>
     </button>

@@ -1,69 +1,80 @@
-/** A session: where it stands, how it learns, what the judge says, and what people ask of it. */
-import { useMemo, useState } from "react";
+/** A session: its progress, training, verdict, evidence, and the actions on it. */
+import { useMemo } from "react";
 import { Link, useLocation } from "wouter";
 import { useAbout } from "../api/about";
-import { read } from "../api/client";
-import { useLoaded } from "../api/use";
-import type { components } from "../api/schema";
+import { read, type Schema } from "../api/client";
 import { useLive, type Live } from "../api/live";
-import { Badge, Command, Facts, Figures, PageHead, Panel } from "../components/basics";
+import { useLoaded } from "../api/query";
+import { Badge, Command, Facts, Figures, Gauge, PageHead, Panel, Rows } from "../components/basics";
 import { CriteriaList } from "../components/criteria";
 import { TermStack, TrainingCurves } from "../components/curves";
 import { Lineage } from "../components/lineage";
 import { Empty } from "../components/states";
 import { StageStrip } from "../components/strip";
-import { clock, count, duration, envName, money, number, percent, short, shortId, words } from "../format";
+import { clock, count, duration, envName, money, number, plural, score, short, shortId, words } from "../format";
 import { findingsOf, latest, sentenceOf, stagesOf, standingOf } from "../session/stages";
-import { metOf, type Criterion, type MemberJudgement } from "../session/records";
-import { Approval, SessionActions } from "./actions";
+import { metOf, type Criterion } from "../session/records";
+import { useUrl } from "../url";
+import { Approval, SessionActions, Tags } from "./actions";
 import { CandidatePanel } from "./candidate";
-import { FilmPanel } from "./film";
-import { ReportPanel } from "./leave";
+import { ReportPanel } from "./export";
 import { OrdersPanel } from "./orders";
 import { TracePanel } from "./trace";
+import { VideoPanel } from "./video";
 
-export type ThingDetail = components["schemas"]["ThingDetail"];
-export type SessionDetail = components["schemas"]["SessionDetail"];
+type ArtifactDetail = Schema<"ArtifactDetail">;
+type SessionDetail = Schema<"SessionDetail">;
 interface Spent { seconds: number; usd: number | null }
 
-const TABS: [string, string][] = [["", "Overview"], ["candidates", "Candidates"], ["trace", "Model calls"], ["report", "Report"], ["events", "Events"], ["about", "About"]];
+const TABS: [string, string][] = [["", "Overview"], ["candidates", "Iterations"], ["evidence", "Evidence"], ["trace", "Model calls"], ["report", "Report and export"], ["events", "Log"], ["about", "Settings"]];
 
-export function SessionPage({ detail, session, tab, reload }: { detail: ThingDetail; session: SessionDetail; tab: string; reload: () => void }) {
-  const { line } = detail;
-  const live = useLive(line.id);
+export function SessionPage({ detail, session, tab, reload }: { detail: ArtifactDetail; session: SessionDetail; tab: string; reload: () => void }) {
+  const live = useLive(detail.line.id, detail.line.is_running);
   const about = useAbout();
-  const at = useMemo(() => standingOf(live.events), [live.events]);
-  const state = live.pulse?.state ?? line.state;
-  const isRunning = live.pulse?.is_running ?? line.is_running;
-  const step = live.pulse?.training?.step;
-  const stages = stagesOf(step ? { ...at, step: Math.max(step, at.step ?? 0) } : at, state, isRunning);
+  const at = useMemo(() => standingOf(live.events, session.config?.iterations), [live.events, session.config?.iterations]);
+  const line = { ...detail.line, state: live.pulse?.state ?? detail.line.state, is_running: live.pulse?.is_running ?? detail.line.is_running };
+  const training = live.pulse?.training;
+  const judged = session.summary?.score ?? at.score;
+  const standing = training ? { ...at, step: Math.max(training.step, at.step ?? 0), totalSteps: training.total_steps, isScreening: training.is_screening } : { ...at, score: judged };
   const [place, number_] = tab.split("/");
-  const summary = session.summary;
   return (
     <>
       <PageHead
-        title={<>{line.title}</>}
-        lede={<span className="row"><Badge state={state} /><span title={line.env ?? ""}>{envName(line.env)}</span><code className="small">{shortId(line.id)}</code>{session.origin && <Link href={`/things/${session.origin.session}`}>from iteration {session.origin.iteration} of {shortId(session.origin.session)}</Link>}{!live.isConnected && isRunning && <span className="small">connecting…</span>}</span>}
-        actions={about.isReadOnly ? undefined : <SessionActions detail={detail} session={session} state={state} isRunning={isRunning} reload={reload} />}
+        title={line.name ?? line.title}
+        lede={<span className="row">{line.name && <span>{line.title}</span>}<Badge state={line.state} /><span title={line.env ?? ""}>{envName(line.env)}</span><code className="small">{shortId(line.id)}</code>{session.origin && <Link href={`/runs/${session.origin.session}`}>branched from iteration {session.origin.iteration} of {shortId(session.origin.session)}</Link>}{!live.isConnected && line.is_running && <span className="small">connecting…</span>}</span>}
+        actions={about.isReadOnly ? undefined : <SessionActions detail={detail} session={session} line={line} reload={reload} />}
       />
       <div className="stacked">
-        <StageStrip stages={stages} />
-        <NowLine live={live} state={state} isRunning={isRunning} session={session} sentence={at.sentence} />
-        {session.waiting?.reason === "approval" && session.proposal && !session.approval && <Approval thing={line.id} criteria={session.proposal.criteria as Criterion[]} forecast={latest(live.events, "session.forecast")} reload={reload} />}
+        <Tags line={line} />
+        <StageStrip stages={stagesOf(standing, line.state, line.is_running)} />
+        <NowLine live={live} state={line.state} isRunning={line.is_running} session={session} sentence={at.sentence} />
+        {session.waiting?.reason === "approval" && session.proposal && !session.approval && <Approval thing={line.id} criteria={session.proposal.criteria} forecast={latest(live.events, "session.forecast")} reload={reload} />}
         {session.open_orders > 0 && <OrdersPanel thing={line.id} />}
         <nav className="tabs" aria-label="Parts of the session" style={{ marginBottom: 0 }}>
-          {TABS.map(([key, name]) => <Link key={key} href={`/things/${line.id}${key && `/${key}`}`} aria-current={(place ?? "") === key ? "page" : undefined}>{name}</Link>)}
+          {TABS.map(([key, name]) => <Link key={key} href={`/runs/${line.id}${key && `/${key}`}`} aria-current={(place ?? "") === key ? "page" : undefined}>{name}</Link>)}
         </nav>
-        {(place ?? "") === "" && <Overview detail={detail} session={session} live={live} isRunning={isRunning} summary={summary} />}
+        {(place ?? "") === "" && <Overview line={line} session={session} live={live} />}
         {place === "candidates" && <Candidates detail={detail} session={session} chosen={number_ ? Number(number_) : null} />}
-        {place === "trace" && <TracePanel thing={line.id} events={live.events} />}
+        {place === "evidence" && <Evidence session={session} />}
+        {place === "trace" && <TracePanel events={live.events} />}
         {place === "report" && <ReportPanel thing={line.id} isReadOnly={about.isReadOnly} />}
-        {place === "events" && <Events live={live} />}
-        {place === "about" && <AboutSession detail={detail} session={session} />}
+        {place === "events" && <Log live={live} />}
+        {place === "about" && <Settings detail={detail} session={session} />}
       </div>
     </>
   );
 }
+
+const OUTCOMES: Record<string, string> = {
+  passed: "It does what was asked.", passed_in_part: "Partial pass.", not_passed: "It does not do what was asked yet.", unproven: "A policy scored, but the score is not proven.", claimed: "It claims to do what was asked; this user did not sign it.",
+  unconfirmed: "The score was not confirmed on fresh episodes.", stopped: "Stopped. It can be resumed.",
+};
+const STATES: Record<string, [string, string]> = {
+  interrupted: ["Interrupted.", "Resume continues where it was; no training is lost."],
+  starting: ["Starting.", "The process loads; this takes a few seconds."],
+  "not started": ["Not started yet.", "Start runs it."],
+  deleted: ["Deleted.", "The trash may still have it."],
+};
 
 function NowLine({ live, state, isRunning, session, sentence }: { live: Live; state: string; isRunning: boolean; session: SessionDetail; sentence: string }) {
   const training = live.pulse?.training;
@@ -71,69 +82,82 @@ function NowLine({ live, state, isRunning, session, sentence }: { live: Live; st
   const { summary } = session;
   if (isRunning)
     return (
-      <div className="notice live row between">
-        <span>{session.waiting?.message ?? sentence}</span>
-        {training && <span className="small soft">{count(training.steps_per_second)} steps/s{training.seconds_left != null && ` · ${duration(training.seconds_left)} of training left`}{spent && ` · ${duration(spent.seconds)} so far · ${money(spent.usd)}`}</span>}
+      <div className="notice live row between" role="status">
+        <span>{state === "stopping" ? "Stopping: saving the policies and writing the report." : session.waiting?.message ?? sentence}</span>
+        <span className="small soft">{training && <>{training.is_screening && "screening · "}{count(training.steps_per_second)} steps/s{training.seconds_left != null && ` · ${duration(training.seconds_left)} of training left`} · </>}{spent && `${duration(spent.seconds)} so far · ${money(spent.usd)}`}</span>
       </div>
     );
-  if (!summary) return <div className="notice middling"><strong>{state === "interrupted" ? "It was interrupted." : words(state)}</strong> {state === "interrupted" && "Resume goes on where it was; nothing that was trained is lost."}</div>;
+  if (!summary) {
+    const [title, more] = STATES[state] ?? [words(state), ""];
+    return <div className="notice middling" role="status"><strong>{title}</strong> {more}</div>;
+  }
   const tone = summary.outcome === "passed" ? "good" : summary.outcome === "not_passed" ? "bad" : "middling";
-  const best = summary.best_iteration == null ? null : session.iterations.find((each) => each.number === summary.best_iteration);
+  const best = session.iterations.find((each) => each.number === summary.best_iteration);
   return (
     <div className={`notice ${tone}`}>
-      <p><strong>{SAID[summary.outcome] ?? words(summary.outcome)}</strong> {summary.reason}</p>
+      <p><strong>{OUTCOMES[summary.outcome] ?? words(summary.outcome)}</strong> {summary.reason}</p>
       {summary.reasons.map((reason) => <p key={reason} className="small">{reason}</p>)}
       {summary.limits.map((limit) => <p key={limit} className="small soft">{limit}</p>)}
-      {summary.outcome === "not_passed" && best && best.tags.length > 0 && <p className="small">What is lacking: {best.tags.map(words).join(", ")}. <Link href={`/things/${summary.session}/candidates/${best.number}`}>See the moment</Link>, branch from it with a note, or give it more steps.</p>}
+      {summary.outcome !== "passed" && best && best.tags.length > 0 && <p className="small">Failed criteria: {best.tags.map(words).join(", ")}. <MomentLink thing={summary.session} iteration={best.number} /></p>}
     </div>
   );
 }
 
-const SAID: Record<string, string> = {
-  passed: "It does what was asked.", passed_in_part: "It passed in part.", not_passed: "It does not do what was asked yet.", unproven: "A policy scored, but it is not proven.",
-  unconfirmed: "It was not confirmed on fresh episodes.", stopped: "It was stopped; it can be resumed.",
-};
+/** Open the worst recorded episode of an iteration at the moment where it misses a criterion. */
+export function MomentLink({ thing, iteration }: { thing: string; iteration: number }) {
+  const home = `/api/artifacts/${encodeURIComponent(thing)}`;
+  const found = useLoaded(`iteration:${thing}:${iteration}`, () => read<Schema<"IterationDetail">>(`${home}/iterations/${iteration}`));
+  const files = useLoaded(`judged:${thing}:${iteration}`, () => read<Schema<"ArtifactFile">[]>(`${home}/files?kind=recording&iteration=${iteration}`));
+  const best = found.value?.judged?.members.find((each) => each.member === found.value?.judged?.best);
+  const kept = (best?.judgement.verdicts ?? []).flatMap((verdict, index) => {
+    const file = files.value?.find((each) => each.is_judged && each.member === best!.member && each.label === String(index + 1));
+    return file && verdict.score !== null ? [{ verdict, score: verdict.score, file }] : [];
+  });
+  const worst = kept.sort((a, b) => a.score - b.score)[0];
+  const missed = worst?.verdict.leaves.filter((leaf) => !leaf.passed).sort((a, b) => Number(b.is_guard) - Number(a.is_guard) || b.weight * (1 - b.counted) - a.weight * (1 - a.counted))[0];
+  return worst && missed ? <Link href={`/play/${thing}?file=${worst.file.key}&moment=${encodeURIComponent(missed.title)}`}>See the moment</Link> : null;
+}
 
-function Overview({ detail, session, live, isRunning, summary }: { detail: ThingDetail; session: SessionDetail; live: Live; isRunning: boolean; summary: SessionDetail["summary"] }) {
+function Overview({ line, session, live }: { line: Schema<"ArtifactLine">; session: SessionDetail; live: Live }) {
   const [, go] = useLocation();
-  const thing = detail.line.id;
+  const { summary } = session;
   const findings = findingsOf(live.events);
   const last = session.iterations.at(-1)?.number ?? null;
-  const said = latest<{ criteria?: Criterion[]; doubts?: string[]; not_understood?: string[] }>(live.events, "session.asked");
-  const asked = said && { criteria: said.criteria ?? [], doubts: said.doubts ?? [], not_understood: said.not_understood ?? [] }; // earlier versions said less
+  const asked = latest<{ criteria?: Criterion[]; doubts?: string[]; not_understood?: string[] }>(live.events, "session.asked");
+  const criteria = session.approval?.criteria ?? asked?.criteria ?? null;
   const spent = latest<Spent>(live.events, "session.spent");
   const judged = summary?.best_iteration ?? session.iterations.filter((each) => each.is_judged).at(-1)?.number ?? null;
-  const met = useMet(thing, judged);
+  const met = useMet(line.id, judged);
   return (
     <div className="grid">
       <div className="span-7 stacked">
         {summary && summary.score != null && (
           <Panel title="Result">
             <Figures rows={[
-              ["score", number(summary.score)], ["proven at least", summary.low == null ? "nothing" : number(summary.low)],
+              ["score", score(summary.score)], ["lower bound (95 %)", summary.low == null ? "none" : score(summary.low)],
               ...(summary.passing != null ? [["episodes that pass", <>{summary.passing} <small>of {summary.episodes}</small></>] as [string, React.ReactNode]] : []),
-              ["tries", count(summary.iterations)], ["steps", short(summary.steps)], ["time", duration(summary.seconds)], ["money", money(spent?.usd)],
+              ["iterations", count(summary.iterations)], ["steps", short(summary.steps)], ["time", duration(summary.seconds)], ["model cost", money(spent?.usd)],
             ]} />
           </Panel>
         )}
-        <Panel title={last === null ? "Training" : `Training of try ${last}`}>
-          {last === null ? <p className="soft">Curves appear once something is trained.</p> : <TrainingCurves thing={thing} iteration={last} isLive={isRunning} />}
+        <Panel title={last === null ? "Training" : `Training of iteration ${last}`}>
+          {last === null ? <p className="soft">Curves appear when training starts.</p> : <TrainingCurves thing={line.id} iteration={last} isLive={line.is_running} />}
         </Panel>
-        {last !== null && <Panel title="Reward by term"><TermStack thing={thing} iteration={last} isLive={isRunning} /></Panel>}
-        <Panel title="Health" actions={<span className="small soft">{findings.length === 0 ? "nothing looks wrong" : `${findings.length} to look at`}</span>}>
-          {findings.length === 0 ? <p className="soft">What looks wrong with reward or training is said here in words.</p> : (
+        {last !== null && <Panel title="Reward by term"><TermStack thing={line.id} iteration={last} isLive={line.is_running} /></Panel>}
+        <Panel title="Health" actions={<span className="small soft">{findings.length === 0 ? "no findings" : plural(findings.length, "finding")}</span>}>
+          {findings.length === 0 ? <p className="soft">Problems with the reward or the training are listed here.</p> : (
             <ul className="column">{findings.map((finding) => <li key={finding.name} className="small"><span className="badge middling">{words(finding.name.split(":")[0]!)}</span> {finding.message} {finding.members.length > 0 && <span className="soft">({finding.members.map(words).join(", ")})</span>}</li>)}</ul>
           )}
         </Panel>
       </div>
       <div className="span-5 stacked">
-        <FilmPanel thing={thing} iteration={summary?.best_iteration ?? last} member={summary?.best_member ?? null} isLive={isRunning} />
-        <Panel title="Criteria" actions={asked && <span className="small soft">{asked.criteria.length}</span>}>
-          {asked ? <><CriteriaList criteria={asked.criteria} met={met} />{asked.not_understood.length > 0 && <div className="notice middling small">Not understood: {asked.not_understood.join(", ")}</div>}{asked.doubts.map((doubt) => <p key={doubt} className="small soft">{doubt}</p>)}</> : <p className="soft">The intent is being read.</p>}
+        <VideoPanel thing={line.id} iteration={summary?.best_iteration ?? last} member={summary?.best_member ?? null} isLive={line.is_running} />
+        <Panel title="Criteria" actions={criteria && <span className="small soft">{criteria.length}</span>}>
+          {criteria ? <><CriteriaList criteria={criteria} met={met} />{(asked?.not_understood ?? []).length > 0 && <div className="notice middling small">Not understood: {asked!.not_understood!.join(", ")}</div>}{(asked?.doubts ?? []).map((doubt) => <p key={doubt} className="small soft">{doubt}</p>)}</> : <p className="soft">{line.is_running ? "The intent is being read." : "No criteria were read."}</p>}
         </Panel>
         {session.iterations.length > 0 && (
-          <Panel title="Lineage" actions={<Link className="small" href={`/things/${thing}/candidates`}>candidates</Link>}>
-            <Lineage nodes={lineageOf(session)} onOpen={(id) => go(`/things/${thing}/candidates/${id}`)} />
+          <Panel title="Lineage" actions={<Link className="small" href={`/runs/${line.id}/candidates`}>iterations</Link>}>
+            <Lineage nodes={lineageOf(session)} onOpen={(id) => go(`/runs/${line.id}/candidates/${id}`)} />
           </Panel>
         )}
       </div>
@@ -141,42 +165,84 @@ function Overview({ detail, session, live, isRunning, summary }: { detail: Thing
   );
 }
 
-/** How far the best policy of a try meets each criterion, over its judged episodes. */
+/** How far the best policy of an iteration meets each criterion, over its judged episodes. */
 function useMet(thing: string, iteration: number | null) {
-  const found = useLoaded(iteration === null ? null : `iteration:${thing}:${iteration}`, () => read<components["schemas"]["IterationDetail"]>(`/api/things/${encodeURIComponent(thing)}/iterations/${iteration}`));
+  const found = useLoaded(iteration === null ? null : `iteration:${thing}:${iteration}`, () => read<Schema<"IterationDetail">>(`/api/artifacts/${encodeURIComponent(thing)}/iterations/${iteration}`));
   return useMemo(() => {
-    const members = (found.value?.judged?.members ?? []) as unknown as MemberJudgement[];
+    const members = found.value?.judged?.members ?? [];
     const best = members.find((each) => each.member === found.value?.judged?.best) ?? members[0];
     return best ? metOf(best.judgement.verdicts) : undefined;
   }, [found.value]);
 }
 
 function lineageOf(session: SessionDetail) {
-  return session.iterations.map((each) => ({ id: String(each.number), parent: each.parent === null ? null : String(each.parent), title: `try ${each.number}`, note: each.failure ?? each.change, score: each.score ?? null, isBest: each.number === session.summary?.best_iteration }));
+  return session.iterations.map((each) => ({ id: String(each.number), parent: each.parent == null ? null : String(each.parent), title: `iteration ${each.number}`, note: each.failure ?? each.change, score: each.score ?? null, isBest: each.number === session.summary?.best_iteration }));
 }
 
-function Candidates({ detail, session, chosen }: { detail: ThingDetail; session: SessionDetail; chosen: number | null }) {
+function Candidates({ detail, session, chosen }: { detail: ArtifactDetail; session: SessionDetail; chosen: number | null }) {
   const [, go] = useLocation();
   const number_ = chosen ?? session.summary?.best_iteration ?? session.iterations.at(-1)?.number ?? null;
-  if (number_ === null) return <Empty title="Nothing was tried yet">Candidates appear when the first reward is written.</Empty>;
+  if (number_ === null) return <Empty title="No iterations yet">The first one appears when the first reward is written.</Empty>;
   return (
     <div className="stacked">
-      <Panel title="Lineage"><Lineage nodes={lineageOf(session)} chosen={String(number_)} onOpen={(id) => go(`/things/${detail.line.id}/candidates/${id}`)} /></Panel>
+      <Panel title="Lineage"><Lineage nodes={lineageOf(session)} chosen={String(number_)} onOpen={(id) => go(`/runs/${detail.line.id}/candidates/${id}`)} /></Panel>
       <CandidatePanel detail={detail} session={session} iteration={number_} />
     </div>
   );
 }
 
-function Events({ live }: { live: Live }) {
-  const [filter, setFilter] = useState("");
-  const shown = live.events.filter((event) => !filter || event.event.includes(filter)).slice(-2000).reverse();
+/** Why a result can be trusted: validation of the judge, certificate, robustness, people. */
+function Evidence({ session }: { session: SessionDetail }) {
+  const { certificate, robustness, validation } = session;
   return (
-    <Panel title={`${live.events.length} events`} tight actions={<input type="search" aria-label="Filter events" placeholder="filter by kind" value={filter} onChange={(event) => setFilter(event.target.value)} />}>
-      <ol className="timeline">
-        {shown.map((event, index) => (
-          <li key={live.events.length - index}>
+    <div className="grid">
+      <div className="span-7 stacked">
+        <Panel title="Validation of reward and judge" tight={validation !== null && validation.examples.length > 0} actions={validation && <span className="small soft">{plural(validation.examples.length, "reference episode")}</span>}>
+          {validation && validation.examples.length > 0 ? <Rows label="Reference episodes" heads={["reference episode", "expected", "judge's score", "total reward", "criteria not met"]} numbers={[2, 3]} rows={validation.examples.map((each) => [
+            words(each.name), each.is_good ? <Badge tone="good">good</Badge> : validation.fine.includes(each.name) ? <Badge tone="">acceptable</Badge> : <Badge tone="bad">failure mode</Badge>, score(each.score), number(each.pay), <span className="small soft">{each.reason ?? "–"}</span>,
+          ])} /> : <p className="soft">Reward and judge are validated on reference episodes before any training: a scripted demonstration and known failure modes.</p>}
+          {validation && [...validation.judge_problems, ...validation.reward_problems].map((problem) => <div key={problem} className="notice middling small" style={{ margin: "0.6rem" }}>{problem}</div>)}
+        </Panel>
+        <Panel title="Robustness" tight={robustness !== null} actions={robustness && <span className="small soft">{session.robustness_words}</span>}>
+          {robustness ? <Rows label="Conditions" heads={["condition", "changed", "episodes that pass", "mean score", ""]} numbers={[2, 3]} rows={robustness.rows.map((row) => [words(row.condition), row.words, row.passing == null ? row.reason ?? "unknown" : `${row.passing} of ${row.episodes}`, score(row.score), row.passing == null ? "" : <Gauge value={row.passing / Math.max(1, row.episodes)} tone="live" />])} /> : <p className="soft">After a pass the policy is evaluated under pushes, noise and changed dynamics.</p>}
+        </Panel>
+      </div>
+      <div className="span-5 stacked">
+        <Panel title="Certificate">
+          {certificate ? (
+            <div className="column">
+              {certificate.doubts.map((doubt) => <div key={doubt} className="notice middling small">{doubt}</div>)}
+              <Facts rows={[["independent confirmation", certificate.good ?? "none"], ["judge, SHA-256", <code key="j" className="small">{certificate.judge_hash ?? "not on record"}</code>], ["rewards", plural(Object.keys(certificate.reward_hashes).length, "policy", "policies")]]} />
+              {certificate.limits.map((limit) => <p key={limit} className="small soft">{limit}</p>)}
+              {certificate.mutants.length > 0 && <Rows label="Altered episodes" heads={["criterion", "altered episodes", "that change its value", "that lose credit"]} numbers={[1, 2, 3]} rows={certificate.mutants.map((each) => [each.criterion, count(each.total), count(each.changed), count(each.caught)])} />}
+            </div>
+          ) : <p className="soft">A pass is certified: the evidence that it rests on, hashed and signed.</p>}
+        </Panel>
+        <Panel title="Labels and vetoes">
+          {session.labels.length + session.vetoes.length === 0 ? <p className="soft">Label judged episodes in the player; labels calibrate the judge.</p> : (
+            <ul className="column">
+              {session.labels.map((label, index) => <li key={index} className="small"><Badge tone={label.is_wanted ? "good" : "bad"}>{label.is_wanted ? "wanted" : "not wanted"}</Badge> episode {label.episode} of {words(label.member)} {label.why} <span className="soft">{label.author}</span></li>)}
+              {session.vetoes.map((veto, index) => <li key={index} className="small"><Badge tone="bad">veto</Badge> {veto.why} <span className="soft">{veto.author}</span></li>)}
+            </ul>
+          )}
+        </Panel>
+        {session.notes.length > 0 && <Panel title="Feedback"><ul className="column">{session.notes.map((note) => <li key={note.id} className="small">“{note.text}” <span className="soft">{note.author}</span></li>)}</ul></Panel>}
+      </div>
+    </div>
+  );
+}
+
+function Log({ live }: { live: Live }) {
+  const [filter, setFilter] = useUrl("log");
+  const fits = (text: string) => text.toLowerCase().includes(filter.toLowerCase());
+  const all = live.events.map((event, index) => ({ event, index, sentence: sentenceOf(event) ?? "" })).filter(({ event, sentence }) => !filter || fits(event.event) || fits(sentence));
+  return (
+    <Panel title={`${plural(live.events.length, "event")}${live.pulse?.is_running ? ", live" : ""}`} tight actions={<input type="search" aria-label="Filter the log" placeholder="filter" value={filter} onChange={(event) => setFilter(event.target.value)} />}>
+      <ol className="timeline" aria-live="off">
+        {all.slice(-2000).reverse().map(({ event, index, sentence }) => (
+          <li key={index}>
             <time>{clock(event.time ?? null) || "·"}</time>
-            <details><summary style={{ color: "var(--ink)" }}><span className="soft mono small">{event.event}</span> {sentenceOf(event)}</summary><pre className="code small" tabIndex={0}>{JSON.stringify(event, null, 2)}</pre></details>
+            <details><summary style={{ color: "var(--ink)" }}><span className="soft mono small">{event.event}</span> {sentence}</summary><pre className="code small" tabIndex={0}>{JSON.stringify(event, null, 2)}</pre></details>
           </li>
         ))}
       </ol>
@@ -184,29 +250,19 @@ function Events({ live }: { live: Live }) {
   );
 }
 
-function AboutSession({ detail, session }: { detail: ThingDetail; session: SessionDetail }) {
-  const { config, certificate, robustness } = session;
+function Settings({ detail, session }: { detail: ArtifactDetail; session: SessionDetail }) {
+  const { config } = session;
+  const limits = config && [config.max_usd && money(config.max_usd), config.max_hours && `${config.max_hours} h`, config.max_steps && `${short(config.max_steps)} steps`, config.max_calls && `${config.max_calls} model calls`].filter(Boolean).join(", ");
   return (
     <div className="grid">
       <div className="span-7 stacked">
-        <Panel title="What was asked">
-          {config && <Facts rows={[["intent", config.intent], ["environment", config.env], ["who writes", config.model ?? "composer"], ["tries at most", config.iterations], ["training seeds", config.seeds?.join(", ")], ["score to prove", number(config.threshold)], ["episodes", config.episodes], ["device", config.device], ["limits", [config.max_usd && money(config.max_usd), config.max_hours && `${config.max_hours} h`, config.max_steps && `${short(config.max_steps)} steps`, config.max_calls && `${config.max_calls} calls`].filter(Boolean).join(", ") || "none"]]} />}
+        <Panel title="Request">
+          {config && <Facts rows={[["intent", config.intent], ["environment", config.env], ["author", config.model ?? "composer"], ["iterations at most", config.iterations], ["training seeds", config.seeds.join(", ")], ["required lower bound", number(config.threshold)], ["evaluation episodes", config.episodes], ["device", config.device], ["limits", limits || "none"]]} />}
         </Panel>
-        {session.notes.length > 0 && <Panel title="Notes"><ul className="column">{session.notes.map((note) => <li key={note.id}>“{note.text}” <span className="soft small">{note.author}</span></li>)}</ul></Panel>}
-        {(session.labels.length > 0 || session.vetoes.length > 0) && (
-          <Panel title="What people said">
-            <ul className="column">
-              {session.labels.map((label, index) => <li key={index}><Badge tone={label.is_wanted ? "good" : "bad"}>{label.is_wanted ? "is what I meant" : "is not what I meant"}</Badge> {label.why} <span className="soft small">{label.author}</span></li>)}
-              {session.vetoes.map((veto, index) => <li key={index}><Badge tone="bad">veto</Badge> {veto.why} <span className="soft small">{veto.author}</span></li>)}
-            </ul>
-          </Panel>
-        )}
       </div>
       <div className="span-5 stacked">
-        <Panel title="In a terminal"><div className="column"><Command line={detail.command} /><Command line={`telic report ${detail.line.id}`} /><Command line={`telic export ${detail.line.id}`} /></div></Panel>
-        <Panel title="Certificate">{certificate ? <pre className="code small" tabIndex={0}>{JSON.stringify(certificate, null, 2)}</pre> : <p className="soft">A pass is certified: what it rests on, hashed and signed.</p>}</Panel>
-        {robustness && <Panel title="Robustness"><pre className="code small" tabIndex={0}>{JSON.stringify(robustness, null, 2)}</pre></Panel>}
-        <Panel title="Folder"><code className="small">{detail.path}</code><p className="small soft">score {percent(detail.line.score)}</p></Panel>
+        <Panel title="Command line"><div className="column"><Command line={detail.command} /><Command line={`telic report ${detail.line.id}`} /><Command line={`telic export ${detail.line.id}`} /></div></Panel>
+        <Panel title="Folder"><code className="small">{detail.path}</code></Panel>
       </div>
     </div>
   );

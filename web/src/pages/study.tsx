@@ -1,14 +1,14 @@
-/** A study: what was agreed, what is safe to do now, what was tried and what came of it. */
+/** A study: contract, next safe action, candidates, runs, ledger and budget. */
 import { useState } from "react";
 import { read } from "../api/client";
 import { useLive } from "../api/live";
 import type { components } from "../api/schema";
-import { useLoaded } from "../api/use";
+import { useLoaded } from "../api/query";
 import { Badge, Command, Figures, PageHead, Panel } from "../components/basics";
 import { Ready } from "../components/states";
 import { ago, count, number, words } from "../format";
 
-type Detail = components["schemas"]["ThingDetail"];
+type Detail = components["schemas"]["ArtifactDetail"];
 type View = NonNullable<NonNullable<Detail["study"]>["view"]>;
 interface Candidate { id: string; candidate: { status: string; kind: string; author: string; phase: string | null; parents: string[]; reason: string | null; revision: number } }
 interface StudyRun { id: string; run: { status: string; candidate: string; phase: string; seed: number | null; why: string; intent_at: string | null } }
@@ -19,13 +19,13 @@ const UNITS: [string, string][] = [["wall_clock_h", "hours"], ["gpu_h", "GPU hou
 export default function StudyPage({ detail, study }: { detail: Detail; study: NonNullable<Detail["study"]> }) {
   const { view, state } = study;
   const id = encodeURIComponent(detail.line.id);
-  const live = useLive(detail.line.id);
-  const candidates = useLoaded(`candidates:${id}`, () => read<{ candidates: Candidate[]; left_out: number }>(`/api/things/${id}/candidates`), 5000);
-  const runs = useLoaded(`study-runs:${id}`, () => read<{ runs: StudyRun[]; left_out: number }>(`/api/things/${id}/runs`), 5000);
+  const live = useLive(detail.line.id, true);
+  const candidates = useLoaded(`candidates:${id}`, () => read<{ candidates: Candidate[]; left_out: number }>(`/api/artifacts/${id}/candidates`), 5000);
+  const runs = useLoaded(`study-runs:${id}`, () => read<{ runs: StudyRun[]; left_out: number }>(`/api/artifacts/${id}/runs`), 5000);
   return (
     <>
       <PageHead title={detail.line.title} lede={view && <span className="row"><Badge state={view.status} /><span>contract {view.contract_version === null ? "not agreed yet" : `version ${view.contract_version}`}</span></span>} />
-      {!view && <div className="notice middling">This study cannot be read; see the reasons above.</div>}
+      {!view && <div className="notice middling">This study cannot be read; the reasons are listed above.</div>}
       {view && (
         <div className="grid">
           <div className="span-7 stacked">
@@ -35,15 +35,15 @@ export default function StudyPage({ detail, study }: { detail: Detail; study: No
             <Ledger entries={[...live.events].reverse() as unknown as Record<string, unknown>[]} />
           </div>
           <div className="span-5 stacked">
-            <Panel title="Where it stands">
+            <Panel title="Status">
               <div className="column">
-                <Figures rows={[["incumbent", view.incumbent?.candidate ?? view.baseline ?? "–"], ["its metric", view.incumbent ? <>{number(view.incumbent.iqm)} {view.incumbent.ci && <small>{number(view.incumbent.ci[0])} to {number(view.incumbent.ci[1])}</small>}</> : "–"], ["noise floor", number(view.noise_floor)], ["running", count(view.active_runs.length)]]} />
+                <Figures rows={[["incumbent", view.incumbent?.candidate ?? view.baseline ?? "–"], ["metric", view.incumbent ? <>{number(view.incumbent.iqm)} {view.incumbent.ci && <small>{number(view.incumbent.ci[0])} to {number(view.incumbent.ci[1])}</small>}</> : "–"], ["noise floor", number(view.noise_floor)], ["running", count(view.active_runs.length)]]} />
                 <ul className="chips">{Object.entries(view.candidates).filter(([, many]) => many > 0).map(([status, many]) => <li key={status}><span className="chip">{count(many)} {words(status)}</span></li>)}</ul>
               </div>
             </Panel>
             <Budget budget={view.budget as unknown as Record<string, Record<string, number | null>>} />
-            {state && <Panel title="Everything"><details><summary>state as it is on disk</summary><pre className="code small" tabIndex={0}>{JSON.stringify(state, null, 2)}</pre></details></Panel>}
-            <Panel title="In a terminal"><div className="column"><Command line="telic study status" /><Command line="telic study next" /><Command line="telic study report" /></div></Panel>
+            {state && <Panel title="State"><details><summary>all records</summary><pre className="code small" tabIndex={0}>{JSON.stringify(state, null, 2)}</pre></details></Panel>}
+            <Panel title="Command line"><div className="column"><Command line="telic study status" /><Command line="telic study next" /><Command line="telic study report" /></div></Panel>
           </div>
         </div>
       )}
@@ -55,12 +55,12 @@ function Next({ view }: { view: View }) {
   const next = view.next as { action: string; why: string; blocking: unknown; command: string | null };
   const blocking = (Array.isArray(next.blocking) ? next.blocking : next.blocking ? [next.blocking] : []).filter((each) => each !== true).map(String);
   return (
-    <Panel title="What is safe to do now">
+    <Panel title="Next safe action">
       <div className="column">
         <p><strong>{words(next.action)}</strong>: {next.why}</p>
-        {blocking.length > 0 && <div className="notice middling"><strong>Blocked because</strong><ul>{blocking.map((each) => <li key={each}>{each}</li>)}</ul></div>}
+        {blocking.length > 0 && <div className="notice middling"><strong>Blocked</strong><ul>{blocking.map((each) => <li key={each}>{each}</li>)}</ul></div>}
         {next.command && <Command line={next.command} />}
-        {view.pending_approvals.length > 0 && <div className="notice middling"><strong>Waits for approval:</strong> {view.pending_approvals.map(words).join(", ")}</div>}
+        {view.pending_approvals.length > 0 && <div className="notice middling"><strong>Waiting for approval:</strong> {view.pending_approvals.map(words).join(", ")}</div>}
         {view.stopped_by.map((stop) => <div key={stop.rule} className="notice bad"><strong>{words(stop.rule)}</strong> {stop.why}</div>)}
       </div>
     </Panel>
@@ -72,10 +72,10 @@ function Candidates({ id, candidates, incumbent }: { id: string; candidates: Ret
   return (
     <Panel title="Candidates" tight>
       <Ready of={candidates}>
-        {(list) => list.candidates.length === 0 ? <p className="soft" style={{ padding: "0.9rem" }}>No idea was written down yet.</p> : (
+        {(list) => list.candidates.length === 0 ? <p className="soft" style={{ padding: "0.9rem" }}>No candidates yet.</p> : (
           <div className="scroll-x" tabIndex={0} role="group" aria-label="Candidates">
             <table className="plain">
-              <thead><tr><th>Candidate</th><th>Status</th><th>Phase</th><th>Why</th><th><span className="sr">gates</span></th></tr></thead>
+              <thead><tr><th>Candidate</th><th>Status</th><th>Phase</th><th>Reason</th><th><span className="sr">gates</span></th></tr></thead>
               <tbody>
                 {list.candidates.map(({ id: name, candidate }) => (
                   <tr key={name} className={name === incumbent ? "chosen" : ""}>
@@ -88,7 +88,7 @@ function Candidates({ id, candidates, incumbent }: { id: string; candidates: Ret
                 ))}
               </tbody>
             </table>
-            {list.left_out > 0 && <p className="small soft" style={{ padding: "0.6rem 0.9rem" }}>{count(list.left_out)} older ones are not shown.</p>}
+            {list.left_out > 0 && <p className="small soft" style={{ padding: "0.6rem 0.9rem" }}>{count(list.left_out)} older candidates are not shown.</p>}
           </div>
         )}
       </Ready>
@@ -98,14 +98,14 @@ function Candidates({ id, candidates, incumbent }: { id: string; candidates: Ret
 }
 
 function GateList({ id, candidate }: { id: string; candidate: string }) {
-  const gates = useLoaded(`gates:${id}:${candidate}`, () => read<Gates>(`/api/things/${id}/gates?candidate=${encodeURIComponent(candidate)}`));
+  const gates = useLoaded(`gates:${id}:${candidate}`, () => read<Gates>(`/api/artifacts/${id}/gates?candidate=${encodeURIComponent(candidate)}`));
   return (
     <div style={{ padding: "0.9rem" }}>
-      <h3>May {candidate} be launched?</h3>
+      <h3>Launch gates of {candidate}</h3>
       <Ready of={gates}>
-        {(told) => Array.isArray(told.gates) ? (
-          <ul className="column" style={{ gap: "0.3rem", marginTop: "0.4rem" }}>{told.gates.map((gate, index) => { const isOpen = gate.passed ?? gate.ok ?? false; return <li key={index}><Badge tone={isOpen ? "good" : "bad"}>{isOpen ? "open" : "blocked"}</Badge> {words(gate.name ?? gate.gate ?? "")} <span className="small soft">{gate.reason ?? gate.why}</span></li>; })}</ul>
-        ) : <pre className="code small" tabIndex={0}>{JSON.stringify(told, null, 2)}</pre>}
+        {(found) => Array.isArray(found.gates) ? (
+          <ul className="column" style={{ gap: "0.3rem", marginTop: "0.4rem" }}>{found.gates.map((gate, index) => { const isOpen = gate.passed ?? gate.ok ?? false; return <li key={index}><Badge tone={isOpen ? "good" : "bad"}>{isOpen ? "open" : "blocked"}</Badge> {words(gate.name ?? gate.gate ?? "")} <span className="small soft">{gate.reason ?? gate.why}</span></li>; })}</ul>
+        ) : <pre className="code small" tabIndex={0}>{JSON.stringify(found, null, 2)}</pre>}
       </Ready>
     </div>
   );
@@ -115,7 +115,7 @@ function Runs({ runs }: { runs: ReturnType<typeof useLoaded<{ runs: StudyRun[]; 
   return (
     <Panel title="Runs" tight>
       <Ready of={runs}>
-        {(list) => list.runs.length === 0 ? <p className="soft" style={{ padding: "0.9rem" }}>Nothing was launched yet.</p> : (
+        {(list) => list.runs.length === 0 ? <p className="soft" style={{ padding: "0.9rem" }}>No runs yet.</p> : (
           <div className="scroll-x" tabIndex={0} role="group" aria-label="Runs of the study" style={{ maxHeight: "20rem", overflow: "auto" }}>
             <table className="plain small">
               <thead><tr><th>Run</th><th>Candidate</th><th>Phase</th><th className="number">Seed</th><th>Status</th><th className="number">Launched</th></tr></thead>
@@ -149,7 +149,7 @@ function Budget({ budget }: { budget: Record<string, Record<string, number | nul
   return (
     <Panel title="Budget" tight>
       <table className="plain small">
-        <thead><tr><th>what</th><th className="number">spent</th><th className="number">reserved</th><th className="number">left</th></tr></thead>
+        <thead><tr><th>resource</th><th className="number">spent</th><th className="number">reserved</th><th className="number">left</th></tr></thead>
         <tbody>{rows.map(([name, unit]) => <tr key={name}><td>{unit}</td>{["spent", "reserved", "left"].map((part) => <td key={part} className="number">{number(budget[part]?.[name])}</td>)}</tr>)}</tbody>
       </table>
     </Panel>

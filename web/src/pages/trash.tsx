@@ -1,6 +1,6 @@
-/** What was deleted, and can be brought back. */
+/** Deleted sessions, runs and searches, which can be restored. */
 import { api, ask, got } from "../api/client";
-import { useLoaded } from "../api/use";
+import { useLoaded } from "../api/query";
 import { Badge, PageHead, Panel } from "../components/basics";
 import { Empty, Ready } from "../components/states";
 import { attempt } from "../components/toast";
@@ -10,17 +10,17 @@ export default function TrashPage() {
   const trash = useLoaded("trash", () => got(api.GET("/api/trash")), 5000);
   const restore = (deleted: string) => attempt(() => ask("/api/trash/{deleted}/restore", { deleted }, {}), () => {
     trash.reload();
-    return "It is back among the runs.";
+    return "Restored.";
   });
   return (
     <>
-      <PageHead title="Trash" lede="Deleting moves things here; nothing is gone until you empty runs/.trash yourself." />
+      <PageHead title="Trash" lede="Deleted sessions, runs and searches. Empty runs/.trash yourself to remove them for good." />
       <Ready of={trash}>
-        {(lines) => lines.length === 0 ? <Empty title="Nothing was deleted">What you delete on its page can be brought back from here.</Empty> : (
+        {(lines) => lines.length === 0 ? <Empty title="The trash is empty">Deleted sessions, runs and searches can be restored from here.</Empty> : (
           <Panel title={`${lines.length} deleted`} tight>
-            <div className="scroll-x" tabIndex={0} role="group" aria-label="Deleted things">
+            <div className="scroll-x" tabIndex={0} role="group" aria-label="Deleted">
               <table className="plain">
-                <thead><tr><th>What</th><th>Kind</th><th>Environment</th><th>State</th><th>Last active</th><th><span className="sr">Restore</span></th></tr></thead>
+                <thead><tr><th>Name</th><th>Kind</th><th>Environment</th><th>State</th><th>Last active</th><th><span className="sr">Restore</span></th></tr></thead>
                 <tbody>
                   {lines.map((line) => (
                     <tr key={line.id}>

@@ -20,7 +20,7 @@ export function fits(filter: string): (line: Line) => boolean {
   return (line) => parts.every((part) => {
     const [, name, sign, wanted] = CONDITION.exec(part) ?? [];
     if (name && name in line) return holds(line[name], sign!, wanted!);
-    return [line.id, line.title, line.env, line.state].some((value) => text(value).toLowerCase().includes(part.toLowerCase()));
+    return [line.id, line.title, line.name, line.env, line.state, line.tags, line.note].some((value) => text(value).toLowerCase().includes(part.toLowerCase()));
   });
 }
 

@@ -1,8 +1,9 @@
 import { describe, expect, it } from "vitest";
+import { edited, retitled } from "../components/criteria";
 import { placed, type LineageNode } from "../components/lineage";
 import { ROW_HEIGHT, visibleRows } from "../components/table";
 import { ago, duration, envName, money, number, percent, short, UNKNOWN } from "../format";
-import { differences } from "./difference";
+import { flat } from "./flat";
 import { fits, sorted } from "./filter";
 import { filled, joined, meanBand, meanInterval, piled, smoothed, spliced } from "./joined";
 import { callsOf, totalOf } from "./trace";
@@ -113,8 +114,24 @@ describe("intervals", () => {
 });
 
 describe("settings", () => {
-  it("are shown only where they differ", () => {
-    expect(differences([{ a: 1, b: { c: 2 } }, { a: 1, b: { c: 3 } }])).toEqual([{ name: "b.c", values: ["2", "3"] }]);
+  it("have dotted names", () => {
+    expect(flat({ a: 1, b: { c: [2, 3] } })).toEqual([["a", "1"], ["b.c", "2, 3"]]);
+  });
+});
+
+describe("criteria", () => {
+  const criterion = { title: "averages at least 3 m/s forward", quantity: "speed", kind: "sustained" as const, direction: "at_least" as const, zero: 0.3, goal: 3, unit: "m/s", weight: 1, is_guard: false, tag: null, source: "", is_open: false, is_stated: false, best: null, best_source: "" };
+
+  it("state a changed target in their title", () => {
+    expect(retitled(criterion, 2)).toBe("averages at least 2 m/s forward");
+    expect(retitled({ ...criterion, title: "in the air at least 8% of the time", goal: 0.08 }, 0.2)).toBe("in the air at least 20% of the time");
+    expect(retitled({ ...criterion, title: "is fast" }, 2)).toBe("is fast (≥ 2 m/s)");
+    expect(retitled({ ...criterion, title: "13 steps at 3.5 m", goal: 3 }, 2)).toBe("13 steps at 3.5 m (≥ 2 m/s)");
+  });
+
+  it("keep a person's changes whatever is read again", () => {
+    const edits = { [criterion.title]: { goal: 2, weight: 4 }, other: { isUsed: false } };
+    expect(edited([criterion, { ...criterion, title: "other" }], edits)).toEqual([{ ...criterion, title: "averages at least 2 m/s forward", goal: 2, weight: 4 }]);
   });
 });
 

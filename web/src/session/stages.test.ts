@@ -16,17 +16,30 @@ const LOG: LoggedEvent[] = [
 ];
 const EXPECTED = ["Read", "Write", "Check", "Check", "Check", "Train", "Train", "Train", "Judge", "Decide", "Write"];
 
-describe("where a session stands", () => {
+describe("the progress of a session", () => {
   it("follows every event to the stage that begins after it", () => {
     expect(LOG.map((_, end) => standingOf(LOG.slice(0, end + 1)).stage)).toEqual(EXPECTED);
   });
 
-  it("has exactly one stage going on while it runs, and none when it does not", () => {
+  it("has exactly one current stage while it runs, and none when it does not", () => {
     for (let end = 0; end <= LOG.length; end += 1) {
       const at = standingOf(LOG.slice(0, end));
       expect(stagesOf(at, "running", true).filter((stage) => stage.state === "now")).toHaveLength(1);
       expect(stagesOf(at, "interrupted", false).filter((stage) => stage.state === "now")).toHaveLength(0);
     }
+  });
+
+  it("certifies and reports after a pass or the last iteration, and never writes again", () => {
+    const judged = LOG.map((event) => (event.event === "session.judged" ? { ...event, passed: true } : event));
+    expect(standingOf(judged).stage).toBe("Decide");
+    expect(standingOf(LOG, 1).stage).toBe("Decide");
+    expect(standingOf(LOG, 2).stage).toBe("Write");
+  });
+
+  it("shows no green tick for a result that is not proven", () => {
+    const at = standingOf(LOG);
+    for (const state of ["unproven", "unconfirmed", "passed_in_part"]) expect(stagesOf(at, state, false).at(-1)!.state).toBe("doubt");
+    for (const state of ["deleted", "not started", "starting"]) expect(stagesOf(standingOf([]), state, false).every((stage) => stage.state === "todo")).toBe(true);
   });
 
   it("does not go back to reading when a session is resumed", () => {
@@ -39,11 +52,11 @@ describe("where a session stands", () => {
     expect(stagesOf(at, "not_passed", false).at(-1)!.state).toBe("failed");
   });
 
-  it("says every event in words, also one that it does not know", () => {
+  it("describes every event, unknown ones by their name", () => {
     for (const event of [...LOG, { event: "of.another.version" }]) expect(sentenceOf(event)).toBeTruthy();
   });
 
-  it("tells each finding once, with all whom it concerns, and forgets those of earlier tries", () => {
+  it("lists each finding once with all its members, and none of earlier iterations", () => {
     const finding = (member: string) => ({ event: "train.finding", name: "dead", message: "m", member });
     expect(findingsOf([finding("a"), finding("b")])).toEqual([{ name: "dead", message: "m", members: ["a", "b"] }]);
     expect(findingsOf([finding("a"), { event: "session.iteration", number: 2 }])).toEqual([]);

@@ -1,8 +1,8 @@
-/** Where a session stands, read from its events: pure functions, so that a reload shows the same. */
+/** The progress of a session, computed from its events by pure functions, so that a reload shows the same. */
 import type { Stage } from "../components/strip";
-import { count, duration, number, short } from "../format";
+import { count, duration, number, plural, score, short, words } from "../format";
 
-/** An event as it lies on disk: its name under "event", and its fields. */
+/** An event of the log: its name under "event", and its fields. */
 export interface LoggedEvent {
   event: string;
   time?: number | null;
@@ -29,7 +29,6 @@ const NEXT: Record<string, StageName> = {
   "session.selected": "Train",
   "train.end": "Judge",
   "session.judged": "Decide",
-  "session.spent": "Write",
 };
 
 export interface Standing {
@@ -37,23 +36,31 @@ export interface Standing {
   iteration: number;
   step: number | null;
   totalSteps: number | null;
+  isScreening: boolean;
   criteria: number | null;
   examples: [number, number] | null;
   score: number | null;
+  hasPassed: boolean;
   change: string;
-  /** what happens, in one sentence */
+  /** the current activity in one sentence */
   sentence: string;
 }
 
-export function standingOf(events: LoggedEvent[]): Standing {
-  const at: Standing = { stage: "Read", iteration: 0, step: null, totalSteps: null, criteria: null, examples: null, score: null, change: "", sentence: "Reading the intent." };
+const START: Standing = { stage: "Read", iteration: 0, step: null, totalSteps: null, isScreening: false, criteria: null, examples: null, score: null, hasPassed: false, change: "", sentence: "Reading the intent." };
+
+/** Follow all events; `iterations` is the number after which a session ends without a pass. */
+export function standingOf(events: LoggedEvent[], iterations = Infinity): Standing {
+  const at = { ...START };
   for (const event of events) {
     follow(at, event);
-    const next = NEXT[event.event];
     const isResume = event.event === "session.start" && at.criteria !== null;
+    const next = NEXT[event.event];
     if (next && !isResume) at.stage = next;
+    // After a pass, or the last iteration, the result is certified and reported; else the reward is revised.
+    if (event.event === "session.spent") at.stage = at.hasPassed || at.iteration >= iterations ? "Decide" : "Write";
     at.sentence = sentenceOf(event, at) ?? at.sentence;
   }
+  if (at.stage === "Decide" && events.at(-1)?.event === "session.spent") at.sentence = at.hasPassed ? "Certifying the pass, measuring robustness, and writing the report." : "Writing the report.";
   return at;
 }
 
@@ -64,16 +71,16 @@ function follow(at: Standing, event: LoggedEvent): void {
       break;
     case "session.tried": {
       const examples = event.examples as { is_good: boolean; score: number | null }[];
-      const right = examples.filter((each) => each.score !== null && each.is_good === each.score >= 0.5).length;
-      at.examples = [right, examples.length];
+      at.examples = [examples.filter((each) => each.score !== null && each.is_good === each.score >= 0.5).length, examples.length];
       break;
     }
     case "session.iteration":
-      Object.assign(at, { iteration: event.number, change: event.change, step: null, totalSteps: null, score: null });
+      Object.assign(at, { iteration: event.number, change: event.change, step: null, totalSteps: null, score: null, hasPassed: false });
       break;
     case "train.start":
       at.step = event.step as number;
       at.totalSteps = event.total_steps as number;
+      at.isScreening = event.run === "trial";
       break;
     case "eval.done":
       at.step = event.step as number;
@@ -86,61 +93,62 @@ function follow(at: Standing, event: LoggedEvent): void {
     case "session.judged":
       at.score = event.score as number | null;
       at.iteration = event.number as number;
+      at.hasPassed = Boolean(event.passed);
       break;
   }
 }
 
-/** What a line of the log says to a person; null where it says nothing. */
+/** A line of the log as a sentence; null for one without news. */
 export function sentenceOf(event: LoggedEvent, at?: Standing): string | null {
   const text = (name: string) => String(event[name] ?? "");
   switch (event.event) {
     case "session.start":
-      return event.resumed ? "It goes on where it was." : `Reading “${text("intent")}” for ${text("env")}.`;
+      return event.resumed ? "Resuming." : `Reading “${text("intent")}” for ${text("env")}.`;
     case "session.asked": {
       const lost = event.not_understood as string[] | undefined;
-      return `${criteria((event.criteria as unknown[]).length)} read from the intent${lost?.length ? `; not understood: ${lost.join(", ")}` : ""}.`;
+      return `${plural((event.criteria as unknown[]).length, "criterion", "criteria")} read from the intent${lost?.length ? `; not understood: ${lost.join(", ")}` : ""}.`;
     }
     case "session.tried": {
       const problems = [...((event.judge_problems as string[]) ?? []), ...((event.reward_problems as string[]) ?? [])];
-      return problems.length ? `Tried on known examples: ${problems.join(" ")}` : `Reward and judge tell ${(event.examples as unknown[]).length} known examples apart.`;
+      return problems.length ? `Validation on reference episodes: ${problems.join(" ")}` : `Reward and judge agree on ${(event.examples as unknown[]).length} reference episodes.`;
     }
     case "session.forecast":
-      return event.first_seconds == null ? `At first ${short(event.first_steps as number)} steps of training.` : `About ${duration(event.first_seconds as number)} of training if the first try passes.`;
+      return event.first_seconds == null ? `${short(event.first_steps as number)} steps of training if the first iteration passes.` : `About ${duration(event.first_seconds as number)} of training if the first iteration passes.`;
     case "session.iteration":
-      return `Try ${text("number")}: ${text("change")}.`;
+      return `Iteration ${text("number")}: ${text("change")}.`;
     case "probe.done":
-      return `The reward ran on ${count(event.transitions as number)} recorded steps without fault.`;
+      return `The reward ran on ${count(event.transitions as number)} recorded transitions without errors.`;
     case "train.start":
-      return `${(event.members as string[]).length} policies train together for ${short(event.total_steps as number)} steps each.`;
+      return `${event.run === "trial" ? "Screening" : "Training"} ${plural((event.members as string[]).length, "policy", "policies")} together for ${short(event.total_steps as number)} steps each.`;
     case "train.finding":
       return text("message");
     case "eval.done": {
       const returns = Object.values(event.members as Record<string, { mean_return: number | null }>).map((each) => each.mean_return);
-      return `Evaluated at ${short(event.step as number)} steps: return ${returns.map((each) => number(each)).join(", ")}.`;
+      return `Evaluation at ${short(event.step as number)} steps: return ${returns.map((each) => number(each)).join(", ")}.`;
     }
-    case "session.checkpoint": {
-      const scores = Object.values(event.scores as Record<string, number | null>);
-      return `The judge looked in at ${short(event.step as number)} steps: ${scores.map((each) => number(each, 2)).join(", ")}.`;
-    }
+    case "session.checkpoint":
+      return `Interim evaluation by the judge at ${short(event.step as number)} steps: ${Object.values(event.scores as Record<string, number | null>).map(score).join(", ")}.`;
     case "session.selected":
-      return `Variant ${(event.kept as number) + 1} did best in short trials and is trained on.`;
+      return `Variant ${(event.kept as number) + 1} scored best in the screening runs and is trained in full.`;
     case "train.end":
-      return `Training is ${text("status")} after ${duration(event.training_time_s as number)}; best return ${number(event.best_return as number | null)}.`;
-    case "session.judged":
-      if (event.failure) return `Try ${text("number")} could not be trained: ${text("failure")}`;
-      return `Try ${text("number")} ${event.passed ? "passed" : "did not pass"}: score ${number(event.score as number | null)}${(event.tags as string[])?.length ? ` (${(event.tags as string[]).join(", ").replaceAll("_", " ")})` : ""}.`;
+      return `Training ${text("status")} after ${duration(event.training_time_s as number)}; best return ${number(event.best_return as number | null)}.`;
+    case "session.judged": {
+      if (event.failure) return `Iteration ${text("number")} could not be trained: ${text("failure")}`;
+      const failed = (event.tags as string[] | undefined)?.map(words).join(", ");
+      return `Iteration ${text("number")} ${event.passed ? "passed" : "did not pass"}: score ${score(event.score as number | null)}${failed ? ` (failed criteria: ${failed})` : ""}.`;
+    }
     case "session.spent":
-      return `Spent so far: ${duration(event.seconds as number)}, ${short(event.steps as number)} steps${event.calls ? `, ${text("calls")} model calls` : ""}.`;
+      return `Spent so far: ${duration(event.seconds as number)}, ${short(event.steps as number)} steps${event.calls ? `, ${plural(event.calls as number, "model call")}` : ""}.`;
     case "session.paused":
     case "session.waiting":
     case "log":
       return text("message");
     case "session.resumed":
-      return "It goes on.";
+      return "Resumed.";
     case "session.admitted":
-      return `It has processors after ${duration(event.waited_s as number)}.`;
+      return `Got CPU cores after ${duration(event.waited_s as number)}.`;
     case "session.notes":
-      return `Try ${text("number")} answers notes: ${(event.notes as { text: string }[]).map((note) => `“${note.text}”`).join(", ")}.`;
+      return `Iteration ${text("number")} answers feedback: ${(event.notes as { text: string }[]).map((note) => `“${note.text}”`).join(", ")}.`;
     case "model.sent":
       return `Asked ${text("model")} as ${text("role")}.`;
     case "model.reply":
@@ -154,27 +162,30 @@ export function sentenceOf(event: LoggedEvent, at?: Standing): string | null {
   }
 }
 
-/** The strip: what is done, what goes on, what is to come. */
+const FAILED = ["not_passed", "failed", "refused", "error", "damaged"];
+const UNFINISHED = ["interrupted", "stopped", "not started", "deleted", "starting"];
+
+/** The stages with their state: done, current, to come, failed, or in doubt. */
 export function stagesOf(at: Standing, state: string, isRunning: boolean): Stage[] {
-  const hasEnded = !isRunning && !["interrupted", "stopped"].includes(state);
+  const hasEnded = !isRunning && !UNFINISHED.includes(state);
   const here = hasEnded ? ORDER.length : ORDER.indexOf(at.stage);
   const details: Record<StageName, string | undefined> = {
-    Read: at.criteria === null ? undefined : criteria(at.criteria),
-    Write: at.iteration ? `try ${at.iteration}: ${at.change}` : undefined,
+    Read: at.criteria === null ? undefined : plural(at.criteria, "criterion", "criteria"),
+    Write: at.iteration ? `iteration ${at.iteration}: ${at.change}` : undefined,
     Check: at.examples ? `${at.examples[0]} of ${at.examples[1]} right` : undefined,
-    Train: at.totalSteps === null ? undefined : `${short(at.step)} of ${short(at.totalSteps)} steps`,
-    Judge: at.score === null ? undefined : `score ${number(at.score)}`,
-    Decide: hasEnded || !isRunning ? state.replaceAll("_", " ") : undefined,
+    Train: at.totalSteps === null ? undefined : `${at.isScreening ? "screening, " : ""}${short(at.step)} of ${short(at.totalSteps)} steps`,
+    Judge: at.score === null ? undefined : `score ${score(at.score)}`,
+    Decide: isRunning ? undefined : words(state),
   };
-  return ORDER.map((name, index) => {
-    const isOver = index < here;
-    const isBad = name === "Decide" && hasEnded && ["not_passed", "failed", "refused", "error"].includes(state);
-    const isOld = isRunning && index > here; // of the try before
-    return { name, detail: isOld ? undefined : details[name], state: isBad ? "failed" : isOver ? "done" : index === here && isRunning ? "now" : "todo" };
+  return ORDER.map((name, index): Stage => {
+    const isLast = name === "Decide" && hasEnded;
+    const outcome = state === "passed" ? "done" : FAILED.includes(state) ? "failed" : "doubt";
+    const isOfEarlier = isRunning && index > here;
+    return { name, detail: isOfEarlier ? undefined : details[name], state: isLast ? outcome : index < here ? "done" : index === here && isRunning ? "now" : "todo" };
   });
 }
 
-/** What looks wrong with the training, each kind once, the latest first. */
+/** Findings about the training of the current iteration, each kind once, the latest first. */
 export function findingsOf(events: LoggedEvent[]): { name: string; message: string; members: string[] }[] {
   const found = new Map<string, { name: string; message: string; members: string[] }>();
   for (const event of events) {
@@ -188,8 +199,4 @@ export function findingsOf(events: LoggedEvent[]): { name: string; message: stri
     }
   }
   return [...found.values()].reverse();
-}
-
-function criteria(many: number): string {
-  return many === 1 ? "1 criterion" : `${many} criteria`;
 }

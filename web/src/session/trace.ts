@@ -1,4 +1,4 @@
-/** Model calls of a session, put together from the events of each. */
+/** Model calls of a session, assembled from their events. */
 import type { LoggedEvent } from "./stages";
 
 export interface ModelCall {
@@ -22,14 +22,14 @@ export interface ModelCall {
 
 export interface CallTotal {
   calls: number;
-  /** null: no call said */
+  /** null: unknown for all calls */
   input: number | null;
   output: number | null;
   /** null: the price of a call is unknown */
   usd: number | null;
 }
 
-/** The calls in their order; an iteration's number is that of the one that was going on. */
+/** The calls in order, each with the iteration that was current. */
 export function callsOf(events: LoggedEvent[]): ModelCall[] {
   const calls: ModelCall[] = [];
   const open = new Map<string, ModelCall>();
@@ -81,7 +81,7 @@ export function callsOf(events: LoggedEvent[]): ModelCall[] {
 
 export function totalOf(calls: ModelCall[]): CallTotal {
   const sum = (pick: (call: ModelCall) => number | null | undefined) => calls.reduce((all, call) => all + (pick(call) ?? 0), 0);
-  const told = (pick: (call: ModelCall) => number | null | undefined) => (calls.some((call) => pick(call) != null) ? sum(pick) : null);
+  const known = (pick: (call: ModelCall) => number | null | undefined) => (calls.some((call) => pick(call) != null) ? sum(pick) : null);
   const isKnown = calls.every((call) => !call.isPriced || call.isCached || call.usd !== null);
-  return { calls: calls.length, input: told((call) => call.tokens?.input), output: told((call) => call.tokens?.output), usd: isKnown ? sum((call) => (call.isCached ? 0 : call.usd)) : null };
+  return { calls: calls.length, input: known((call) => call.tokens?.input), output: known((call) => call.tokens?.output), usd: isKnown ? sum((call) => (call.isCached ? 0 : call.usd)) : null };
 }

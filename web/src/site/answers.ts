@@ -1,14 +1,11 @@
-/** A page that was saved: what the server would answer lies beside it, and nothing is asked of anybody. */
-import type { LoggedEvent } from "../session/stages";
-
+/** A saved page: the answers of the server are stored next to it. */
 export interface Site {
   thing: string;
   made: string;
-  /** what each address answers */
+  /** answers by address */
   answers: Record<string, unknown>;
   /** bytes, as base64 */
   bytes: Record<string, string>;
-  events: LoggedEvent[];
 }
 
 declare global {
@@ -31,7 +28,7 @@ interface FileLine {
   iteration?: number | null;
 }
 
-/** Answer an address from what was saved; null: it was not. */
+/** Answer an address from the saved answers; null: not saved. */
 export function answerOf(saved: Site, address: string): unknown {
   const url = new URL(address, SITE_ORIGIN);
   const exact = saved.answers[url.pathname + url.search];
@@ -49,7 +46,7 @@ export function answerOf(saved: Site, address: string): unknown {
   return saved.answers[url.pathname] ?? null;
 }
 
-/** The curves that were asked for, of those that were saved. */
+/** The requested curves of those that were saved. */
 function someSeries(all: SeriesAnswer, asked: URLSearchParams): SeriesAnswer {
   const [names, members] = [asked.getAll("name"), asked.getAll("member")];
   const [start, end] = [Number(asked.get("start") ?? -Infinity), Number(asked.get("end") ?? Infinity)];
@@ -61,7 +58,7 @@ function bytesOf(text: string): Uint8Array<ArrayBuffer> {
   return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 }
 
-/** Return what stands in for the browser's own fetch. */
+/** Return a replacement of the browser's fetch. */
 export function savedFetch(saved: Site): typeof fetch {
   return async (input, init) => {
     const address = typeof input === "string" ? input : input instanceof URL ? input.href : input.url;
@@ -71,7 +68,7 @@ export function savedFetch(saved: Site): typeof fetch {
     if (bytes !== undefined) return new Response(bytesOf(bytes));
     const found = method === "GET" ? answerOf(saved, address) : null;
     if (found !== null) return new Response(JSON.stringify(found), { headers: { "content-type": "application/json" } });
-    const told = { message: "This page was saved without it.", hint: "Open the session in the dashboard: telic serve." };
-    return new Response(JSON.stringify(told), { status: 404, headers: { "content-type": "application/json" } });
+    const missing = { message: "This part was not saved.", hint: "Open the session in the dashboard: telic serve." };
+    return new Response(JSON.stringify(missing), { status: 404, headers: { "content-type": "application/json" } });
   };
 }

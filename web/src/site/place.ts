@@ -1,4 +1,4 @@
-/** Where one is in a page that was opened from disk: behind the # of its address, words after ? included. */
+/** The location in a saved page: behind the # of its address, with the query. */
 import { useSyncExternalStore } from "react";
 import type { BaseLocationHook } from "wouter";
 

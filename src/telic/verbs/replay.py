@@ -1,0 +1,172 @@
+"""What happened in a recorded episode: the credit of every criterion so far, and every reward term.
+
+The judge scores the beginnings of the episode, each as an episode of its own of that length. The
+reward runs over the recorded transitions. Both are foreign code: `replay` runs them in a confined
+worker, whose entry is `run`.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from pydantic import Field
+
+from telic.core.config import Record
+from telic.core.tensors import norm, use_one_thread
+from telic.envs import make
+from telic.envs.vector import Info
+from telic.errors import TelicError
+from telic.judges._confined import run_confined
+from telic.judges.code import JudgeCode
+from telic.judges.episode import MeasuredTogether
+from telic.judges.verdict import Verdict
+from telic.rewards.recording import Transition, TransitionRecording
+from telic.rewards.reward import load_reward
+from telic.storage.trajectories import Environment, Trajectory, read_trajectory
+
+_MOMENTS = 24
+_PATIENCE_S = 60.0
+_DECIDED_ON = 32
+"""transitions on which the way to run a reward is chosen"""
+
+
+class CriterionCourse(Record):
+    """A criterion over the course of an episode."""
+
+    title: str = Field(max_length=500)
+    passed: bool
+    """at the end"""
+    credits: tuple[float | None, ...] = Field(max_length=_MOMENTS + 1)
+    """share earned if the episode had been this long; None: not judged"""
+
+
+class CourseMark(Record):
+    """A moment at which a criterion is met, or is no longer met."""
+
+    time_s: float
+    title: str
+    kind: Literal["met", "lost", "missed"]
+    """missed: never met, at the end of the episode"""
+
+
+class EpisodeCourse(Record):
+    """Criteria and reward terms of an episode over time."""
+
+    times: tuple[float, ...] = Field(max_length=_MOMENTS + 1)
+    criteria: tuple[CriterionCourse, ...] = Field(default=(), max_length=200)
+    marks: tuple[CourseMark, ...] = ()
+    reward_terms: dict[str, tuple[float, ...]] = Field(default={}, max_length=200)
+    """a value per step"""
+    missing: tuple[str, ...] = Field(default=(), max_length=4)
+    """why criteria or terms are not known"""
+
+
+def replay(path: Path, judge: str | None, reward: str | None, where: Environment) -> EpisodeCourse:
+    """Return the course of a recorded episode, with the marks of its criteria."""
+    with tempfile.TemporaryDirectory(prefix="telic-replay-") as folder:
+        payload = {"path": str(path.absolute()), "judge": judge, "reward": reward, "where": where}
+        entry, readable = "telic.verbs.replay", [path.absolute().parent]
+        answer = run_confined(entry, payload, Path(folder), [where], readable)
+    course = EpisodeCourse.model_validate({**answer, "marks": ()})
+    marks = [mark for each in course.criteria for mark in _marks(each, course.times)]
+    marks.sort(key=lambda mark: mark.time_s)
+    return course.model_copy(update={"marks": tuple(marks)})
+
+
+def _marks(course: CriterionCourse, times: tuple[float, ...]) -> list[CourseMark]:
+    """Return where a criterion changes between met and not met."""
+    marks, was_met = list[CourseMark](), None
+    for time_s, credit in zip(times, course.credits, strict=True):
+        is_met = credit is not None and credit >= 1.0
+        if was_met is not None and is_met != was_met:
+            kind = "met" if is_met else "lost"
+            marks.append(CourseMark(time_s=time_s, title=course.title, kind=kind))
+        was_met = is_met
+    if not course.passed and not any(mark.kind == "lost" for mark in marks):
+        marks.append(CourseMark(time_s=times[-1], title=course.title, kind="missed"))
+    return marks
+
+
+# ---- in the worker
+
+
+def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
+    """Judge and reward an episode over time; entry of the confined worker."""
+    use_one_thread()
+    channel.heartbeat(_PATIENCE_S, "replaying an episode")
+    where: Environment = (payload["where"][0], payload["where"][1])
+    trajectory = read_trajectory(Path(payload["path"]), where)
+    dt = trajectory.facts.dt_s or 0.05
+    lengths = np.unique(np.linspace(1, len(trajectory), _MOMENTS + 1).round().astype(int)).tolist()
+    answer: dict[str, Any] = {"times": [length * dt for length in lengths], "missing": []}
+    for name, source, measure in (
+        ("criteria", payload["judge"], _criteria),
+        ("reward_terms", payload["reward"], _terms),
+    ):
+        try:
+            answer[name] = measure(source, trajectory, where, lengths) if source else []
+        except (TelicError, KeyError, ValueError, RuntimeError) as error:
+            answer["missing"].append(f"{name.replace('_', ' ')}: {error}"[:300])
+        channel.heartbeat(_PATIENCE_S, "replaying an episode")
+    return answer if answer.get("reward_terms") else {**answer, "reward_terms": {}}
+
+
+def _criteria(
+    source: str, trajectory: Trajectory, where: Environment, lengths: list[int]
+) -> list[dict[str, Any]]:
+    """Return the credit of every criterion by beginnings of the episode, the last one whole."""
+    env = make(where[0], num_envs=1, **where[1])
+    env.close()
+    parts = [
+        Trajectory({name: x[:length] for name, x in trajectory.columns.items()}, trajectory.facts)
+        for length in lengths
+    ]
+    together, verdicts = MeasuredTogether(parts, env.spec), list[Verdict]()
+    for place, part in enumerate(parts):
+        limit = env.spec.max_episode_steps if part is parts[-1] else len(part)
+        spec = env.spec.model_copy(update={"max_episode_steps": limit})
+        verdicts.append(JudgeCode(source)(part, spec, (together, place)))
+    if verdicts[-1].score is None:
+        raise ValueError(verdicts[-1].reason)
+    scores = [{leaf.title: leaf.counted for leaf in verdict.leaves} for verdict in verdicts]
+    return [
+        {"title": x.title, "passed": x.passed, "credits": [own.get(x.title) for own in scores]}
+        for x in verdicts[-1].leaves
+    ]
+
+
+def _terms(
+    source: str, trajectory: Trajectory, where: Environment, lengths: list[int]
+) -> dict[str, list[float]]:
+    """Return what every term of a reward pays at each recorded step."""
+    env = make(where[0], num_envs=1, **where[1])
+    env.reset()
+    schema = env.step(torch.as_tensor(np.array(trajectory["action"][:1]))).info.schema
+    env.close()
+    columns = {name: torch.as_tensor(np.array(x)) for name, x in trajectory.columns.items()}
+    if "cfrc_ext" in columns:
+        columns["contacts"] = norm(columns["cfrc_ext"][:, :, 3:])
+    steps = torch.arange(len(trajectory))
+    columns |= {"episode_start": steps == 0, "dt": torch.full((len(steps),), env.spec.dt_s or 1.0)}
+    meanings = {name: text for name, text in schema.meanings.items() if name in columns}
+    schema, moments = replace(schema, meanings=meanings), list[Transition]()
+    for t in range(len(trajectory)):
+        row = {name: column[t : t + 1] for name, column in columns.items()}
+        exact = {name: x.double() if x.is_floating_point() else x for name, x in row.items()}
+        own, info = row.get("env_reward", torch.zeros(1)), Info.of(exact, schema)
+        ended = steps[t : t + 1] == len(steps) - 1
+        moments.append(Transition(row["obs"], row["action"], row["next_obs"], info, ended, own))
+    reward = load_reward(source, label="reward_fn.py")
+    reward.decide(TransitionRecording(moments[:_DECIDED_ON]))
+    reward.start(1, "cpu")
+    terms: dict[str, list[float]] = {}
+    for moment in moments:
+        paid = reward(moment.obs, moment.action, moment.next_obs, moment.info, moment.env_reward)
+        for name, value in (paid.terms or {"reward": paid.total}).items():
+            terms.setdefault(name, []).append(float(value))
+    return terms

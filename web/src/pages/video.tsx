@@ -1,0 +1,45 @@
+/** The newest episodes of a thing in a small player, and links to the full player and the live policy. */
+import { useEffect, useState } from "react";
+import { Link } from "wouter";
+import { api, got, type Schema } from "../api/client";
+import { useLoaded } from "../api/query";
+import { Panel } from "../components/basics";
+import { EpisodePlayer, recordingName } from "./player";
+
+type ArtifactFile = Schema<"ArtifactFile">;
+
+export function VideoPanel({ thing, iteration, member, isLive }: { thing: string; iteration: number | null; member: string | null; isLive: boolean }) {
+  const files = useLoaded(`files:${thing}`, () => got(api.GET("/api/artifacts/{thing}/files", { params: { path: { thing }, query: { kind: ["video", "recording"] } } })), isLive ? 3000 : null);
+  const [chosen, setChosen] = useState<string | null>(null);
+  useEffect(() => setChosen(null), [thing]);
+  const recordings = (files.value ?? []).filter((file) => file.kind === "recording" && (iteration === null || file.iteration === iteration));
+  const own = recordings.filter((file) => member === null || file.member === member);
+  const offered = newest(own.length ? own : recordings);
+  const videos = (files.value ?? []).filter((file) => file.kind === "video");
+  const shown = offered.find((file) => file.key === chosen) ?? offered.find((file) => file.label === "median") ?? offered[0];
+  return (
+    <Panel title="Episode" actions={shown && (
+      <>
+        <select aria-label="Episode" value={shown.key} onChange={(event) => setChosen(event.target.value)} style={{ maxWidth: "13rem" }}>
+          {offered.map((file) => <option key={file.key} value={file.key}>{recordingName(file)}</option>)}
+        </select>
+        <Link className="small" href={`/play/${thing}?file=${shown.key}`}>player</Link>
+        {!__SITE__ && <Link className="small" href={`/live/${thing}`} title="Run the policy in this page: push it, drive it">live</Link>}
+      </>
+    )}>
+      {shown ? <EpisodePlayer thing={thing} file={shown.key} /> : <p className="soft">{isLive ? "The first episode is recorded at the first evaluation." : "No episode was recorded."}</p>}
+      {videos.length > 0 && (
+        <details style={{ marginTop: "0.6rem" }}>
+          <summary>{videos.length === 1 ? "Video" : `${videos.length} videos`}</summary>
+          <video src={videos[0]!.url} controls muted loop playsInline preload="metadata" aria-label="Video of an episode" />
+        </details>
+      )}
+    </Panel>
+  );
+}
+
+/** Judged episodes, and the recordings of the newest checkpoint. */
+function newest(files: ArtifactFile[]): ArtifactFile[] {
+  const last = Math.max(0, ...files.map((file) => file.step ?? 0));
+  return [...files.filter((file) => !file.is_judged && (file.step ?? 0) === last), ...files.filter((file) => file.is_judged)].slice(0, 60);
+}

@@ -1,0 +1,2 @@
+/** A saved page has no server to stream from. */
+export const openPort = () => () => {};

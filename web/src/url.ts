@@ -1,0 +1,17 @@
+/** State that a link should carry: filters, sorting, tabs, episodes, moments. */
+import { useCallback } from "react";
+import { useSearchParams } from "wouter";
+
+/** A parameter of the address; the fallback is left out of it. Setting it replaces the entry of the history. */
+export function useUrl(name: string, fallback = ""): [string, (value: string) => void] {
+  const [search, setSearch] = useSearchParams();
+  const set = useCallback((value: string) => {
+    setSearch(() => {
+      const next = new URLSearchParams(__SITE__ ? window.location.hash.split("?")[1] : window.location.search); // as other setters left it
+      if (value === fallback) next.delete(name);
+      else next.set(name, value);
+      return next;
+    }, { replace: true });
+  }, [setSearch, name, fallback]);
+  return [search.get(name) ?? fallback, set];
+}
