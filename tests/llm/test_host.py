@@ -145,3 +145,38 @@ def test_an_unknown_or_ambiguous_key_is_explained(tmp_path):
     with pytest.raises(UsageError, match="start of 2 work orders: aa1, aa2"):
         read_order(tmp_path, "aa")
     assert list_orders(tmp_path / "nowhere") == []
+
+
+def test_an_answered_order_is_closed_whoever_answers_at_the_same_time(tmp_path):
+    publish(tmp_path, KEY, REQUEST)
+    answers = [GOOD.model_copy(update={"title": f"run {number}"}) for number in range(8)]
+    taken = []
+
+    def hand_in(answer):
+        try:
+            answer_order(tmp_path, KEY, answer.model_dump_json())
+            taken.append(answer)
+        except UsageError as error:
+            assert "has been answered" in error.message and error.exit_code == 2
+
+    threads = [threading.Thread(target=hand_in, args=(answer,)) for answer in answers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (first,) = taken
+    kept = (tmp_path / f"{KEY}.answer.json").read_text()
+    assert Plan.model_validate_json(kept) == first
+    with pytest.raises(UsageError, match="the first answer counts"):
+        answer_order(tmp_path, KEY, GOOD.model_dump_json())
+    assert (tmp_path / f"{KEY}.answer.json").read_text() == kept
+    assert not list(tmp_path.glob(".unfinished-*"))
+
+
+def test_an_order_of_what_has_ended_takes_no_answer(tmp_path):
+    publish(tmp_path, KEY, REQUEST)
+    work_orders.close_orders(tmp_path, "the session has ended.")
+    assert list_orders(tmp_path)[0].state == "closed"
+    with pytest.raises(UsageError, match="is closed: the session has ended"):
+        answer_order(tmp_path, KEY, GOOD.model_dump_json())
+    assert not (tmp_path / f"{KEY}.answer.json").exists()

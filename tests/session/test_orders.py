@@ -114,15 +114,14 @@ def test_an_open_objection_is_in_the_report_and_forbids_a_pass(asking):
     assert read_json(SessionFolder(session.path).author)["judge"] == JUDGE, "the judge is kept"
 
 
-def test_orders_that_nobody_answered_are_closed_when_the_session_ends(asking, tmp_path):
+def test_answers_are_handed_in_together_and_each_refusal_is_named(asking, tmp_path):
     session, _ = asking.run(PASSING)
-    left = asking.requests[0]
-    publish(session.path / "orders", "ab12", left)
-    assert list_orders(session.path / "orders")[0].state == "open"
+    publish(session.path / "orders", "ab12", asking.requests[0])
     (tmp_path / "answers").mkdir()
     (tmp_path / "answers" / "ab12.json").write_text("{}")
     accepted, refused = answer_orders(session.path / "orders", tmp_path / "answers")
     assert not accepted and "required" in refused["ab12"]
+    assert list_orders(session.path / "orders")[0].state == "open"
 
 
 def test_verdicts_are_checked_on_fresh_episodes_and_by_people(asking, pictures, tmp_path):
