@@ -75,7 +75,7 @@ LINES: dict[tuple[str, ...], Limit] = {
     ("core", "errors", "loop", "storage"): Limit(4_500, 4_920),
     ("jobs", "sandbox"): Limit(5_000, 5_380),
     ("sim", "envs", "robots", "rendering"): Limit(9_000, 10_845),
-    ("quantities", "rewards", "judges"): Limit(8_000, 10_410),
+    ("quantities", "rewards", "judges"): Limit(8_000, 10_520),
     ("composer", "authors", "llm"): Limit(9_000, 12_340),
     ("training",): Limit(8_500, 8_830),
     ("session", "bench"): Limit(5_000, 6_292),
