@@ -60,7 +60,7 @@ def test_a_search_goes_on_with_what_it_had_tried(earlier):
     assert (folder / "summary.json").exists()
 
 
-@pytest.mark.parametrize("words", [("verify",), ("report",)])
+@pytest.mark.parametrize("words", [("verify",), ("study", "report")])
 def test_an_unfinished_study_is_refused_with_a_clear_message(earlier, words):
-    done = CliRunner().invoke(app, ["study", *words, "--root", "repository"])
+    done = CliRunner().invoke(app, [*words, "--root", "repository"])
     assert done.exit_code == 2 and "earlier version of telic" in " ".join(done.output.split())

@@ -1,26 +1,7 @@
 """Every error a user can meet, under one root.
 
-    TelicError                    exit code 1: the work failed
-    ├── UsageError                exit code 2: the request cannot be understood or carried out
-    │   ├── ConfigError           a setting has an impossible value
-    │   ├── UnknownName           no environment, run, preset, … of that name
-    │   ├── BadEnvironment        an environment cannot be built from what was given
-    │   ├── NotUnderstood         an intent whose verb is unknown
-    │   ├── Contradiction         an intent, or criteria, that cannot be had together
-    │   ├── RewardError           a reward file is wrong: names the line, the term and the fix
-    │   ├── PluginError           a part that another package brings cannot be used
-    │   └── MissingExtra          an optional package is not installed
-    ├── Refused                   exit code 3: a gate, a limit or a safety rule said no
-    │   ├── RefusedCode           the code allow-list refused a construct
-    │   └── ResourceError         not enough disk, memory, money or time
-    │       └── BudgetExceeded    the next model call does not fit into what may still be spent
-    ├── BadFile                   a file cannot be read, or holds something else than it should
-    │   └── MissingFile           there is none
-    ├── SimulatorError            a simulator in a process of its own failed, died or hung
-    ├── WorkerDied                the confined process ended without a result
-    └── TrainingFailed            training stopped and says why
-
-Messages have three parts: what happened (with the value), why, and what to do (the hint).
+Exit codes: 1 the work failed, 2 (UsageError) the request cannot be carried out, 3 (Refused) a gate,
+a limit or a safety rule said no. Messages say what happened, why, and what to do (the hint).
 """
 
 from __future__ import annotations

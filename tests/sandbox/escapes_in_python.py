@@ -32,12 +32,12 @@ ATTEMPTS = [
     refused("import_os", "import os\nos.system('id')", 'import of "os"'),
     refused("import_sys", "import sys\nsys.modules", 'import of "sys"'),
     refused("import_subprocess", "import subprocess as s", 'import of "subprocess"'),
-    refused("import_socket_from", "from socket import socket", "There is no network here"),
+    refused("import_socket_from", "from socket import socket", "may import numpy"),
     refused("import_builtins", "import builtins", 'import of "builtins"'),
     refused("import_ctypes", "import ctypes", 'import of "ctypes"'),
     refused("import_pickle", "import pickle", 'import of "pickle"'),
     refused("import_importlib", "from importlib import import_module", 'import of "importlib"'),
-    refused("import_threading", "import threading", "One process, one thread"),
+    refused("import_threading", "import threading", "may import numpy"),
     refused(
         "import_star", "from numpy import *\ndef reward_fn(o, a, n, i):\n    return 0", "import *"
     ),

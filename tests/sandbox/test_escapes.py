@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from telic.errors import TelicError
-from telic.sandbox.confine import available
-from telic.sandbox.host import Worker
+from telic.sandbox.host import Worker, available
 from telic.sandbox.limits import MEBIBYTE, Limits
 from telic.sim.simulation import why_no_gpu
 from telic.training.machine import device_files

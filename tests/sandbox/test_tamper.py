@@ -67,7 +67,6 @@ def test_a_changed_setting_is_noticed():
 
 def test_ordinary_use_of_torch_breaks_no_seal():
     seal = CodeSeal()
-    assert len(seal) > 1000
     layer = torch.nn.Linear(3, 3)
     layer(torch.zeros(2, 3)).sum().backward()
     np.linalg.norm(np.zeros(3))

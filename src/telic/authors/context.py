@@ -22,7 +22,7 @@ import torch
 
 from telic.authors.author import Brief
 from telic.core.text import few_digits
-from telic.envs import make
+from telic.envs.factory import make
 from telic.envs.mujoco import MujocoEnv
 from telic.envs.spec import EnvSpec
 from telic.envs.tasks import RULES

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from telic.envs import make
+from telic.envs.factory import make
 from telic.envs.spec import EnvSpec
 from telic.errors import TelicError
 from telic.judges.criteria import Criterion

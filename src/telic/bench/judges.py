@@ -19,7 +19,7 @@ from pydantic import Field
 from telic.bench.results import Rate, rate
 from telic.composer.compose import compose
 from telic.core.config import Config, Record
-from telic.envs import make
+from telic.envs.factory import make
 from telic.envs.spec import EnvSpec
 from telic.errors import BadEnvironment, BadFile, ConfigError, NotUnderstood, Refused
 from telic.judges.code import JudgeCode

@@ -7,9 +7,7 @@ on average no gain. So the chance that a capital ever becomes 1/alpha is at most
 which one fits the scores that come (Waudby-Smith and Ramdas, 2024, "Estimating means of bounded
 random variables by betting"). The bound is the largest m that is disproved.
 
-It does not matter how scores are distributed, or when one stops looking: more may be added until it
-is enough. Twelve scores of 1 prove 0.74 and not 1. `benchmarks/confidence.py` compares it with
-others.
+It holds for any distribution and any stopping rule; twelve scores of 1 prove 0.74 and not 1.
 
 A session looks at policies more than once. What may go wrong, 5 % for the whole session, is
 divided among the looks before the first one: iteration i has 5 % / (i (i + 1)), which adds up to
@@ -34,12 +32,7 @@ _ROUNDING = 1e-9
 
 
 def proven_mean(scores: Sequence[float], alpha: float = ALPHA) -> float:
-    """Return the lower confidence bound of a mean score, wrong with probability alpha at most.
-
-    Args:
-        scores: independent, in [0, 1].
-        alpha: the error probability.
-    """
+    """Return the lower confidence bound of a mean score, wrong with probability alpha at most."""
     data = _checked(scores)
     if not data.any():
         return 0.0
@@ -82,14 +75,7 @@ def fewest_scores(mean: float, alpha: float) -> int:
 
 
 def spending(iteration: int, policies: int, looks: int, *, is_last: bool) -> float:
-    """Return the chance of a wrong claim about one policy, at one look of an iteration.
-
-    Args:
-        iteration: its number, from 1.
-        policies: looked at at once; each of the claims must hold.
-        looks: planned before the training's end.
-        is_last: whether this is the look at the end.
-    """
+    """Return the chance of a wrong claim about one policy, at one look of an iteration."""
     whole = ALPHA / (iteration * (iteration + 1)) / max(1, policies)
     if looks < 1:
         return whole

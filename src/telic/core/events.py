@@ -89,10 +89,6 @@ def log_line(event: Event) -> dict[str, Any]:
 def decode(row: Mapping[str, Any], allowed: Collection[str] | None = None) -> Event:
     """Return the event in plain data, every field of it checked; unknown fields are left out.
 
-    Args:
-        row: a line as `json.loads` gives it.
-        allowed: names of events that it may be; None: any.
-
     Raises:
         ValueError: it is no such event, or a field is missing or of the wrong type.
     """

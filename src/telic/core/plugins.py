@@ -26,12 +26,7 @@ PluginKind = Literal["environments", "authors", "judges", "proposers", "launcher
 
 
 def plugin_names(kind: PluginKind, own: Collection[str] = ()) -> list[str]:
-    """Return the names that installed packages bring; raises PluginError for one that is taken.
-
-    Args:
-        kind: what is wanted.
-        own: the names that telic has itself, which no package may take.
-    """
+    """Return the names that installed packages bring; raises PluginError for one that is taken."""
     found = _entry_points(kind)
     for name, entries in found.items():
         packages = sorted(_package(entry) for entry in entries)

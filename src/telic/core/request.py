@@ -8,12 +8,28 @@ say: how the command line spells the field, and which interfaces offer it.
 
 from __future__ import annotations
 
+import ast
+import inspect
+import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from types import UnionType
-from typing import Any, Literal, Self, TypeVar, Union, cast, get_args, get_origin, overload
+from typing import (
+    Any,
+    Literal,
+    Self,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
 
 from annotated_types import Ge, Le
 from pydantic import ConfigDict, Field, ValidationError
@@ -239,8 +255,6 @@ def complete(request: type[VerbRequest]) -> None:
     """Resolve annotations that name types imported for type checkers only."""
     if request.__pydantic_fields_complete__:
         return
-    from telic.core.annotations import class_names  # reads sources, which few requests need
-
     request.model_rebuild(_types_namespace=class_names(request))
 
 
@@ -289,14 +303,7 @@ def read_options(request: type[VerbRequest], assignments: Sequence[str]) -> dict
 def check_value(
     name: str, value: Any, minimum: float | None = None, maximum: float | None = None
 ) -> None:
-    """Raise ConfigError for a value that no field of a request can have.
-
-    Args:
-        name: the option, for the message.
-        value: one value, or several as a sequence or a mapping.
-        minimum: the smallest number allowed.
-        maximum: the largest number allowed.
-    """
+    """Raise ConfigError for a value that no field of a request can have."""
     if is_mapping(value):
         value = [*value, *value.values()]
     for each in value if is_row(value) else (value,):
@@ -336,3 +343,52 @@ def _check_number(name: str, value: float, minimum: float | None, maximum: float
         raise ConfigError(f"{name} {value} must be at least {minimum:g}.")
     if maximum is not None and value > maximum:
         raise ConfigError(f"{name} {value} must be at most {maximum:g}.")
+
+
+# ---- annotations whose names are imported for type checkers only
+
+
+@cache
+def _checked_imports(module: str) -> dict[str, tuple[str, str]]:
+    """Return what a module imports `if TYPE_CHECKING`: by name, the module and the name there."""
+    found: dict[str, tuple[str, str]] = {}
+    for block in ast.parse(inspect.getsource(sys.modules[module])).body:
+        if not isinstance(block, ast.If) or "TYPE_CHECKING" not in ast.unparse(block.test):
+            continue
+        for node in ast.walk(block):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                found |= {each.asname or each.name: (node.module, each.name) for each in node.names}
+    return found
+
+
+def names_in(module: str, *annotations: Any) -> dict[str, Any]:
+    """Return the names that annotations of a module use, imported now where need be."""
+    words = {word for each in annotations for word in re.findall(r"\w+", str(each))}
+    checked = _checked_imports(module)
+    imported = {
+        name: getattr(import_module(checked[name][0]), checked[name][1])
+        for name in words & checked.keys()
+    }
+    return {**vars(sys.modules[module]), **imported}
+
+
+def return_type(function: Callable[..., Any]) -> Any:
+    """Return the annotated return type of a function."""
+    plain = inspect.unwrap(function)
+    names = names_in(plain.__module__, *plain.__annotations__.values())
+    return get_type_hints(plain, names)["return"]
+
+
+def hints_of(kind: type[Any]) -> dict[str, Any]:
+    """Return the annotations of a class, including those of its bases."""
+    names = class_names(kind)
+    return get_type_hints(kind, names, names)
+
+
+def class_names(kind: type[Any]) -> dict[str, Any]:
+    """Return the names that the annotations of a class and of its bases use."""
+    names: dict[str, Any] = {}
+    for base in reversed(kind.__mro__):
+        if base.__module__.startswith("telic"):
+            names |= names_in(base.__module__, *vars(base).get("__annotations__", {}).values())
+    return names

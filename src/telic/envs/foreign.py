@@ -30,11 +30,13 @@ from telic.envs.anatomy import (
     velocity_names,
 )
 from telic.envs.catalogue import known_ids
+from telic.envs.simulators.names import named_code
 from telic.envs.spaces import CLASSIC, action_codec, observation_codec
 from telic.envs.spec import EnvSpec
 from telic.envs.task import FIELDS
 from telic.errors import BadEnvironment, UnknownName
 from telic.sim.cpu import library
+from telic.storage.keys import require_permitted
 
 # Fields of MuJoCo that info offers where the environment is built on it.
 _OFFERED = ("qpos", "qvel", "xpos", "xquat", "cvel", "subtree_com", "cfrc_ext", "time")
@@ -98,6 +100,7 @@ def _import(name: str) -> Callable[..., Any] | None:
     """Return the class or factory of a name "module:Class"; None: it names a registered id."""
     if ":" not in name:
         return None
+    require_permitted(*named_code(name))
     place, _, attribute = name.rpartition(":")
     here = str(Path.cwd())
     sys.path.insert(0, here)  # the user's modules are found from any program

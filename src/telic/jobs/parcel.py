@@ -55,13 +55,7 @@ def marks_of(cwd: Path, parts: Iterable[str]) -> dict[str, tuple[int, int]]:
 
 
 def pack(cwd: Path, parts: Iterable[str], known: Marks | None = None) -> Parcel | None:
-    """Return what differs from what is known; None when that never stood still.
-
-    Args:
-        cwd: the working folder.
-        parts: files and folders below it.
-        known: marks of what the receiver has; everything is packed if left out.
-    """
+    """Return what differs from what is known; None when that never stood still."""
     parts, known = list(parts), known or {}
     for _ in range(_TRIES):
         marks = marks_of(cwd, parts)

@@ -38,6 +38,7 @@ from telic.jobs.process import GRACE_S
 from telic.jobs.spec import AttemptReport, JobAttempt, JobFolder, JobOutcome, JobRecord, JobSpec
 from telic.jobs.worker import signals_noted
 from telic.storage.files import read_record, write_json
+from telic.storage.keys import permit
 
 _ROUND_S = 0.02
 _LOOK_S = 0.5
@@ -95,15 +96,7 @@ class JobPool:
         should_stop: Callable[[], bool] = lambda: False,
         launcher: Launcher | None = None,
     ) -> None:
-        """Prepare to run jobs.
-
-        Args:
-            place: where, and what they may take.
-            runs_dir: where the table of jobs is.
-            on_event: receives why attempts ended and what follows.
-            should_stop: polled; True asks what runs to save and end, and starts no more.
-            launcher: instead of the place's own.
-        """
+        """Prepare to run jobs."""
         self.place, self.board = place, JobBoard(runs_dir)
         self._tell, self._should_stop = on_event, should_stop
         self._launcher = launcher
@@ -142,6 +135,7 @@ class JobPool:
             name: getattr(self.place, name)
             for name in ("cores", "gpus", "minutes", "cluster", "asks")
         }
+        permit(spec.code)
         spec, record = self.board.take(spec.model_copy(update=asked), self.place.title)
         work = _Work(spec, self.board.folder(spec.name), record, Future(), len(record.attempts))
         self._new.put(work)

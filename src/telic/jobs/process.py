@@ -58,17 +58,6 @@ class Process:
     ) -> None:
         """Start it.
 
-        Args:
-            words: program and arguments.
-            cwd: working folder; None: ours.
-            env: the whole environment; None: ours.
-            stdin: PIPE or DEVNULL.
-            stdout: PIPE, DEVNULL or an open file; None: ours.
-            stderr: as stdout; by default the same.
-            pass_fds: open files that it inherits.
-            own_group: whether it leads a process group; a confined process cannot make one.
-            parent_death_signal: sent by the kernel when the thread that starts it ends.
-
         Raises:
             OSError: it could not be started.
         """
@@ -156,12 +145,7 @@ class Process:
                 os.kill(self.pid, signal.SIGTERM)
 
     def supervise(self, should_stop: Callable[[], bool]) -> bool:
-        """Wait for its end; return whether it was asked to stop.
-
-        Args:
-            should_stop: the heartbeat, called at once and then every `BEAT_S`; True terminates the
-                process, and kills it after `GRACE_S`.
-        """
+        """Wait for its end; return whether it was asked to stop."""
         deadline: float | None = None
         next_beat = time.monotonic()
         try:

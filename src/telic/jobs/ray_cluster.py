@@ -76,11 +76,7 @@ class _Task(NamedTuple):
 
 
 class RayJobs:
-    """Attempts as tasks of a Ray cluster.
-
-    Args:
-        address: as `ray.init` takes it; None for the cluster that this machine belongs to.
-    """
+    """Attempts as tasks of a Ray cluster."""
 
     def __init__(self, address: str | None = None) -> None:
         self._ray = _ray()

@@ -18,6 +18,7 @@ environment that a worker finds.
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -64,6 +65,11 @@ class JobSpec(Record):
     """unfinished jobs of one key are the same work, so that the same request resumes it"""
     command: str = ""
     """what does the same in a terminal"""
+
+    @property
+    def code(self) -> str:
+        """What a user permits who asks for the job."""
+        return f"the command {shlex.join(self.argv)} in {self.cwd} with {sorted(self.env.items())}"
 
     def words(self) -> list[str]:
         """Return the command as this machine runs it."""

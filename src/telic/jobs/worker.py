@@ -68,16 +68,7 @@ def run_attempt(
     node: str | None = None,
     holds: tuple[int, ...] = (),
 ) -> AttemptEnd:
-    """Run a job's process to its end.
-
-    Args:
-        spec: what to run.
-        cwd: where, on this machine.
-        log: where what it prints goes.
-        beat: called at once and then every `BEAT_S`; returns whether the attempt must end.
-        node: how this machine is called; its host name if left out.
-        holds: open files that the process holds too, such as the lock of its folder.
-    """
+    """Run a job's process to its end."""
     began, node = time.monotonic(), node or node_name()
     try:
         process = Process(

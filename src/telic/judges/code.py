@@ -25,7 +25,7 @@ from pydantic import ValidationError
 from telic.core.plugins import load_plugin, plugin_names
 from telic.core.tensors import use_one_thread
 from telic.core.text import is_row
-from telic.envs import make
+from telic.envs.factory import make
 from telic.envs.spec import EnvSpec
 from telic.errors import RewardError, TelicError, UnknownName, UsageError, WorkerDied
 from telic.judges._confined import run_confined

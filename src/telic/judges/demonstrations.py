@@ -21,8 +21,8 @@ from torch import Tensor
 
 from telic.core.rotations import from_euler, multiply
 from telic.core.seeds import derive
-from telic.envs import make
 from telic.envs.driven import RobotTask
+from telic.envs.factory import make
 from telic.envs.mujoco import MujocoEnv
 from telic.envs.spec import EnvSpec, Leg, Robot
 from telic.envs.vector import Info, VecEnv

@@ -29,7 +29,7 @@ from torch import Tensor
 from telic.core.config import Record
 from telic.core.tensors import use_one_thread
 from telic.core.text import is_row
-from telic.envs import make
+from telic.envs.factory import make
 from telic.envs.vector import VecEnv
 from telic.errors import Refused, TelicError, UsageError, WorkerDied
 from telic.judges._confined import run_confined

@@ -101,7 +101,7 @@ TOOLS = (
         required=("because",),
     ),
     VerbTool("study_report", "study_runs:report", RECORDS, hidden=("close", "because")),
-    VerbTool("study_verify", "study_runs:verify", READS, hidden=("repair", "adopt")),
+    VerbTool("study_verify", "study_runs:verify", READS, hidden=("adopt", "path")),
 )
 WITHOUT_LAUNCH = (
     VerbTool("study_adapter", "study:adapter", RECORDS, hidden=("smoke", "confirm")),

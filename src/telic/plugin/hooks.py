@@ -2,7 +2,7 @@
 
 `before-shell` denies shell commands that would train outside of the launch gate or answer in a
 person's place, and edits of a study's records. It reads words and runs nothing: it keeps an agent
-from mistakes and habits, while gates, hashes and signatures (`telic study verify`) hold the rest.
+from mistakes and habits, while gates, hashes and signatures (`telic verify`) hold the rest.
 Only the standard library until something looks suspicious: a host waits at every shell command.
 """
 

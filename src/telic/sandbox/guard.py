@@ -99,12 +99,7 @@ def module_names(tree: ast.Module, paths: frozenset[str]) -> frozenset[str]:
 
 
 def guarded(tree: ast.Module, modules: frozenset[str]) -> ast.Module:
-    """Return the tree of a checked source, changed in place, with the guard on every attribute.
-
-    Args:
-        tree: a source that the check has passed.
-        modules: names that stand for a module, whose members the check has judged by themselves.
-    """
+    """Return the tree of a checked source, changed in place, with the guard on every attribute."""
     return ast.fix_missing_locations(_Rewriter(modules).visit(tree))
 
 

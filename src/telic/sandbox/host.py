@@ -11,12 +11,14 @@ import os
 import selectors
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack, cast
 
+from telic.errors import TelicError
 from telic.jobs.process import PIPE, Process
-from telic.sandbox.confine import ConfinementReport, clean_environment
+from telic.sandbox.confine import ConfinementPart, ConfinementReport, clean_environment
 from telic.sandbox.limits import Limits, Watch, running_clock
 from telic.sandbox.nursery import OPTIONS, PACKAGE, fork_worker
 from telic.sandbox.wire import (
@@ -84,6 +86,19 @@ def run_worker(
     return worker.run(on_message, should_stop, should_wait)
 
 
+def available() -> ConfinementReport:
+    """Confine a worker that does nothing, and report what this system can do."""
+    with tempfile.TemporaryDirectory() as folder:
+        worker = Worker("telic.sandbox.worker", {}, writable=[Path(folder)], fresh=True)
+        try:
+            worker.run()
+        except TelicError as error:
+            if worker.report is None:
+                failed = ConfinementPart(name="trial", active=False, message=error.message)
+                return ConfinementReport(parts=(failed,), landlock_abi=0)
+        return cast("ConfinementReport", worker.report)
+
+
 class Worker:
     """One confined process, from start to end.
 
@@ -99,15 +114,7 @@ class Worker:
         writable: Sequence[Path],
         **options: Unpack[WorkerOptions],
     ) -> None:
-        """Describe the process; nothing starts yet.
-
-        Args:
-            entry: module with `prepare` and `run` (see `worker`).
-            payload: plain JSON data for both.
-            writable: folders it may write to; the first is its working folder, and holds its log
-                unless another place is given.
-            **options: see `WorkerOptions`.
-        """
+        """Describe the process; nothing starts yet."""
         self.log = options.get("log", writable[0] / LOG_NAME).absolute()
         self.report: ConfinementReport | None = None
         """what is in force; None until the worker has confined itself"""
@@ -123,6 +130,7 @@ class Worker:
                 "python_path": list(map(str, imports)),
                 "entry": entry,
                 "payload": payload,
+                "unconfined": os.environ.get("TELIC_UNCONFINED") == "allow",
                 "confinement": {
                     "writable": list(map(str, self._writable)),
                     "readable": list(map(str, readable)),
@@ -152,11 +160,6 @@ class Worker:
         should_wait: Check | None = None,
     ) -> dict[str, Any]:
         """Run to the end and return the worker's result.
-
-        Args:
-            on_message: called with each object the worker sends; returns the answer, if any.
-            should_stop: asked about twenty times a second; True asks the worker to finish early.
-            should_wait: asked as often; as long as it is True, the worker stands still.
 
         Raises:
             TelicError: what the worker raised, rebuilt here.

@@ -154,13 +154,7 @@ def landlock_abi() -> int:
 
 
 def restrict_files(grants: Iterable[tuple[Path, int]], version: int) -> None:
-    """Confine this thread and its future ones to the granted paths; no network, no foreign signals.
-
-    Args:
-        grants: pairs of a file or folder and the rights on all beneath it; missing ones are
-            skipped.
-        version: what `landlock_abi` returned.
-    """
+    """Confine this thread and its future ones to the granted paths; no network or signals."""
     handled = (1 << _RIGHTS_OF_ABI.get(version, _RIGHTS_NEWEST)) - 1
     rules = _Ruleset(handled, 0b11 if version >= 4 else 0, 0b11 if version >= 6 else 0)
     # Older kernels accept a longer record as long as what they do not know is zero.

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psutil
+
 from telic.errors import ResourceError
 
 GIBIBYTE = 1 << 30
@@ -49,7 +51,7 @@ class Watch:
 
     def __init__(self, pid: int, limits: Limits, writable: Sequence[Path]) -> None:
         self._process = Path(f"/proc/{pid}")
-        self._status = self._process / "status"
+        self._of = psutil.Process(pid) if psutil.pid_exists(pid) else None
         self._limits = limits
         self._writable = writable
         self._disk_before = disk_usage(writable, limits.files)
@@ -76,30 +78,24 @@ class Watch:
             self._check_disk()
 
     def _check_memory_and_threads(self) -> None:
-        measured = self._measure()
-        resident = measured.get("VmRSS", 0) * 1024
+        if self._of is None:
+            return
+        try:
+            resident, threads = self._of.memory_info().rss, self._of.num_threads()
+        except (psutil.Error, OSError):  # ended meanwhile
+            return
         if resident > self._limits.memory_bytes:
             raise ResourceError(
                 f"The worker was ended: it used {resident / MEBIBYTE:,.0f} MiB of memory, more "
                 f"than the {self._limits.memory_bytes / MEBIBYTE:,.0f} MiB allowed.",
                 hint="Look for lists and tensors that grow with every step, or raise the limit.",
             )
-        threads = measured.get("Threads", 0)
         if threads > self._limits.threads:
             raise ResourceError(
                 f"The worker was ended: it ran {threads} threads, more than the "
                 f"{self._limits.threads} allowed.",
                 hint="A reward needs no threads of its own.",
             )
-
-    def _measure(self) -> dict[str, int]:
-        """Return memory in KiB and the number of threads; nothing where /proc is missing."""
-        try:
-            lines = self._status.read_text().splitlines()
-        except OSError:  # ended meanwhile, or a system without /proc
-            return {}
-        parts = [line.split() for line in lines]
-        return {part[0][:-1]: int(part[1]) for part in parts if part[0] in {"VmRSS:", "Threads:"}}
 
     def _check_disk(self) -> None:
         used = disk_usage(self._writable, self._limits.files) + self._without_a_name()

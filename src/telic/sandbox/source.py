@@ -72,12 +72,6 @@ def source_lines(text: str) -> list[str]:
 def check_source(source: str, filename: str, *, extra_modules: Provided | None = None) -> None:
     """Refuse source that uses anything outside the allow-list.
 
-    Args:
-        source: Python text written by a person or a model we do not know.
-        filename: how to call it in messages.
-        extra_modules: further modules with their members, `{"mujoco": {"mj_name2id": ...}}`; the
-            mapping given to `namespace` serves. A nested mapping is a submodule.
-
     Raises:
         RefusedCode: names the line, the construct and the fix of the first ten refusals.
     """
@@ -233,12 +227,7 @@ class _AskOnly(type):
 
 
 def namespace(provided: Provided | None = None) -> dict[str, Any]:
-    """Return fresh globals for one piece of foreign code.
-
-    Args:
-        provided: what layers above hand in, by module: `{"telic": {"RewardFunction": ...,
-            "quantities": {"speed": ...}}}`. A nested mapping is a submodule.
-    """
+    """Return fresh globals for one piece of foreign code."""
     extra = flatten(provided or {})
     modules = _standard_modules() | _frozen({path: {} for path in _FROM_ABOVE} | extra)
     scope: dict[str, Any] = {name: modules[path] for name, path in PREDEFINED.items()}

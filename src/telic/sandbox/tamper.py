@@ -32,46 +32,26 @@ _REPLACED_BY_TORCH = frozenset({"manual_seed"})
 _HEAP_TYPE = 1 << 9  # a class made by a class statement: its members can be replaced
 
 
-_WRAPPERS: Any = (staticmethod, classmethod)  # Any: what they wrap has no type here
-
-
-class _Print(NamedTuple):
-    """The identity of a function, class or descriptor, and of the code within."""
-
-    thing: object
-    code: object = None
-    defaults: object = None
-
-    def is_same(self, other: _Print) -> bool:
-        return all(mine is its for mine, its in zip(self, other, strict=True))
-
-
 class _Owner(NamedTuple):
     """A module or class with what stood in it."""
 
     owner: object
     label: str
-    members: dict[str, _Print]
+    members: dict[str, tuple[object, ...]]
+    """by name: a function, class or descriptor, and the code within"""
     inherited: frozenset[str]
 
 
 class CodeSeal:
     """A memory of what stood where."""
 
-    def __init__(self, extra: Iterable[object] = ()) -> None:
-        """Seal the builtins, the watched modules, all of telic that is loaded, and `extra`.
-
-        Args:
-            extra: further modules or classes, such as the optimiser's class once one was made.
-        """
+    def __init__(self) -> None:
+        """Seal the builtins, the watched modules, and all of telic that is loaded."""
         ours = [each for name, each in sys.modules.items() if name.partition(".")[0] == "telic"]
         watched = [sys.modules[name] for name in WATCHED if name in sys.modules]
-        owners = {id(each): each for each in _with_classes([builtins, *watched, *ours, *extra])}
+        owners = {id(each): each for each in _with_classes([builtins, *watched, *ours])}
         self._owners = [_remember(owner) for owner in owners.values()]
         self._settings = _settings()
-
-    def __len__(self) -> int:
-        return sum(len(owner.members) for owner in self._owners)
 
     def check(self) -> None:
         """Compare with now.
@@ -96,12 +76,8 @@ def _with_classes(owners: Iterable[object]) -> Iterator[object]:
     for owner in owners:
         yield owner
         if isinstance(owner, ModuleType):
-            inside = list(vars(owner).values())
-            yield from (each for each in inside if isinstance(each, type) and _is_open(each))
-
-
-def _is_open(cls: type) -> bool:
-    return bool(cls.__flags__ & _HEAP_TYPE)
+            inside = [each for each in vars(owner).values() if isinstance(each, type)]
+            yield from (each for each in inside if each.__flags__ & _HEAP_TYPE)
 
 
 def _remember(owner: object) -> _Owner:
@@ -120,7 +96,8 @@ def _changes(sealed: _Owner) -> Iterator[str]:
     """Yield the places of one module or class where something else stands now."""
     now = vars(sealed.owner)
     for name, before in sealed.members.items():
-        if name not in now or not before.is_same(_print(now[name])):
+        after = _print(now[name]) if name in now else ()
+        if len(after) != len(before) or any(x is not y for x, y in zip(before, after, strict=True)):
             yield f"{sealed.label}.{name}"
     # A new member hides an inherited one: torch.Tensor.sum lives in a base class.
     yield from (f"{sealed.label}.{name}" for name in sealed.inherited.intersection(now))
@@ -132,15 +109,10 @@ def _is_code(thing: object) -> bool:
     )
 
 
-def _print(thing: Any) -> _Print:
-    function: object = thing
-    if isinstance(thing, property):
-        function = thing.fget
-    elif isinstance(thing, _WRAPPERS):
-        function = thing.__func__
-    if isinstance(function, FunctionType):
-        return _Print(thing, function.__code__, function.__defaults__)
-    return _Print(thing)
+def _print(thing: Any) -> tuple[object, ...]:
+    function = thing.fget if isinstance(thing, property) else getattr(thing, "__func__", thing)
+    is_python = isinstance(function, FunctionType)
+    return (thing, function.__code__, function.__defaults__) if is_python else (thing,)
 
 
 def _settings() -> dict[str, object]:

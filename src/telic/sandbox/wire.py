@@ -140,17 +140,6 @@ def unpack_error(data: dict[str, Any]) -> TelicError:
     return error
 
 
-_SIGNALS = {
-    signal.SIGSEGV: "It crashed inside compiled code; runaway recursion or a library bug.",
-    signal.SIGBUS: "It crashed inside compiled code; a full disk or a shortened file.",
-    signal.SIGABRT: "A library gave up (abort).",
-    signal.SIGFPE: "It crashed on an arithmetic fault inside compiled code.",
-    signal.SIGSYS: "It made a system call of another machine type, which is refused outright.",
-    signal.SIGKILL: "Something outside ended it, most likely the system for lack of memory.",
-    signal.SIGTERM: "Something outside asked it to end.",
-}
-
-
 def silent(seconds: float, doing: str) -> WorkerDied:
     """Describe a worker that was ended because it gave no sign of life."""
     during = bounded_text(doing, 200)
@@ -198,8 +187,8 @@ def ended(code: int, cpu_limit_s: int | None, log: Path, tail: str) -> TelicErro
             f"The worker used more than its {cpu_limit_s} s of processor time.",
             hint="Give it more time, or less to do.",
         )
-    why = _SIGNALS.get(number, "")
-    return WorkerDied(f"The worker was ended by {number.name}. {why}".strip(), hint=_see(log, tail))
+    why = " Most likely the system lacks memory." if number == signal.SIGKILL else ""
+    return WorkerDied(f"The worker was ended by {number.name}.{why}", hint=_see(log, tail))
 
 
 def read_tail(log: Path, start: int) -> str:

@@ -21,10 +21,11 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from telic.errors import TelicError
+from telic.errors import Refused, TelicError
 from telic.jobs.process import die_with_parent
 from telic.sandbox.confine import Confinement, confine
 from telic.sandbox.wire import LOG_FLAGS, LineBuffer, Message, decode, encode, is_record, pack_error
+from telic.storage.keys import permit_all
 
 _NO_MEMORY = ("can't allocate memory", "not enough memory")
 """how torch says it, by which of its allocators"""
@@ -95,6 +96,11 @@ class HostChannel:
             self._stopping = True
 
 
+def run(state: None, payload: dict[str, Any], channel: HostChannel) -> dict[str, Any]:
+    """Do nothing: the entry of a worker that only tries its confinement."""
+    return {}
+
+
 def main(parent: int) -> int:
     """Serve one request and return the exit code."""
     die_with_parent()
@@ -121,13 +127,26 @@ def main(parent: int) -> int:
 
 def _serve(start: Message, channel: HostChannel) -> dict[str, Any]:
     _move_in(Path(start["folder"]), start["log"])
-    sys.path[:0] = start["python_path"]
+    permit_all()  # the host has checked what runs before this process is confined
+    # Folders of others come last, and for our own entries not before this process is confined: a
+    # module there may have the name of one that we look for.
+    late, early = start["python_path"], list[str]()
+    if not start["entry"].startswith("telic."):
+        late, early = early, late
+    sys.path.extend(early)
     entry = importlib.import_module(start["entry"])
     payload = start["payload"]
     prepare = getattr(entry, "prepare", None)
     state = None if prepare is None else prepare(payload, channel)
     report = confine(_confinement(start["confinement"]))
     channel.post("confined", report=report.model_dump())
+    if report.missing and not start["unconfined"]:
+        raise Refused(
+            f"Code that you did not write is not run here: {report.missing[0].name}, "
+            f"{report.missing[0].message}.",
+            hint="See telic doctor. To run it all the same: TELIC_UNCONFINED=allow",
+        )
+    sys.path.extend(late)
     return entry.run(state, payload, channel)
 
 

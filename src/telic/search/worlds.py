@@ -303,7 +303,7 @@ class Physics:
         """Take a simulation with room for that many episodes, building it at most once."""
         size = _size(count)
         if size not in self._envs:
-            from telic.envs import make
+            from telic.envs.factory import make
 
             # The reward shows a fall; an automatic reset would be wasted.
             fixed: dict[str, Any] = {"terminate_when_unhealthy": False} if self._can_fall else {}

@@ -248,7 +248,7 @@ def check_note(folder: SessionFolder, text: str) -> None:
     if config.model is not None or not text.strip():
         return
     from telic.composer.notes import read_wish
-    from telic.envs import make
+    from telic.envs.factory import make
 
     env = make(config.env, num_envs=1)
     env.close()

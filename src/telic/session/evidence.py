@@ -257,6 +257,11 @@ def check_end(folder: SessionFolder, needs: Iterable[Path]) -> tuple[str | None,
     return None, earlier if last.sig else "not signed"
 
 
+def end_signer(folder: SessionFolder) -> str | None:
+    """Return the public key that signed the end of a session."""
+    return _open(folder, None).verify().signer
+
+
 def _faults(folder: SessionFolder, end: SessionEnd, needs: Iterable[Path]) -> Iterator[str]:
     if end.session not in (None, folder.path.resolve().name):
         yield f"its journal is that of another session, {end.session}"

@@ -36,8 +36,8 @@ from telic.core.events import (
     ignore,
     log_line,
 )
-from telic.envs import make
 from telic.envs.access import located
+from telic.envs.factory import make
 from telic.envs.own_robot import assumption_notes as assumed
 from telic.errors import Refused, RewardError, TelicError, TrainingFailed, UsageError
 from telic.judges.code import find_judge

@@ -16,7 +16,7 @@ from telic.authors.request import SessionConfig
 from telic.core.config import Record
 from telic.core.events import Listener, LogMessage
 from telic.core.seeds import derive
-from telic.envs import make
+from telic.envs.factory import make
 from telic.errors import TelicError
 from telic.judges.disturbance import Disturbance
 from telic.judges.recorder import PlayOrder, record

@@ -22,7 +22,7 @@ import torch
 
 from telic.authors.request import SessionConfig
 from telic.core.seeds import derive
-from telic.envs import make
+from telic.envs.factory import make
 from telic.envs.mujoco import MujocoEnv
 from telic.errors import BadFile, TelicError
 from telic.judges.recorder import PlayOrder, record

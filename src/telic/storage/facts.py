@@ -77,19 +77,13 @@ class EvaluationFacts(TypedDict):
     reward_terms: NotRequired[Numbers]
 
 
-class FindingFacts(TypedDict):
-    """Something about a training that looks wrong."""
-
-    message: str
-
-
 class MemberResultFacts(TypedDict):
     """summary.json of a member."""
 
     best_step: NotRequired[int | None]
     best: NotRequired[EvaluationFacts | None]
     last: NotRequired[EvaluationFacts | None]
-    findings: NotRequired[list[FindingFacts]]
+    findings: NotRequired[list[dict[str, Any]]]
     total_timesteps: NotRequired[int]
     training_time_s: NotRequired[float]
 

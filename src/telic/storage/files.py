@@ -229,7 +229,8 @@ class JsonLines:
         self.path = path
         with disk_errors(path):
             make_folder(path.parent)
-            self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+            self._handle = os.open(path, flags, 0o644)
             _cut_torn_line(self._handle)
 
     def append(self, row: Mapping[str, Any]) -> None:

@@ -328,7 +328,8 @@ class Journal:
 
     def _write(self, line: bytes) -> None:
         with disk_errors(self.path):
-            handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+            handle = os.open(self.path, flags, 0o644)
             try:
                 start = os.fstat(handle).st_size
                 if os.write(handle, line) < len(line):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import re
 import secrets
@@ -17,8 +18,8 @@ from pathlib import Path
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from telic.errors import BadFile
-from telic.storage.files import disk_errors
+from telic.errors import BadFile, Refused, TelicError
+from telic.storage.files import JsonLines, disk_errors, read_json_lines
 from telic.storage.reading import read_bytes
 
 _KEY_BYTES = 32
@@ -56,6 +57,26 @@ def signer_of(content: bytes, signature: str | None) -> str | None:
     except (InvalidSignature, ValueError):
         return None
     return found[1]
+
+
+def sign_text(text: str, **claims: str) -> str:
+    """Return a text with claims and the user's signature in a comment at its end.
+
+    HTML and Markdown both hide it. Without a usable key the text stays as it is.
+    """
+    key = usable_key()
+    if key is None:
+        return text
+    body = f"{text.rstrip()}\n<!-- telic {json.dumps(claims, sort_keys=True)} -->\n"
+    return f"{body}<!-- {key.sign(body.encode())} -->\n"
+
+
+def signed_text(text: str) -> tuple[dict[str, str], str | None]:
+    """Return the claims of a signed text, and the public key if the signature is valid."""
+    body, mark, signature = text.rpartition("<!-- ed25519:")
+    claims = body.rpartition("<!-- telic ")[2].removesuffix(" -->\n")
+    signer = signer_of(body.encode(), f"ed25519:{signature.removesuffix(' -->' + chr(10))}")
+    return (json.loads(claims), signer) if mark and signer else ({}, None)
 
 
 def config_folder() -> Path:
@@ -117,3 +138,57 @@ def _make(path: Path) -> None:
         with contextlib.suppress(FileExistsError):
             os.link(fresh, path)
         fresh.unlink()
+
+
+# ---- code that this user named: environment classes, interpreters, unchecked rewards, commands
+#
+# Folders name code in many fields, and a folder may come from anybody. What it names is used only
+# if this user named the same code before, on the command line or in Python. Permissions are signed
+# lines in the user's folder; no other folder can add one.
+
+_granted: set[str] = set()
+"""permissions of this process, also where they cannot be written down"""
+
+
+def permit(*code: str) -> None:
+    """Allow folders to name this code from now on: the user has just named it."""
+    fresh = [each for each in code if not _is_permitted(each)]
+    _granted.update(fresh)
+    with contextlib.suppress(TelicError, OSError):  # no key, no permission that outlives this
+        key = user_key()
+        rows = [{"permit": each, "sig": key.sign(f"permit {each}".encode())} for each in fresh]
+        with JsonLines(_permissions()) as lines:
+            for row in rows:
+                lines.append(row)
+
+
+def permit_all() -> None:
+    """Check nothing in this process: it is confined, or the process that started it has checked."""
+    _granted.add("*")
+
+
+def require_permitted(*code: str) -> None:
+    """Raise Refused for code that this user has not named."""
+    for each in code:
+        if not _is_permitted(each):
+            raise Refused(
+                f"A folder names code that you have not named yourself: {each[:300]}.",
+                hint="Nothing of it was run. If you trust it, name it once on the command line: "
+                "telic envs FILE.py:Class, or telic train with --python or --trust.",
+            )
+
+
+def _permissions() -> Path:
+    return config_folder() / "permitted.jsonl"
+
+
+def _is_permitted(code: str) -> bool:
+    if code in _granted or "*" in _granted:
+        return True
+    key = usable_key()
+    with contextlib.suppress(BadFile):
+        for row in () if key is None else read_json_lines(_permissions()):
+            if row.get("permit") == code and key is not None:
+                content = f"permit {code}".encode()
+                return signer_of(content, str(row.get("sig"))) == key.public
+    return False

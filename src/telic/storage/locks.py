@@ -26,13 +26,7 @@ class RunLock:
     """
 
     def __init__(self, path: Path, name: str | None = None, *, patience_s: float = 0.0) -> None:
-        """Lock a file.
-
-        Args:
-            path: the file, which is made if needed.
-            name: how errors call what is locked.
-            patience_s: how long to wait for a holder that is about to end.
-        """
+        """Lock a file."""
         self.path, self.patience_s = path, patience_s
         self.name = name or str(path.parent)
         self._handle: int | None = None
@@ -67,7 +61,7 @@ class RunLock:
                 make_folder(self.path.parent)
                 # Gone again when another process removed the folder between the two.
                 with contextlib.suppress(FileNotFoundError):
-                    return os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+                    return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
 
     def release(self) -> None:
         """Give the lock back; without one, do nothing."""
@@ -107,7 +101,7 @@ def try_hold(path: Path) -> int | None:
     Close the returned handle to let go; the kernel does it when the process dies.
     """
     with disk_errors(path):
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     if _try_lock(handle, fcntl.LOCK_EX):
         return handle
     os.close(handle)
@@ -119,7 +113,7 @@ def taking_turns(path: Path) -> Generator[None]:
     """Hold the lock of a file for a moment, waiting for others who do the same."""
     with disk_errors(path):
         make_folder(path.parent)
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

@@ -1,24 +1,19 @@
 """Admission of sessions to the CPU cores and memory of this machine.
 
-Every core is a file: the process that holds its lock has the core, and the kernel releases the lock
-when the process dies. Only the process that holds `turn` may take cores; it takes all it needs at
-once, while the others wait for the turn. So no process holds one half while waiting for the other,
-and a large request is not starved by small ones. A bare fork of the holder would share its locks; a
-new program, as every worker is, does not.
-
-<runtime folder>/
-    turn           locked by the process that waits for cores; holds its name
-    core_<n>       locked by the process that has the core; holds its lease
+A lease is a file that its process keeps locked, and the kernel releases the lock when the process
+dies. Only the process that holds `turn` may add one; the others wait for the turn, so that a large
+request is not starved by small ones.
 """
 
 from __future__ import annotations
 
 import os
+import secrets
 import stat
 import tempfile
 import time
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -72,10 +67,11 @@ def _container_bytes() -> int | None:
 
 
 class CoreLease(Record):
-    """The holder of a CPU core."""
+    """The holder of some CPU cores."""
 
     holder: str
     pid: int
+    cores: int
     memory_bytes: int | None
     since: float
 
@@ -106,38 +102,40 @@ class Admission:
     ) -> Generator[bool]:
         """Hold what is needed for the block; yields whether it was got (False: asked to stop).
 
-        Args:
-            need: cores and memory; more cores than there are means all of them.
-            holder: name that waiting sessions are shown.
-            tell: gets session.waiting each time the reason changes, and session.admitted after.
-            should_stop: polled while waiting.
-
-        Raises:
-            ResourceError: the memory is not available, and no other session can release it.
+        More cores than there are means all of them. `tell` gets session.waiting each time the
+        reason changes, and session.admitted after. Raises ResourceError where the memory is not
+        available, and no other session can release it.
         """
-        with ExitStack() as stack:
-            got = self._wait(need, holder, tell, should_stop)
-            for handle in got:
-                stack.callback(os.close, handle)
-            yield bool(got)
+        path = self.folder / f"lease_{os.getpid()}_{secrets.token_hex(4)}"
+        handle = self._wait(path, need, holder, tell, should_stop)
+        try:
+            yield handle is not None
+        finally:
+            if handle is not None:
+                path.unlink(missing_ok=True)
+                os.close(handle)
 
     def leases(self) -> list[CoreLease]:
-        """Return the current leases, each holder once."""
-        holders: dict[tuple[int, float], CoreLease] = {}
-        for core in self.cores:
-            handle = try_hold(self._core(core))
-            if handle is not None:
+        """Return the current leases; those of processes that died are removed."""
+        found: list[CoreLease] = []
+        for path in sorted(self.folder.glob("lease_*")):
+            if (handle := try_hold(path)) is not None:
+                path.unlink(missing_ok=True)
                 os.close(handle)
-                continue
-            with suppress(ValueError, BadFile):  # looked at while being written
-                lease = CoreLease.model_validate_json(read_bytes(self._core(core)))
-                holders[lease.pid, lease.since] = lease
-        return list(holders.values())
+            else:
+                with suppress(ValueError, BadFile):  # looked at while being written
+                    found.append(CoreLease.model_validate_json(read_bytes(path)))
+        return found
 
     def _wait(
-        self, need: ResourceNeed, holder: str, tell: Listener, should_stop: Callable[[], bool]
-    ) -> list[int]:
-        """Return the handles of the cores that were taken; none when asked to stop."""
+        self,
+        path: Path,
+        need: ResourceNeed,
+        holder: str,
+        tell: Listener,
+        should_stop: Callable[[], bool],
+    ) -> int | None:
+        """Return the handle of the lease; None when asked to stop."""
         started, said, turn = time.monotonic(), "", None
         wanted = min(max(1, need.cores), len(self.cores))
         waiting = f"waiting for {wanted} of {len(self.cores)} cores"
@@ -150,42 +148,20 @@ class Admission:
                     reason = f"{waiting}; queued behind {_read_name(self.folder / 'turn')}"
                 else:
                     leases = self.leases()
-                    reason = self._lacking_memory(need, leases) or ""
-                    taken = [] if reason else self._take(wanted, need, holder)
-                    if taken:
+                    reason = self._lacking_memory(need, leases)
+                    if reason is None and wanted + sum(x.cores for x in leases) <= len(self.cores):
                         if said:
                             tell(SessionAdmitted(waited_s=time.monotonic() - started))
-                        return taken
+                        return _hold(path, holder, wanted, need.memory_bytes)
                     reason = reason or f"{waiting}; held by {_names(leases)}"
                 if reason != said:
                     said = reason
                     tell(SessionWaiting(reason="cores", message=said))
                 time.sleep(_POLL_S)
-            return []
+            return None
         finally:
             if turn is not None:
                 os.close(turn)
-
-    def _take(self, wanted: int, need: ResourceNeed, holder: str) -> list[int]:
-        """Lock so many cores, or none."""
-        free = [handle for core in self.cores if (handle := try_hold(self._core(core))) is not None]
-        taken, spare = free[:wanted], free[wanted:]
-        if len(taken) < wanted:
-            taken, spare = [], free
-        for handle in spare:
-            os.close(handle)
-        lease = CoreLease(
-            holder=holder, pid=os.getpid(), memory_bytes=need.memory_bytes, since=time.time()
-        )
-        try:
-            for handle in taken:
-                os.ftruncate(handle, 0)
-                os.pwrite(handle, lease.model_dump_json().encode(), 0)
-        except OSError:
-            for handle in taken:
-                os.close(handle)
-            raise
-        return taken
 
     def _lacking_memory(self, need: ResourceNeed, leases: list[CoreLease]) -> str | None:
         """Return why memory has to be waited for; raises ResourceError if that is pointless."""
@@ -207,8 +183,16 @@ class Admission:
             hint="End other programs, or use fewer seeds or a smaller num_envs.",
         )
 
-    def _core(self, number: int) -> Path:
-        return self.folder / f"core_{number}"
+
+def _hold(path: Path, holder: str, cores: int, memory_bytes: int | None) -> int | None:
+    """Write a lease and keep it locked."""
+    lease = CoreLease(
+        holder=holder, pid=os.getpid(), cores=cores, memory_bytes=memory_bytes, since=time.time()
+    )
+    handle = try_hold(path)
+    if handle is not None:
+        os.pwrite(handle, lease.model_dump_json().encode(), 0)
+    return handle
 
 
 def runtime_folder() -> Path:

@@ -6,6 +6,7 @@ that no step is counted twice.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -117,30 +118,15 @@ def downsample(
     else:
         known = [(x, y) for x, y in zip(xs, ys, strict=True) if y is not None]
         series = np.array(known, dtype=np.float64).reshape(-1, 2).T
-    if series.shape[1] > points:
-        series = series[:, _largest_triangles(series[0], series[1], points)]
+    size = series.shape[1]
+    if size > points:  # of each bucket between the ends, the point that is farthest from its mean
+        edges = np.linspace(1, size - 1, points - 1).round().astype(int)
+        kept = [
+            start + int(np.abs(series[1, start:end] - series[1, start:end].mean()).argmax())
+            for start, end in itertools.pairwise(edges.tolist())
+        ]
+        series = series[:, [0, *kept, size - 1]]
     return series[0].tolist(), series[1].tolist()
-
-
-def _largest_triangles(x: np.ndarray, y: np.ndarray, points: int) -> list[int]:
-    """Choose indices by largest triangle, three buckets (Steinarsson, 2013).
-
-    From each bucket keep the point that spans the largest triangle with the point kept before and
-    the mean of the next bucket; the first and the last point are always kept.
-    """
-    import numpy as np
-
-    inner = np.linspace(1, len(x) - 1, points - 1).round().astype(int)
-    edges = [*inner.tolist(), len(x)]
-    kept = [0]
-    for start, end, after in zip(edges, edges[1:], edges[2:], strict=False):
-        last = kept[-1]
-        mean_x, mean_y = x[end:after].mean(), y[end:after].mean()
-        # twice the area of (last kept, candidate, mean of the next bucket)
-        area = (x[last] - mean_x) * (y[start:end] - y[last])
-        area -= (x[last] - x[start:end]) * (mean_y - y[last])
-        kept.append(start + int(np.abs(area).argmax()))
-    return [*kept, len(x) - 1]
 
 
 def _line(row: Row) -> str:

@@ -166,14 +166,7 @@ def write_trajectory(path: Path, trajectory: Trajectory, *, is_kept: bool = True
 
 
 def read_trajectory(path: Path, environment: Environment | None = None) -> Trajectory:
-    """Return a recorded episode; raises TelicError when the file is missing or damaged.
-
-    Args:
-        path: the file, which a confined process may have written: it is believed in nothing but
-            its numbers.
-        environment: where the episode was played, as the job said that asked for it; replaces what
-            the file says. Without it, see `require_registered` before anything is built from it.
-    """
+    """Return a recorded episode; raises TelicError when the file is missing or damaged."""
     if not path.exists():
         raise TelicError(f"There is no trajectory {path}.")
     try:

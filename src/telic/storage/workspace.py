@@ -156,11 +156,11 @@ class Workspace:
         for path in (self.runs_dir / name, Path(name).expanduser()):
             kind = kind_of(path)
             if kind in kinds:
-                return Thing(kind, path)
+                return _without_links(Thing(kind, path))
         known = self.things(*kinds)
         if prefer_running:
             known.sort(key=lambda thing: thing.is_running, reverse=True)
-        return _choose(name, known, kinds, self.runs_dir)
+        return _without_links(_choose(name, known, kinds, self.runs_dir))
 
     def run(self, name: str = LATEST) -> RunFolder:
         """Return a run."""
@@ -171,12 +171,7 @@ class Workspace:
         return SessionFolder(self.find(name, "session").path)
 
     def unfinished(self, kind: Kind, is_same: Callable[[Path], bool]) -> Path | None:
-        """Return the work that the same request resumes: the latest that is not running.
-
-        Args:
-            kind: what is looked for.
-            is_same: says of a folder whether it was made for this very request.
-        """
+        """Return the work that the same request resumes: the latest that is not running."""
         for thing in self.things(kind):
             with contextlib.suppress(TelicError):  # a damaged folder cannot be resumed
                 if not thing.is_running and not thing.has_ended and is_same(thing.path):
@@ -224,6 +219,18 @@ class Workspace:
             kind = kind_of(path)
             if kind in WORK and (kind != "session" or has_begun(path)):
                 yield Thing(kind, path)
+
+
+def _without_links(thing: Thing) -> Thing:
+    """Return a thing; raise Refused if a link in it could lead what is written there elsewhere."""
+    for place, folders, files in os.walk(thing.path):
+        for path in (os.path.join(place, name) for name in (*folders, *files)):
+            if os.path.islink(path):
+                raise Refused(
+                    f"{thing.name} holds a link, {path}, and telic makes none.",
+                    hint="Remove it, or copy what it leads to.",
+                )
+    return thing
 
 
 def _choose(name: str, known: list[Thing], kinds: tuple[Kind, ...], where: Path) -> Thing:

@@ -27,6 +27,7 @@ _TIMEOUT_S = 60
 _READ_ONLY: dict[str, frozenset[str]] = {
     "apply": frozenset({"--check", "--numstat"}),
     "cat-file": frozenset(),
+    "config": frozenset({"--get-regexp"}),
     "diff": frozenset({"--no-ext-diff"}),
     "hash-object": frozenset(),
     "ls-files": frozenset(),
@@ -53,6 +54,11 @@ _SAFE_ENVIRONMENT = {
     "GIT_PAGER": "cat",
     "LC_ALL": "C",
 }
+_CONVERTING = ("apply", "diff", "hash-object", "ls-files", "status")
+"""sub-commands that read files of the working tree"""
+_PROGRAMS = (
+    r"^(filter\..*\.(clean|smudge|process|required)|diff\.(.*\.(textconv|command)|external))$"
+)
 _HUNK = re.compile(r"^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 _NAMES = ("rename from ", "rename to ", "copy from ", "copy to ")
 _MODES = ("new file mode ", "new mode ", "old mode ", "deleted file mode ")
@@ -98,6 +104,8 @@ def ask(root: Path, *words: str, index: Path | None = None) -> Answer:
         )
     environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
     environment |= _SAFE_ENVIRONMENT
+    if words[0] in _CONVERTING:
+        environment |= _without_programs(root)
     if index is not None:
         environment["GIT_INDEX_FILE"] = str(index)
     try:
@@ -116,6 +124,21 @@ def ask(root: Path, *words: str, index: Path | None = None) -> Answer:
     except subprocess.TimeoutExpired:
         raise TelicError(f"git {words[0]} did not end within {_TIMEOUT_S} s in {root}.") from None
     return Answer(done.returncode, done.stdout, done.stderr.strip())
+
+
+def _without_programs(root: Path) -> dict[str, str]:
+    """Return variables that replace every program of a git configuration by none.
+
+    Filters and text conversions are programs that a repository names, and git starts them to
+    compare files.
+    """
+    answer = ask(root, "config", "-z", "--name-only", "--get-regexp", _PROGRAMS)
+    keys = dict.fromkeys(filter(None, answer.out.split("\0")))
+    found = [(key, "false" if key.endswith(".required") else "") for key in keys]
+    variables = {"GIT_CONFIG_COUNT": str(len(found))}
+    for number, (key, value) in enumerate(found):
+        variables |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return variables
 
 
 def head_commit(root: Path) -> str | None:
@@ -140,7 +163,13 @@ def has_commit(root: Path, commit: str) -> bool:
 def changed_paths(root: Path) -> tuple[str, ...]:
     """Return paths that differ from the checked-out commit, untracked ones included."""
     words = ("status", "--porcelain", "-z", "--untracked-files=all", "--no-renames")
-    return tuple(entry[3:] for entry in _entries(root, *words))
+    # In a sub-module git would read the configuration of that one: it is asked by itself.
+    found = [entry[3:] for entry in _entries(root, *words, "--ignore-submodules=dirty")]
+    for row in _entries(root, "ls-files", "--stage", "-z"):
+        mode, _, name = row.partition(" ")[0], *row.partition("\t")[1:]
+        if mode == "160000" and (root / name / ".git").exists():
+            found += [f"{name}/{path}" for path in changed_paths(root / name)]
+    return tuple(found)
 
 
 def differing_paths(root: Path, one: str, other: str) -> tuple[str, ...]:

@@ -146,7 +146,7 @@ def _obstacles(study: Study) -> Iterator[NextAction]:
     """Yield what keeps the study from continuing at all."""
     state, folder = study.state, study.folder
     if broken := ledger_problems(study):
-        yield _do("repair", broken[0], "telic study verify", *broken)
+        yield _do("repair", broken[0], "telic verify", *broken)
     if state.study_status == "closed":
         yield _do("stop", "the study is closed; nothing more is launched", rule="closed")
     for run in filter(lambda run: is_over(study, run), state.active_runs):

@@ -15,6 +15,7 @@ from telic.report.charts import Bar, Row, RowChart, Tone
 from telic.report.html import render_page
 from telic.report.markdown import render_markdown
 from telic.storage.files import as_record, read_fields, write_text
+from telic.storage.keys import sign_text
 from telic.storage.reading import read_text
 from telic.studies.documents.base import read_document
 from telic.studies.documents.candidate import Candidate
@@ -86,7 +87,8 @@ def write_report(study: Study, action: NextAction | None = None) -> StudyFolder:
     """
     report, folder = _build_report(_read(study, action)), study.folder
     write_text(folder.report, _markdown(report, folder))
-    write_text(folder.report_page, render_page(report, folder.path))
+    page = render_page(report, folder.path)
+    write_text(folder.report_page, sign_text(page, study=study.name, head=study.ledger.head.hash))
     return folder
 
 
@@ -438,7 +440,7 @@ def _reproduction(facts: _Facts) -> Blocks:
         f"Ledger: {state.ledger_head.seq} events, head ",
         doc.Mono(state.ledger_head.hash),
         ". Check it with ",
-        doc.Mono("telic study verify"),
+        doc.Mono("telic verify"),
         ".",
     )
     return [doc.Code("\n".join(lines), "sh") if lines else none, doc.Text(proof)]

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from telic.core.tensors import integers, numbers
-from telic.envs import make
+from telic.envs.factory import make
 from telic.envs.mujoco import MujocoEnv
 from telic.envs.tokens import SENSES, DecoderFacts, write_decoder
 from telic.errors import TelicError, UsageError

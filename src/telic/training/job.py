@@ -258,6 +258,12 @@ class RewardSource(Record):
         default=False, description="written by telic itself: may share a process with others of it"
     )
 
+    @property
+    def code(self) -> str:
+        """What a user permits who trusts it."""
+        digest = hashlib.sha256((self.source or "").encode()).hexdigest()
+        return f"the reward {self.name} without the allow-list (SHA-256 {digest})"
+
 
 class Member(Record):
     """One policy of the population."""

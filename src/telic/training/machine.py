@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from telic.core.config import Record
 from telic.errors import TelicError
 from telic.jobs.process import Process, die_with_parent
+from telic.storage.keys import key_file, user_key
 from telic.storage.locks import taking_turns
 from telic.training.job import PpoSettings
 
@@ -64,7 +65,7 @@ def _note(name: str, message: str, fix: str | None = None) -> MachineCheck:
 def examine() -> list[MachineCheck]:
     """Return every check; takes a few seconds because rendering is really tried."""
     from telic.rendering import choose_backend
-    from telic.sandbox.confine import available
+    from telic.sandbox.host import available
 
     backend = choose_backend()
     rays = "no GL found; videos are drawn by ray casting"
@@ -80,8 +81,18 @@ def examine() -> list[MachineCheck]:
             (_ok if part.active else _note)(f"confinement: {part.name}", part.message)
             for part in available().parts
         ),
+        _signing_key(),
         *(_extra(name, modules) for name, modules in _EXTRAS.items()),
     ]
+
+
+def _signing_key() -> MachineCheck:
+    try:
+        key = user_key()
+    except (TelicError, OSError) as error:
+        fix = getattr(error, "hint", None)
+        return MachineCheck(name="signing key", state="bad", message=str(error), fix=fix)
+    return _ok("signing key", f"Ed25519 {key.public}, in {key_file()}")
 
 
 def _packages() -> MachineCheck:
@@ -269,7 +280,7 @@ def main(env: str, env_args: str, device: str, shared: str | None = None) -> Non
         device: the GPU.
         shared: folder of the processes that divide the work; None: start them, and see to the rest.
     """
-    from telic.envs import make
+    from telic.envs.factory import make
     from telic.sim.cpu import usable_cpus
 
     die_with_parent()

@@ -30,6 +30,7 @@ from telic.errors import (
 )
 from telic.rewards.examples import EXAMPLES, example_names
 from telic.sandbox.source import check_source
+from telic.storage.keys import permit
 from telic.storage.layout import file_name
 from telic.storage.reading import read_text
 from telic.training.job import (
@@ -75,6 +76,7 @@ def plan(request: JobRequest) -> TrainJob:
     sources = _distinct(
         [read_reward(reward, request.weights, request.trusted) for reward in request.rewards]
     )
+    permit(*(source.code for source in sources if source.trusted))  # the caller trusts them
     phases = {turns for source in sources if (turns := declared_phase(source.source)) is not None}
     if len(phases) > 1:
         raise ConfigError(
@@ -434,7 +436,7 @@ def calibrate_action_std(env: str, env_args: Mapping[str, Any]) -> float | None:
 @functools.cache
 def _measured(env: str, arguments: str, stamp: int) -> float | None:
     del stamp  # a changed file is another robot
-    from telic.envs.make import make_mjcf
+    from telic.envs.factory import make_mjcf
 
     given: dict[str, Any] = {**json.loads(arguments), "terminate_when_unhealthy": False}
     robots = make_mjcf(env, num_envs=_ROBOTS, **given)

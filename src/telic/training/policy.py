@@ -15,8 +15,8 @@ from torch import Tensor
 
 from telic.core.config import Record
 from telic.core.text import is_mapping
-from telic.envs import make
 from telic.envs.commands import NAMES, VelocityCommands
+from telic.envs.factory import make
 from telic.errors import TelicError, UnknownName, UsageError
 from telic.storage.files import replacing
 from telic.storage.layout import MemberFolder, RunFolder, is_run

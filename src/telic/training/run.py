@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from telic.core.events import Event, Listener, LogMessage, TrainProgress, ignore
 from telic.envs.access import env_access, import_folders
+from telic.envs.simulators.names import named_code
 from telic.errors import (
     Refused,
     SimulatorError,
@@ -30,6 +31,7 @@ from telic.errors import (
 from telic.sandbox import host, nursery
 from telic.sandbox.limits import Limits
 from telic.storage.files import read_record, remove_unfinished, write_json
+from telic.storage.keys import require_permitted
 from telic.storage.layout import RunFolder
 from telic.training.folder import create, find_unfinished, new_run, set_status, working_on
 from telic.training.job import MemberGroup, TrainJob, member_groups
@@ -113,6 +115,8 @@ def execute(
         command: the command line that asked for this, kept in the manifest.
         videos: those that are drawn afterwards; until they are, the run's status says so.
     """
+    trusted = [reward.code for reward in job.rewards if reward.trusted]
+    require_permitted(*named_code(job.env, job.env_args), *trusted)
     found = find_unfinished(job, runs_dir, name) if not fresh else None
     folder = found or new_run(runs_dir, name)
     with working_on(folder, is_new=found is None):
@@ -296,12 +300,13 @@ def _payload(group: MemberGroup, order: _Order) -> dict[str, Any]:
         "job": group.job.model_dump(mode="json"),
         "run": str(order.folder.path.absolute()),
         "state": str(group.state.absolute()),
+        "imports": list(map(str, import_folders(group.job.env))),
     }
 
 
 def _worker_options(job: TrainJob, order: _Order) -> host.WorkerOptions:
     """Return what a worker may use."""
-    started_from = {Path(one.start).absolute().parent for one in job.members if one.start}
+    started_from = {Path(one.start).absolute() for one in job.members if one.start}
     installed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     simulations = (job.settings.num_envs + job.eval_episodes) * len(job.members)
     return {

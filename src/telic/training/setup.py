@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from telic.envs import make
+from telic.envs.factory import make
 from telic.envs.simulators.env import make_simulated
 from telic.envs.simulators.names import simulated
 from telic.envs.vector import VecEnv

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -75,6 +76,7 @@ def prepare(payload: dict[str, Any], channel: Channel) -> Prepared:
     job = TrainJob.model_validate(payload["job"])
     # On the CPU, physics threads must start confined; a simulator's process cannot.
     early = job.on_gpu or simulated(job.env)
+    sys.path.extend(payload["imports"] if early else ())  # last: nothing of ours is replaced
     return Prepared(job, _open_environments(job, channel) if early else None)
 
 

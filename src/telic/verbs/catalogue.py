@@ -93,7 +93,6 @@ Only [bold]run[/] and [bold]adapter --smoke[/] start processes.
         "audit": "study_runs:audit",
         "decide": "study_candidates:decide",
         "report": "study_runs:report",
-        "verify": "study_runs:verify",
     },
 )
 
@@ -119,6 +118,7 @@ VERBS: dict[str, str | VerbGroup] = {
     "report": "web:write_report",
     "delete": "artifacts:delete",
     "export": "artifacts:export",
+    "verify": "study_runs:verify",
     "study": _STUDY,
     "envs": "machine:envs",
     "robots": "robots:robots",

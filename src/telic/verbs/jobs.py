@@ -14,6 +14,7 @@ from telic.jobs.launcher import read_place
 from telic.jobs.pool import JobPool
 from telic.jobs.spec import JobRecord, JobSpec
 from telic.storage.files import read_record
+from telic.storage.keys import require_permitted
 
 _EXAMPLES = """
 telic bench intents --on ray://head:10001       every case is a job of a Ray cluster
@@ -95,10 +96,12 @@ def _retry(request: JobsRequest, name: str) -> JobRecord:
             f"{record.name} is done; running it again would overwrite its results.",
             hint="For another one, run its command again.",
         )
+    spec = read_record(folder.spec, JobSpec)
+    require_permitted(spec.code)
     with JobPool(
         read_place(request.on or record.place),
         Path(request.runs_dir),
         on_event=request.on_event,
         should_stop=request.should_stop,
     ) as pool:
-        return pool.submit(read_record(folder.spec, JobSpec)).result()
+        return pool.submit(spec).result()

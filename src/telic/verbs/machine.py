@@ -21,6 +21,7 @@ from telic.core.request import (
 )
 from telic.core.text import names
 from telic.core.verb import Wrapped, verb
+from telic.envs.simulators.names import permit_env
 from telic.errors import UnknownName
 from telic.plugin.hooks import answer
 from telic.plugin.package import HOME, differences, write_package
@@ -78,6 +79,7 @@ def read_envs(request: EnvRequest) -> EnvList | EnvPage:
     from telic.envs.catalogue import catalogue, describe
 
     if request.env is not None:
+        permit_env(request.env)
         return EnvPage(request.env, describe(request.env))
     return EnvList([env for env in catalogue() if request.every or env.fast])
 
@@ -113,6 +115,8 @@ def quantities(request: QuantitiesRequest) -> QuantityList:
     from telic.envs.catalogue import describe
     from telic.quantities.reference import describe_quantities
 
+    if request.env is not None:
+        permit_env(request.env)
     return QuantityList(describe_quantities(describe(request.env) if request.env else None))
 
 

@@ -18,7 +18,7 @@ from pydantic import Field
 
 from telic.core.config import Record
 from telic.core.tensors import norm, use_one_thread
-from telic.envs import make
+from telic.envs.factory import make
 from telic.envs.vector import Info
 from telic.errors import TelicError
 from telic.judges._confined import run_confined

@@ -12,6 +12,7 @@ from telic.core.request import (
     option,
 )
 from telic.core.verb import Wrapped, verb
+from telic.envs.simulators.names import permit_env, refuse_simulated
 from telic.search.config import SearchConfig
 
 if TYPE_CHECKING:
@@ -43,8 +44,7 @@ def _stopped(search: Search) -> int:
 @verb(SearchRequest, examples=EXAMPLES, exit_code=_stopped)
 def search(request: SearchRequest) -> Search:
     """Optimize the parameters of a small policy."""
-    from telic.envs.simulators.names import refuse_simulated
-
+    permit_env(request.env)
     refuse_simulated(
         request.env,
         "Policy search",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from telic.authors.request import SessionConfig
 from telic.core.request import PlacedRequest, RunsRequest, argument, option
 from telic.core.verb import Wrapped, verb
+from telic.envs.simulators.names import permit_env, refuse_simulated
 from telic.errors import UsageError
 from telic.sandbox.nursery import loading, prewarmed
 from telic.session import WORKERS
@@ -84,20 +85,18 @@ def run(request: IntentRequest) -> Session | MeasurableIntent:
 
     Exit codes: 0 passed, 1 did not pass or stopped, 3 out of budget, 6 partial pass, 7 unproven.
     """
+    refuse_simulated(request.env, "A session")
+    permit_env(request.env)
     if request.dry_run:
         return _read(request)
     if request.on is not None:
-        from telic.envs.simulators.names import refuse_simulated
         from telic.verbs.elsewhere import do_elsewhere
 
-        refuse_simulated(request.env, "A session")
         return do_elsewhere(request, ("run",), "session:run")
     with prewarmed(WORKERS):
         with loading():  # while the workers import, too
-            from telic.envs.simulators.names import refuse_simulated
             from telic.session.loop import run as run_session
 
-        refuse_simulated(request.env, "A session")
         return run_session(
             **request.options(),
             runs_dir=request.runs_dir,

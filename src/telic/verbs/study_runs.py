@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
@@ -12,6 +13,12 @@ from telic.core.config import Record
 from telic.core.request import argument, inner, option
 from telic.core.verb import Question, verb
 from telic.errors import UnknownName
+from telic.session.evidence import end_signer
+from telic.session.records import verified
+from telic.storage.keys import signed_text, usable_key
+from telic.storage.layout import SessionFolder
+from telic.storage.reading import read_text
+from telic.storage.workspace import kind_of
 from telic.studies.administration import close_study, pause_study, resume_study, why_stopped
 from telic.studies.documents.candidate import Evidence, RunStatus
 from telic.studies.evidence.audit import audit_result
@@ -311,9 +318,11 @@ def _entered(kind: Literal["metrics", "claim", "review", "probe"], sheet: Eviden
 
 
 class VerifyRequest(PersonRequest):
-    """A ledger to verify."""
+    """Evidence to verify."""
 
-    repair: bool = option("Write state.json again from the ledger.", "--repair", default=False)
+    path: Path | None = argument(
+        "Session, exported bundle or report; default: the study's ledger.", default=None
+    )
     adopt: bool = option(
         "Continue a ledger that was written on another machine; a person has to agree.",
         "--adopt",
@@ -335,7 +344,7 @@ class LedgerReport(Record):
 
 
 def _adopt_question(request: VerifyRequest) -> Question | None:
-    if not request.adopt:
+    if not request.adopt or request.path is not None:
         return None
     study = request.open()
     why = study.ledger.verify().why
@@ -345,18 +354,57 @@ def _adopt_question(request: VerifyRequest) -> Question | None:
     )
 
 
-@study_verb(VerifyRequest, exit_code=lambda report: 0 if report.ok else 5, question=_adopt_question)
-def verify(request: VerifyRequest) -> LedgerReport:
-    """Verify the hash chain of the ledger and every file that it names; exit code 5 if one differs.
+class Verification(Record):
+    """The result of verifying a session, a bundle or a report."""
 
-    A ledger that was rewritten, cut short or extended outside of telic does not match the note of
-    its last line that every write leaves in the user's own folder.
+    path: str
+    ok: bool
+    """nothing was changed since it was signed"""
+    state: str
+    """passed: proven here; claimed: so says the owner of another key; unproven"""
+    signed_by: str | None
+    """public key; compare it with the one that telic doctor shows to its author"""
+    reasons: tuple[str, ...] = ()
+
+
+def _verify_path(path: Path) -> Verification:
+    from telic.training.export.bundle import check_bundle  # brings torch
+
+    if kind_of(path) == "session":
+        folder = SessionFolder(path)
+        summary, signer = verified(folder), end_signer(folder)
+        state, reasons, is_whole = summary.outcome, summary.reasons, summary.outcome != "unproven"
+    else:
+        fault: str | None = None
+        if path.is_dir():
+            claims, signer, fault = check_bundle(path)
+        else:
+            claims, signer = signed_text(read_text(path))
+        fault = fault or (None if signer else "it carries no valid signature")
+        key, outcome = usable_key(), claims.get("outcome")
+        if outcome is None and not fault:
+            reasons, state = ("no session judged what it is about",), "unproven"
+        else:
+            is_ours = key is not None and signer == key.public
+            state = "unproven" if fault else str(outcome) if is_ours else "claimed"
+            reasons = (fault,) if fault else () if is_ours else (f"another key signed: {outcome}",)
+        is_whole = not fault
+    return Verification(path=str(path), ok=is_whole, state=state, signed_by=signer, reasons=reasons)
+
+
+@study_verb(VerifyRequest, exit_code=lambda report: 0 if report.ok else 5, question=_adopt_question)
+def verify(request: VerifyRequest) -> LedgerReport | Verification:
+    """Verify a session, bundle or report, or a study's ledger with every file that it names.
+
+    Needs no secret: signatures carry their public key. Exit code 5 if something differs. A ledger
+    that was rewritten, cut short or extended outside of telic does not match the note of its last
+    line that every write leaves in the user's own folder.
     """
+    if request.path is not None:
+        return _verify_path(request.path)
     study = request.open()
     if request.adopt and request.person and study.ledger.verify().foreign:
         study.ledger.adopt()
-    if request.repair:
-        study.ledger.save_state()
     check = study.ledger.verify()
     changed = changed_files(study) if check.ok else ()
     data = check.model_dump(mode="json")

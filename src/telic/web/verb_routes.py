@@ -16,7 +16,7 @@ from fastapi import APIRouter, Body, Query
 from fastapi import Path as PathPart
 from pydantic import BaseModel
 
-from telic.core.annotations import hints_of, return_type
+from telic.core.request import hints_of, return_type
 from telic.core.verb import Verb, Wrapped, as_data
 from telic.errors import UsageError, telling_places
 from telic.storage.files import plain

@@ -39,15 +39,19 @@ finally:
 """
 
 
+def command_of(words):
+    return words if words[0] == "verify" else ("study", *words)
+
+
 def run(root, *words, code=0):
-    done = runner.invoke(app, ["study", *words, "--root", str(root), "--json"])
+    done = runner.invoke(app, [*command_of(words), "--root", str(root), "--json"])
     assert done.exit_code == code, done.output
     return json.loads(done.stdout)
 
 
 def watched(root, *words):
     """Run a command where starting a process, using the network or loading torch ends it."""
-    command = [sys.executable, "-c", _WATCHED, "study", *words, "--root", str(root)]
+    command = [sys.executable, "-c", _WATCHED, *command_of(words), "--root", str(root)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=-3)
     assert done.returncode not in (98, 99), done.stderr
     return done
@@ -56,7 +60,7 @@ def watched(root, *words):
 def in_terminal(root, *words, answer=lambda code: code):
     """Run a command with a person at the terminal, who types what `answer` makes of the code."""
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-c", _WATCHED, "study", *words, "--root", str(root)]
+    command = [sys.executable, "-c", _WATCHED, *command_of(words), "--root", str(root)]
     process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)
     said = ""
@@ -96,7 +100,7 @@ def test_every_command_starts_nothing_and_reaches_nowhere(repository):
     assert watched(repository, "contract", "--amend", "first").returncode == 0
     assert watched(repository, "contract").returncode == 0
     assert watched(repository, "status").returncode == 0
-    assert watched(repository, "verify", "--repair").returncode == 0
+    assert watched(repository, "verify").returncode == 0
     assert watched(repository, "run", "--pause").returncode == 0
     for refused in (["approve", "budget"], ["run", "--resume"]):
         done = watched(repository, *refused)
@@ -140,7 +144,7 @@ def test_a_broken_ledger_ends_with_five(agreed):
     agreed.folder.ledger.write_bytes(content.replace(b"external", b"internal"))
     found = run(agreed.root, "verify", code=5)
     assert (found["ok"], found["bad_seq"]) == (False, 1)
-    done = runner.invoke(app, ["study", "verify", "--root", str(agreed.root)])
+    done = runner.invoke(app, ["verify", "--root", str(agreed.root)])
     assert (done.exit_code, "line 1 is bad" in done.stderr) == (5, True)
 
 

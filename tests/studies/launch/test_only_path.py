@@ -115,7 +115,6 @@ VERBS = {
     "decide": "CANDIDATE reject --because x",
     "decide CANDIDATE": "revert --because x",
     "report": "",
-    "verify": "--repair",
     "run": "--most 1",
     "run --resume": "",
     "run --pause": "",

@@ -88,7 +88,8 @@ def _commands() -> Any:
 
 def _call(*words: str) -> int:
     """Return the exit code of a `telic study` command."""
-    return _commands().main(["study", *words], standalone_mode=False) or 0
+    group = [] if words[0] == "verify" else ["study"]
+    return _commands().main([*group, *words], standalone_mode=False) or 0
 
 
 @contextmanager

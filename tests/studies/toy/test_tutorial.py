@@ -39,8 +39,8 @@ class Reader:
                 subprocess.run(["bash", "-ec", line], cwd=self.folder, check=True)
 
     def _study(self, words: list[str]) -> None:
-        assert words[:2] == ["telic", "study"]
-        code, said = at_terminal(*words[2:])
+        assert words[1] in ("study", "verify")
+        code, said = at_terminal(*words[1 + (words[1] == "study") :])
         assert code == 0, f"{shlex.join(words)} ended with {code}: {said}"
         self.commands += 1
         self.codes += said.count("to agree, anything else to refuse")

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
+from collections.abc import Mapping
+from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from telic.errors import UsageError
+from telic.storage.keys import permit
 
 _HERE = Path(__file__).parent
 
@@ -70,3 +74,27 @@ def absolute_python(python: str) -> str:
         return shutil.which(python) or python
     # Not resolved: a virtual environment is known by the place of its link.
     return os.path.abspath(os.path.expanduser(python))
+
+
+def named_code(env: str, env_args: Mapping[str, Any] | None = None) -> tuple[str, ...]:
+    """Return the code that an environment's name and arguments name; empty for data and ids.
+
+    A class is named by the file that would be imported, so that another file of its name is other
+    code; a simulator by its task and its Python.
+    """
+    if simulated(env):
+        python = str((env_args or {}).get("python") or sys.executable)
+        return (f"{env} run by {absolute_python(python)}",)
+    place, colon, name = env.rpartition(":")
+    if not colon or os.path.exists(env):
+        return ()
+    if place.endswith(".py"):
+        return (f"the class {Path(place).expanduser().absolute()}:{name}",)
+    found = PathFinder.find_spec(place.partition(".")[0], [str(Path.cwd()), *sys.path])
+    where = None if found is None else found.origin or list(found.submodule_search_locations or ())
+    return (f"the class {env} from {where}",)
+
+
+def permit_env(env: str | Path, env_args: Mapping[str, Any] | None = None) -> None:
+    """Permit the code that the user names as an environment."""
+    permit(*named_code(str(env), env_args))

@@ -23,9 +23,10 @@ import torch
 from torch import Tensor
 
 from telic.core.text import printable
-from telic.envs.simulators.names import ADAPTERS, SimulatedTask
+from telic.envs.simulators.names import ADAPTERS, SimulatedTask, absolute_python
 from telic.errors import BadEnvironment, SimulatorError, TelicError
 from telic.jobs.process import PIPE, Process
+from telic.storage.keys import require_permitted
 
 ANSWER_S = 100.0
 """time a step may take before the simulator counts as hung"""
@@ -44,6 +45,7 @@ class SimulatorProcess:
     def __init__(self, task: SimulatedTask, python: str, answer_s: float, **order: Any) -> None:
         """Start it; `order` has num_envs, device, seed and arguments."""
         self.name = ":".join(task)
+        require_permitted(f"{self.name} run by {absolute_python(python)}")
         self.arrays: dict[str, Tensor] = {}
         self._answer_s = answer_s
         self._received = b""

@@ -18,7 +18,7 @@ from telic.authors.request import SessionConfig
 from telic.core.confidence import proven_mean
 from telic.core.stats import Interval, bootstrap
 from telic.core.text import MISSING, count, figure, is_dict, percent
-from telic.envs import make
+from telic.envs.factory import make
 from telic.judges.command_tracking import command_errors
 from telic.judges.criteria import Composition, scope_words
 from telic.judges.verdict import Judgement

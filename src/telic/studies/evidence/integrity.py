@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from telic.errors import TelicError
 from telic.storage.files import read_json
-from telic.storage.keys import SigningKey
 from telic.storage.reading import file_hash, read_bytes
 from telic.studies.candidates import FILES, files_of
 from telic.studies.canonical import content_hash, existing_key
@@ -29,11 +28,6 @@ from telic.studies.launch.supervisor import MANIFEST_FILE, seal_of
 
 if TYPE_CHECKING:
     from telic.studies.study import Study
-
-
-def seal_key(key: SigningKey, nonce: str) -> str:
-    """Return the key with which the supervisor of one launch signs its exit record."""
-    return key.derive(f"telic run {nonce}")
 
 
 def why_unsealed(record: dict[str, Any], folder: Path, key: str) -> str | None:
@@ -149,6 +143,6 @@ def _runs(study: Study) -> Iterator[str]:
         record, folder = RunProcess(study.folder.run(name)).exit_record, study.folder.run(name)
         why = "exit.json is gone"
         if record is not None:
-            why = why_unsealed(record, folder, seal_key(key, str(run.nonce)))
+            why = why_unsealed(record, folder, key.derive(f"telic run {run.nonce}"))
         if why:
             yield f"{name}: {why}"

@@ -30,7 +30,6 @@ from telic.studies.documents.candidate import (
 )
 from telic.studies.documents.contract import PHASES, RESOURCES, Amounts, Contract, Phase
 from telic.studies.errors import InvalidDocument, StudyError
-from telic.studies.evidence.integrity import seal_key
 from telic.studies.launch import supervisor
 from telic.studies.launch.command import (
     Command,
@@ -413,5 +412,5 @@ class LaunchAttempt:
         variables, changed = self.environment.variables, self.environment.changed
         if self.job is not None:  # the job itself gets the changes; its driver needs the network
             variables = {name: x for name, x in variables.items() if name not in changed}
-        seal = seal_key(signing_key(self.study.root), self.nonce)
+        seal = signing_key(self.study.root).derive(f"telic run {self.nonce}")
         return {**variables, supervisor.SEAL_VARIABLE: seal}

@@ -24,7 +24,7 @@ from telic.studies.documents.base import RUNNER, SYSTEM
 from telic.studies.documents.candidate import CandidateStatus, KilledBy, RunStatus
 from telic.studies.documents.contract import Amounts
 from telic.studies.errors import StudyError
-from telic.studies.evidence.integrity import seal_key, why_unsealed
+from telic.studies.evidence.integrity import why_unsealed
 from telic.studies.evidence.measurement import missing_outputs
 from telic.studies.launch.isolation import remove_tree
 from telic.studies.launch.process import RunProcess
@@ -148,7 +148,7 @@ def _settle(study: Study, name: str, ended: dict[str, Any]) -> str:
     is_remote = any(x.data["run"] == name and x.data["launcher"] != "local" for x in intents)
     key, why = existing_key(study.root), "the key that signed it is gone"
     if key is not None:
-        why = why_unsealed(ended, folder, seal_key(key, str(run.nonce)))
+        why = why_unsealed(ended, folder, key.derive(f"telic run {run.nonce}"))
     kind, facts = _ending(ended, folder, study.adapter.outputs, is_remote=is_remote)
     if run.is_sealed and why is not None:
         kind, facts = "failed", dict[str, Any](why=f"its end is not proven: {why}")

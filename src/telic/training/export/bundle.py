@@ -30,12 +30,14 @@ from telic.storage.facts import (
 )
 from telic.storage.files import (
     TEMPORARY_MARK,
+    json_text,
     read_facts,
     read_fields,
     replacing,
     write_json,
     write_text,
 )
+from telic.storage.keys import signer_of, usable_key
 from telic.storage.layout import MemberFolder, RunFolder
 from telic.storage.locks import RunLock
 from telic.storage.scalars import Column, downsample, read_columns, read_rows
@@ -87,6 +89,10 @@ class PolicyProof(NamedTuple):
 
     title: str
     """the request"""
+    session: str
+    outcome: str
+    """of the session, verified"""
+    reasons: tuple[str, ...]
     sections: tuple[doc.Section, ...]
     """first on the card"""
     files: dict[Path, tuple[str, str]]
@@ -148,6 +154,8 @@ def export_run(
                 "member": folder.name,
                 "step": evidence.step,
                 "largest_deviation": deviations,
+                "session": None if proof is None else proof.session,
+                "outcome": None if proof is None else proof.outcome,
                 **({} if robot is None else robot.facts),
             }
         )
@@ -159,8 +167,21 @@ def export_run(
         "return": (evidence.evaluation or {}).get("mean_return"),
         "largest deviation": float(f"{max(deviations.values()):.1e}"),
         "files": ", ".join([*names, _LIST]),
+        **({} if proof is None else {"outcome": ": ".join((proof.outcome, *proof.reasons))}),
         **({} if robot is None else robot.screen_lines),
     }
+
+
+def check_bundle(path: Path) -> tuple[dict[str, Any], str | None, str | None]:
+    """Return the list of a bundle, the public key that signed it, and the first fault found."""
+    listed = read_fields(path / _LIST, files=dict[str, Any])
+    signature = str(listed.pop("signature", ""))
+    signer = signer_of(json.dumps(listed, sort_keys=True).encode(), signature)
+    for name, known in listed["files"].items():
+        file = path / name
+        if not file.is_file() or file.is_symlink() or _fingerprint(file) != known:
+            return listed, signer, f"{name} is missing or was changed after the export"
+    return listed, signer, None
 
 
 class ExportEvidence(NamedTuple):
@@ -274,7 +295,11 @@ class _Bundle:
     def finish(self, facts: dict[str, Any]) -> None:
         """List the files with their hashes and move all of it to its place."""
         files = {name: _fingerprint(self._building / name) for name in self.names}
-        write_json(self._building / _LIST, {**facts, "files": files})
+        listed = json.loads(json_text({**facts, "files": files}))
+        key = usable_key(self.path.parent)
+        if key is not None:
+            listed["signature"] = key.sign(json.dumps(listed, sort_keys=True).encode())
+        write_json(self._building / _LIST, listed)
         if self.path.is_dir():
             self._move_in(files)
         else:

@@ -21,8 +21,8 @@ import torch
 from pydantic import Field
 
 from telic.core.config import Record
-from telic.envs import make
 from telic.envs.driven import RobotTask
+from telic.envs.factory import make
 from telic.envs.mujoco import MujocoEnv
 from telic.envs.task import SeenBlock
 from telic.envs.tasks import TASKS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from telic.envs.driven import RobotArguments, RobotTask, is_driven
 from telic.envs.models import read_model
 from telic.envs.mujoco import MujocoEnv
 from telic.envs.own_robot import CustomArguments, CustomTask
-from telic.envs.simulators.names import simulated
+from telic.envs.simulators.names import permit_env, simulated
 from telic.envs.tasks import TASKS
 from telic.envs.tokens import TokenDriver, read_decoder, token_file
 from telic.envs.vector import VecEnv
@@ -70,6 +71,13 @@ def make(
     from telic.envs.adapter import make_gymnasium
 
     return make_gymnasium(name, num_envs=num_envs, device=device, seed=seed, **arguments)
+
+
+@wraps(make)
+def make_named(name: str | Path, **arguments: Any) -> VecEnv:
+    """Make an environment that the caller names; `make` refuses code that a folder names."""
+    permit_env(name, arguments)
+    return make(name, **arguments)
 
 
 def _plugin(name: str) -> Callable[..., VecEnv] | None:

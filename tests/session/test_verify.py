@@ -1,0 +1,57 @@
+"""A pass can be verified by anybody: on another machine, without secrets, from what was sent."""
+
+import json
+import os
+
+import pytest
+from typer.testing import CliRunner
+
+from telic.cli.main import app
+from telic.storage.keys import sign_text, signed_text, user_key
+from tests.session.test_end import make_pass
+
+
+@pytest.fixture
+def session(tmp_path, monkeypatch):
+    monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "config"))
+    return make_pass(tmp_path / "runs")
+
+
+def verify(path):
+    done = CliRunner().invoke(app, ["verify", str(path), "--json"])
+    assert done.exit_code in (0, 5), done.output
+    return json.loads(done.stdout)
+
+
+def test_a_session_is_passed_here_and_claimed_elsewhere(session, tmp_path, monkeypatch):
+    author = user_key().public
+    found = verify(session.path)
+    assert (found["state"], found["ok"], found["signed_by"]) == ("passed", True, author)
+    monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "elsewhere"))
+    found = verify(session.path)
+    assert (found["state"], found["ok"], found["signed_by"]) == ("claimed", True, author)
+    session.judge.write_text("def judge(episode): return []\n# eased\n")
+    assert verify(session.path)["state"] == "unproven"
+
+
+def test_a_signed_text_is_checked_to_the_last_byte(session, tmp_path, monkeypatch):
+    page = tmp_path / "report.html"
+    text = sign_text("<p>passed</p>\n", session="s", outcome="passed")
+    page.write_text(text)
+    assert verify(page)["state"] == "passed"
+    for place in range(0, len(text) - 1, 7):
+        flipped = text[:place] + chr(ord(text[place]) ^ 1) + text[place + 1 :]
+        claims, signer = signed_text(flipped)
+        assert signer is None or claims == {}, place
+    for changed in (text + "x", text.replace("passed</p>", "passed it all</p>"), "<p>passed</p>"):
+        page.write_text(changed)
+        assert verify(page)["state"] == "unproven"
+    page.write_text(text)
+    monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "elsewhere"))
+    assert verify(page)["state"] == "claimed"
+
+
+def test_a_key_that_others_can_read_signs_nothing(session, tmp_path):
+    os.chmod(tmp_path / "config" / "signing.key", 0o640)
+    assert sign_text("a", outcome="passed") == "a"
+    assert verify(session.path)["state"] == "claimed"
