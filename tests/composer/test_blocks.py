@@ -80,7 +80,7 @@ def test_criteria_can_be_edited_and_examples_are_offered(spec):
         each.model_copy(update={"goal": 0.01}) if each.unit == "m" else each
         for each in made.criteria
     ]
-    assert "goal=0.01" in compose(EXAMPLES[0], spec, criteria=edited).judge
+    assert "'goal': 0.01" in compose(EXAMPLES[0], spec, criteria=edited).judge
     assert set(EXAMPLES) <= set(able(Scene.of(spec)))
 
 
@@ -95,6 +95,6 @@ def test_criteria_can_be_edited_and_examples_are_offered(spec):
 def test_no_bad_habit_passes_for_it(arm, spec, intent, tmp_path):  # noqa: F811
     made = compose(intent, spec)
     args = {**made.env_args, "max_episode_steps": 60}
-    trial = try_out(arm(), args, made.reward, made.judge, (), made.fine, 0.7, tmp_path)
+    trial = try_out(arm(), made.model_copy(update={"env_args": args}), 0.7, tmp_path)
     assert trial.was_run and not trial.judge_problems and not trial.reward_problems
     assert all(example.score is not None and example.score < 0.3 for example in trial.examples)

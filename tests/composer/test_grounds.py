@@ -87,7 +87,7 @@ def test_who_starts_before_stairs_can_walk_beside_them_turn_round_and_fall(dog):
 @pytest.mark.parametrize("words", ["climb the stairs", "walk up the slope"])
 def test_the_judge_knows_a_climber_from_who_walks_beside_turns_round_or_falls(dog, spec, words):
     made = compose(words, spec)
-    examples, _ = try_here(dog, made.env_args, made.reward, made.judge, made.motions, made.fine)
+    examples = try_here(dog, made).examples
     scores = {each.name: each.score for each in examples}
     pays = {each.name: each.pay for each in examples}
     assert scores[GOOD] >= 0.9

@@ -40,7 +40,8 @@ def tried(specs, env, intent, reference):
     made = compose(intent, specs[env], None, reference)
     short = {**made.env_args, "max_episode_steps": round(SHORT_S / specs[env].dt_s)}
     shown = shown_motions(reference, SHORT_S)
-    results, fine = try_here(env, short, made.reward, made.judge, (), made.fine, shown=shown)
+    short_one = made.model_copy(update={"env_args": short, "motions": (), "shown": shown})
+    results, fine, *_ = try_here(env, short_one)
     return made, {each.name: each for each in results}, (*made.fine, *fine)
 
 

@@ -234,7 +234,7 @@ QUIET = {"body", "level"}
 def test_every_term_pays_or_charges_in_some_example(env, intent):
     made = compose(intent, make(env, num_envs=1).spec)
     short = {**made.env_args, "max_episode_steps": min(250, made.env_args["max_episode_steps"])}
-    results, _ = try_here(env, short, made.reward, made.judge, made.motions, made.fine)
+    results = try_here(env, made.model_copy(update={"env_args": short})).examples
     names = results[0].terms
     silent = {name for name in names if not any(each.terms.get(name) for each in results)}
     assert {name.rpartition("_")[0] or name for name in silent} <= QUIET, silent

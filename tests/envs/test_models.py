@@ -130,7 +130,7 @@ def test_a_robot_that_nobody_has_seen_goes_all_the_way_or_is_refused_in_words(tm
             assert "can" in str(refused)
             continue
         brief = {**composed.env_args, "max_episode_steps": 8}
-        tried, _ = try_here(path, brief, composed.reward, composed.judge, composed.motions)
+        tried = try_here(path, composed.model_copy(update={"env_args": brief})).examples
         assert tried and all(example.score is not None for example in tried)
         break
     poses = np.asarray(step.info["qpos"], dtype=float)

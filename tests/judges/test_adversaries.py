@@ -8,7 +8,9 @@ import pytest
 from telic.errors import TelicError
 from telic.judges import validation as trials
 from telic.judges.criteria import Criterion, Motion
+from telic.judges.measured import measured_by_host
 from telic.judges.validation import judge_problems, reward_problems
+from tests.judges.test_validation import written as written_for
 
 ENV, ARGS, THRESHOLD = "HalfCheetah-v5", {"max_episode_steps": 40}, 0.8
 RUN = (Motion(seconds=60, forward_mps=2.0, stride_hz=1.5),)
@@ -56,7 +58,7 @@ def judge_file(runs=SPEED_OF, upright=UPRIGHT, more="", lines="pass", before="",
 
 @cache
 def examples():
-    return GROUPS(ENV, ARGS, RUN)
+    return GROUPS(ENV, written(SPEED, "", RUN), None)
 
 
 @pytest.fixture(autouse=True)
@@ -64,14 +66,24 @@ def simulated_once(monkeypatch):
     monkeypatch.setattr(trials, "_groups", lambda *_: examples())
 
 
-def judged(judge, fine=()):
-    results, more = trials.try_here(ENV, ARGS, SPEED, judge, RUN, fine)
-    return judge_problems(results, (*fine, *more), THRESHOLD, CRITERIA)
+def written(*args, **changes):
+    return written_for(*args, **{"env_args": ARGS, **changes})
+
+
+def judged(judge, fine=(), words="run forward"):
+    results, more, *_ = trials.try_here(ENV, written(SPEED, judge, RUN, fine))
+    return judge_problems(results, (*fine, *more), THRESHOLD, words)
+
+
+def agreed(judge):
+    """Return the problems of code by whose values agreed criteria are scored."""
+    by_code = [each.model_copy(update={"quantity": "in words"}) for each in CRITERIA]
+    return judged(measured_by_host(written(SPEED, judge, criteria=tuple(by_code))).judge)
 
 
 def paid(reward):
     try:
-        results, _ = trials.try_here(ENV, ARGS, reward, judge_file(), RUN)
+        results = trials.try_here(ENV, written(reward, judge_file(), RUN)).examples
     except TelicError as error:
         return (str(error),)
     return reward_problems(results, ())
@@ -90,22 +102,12 @@ BAD_JUDGES = {
     "takes any direction": judge_file('episode.mean("speed") * 9'),
     "looks at one moment": judge_file('episode.highest("forward_velocity")'),
     "noise of the last digits": judge_file('1e9 * abs(float(episode["qpos"].sum()) * 1e7 % 1.0)'),
-    "counts its calls": judge_file(
-        "9.0 if len(seen) > 11 else " + SPEED_OF, lines="seen.append(1)", before="seen = []\n"
-    ),
     "passes one look-alike": judge_file(
         f'9.0 if episode["uprightness"][0] < 0.0 else {SPEED_OF}', "1.0"
     ),
     "passes what pushes": judge_file(
         f'9.0 if float(np.min(episode["action"])) > 0.9 else {SPEED_OF}', "1.0"
     ),
-    "kinder than agreed": judge_file(zero=0.0, goal=0.3),
-    "the other way round": judge_file(f"2.0 - {SPEED_OF}", zero=1.8, goal=0.5),
-    "hides it behind a heavy leaf": judge_file(
-        more='\n        score("is there", 1.0, zero=0.0, goal=0.5, weight=99.0),'
-    ),
-    "leaves a criterion out": judge_file().replace('"upright"', '"something"'),
-    "guards nothing": judge_file().replace("require(", "score("),
     "moves its own stick": judge_file(
         zero=f"0.2 if {SPEED_OF} > 1.0 else 0.1", goal=f"1.5 if {SPEED_OF} > 1.0 else 90.0"
     ),
@@ -116,27 +118,40 @@ BAD_JUDGES = {
 }
 
 
+KIND = {
+    "kinder than agreed": judge_file(zero=0.0, goal=0.3),
+    "hides it behind a heavy leaf": judge_file(
+        more='\n        score("is there", 1.0, zero=0.0, goal=0.5, weight=99.0),'
+    ),
+    "guards nothing": judge_file().replace("require(", "score("),
+}
+
+
+def test_a_criterion_that_code_leaves_out_earns_nothing():
+    assert agreed(judge_file().replace('"upright"', '"something"'))
+    assert agreed(judge_file(f"2.0 - {SPEED_OF}", zero=1.8, goal=0.5))  # scored as agreed
+
+
 @pytest.mark.parametrize("judge", BAD_JUDGES.values(), ids=BAD_JUDGES)
 def test_a_judge_that_cheats_is_found_out(judge):
     assert judged(judge)
 
 
-@pytest.mark.parametrize(
-    ("measured", "is_one"), [("episode.share({})", True), ("float(np.sum({}))", False)]
-)
-def test_what_was_agreed_to_be_a_share_is_one(measured, is_one):
-    share = CRITERIA[1].model_copy(update={"quantity": "share of the time upright"})
-    judge = judge_file(upright=measured.format('episode["uprightness"] > 0.2'))
-    results, more = trials.try_here(ENV, ARGS, SPEED, judge, RUN)
-    problems = judge_problems(results, more, THRESHOLD, (CRITERIA[0], share))
-    assert any("is a share" in problem for problem in problems) is not is_one
+@pytest.mark.parametrize("judge", KIND.values(), ids=KIND)
+def test_code_that_scores_more_kindly_than_agreed_gains_nothing(judge):
+    """Its values are scored by the agreed numbers: what is left is an honest judge."""
+    results = {}
+    for text in (judge, judge_file()):
+        by_code = [each.model_copy(update={"quantity": "in words"}) for each in CRITERIA]
+        made = measured_by_host(written(SPEED, text, criteria=tuple(by_code)))
+        found = trials.try_here(ENV, made).examples
+        results[text] = [each.score for each in found]
+    assert results[judge] == results[judge_file()]
 
 
 def test_the_other_way_is_as_good_where_none_was_agreed():
-    results, more = trials.try_here(ENV, ARGS, SPEED, judge_file(f"abs({SPEED_OF})"), RUN)
-    anywhere = CRITERIA[0].model_copy(update={"title": "runs", "quantity": "speed"})
-    assert judge_problems(results, more, THRESHOLD, CRITERIA)
-    assert not judge_problems(results, more, THRESHOLD, (anywhere, CRITERIA[1]))
+    assert judged(judge_file(f"abs({SPEED_OF})"))
+    assert not judged(judge_file(f"abs({SPEED_OF})"), words="run")
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -5,11 +5,10 @@ import pytest
 
 from telic.envs import make
 from telic.judges.code import JudgeCode
-from telic.judges.criteria import Criterion, Motion
+from telic.judges.criteria import Motion
 from telic.judges.demonstrations import demonstrate
 from telic.judges.episode import RecordedEpisode
 from telic.judges.mutants import CUT, FROZEN, counts, mutants_of
-from telic.quantities.quantity import Quantity
 
 RUN = (Motion(seconds=60, forward_mps=2.0, left_mps=0.5, turn_rps=0.5, stride_hz=1.5),)
 JUDGE = """
@@ -26,12 +25,6 @@ def judge(episode):
         score("upright", episode.mean("uprightness"), zero=0.0, goal=0.8),
     ]
 """
-CRITERIA = [
-    Criterion(title="runs", quantity="way made (x_position)"),
-    Criterion(title="is there", quantity="whether it is there"),
-    Criterion(title="at 2 m/s", quantity="mean of forward_velocity"),
-    Criterion(title="upright", quantity="mean of uprightness"),
-]
 
 
 @pytest.fixture(scope="module", params=["HalfCheetah-v5", "Ant-v5"])
@@ -88,37 +81,47 @@ def test_a_mirror_turns_velocities_and_turns_alike(example):
 def test_a_criterion_is_told_from_one_that_notices_nothing(example):
     trajectory, spec = example
     judge = JudgeCode(JUDGE)
-    mutants = {
-        name: (mutant, judge(mutant, spec)) for name, mutant in mutants_of(trajectory, spec).items()
-    }
-    original = (trajectory, judge(trajectory, spec))
-    found = {each.criterion: each for each in counts(CRITERIA, [original], [mutants], spec)}
+    mutants = [judge(mutant, spec) for mutant in mutants_of(trajectory, spec).values()]
+    found = {each.criterion: each for each in counts([judge(trajectory, spec)], [mutants])}
     assert found["runs"].caught >= 5 and found["runs"].changed >= 5
-    assert found["is there"].caught == 0 and found["is there"].changed is None
-    # Who is upright is so in every mirror, too: there is nothing to notice.
-    assert found["upright"].caught == 0 and found["upright"].changed == 0
+    assert found["is there"].caught == 0 and found["is there"].changed == 0
+    assert found["upright"].changed >= 1  # tilted
     assert found["at 2 m/s (within 0.2 of 2)"].caught >= 3
+    assert all(each.total == len(mutants) for each in found.values())
 
 
-def test_what_adds_up_is_measured_once_for_all_mutants(example, monkeypatch):
+def test_a_gate_is_not_noticing(example):
     trajectory, spec = example
-    text = JUDGE.replace('episode.mean("uprightness")', 'episode.last("flight_share")')
-    judge = JudgeCode(text.replace("zero=0.0, goal=0.8", "zero=2.0, goal=0.0"))
-    family = {
-        name: (mutant, judge(mutant, spec)) for name, mutant in mutants_of(trajectory, spec).items()
-    }
-    original = (trajectory, judge(trajectory, spec))
-    whole, folded = Quantity.over, []
+    judge = JudgeCode(
+        """
+from telic import score
 
-    def over(quantity, recording):
-        folded.append(quantity.name)
-        return whole(quantity, recording)
+def judge(episode):
+    way = episode["x_position"]
+    runs = score("runs", float(way[-1] - way[0]) / episode.full_seconds, zero=0.2, goal=1.5)
+    return [runs, score("is there", 1.0, zero=0.0, goal=0.5, after=runs)]
+"""
+    )
+    mutants = [judge(mutant, spec) for mutant in mutants_of(trajectory, spec).values()]
+    assert any(each.leaves[1].counted == 0.0 for each in mutants)
+    _, behind = counts([judge(trajectory, spec)], [mutants])
+    assert behind.caught == behind.changed == 0
 
-    monkeypatch.setattr(Quantity, "over", over)
-    criteria = [*CRITERIA[:3], Criterion(title="upright", quantity="flight_share")]
-    alone = counts(criteria, [original], [family], spec)
-    assert folded == ["flight_share"]
-    twice = counts(criteria, [original, original], [family, family], spec)
-    assert folded == ["flight_share"] * 2
-    assert [each.changed and each.changed * 2 for each in alone] == [each.changed for each in twice]
-    assert alone[3].total == len(family)
+
+def test_a_robot_is_tilted_lowered_moved_and_lifts_a_foot(example):
+    trajectory, spec = example
+    mutants = mutants_of(trajectory, spec)
+
+    def change(mutant, name):
+        return track(mutants[mutant], spec, name) - track(trajectory, spec, name)
+
+    assert change("lowered", "height").max() < -0.1
+    assert np.ptp(change("drifting ahead", "x_position")) == pytest.approx(
+        0.5 * spec.dt_s * 39, rel=0.01
+    )
+    assert change("drifting ahead", "forward_velocity") == pytest.approx(0.5, abs=1e-4)
+    assert change("tilted", "uprightness").max() < -0.1
+    assert change("lifting a foot", "foot_height")[:, 0].min() > 0.05
+    assert np.abs(change("lifting a foot", "foot_height")[:, 1:]).max() < 1e-6
+    held = track(mutants["half done"], spec, "x_position")
+    assert np.ptp(held[20:]) == 0.0 and np.ptp(held[:20]) > 0.0

@@ -3,7 +3,7 @@
 import pytest
 
 from telic.errors import TelicError
-from telic.judges.criteria import Motion
+from telic.judges.criteria import Composition, Motion
 from telic.judges.validation import Trial, failure, try_out
 
 REWARD = """
@@ -24,14 +24,21 @@ from telic import leaf
 def judge(episode):
     return [leaf("x", {0}, zero=0.2, goal=1.5, tag="too_slow")]
 """
-RUNS = JUDGE.format('episode.mean("forward_velocity")')
+RUNS = JUDGE.format('episode.mean("forward_velocity") * (episode.mean("uprightness") > 0.5)')
 LASTS = JUDGE.format("episode.seconds")
 RUN = (Motion(seconds=60, forward_mps=2.0, stride_hz=1.5),)
 ARGS = {"max_episode_steps": 40}
 
 
+def written(reward, judge, motions=RUN, fine=(), **changes):
+    given = {"intent": "", "env": "HalfCheetah-v5", "criteria": (), "env_args": ARGS, "steps": 1}
+    given |= {"doubts": (), "not_understood": (), "reward": reward, "judge": judge}
+    return Composition(**{**given, "motions": motions, "fine": fine, **changes})
+
+
 def tried(tmp_path, reward, judge, motions=RUN, fine=(), threshold=0.8):
-    return try_out("HalfCheetah-v5", ARGS, reward, judge, motions, fine, threshold, tmp_path)
+    made = written(reward, judge, motions, fine)
+    return try_out("HalfCheetah-v5", made, threshold, tmp_path, is_probed=False)
 
 
 def test_a_sound_pair_has_no_problems(tmp_path):
@@ -39,7 +46,7 @@ def test_a_sound_pair_has_no_problems(tmp_path):
     assert not trial.judge_problems and not trial.reward_problems
     good = next(each for each in trial.examples if each.is_good)
     assert good.score == 1.0 and good.pay == pytest.approx(80, rel=0.1)
-    assert good.terms == {"a": good.pay} and len(trial.examples) == 12
+    assert good.terms == {"a": good.pay} and len(trial.examples) == 13
 
 
 def test_a_judge_that_takes_anything_that_lasts_is_found_out(tmp_path):
@@ -52,8 +59,8 @@ def test_a_judge_that_takes_anything_that_lasts_is_found_out(tmp_path):
 
 
 def test_a_judge_that_does_not_recognise_a_good_example_is_found_out(tmp_path):
-    backward = JUDGE.format('-episode.mean("forward_velocity")')
-    [problem] = tried(tmp_path, SPEED, backward).judge_problems
+    backward = RUNS.replace("episode.mean", "-episode.mean", 1)
+    problem, *_ = tried(tmp_path, SPEED, backward).judge_problems
     assert "good example" in problem and "0.00" in problem and "x: -" in problem
 
 

@@ -1,19 +1,17 @@
+import runpy
 from pathlib import Path
 
 from telic import quantities as q
 from telic.envs.catalogue import describe
-from telic.quantities.reference import quantities_page
 from telic.rewards.load import provided_names
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "quantities.md"
+SCRIPT = Path(__file__).parents[2] / "scripts" / "quantities_page.py"
 
 
 def test_the_reference_page_is_up_to_date():
-    expected = quantities_page()
-    assert PAGE.read_text() == expected, (
-        "Write it anew: python -c 'from telic import quantities as q; "
-        f'print(quantities_page(), end="")\' > docs/reference/{PAGE.name}'
-    )
+    script = runpy.run_path(str(SCRIPT))
+    expected = script["quantities_page"]()
+    assert script["PAGE"].read_text() == expected, "Run python scripts/quantities_page.py"
 
 
 def test_every_quantity_states_its_unit_and_formula_and_is_a_public_name():

@@ -8,10 +8,11 @@ from importlib import import_module
 import pytest
 
 from telic import llm
+from telic.authors import author, model
 from telic.llm import CallLimits, Models, Request
 from telic.rendering.job import Rendering
 from telic.sandbox import host
-from telic.session import judgement, training
+from telic.session import judgement, loop, training
 from telic.session.loop import Session, run
 from telic.session.report import _evidence as pictures
 from telic.storage.files import read_json
@@ -19,7 +20,7 @@ from telic.storage.layout import SessionFolder
 from telic.testing.models import Scripted
 from telic.training.plan import PRESETS
 from telic.training.run import LocalChannel
-from tests.authors.scripts import REVISION, SCRIPT, STRICT
+from tests.authors.scripts import REVISION, SCRIPT
 from tests.heard import Heard
 from tests.training.small import SETTINGS
 
@@ -35,9 +36,10 @@ SMALL = {
 }
 PASSING = {**SCRIPT, "elicitor": {**SCRIPT["elicitor"], "demonstration": [], "seconds": 1.0}}
 """answers with which policies prove the threshold at once; their judge takes anything that lasts"""
+_LASTS = {**SCRIPT["elicitor"]["criteria"][0], "goal": 50.0}
 FAILING = {
     **PASSING,
-    "judge_author": {"reasoning": "j", "source": STRICT},
+    "elicitor": {**PASSING["elicitor"], "criteria": [_LASTS]},
     "reviser": {**REVISION, "weights": [{"speed": 2.0}]},
 }
 """answers with which it revises and never passes"""
@@ -58,6 +60,10 @@ def at_home() -> Iterator[pytest.MonkeyPatch]:
             patch.setattr(module, "CHOOSING", 4)
         patch.setitem(PRESETS["default"], "HalfCheetah-v5", (1_000_000, SETTINGS))
         patch.setattr(pictures, "render", _draw_nothing)
+        # Scripts judge by the length of an episode: no second reader, no hidden examples.
+        patch.setattr(loop, "PROBED", False)
+        patch.setattr(author, "second_reading", lambda intent, spec: None)
+        patch.setattr(model, "not_judged", lambda *_: ())
         yield patch
 
 

@@ -12,7 +12,7 @@ from pydantic import AliasChoices, Field
 
 from telic.authors.candidate import Lesson
 from telic.core.config import Record
-from telic.judges.criteria import Criterion, Motion
+from telic.judges.criteria import Covered, Criterion, EpisodePhase, Motion
 from telic.robots.terrain import TerrainKind
 
 _Setting = float | int | bool | str
@@ -24,6 +24,12 @@ class Elicited(Record):
     """An intent made measurable."""
 
     criteria: tuple[Criterion, ...] = Field(min_length=1, max_length=10)
+    phases: tuple[EpisodePhase, ...] = Field(
+        default=(), max_length=6, description="of what is done in sequence; criteria name them"
+    )
+    covered: tuple[Covered, ...] = Field(
+        default=(), description="which criteria stand for which words of the intent"
+    )
     seconds: float = Field(ge=0.5, le=60, description="length of an episode")
     ends_when_it_falls: bool = Field(default=True)
     terrain: TerrainKind = Field(

@@ -97,25 +97,37 @@ class Author(Protocol):
         ...
 
 
-def try_written(brief: Brief, written: Composition) -> Trial:
-    """Validate a reward and a judge on reference episodes; an error becomes part of the result."""
+def try_written(brief: Brief, written: Composition, *, is_probed: bool = False) -> Trial:
+    """Validate a reward and a judge on reference episodes; an error becomes part of the result.
+
+    `is_probed`: judge policies that learned nothing and mutants, too, where a model is the author.
+    """
     from telic.judges.validation import failure, try_out
 
+    is_own = brief.config.model is None
+    second = None if is_own else second_reading(brief.config.intent, brief.spec)
     try:
         return try_out(
             brief.config.env,
-            written.env_args,
-            written.reward,
-            written.judge,
-            written.motions,
-            written.fine,
+            written,
             brief.config.threshold,
             brief.folder.path / "trial",
-            written.criteria,
-            written.shown,
+            second,
+            is_probed=is_probed and not is_own,
         )
     except TelicError as error:
         return failure(error)
+
+
+def second_reading(intent: str, spec: EnvSpec) -> Composition | None:
+    """Return an intent as the composer reads all of its words; None where it cannot."""
+    from telic.composer.compose import compose
+
+    try:
+        made = compose(intent, spec)
+    except TelicError:
+        return None
+    return None if made.not_understood else made
 
 
 def author_for(brief: Brief) -> Author:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -36,11 +36,19 @@ from telic.authors.cast import Cast
 from telic.authors.context import configured, criterion_words, example_rows
 from telic.authors.footage import Footage
 from telic.authors.history import SessionHistory
+from telic.authors.second_reader import not_judged
 from telic.authors.vision import VisionJudge, contrast_of
 from telic.core.events import LogMessage
-from telic.errors import RewardError, TelicError
+from telic.errors import RewardError, TelicError, UsageError
 from telic.judges.criteria import Composition, Criterion, Objection
+from telic.judges.criteria_check import (
+    criteria_problems,
+    has_problem,
+    measured_problems,
+    with_measures,
+)
 from telic.judges.failure_modes import HABITS
+from telic.judges.measured import read_judge
 from telic.judges.validation import Trial, text_hash
 from telic.judges.verdict import Verdict
 from telic.llm import Image
@@ -89,44 +97,75 @@ class ModelAuthor:
         """what the authors said about the objections to their last files"""
 
     def read(self) -> MeasurableIntent:
-        """Ask for measurable criteria of the intent."""
-        elicited = self._elicited()
+        """Ask for measurable criteria of the intent; a second reader names what is not judged."""
+        elicited = self._elicited
+        criteria = with_measures(self._config.criteria or elicited.criteria)
+        left = not_judged(self._config.intent, self._spec, criteria, elicited.covered)
         return MeasurableIntent(
-            criteria=self._config.criteria or elicited.criteria,
+            criteria=criteria,
             doubts=elicited.ambiguous,
             not_understood=elicited.not_understood,
+            dropped=tuple(words for words in left if words not in elicited.not_understood),
+            covered=elicited.covered,
         )
 
+    @cached_property
     def _elicited(self) -> Elicited:
-        """Return the model's reading of the intent; asked once, then read from its reply."""
+        """The model's reading of the intent, sent back until its criteria have no problems."""
         here = configured(self._config.env, {})
-        return self._cast.ask("elicitor", Elicited, failure_modes=HABITS, here=here)
+        refusals: list[str] = []
+        for _ in range(_TRIES):
+            elicited = self._cast.ask(
+                "elicitor", Elicited, failure_modes=HABITS, here=here, refusals=refusals
+            )
+            problems = self._criteria_problems(elicited)
+            if not problems:
+                return elicited
+            refusals.append("\n".join(("", *(f"- {problem}" for problem in problems))))
+        raise UsageError(
+            f"The criteria could not be used after {_TRIES} tries. {refusals[-1]}", hint=_ASK_AGAIN
+        )
 
-    # ---- reward and judge
+    def _criteria_problems(self, elicited: Elicited) -> list[str]:
+        criteria, spec = with_measures(elicited.criteria), self._spec
+        found = criteria_problems(criteria, elicited.phases, spec, elicited.fine, elicited.terrain)
+        problems = list(found)
+        usable = [each for each in criteria if each.measure and not has_problem(each, spec)]
+        if usable:
+            folder, args = self._folder.path / "criteria", self._env_args(elicited)
+            problems += measured_problems(self._config.env, args, usable, folder)
+        return problems
 
-    def write(self, wanted: MeasurableIntent) -> Composition:
-        """Ask two authors, who do not see one another's code, for reward and judge."""
-        elicited, spec = self._elicited(), self._spec
+    def _env_args(self, elicited: Elicited) -> dict[str, object]:
         env_args: dict[str, object] = {"max_episode_steps": self._steps(elicited.seconds)}
-        if "terminate_when_unhealthy" in spec.arguments:
+        if "terminate_when_unhealthy" in self._spec.arguments:
             env_args["terminate_when_unhealthy"] = elicited.ends_when_it_falls
-        if "terrain" in spec.arguments and elicited.terrain != "flat":
+        if "terrain" in self._spec.arguments and elicited.terrain != "flat":
             env_args |= {
                 "terrain": elicited.terrain,
                 "terrain_start": elicited.terrain_start,
                 "terrain_hardest": _HARDEST,
             }
+        return env_args
+
+    # ---- reward and judge
+
+    def write(self, wanted: MeasurableIntent) -> Composition:
+        """Ask for a reward, and independently for code of criteria that the host cannot measure."""
+        elicited = self._elicited
+        env_args, in_code = self._env_args(elicited), _in_code(wanted.criteria)
         with ThreadPoolExecutor(2) as pool:
             writing = pool.submit(self._write, WrittenReward, env_args, wanted.criteria)
-            judging = pool.submit(self._write, WrittenJudge, env_args, wanted.criteria)
-            reward, judge = writing.result(), judging.result()
+            judging = pool.submit(self._write, WrittenJudge, env_args, in_code) if in_code else None
+            reward, judge = writing.result(), judging.result().source if judging else ""
         settings, moved = within(reward.settings, self._preset)
         return Composition(
             intent=self._config.intent,
-            env=spec.id,
+            env=self._spec.id,
             criteria=wanted.criteria,
+            phases=elicited.phases,
             reward=reward.source,
-            judge=judge.source,
+            judge=judge,
             env_args=env_args,
             settings=settings,
             steps=reward.steps,
@@ -218,13 +257,15 @@ class ModelAuthor:
         self, about: str, written: Composition, problems: Sequence[str], refused: Collection[str]
     ) -> WrittenReward | WrittenJudge | None:
         """Ask for another file; None: nothing usable came, so the present one is kept."""
-        source = written.reward if about == "reward" else written.judge
-        refused = {*refused, program_hash(source)}
-        given = written.env_args, written.criteria, problems, source, refused
+        is_reward, in_code = about == "reward", _in_code(written.criteria)
+        if not is_reward and not in_code:
+            return None  # there is no code to change
+        source = written.reward if is_reward else read_judge(written.judge).code
+        given = problems, source, {*refused, program_hash(source)}
         try:
-            if about == "reward":
-                return self._write(WrittenReward, *given)
-            return self._write(WrittenJudge, *given)
+            if is_reward:
+                return self._write(WrittenReward, written.env_args, written.criteria, *given)
+            return self._write(WrittenJudge, written.env_args, in_code, *given)
         except RewardError as error:
             self._brief.emit(LogMessage(message=f"the {about} is kept as it was: {error.message}"))
             return None
@@ -366,7 +407,11 @@ class ModelAuthor:
 
 def program_hash(source: str) -> str:
     """Return a hash of what a file does: comments and layout do not count."""
-    return text_hash(ast.dump(ast.parse(source)))
+    return text_hash(ast.dump(ast.parse(read_judge(source).code or source)))
+
+
+def _in_code(criteria: Sequence[Criterion]) -> list[Criterion]:
+    return [each for each in criteria if not each.measure]
 
 
 def reviewed(written: Composition, found: Review) -> tuple[Objection, ...]:

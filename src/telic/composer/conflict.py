@@ -211,7 +211,7 @@ def _of_part(part: JudgePart, seconds: float) -> Iterator[Demand]:
 
 def _about(track: Any, demand: Demand) -> Demand:
     """Return a demand on a track as one on the quantity behind it."""
-    if str(track).startswith(("metrics.gone(", "displacement")):
+    if str(track).startswith(("gone(", "displacement")):
         return demand._replace(quantity="the way from the start")
     if isinstance(track, Measure) and track.name == "less" and track.args[2] > 0:
         quantity, less, _ = track.args

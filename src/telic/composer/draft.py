@@ -50,9 +50,11 @@ class JudgePart(Criterion):
         """True if what follows waits for it."""
         return self.kind == "phased"
 
-    def criterion(self) -> Criterion:
-        """Return it as people read it."""
-        return Criterion(**{name: getattr(self, name) for name in Criterion.model_fields})
+    def criterion(self, phase: int) -> Criterion:
+        """Return it as people read it and the host measures it, in a phase of a sequence."""
+        own: dict[str, Any] = {name: getattr(self, name) for name in Criterion.model_fields}
+        measure = self.measure if self.value is None else str(self.value)
+        return Criterion(**(own | {"measure": measure, "phase": phase}))
 
     def with_numbers(self, zero: float, goal: float, weight: float) -> JudgePart:
         """Return it with another range and weight."""

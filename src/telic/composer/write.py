@@ -1,4 +1,4 @@
-"""Turn drafts into files: a reward and a judge of exactly the form a model would write."""
+"""Turn drafts into a reward file and a judge whose criteria the host measures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from telic.composer.draft import Draft, JudgePart, WeightedTerm
-from telic.judges.criteria import Composition
+from telic.judges.criteria import Composition, EpisodePhase
+from telic.judges.measured import TIME_LEFT, judge_text
 from telic.rewards import signals
 from telic.rewards.composed import FINISH, STAGE
 from telic.rewards.node import written
@@ -48,6 +49,7 @@ def put_in_order(drafts: Sequence[Draft], always: Draft) -> None:
         gate = JudgePart(
             title=f"{name}: done with {needed:g} s left",
             quantity="time left for what comes next",
+            measure=TIME_LEFT,
             kind="phased",
             goal=needed,
             unit="s",
@@ -73,12 +75,27 @@ def composition(
     intent: str, env: str, phases: Sequence[Draft], always: Draft, **settings: Any
 ) -> Composition:
     """Return criteria, reward and judge of drafts; `phases` are empty for a single behaviour."""
+    criteria = tuple(
+        part.criterion(number % (len(phases) + 1))
+        for number, each in enumerate((*phases, always), 1)
+        for part in each.parts
+    )
+    ends = tuple(
+        EpisodePhase()
+        if draft is phases[-1]
+        else EpisodePhase(
+            until=" & ".join(dict.fromkeys(f"({each.judge})" for each in draft.reached)),
+            seconds=_seconds(draft),
+        )
+        for draft in phases
+    )
     return Composition(
         intent=intent,
         env=env,
-        criteria=tuple(part.criterion() for each in (*phases, always) for part in each.parts),
+        criteria=criteria,
+        phases=ends,
         reward=_reward_file(intent, env, phases, always),
-        judge=_judge_file(intent, env, phases, always),
+        judge=judge_text(intent, env, criteria, ends),
         **settings,
     )
 
@@ -157,71 +174,6 @@ def _terms(opening: str, terms: Sequence[WeightedTerm], closing: str) -> list[st
 
 def _seconds(draft: Draft) -> float:
     return max((each.seconds for each in draft.reached), default=0.0)
-
-
-# ---- judges
-
-
-def _judge_file(intent: str, env: str, phases: Sequence[Draft], always: Draft) -> str:
-    """Return the text of a judge: phases one after another, if any, and what holds throughout.
-
-    Every phase is judged on its own part of the episode, and only if the one before it was done.
-    Its last criterion but in the last phase is the gate to the next.
-    """
-    functions: list[str] = []
-    body = ["part = episode", "leaves = []", "gate = None"] if phases else []
-    for index, draft in enumerate(phases):
-        name, own = ORDINALS[index], [part for part in draft.parts if not part.is_gate]
-        if index < len(phases) - 1:
-            condition = " & ".join(dict.fromkeys(str(each.judge) for each in draft.reached))
-            ends = [
-                '"""Return the step by which it is done; None: never."""',
-                f"return episode.when({condition}, {_seconds(draft):g})",
-            ]
-            functions.append(f"def {name}_done(episode):\n{_indented(ends)}")
-            gate = next(part for part in draft.parts if part.is_gate)
-            body += [
-                f"done = {name}_done(part)",
-                f"leaves += {name}(part.before(done), gate)",
-                f"gate = {_call(gate, after='gate')}",
-                "leaves.append(gate)",
-                "part = part.after(done)",
-            ]
-        else:
-            body.append(f"leaves += {name}(part, gate)")
-        words = _plain(f"Judge how it does this: {', '.join(draft.words)}.")
-        calls = [f"    {_call(part, after='gate')}," for part in own]
-        lines = [f'"""{words}"""', "return [", *calls, "]"]
-        functions.append(f"def {name}(episode, gate):\n{_indented(lines)}")
-    calls = [f"    {_call(part)}," for part in always.parts]
-    body += ["return [", *(["    *leaves,"] if phases else []), *calls, "]"]
-    functions.append(f"def judge(episode):\n{_indented(body)}")
-    parts = [part for draft in (*phases, always) for part in draft.parts]
-    names = sorted({"metrics", *(_function(part) for part in parts)})
-    return (
-        f'"""Judge of: {_plain(intent)} ({env}). Written by the composer."""\n\n'
-        f"from telic import {', '.join(names)}\n\n\n" + "\n\n".join(functions)
-    )
-
-
-def _function(part: JudgePart) -> str:
-    return "require" if part.is_guard else "score_near" if part.is_about else "score"
-
-
-def _call(part: JudgePart, after: str | None = None) -> str:
-    """Return the call that judges a part."""
-    value = "part.left(done)" if part.value is None else str(part.value)
-    given = [written(_plain(part.title)), value]
-    if part.is_about:
-        given += [f"{part.goal:g}", f"{abs(part.goal - part.zero) / 4.0:.4g}"]
-    else:
-        given += [f"zero={part.zero:g}", f"goal={part.goal:g}"]
-    given += [] if part.is_guard else [f"weight={part.weight:g}"]
-    given += [f'unit="{part.unit}"'] if part.unit else []
-    given += [f'tag="{part.tag}"'] if part.tag else []
-    given += ["stated=True"] if part.is_stated and not part.is_guard else []
-    given += [f"after={after}"] if after else []
-    return f"{_function(part)}({', '.join(given)})"
 
 
 # ---- layout

@@ -1,12 +1,15 @@
-"""The code judge: a file with a function `judge(episode)`, run on recorded episodes.
+"""Run the text of a judge on recorded episodes.
+
+Criteria with a measure are measured by the host (`telic.judges.measured`). Those that no quantity
+expresses are measured by a function in the text, which is foreign code:
 
     from telic import score
 
     def judge(episode):
-        speed = episode.mean("forward_velocity")
-        return [score("runs forward", speed, zero=0.3, goal=3.0, unit="m/s", tag="too_slow")]
+        value = float(episode["joint_speed"].std())
+        return [score("moves evenly", value, zero=2.0, goal=0.5)]
 
-Foreign code: `judge_files` runs it in a confined worker; `JudgeCode` is what the worker uses.
+`judge_files` runs it in a confined worker of its own, never in the one that measures.
 """
 
 from __future__ import annotations
@@ -38,6 +41,7 @@ from telic.judges.criteria import (
     total,
 )
 from telic.judges.episode import MeasuredTogether, RecordedEpisode
+from telic.judges.measured import JudgeFile, joined, judge_text, measure_criteria, read_judge
 from telic.judges.metrics import every_metric
 from telic.judges.verdict import Verdict, judged, unknown
 from telic.sandbox.source import compile_source, namespace
@@ -81,11 +85,18 @@ class Judge(Protocol):
 
 
 class JudgeCode:
-    """A loaded judge; calling it runs foreign code."""
+    """A judge whose text was read; calling it may run foreign code."""
 
-    def __init__(self, source: str, label: str = "judge_fn.py") -> None:
-        """Check and execute the file; raises RefusedCode, or RewardError if it has no judge."""
-        code = _compiled(source, label)
+    def __init__(self, source: str, label: str = "judge_fn.py", *, is_part: bool = False) -> None:
+        """Check and execute the file; raises RefusedCode, or RewardError if it has no judge.
+
+        A part of a judge may consist of constraints alone.
+        """
+        self.label, self._function, self._is_part = label, None, is_part
+        self.file = read_judge(source)
+        if not self.file.code:
+            return
+        code = _compiled(self.file.code, label)
         scope: dict[str, Any] = namespace(OFFERED)
         try:
             exec(code, scope)
@@ -94,7 +105,7 @@ class JudgeCode:
                 f"{label} cannot be loaded: {type(error).__name__}: {error}"[:500],
                 hint="Everything outside of judge(episode) runs once, before any episode.",
             ) from None
-        self.label, self._function = label, scope.get("judge")
+        self._function = scope.get("judge")
         if not callable(self._function):
             raise RewardError(
                 f"{label} defines no function judge(episode).",
@@ -112,13 +123,14 @@ class JudgeCode:
             return unknown("code", "the episode has no steps")
         try:
             episode = RecordedEpisode(trajectory, spec, among=among)
-            answer: object = cast("Any", self._function)(episode)
+            measured = measure_criteria(self.file, episode)
+            answer: object = [] if self._function is None else self._function(episode)
             parts = cast("list[object]", answer) if isinstance(answer, list) else [None]
             scores = [part for part in parts if isinstance(part, CriterionScore)]
             if len(scores) < len(parts):
                 kind = type(answer).__name__
                 return unknown("code", f"{self.label} returned {kind}, not a list of scores")
-            return judged(scores, total(scores))
+            return _summed(joined(self.file, measured, scores), self._is_part)
         except Exception as error:  # the boundary to foreign code
             return unknown("code", f"{self.label}: {type(error).__name__}: {error}"[:500])
 
@@ -129,8 +141,18 @@ def _compiled(source: str, label: str) -> CodeType:
     return compile_source(source, label, extra_modules=OFFERED)
 
 
+def _summed(scores: Sequence[CriterionScore], is_part: bool) -> Verdict:
+    weightless = is_part and not any(each.weight for each in scores)
+    return judged(scores, 1.0 if weightless else total(scores))
+
+
 def judge_files(
-    source: str, paths: Sequence[Path], folder: Path, environment: Environment | None = None
+    source: str,
+    paths: Sequence[Path],
+    folder: Path,
+    environment: Environment | None = None,
+    *,
+    is_part: bool = False,
 ) -> list[Verdict]:
     """Judge recorded episodes in a confined worker whose working folder is `folder`.
 
@@ -144,13 +166,27 @@ def judge_files(
         folder: where the worker may write.
         environment: id and arguments of their environment; None: those in the files, for files
             that no foreign code could write.
+        is_part: of a judge, which may consist of constraints alone.
     """
+    try:
+        file = read_judge(source)
+    except TelicError as error:
+        return [unknown("code", str(error))] * len(paths)
+    if file.criteria and file.code:  # the process that measures runs no foreign code
+        by_host = [each for each in file.criteria if each.measure]
+        listed = judge_text("", "", by_host, file.phases)
+        beside = folder.with_name(f"{folder.name}_code")
+        coded = judge_files(file.code, paths, beside, environment, is_part=True)
+        measured = None
+        if by_host:
+            measured = judge_files(listed, paths, folder, environment, is_part=True)
+        return [_both(file, *pair) for pair in zip(measured or coded, coded, strict=True)]
 
     def judge_share(paths: Sequence[Path], folder: Path) -> list[Verdict]:
         reason = ""
         for _ in range(_TRIES):
             try:
-                return _judge_confined(source, paths, folder, environment)
+                return _judge_confined(source, paths, folder, environment, is_part)
             except WorkerDied as error:
                 reason = f"{error} ({_TRIES} workers tried.)"
             except TelicError as error:  # the judge itself is wrong, and would be again
@@ -166,8 +202,22 @@ def judge_files(
         return [verdict for own in judges.map(judge_share, shares, folders) for verdict in own]
 
 
+def _both(file: JudgeFile, measured: Verdict, coded: Verdict) -> Verdict:
+    """Return the verdict of what the host measured and what code measured of one episode."""
+    for each in (measured, coded):
+        if each.score is None:
+            return each
+    own = measured.leaves if any(each.measure for each in file.criteria) else ()
+    scores = joined(file, own, coded.leaves)
+    return judged(scores, total(scores))
+
+
 def _judge_confined(
-    source: str, paths: Sequence[Path], folder: Path, environment: Environment | None
+    source: str,
+    paths: Sequence[Path],
+    folder: Path,
+    environment: Environment | None,
+    is_part: bool,
 ) -> list[Verdict]:
     """Return verdicts whose scores are computed here, from what a confined judge measured."""
     if environment is None and paths:
@@ -177,7 +227,7 @@ def _judge_confined(
     files = [str(path.absolute()) for path in paths]
     result = run_confined(
         "telic.judges.code",
-        {"source": source, "paths": files, "environment": environment},
+        {"source": source, "paths": files, "environment": environment, "is_part": is_part},
         folder,
         [environment] if environment else [],
         {path.absolute().parent for path in paths},
@@ -196,7 +246,7 @@ def _judge_confined(
                 reason = "a score claims more credit than its measured value earns"
                 verdicts.append(unknown("code", reason))
             else:
-                verdicts.append(judged(given.leaves, total(given.leaves)))
+                verdicts.append(_summed(given.leaves, is_part))
         except (ValidationError, UsageError) as error:
             reason = f"the verdict cannot be read: {bounded_text(error, 300)}"
             verdicts.append(unknown("code", reason))
@@ -208,14 +258,12 @@ def judge_here(
     paths: Sequence[Path],
     environment: Environment | None = None,
     alive: Callable[[], None] = lambda: None,
+    *,
+    is_part: bool = False,
 ) -> list[Verdict]:
     """Judge recorded episodes in this process; for the worker, and for trusted code.
 
-    Args:
-        source: the judge.
-        paths: the episodes.
-        environment: id and arguments of their environment; None: those in the files.
-        alive: called before every few of them.
+    `alive` is called before every few of them; the other arguments are those of `judge_files`.
     """
     verdicts: list[Verdict] = []
     some: list[Trajectory] = []
@@ -224,14 +272,14 @@ def judge_here(
         trajectory = read_evidence(path, environment)
         longest = max(map(len, (*some, trajectory)))
         if some and (len(some) + 1) * longest > _TOGETHER:
-            verdicts += _judge_some(source, some)
+            verdicts += _judge_some(source, some, is_part)
             some = []
             alive()
         some.append(trajectory)
-    return verdicts + _judge_some(source, some)
+    return verdicts + _judge_some(source, some, is_part)
 
 
-def _judge_some(source: str, trajectories: Sequence[Trajectory]) -> list[Verdict]:
+def _judge_some(source: str, trajectories: Sequence[Trajectory], is_part: bool) -> list[Verdict]:
     """Judge episodes that are measured in one go."""
     specs = [_spec_of(each.facts.env_id, each.facts.env_kwargs) for each in trajectories]
     # Episodes of another environment, or without steps, are measured alone.
@@ -241,7 +289,7 @@ def _judge_some(source: str, trajectories: Sequence[Trajectory]) -> list[Verdict
     for index, (trajectory, spec) in enumerate(zip(trajectories, specs, strict=True)):
         among = (together, fit.index(index)) if together and index in fit else None
         # A new judge each time: it must not remember other episodes.
-        verdicts.append(JudgeCode(source)(trajectory, spec, among))
+        verdicts.append(JudgeCode(source, is_part=is_part)(trajectory, spec, among))
     return verdicts
 
 
@@ -261,7 +309,8 @@ def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
     use_one_thread()
     paths = [Path(path) for path in payload["paths"]]
     alive = partial(channel.heartbeat, _JUDGE_S, "judging")
-    verdicts = judge_here(payload["source"], paths, payload["environment"], alive)
+    judge = partial(judge_here, payload["source"], paths, payload["environment"], alive)
+    verdicts = judge(is_part=payload["is_part"])
     return {"verdicts": [each.model_dump(mode="json") for each in verdicts]}
 
 

@@ -27,7 +27,15 @@ class Criterion(Record):
     """One measurable part of what was asked for."""
 
     title: str = Field(min_length=1, description="short and plain; the judge's score has the same")
-    quantity: str = Field(description="what is measured, in words or names of quantities")
+    quantity: str = Field(description="what is measured, in words")
+    measure: str = Field(
+        default="",
+        description="what is measured, as an expression of quantities: mean(forward_velocity), "
+        "share(uprightness > 0.8); empty only if no quantity expresses it",
+    )
+    phase: int = Field(
+        default=0, ge=0, description="phase in which it is measured, from 1; 0: the whole episode"
+    )
     kind: CriterionKind = Field(
         default="sustained",
         description="held over time, added up over the episode, or the end of a phase",
@@ -50,6 +58,15 @@ class Criterion(Record):
     is_open: bool = Field(default=False, description="more is better: as fast as possible")
     best: float | None = Field(default=None, description="of what is open, the best known so far")
     best_source: str = Field(default="", description="who reached the best, and how")
+
+
+class EpisodePhase(Record):
+    """A phase of what is done in sequence: the next begins when its end was reached."""
+
+    until: str = Field(
+        default="", description="condition that ends it, as height > 1.5; empty for the last"
+    )
+    seconds: float = Field(default=0.0, ge=0, description="how long it must have held in all")
 
 
 class Motion(Record):
@@ -135,6 +152,8 @@ class Composition(Record):
     intent: str
     env: str
     criteria: tuple[Criterion, ...]
+    phases: tuple[EpisodePhase, ...] = ()
+    """of what is done in sequence, where criteria name them"""
     reward: str
     judge: str
     env_args: dict[str, Any]

@@ -44,6 +44,7 @@ HABITS = (
 )
 """failure modes of continuous actions; the last two only of robots that can turn over"""
 OTHER_WAY = "goes the other way"
+MIRRORED = "does it mirrored"
 _SOON_S, _SOON_SHARE = 0.3, 0.03
 """length of an episode that ends at once; as a share where time is not known"""
 _SPIN_RPS = 4.0
@@ -76,17 +77,12 @@ def failure_modes(env_id: str, env_args: dict[str, Any]) -> Examples:
     obs = env.reset()
     if isinstance(env, MujocoEnv) and starts:
         obs = env.place(*(torch.stack([start[k].double() for start in starts]) for k in (0, 1)))
-    low, high = env.action_low.clamp(min=-_AT_MOST), env.action_high.clamp(max=_AT_MOST)
-    at_rest = env.action_rest if isinstance(env, MujocoEnv) else low.clamp(min=0.0).minimum(high)
     moments: list[Transition] = []
     length = length_of(env)
     soon = max(1, round(_SOON_S / env.dt if env.dt else _SOON_SHARE * length))
     live = torch.ones(len(names), dtype=torch.bool)
     for t in range(length):
-        action = torch.stack([act(t) for act in acting.values()])
-        if env.num_actions is None:
-            scaled = 0.5 * (low + high) + 0.5 * (high - low) * action
-            action = torch.where(action.isnan(), at_rest, scaled)
+        action = _scaled(env, torch.stack([act(t) for act in acting.values()]))
         step = env.step(action)
         ended = step.terminated.clone()
         ended[names.index("ends at once")] |= t + 1 >= soon
@@ -127,6 +123,66 @@ def _acting(env: VecEnv) -> dict[str, _Act]:
     if count < 3:  # the middle one is one of the others
         del acting["holds its middle choice"]
     return acting
+
+
+# ---- policies that learned nothing
+# Hidden bad examples: the recorder plays them from drawn initial states like judged episodes,
+# so that no judge can tell them by their start, length, seed or smoothness.
+
+_NETWORKS = {
+    "untrained network": 0.02,
+    "untrained network, large outputs": 1.0,
+    "untrained network, saturated": 8.0,
+}
+"""gain of the last layer"""
+_SMOOTH, _UNITS = 0.95, 32
+
+
+def untrained_modes(env: VecEnv) -> dict[str, str]:
+    """Return the policies that learned nothing, each with the failure mode that excuses it."""
+    habits = [name for name in _acting(env) if name != "ends at once"]
+    first, random = habits[0], "flails" if "flails" in habits else "chooses at random"
+    others = dict.fromkeys((*_NETWORKS, "constant action", "smooth random actions"), random)
+    return {**{name: name for name in habits}, **others, "untrained network": first}
+
+
+def untrained_policy(env: VecEnv, seed: int) -> Callable[[Tensor], Tensor]:
+    """Return a policy of many environments: row by row, the untrained modes take turns."""
+    chance = torch.Generator().manual_seed(derive("untrained", seed) % 2**63)
+    acting, modes, count = _acting(env), list(untrained_modes(env)), env.num_envs
+    width = env.num_actions or env.act_dim
+    first = torch.randn(count, env.obs_dim, _UNITS, generator=chance) / env.obs_dim**0.5
+    second = torch.randn(count, _UNITS, width, generator=chance) / _UNITS**0.5
+    constant, smooth = torch.rand(count, width, generator=chance) * 2.0 - 1.0, torch.zeros(width)
+    steps = 0
+
+    def act(obs: Tensor) -> Tensor:
+        nonlocal steps, smooth
+        noise = torch.rand(width, generator=chance) * 2.0 - 1.0
+        smooth = (_SMOOTH * smooth + 4.0 * (1.0 - _SMOOTH) * noise).clamp(-1.0, 1.0)
+        hidden = torch.tanh(torch.einsum("nd,ndh->nh", obs.float(), first))
+        outputs, rows = torch.einsum("nh,nha->na", hidden, second), list[Tensor]()
+        for row in range(count):
+            mode = modes[row % len(modes)]
+            if mode in acting:
+                rows.append(acting[mode](steps))
+                continue
+            others = {"constant action": constant[row], "smooth random actions": smooth}
+            chosen = others.get(mode, torch.tanh(_NETWORKS.get(mode, 1.0) * outputs[row]))
+            rows.append(chosen if env.num_actions is None else chosen.argmax())
+        steps += 1
+        return _scaled(env, torch.stack(rows))
+
+    return act
+
+
+def _scaled(env: VecEnv, action: Tensor) -> Tensor:
+    """Return actions from [-1, 1] in their range, NaN as that of rest; choices as they are."""
+    if env.num_actions is not None:
+        return action
+    low, high = env.action_low.clamp(min=-_AT_MOST), env.action_high.clamp(max=_AT_MOST)
+    at_rest = env.action_rest if isinstance(env, MujocoEnv) else low.clamp(min=0.0).minimum(high)
+    return torch.where(action.isnan(), at_rest, 0.5 * (low + high) + 0.5 * (high - low) * action)
 
 
 def _fallen(env: MujocoEnv) -> dict[str, _Pose]:
@@ -209,7 +265,49 @@ def look_alikes(env: VecEnv, motions: Sequence[Motion]) -> dict[str, tuple[Motio
     is_straight = not any(motion.turn_rps or motion.circle for motion in motions)
     if is_straight and len(ways - {(0.0, 0.0)}) == 1:  # not to and fro, nor round
         led[OTHER_WAY] = _reversed(motions)
-    return led
+    return led | _variants(motions, "y" in root.turns and root.slide("z") is not None)
+
+
+def _variants(motions: Sequence[Motion], can_turn: bool) -> dict[str, tuple[Motion, ...]]:
+    """Return mirrored, half-done, upside-down, omitted and reordered variants of a sequence."""
+    whole, still = tuple(motions), Motion(seconds=1.0)
+    turns = ("pitch_turns", "roll_turns", "turn_rps")
+    way = next((name for name in turns[:2] if any(getattr(each, name) for each in whole)), None)
+
+    def scaled(motion: Motion, factor: float, names: Sequence[str]) -> Motion:
+        return _changed(motion, **{name: factor * getattr(motion, name) for name in names})
+
+    found = {MIRRORED: tuple(scaled(each, -1.0, turns) for each in whole)}
+    if way is not None:
+        half = tuple(scaled(each, 0.5, (*turns, "height_m")) for each in whole)
+        over = next(place for place, each in enumerate(whole) if getattr(each, way))
+        found |= {
+            "does half of it": half,
+            "stays upside down": (*half[: over + 1], still),
+            "jumps without turning": tuple(scaled(each, 0.0, turns) for each in whole),
+        }
+    acts = [place for place, each in enumerate(whole) if not _is_still(each)]
+    if len(acts) > 1:
+        for place in acts:
+            rest = Motion(seconds=whole[place].seconds)
+            others = (*whole[:place], rest, *whole[place + 1 :])
+            found[f"omits part {acts.index(place) + 1}"] = others
+        order = iter([whole[place] for place in reversed(acts)])
+        moved = (each if _is_still(each) else next(order) for each in whole)
+        found["does it in reverse order"] = tuple(moved)
+    elif len(acts) == 1 and _is_still(whole[-1]) and way is None and not whole[acts[0]].jumps:
+        found["does not stop"] = whole[: acts[0] + 1]
+    if way is None and any(each.jumps for each in whole):
+        found["hardly jumps"] = tuple(scaled(each, 0.1, ("height_m",)) for each in whole)
+    if acts and can_turn:
+        tumble = Motion(seconds=0.3, pitch_turns=0.5)
+        found["does it upside down"] = (tumble, *whole)
+    return {name: each for name, each in found.items() if each != whole}
+
+
+def _is_still(motion: Motion) -> bool:
+    names = ("forward_mps", "left_mps", "turn_rps", "jumps", "pitch_turns", "roll_turns")
+    return not any(getattr(motion, name) for name in names)
 
 
 def _changed(motion: Motion, **changes: Any) -> Motion:

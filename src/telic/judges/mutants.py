@@ -1,38 +1,31 @@
-"""Mutants: real episodes of a trained policy, changed in a known way.
+"""Mutants: recorded episodes, changed in a known way.
 
-The robot is frozen, the episode cut short, slowed down, run backward in time, shuffled, mirrored
-left to right or front to back; positions, velocities and forces are changed consistently. The judge
-that passed the policy is given the mutants. A frozen or cut episode must not pass, and a criterion
-is only worth its name if it notices mutants that change what it measures; whether they do is
-measured here, with `telic.quantities`, and not by the judge.
+The robot is frozen, tilted, lowered, pushed aside, lifts a foot; the episode is cut, delayed, held
+before its end, slowed down, run backward, shuffled or mirrored. Positions, velocities and forces
+are changed together. A frozen or cut episode must not pass, and a criterion that only code
+measures must notice mutants: lose credit, whether or not it counts behind an earlier criterion.
 """
 
 from __future__ import annotations
 
-import itertools
-import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import torch
 
 from telic.core.config import Record
+from telic.core.rotations import about, multiply, rotate
 from telic.core.seeds import derive
 from telic.envs.spec import EnvSpec, Robot
-from telic.errors import TelicError
-from telic.judges.criteria import Criterion
-from telic.judges.episode import MeasuredTogether, RecordedEpisode
 from telic.judges.verdict import Verdict
-from telic.quantities import QUANTITIES
 from telic.storage.trajectories import COMMANDS, Trajectory
 
 FROZEN, CUT = "frozen", "cut short"
 _CUT_SHARE = 0.05
 _SLOWER = 4
-_LOSES = 0.1
+LOSES = 0.1
 """credit lost by which a criterion shows that it noticed"""
-_CHANGED = 0.5
-"""change of a quantity, in parts of its size, that is beyond doubt"""
-_TINY = 1e-9
+_TILT_RAD, _LOWER, _DRIFT_MPS, _LIFT_RAD = 0.7, 0.4, 0.5, 0.6
 _VELOCITIES = ("qvel", "cvel")
 Columns = Mapping[str, np.ndarray]
 
@@ -42,9 +35,9 @@ class MutantCount(Record):
 
     criterion: str
     caught: int
-    """mutants that lost credit"""
+    """mutants that lost credit, counted or not"""
     changed: int | None
-    """mutants that changed what it measures, as measured by the host; None: not known"""
+    """mutants whose measured value differs; None: not known"""
     total: int
     """mutants of episodes that had earned credit"""
 
@@ -55,7 +48,7 @@ def mutants_of(trajectory: Trajectory, spec: EnvSpec) -> dict[str, Trajectory]:
     random = np.random.default_rng(derive("mutants", count))
     steps = np.arange(count)
 
-    def made(rows: np.ndarray, velocity: float = 1.0, **more: np.ndarray) -> Columns:
+    def made(rows: np.ndarray, velocity: float | np.ndarray = 1.0, **more: np.ndarray) -> Columns:
         """Return other rows of what the robot did; its commands at each moment stay."""
         out = {
             name: np.ascontiguousarray(column[: len(rows)] if name in COMMANDS else column[rows])
@@ -63,24 +56,113 @@ def mutants_of(trajectory: Trajectory, spec: EnvSpec) -> dict[str, Trajectory]:
         }
         for name in _VELOCITIES:
             if name in out:
-                out[name] = out[name] * np.asarray(velocity, dtype=out[name].dtype)
+                factor = np.reshape(velocity, (-1,) + (1,) * (out[name].ndim - 1))
+                out[name] = out[name] * factor.astype(out[name].dtype)
         return {**out, **more}
 
-    cut = np.arange(max(1, int(_CUT_SHARE * count)))
+    def held(last: int) -> Columns:
+        return made(np.minimum(steps, last), (steps <= last).astype(float))
+
+    cut, late = np.arange(max(1, int(_CUT_SHARE * count))), steps - count // 4
     mutants: dict[str, Columns] = {
         FROZEN: made(0 * steps, 0.0, terminated=np.zeros_like(columns["terminated"])),
         CUT: made(cut, terminated=columns["terminated"][cut] | (cut == cut[-1])),
         "slowed down": made(steps // _SLOWER, 1.0 / _SLOWER),
         "reversed": made(steps[::-1], -1.0),
         "shuffled": made(random.permutation(count)),
+        "delayed": made(np.maximum(late, 0), (late >= 0).astype(float)),
+        "half done": held(count // 2),
     }
-    if spec.robot is not None and "qpos" in columns and "qvel" in columns:
-        moves = spec.robot.root.moves
-        if "y" in moves:
-            mutants["mirrored left to right"] = _mirrored(columns, spec.robot, 1)
-        if "x" in moves:
-            mutants["mirrored front to back"] = _mirrored(columns, spec.robot, 0)
+    robot = spec.robot
+    if robot is not None and {"qpos", "qvel"} <= columns.keys():
+        mutants |= _displaced(columns, robot, spec.dt_s or 1.0)
+        if robot.torso is not None and "xpos" in columns:
+            mutants["without a landing"] = held(int(np.argmax(columns["xpos"][:, robot.torso, 2])))
     return {name: Trajectory(changed, trajectory.facts) for name, changed in mutants.items()}
+
+
+def _displaced(columns: Columns, robot: Robot, dt: float) -> dict[str, Columns]:
+    """Return mutants in which the robot or a foot of it is elsewhere, as far as it can be."""
+    mutants: dict[str, Columns] = {}
+    steps = np.arange(len(columns["qpos"]))
+    moves, way = robot.root.moves, _DRIFT_MPS * dt * steps
+    for name, axis in (("front to back", 0), ("left to right", 1)):
+        if "xyz"[axis] in moves:
+            mutants[f"mirrored {name}"] = _mirrored(columns, robot, axis)
+    if robot.torso is not None and {"xpos", "xquat"} <= columns.keys():
+        for name, axis, along, speed in (
+            ("lowered", 2, 0.0 * steps - _LOWER * (robot.rest_height or 0.5), 0.0),
+            ("drifting ahead", 0, way, _DRIFT_MPS),
+            ("drifting aside", 1, way, _DRIFT_MPS),
+        ):
+            if "xyz"[axis] in moves:
+                mutants[name] = _moved(columns, robot, axis, along, speed)
+        for axis in [axis for axis in (1, 0) if "xyz"[axis] in robot.root.turns][:1]:
+            mutants["tilted"] = _tilted(columns, robot, axis)
+        if robot.feet:
+            mutants["lifting a foot"] = _lifted(columns, robot)
+    return mutants
+
+
+def _own_bodies(robot: Robot) -> np.ndarray:
+    return np.flatnonzero(np.asarray(robot.body_root) == (robot.torso or 0))
+
+
+def _moved(columns: Columns, robot: Robot, axis: int, way: np.ndarray, speed: float) -> Columns:
+    """Return the episode with the whole robot elsewhere along an axis, (T,) metres."""
+    out, own = {name: column.copy() for name, column in columns.items()}, _own_bodies(robot)
+    slide = robot.root.slide("xyz"[axis])
+    if slide is not None:
+        out["qpos"][:, slide.qpos] += slide.sign * way
+        out["qvel"][:, slide.dof] += slide.sign * speed
+    for name in ("xpos", "subtree_com"):
+        if name in out:
+            out[name][:, own, axis] += way[:, None]
+    if "cvel" in out:
+        out["cvel"][:, own, 3 + axis] += speed
+    return out
+
+
+def _tilted(columns: Columns, robot: Robot, axis: int) -> Columns:
+    """Return the episode with the whole robot turned about its torso; `axis` 0 is x, 1 is y."""
+    out, own = {name: column.copy() for name, column in columns.items()}, _own_bodies(robot)
+    turn = about(axis, torch.tensor(_TILT_RAD, dtype=torch.float64))
+
+    def turned(values: np.ndarray) -> np.ndarray:
+        here = turn.expand(*values.shape[:-1], 4)
+        return rotate(here, torch.as_tensor(values, dtype=torch.float64)).numpy()
+
+    def composed(values: np.ndarray) -> np.ndarray:
+        here = turn.expand(*values.shape)
+        return multiply(here, torch.as_tensor(values, dtype=torch.float64)).numpy()
+
+    middle = columns["xpos"][:, robot.torso or 0, None]
+    for name in ("xpos", "subtree_com"):
+        if name in out:
+            out[name][:, own] = turned(columns[name][:, own] - middle) + middle
+    out["xquat"][:, own] = composed(columns["xquat"][:, own])
+    root = robot.root
+    if root.quaternion is not None:
+        place = slice(root.quaternion, root.quaternion + 4)
+        out["qpos"][:, place] = composed(columns["qpos"][:, place])
+    elif root.hinge is not None and root.hinge.axis == "xyz"[axis]:
+        out["qpos"][:, root.hinge.qpos] += root.hinge.sign * _TILT_RAD
+    if "cvel" in out:
+        for part in (slice(0, 3), slice(3, 6)):
+            out["cvel"][:, own, part] = turned(columns["cvel"][:, own, part])
+    return out
+
+
+def _lifted(columns: Columns, robot: Robot) -> Columns:
+    """Return the episode with the first foot off the ground."""
+    out, foot = {name: column.copy() for name, column in columns.items()}, robot.feet[0]
+    out["xpos"][:, foot, 2] += 0.3 * (robot.rest_height or 1.0)
+    if robot.legs and robot.legs[0].qpos:
+        out["qpos"][:, robot.legs[0].qpos[0]] += _LIFT_RAD
+    for name in ("cfrc_ext", "contacts"):
+        if name in out:
+            out[name][:, foot] = 0.0
+    return out
 
 
 def _mirrored(columns: Columns, robot: Robot, axis: int) -> Columns:
@@ -88,25 +170,25 @@ def _mirrored(columns: Columns, robot: Robot, axis: int) -> Columns:
     root, out = robot.root, {name: column.copy() for name, column in columns.items()}
     along = np.ones(3)
     along[axis] = -1.0
-    about = -along  # what turns: the other two axes are turned the other way
+    around = -along  # what turns: the other two axes are turned the other way
     qpos, qvel = out["qpos"], out["qvel"]
     for slide in root.slides:
         if slide.axis == "xyz"[axis]:
             qpos[:, slide.qpos] = qpos[:, slide.qpos] * -1.0 - 2.0 * slide.sign * slide.offset
             qvel[:, slide.dof] *= -1.0
-    if root.hinge is not None and about["xyz".index(root.hinge.axis)] < 0.0:
+    if root.hinge is not None and around["xyz".index(root.hinge.axis)] < 0.0:
         qpos[:, root.hinge.qpos] *= -1.0
         qvel[:, root.hinge.dof] *= -1.0
     if root.quaternion is not None:
-        qpos[:, root.quaternion + 1 : root.quaternion + 4] *= about
+        qpos[:, root.quaternion + 1 : root.quaternion + 4] *= around
         if root.spin is not None:
-            qvel[:, root.spin : root.spin + 3] *= about
+            qvel[:, root.spin : root.spin + 3] *= around
     for name, factors in (
         ("xpos", along),
         ("subtree_com", along),
-        ("xquat", np.concatenate(([1.0], about))),
-        ("cvel", np.concatenate((about, along))),
-        ("cfrc_ext", np.concatenate((about, along))),
+        ("xquat", np.concatenate(([1.0], around))),
+        ("cvel", np.concatenate((around, along))),
+        ("cfrc_ext", np.concatenate((around, along))),
     ):
         if name in out:
             out[name] = (out[name] * factors).astype(out[name].dtype)
@@ -114,60 +196,22 @@ def _mirrored(columns: Columns, robot: Robot, axis: int) -> Columns:
 
 
 def counts(
-    criteria: Sequence[Criterion],
-    originals: Sequence[tuple[Trajectory, Verdict]],
-    mutants: Sequence[dict[str, tuple[Trajectory, Verdict]]],
-    spec: EnvSpec,
+    originals: Sequence[Verdict], mutants: Sequence[Sequence[Verdict]]
 ) -> tuple[MutantCount, ...]:
-    """Return how many mutants each criterion noticed.
+    """Return how many mutants each criterion noticed, from verdicts on episodes and mutants.
 
-    Args:
-        criteria: what was agreed on, which names the quantities that are measured.
-        originals: episodes and their verdicts.
-        mutants: of each, by name, the same.
-        spec: the environment.
+    A gate is not noticing: the credit of a criterion is compared, not what counts of it.
     """
-    families = [[original, *own.values()] for original, own in zip(originals, mutants, strict=True)]
-    flat = [trajectory for family in families for trajectory, _ in family]
-    together, places = MeasuredTogether(flat, spec), itertools.count()
-    measured = [
-        [RecordedEpisode(each, spec, among=(together, next(places))) for each, _ in family]
-        for family in families
-    ]
     out: list[MutantCount] = []
-    for place, title in enumerate(
-        each.title for each in (originals[0][1].leaves if originals else ())
-    ):
-        own = (each for each in criteria if title.lower().startswith(each.title.lower()))
-        words = next((each.quantity for each in own), "")
-        names = frozenset(re.findall(r"\w+", words)) & QUANTITIES.keys()
-        # Quantities of a body whose name the code makes up cannot be measured here.
-        is_known = bool(names) and not any(QUANTITIES[name].arguments for name in names)
+    for place, first in enumerate(originals[0].leaves if originals else ()):
         caught = changed = total = 0
-        for family, (whole, *others) in zip(families, measured, strict=True):
-            credits = [
-                verdict.leaves[place].counted if place < len(verdict.leaves) else 0.0
-                for _, verdict in family
-            ]
-            if credits[0] >= _LOSES:
-                total += len(others)
-                caught += sum(credit <= credits[0] - _LOSES for credit in credits[1:])
-                changed += sum(is_known and _is_changed(whole, each, names) for each in others)
-        known = changed if is_known else None
-        out.append(MutantCount(criterion=title, caught=caught, changed=known, total=total))
+        for original, family in zip(originals, mutants, strict=True):
+            whole = original.leaves[place] if place < len(original.leaves) else None
+            own = [each.leaves[place] for each in family if place < len(each.leaves)]
+            if whole is None or whole.credit < LOSES:
+                continue
+            total += len(own)
+            caught += sum(each.credit <= whole.credit - LOSES for each in own)
+            changed += sum(each.value != whole.value for each in own)
+        out.append(MutantCount(criterion=first.title, caught=caught, changed=changed, total=total))
     return tuple(out)
-
-
-def _is_changed(before: RecordedEpisode, after: RecordedEpisode, names: frozenset[str]) -> bool:
-    """Return whether a mutant clearly changed the mean or the final change of a quantity."""
-    for name in names:
-        try:
-            old, new = before[name], after[name]
-        except TelicError:
-            continue  # not recorded
-        was = np.stack([old.mean(0), old[-1] - old[0]])
-        now = np.stack([new.mean(0), new[-1] - new[0]])
-        size = np.abs(old.mean(0)) + old.std(0)
-        if np.any(np.abs(now - was) > _CHANGED * size + _TINY):
-            return True
-    return False

@@ -34,6 +34,7 @@ from telic.envs.vector import VecEnv
 from telic.errors import Refused, TelicError, UsageError, WorkerDied
 from telic.judges._confined import run_confined
 from telic.judges.disturbance import Disturbance, Disturbed, other_physics
+from telic.judges.failure_modes import untrained_policy
 from telic.rewards.recording import collect
 from telic.rewards.reward import load_reward
 from telic.sandbox.host import LOG_NAME
@@ -44,6 +45,7 @@ from telic.storage.trajectories import RECORDED, Trajectory, TrajectoryFacts, wr
 from telic.training.policy import load_policy
 
 _ENTRY = "telic.judges.recorder"
+UNTRAINED = "untrained"
 _PLAYING_S = 300.0
 _UNLIMITED = 1000
 """steps after which an episode without a time limit is cut"""
@@ -56,7 +58,7 @@ class PlayOrder(Record):
     """Episodes to play; written by the caller, never read from a file of a confined process."""
 
     policy: str
-    """the policy's file"""
+    """the policy's file; `UNTRAINED`: policies that learned nothing take turns, row by row"""
     env: str
     env_args: dict[str, Any]
     seed: int
@@ -146,7 +148,7 @@ def _record_here(orders: Sequence[PlayOrder], folder: Path, log: Path) -> list[l
             {"orders": [order.model_dump(mode="json") for order in orders]},
             folder,
             [(order.env, order.env_args) for order in orders],
-            {Path(order.policy).absolute().parent for order in orders},
+            {Path(each.policy).absolute().parent for each in orders if each.policy != UNTRAINED},
             on_message=rewards.answer,
             log=log,
         )
@@ -278,8 +280,11 @@ def run(state: None, payload: dict[str, Any], channel: HostChannel) -> dict[str,
     hashes: list[list[str]] = []
     for number, row in enumerate(payload["orders"]):
         order = PlayOrder.model_validate(row)
-        policy = load_policy(Path(order.policy))
-        play(policy, order, _RemoteMemory(channel, number) if policy.memory_size else None)
+        if order.policy == UNTRAINED:
+            play(untrained_policy(_open(order)[0], order.seed), order)
+        else:
+            policy = load_policy(Path(order.policy))
+            play(policy, order, _RemoteMemory(channel, number) if policy.memory_size else None)
         hashes.append([file_hash(Path(path)) for path in order.paths])
         channel.heartbeat(_PLAYING_S, "playing episodes")
     return {"sha256": hashes}
@@ -342,30 +347,45 @@ def play(policy: Callable[..., Any], order: PlayOrder, memory: _RemoteMemory | N
         memory: that of the reward, for a policy that sees it.
     """
     env, disturbed = _open(order)
-    columns, lengths = _tape(policy, env, memory, disturbed)
-    env.close()
-    spec = env.spec
+    episodes = recorded_episodes(policy, env, order, memory, disturbed)
 
-    def write(index: int) -> None:
-        path, length = Path(order.paths[index]), lengths[index]
-        facts = TrajectoryFacts(
-            env_id=order.env,
-            env_kwargs=order.env_args,
-            dt_s=spec.dt_s,
-            seed=order.seed,
-            label=f"judge{index}",
-            extra={"row": index},
-            obs_names=spec.obs_names,
-            action_names=spec.action_names,
-            body_names=spec.body_names,
-            joint_names=spec.joint_names,
-        )
-        cut = {key: np.ascontiguousarray(column[:length, index]) for key, column in columns.items()}
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_trajectory(path, Trajectory(cut, facts), is_kept=order.is_kept)
+    def write(path: str, episode: Trajectory) -> None:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        write_trajectory(Path(path), episode, is_kept=order.is_kept)
 
     with ThreadPoolExecutor(_WRITERS) as writers:  # compressing leaves the interpreter free
-        list(writers.map(write, range(len(lengths))))
+        list(writers.map(write, order.paths, episodes))
+
+
+def recorded_episodes(
+    policy: Callable[..., Any],
+    env: VecEnv,
+    order: PlayOrder,
+    memory: _RemoteMemory | None = None,
+    disturbed: Disturbed | None = None,
+) -> list[Trajectory]:
+    """Return one episode of each environment as it is recorded; the environments are closed."""
+    columns, lengths = _tape(policy, env, memory, disturbed or Disturbed(env, None, order.seed))
+    env.close()
+    spec = env.spec
+    return [
+        Trajectory(
+            {key: np.ascontiguousarray(column[:length, row]) for key, column in columns.items()},
+            TrajectoryFacts(
+                env_id=order.env,
+                env_kwargs=order.env_args,
+                dt_s=spec.dt_s,
+                seed=order.seed,
+                label=f"judge{row}",
+                extra={"row": row},
+                obs_names=spec.obs_names,
+                action_names=spec.action_names,
+                body_names=spec.body_names,
+                joint_names=spec.joint_names,
+            ),
+        )
+        for row, length in enumerate(lengths)
+    ]
 
 
 def _tape(

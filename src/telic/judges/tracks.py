@@ -75,13 +75,12 @@ class Measure:
 
     metric: Metric
     arguments: tuple[tuple[str, Any], ...]
-    part: str = "episode"
-    """code of what is measured, where it is not all of the episode"""
+    part: str = ""
+    """way and metres until which it is measured, where that is not all of the episode"""
 
     def until(self, direction: str | float, metres: float) -> Measure:
         """Return the same of the part of the episode in which so much way is made."""
-        part = f"metrics.way_there(episode, {written(direction)}, {metres:.4g})"
-        return replace(self, part=part)
+        return replace(self, part=f"{written(direction)}, {metres:.4g}")
 
     @property
     def name(self) -> str:
@@ -89,15 +88,15 @@ class Measure:
         return self.metric.function.__name__
 
     def __str__(self) -> str:
-        """Return the code of the call."""
-        given, by_place = ["episode"], True
+        """Return the call as an expression of a criterion."""
+        given, by_place = list[str](), True
         for name, value in self.arguments:
             if value == self.metric.defaults[name] and not isinstance(value, Measure):
                 by_place = False
                 continue
             given.append(_code(value) if by_place else f"{name}={_code(value)}")
-        code = f"metrics.{self.name}({', '.join(given)})"
-        return code.replace("(episode", f"({self.part}")
+        code = f"{self.name}({', '.join(given)})"
+        return f"on_way({self.part}, {code})" if self.part else code
 
     @property
     def args(self) -> tuple[Any, ...]:
@@ -233,7 +232,7 @@ def farthest(episode: Episode, track: Track) -> float:
 @_of_track(is_total=True)
 def widest(episode: Episode, tracks: Sequence[str]) -> float:
     """Widest range of {tracks}."""
-    return float(max(np.ptp(episode[track]) for track in tracks))
+    return float(max(np.ptp(values_of(episode, track)) for track in tracks))
 
 
 @_of_track()

@@ -1,7 +1,10 @@
 """Validate a judge and a reward on episodes whose worth is known, before anything is trained.
 
-A judge is wrong when it passes a failure mode, or does not recognize a scripted demonstration. A
-reward can be hacked when it pays a failure mode more than a demonstration that the judge prefers.
+A judge is wrong when it passes a failure mode, or does not recognize a scripted demonstration. It
+is not trusted when it passes policies that learned nothing, whose episodes are recorded as judged
+ones are; or when a criterion that only its code measures does not notice mutants. Then nothing is
+trained. A reward can be hacked when it pays a failure mode more than a demonstration that the judge
+prefers.
 """
 
 from __future__ import annotations
@@ -9,11 +12,10 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from pydantic import Field
 
@@ -22,21 +24,28 @@ from telic.core.events import Event
 from telic.core.seeds import derive
 from telic.core.tensors import use_one_thread
 from telic.core.text import few_digits
+from telic.envs import make
 from telic.envs.mujoco import MujocoEnv
+from telic.envs.spec import EnvSpec
 from telic.errors import ResourceError, TelicError, WorkerDied
 from telic.judges._confined import run_confined
 from telic.judges.code import JudgeCode
-from telic.judges.criteria import (
-    Criterion,
-    CriterionScore,
-    Motion,
-    ShownMotion,
-    is_consistent,
-    total,
-)
+from telic.judges.criteria import Composition, CriterionScore, is_consistent, total
 from telic.judges.demonstrations import Examples, demonstrate, open_env
 from telic.judges.episode import MeasuredTogether
-from telic.judges.failure_modes import OTHER_WAY, failure_modes, look_alikes, no_different
+from telic.judges.failure_modes import (
+    MIRRORED,
+    OTHER_WAY,
+    failure_modes,
+    look_alikes,
+    no_different,
+    untrained_modes,
+    untrained_policy,
+)
+from telic.judges.measured import JudgeFile, is_score_of, read_judge
+from telic.judges.mutants import LOSES, MutantCount, counts, mutants_of
+from telic.judges.recorder import PlayOrder, recorded_episodes
+from telic.judges.verdict import Verdict
 from telic.rewards.recording import TransitionRecording
 from telic.rewards.reward import Reward, load_reward
 from telic.storage.trajectories import Trajectory
@@ -45,20 +54,18 @@ RECOGNISED = 0.6
 """score that a demonstration must reach: it is not perfect either"""
 _CLEARLY = 0.25
 """the judge must prefer the demonstration by this much for the reward to be blamed"""
-_STEADY = 0.1
-"""how much a score may change with the last digits of a recording: a threshold may lie there"""
 _FEWEST = 2
 """failure modes that must be left to tell a judge from one that passes everything"""
-_ALIKE = 1e-3
-_HALF = 0.5
-_WAYS = {"forward", "forwards", "backward", "backwards", "ahead", "left", "right", "sideways"}
+_WAYS = re.compile(r"forward|backward|\b(?:back|front)|ahead|left|right|sideways|clockwise")
 _NEVER_FINE = "ends at once"
 """what no author may call right: an episode that is over shows nothing"""
 _TRIAL_S = 120.0
-_LAST_DIGITS = 1e-6
-_ASKED_AGAIN = 3
-"""examples that the judge must judge twice"""
 GOOD = "good example"
+INDEPENDENT = "independent demonstration"
+"""that of a second reader of the words, who is not the judge's author"""
+_ASKED = "does what was asked"
+_HIDDEN_ROWS = 24
+"""episodes of policies that learned nothing"""
 _DECIDED_ON = 32
 """steps on which it is found out how to run a reward"""
 
@@ -79,9 +86,8 @@ class ExampleResult(Record):
     """sum of the environment's own reward over its episode"""
     leaves: tuple[CriterionScore, ...] = ()
     again: float | None = None
-    """score of the same episode, asked again after all others"""
     nudged: float | None = None
-    """score of the same episode with other last digits"""
+    """of earlier versions"""
 
 
 class Trial(Event):
@@ -102,6 +108,12 @@ class Trial(Event):
     """failure modes that are right here, as declared and as measured"""
     good: str | None = None
     """name of the demonstration that the judge recognized; None: there is none"""
+    hidden: tuple[ExampleResult, ...] = ()
+    """policies that learned nothing, recorded as judged episodes are"""
+    noticed: tuple[MutantCount, ...] = ()
+    """mutants of the demonstration that each criterion noticed"""
+    untrusted: tuple[str, ...] = ()
+    """problems of the judge for which nothing is trained"""
 
     @property
     def was_run(self) -> bool:
@@ -120,9 +132,9 @@ def text_hash(text: str) -> str:
 
 
 def _recognized(examples: Sequence[ExampleResult]) -> ExampleResult | None:
-    """Return the demonstration, if the judge recognizes it."""
-    good = next((example for example in examples if example.is_good), None)
-    return good if good and good.score is not None and good.score >= RECOGNISED else None
+    """Return a demonstration that the judge recognizes; an independent one counts first."""
+    good = [each for each in examples if each.is_good and (each.score or 0.0) >= RECOGNISED]
+    return max(good, key=lambda each: each.name == INDEPENDENT, default=None)
 
 
 def bad_examples(examples: Sequence[ExampleResult], fine: Sequence[str]) -> Iterator[ExampleResult]:
@@ -137,24 +149,20 @@ def bad_examples(examples: Sequence[ExampleResult], fine: Sequence[str]) -> Iter
 
 
 def judge_problems(
-    examples: Sequence[ExampleResult],
-    fine: Sequence[str],
-    threshold: float,
-    criteria: Sequence[Criterion] = (),
+    examples: Sequence[ExampleResult], fine: Sequence[str], threshold: float, words: str = ""
 ) -> tuple[str, ...]:
-    """Return what is wrong with a judge."""
+    """Return what is wrong with a judge; `words` are those of the intent and its criteria."""
     problems: list[str] = []
     for example in examples:
         if example.score is None:
             problems.append(f'The judge cannot judge "{example.name}": {example.reason}')
-        elif example.is_good and example.score < RECOGNISED:
+        elif example.name == GOOD and example.score < RECOGNISED:
             problems.append(
                 f"The judge gives a {example.name}, a scripted demonstration of what was asked, "
                 f"only {example.score:.2f}. {example.reason}"
             )
-    said = " ".join(f"{criterion.title} {criterion.quantity}" for criterion in criteria).lower()
-    if _WAYS.isdisjoint(re.findall("[a-z]+", said)):
-        fine = (*fine, OTHER_WAY)  # no direction was agreed on: the other way is as good
+    if words and not _WAYS.search(words.lower()):
+        fine = (*fine, OTHER_WAY, MIRRORED)  # no direction was agreed on: the other is as good
     bad = list(bad_examples(examples, fine))
     passing = [
         f'"{example.name}" {example.score:.2f}'
@@ -170,39 +178,48 @@ def judge_problems(
             f"All failure modes but {len(bad)} are called right here, so nothing shows that the "
             "judge rejects anything."
         )
-    problems += _unsteady(examples)
     sticks = [example.leaves for example in examples if example.leaves]
-    if sticks and any(not same_stick(sticks[0], other) for other in sticks[1:]):
+    if any(not same_stick(sticks[0], other) for other in sticks[1:]):
         problems.append(
             "The judge measures differently from episode to episode: titles, zero, goal and weight "
             "of its scores must be the same for every episode."
         )
-    problems += unlike_criteria(sticks[0], criteria) if sticks else ()
-    for criterion in criteria if sticks else ():
-        if criterion.quantity.lower().startswith("share"):
-            made = (_score_of(scores, criterion) for scores in sticks)
-            values = [each.value for each in made if each is not None and each.value is not None]
-            wrong = next((value for value in values if not -_ALIKE <= value <= 1.0 + _ALIKE), None)
-            if wrong is not None:
-                problems.append(
-                    f'"{criterion.title}" is a share, from 0 to 1; the judge measures '
-                    f"{few_digits(wrong)} of an example."
-                )
     return tuple(problems)
 
 
-def _unsteady(examples: Sequence[ExampleResult]) -> Iterator[str]:
-    """Yield the first example whose score changes when it is asked again, or hardly changed."""
-    for field, limit, when in (
-        ("again", 0.0, "when it is asked again: it must depend on the episode alone."),
-        ("nudged", _STEADY, "when only the last digits of the recording change: it must measure."),
-    ):
-        for example in examples:
-            other = getattr(example, field)
-            if None not in (example.score, other) and abs(other - (example.score or 0.0)) > limit:
-                given = f'The judge gives "{example.name}" {example.score:.2f}, and {other:.2f} '
-                yield given + when
-                return
+def trust_problems(
+    judge: JudgeFile,
+    examples: Sequence[ExampleResult],
+    hidden: Sequence[ExampleResult],
+    noticed: Sequence[MutantCount],
+    fine: Sequence[str],
+    threshold: float,
+) -> Iterator[str]:
+    """Yield why a judge is not trusted: it passes untrained policies, or a criterion is blind."""
+    for mode in dict.fromkeys(each.name for each in hidden):
+        own = [each for each in hidden if each.name == mode]
+        mean = sum(each.score or 0.0 for each in own) / len(own)
+        if mean >= threshold and any(each.reason not in (*fine, _ASKED) for each in own):
+            yield (
+                f'The judge gives a policy that learned nothing ("{mode}") {mean:.2f} in recorded '
+                f"episodes; {threshold:g} passes."
+            )
+    everything = [each.leaves for each in (*examples, *hidden) if each.leaves]
+    counts = {each.criterion: each for each in noticed}
+    has_good = any(each.is_good and each.score is not None for each in examples)
+    for criterion in judge.criteria or ():
+        if criterion.measure:
+            continue
+        own = [made for leaves in everything for made in leaves if is_score_of(made, criterion)]
+        credits = [made.credit for made in own]
+        title = f'The criterion "{criterion.title}", which only code measures,'
+        count = next((counts[made.title] for made in own if made.title in counts), None)
+        if not own or max(credits) - min(credits) < LOSES:
+            yield f"{title} earns the same in all validation episodes."
+        elif has_good and (count is None or count.total == 0):
+            yield f"{title} gives the demonstration no credit."
+        elif count is not None and not count.caught:
+            yield f"{title} loses no credit in any of {count.total} mutants of the demonstration."
 
 
 def same_stick(first: Sequence[CriterionScore], second: Sequence[CriterionScore]) -> bool:
@@ -211,57 +228,6 @@ def same_stick(first: Sequence[CriterionScore], second: Sequence[CriterionScore]
     return [[getattr(each, name) for name in fields] for each in first] == [
         [getattr(each, name) for name in fields] for each in second
     ]
-
-
-def _score_of(scores: Sequence[CriterionScore], criterion: Criterion) -> CriterionScore | None:
-    """Return the score of a criterion; that of a value to be close to has a longer title."""
-    title = criterion.title.strip().lower()
-    return next((each for each in scores if each.title.strip().lower().startswith(title)), None)
-
-
-def unlike_criteria(
-    scores: Sequence[CriterionScore], criteria: Sequence[Criterion]
-) -> Iterator[str]:
-    """Yield where a judge measures less, or more kindly, than the criteria that were agreed on."""
-    agreed = sum(criterion.weight for criterion in criteria) or 1.0
-    given = sum(each.weight for each in scores) or 1.0
-    for criterion in criteria:
-        title, made = criterion.title, _score_of(scores, criterion)
-        if made is None:
-            yield f'The judge has no score for the criterion "{title}".'
-        elif criterion.is_guard and not made.is_guard:
-            yield f'"{title}" is a constraint, and the judge does not multiply by it.'
-        elif kinder := _kinder(made, criterion):
-            yield kinder
-        elif made.weight / given < _HALF * criterion.weight / agreed:
-            yield (
-                f'"{title}" has {made.weight / given:.0%} of the judge\'s weight; '
-                f"agreed are {criterion.weight / agreed:.0%}."
-            )
-
-
-def _kinder(made: CriterionScore, criterion: Criterion) -> str | None:
-    """Return how a score earns everything, or something, sooner than was agreed; else None."""
-    zero, goal = criterion.zero, criterion.goal
-    if zero is None or goal is None or zero == goal or not math.isfinite(zero + goal):
-        return None
-    slack, span = _ALIKE * abs(goal - zero), abs(goal - zero)
-    if criterion.direction == "about":  # its score is about the distance to the goal
-        reach = max(made.goal, made.zero)
-        if min(made.goal, made.zero) < 0.0 or reach <= span + slack:
-            return None
-        return (
-            f'The judge gives something for "{criterion.title}" up to {reach:g} away from '
-            f"{goal:g}; agreed is nothing at {zero:g}, which is {span:g} away."
-        )
-    sign = 1.0 if goal > zero else -1.0
-    is_same_way = (made.goal > made.zero) == (goal > zero)
-    if is_same_way and max(sign * (goal - made.goal), sign * (zero - made.zero)) <= slack:
-        return None
-    return (
-        f'The judge gives everything for "{criterion.title}" from {made.goal:g} on and '
-        f"nothing up to {made.zero:g}; agreed are {goal:g} and {zero:g}."
-    )
 
 
 # ---- rewards
@@ -294,69 +260,75 @@ def reward_problems(examples: Sequence[ExampleResult], fine: Sequence[str]) -> t
 
 def try_out(
     env: str,
-    env_args: dict[str, Any],
-    reward: str,
-    judge: str,
-    motions: Sequence[Motion],
-    fine: Sequence[str],
+    written: Composition,
     threshold: float,
     folder: Path,
-    criteria: Sequence[Criterion] = (),
-    shown: Sequence[ShownMotion] = (),
+    second: Composition | None = None,
+    *,
+    is_probed: bool = True,
 ) -> Trial:
     """Try both files in a confined worker.
 
     Args:
         env: environment id.
-        env_args: its arguments.
-        reward: text of the reward file.
-        judge: text of the judge file.
-        motions: a scripted demonstration of what is asked; empty: only failure modes are tried.
-        fine: failure modes that are right here ("does nothing" is, if it should stand still).
+        written: reward and judge, a scripted demonstration, and failure modes that are right here
+            ("does nothing" is, if it should stand still).
         threshold: score that passes, so that no failure mode may have it.
         folder: where the worker may write.
-        criteria: what was agreed on, which the judge must measure.
-        shown: a reference motion and its look-alikes, demonstrated in place of `motions`.
+        second: the words as a second reader composed them; None: there is no other reading.
+        is_probed: whether policies that learned nothing and mutants are judged, too.
 
     Raises:
         TelicError: the reward or the judge fails; names the place and the fix.
     """
+    dumped = [None if each is None else each.model_dump(mode="json") for each in (written, second)]
     result = run_confined(
         "telic.judges.validation",
-        {
-            "env": env,
-            "env_args": env_args,
-            "reward": reward,
-            "judge": judge,
-            "motions": [motion.model_dump() for motion in motions],
-            "shown": [motion.model_dump() for motion in shown],
-            "fine": list(fine),
-        },
+        {"env": env, "written": dumped[0], "second": dumped[1], "is_probed": is_probed},
         folder,
-        [(env, env_args)],
+        [(env, written.env_args)],
     )
-    examples: list[ExampleResult] = []
-    for row in result["examples"]:  # of a confined judge: the score is computed here, not there
-        given = ExampleResult.model_validate(row)
-        if given.score is not None:
-            is_sound = given.leaves and all(map(is_consistent, given.leaves))
-            reason = "a score claims more credit than its measured value earns"
-            changes = {"score": None, "reason": reason}
-            changes = {"score": total(given.leaves)} if is_sound else changes
-            given = given.model_copy(update=changes)
-        examples.append(given)
-    fine = (*fine, *result.get("fine", ()))
+    examples, hidden = (
+        tuple(_checked(row) for row in result.get(name, ())) for name in ("examples", "hidden")
+    )
+    noticed = tuple(MutantCount.model_validate(row) for row in result.get("noticed", ()))
+    declared = written.fine if second is None else second.fine
+    fine = (*declared, *result.get("fine", ()))
+    readings = (written,) if second is None else (second,)
+    words = " ".join(
+        (
+            written.intent,
+            *(f"{each.title} {each.quantity}" for x in readings for each in x.criteria),
+        )
+    )
+    judge = read_judge(written.judge)
+    found = trust_problems(judge, examples, hidden, noticed, fine, threshold)
+    untrusted = tuple(found) if is_probed else ()
     good = _recognized(examples)
     return Trial(
-        examples=tuple(examples),
-        judge_problems=judge_problems(examples, fine, threshold, criteria),
+        examples=examples,
+        judge_problems=(*judge_problems(examples, fine, threshold, words), *untrusted),
         reward_problems=reward_problems(examples, fine),
-        judge_hash=text_hash(judge),
-        reward_hash=text_hash(reward),
-        env_args=env_args,
+        judge_hash=text_hash(written.judge),
+        reward_hash=text_hash(written.reward),
+        env_args=written.env_args,
         fine=fine,
         good=None if good is None else good.name,
+        hidden=hidden,
+        noticed=noticed,
+        untrusted=untrusted,
     )
+
+
+def _checked(row: object) -> ExampleResult:
+    """Return an example whose score is computed here, from what a confined judge measured."""
+    given = ExampleResult.model_validate(row)
+    if given.score is None:
+        return given
+    is_sound = given.leaves and all(map(is_consistent, given.leaves))
+    reason = "a score claims more credit than its measured value earns"
+    changes = {"score": total(given.leaves)} if is_sound else {"score": None, "reason": reason}
+    return given.model_copy(update=changes)
 
 
 def failure(error: TelicError) -> Trial:
@@ -371,6 +343,16 @@ def failure(error: TelicError) -> Trial:
     )
 
 
+class Tried(NamedTuple):
+    """Results of validation episodes."""
+
+    examples: tuple[ExampleResult, ...]
+    fine: tuple[str, ...]
+    """failure modes that do not differ from fine ones"""
+    hidden: tuple[ExampleResult, ...] = ()
+    noticed: tuple[MutantCount, ...] = ()
+
+
 def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
     """Make the examples, reward and judge them; entry of the confined worker."""
     use_one_thread()
@@ -379,37 +361,43 @@ def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
         channel.heartbeat(_TRIAL_S, "trying reward and judge on examples")
 
     alive()
-    tried, fine = try_here(
+    second = payload["second"]
+    tried = try_here(
         payload["env"],
-        payload["env_args"],
-        payload["reward"],
-        payload["judge"],
-        [Motion.model_validate(row) for row in payload["motions"]],
-        payload["fine"],
+        Composition.model_validate(payload["written"]),
+        None if second is None else Composition.model_validate(second),
         alive,
-        [ShownMotion.model_validate(row) for row in payload["shown"]],
+        is_probed=payload["is_probed"],
     )
-    return {"examples": [result.model_dump(mode="json") for result in tried], "fine": list(fine)}
+    return {
+        name: [each if isinstance(each, str) else each.model_dump(mode="json") for each in own]
+        for name, own in tried._asdict().items()
+    }
 
 
 def try_here(
     env: str,
-    env_args: dict[str, Any],
-    reward: str,
-    judge: str,
-    motions: Sequence[Motion],
-    fine: Sequence[str] = (),
+    written: Composition,
+    second: Composition | None = None,
     alive: Callable[[], object] = lambda: None,
-    shown: Sequence[ShownMotion] = (),
-) -> tuple[tuple[ExampleResult, ...], tuple[str, ...]]:
+    *,
+    is_probed: bool = False,
+) -> Tried:
     """Try both files in this process; for the worker, and for trusted code.
 
-    Returns the result of every example, and the failure modes that do not differ from fine ones.
-    `alive` is called between its parts.
+    `alive` is called between its parts; the other arguments are those of `try_out`.
     """
-    groups = _groups(env, env_args, motions, shown)
+    groups = _groups(env, written, second)
     alive()
-    paying, judging = load_reward(reward, label="reward_fn.py"), JudgeCode(judge)
+    # Recorded before foreign code runs in this process.
+    hidden = hidden_episodes(env, written) if is_probed else []
+    alive()
+    paying = load_reward(written.reward, label="reward_fn.py")
+
+    def judging(*episode: Any) -> Verdict:
+        return JudgeCode(written.judge)(*episode)  # a new one each time, as in an evaluation
+
+    judging(groups[0].trajectory(groups[0].names[0]), groups[0].spec)  # refused before it is used
     paying.decide(TransitionRecording(groups[0].recording.transitions[:_DECIDED_ON]))
     results: dict[str, ExampleResult] = {}
     measured = [
@@ -420,45 +408,86 @@ def try_here(
         for result in _tried(group, together, paying, judging):
             results[result.name] = result
         alive()
-    # Those that matter most: the good one, what comes nearest to it, and the first of all.
-    nearest = sorted(results.values(), key=lambda result: (result.is_good, result.score or 0.0))
-    again = {result.name for result in (*nearest[-_ASKED_AGAIN:], next(iter(results.values())))}
-    for group, together in zip(groups, measured, strict=True):
-        own = [name for name in group.names if name in again]
-        others = [_nudged(group.trajectory(name)) for name in own]
-        among = MeasuredTogether(others, group.spec)
-        for place, (name, other) in enumerate(zip(own, others, strict=True)):
-            row = group.names.index(name)
-            same = judging(group.trajectory(name), group.spec, (together, row))
-            near = JudgeCode(judge)(other, group.spec, (among, place))
-            update = {"again": same.score, "nudged": near.score}
-            results[name] = results[name].model_copy(update=update)
-    return tuple(results.values()), tuple(no_different(groups[0], fine))
-
-
-def _groups(
-    env: str,
-    env_args: dict[str, Any],
-    motions: Sequence[Motion],
-    shown: Sequence[ShownMotion] = (),
-) -> list[Examples]:
-    """Return the failure modes, and the demonstrations where there can be some."""
-    groups = [failure_modes(env, env_args)]
-    look = open_env(env, env_args, 1)
+    fine = written.fine if second is None else second.fine
+    spec, noticed = groups[0].spec, ()
+    look = open_env(env, written.env_args, 1)
     look.close()
-    if shown and isinstance(look, MujocoEnv):
+    excuses = untrained_modes(look)
+    if is_probed:
+        alive()
+        good = [g.trajectory(n) for g in groups for n in g.names if n in (GOOD, INDEPENDENT)]
+        bases = good or [episode for _, episode in hidden[:2]]
+        noticed = counts(
+            [judging(each, spec) for each in bases],
+            [[judging(other, spec) for other in mutants_of(each, spec).values()] for each in bases],
+        )
+    return Tried(
+        tuple(results.values()),
+        tuple(no_different(groups[0], fine)),
+        tuple(_hidden_results(hidden, spec, written.judge, second, excuses)),
+        noticed,
+    )
+
+
+def hidden_episodes(env_id: str, written: Composition) -> list[tuple[str, Trajectory]]:
+    """Return episodes of policies that learned nothing, from drawn initial states, by their mode.
+
+    The draw depends on the judge's own text, so that its author cannot know it.
+    """
+    seed = derive("hidden", text_hash(written.judge))
+    env = make(env_id, num_envs=_HIDDEN_ROWS, seed=seed, **written.env_args)
+    order = PlayOrder(policy="", env=env_id, env_args=written.env_args, seed=seed, paths=())
+    modes = list(untrained_modes(env))
+    played = recorded_episodes(untrained_policy(env, seed), env, order)
+    return [(modes[row % len(modes)], episode) for row, episode in enumerate(played)]
+
+
+def _hidden_results(
+    hidden: Sequence[tuple[str, Trajectory]],
+    spec: EnvSpec,
+    judge: str,
+    second: Composition | None,
+    excuses: Mapping[str, str],
+) -> Iterator[ExampleResult]:
+    """Yield the scores of policies that learned nothing; the reason is what each resembles.
+
+    One that a second reader of the words passes, too, does what was asked.
+    """
+    together = MeasuredTogether([episode for _, episode in hidden], spec) if hidden else None
+    for row, (mode, episode) in enumerate(hidden):
+        among = None if together is None else (together, row)
+        verdict = JudgeCode(judge)(episode, spec, among)
+        name = excuses[mode]
+        if second is not None and verdict.score:
+            theirs = JudgeCode(second.judge)(episode, spec, among).score or 0.0
+            name = _ASKED if theirs >= verdict.score else name
+        yield ExampleResult(
+            name=mode, is_good=False, score=verdict.score, reason=name, leaves=verdict.leaves
+        )
+
+
+def _groups(env: str, written: Composition, second: Composition | None) -> list[Examples]:
+    """Return the failure modes, and the demonstrations where there can be some."""
+    args, motions, shown = written.env_args, written.motions, written.shown
+    groups = [failure_modes(env, args)]
+    look = open_env(env, args, 1)
+    look.close()
+    if not isinstance(look, MujocoEnv):
+        return groups
+    if shown:
         names = [GOOD if motion.is_good else motion.name for motion in shown]
         led = {name: (each.motion,) for name, each in zip(names, shown, strict=True)}
         joints = {name: each.joints for name, each in zip(names, shown, strict=True)}
-        groups.append(demonstrate(env, env_args, led, joints))
-    elif motions and isinstance(look, MujocoEnv):
-        led = {**look_alikes(look, motions), GOOD: tuple(motions)}
-        groups.append(demonstrate(env, env_args, led))
-    return groups
+        groups.append(demonstrate(env, args, led, joints))
+        return groups
+    led = {**look_alikes(look, motions), GOOD: tuple(motions)} if motions else {}
+    if second is not None and second.motions:
+        led |= {**look_alikes(look, second.motions), INDEPENDENT: second.motions}
+    return [*groups, demonstrate(env, args, led)] if led else groups
 
 
 def _tried(
-    examples: Examples, together: MeasuredTogether, reward: Reward, judge: JudgeCode
+    examples: Examples, together: MeasuredTogether, reward: Reward, judge: Callable[..., Verdict]
 ) -> Iterator[ExampleResult]:
     """Yield score and pay of every example."""
     reward.start(len(examples.names), "cpu")
@@ -478,7 +507,7 @@ def _tried(
         pay = terms.pop("")
         yield ExampleResult(
             name=name,
-            is_good=name == GOOD,
+            is_good=name in (GOOD, INDEPENDENT),
             score=verdict.score,
             reason=verdict.reason or failed or None,
             pay=pay if math.isfinite(pay) else None,
@@ -493,17 +522,3 @@ def _words(made: CriterionScore) -> str:
     value = "not measured" if made.value is None else f"{few_digits(made.value)} {unit}".strip()
     waits = ", which does not count: an earlier criterion is not met" if made.waits else ""
     return f"{made.title}: {value} earns {made.credit:.0%}{waits}"
-
-
-def _nudged(trajectory: Trajectory) -> Trajectory:
-    """Return the same episode with other last digits, and without a name to know it by."""
-    random = np.random.default_rng(derive("nudged", len(trajectory)))
-    columns = {
-        name: (column * (1.0 + _LAST_DIGITS * random.uniform(-1, 1, column.shape))).astype(
-            column.dtype
-        )
-        if column.dtype.kind == "f"
-        else column
-        for name, column in trajectory.columns.items()
-    }
-    return Trajectory(columns, trajectory.facts.model_copy(update={"label": ""}))

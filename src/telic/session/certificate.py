@@ -3,9 +3,9 @@
 A pass needs exactly the judge and the reward that were validated. Their texts are hashed in the
 validation and again where they are used, and compared at the end. A reward that was revised since
 is validated with the same judge on the same examples. Then the judge is given mutants of the
-episodes that it passed (`telic.judges.mutants`), and an independent source must confirm that these
-are good ones: a scripted demonstration, the composer's reading of the intent, or the environment's
-own reward.
+episodes that it passed (`telic.judges.mutants`), and policies that learned nothing, recorded from
+the same initial states. An independent source must confirm that what passed is good: a scripted
+demonstration of the composer, its reading of the intent, or the environment's own reward.
 """
 
 from __future__ import annotations
@@ -26,14 +26,31 @@ from telic.authors.candidate import (
 )
 from telic.composer.compose import compose
 from telic.core.config import Record
+from telic.core.seeds import derive
+from telic.envs import make
 from telic.errors import Refused, TelicError
 from telic.judges.code import judge_files
 from telic.judges.criteria import Composition
+from telic.judges.failure_modes import untrained_modes
 from telic.judges.mutants import CUT, FROZEN, MutantCount, counts, mutants_of
-from telic.judges.recorder import RecordedFile, is_unchanged
-from telic.judges.validation import Trial, bad_examples, same_stick, text_hash
+from telic.judges.recorder import (
+    UNTRAINED,
+    PlayOrder,
+    RecordedFile,
+    is_unchanged,
+    record,
+)
+from telic.judges.validation import (
+    GOOD,
+    INDEPENDENT,
+    Trial,
+    bad_examples,
+    same_stick,
+    text_hash,
+)
 from telic.judges.verdict import Verdict
 from telic.session.control import SessionWork
+from telic.session.judgement import episode_paths, start_seed
 from telic.storage.files import read_record, write_json
 from telic.storage.layout import MemberFolder
 from telic.storage.reading import file_hash, read_text
@@ -42,6 +59,10 @@ from telic.storage.trajectories import Trajectory, read_trajectory, write_trajec
 _OWN_EXAMPLE = "judge validated on its own demonstration only"
 _SHARES = (0.1, 0.5, 0.9)
 """quantiles, by score, of the passing episodes whose mutants are judged"""
+_UNTRAINED = 24
+"""episodes of policies that learned nothing"""
+_CONTRADICTS = 0.5
+"""share of the threshold below which a second reader contradicts a pass"""
 _CLEARLY = 0.25
 """margin of a good episode's own return, in ranges of the failure modes' returns"""
 
@@ -110,20 +131,24 @@ class _Certifier:
         if self._proving:
             episodes = self._episodes(max(self._proving, key=lambda member: member.low))
             reference = self._reference()
-            good, limits = self._good(episodes, reference)
+            theirs = self._second_scores(episodes, reference)
+            if theirs is not None and theirs < _CONTRADICTS * self._threshold:
+                text = "the composer's reading of the words gives the passing episodes"
+                doubts.append(f"{text} only {theirs:.2f}")
+            good, limits = self._good(episodes, reference, theirs)
             found, passing = self._mutants(episodes)
             if FROZEN in passing and not self._may_freeze(episodes, reference):
                 doubts.append("the judge passes a recording in which the robot is frozen")
             if CUT in passing:
                 doubts.append("the judge passes a recording that is cut after a twentieth")
-            weights = {leaf.title: leaf.weight for leaf in trial.stick}
+            measured = {each.title for each in self._written.criteria if each.measure}
             for count in found:
-                # A robot at rest leaves nothing that a mutant could change.
-                counts_here = "does nothing" not in trial.fine and count.total > 0
-                is_blind = not count.caught and count.changed == count.total
-                if counts_here and weights.get(count.criterion, 0.0) > 0.0 and is_blind:
+                # What the host measures cannot be blind to itself.
+                is_code = count.criterion.partition(" (within ")[0] not in measured
+                if is_code and count.total and not count.caught:
                     name = count.criterion
                     doubts.append(f'the criterion "{name}" notices none of {count.total} mutants')
+            doubts += self._untrained(reference)
         if good is None:
             doubts.append("no independent good example: only the judge says it is right")
         return Certificate(
@@ -219,18 +244,25 @@ class _Certifier:
             return None
         return None if made.not_understood and not is_own else made
 
-    def _good(
+    def _second_scores(
         self, episodes: Sequence[_Episode], reference: Composition | None
+    ) -> float | None:
+        """Return the mean score by the composer's judge, where it is not the judge itself."""
+        if reference is None or reference.judge == self._written.judge or not episodes:
+            return None
+        return float(np.mean(self._scores(reference, [each.trajectory for each in episodes])))
+
+    def _good(
+        self, episodes: Sequence[_Episode], reference: Composition | None, theirs: float | None
     ) -> tuple[str | None, tuple[str, ...]]:
         """Return what else confirms that the episodes are good, and what that narrows."""
-        trial = self._trial
-        if trial.good is not None:
+        trial, is_own = self._trial, self._work.config.model is None
+        if trial.good is not None and (is_own or trial.good == INDEPENDENT):
             return trial.good, ()
-        if any(example.is_good for example in trial.examples):
+        if trial.good is None and any(example.name == GOOD for example in trial.examples):
             return None, ()  # there is one, and the judge does not recognise it
-        if reference is not None and reference.judge != self._written.judge:
-            scores = self._scores(reference, [each.trajectory for each in episodes])
-            agrees = scores and float(np.mean(scores)) >= self._threshold
+        if theirs is not None:
+            agrees = theirs >= self._threshold
             return ("the composer's own reading of the words" if agrees else None), ()
         bad = bad_examples(trial.examples, trial.fine)
         paid = [each.own_return for each in bad if each.own_return is not None]
@@ -240,7 +272,8 @@ class _Certifier:
             return "the environment's own reward", ()
         if reference is not None:
             return "the composer's measured criteria", (_OWN_EXAMPLE,)
-        return None, ()
+        # The composer cannot read these words: the author's own demonstration is all there is.
+        return trial.good, (_OWN_EXAMPLE,) if trial.good else ()
 
     # ---- mutants
 
@@ -255,15 +288,49 @@ class _Certifier:
         except Refused:
             return (), []
         verdicts = iter(judged)
-        seen = [{name: (each, next(verdicts)) for name, each in own.items()} for own in families]
+        seen = [{name: next(verdicts) for name in family} for family in families]
         passing = [
             name
             for family in seen
-            for name, (_, verdict) in family.items()
+            for name, verdict in family.items()
             if verdict.score is not None and verdict.score >= self._threshold
         ]
-        originals = [(episode.trajectory, episode.verdict) for episode in episodes]
-        return counts(self._written.criteria, originals, seen, spec), passing
+        families_judged = [list(family.values()) for family in seen]
+        return counts([each.verdict for each in episodes], families_judged), passing
+
+    def _untrained(self, reference: Composition | None) -> Iterator[str]:
+        """Yield which policies that learned nothing pass, from the same initial states."""
+        work, candidate = self._work, self._candidate
+        if work.config.model is None:
+            return  # the composer's criteria are validated with telic itself
+        folder = self._files.path / "untrained"
+        order = PlayOrder(
+            policy=UNTRAINED,
+            env=work.config.env,
+            env_args=candidate.judged_args,
+            seed=derive("confirm", start_seed(work), self._iteration.number, 0, 0),
+            paths=episode_paths(folder, _UNTRAINED),
+        )
+        try:
+            [files] = record([order], folder)
+        except TelicError as error:
+            yield f"the judge could not be tried on policies that learned nothing: {error}"
+            return
+        paths = [file.path for file in files]
+        judged = judge_files(self._written.judge, paths, folder / "judge", self._where)
+        excused = [False] * len(paths)
+        if reference is not None:
+            theirs = judge_files(reference.judge, paths, folder / "second", self._where)
+            excused = [(other.score or 0.0) >= self._threshold for other in theirs]
+        env = make(work.config.env, num_envs=1, **candidate.env_args)
+        env.close()
+        modes = untrained_modes(env)
+        for place, (mode, habit) in enumerate(modes.items()):
+            rows = range(place, len(paths), len(modes))
+            mean = float(np.mean([judged[row].score or 0.0 for row in rows]))
+            is_fine = habit in self._trial.fine or all(excused[row] for row in rows)
+            if mean >= self._threshold and not is_fine:
+                yield f'the judge passes a policy that learned nothing ("{mode}", {mean:.2f})'
 
     def _judged(self, by: Composition, trajectories: Sequence[Trajectory]) -> list[Verdict]:
         """Judge trajectories in a confined worker."""

@@ -42,6 +42,7 @@ from telic.envs.own_robot import assumption_notes as assumed
 from telic.errors import Refused, RewardError, TelicError, TrainingFailed, UsageError
 from telic.judges.code import find_judge
 from telic.judges.criteria import Composition
+from telic.judges.measured import measured_by_host
 from telic.judges.validation import Trial, text_hash
 from telic.llm import BudgetExceeded, Cancelled
 from telic.llm.work_orders import ORDERS, close_orders
@@ -84,6 +85,8 @@ from telic.training.policy import Policy
 
 _REWRITES = 2
 """times that reward and judge may go back to their authors before anything is trained"""
+PROBED = True
+"""whether judges are also validated on policies that learned nothing and on mutants"""
 _PASSED = "passed"
 _WORTH_COMPARING = 100_000
 """steps below which screening runs of several rewards say nothing"""
@@ -236,6 +239,8 @@ def run_loop(work: SessionWork) -> SessionSummary:
             wanted = wanted.model_copy(update={"criteria": agreed})
         tries.written = work.records.step(folder.author, Composition, partial(_write, work, wanted))
         write_text(folder.judge, tries.written.judge)
+        if reasons := not_worth_training(folder):
+            return _finish(work, tries, Ending("unproven", reasons))
         work.emit(session_forecast(config, tries.written.steps, folder.path.parent))
         loop = Loop(
             work.records, tries, iterations=config.iterations, safe_point=control.safe_point
@@ -249,13 +254,14 @@ def run_loop(work: SessionWork) -> SessionSummary:
 
 def _write(work: SessionWork, wanted: MeasurableIntent) -> Composition:
     """Have reward and judge written, validated on reference episodes, and corrected."""
-    written = work.author.write(wanted)
+    written = measured_by_host(work.author.write(wanted))
     for left in reversed(range(_REWRITES + 1)):
-        trial = try_written(work.brief, written)
+        trial = try_written(work.brief, written, is_probed=PROBED)
         work.records.write(work.folder.trial, trial)
         work.emit(trial)
         # The last correction is validated and reviewed as well, and trained as it is.
         reviewed = work.author.review(written, trial, left > 0)
+        reviewed = None if reviewed is None else measured_by_host(reviewed)
         is_same = reviewed is None or (reviewed.reward, reviewed.judge) == (
             written.reward,
             written.judge,
@@ -264,6 +270,12 @@ def _write(work: SessionWork, wanted: MeasurableIntent) -> Composition:
         if is_same:
             break
     return written
+
+
+def not_worth_training(folder: SessionFolder) -> tuple[str, ...]:
+    """Return why no pass of this judge could be believed: then nothing is trained."""
+    trial = read_record(folder.trial, Trial) if folder.trial.exists() else None
+    return () if trial is None else trial.untrusted
 
 
 class _Tries:

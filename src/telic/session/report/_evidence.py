@@ -18,8 +18,6 @@ from telic.authors.request import SessionConfig
 from telic.core.confidence import proven_mean
 from telic.core.stats import Interval, bootstrap
 from telic.core.text import MISSING, count, figure, is_dict, percent
-from telic.envs.factory import make
-from telic.judges.command_tracking import command_errors
 from telic.judges.criteria import Composition, scope_words
 from telic.judges.verdict import Judgement
 from telic.rendering import RenderJob, render
@@ -37,7 +35,7 @@ from telic.session.records import SessionSummary
 from telic.session.robustness import read_card
 from telic.storage.files import read_record
 from telic.storage.layout import SessionFolder
-from telic.storage.trajectories import Environment, read_trajectory
+from telic.storage.trajectories import Environment
 
 Blocks = Sequence[doc.Block]
 FULL_CREDIT = 0.995
@@ -276,36 +274,6 @@ def criteria_table(ended: EndedSession) -> Blocks:
     return [doc.Table(heads, rows), *listed(goals), doc.Text(note, "note")]
 
 
-def _velocity_tracking(ended: EndedSession) -> Blocks:
-    """Return the velocity errors of the best policy, by commanded velocity."""
-    best, member = ended.best, ended.member
-    env_args = ended.candidate(best.number).env_args if best and member else {}
-    if best is None or member is None or not env_args.get("commands"):
-        return []
-    files, where = ended.folder.iteration(best.number), (ended.config.env, env_args)
-    paths = [files.episode(member.member, row) for row in range(len(member.judgement.verdicts))]
-    env = make(where[0], num_envs=1, **env_args)
-    env.close()
-    episodes = (read_trajectory(path, where) for path in paths if path.exists())
-    cells = [
-        (
-            row.kind,
-            f"{row.seconds:.0f} s",
-            f"{row.command:.2f} {row.unit}",
-            f"{row.error:.2f} {row.unit}",
-            MISSING if row.share is None else percent(row.share),
-        )
-        for row in command_errors(episodes, env.spec)
-        if row.seconds
-    ]
-    heads = ("command", "for", "mean command", "mean error", "of standing still")
-    note = (
-        "All judged episodes of the best policy, by commanded velocity; the first three quarters "
-        "of a second after a new command are left out. Standing still is off by 100 %."
-    )
-    return [doc.Table(heads, cells), doc.Text(note, "note")] if cells else []
-
-
 def robustness_table(ended: EndedSession) -> Blocks:
     """Return the policy's results under conditions it was not trained in."""
     card = read_card(ended.folder)
@@ -392,7 +360,6 @@ def _interpretation(ended: EndedSession) -> Blocks:
 EVIDENCE: dict[str, Callable[[EndedSession], Blocks]] = {
     "Video": _video,
     "Criteria": criteria_table,
-    "Velocity tracking": _velocity_tracking,
     "Robustness": robustness_table,
     "What was seen": _seen,
     "Labels and vetoes": _people,

@@ -1,0 +1,416 @@
+"""Criteria as data: the host measures them from a recording, by expressions of quantities.
+
+    mean(forward_velocity)                          highest(-pitch_turns)
+    share(uprightness > 0.85)                       body_height("ffoot") - height
+    longest(landed(-pitch_turns, 0.85))             foot_height[1]
+
+An expression is parsed and never executed as code: names of quantities, metrics of
+`telic.judges.metrics`, numbers, arithmetic and comparisons. A judge's text lists criteria and the
+phases of a sequence as literals, and holds code only for criteria that no expression measures.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import pprint
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, reduce
+from itertools import pairwise
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from pydantic import ValidationError
+
+from telic.envs.spec import EnvSpec
+from telic.errors import RewardError, TelicError, UnknownName, UsageError
+from telic.judges.criteria import (
+    Composition,
+    Criterion,
+    CriterionScore,
+    EpisodePhase,
+    require,
+    score,
+    score_near,
+)
+from telic.judges.episode import RecordedEpisode
+from telic.judges.metrics import METRICS
+from telic.quantities import QUANTITIES
+
+TIME_LEFT = "time_left()"
+"""measure of the end of a phase: seconds that are left when it is done"""
+_ON_WAY = "on_way"
+_FORMS = (_ON_WAY, "time_left")
+_CRITERIA, _PHASES, _JUDGE = "CRITERIA", "PHASES", "judge"
+_FOR_PEOPLE = {"source", "is_open", "best", "best_source"}
+_LONGEST, _MOST_NODES = 40_000, 8_000
+_OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.BitAnd: np.logical_and,
+    ast.BitOr: np.logical_or,
+    ast.And: np.logical_and,
+    ast.Or: np.logical_or,
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+    ast.Invert: np.logical_not,
+    ast.Not: np.logical_not,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+}
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "abs": np.abs,
+    "sqrt": np.sqrt,
+    "cos": np.cos,
+    "sin": np.sin,
+    "minimum": np.minimum,
+    "maximum": np.maximum,
+}
+
+
+class JudgeFile(NamedTuple):
+    """The text of a judge, read."""
+
+    criteria: tuple[Criterion, ...]
+    """those that are agreed on; without a measure: its code measures it"""
+    phases: tuple[EpisodePhase, ...]
+    code: str
+    """the text without these lists; empty: everything is measured by the host"""
+
+
+def judge_text(
+    intent: str,
+    env: str,
+    criteria: Sequence[Criterion],
+    phases: Sequence[EpisodePhase] = (),
+    code: str = "",
+) -> str:
+    """Return the text of a judge: what the host measures, then code for the other criteria."""
+    rows = [
+        each.model_dump(mode="json", exclude_defaults=True, exclude=_FOR_PEOPLE)
+        for each in criteria
+    ]
+    ends = [each.model_dump(mode="json", exclude_defaults=True) for each in phases]
+    about = f"Judge of: {intent} ({env}). The host measures these criteria from the recording."
+    words = " ".join(about.replace("\\", " ").replace('"', "'").split())[:400]
+    listed = [(_CRITERIA, rows)] + ([(_PHASES, ends)] if ends else [])
+    parts = [f'"""{words}"""']
+    parts += [f"{name} = {pprint.pformat(own, width=96, sort_dicts=False)}" for name, own in listed]
+    return "\n\n".join([*parts, code.strip()] if code.strip() else parts) + "\n"
+
+
+@lru_cache(maxsize=16)
+def read_judge(text: str) -> JudgeFile:
+    """Read the text of a judge; one without a list of criteria is code alone.
+
+    Raises RewardError for lists that cannot be read.
+    """
+    try:
+        body = ast.parse(text).body
+    except (SyntaxError, ValueError):
+        return JudgeFile((), (), text)  # refused with its line where code is compiled
+    found: dict[str, Any] = {}
+    lines = text.splitlines(keepends=True)
+    try:
+        for node in body:
+            names = [each.id for each in getattr(node, "targets", ()) if isinstance(each, ast.Name)]
+            is_head = node is body[0] and isinstance(node, ast.Expr) and _CRITERIA in text
+            if is_head or (names and names[0] in (_CRITERIA, _PHASES)):
+                if not is_head and names[0] in found:
+                    raise ValueError(f"{names[0]} is listed twice")
+                if isinstance(node, ast.Assign):
+                    found[names[0]] = ast.literal_eval(node.value)
+                for line in range(node.lineno - 1, node.end_lineno or node.lineno):
+                    lines[line] = "\n"  # line numbers in messages about code stay
+        criteria = tuple(Criterion.model_validate(row) for row in found.get(_CRITERIA, ()))
+        phases = tuple(EpisodePhase.model_validate(row) for row in found.get(_PHASES, ()))
+    except (ValueError, TypeError, ValidationError) as error:
+        raise RewardError(f"judge_fn.py cannot be read: {error}"[:500]) from None
+    has_code = any(isinstance(node, ast.FunctionDef) and node.name == _JUDGE for node in body)
+    return JudgeFile(criteria, phases, "".join(lines) if has_code or not criteria else "")
+
+
+def measured_by_host(written: Composition) -> Composition:
+    """Return what was written with a judge of the agreed criteria; of its text only code is kept.
+
+    Code is kept only where a criterion has no measure.
+    """
+    if not written.criteria:
+        return written
+    needs_code = not all(each.measure for each in written.criteria)
+    code = read_judge(written.judge).code if needs_code else ""
+    text = judge_text(written.intent, written.env, written.criteria, written.phases, code)
+    return written.model_copy(update={"judge": text})
+
+
+# ---- expressions
+
+
+@lru_cache(maxsize=512)
+def _parsed(text: str) -> ast.expr:
+    try:
+        if len(text) > _LONGEST:
+            raise ValueError("too long")
+        tree = ast.parse(text.strip(), mode="eval").body
+        if sum(1 for _ in ast.walk(tree)) > _MOST_NODES:
+            raise ValueError("too long")
+        return tree
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        raise UsageError(
+            f'"{text[:80]}" is not an expression of quantities.',
+            hint="Write for example mean(forward_velocity) or share(uprightness > 0.85).",
+        ) from None
+
+
+def is_expression(text: str) -> bool:
+    """Return whether a text is an expression of known quantities and metrics."""
+    try:
+        return bool(measured_names(text))
+    except TelicError:
+        return False
+
+
+def measured_names(text: str) -> tuple[str, ...]:
+    """Return the quantities that an expression names, "" for a metric; raises UsageError."""
+    found: list[str] = []
+    for node in ast.walk(_parsed(text)):
+        called = node.func if isinstance(node, ast.Call) else None
+        if isinstance(called, ast.Name) and called.id in METRICS:
+            found.append("")
+        elif isinstance(node, ast.Name) and node.id in QUANTITIES:
+            found.append(node.id)
+        elif isinstance(node, ast.Name) and node.id not in {
+            *METRICS,
+            *_FUNCTIONS,
+            _ON_WAY,
+            "time_left",
+        }:
+            raise UnknownName("quantity", node.id, [*QUANTITIES, *METRICS])
+        elif isinstance(node, ast.Constant) and node.value in QUANTITIES:
+            found.append(cast("str", node.value))
+        elif isinstance(called, ast.Name) and called.id == "time_left":
+            found.append("")
+    return tuple(dict.fromkeys(found))
+
+
+def quantities_behind(text: str) -> tuple[str, ...]:
+    """Return the quantities of an expression, with those that its metrics measure by themselves."""
+    if not text or not is_expression(text):
+        return ()
+    found = [name for name in measured_names(text) if name]
+    for node in ast.walk(_parsed(text)):
+        if isinstance(node, ast.Name) and node.id in METRICS:
+            found += METRICS[node.id].uses
+    return tuple(dict.fromkeys(found))
+
+
+class _Measuring(ast.NodeVisitor):
+    """Computes the parts of an expression on one episode."""
+
+    def __init__(self, episode: RecordedEpisode, left: float | None) -> None:
+        self._episode, self._left = episode, left
+
+    def _computed(self, how: ast.AST, *parts: ast.AST) -> Any:
+        values = [self.visit(each) for each in parts]
+        for each in values:
+            if isinstance(each, str | tuple):
+                raise UsageError(f"{each!r} is not a number: it cannot be computed with.")
+        if type(how) not in _OPERATORS:
+            raise UsageError(f"{type(how).__name__} is not allowed in an expression.")
+        with np.errstate(all="ignore"):
+            return _OPERATORS[type(how)](*values)
+
+    def generic_visit(self, node: ast.AST) -> Any:
+        raise UsageError(f"{ast.unparse(node)[:80]} is not allowed in an expression.")
+
+    def visit_Constant(self, node: ast.Constant) -> Any:
+        if not isinstance(node.value, int | float | str):
+            self.generic_visit(node)
+        return node.value
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        if node.id not in QUANTITIES:
+            raise UnknownName("quantity", node.id, [*QUANTITIES])
+        return self._episode[node.id]
+
+    def visit_Tuple(self, node: ast.Tuple) -> Any:
+        return tuple(self.visit(each) for each in node.elts)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
+        return self._computed(node.op, node.operand)
+
+    def visit_BinOp(self, node: ast.BinOp) -> Any:
+        return self._computed(node.op, node.left, node.right)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> Any:
+        return reduce(_OPERATORS[type(node.op)], [self.visit(each) for each in node.values])
+
+    def visit_Compare(self, node: ast.Compare) -> Any:
+        sides = [node.left, *node.comparators]
+        held = [
+            self._computed(how, *pair) for how, pair in zip(node.ops, pairwise(sides), strict=True)
+        ]
+        return reduce(np.logical_and, held)
+
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        values, column = self.visit(node.value), getattr(node.slice, "value", None)
+        if np.ndim(values) != 2 or type(column) is not int or not 0 <= column < values.shape[1]:
+            raise UsageError(f"{ast.unparse(node)}: there is no such column.")
+        return values[:, column]
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        name = getattr(node.func, "id", "")
+        if name == _ON_WAY and len(node.args) == 3:  # its last argument is measured on that part
+            way, metres = (self.visit(each) for each in node.args[:2])
+            part = METRICS["way_there"].function(self._episode, way, metres)
+            return _Measuring(part, self._left).visit(node.args[2])
+        given = [self.visit(each) for each in node.args]
+        named = {each.arg or "": self.visit(each.value) for each in node.keywords}
+        if name in METRICS:
+            return METRICS[name].function(self._episode, *given, **named)
+        if name in _FUNCTIONS:
+            return _FUNCTIONS[name](*given)
+        if name in QUANTITIES:
+            return self._episode.quantity(name, *given, *named.values())
+        if name == "time_left" and self._left is not None:
+            return self._left
+        raise UnknownName("metric", name, [*METRICS, *QUANTITIES])
+
+
+def _evaluate(
+    text: str, episode: RecordedEpisode, left: float | None = None
+) -> np.ndarray[Any, Any] | float:
+    """Return the value of an expression on an episode, one number or one for each step.
+
+    `left` are the seconds that remain after a phase. Raises UsageError or UnknownName.
+    """
+    try:
+        value = np.asarray(_Measuring(episode, left).visit(_parsed(text)))
+        if value.dtype.kind not in "fib" or value.ndim > 1:
+            raise UsageError(f"{text} is not one number, or one for each step.")
+    except TelicError:
+        raise
+    except Exception as error:  # wrong numbers or kinds of arguments
+        raise UsageError(f"{text} cannot be measured: {error}"[:300]) from None
+    return value if value.ndim else float(value)
+
+
+def single_value(
+    criterion: Criterion, episode: RecordedEpisode, left: float | None = None
+) -> float:
+    """Return what a criterion measures of an episode.
+
+    A value at each step becomes one number: of a condition its share of the time; held over time,
+    the mean; in total, the end of what adds up, otherwise the best.
+    """
+    value = _evaluate(criterion.measure, episode, left)
+    if isinstance(value, float):
+        return value
+    if value.dtype.kind == "b":
+        return episode.share(value)
+    if criterion.kind == "sustained" or criterion.direction == "about":
+        return float(np.mean(value))
+    known = QUANTITIES.get(criterion.measure.strip())
+    if known is not None and known.width is not None:
+        return float(value[-1])
+    return float(np.max(value) if criterion.direction == "at_least" else np.min(value))
+
+
+def problem_of_measure(criterion: Criterion, spec: EnvSpec) -> str | None:
+    """Return why the host cannot measure a criterion in an environment; None: it can."""
+    try:
+        for name in measured_names(criterion.measure):
+            if name in QUANTITIES and not QUANTITIES[name].available(spec):
+                return f"{spec.id} has no {name}: it needs {QUANTITIES[name].need.words}"
+    except TelicError as error:
+        return str(error)
+    return None
+
+
+# ---- scores
+
+
+def score_criterion(
+    criterion: Criterion, value: float, after: CriterionScore | None = None
+) -> CriterionScore:
+    """Score a measured value by the numbers that were agreed on."""
+    zero, goal = criterion.zero, criterion.goal
+    if zero is None or goal is None:
+        raise UsageError(f'The criterion "{criterion.title}" has no zero or no goal.')
+    common: dict[str, Any] = {"unit": criterion.unit, "tag": criterion.tag, "after": after}
+    if criterion.is_guard:
+        return require(criterion.title, value, zero=zero, goal=goal, **common)
+    common |= {"weight": criterion.weight, "stated": criterion.is_stated}
+    if criterion.direction == "about":
+        within = float(f"{abs(goal - zero) / 4.0:.4g}")
+        return score_near(criterion.title, value, goal, within, **common)
+    return score(criterion.title, value, zero=zero, goal=goal, **common)
+
+
+def measure_criteria(judge: JudgeFile, episode: RecordedEpisode) -> list[CriterionScore]:
+    """Return the scores of the criteria that have a measure, in their order.
+
+    Every phase is measured on its own part of the episode, and counts only if the one before it
+    was done.
+    """
+    scores: dict[str, CriterionScore] = {}
+    part, gate = episode, None
+    for number, phase in enumerate(judge.phases, 1):
+        done, own, left = None, part, 0.0
+        if phase.until:
+            held = np.asarray(_evaluate(phase.until, part), dtype=bool)
+            done = part.when(np.broadcast_to(held, len(part)), phase.seconds)
+            own, left = part.before(done), part.left(done)
+        is_done = float(done is not None)
+        ends = score("done", is_done, zero=0.0, goal=1.0, after=gate)
+        for each in judge.criteria:
+            if each.phase == number and each.measure:
+                made = score_criterion(each, single_value(each, own, left), gate)
+                scores[each.title] = made
+                ends = made if each.measure == TIME_LEFT else ends
+        part, gate = part.after(done), ends
+    for each in judge.criteria:
+        if each.measure and each.title not in scores:
+            scores[each.title] = score_criterion(each, single_value(each, episode))
+    return [scores[each.title] for each in judge.criteria if each.measure]
+
+
+def joined(
+    judge: JudgeFile, measured: Sequence[CriterionScore], coded: Sequence[CriterionScore]
+) -> list[CriterionScore]:
+    """Return the scores of a judge: what the host measured, and what only its code measures.
+
+    Of code only the measured value counts, by the numbers that were agreed on. Scores that were not
+    agreed on count as constraints, which can only lower the whole, or not at all.
+    """
+    if not judge.criteria:
+        return list(coded)
+    places = iter(measured)
+    taken: list[str] = []
+    scores: list[CriterionScore] = []
+    for criterion in judge.criteria:
+        if criterion.measure:
+            scores.append(next(places))
+            continue
+        made = next((each for each in coded if is_score_of(each, criterion)), None)
+        if criterion.zero is None or criterion.goal is None:  # only its code has numbers
+            missing = score(criterion.title, float("nan"), zero=0.0, goal=1.0)
+            scores.append(made or missing)
+            continue
+        value = float("nan") if made is None or made.value is None else made.value
+        if made is not None and criterion.direction == "about" and "(within " in made.title:
+            value += criterion.goal or 0.0  # it is the distance from its goal
+        taken += [] if made is None else [made.title]
+        scores.append(score_criterion(criterion, value))
+    titles = {*taken, *(each.title for each in scores)}
+    return scores + [each for each in coded if each.is_guard and each.title not in titles]
+
+
+def is_score_of(made: CriterionScore, criterion: Criterion) -> bool:
+    """Return whether a score is of a criterion; `score_near` adds its tolerance to the title."""
+    own, title = made.title.strip().casefold(), criterion.title.strip().casefold()
+    return own == title or own.startswith(f"{title} (within ")
