@@ -76,9 +76,9 @@ LINES: dict[tuple[str, ...], Limit] = {
     ("jobs", "sandbox"): Limit(5_000, 5_245),
     ("sim", "envs", "robots", "rendering"): Limit(9_000, 10_900),
     ("quantities", "rewards", "judges"): Limit(8_000, 10_520),
-    ("composer", "authors", "llm"): Limit(9_000, 12_340),
+    ("composer", "authors", "llm"): Limit(9_000, 12_430),
     ("training",): Limit(8_500, 8_876),
-    ("session", "bench"): Limit(5_000, 6_292),
+    ("session", "bench"): Limit(5_000, 6_345),
     ("search",): Limit(4_000, 4_340),
     ("tracking", "motions"): Limit(9_500, 10_245),
     ("studies", "plugin"): Limit(11_000, 13_973),
@@ -87,12 +87,12 @@ LINES: dict[tuple[str, ...], Limit] = {
 }
 """lines of groups of packages"""
 TOTALS = {
-    "lines": Limit(80_000, 100_450),
+    "lines": Limit(80_000, 100_900),
     "modules": Limit(380, 432),
     "public names per 1,000 lines": Limit(10, 31),
     "names defined in two files": Limit(0, 125),
     "import circles": Limit(0, 0),
-    "imports inside functions": Limit(80, 156),
+    "imports inside functions": Limit(80, 160),
     "commands": Limit(55, 55),
     "options": Limit(280, 282),
     "modules reachable from telic run": Limit(120, 196),

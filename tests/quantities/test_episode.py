@@ -135,21 +135,10 @@ def test_energy_adds_up_power(recording):
     assert q.energy.over(run).tolist() == pytest.approx([60 * DT, 180 * DT, 180 * DT])
 
 
-def test_action_change_is_a_step_and_smoothness_the_mean(recording):
+def test_action_change_is_that_of_a_step(recording):
     action = torch.tensor([[1.0, 0.0, 0.0], [1.0, 3.0, 0.0], [1.0, 3.0, 0.0]])
     jerky = recording("Hopper", action=action)
     assert q.action_change.over(jerky).tolist() == pytest.approx([0.0, 3.0, 0.0])
-    assert q.action_smoothness.over(jerky).tolist() == pytest.approx([0.0, 3.0, 1.5])
-
-
-def test_joint_range_use_grows_with_the_swing(recording):
-    qpos = torch.zeros(3, 6, dtype=torch.float64)
-    qpos[:, 3] = torch.tensor([-0.5, -1.0, -0.7])  # thigh: 150 degrees of range
-    qpos[:, 5] = torch.tensor([0.0, 0.0, 0.5])  # foot: 90 degrees of range
-    swing = recording("Hopper", qpos=qpos)
-    thigh, foot = 0.5 / math.radians(150), 0.5 / math.radians(90)
-    expected = [0.0, thigh / 3, (thigh + foot) / 3]
-    assert q.joint_range_use.over(swing).tolist() == pytest.approx(expected)
 
 
 def test_a_quantity_with_memory_cannot_be_read_off_one_step(recording):

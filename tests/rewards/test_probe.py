@@ -175,7 +175,6 @@ MADE_FOR = {
     "hop": ("Hopper-v5",),
     "run_forward": ("HalfCheetah-v5", "Walker2d-v5"),
     "stand_up": ("HumanoidStandup-v5",),
-    "obey_commands": (DOG,),
 }
 
 

@@ -11,12 +11,9 @@ import torch
 from torch import Tensor
 
 from telic.core.rotations import conjugate, multiply, rotation_vector
-from telic.envs.spec import EnvSpec
 from telic.quantities._bodies import (
-    LIMITS,
     MOTORS,
     foot_contact,
-    limits,
     places,
     power,
     scaled_action,
@@ -176,12 +173,6 @@ def energy(state: Tensor, info: Fields) -> Update:
     return total.unsqueeze(-1), total
 
 
-def _action_change(state: Tensor, info: Fields) -> Tensor:
-    """Return the mean squared change of the action; memory: seen, last action, ..."""
-    action = scaled_action(info)
-    return state[..., 0] * (action - state[..., 1 : 1 + action.shape[-1]]).square().mean(-1)
-
-
 @quantity(
     unit="1",
     latex=r"\frac{1}{n}\sum_i (a_{t,i} - a_{t-1,i})^2",
@@ -191,46 +182,6 @@ def _action_change(state: Tensor, info: Fields) -> Tensor:
 def action_change(state: Tensor, info: Fields) -> Update:
     """Mean squared change of the action, scaled to [-1, 1], since the last step; 0 at the first."""
     # memory: seen, last action
-    change = _action_change(state, info)
-    return torch.cat((torch.ones_like(change).unsqueeze(-1), scaled_action(info)), -1), change
-
-
-@quantity(
-    unit="1",
-    latex=r"\frac{1}{(t-1)\,n}\sum_{s \le t}\sum_i (a_{s,i} - a_{s-1,i})^2",
-    need=CONTINUOUS,
-    width=lambda spec: 3 + spec.act_dim,
-)
-def action_smoothness(state: Tensor, info: Fields) -> Update:
-    """Mean squared change of the action, scaled to [-1, 1], over the episode so far."""
-    # memory: seen, last action, changes, sum
-    changes = state[..., -2] + state[..., 0]
-    total = state[..., -1] + _action_change(state, info)
-    seen = torch.ones_like(total)
-    last, sums = scaled_action(info), torch.stack((changes, total), -1)
-    memory = torch.cat((seen.unsqueeze(-1), last, sums), -1)
-    return memory, total / changes.clamp_min(1.0)
-
-
-def _num_limits(spec: EnvSpec) -> int:
-    return sum(each.range is not None for each in spec.robot.limbs) if spec.robot else 0
-
-
-@quantity(
-    unit="1",
-    latex=r"\frac{1}{J}\sum_j \frac{\max_t q_j - \min_t q_j}{u_j - l_j}",
-    need=LIMITS,
-    width=lambda spec: 1 + 2 * _num_limits(spec),
-)
-def joint_range_use(state: Tensor, info: Fields) -> Update:
-    """Share of their range the joints have used in the episode so far, averaged over the joints."""
-    # memory: seen, lowest and highest position of each joint
-    qpos = info["qpos"]
-    columns, (low, high) = limits(robot_in(info), qpos.device, qpos.dtype)
-    now = qpos[..., columns]
-    seen = state[..., :1] > 0
-    lowest, highest = state[..., 1:].chunk(2, -1)
-    lowest = torch.where(seen, torch.minimum(lowest, now), now)
-    highest = torch.where(seen, torch.maximum(highest, now), now)
-    memory = torch.cat((torch.ones_like(now[..., :1]), lowest, highest), -1)
-    return memory, ((highest - lowest) / (high - low)).mean(-1)
+    action = scaled_action(info)
+    change = state[..., 0] * (action - state[..., 1:]).square().mean(-1)
+    return torch.cat((torch.ones_like(change).unsqueeze(-1), action), -1), change

@@ -1,14 +1,12 @@
 """Track commanded velocities: the velocity reward of the field. For robots that take commands.
 
-    telic train unitree-go2 --reward obey_commands --env-arg 'commands={}'
+    telic train unitree-go2 --reward examples/obey_commands.py --env-arg 'commands={}'
 
 Tracking of the commanded speeds and of the turning rate, each by a bell curve with a slope that
 leads there from afar; costs for going up and down, rolling and pitching, jerky actions and slipping
 feet. Feet step with a phase variable that the policy observes, four in a trot and two in a walk,
 and stand when the command is to stand.
 """
-
-# ruff: noqa: ANN001, ANN201, D102, RUF012
 
 import math
 
