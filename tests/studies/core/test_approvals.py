@@ -251,7 +251,7 @@ def test_an_amendment_is_a_version_with_a_difference_and_a_reason(agreed):
         contract.amend(agreed, HUMAN, "")
     event = contract.amend(agreed, HUMAN, "more")
     assert event.data["version"] == 2
-    assert event.data["diff"] == {"version": [1, 2], "budget.launches": [60, 90]}
+    assert {"-  launches: 60", "+  launches: 90"} <= {*event.data["diff"]}
     assert Ledger(agreed.folder).state().budget.left.launches == 90
     assert (
         agreed.folder.contract_version(1).read_text()
@@ -294,8 +294,6 @@ def test_an_amendment_that_was_killed_before_its_event_is_made_again(agreed, mon
         with pytest.raises(KeyboardInterrupt):
             contract.amend(agreed, AGENT, "more")
     assert Ledger(agreed.folder).state().contract_version == 1
-    assert contract.amend(agreed, AGENT, "more").data["diff"] == {
-        "version": [1, 2],
-        "budget.launches": [60, 90],
-    }
+    changed = contract.amend(agreed, AGENT, "more").data["diff"]
+    assert {"-  launches: 60", "+  launches: 90"} <= {*changed}
     assert agreed.folder.read_contract().version == 2

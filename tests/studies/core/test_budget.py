@@ -15,7 +15,6 @@ LIMITS = {
     "llm_usd": 5,
     "unknown_call_usd": 0.5,
     "per_candidate": {"gpu_h": 6},
-    "per_phase": {"smoke": {"gpu_h": 1}},
 }
 
 
@@ -84,8 +83,6 @@ def test_more_than_is_left_is_refused(limited):
     assert "5 is left for the study" in said and StudyBudgetExceeded.exit_code == 7
     (said,) = shortfalls(state, Amounts(gpu_h=2), "c-0001-x", "promotion")
     assert "1 is left for c-0001-x" in said
-    (said,) = shortfalls(state, Amounts(gpu_h=2), "c-0002-y", "smoke")
-    assert "phase smoke" in said
 
 
 def test_model_calls_cost_their_price_or_the_agreed_one(limited):
@@ -97,9 +94,8 @@ def test_model_calls_cost_their_price_or_the_agreed_one(limited):
     assert (spent.llm_usd, spent.llm_tokens, spent.llm_calls) == (0.75, 200, 2)
 
 
-def test_the_soft_share_warns_and_the_end_is_named(limited):
+def test_launches_are_counted_to_the_end(limited):
     for run in ("r-1", "r-2", "r-3"):
         intend(limited, run, gpu_h=1)
     state = Ledger(limited.folder).state()
-    assert state.budget.warnings == ("launches",)
     assert state.budget.left.launches == 0
