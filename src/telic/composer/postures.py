@@ -226,15 +226,16 @@ def _get_up(rest: float, frame: Frame, scene: Scene, draft: Draft) -> None:
 def supported(frame: Frame, scene: Scene) -> Frame:
     """Return a frame with the feet or hands that it is done on, where the words leave them open.
 
-    A robot on two legs crawls on hands and knees; one on four feet that goes on two legs goes on
-    its hind legs.
+    A robot on two legs crawls on hands and knees; one on four feet with a front that is on two legs
+    is on its hind legs.
     """
     held = {*frame.postures}
     hands = bodies_of(frozenset({"hand"}), "hand", scene.spec)
     if frame.verb == "go" and frame.gait == "crawl" and scene.is_tall and hands:
         held = held - {"low"} | {"hands"}
     feet = scene.foot_places(scene.feet("rear"))
-    if "two_legs" in held and len(scene.spec.feet) == 4 and len(feet) == 2:
+    has_front = not scene.is_round or frame.verb == "go"
+    if "two_legs" in held and has_front and len(scene.spec.feet) == 4 and len(feet) == 2:
         held = held - {"two_legs"} | {"rear_legs"}
     postures = tuple(each for each in word_table("postures") if each in held)
     return frame if held == {*frame.postures} else frame.model_copy(update={"postures": postures})
