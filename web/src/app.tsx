@@ -78,7 +78,7 @@ function Frame() {
       <nav className="rail" aria-label="Pages">
         <Link href={site ? `/runs/${site.thing}` : "/"} className="brand">{!__SITE__ && <img src="/mark.svg" alt="" />}<span>telic</span></Link>
         {site && <span className="small soft" style={{ padding: "0 0.6rem" }}>saved {site.made.slice(0, 10)}</span>}
-        {!about.isReadOnly && <button type="button" className="plain search" onClick={() => setOpen("palette")} aria-label="Search"><Icon name="search" /><span>Search</span><kbd>Ctrl K</kbd></button>}
+        {!about.isReadOnly && <button type="button" className="plain search" onClick={() => setOpen("palette")}><Icon name="search" /><span>Search</span><kbd>Ctrl K</kbd></button>}
         {(about.isReadOnly ? SAVED : PAGES).map(({ path, name, icon }) => (
           <Link key={path} href={path} className="item" aria-current={here === path ? "page" : undefined}>
             <Icon name={icon} />{name}

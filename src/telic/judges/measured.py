@@ -341,7 +341,8 @@ def score_criterion(
     zero, goal = criterion.zero, criterion.goal
     if zero is None or goal is None:
         raise UsageError(f'The criterion "{criterion.title}" has no zero or no goal.')
-    common: dict[str, Any] = {"unit": criterion.unit, "tag": criterion.tag, "after": after}
+    tag = criterion.tag or criterion.title[:100]
+    common: dict[str, Any] = {"unit": criterion.unit, "tag": tag, "after": after}
     if criterion.is_guard:
         return require(criterion.title, value, zero=zero, goal=goal, **common)
     common |= {"weight": criterion.weight, "stated": criterion.is_stated}

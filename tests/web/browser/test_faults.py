@@ -115,7 +115,7 @@ def test_the_address_carries_filter_order_and_tab(tab, furnished):
     tab.page.get_by_role("button", name="Name").click()
     tab.page.wait_for_url("**sort=title**")
     tab.page.locator("body").press("Control+k")
-    tab.page.get_by_role("combobox").fill("gallery")
+    tab.page.get_by_role("combobox", name="Search pages").fill("gallery")
     tab.page.keyboard.press("Enter")
     tab.page.get_by_role("heading", name="Gallery").wait_for()
 

@@ -28,7 +28,7 @@ export default function MachinePage() {
               {(checks) => (
                 <table className="plain">
                   <thead className="sr"><tr><th>check</th><th>state</th></tr></thead>
-                  <tbody>{checks.map((check) => <tr key={check.name}><td><strong>{check.name}</strong><div className="small soft">{check.message}</div>{check.fix && <Command line={check.fix} />}</td><td><Badge tone={check.state === "ok" ? "good" : check.state === "note" ? "middling" : "bad"}>{check.state}</Badge></td></tr>)}</tbody>
+                  <tbody>{checks.map((check) => <tr key={check.name}><td style={{ overflowWrap: "anywhere" }}><strong>{check.name}</strong><div className="small soft">{check.message}</div>{check.fix && <Command line={check.fix} />}</td><td><Badge tone={check.state === "ok" ? "good" : check.state === "note" ? "middling" : "bad"}>{check.state}</Badge></td></tr>)}</tbody>
                 </table>
               )}
             </Ready>
