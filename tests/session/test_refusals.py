@@ -19,10 +19,6 @@ REFUSED = {
     "no such provider": ("run forward", {"model": "nobody:nothing"}),
     "no such device": ("run forward", {"device": "gpu"}),
     "devices of two kinds": ("run forward", {"devices": ("cpu", "cuda:0")}),
-    "environments that so many cannot share": (
-        "run forward",
-        {"devices": ("cpu",) * 3, "seeds": (1,)},
-    ),
     "no such judge": ("run forward", {"judge": "nobody"}),
     "nothing": ("", {}),
     "blanks": (" \t\n", {}),
