@@ -35,6 +35,7 @@ from telic.storage.reading import read_text
 from telic.storage.trajectories import (
     COMMANDS,
     GROUND,
+    RECORDED,
     Environment,
     Trajectory,
     TrajectoryFacts,
@@ -245,7 +246,9 @@ def episodes_of(
             joint_names=env.spec.joint_names,
         )
         episodes: list[Trajectory] = []
-        for row, length in enumerate(_lengths(env, columns)):
+        lengths, seen = _measured(env, columns, starts)
+        columns |= seen
+        for row, length in enumerate(lengths):
             ends = np.zeros(length, dtype=bool)
             ends[-1] = True
             fell = length < played.qpos.shape[1]
@@ -281,19 +284,29 @@ def _computed(
     return out, off
 
 
-def _lengths(env: MujocoEnv, columns: dict[str, np.ndarray]) -> list[int]:
-    """Return after how many steps the environment would have ended each episode."""
+def _measured(
+    env: MujocoEnv, columns: dict[str, np.ndarray], starts: RobotStarts
+) -> tuple[list[int], dict[str, np.ndarray]]:
+    """Return after how many steps the environment would have ended each episode, and its infos."""
     env.reset()
     rows, steps = columns["qpos"].shape[:2]
     lengths = np.full(rows, steps)
     # On a CPU the fields are the state itself: the task looks at what is written there.
     fields = {name: env.sim.field(name) for name in ("qpos", "qvel", *_COMPUTED)}
+    fields["qpos"][:] = torch.as_tensor(starts.qpos)
+    seen = {
+        name: np.zeros((rows, steps))
+        for name in RECORDED
+        if name in env.spec.info_keys and name not in columns
+    }
     for step in range(steps):
         before = env.task.track()
         for name, field in fields.items():
             field[:] = torch.as_tensor(columns[name][:, step])
         action = torch.as_tensor(columns["action"][:, step]).to(fields["qpos"].dtype)
-        ended = env.task.outcome(action, env.task.track() - before).terminated
-        if ended is not None:
+        outcome = env.task.outcome(action, env.task.track() - before)
+        for name, values in seen.items():
+            values[:, step] = outcome.values[name].numpy()
+        if (ended := outcome.terminated) is not None:
             lengths = np.where(ended.numpy(), np.minimum(lengths, step + 1), lengths)
-    return [int(length) for length in lengths]
+    return [int(length) for length in lengths], seen
