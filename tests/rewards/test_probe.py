@@ -176,10 +176,15 @@ MADE_FOR = {
     "run_forward": ("HalfCheetah-v5", "Walker2d-v5"),
     "stand_up": ("HumanoidStandup-v5",),
 }
+BY_PATH = str(Path(__file__).parents[2] / "examples" / "obey_commands.py")
 
 
 @pytest.mark.parametrize(
-    "name, env_id", [(name, env) for name, envs in MADE_FOR.items() for env in envs]
+    "name, env_id",
+    [
+        *((name, env) for name, envs in MADE_FOR.items() for env in envs),
+        pytest.param(BY_PATH, DOG, id="obey_commands"),
+    ],
 )
 def test_an_example_is_sound(name, env_id, tmp_path):
     assert set(MADE_FOR) == set(example_names())
