@@ -39,7 +39,7 @@ async def test_tools_come_in_a_fixed_order_with_hints_and_schemas(host):
     reads = {each.name for each in first if each.annotations.read_only_hint}
     assert {"study_status", "study_verify"} <= reads
     assert not reads & {"study_propose", "study_approve", "submit_work_order"}
-    assert sum(each.name.startswith("study_") for each in second) <= 15
+    assert sum(each.name.startswith("study_") for each in second) == 12
     size = sum(len(each.model_dump_json(by_alias=True, exclude_none=True)) for each in second)
     assert size / 4 < MOST_TOKENS, "schemas fill the context of every agent"
 

@@ -147,7 +147,7 @@ def _command_problems(line: str, page: str, tree: Any) -> list[str]:
         return [f"pages show one command at a time, of {' or '.join(_PROGRAMS)}"]
     if words[0] != "telic":
         return []
-    if words[1:2] not in (["study"], ["plugin"]):
+    if words[1:2] not in (["study"], ["plugin"], ["verify"]):  # verify only reads
         return ["only commands of telic study lead to runs, through its gate"]
     why = complaint(words[1:], tree)
     problems = [] if why is None else [why]

@@ -37,6 +37,8 @@ FREE = (
     "key",
 )
 """projections that are made again, plans for people, signs of life: nothing rests on them"""
+MOST_STEPS = 200
+"""a loop that gets nowhere fails instead of hanging"""
 
 
 class Sure(random.Random):
@@ -55,12 +57,13 @@ def told(tmp_path_factory):
         worlds.make_template(home)
         world = World(home, Sure(3))
         worlds.enter(patch, world)
-        while True:
+        for _ in range(MOST_STEPS):
             said = note_next(world.study)
             if said.action == "decide":
                 break
             assert not needs_person(said), said
             take_step(world.study, said, AGENT)
+        assert said.action == "decide", said
         audit = said.args["audit"]
         name = said.args["candidate"]
         decide(world.study, name, "accept", HUMAN, "five seeds agree", audit=audit)
@@ -180,9 +183,12 @@ def test_a_run_is_not_forged_between_its_end_and_the_ledger(study, how, monkeypa
     world = World(study.root.parent, Sure(4))
     worlds.enter(monkeypatch, world)
     said = next_step(study)
-    while said.action != "launch":
+    for _ in range(MOST_STEPS):
+        if said.action == "launch":
+            break
         take_step(world.study, said, AGENT) if not needs_person(said) else propose(world)
         said = note_next(world.study)
+    assert said.action == "launch", said
     take_step(world.study, said, AGENT)
     (name,) = Study(study.folder).state.active_runs
     folder = study.folder.run(name)

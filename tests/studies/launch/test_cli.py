@@ -60,7 +60,9 @@ def test_a_run_is_stopped_and_settled(run, study, candidate, monkeypatch):
     found = run(candidate, "--confirm", "RUN_CANDIDATE", "--json")
     name = json.loads(found.output)["launched"]["run"]
     assert run("--stop", name, "--because", "enough").exit_code == 0
+    deadline = time.monotonic() + 120
     while study.state.active_runs:
+        assert time.monotonic() < deadline, "it did not end"
         assert run().exit_code == 0
         time.sleep(0.05)
     assert study.state.runs[name].why == "enough"

@@ -40,7 +40,7 @@ def test_a_run_on_slurm_is_supervised_sealed_and_charged(study, on, until_over, 
     name = on(**LOCAL_SLURM)
     monkeypatch.setenv("MY_API_KEY", "planted-secret-1")
     shown = look(study, LaunchRequest(name, "smoke", 4)).start
-    assert shown.job["place"]["kind"] == "slurm" and shown.job["place"]["attempts"] == 1
+    assert shown["job"]["place"]["kind"] == "slurm" and shown["job"]["place"]["attempts"] == 1
     done = start(study, name)
     run = until_over(study, 60).runs[done.run]
     assert run.status == "finished" and run.is_sealed, (done.folder / "stderr.log").read_text()

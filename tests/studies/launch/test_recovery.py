@@ -20,6 +20,7 @@ from telic.studies.launch.launch import launch
 from telic.studies.launch.process import RunProcess
 from telic.studies.launch.recovery import move_candidates, reconcile, record_start, stop_run
 from tests.studies.launch.test_gates import draft, enter_run
+from tests.studies.launch.test_supervisor import is_running, wait_for
 from tests.studies.launch.toy_study import (
     AGENT,
     HUMAN,
@@ -111,10 +112,7 @@ def test_a_run_whose_supervisor_vanished_is_lost_and_tried_again(
         run = study.state.runs[done.run]
         assert run.actual.wall_clock_h == pytest.approx(beat["wall_s"] / 3600, abs=0.01)
         assert (run.retry_of is None) == (attempt == 1)
-        with pytest.raises(ProcessLookupError):  # what it left behind was ended
-            while True:
-                os.kill(beat["child_pid"], 0)
-                time.sleep(0.01)
+        wait_for(lambda: not is_running(beat["child_pid"]))  # what it left behind was ended
     state = study.state
     assert state.candidates[candidate].status == "debug"
     assert f"seed 1: {done.run} was lost" in state.candidates[candidate].reason

@@ -6,6 +6,8 @@ from telic.studies.evidence.audit import audit_result
 from telic.studies.evidence.measurement import analyze_run
 from telic.studies.evidence.monitor import monitor_run
 from telic.studies.evidence.reflection import reflect_run
+from telic.studies.evidence.robustness import ParameterSummary, ProbeSummary
+from telic.studies.evidence.store import add_evidence
 from telic.studies.next import NextAction
 from tests.studies.candidates.small_study import AGENT, HUMAN
 from tests.studies.evidence.claimed_study import baseline, measured_study, promoted
@@ -72,6 +74,10 @@ def told_study(root):
         argv = ["python", "train.py", "--seed", "101", "--reward.weight", "2.0"]
         write_json(study.folder.run(run) / "cmd.json", {"argv": argv, "launcher": "local"})
     reflect_run(study, runs[0], AGENT)
+    mass = ParameterSummary(path="dr.mass", nominal=1.0, points=(), feasible=(0.5, 2.0))
+    about = {"candidate": better, "protocol_hash": study.protocol_hash, "runs": tuple(runs)[:3]}
+    probe = ProbeSummary(**about, parameters=(mass,))
+    add_evidence(study, "dr_probe", probe.as_data(), AGENT, candidate=better)
     audit_result(study, better, AGENT)
     decide(study, better, "accept", HUMAN, "it is better by far and breaks nothing")
     return study

@@ -140,7 +140,7 @@ class LaunchAttempt:
         request: the run to launch.
         run_id: the name of the run.
         nonce: identifies this attempt.
-        processes: whether the GPU driver and the probe may be started.
+        processes: whether the GPU driver may be asked.
         is_final: whether this is the last check before the start, when the tree must exist.
     """
 

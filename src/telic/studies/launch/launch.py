@@ -64,7 +64,7 @@ class LaunchResult(Record):
 def look(study: Study, request: LaunchRequest, *, processes: bool = True) -> DryRun:
     """Evaluate the gates and show what would be started; writes nothing.
 
-    With `processes` the GPU driver and the adapter's probe may be started.
+    With `processes` the GPU driver may be asked.
     """
     attempt = _first_attempt(study, request, processes=processes)
     gates = evaluate(attempt)
