@@ -65,9 +65,7 @@ def test_isaac_labs_interface_is_read_as_it_is(isaac):
     with pytest.raises(BadEnvironment, match=r'no task "Isaac-Rol-v0".*Isaac-Roll-v0'):
         make("isaaclab:Isaac-Rol-v0", num_envs=1, python=isaac)
     with pytest.raises(SimulatorError, match=r'configuration has no "rewards.height"'):
-        make(
-            "isaaclab:Isaac-Roll-v0", num_envs=1, python=isaac, **{"rewards.height": 1.0}
-        )
+        make("isaaclab:Isaac-Roll-v0", num_envs=1, python=isaac, **{"rewards.height": 1.0})
 
 
 @pytest.mark.slow
