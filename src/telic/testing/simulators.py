@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from telic.envs.simulators.env import SimulatorEnv, make_simulated
+from telic.envs.simulators.names import permit_env
 from telic.errors import ConfigError, UsageError
 from telic.testing.contracts import EnvironmentContract
 
@@ -25,6 +26,7 @@ class SimulatorContract(EnvironmentContract):
 
     def make(self, num_envs: int, seed: int | Sequence[int] = 0) -> SimulatorEnv:
         """Return environments of the kind that is tested."""
+        permit_env(self.env, {"python": self.python})  # who writes the test names it
         return make_simulated(
             self.env, num_envs=num_envs, seed=seed, python=self.python, **self.arguments
         )

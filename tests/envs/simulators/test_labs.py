@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from telic.envs.simulators.env import make_simulated
+from telic.envs import make
 from telic.errors import BadEnvironment, SimulatorError
 from telic.testing import SimulatorContract
 from tests.training.small import small_job, train_here
@@ -50,7 +50,7 @@ class TestIsaacLab(SimulatorContract):
 @pytest.mark.slow
 def test_isaac_labs_interface_is_read_as_it_is(isaac):
     arguments = {"rewards.speed": 2.0, "episode_length_s": 0.2}
-    env = make_simulated("isaaclab:Isaac-Roll-v0", num_envs=3, python=isaac, seed=1, **arguments)
+    env = make("isaaclab:Isaac-Roll-v0", num_envs=3, python=isaac, seed=1, **arguments)
     assert env.spec.obs_names == ("place_0", "place_1", "speed_0", "speed_1")
     assert env.dt == 0.05 and env.max_episode_steps == 4 and env.groups == ("critic",)
     assert env.action_high.tolist() == [3.0, 3.0]
@@ -63,11 +63,9 @@ def test_isaac_labs_interface_is_read_as_it_is(isaac):
     assert torch.equal(env.present()["critic"][:, 0], torch.zeros(3))
     env.close()
     with pytest.raises(BadEnvironment, match=r'no task "Isaac-Rol-v0".*Isaac-Roll-v0'):
-        make_simulated("isaaclab:Isaac-Rol-v0", num_envs=1, python=isaac)
+        make("isaaclab:Isaac-Rol-v0", num_envs=1, python=isaac)
     with pytest.raises(SimulatorError, match=r'configuration has no "rewards.height"'):
-        make_simulated(
-            "isaaclab:Isaac-Roll-v0", num_envs=1, python=isaac, **{"rewards.height": 1.0}
-        )
+        make("isaaclab:Isaac-Roll-v0", num_envs=1, python=isaac, **{"rewards.height": 1.0})
 
 
 @pytest.mark.slow

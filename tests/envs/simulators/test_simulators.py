@@ -14,7 +14,6 @@ import telic
 from telic.envs import make
 from telic.envs.access import located
 from telic.envs.simulators import names, process
-from telic.envs.simulators.env import make_simulated
 from telic.envs.simulators.names import ADAPTERS, SimulatorAdapter, simulated
 from telic.errors import BadEnvironment, ConfigError, SimulatorError, UsageError
 from telic.testing import SimulatorContract
@@ -45,7 +44,7 @@ class TestToyThatShowsTheEnd(SimulatorContract):
 
 
 def test_the_last_observation_is_the_one_before_where_a_simulator_shows_none():
-    shown, hidden = (make_simulated(f"toy:{task}", num_envs=2, seed=5) for task in ("final", "x"))
+    shown, hidden = (make(f"toy:{task}", num_envs=2, seed=5) for task in ("final", "x"))
     push = torch.ones(2, 1)
     for env in (shown, hidden):
         env.reset()
@@ -64,7 +63,7 @@ def test_the_last_observation_is_the_one_before_where_a_simulator_shows_none():
 
 
 def test_ages_of_episodes_are_set_in_the_simulator_too():
-    env = make_simulated("toy:counts", num_envs=64, seed=1)
+    env = make("toy:counts", num_envs=64, seed=1)
     env.reset()
     env.stagger()
     step = env.step(torch.zeros(64, 1))
@@ -82,7 +81,7 @@ def test_ages_of_episodes_are_set_in_the_simulator_too():
     ],
 )
 def test_what_goes_wrong_in_a_simulator_is_one_paragraph_with_its_last_words(task, kind, words):
-    env = make_simulated(f"toy:{task}", num_envs=2, answer_s=0.5)
+    env = make(f"toy:{task}", num_envs=2, answer_s=0.5)
     env.reset()
     with pytest.raises(kind, match=words) as caught:
         env.step(torch.zeros(2, 1))
@@ -96,7 +95,7 @@ def test_what_goes_wrong_in_a_simulator_is_one_paragraph_with_its_last_words(tas
 
 
 def test_what_a_simulator_prints_is_never_taken_for_an_answer():
-    env = make_simulated("toy:talks", num_envs=2)
+    env = make("toy:talks", num_envs=2)
     env.reset()
     for _ in range(3):
         step = env.step(torch.ones(2, 1))
@@ -105,7 +104,7 @@ def test_what_a_simulator_prints_is_never_taken_for_an_answer():
 
 
 def test_a_simulator_that_does_not_close_is_ended():
-    env = make_simulated("toy:stays", num_envs=1)
+    env = make("toy:stays", num_envs=1)
     (number,) = env.processes
     env.close()
     with pytest.raises(ProcessLookupError):
@@ -114,11 +113,11 @@ def test_a_simulator_that_does_not_close_is_ended():
 
 def test_what_cannot_be_started_says_why(tmp_path):
     with pytest.raises(SimulatorError, match="No module named 'toy'"):
-        make_simulated("toy:absent", num_envs=1)
+        make("toy:absent", num_envs=1)
     with pytest.raises(SimulatorError, match="obs_names"):
-        make_simulated("toy:unclear", num_envs=1)
+        make("toy:unclear", num_envs=1)
     with pytest.raises(BadEnvironment, match=r"nowhere.*No such file") as caught:
-        make_simulated("toy:counts", num_envs=1, python=str(tmp_path / "nowhere"))
+        make("toy:counts", num_envs=1, python=str(tmp_path / "nowhere"))
     assert "--python" in str(caught.value)
     with pytest.raises(BadEnvironment, match="isaaclab is not installed") as caught:
         make("isaaclab:Isaac-Ant-v0", num_envs=1)
@@ -126,24 +125,26 @@ def test_what_cannot_be_started_says_why(tmp_path):
     with pytest.raises(BadEnvironment, match=r"names no task.*Mjlab-Velocity-Flat-Unitree-Go1"):
         make("mjlab:", num_envs=1)
     with pytest.raises(ConfigError, match="equal parts"):
-        make_simulated("toy:counts", num_envs=3, seed=[1, 2])
+        make("toy:counts", num_envs=3, seed=[1, 2])
 
 
 def test_a_simulator_ends_with_its_parent_even_while_it_hangs():
     read, write = os.pipe()
     parent = os.fork()
     if parent == 0:  # no test from here on: it starts a simulator, says which, and waits
-        env = make_simulated("toy:hangs", num_envs=1)
-        env.reset()
-        os.write(write, str(env.processes[0]).encode())
-        env.step(torch.zeros(1, 1))
-        os._exit(0)
+        try:
+            env = make("toy:hangs", num_envs=1)
+            env.reset()
+            os.write(write, str(env.processes[0]).encode())
+            env.step(torch.zeros(1, 1))
+        finally:  # whatever fails: it must never go on as a second run of all tests
+            os._exit(0)
+    os.close(write)  # a child that fails is the end of the pipe, not of this test's patience
     number = int(os.read(read, 20))
     os.kill(number, 0)
     os.kill(parent, signal.SIGKILL)
     os.waitpid(parent, 0)
     os.close(read)
-    os.close(write)
     until = time.monotonic() + 10.0
     while (goes_on := is_alive(number)) and time.monotonic() < until:
         time.sleep(0.02)
