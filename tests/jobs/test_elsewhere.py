@@ -22,8 +22,8 @@ from telic.jobs.slurm import SlurmJobs
 from telic.jobs.spec import JobSpec
 from telic.storage.files import write_json
 from telic.testing import LauncherContract
-from telic.verbs import jobs
-from telic.verbs.background import HERE, STARTED, JobFile, JobProgress
+from telic.verbs import background, jobs
+from telic.verbs.background import STARTED, JobFile, JobProgress
 from telic.verbs.elsewhere import thing_of, verb_job
 from telic.verbs.search import search
 from telic.verbs.session import run
@@ -292,7 +292,7 @@ def test_a_killed_node_of_a_real_cluster_loses_nothing():
     assert told["wrong_at_home"] == 0
 
 
-def test_what_the_dashboard_started_is_in_the_table_of_jobs(tmp_path):
+def test_what_the_dashboard_started_is_listed_apart_from_jobs_elsewhere(tmp_path):
     folder, now = tmp_path / STARTED, psutil.Process()
     for name, ended in (("run_1", {"state": "done", "exit_code": 0}), ("run_2", {})):
         command = f"telic run {name}"
@@ -304,15 +304,18 @@ def test_what_the_dashboard_started_is_in_the_table_of_jobs(tmp_path):
         write_json(folder / f"{name}.state.json", progress)
         (folder / f"{name}.log").write_text(f"{name} says")
     JobBoard(tmp_path).take(JobSpec(name="far", argv=("true",), cwd=str(tmp_path)), "slurm")
-    listed = {line.job: line for line in jobs.jobs(runs_dir=str(tmp_path)).jobs}
-    assert {name: (line.place, line.state) for name, line in listed.items()} == {
-        "far": ("slurm", listed["far"].state),
-        "run_1": (HERE, "done"),
-        "run_2": (HERE, "running"),
-    }
-    assert jobs.jobs("run_1", logs=True, runs_dir=str(tmp_path)).log == "run_1 says"
+    elsewhere = {line.job: line.place for line in jobs.jobs(runs_dir=str(tmp_path)).jobs}
+    assert elsewhere == {"far": "slurm"}
     assert jobs.jobs("far", logs=True, runs_dir=str(tmp_path)).log == ""
-    with pytest.raises(Refused, match=r"dashboard.*telic stop session_of_run_2$"):
-        jobs.jobs("run_2", stop=True, runs_dir=str(tmp_path))
-    with pytest.raises(Refused, match=r"dashboard.*telic resume session_of_run_1$"):
-        jobs.jobs("run_1", retry=True, runs_dir=str(tmp_path))
+    started = {each.job: (each.state, each.target) for each in background.list_jobs(tmp_path)}
+    assert started == {
+        "run_1": ("done", "session_of_run_1"),
+        "run_2": ("running", "session_of_run_2"),
+    }
+    assert background.starting(tmp_path) == {"session_of_run_2"}
+    assert background.read_log(tmp_path, "run_1") == "run_1 says"
+    with pytest.raises(Refused, match="run_1 is done; there is nothing to stop"):
+        background.stop_job(tmp_path, "run_1")
+    for asked in ({"stop": True}, {"retry": True}):
+        with pytest.raises(TelicError, match="run_2"):
+            jobs.jobs("run_2", **asked, runs_dir=str(tmp_path))

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import fnmatch
 import hashlib
-import multiprocessing
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from telic.core.tensors import use_one_thread
 from telic.errors import BadFile, TelicError, UsageError
+from telic.jobs.process import spawn_pool
 from telic.motions.checks import FilterLimits, WorstValue, ground_offset, measure
 from telic.motions.clip import HumanTrack, MotionClip, MotionOrigin, Split
 from telic.motions.formats import read_motions
@@ -86,13 +85,17 @@ def import_candidates(
         for file in files:
             yield from work(file)
         return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=use_one_thread) as pool:
+    with spawn_pool(jobs) as pool:
         try:
-            for found in pool.map(work, files):
+            for found in pool.map(partial(_on_one_thread, work), files):
                 yield from found
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _on_one_thread(work: Callable[[Path], list[Candidate]], file: Path) -> list[Candidate]:
+    use_one_thread()
+    return work(file)
 
 
 def _file_candidates(
