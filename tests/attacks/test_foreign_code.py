@@ -103,7 +103,7 @@ def verbs(home):
     yield "retry", lambda: jobs.jobs("job_theirs", retry=True, runs_dir=runs)
     for name in sorted(path.name for path in runs.iterdir() if path.is_dir()):
         here = {"runs_dir": runs}
-        yield "list", lambda here=here: artifacts.list_things(**here)
+        yield "list", lambda here=here: artifacts.list_artifacts(**here)
         for verb, more in (
             (artifacts.show, {}),
             (artifacts.report, {}),

@@ -15,7 +15,7 @@ from telic.storage.files import read_json, read_record, write_json
 from telic.storage.journal import read_entries
 from telic.storage.keys import key_file, user_key
 from telic.storage.layout import SessionFolder
-from telic.verbs.artifacts import list_things, show
+from telic.verbs.artifacts import list_artifacts, show
 from tests.session.sessions import add_iteration, bent, end, leaves, make_session
 from tests.session.test_labels import member
 
@@ -65,7 +65,7 @@ def shown(folder):
     """Return the page of a session, after checking that every other reader agrees with it."""
     page = show(folder.name, runs_dir=folder.path.parent)
     assert page.state == verified(folder).outcome == state_of(folder)
-    assert [line.state for line in list_things(runs_dir=folder.path.parent).things] == [page.state]
+    assert [line.state for line in list_artifacts(runs_dir=folder.path.parent).things] == [page.state]
     return page
 
 
