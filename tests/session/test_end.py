@@ -65,7 +65,9 @@ def shown(folder):
     """Return the page of a session, after checking that every other reader agrees with it."""
     page = show(folder.name, runs_dir=folder.path.parent)
     assert page.state == verified(folder).outcome == state_of(folder)
-    assert [line.state for line in list_artifacts(runs_dir=folder.path.parent).things] == [page.state]
+    assert [line.state for line in list_artifacts(runs_dir=folder.path.parent).things] == [
+        page.state
+    ]
     return page
 
 
