@@ -29,6 +29,7 @@ from telic.llm import Budget, Cancelled, Models, connect
 from telic.loop import Loop
 from telic.search.loop import SearchParts
 from telic.search.plan import SearchPlan, make_plan, versions
+from telic.search.proposers import PolicyDraft, ProposedPolicies
 from telic.search.records import (
     NO_MODEL,
     Fresh,
@@ -333,9 +334,17 @@ class _Together:
 
 
 def _journal(plan: SearchPlan, folder: SearchFolder, number: int) -> Journal:
-    """Open the journal of a run."""
+    """Open the journal of a run; what an earlier version had written is taken over."""
     files = folder.run(number)
-    return Journal(files.journal, f"{plan.protocol.key}-{plan.config.seed}-{number}")
+    journal = Journal(files.journal, f"{plan.protocol.key}-{plan.config.seed}-{number}")
+    if not files.journal.exists():
+        for line, iteration in enumerate(files.read(), 1):
+            first = [each for each in iteration.candidates if each.place != "second"]
+            drafts = [PolicyDraft(c.params, c.origin, c.explanation, c.warnings) for c in first]
+            proposed = ProposedPolicies(place=first[0].place, drafts=tuple(drafts))
+            journal.append("candidate", proposed, subject=str(line))
+            journal.append("verdict", iteration, subject=str(line))
+    return journal
 
 
 def fresh_evaluation(
