@@ -107,7 +107,7 @@ def _row(parameter: Any) -> str:
     text = _plain(parameter.help or "")
     if getattr(parameter, "multiple", False) and "repeat" not in text:
         text += " Repeatable."
-    low, high = parameter.min, parameter.max
+    low, high = getattr(parameter, "min", None), getattr(parameter, "max", None)
     if low is not None or high is not None:
         ends = (("at least", low), ("at most", high))
         text += f" ({', '.join(f'{word} {end:g}' for word, end in ends if end is not None)})"

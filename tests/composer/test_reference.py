@@ -63,7 +63,7 @@ def test_a_wave_while_walking_is_recognised_and_its_look_alikes_are_not(waving):
     ):
         assert results[name].score < 0.8, name
         assert results[name].pay < results[GOOD].pay, name
-    assert not judge_problems(tuple(results.values()), fine, 0.8, made.criteria)
+    assert not judge_problems(tuple(results.values()), fine, 0.8, made.intent)
     assert not reward_problems(tuple(results.values()), fine)
 
 

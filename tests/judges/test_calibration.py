@@ -24,11 +24,11 @@ def test_scores_are_never_raised_and_only_lowered_where_people_then_agree_more()
     for given in map(drawn, range(500)):
         found = calibrate(given, 0.8)
         assert found.shift >= 0.0 and found.labels == len(given)
-        agreeing = sum((row.score >= 0.8) == row.is_wanted for row in given)
+        agreeing = sum((score >= 0.8) == is_wanted for score, is_wanted in given)
         assert found.agreeing == agreeing
         if found.shift:
             shifts += 1
-            after = sum((row.score - found.shift >= 0.8) == row.is_wanted for row in given)
+            after = sum((score - found.shift >= 0.8) == is_wanted for score, is_wanted in given)
             assert found.agreeing_after == after >= agreeing + 2 and len(given) >= HANDFUL
         assert str(found.labels) in found.words or not given
     assert 50 < shifts < 450

@@ -5,7 +5,7 @@ import pytest
 
 from telic.errors import BadEnvironment
 from telic.rendering.job import RenderJob
-from telic.rendering.media import pace, spread
+from telic.rendering.media import pace
 from telic.rendering.replay import Stage, caption, model_file
 from telic.storage.trajectories import Trajectory, TrajectoryFacts
 
@@ -30,14 +30,6 @@ def test_playback_is_in_real_time(length, dt, fps, frames):
     assert shown.rows[0] == 0 and shown.rows[-1] >= length - 1 / (fps * dt) - 1
     # frame k shows the state of time k / fps
     assert np.abs(shown.rows * dt - np.arange(frames) / fps).max() <= dt / 2 + 1e-9
-
-
-def test_stills_of_a_part_are_those_between_its_times():
-    # rows are 0.1 s apart and row 0 is at 0.1 s
-    assert spread(50, 3, 0.1, (1.0, 2.0)).tolist() == [9, 14, 19]
-    assert spread(50, 24, 0.1, (1.0, 1.2)).tolist() == [9, 10, 11]
-    assert spread(50, 2, 0.1, (-3.0, 99.0)).tolist() == [0, 49]
-    assert spread(50, 2, None, (1.0, 2.0)).tolist() == [0, 49], "without a clock, all"
 
 
 def test_the_model_is_known_from_the_environment(tmp_path):

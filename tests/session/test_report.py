@@ -195,6 +195,7 @@ def test_foreign_text_stays_text(tmp_path):
     assert not [tag for tag, _ in read.elements if tag == "script"]
     assert not [name for _, each in read.elements for name in each if name.startswith("on")]
     outside_code = re.sub(r"(?ms)^(`{3,})\w*\n.*?^\1$", "", markdown)
+    outside_code = re.sub(r"(?m)^<!-- (telic|ed25519)[^<>]*-->$", "", outside_code)
     assert re.findall(r"(?<!\\)<(?!br>)", outside_code) == []
     rows = [line for line in outside_code.splitlines() if line.startswith("| ")]
     columns = [len(re.findall(r"(?<!\\)\|", line)) for line in rows]

@@ -61,7 +61,16 @@ def test_what_it_did_is_measured_as_the_environment_would(dog, played):
     for step in range(STEPS - 1):
         rows = np.stack([each["action"][step] for each in episodes])
         info = env.step(env.action_low.new_tensor(rows)).info
-        for name in ("qpos", "qvel", "xpos", "xquat", "cvel", "subtree_com", "cfrc_ext", "x_velocity"):
+        for name in (
+            "qpos",
+            "qvel",
+            "xpos",
+            "xquat",
+            "cvel",
+            "subtree_com",
+            "cfrc_ext",
+            "x_velocity",
+        ):
             there = np.stack([each[name][step] for each in episodes])
             size = 100.0 if name == "cfrc_ext" else 1.0  # newtons
             assert np.abs(there - info[name].numpy()).max() < 1e-4 * size, (name, step)

@@ -17,7 +17,7 @@ from typing import Any
 
 from telic.core.tensors import use_one_thread
 from telic.core.text import closest, few_digits
-from telic.envs import make
+from telic.envs.factory import make
 from telic.envs.spec import EnvSpec
 from telic.errors import TelicError
 from telic.judges._confined import run_confined

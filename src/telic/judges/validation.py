@@ -24,7 +24,7 @@ from telic.core.events import Event
 from telic.core.seeds import derive
 from telic.core.tensors import use_one_thread
 from telic.core.text import few_digits
-from telic.envs import make
+from telic.envs.factory import make
 from telic.envs.mujoco import MujocoEnv
 from telic.envs.spec import EnvSpec
 from telic.errors import ResourceError, TelicError, WorkerDied

@@ -27,7 +27,7 @@ from telic.authors.candidate import (
 from telic.composer.compose import compose
 from telic.core.config import Record
 from telic.core.seeds import derive
-from telic.envs import make
+from telic.envs.factory import make
 from telic.errors import Refused, TelicError
 from telic.judges.code import judge_files
 from telic.judges.criteria import Composition

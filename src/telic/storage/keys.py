@@ -67,7 +67,8 @@ def sign_text(text: str, **claims: str) -> str:
     key = usable_key()
     if key is None:
         return text
-    body = f"{text.rstrip()}\n<!-- telic {json.dumps(claims, sort_keys=True)} -->\n"
+    held = json.dumps(claims, sort_keys=True).replace("<", "\\u003c").replace(">", "\\u003e")
+    body = f"{text.rstrip()}\n<!-- telic {held} -->\n"
     return f"{body}<!-- {key.sign(body.encode())} -->\n"
 
 
@@ -153,6 +154,8 @@ _granted: set[str] = set()
 def permit(*code: str) -> None:
     """Allow folders to name this code from now on: the user has just named it."""
     fresh = [each for each in code if not _is_permitted(each)]
+    if not fresh:
+        return
     _granted.update(fresh)
     with contextlib.suppress(TelicError, OSError):  # no key, no permission that outlives this
         key = user_key()
