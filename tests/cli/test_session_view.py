@@ -75,7 +75,6 @@ def test_a_finding_of_many_members_is_one_line_with_a_count(is_case, capsys):
     assert lines == [
         "! 40 members, such as reward_seed_0: plateau",
         "! reward_seed_1: kl_blow_up",
-        "! 8 members more had the same as reward_seed_0 later: plateau",
     ]
 
 
