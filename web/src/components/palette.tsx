@@ -17,9 +17,10 @@ export function Palette({ pages, onClose }: { pages: { path: string; name: strin
   const [at, setAt] = useState(0);
   const [, go] = useLocation();
   const box = useRef<HTMLDialogElement>(null);
-  const wanted = useDeferredValue(text).trim().toLowerCase();
+  const wanted = text.trim().toLowerCase(); // not deferred: Enter right after typing opens what fits the whole text
+  const sought = useDeferredValue(wanted);
   const artifacts = useLoaded("artifacts", () => got(api.GET("/api/artifacts")));
-  const found = useLoaded(wanted.length >= 3 ? `find:${wanted}` : null, () => read<Schema<"FoundText">[]>(`/api/find?words=${encodeURIComponent(wanted)}`));
+  const found = useLoaded(sought.length >= 3 ? `find:${sought}` : null, () => read<Schema<"FoundText">[]>(`/api/find?words=${encodeURIComponent(sought)}`));
   useEffect(() => box.current?.showModal(), []);
   useEffect(() => setAt(0), [wanted]);
   const fits = (...texts: (string | null | undefined)[]) => wanted.split(/\s+/).every((word) => texts.some((each) => each?.toLowerCase().includes(word)));

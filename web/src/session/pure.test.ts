@@ -120,7 +120,7 @@ describe("settings", () => {
 });
 
 describe("criteria", () => {
-  const criterion = { title: "averages at least 3 m/s forward", quantity: "speed", kind: "sustained" as const, direction: "at_least" as const, zero: 0.3, goal: 3, unit: "m/s", weight: 1, is_guard: false, tag: null, source: "", is_open: false, is_stated: false, best: null, best_source: "" };
+  const criterion = { title: "averages at least 3 m/s forward", quantity: "speed", kind: "sustained" as const, direction: "at_least" as const, zero: 0.3, goal: 3, unit: "m/s", weight: 1, is_guard: false, tag: null, source: "", is_open: false, is_stated: false, measure: "", phase: 0, best: null, best_source: "" };
 
   it("state a changed target in their title", () => {
     expect(retitled(criterion, 2)).toBe("averages at least 2 m/s forward");
