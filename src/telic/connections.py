@@ -132,13 +132,6 @@ def is_token(given: str, token: str) -> bool:
     return hmac.compare_digest(given.encode(errors="replace"), token.encode())
 
 
-def token_refusal(headers: Mapping[str, str], token: str, most_bytes: int) -> Refusal | None:
-    """Refuse a request without the token, or with an unbounded or too large body."""
-    if not is_bearer(headers, token):
-        return Refusal(401, "A token is needed.")
-    return body_refusal(headers, most_bytes)
-
-
 def body_refusal(headers: Mapping[str, str], most_bytes: int) -> Refusal | None:
     """Refuse a body that is too large, or does not say how large it is."""
     if "transfer-encoding" in headers:

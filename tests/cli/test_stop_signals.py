@@ -142,21 +142,17 @@ def _is_alive(pid: str) -> bool:
         return False
 
 
-STDIO, HTTP = ["--transport", "stdio"], ["--transport", "http", "--port", "0"]
-
-
 @pytest.mark.parametrize(
     ("words", "number"),
     [
-        (STDIO, signal.SIGHUP),
-        (HTTP, signal.SIGTERM),
-        pytest.param(STDIO, signal.SIGTERM, marks=pytest.mark.slow),
-        pytest.param(HTTP, signal.SIGHUP, marks=pytest.mark.slow),
+        (["mcp", "serve"], signal.SIGHUP),
+        (["serve", "--no-open", "--port", "0"], signal.SIGTERM),
+        pytest.param(["mcp", "serve"], signal.SIGTERM, marks=pytest.mark.slow),
     ],
 )
 def test_a_server_leaves_when_it_is_asked_to(tmp_path, words, number):
     process = subprocess.Popen(
-        [sys.executable, "-m", "telic", "mcp", "serve", *words],
+        [sys.executable, "-m", "telic", *words],
         cwd=tmp_path,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -44,8 +44,7 @@ from telic.robots.terrain import (
     steepest,
     steps_of,
 )
-from telic.storage.facts import MemberRequestFacts
-from telic.storage.files import read_facts, write_text
+from telic.storage.files import read_fields, write_text
 from telic.storage.layout import list_runs
 from telic.storage.reading import read_text
 from telic.storage.trajectories import RECORDED, Trajectory, read_trajectory
@@ -180,10 +179,11 @@ def _native(brief: Brief) -> list[Trajectory]:
     for run in list_runs(brief.folder.path.parent)[:_SEARCHED]:
         with suppress(TelicError):  # a damaged run is skipped
             for member in run.members():
-                asked = read_facts(member.config, MemberRequestFacts)
+                kinds = {"env": str, "reward": str, "env_args": dict[str, Any] | None}
+                asked = read_fields(member.config, **kinds)
                 is_native = asked["env"] == brief.config.env and asked["reward"] == OWN
                 if is_native and (recorded := member.trajectories()):
-                    where = asked["env"], asked.get("env_args", {})
+                    where = asked["env"], asked["env_args"] or {}
                     return [read_trajectory(recorded[-1].path, where)]
     return []
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import fmean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,8 +29,7 @@ from telic.errors import TelicError, UsageError
 from telic.judges.criteria import Criterion
 from telic.judges.episode import RecordedEpisode
 from telic.judges.verdict import WHOLE
-from telic.storage.facts import MemberResultFacts
-from telic.storage.files import read_facts, read_json_lines, read_record
+from telic.storage.files import read_fields, read_json_lines, read_record
 from telic.storage.layout import MemberFolder, SessionFolder
 from telic.storage.scalars import read_rows
 
@@ -188,7 +187,8 @@ class SessionHistory(NamedTuple):
         ]
         lines += ["", f"Judge's score by seed at checkpoints: {'; '.join(scores)}."] * bool(scores)
         if member.summary.exists():
-            findings = read_facts(member.summary, MemberResultFacts).get("findings", [])
+            kind = list[dict[str, Any]] | None
+            findings = read_fields(member.summary, findings=kind)["findings"] or []
             lines += [f"Warning of the trainer: {finding['message']}" for finding in findings]
         return "\n".join(lines)
 

@@ -12,9 +12,9 @@ from telic.cli.output import print_data, view
 from telic.core.text import count, duration, number, sparkline
 from telic.judges.criteria import scope_words
 from telic.session.outcome import outcome_words
-from telic.storage.facts import MemberResultFacts
-from telic.storage.files import read_facts
+from telic.storage.files import read_fields
 from telic.storage.layout import RunFolder, SessionFolder
+from telic.storage.scalars import EvaluationRow
 
 if TYPE_CHECKING:
     from telic.authors.author import MeasurableIntent
@@ -137,7 +137,7 @@ def show_run(run: Run) -> None:
     best, facts = best_member(folder), dict[str, Any]()
     if best is not None and best.summary.exists():
         facts["best"] = best.name
-        if (found := read_facts(best.summary, MemberResultFacts).get("best")) is not None:
+        if (found := read_fields(best.summary, best=EvaluationRow | None)["best"]) is not None:
             facts["best"] = best.name if len(folder.members()) > 1 else None
             facts["return"] = (
                 f"{number(found.get('mean_return'))} (95 % interval "

@@ -5,11 +5,8 @@ The verb that serves is here; everything else needs the `mcp` package and is loa
 
 from __future__ import annotations
 
-import os
-import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
 
 from telic.core.request import RunsRequest, option, place
 from telic.core.verb import verb
@@ -18,18 +15,15 @@ from telic.errors import MissingExtra
 _EXAMPLES = """
 claude mcp add telic -- telic mcp serve
 
-telic mcp serve --transport http --port 8765
+claude mcp add telic -- ssh MACHINE telic mcp serve --root REPOSITORY
 
 The server only reads and writes files, unless it is started with [bold]--allow-launch[/].
 """
 
 
 class ServeRequest(RunsRequest):
-    """Where and how to serve."""
+    """What to serve."""
 
-    transport: Literal["stdio", "http"] = option("stdio or http.", default="stdio")
-    host: str = option("With http: an address of this machine.", default="127.0.0.1")
-    port: int = option("With http: 0 takes a free one.", default=8765, minimum=0, maximum=65535)
     root: Path = place("The repository.", "--root", default=Path())
     allow_launch: bool = option(
         "Add the tools that start runs and sessions.", "--allow-launch", default=False
@@ -38,10 +32,7 @@ class ServeRequest(RunsRequest):
 
 @verb(ServeRequest, examples=_EXAMPLES)
 def serve(request: ServeRequest) -> None:
-    """Serve studies, sessions and searches as tools, resources and prompts.
-
-    With http every request needs the token: the one in TELIC_MCP_TOKEN, or the one printed here.
-    """
+    """Serve studies, sessions and searches as tools, resources and prompts over stdio."""
     if find_spec("mcp") is None:
         raise MissingExtra("mcp", "mcp", "Serving coding agents")
     from telic.mcp.server import make_server
@@ -49,19 +40,4 @@ def serve(request: ServeRequest) -> None:
 
     root, runs_dir = request.root.absolute(), Path(request.runs_dir)
     runs = runs_dir if runs_dir.is_absolute() else root / runs_dir
-    server = make_server(Workplace(root, runs, allow_launch=request.allow_launch))
-    if request.transport == "stdio":
-        server.run("stdio")
-        return
-    from telic.connections import find_token, listen
-    from telic.mcp import http
-
-    token = find_token(http.TOKEN_VARIABLE, "mcp-token")
-    listening = listen(request.host, request.port)
-    name, number = listening.getsockname()[:2]
-    address = f"[{name}]" if ":" in name else name
-    sys.stderr.write(f"telic mcp: http://{address}:{number}{http.PATH}\n")
-    if http.TOKEN_VARIABLE not in os.environ:
-        sys.stderr.write(f"token: {token}\n")
-    sys.stderr.flush()
-    http.serve(server, listening, token)
+    make_server(Workplace(root, runs, allow_launch=request.allow_launch)).run("stdio")

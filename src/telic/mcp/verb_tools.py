@@ -23,7 +23,6 @@ from telic.core.config import Record
 from telic.core.request import RequestField
 from telic.core.verb import Question, Verb, as_data
 from telic.errors import UnknownName, telling_places
-from telic.mcp.http import TOKEN_VARIABLE
 from telic.mcp.workplace import (
     ADDS,
     READS,
@@ -179,7 +178,7 @@ def _starting(tool: VerbTool, verb: Verb[Any, Any]) -> Callable[..., Any]:
     def start(call: Call, **values: Any) -> dict[str, Any]:
         given = {name: value for name, value in values.items() if value is not None}
         words, runs_dir = (str(tool.command),), workplace(call).runs_dir
-        return _data(start_verb(words, tool.verb, given, runs_dir, without=(TOKEN_VARIABLE,)))
+        return _data(start_verb(words, tool.verb, given, runs_dir))
 
     return _signed(start, tool, verb, dict[str, Any])
 

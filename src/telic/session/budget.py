@@ -32,8 +32,7 @@ from telic.errors import BadFile, ResourceError
 from telic.llm.answers import Replies
 from telic.llm.budget import is_metered, price_usd
 from telic.llm.client import REPLIES
-from telic.storage.facts import EvaluationFacts, ManifestFacts, RunRequestFacts, RunResultFacts
-from telic.storage.files import as_facts, read_facts, read_fields, read_record, write_json
+from telic.storage.files import checked_fields, read_fields, read_record, write_json
 from telic.storage.layout import (
     IterationFolder,
     RunFolder,
@@ -189,7 +188,7 @@ class SessionAccount:
         is resumed. Raises AllowanceUsedUp when too little is left to say anything.
         """
         if run.config.exists():
-            return read_facts(run.config, RunRequestFacts)["steps"]
+            return read_fields(run.config, steps=int)["steps"]
         left = self.spending().left.steps
         if left is None or steps * members <= left:
             return steps
@@ -228,7 +227,8 @@ def iteration_steps(files: IterationFolder) -> int:
     for run in (RunFolder(path) for path in files.path.iterdir() if is_run(path)):
         finished = 0
         if run.summary.exists():
-            finished = read_facts(run.summary, RunResultFacts).get("total_timesteps", 0)
+            total_timesteps = read_fields(run.summary, total_timesteps=int | None)
+            finished = total_timesteps["total_timesteps"] or 0
         # The summary of a run that was stopped, resumed and killed is older than its metrics.
         total += max(finished, sum(last_step(each.scalars) for each in run.members()))
     return total
@@ -245,7 +245,7 @@ def last_step(scalars: Path) -> int:
     if not rows:
         return 0
     where = str(scalars)
-    return as_facts(parse_json(rows[-1], where), EvaluationFacts, where)["global_step"]
+    return checked_fields(parse_json(rows[-1], where), where, global_step=int)["global_step"]
 
 
 # ---- forecast
@@ -362,12 +362,13 @@ def measured_rates(runs_dir: Path, env: str, device: str, members: int) -> list[
     for run in islice(runs, _READ):
         with suppress(BadFile):  # a damaged run says nothing about the next
             job = read_fields(run.config, env=str, device=str | None, members=list[Any])
-            summary = read_facts(run.summary, RunResultFacts)
-            manifest = read_facts(run.manifest, ManifestFacts)
+            kinds = {"steps_per_second": float | None, "training_time_s": float | None}
+            summary = read_fields(run.summary, **kinds)
+            manifest = read_fields(run.manifest, processors=int | None, platform=str | None)
             is_like = job["env"] == env and job.get("device") == device and job["members"]
             machine = (manifest.get("processors"), manifest.get("platform"))
-            rate = summary.get("steps_per_second")
-            is_long = summary.get("training_time_s", 0.0) >= _SHORTEST_S
+            rate = summary["steps_per_second"]
+            is_long = (summary["training_time_s"] or 0.0) >= _SHORTEST_S
             if is_like and machine == (os.cpu_count(), platform.platform()) and rate and is_long:
                 distance = abs(math.log(len(job["members"]) / members))
                 rates.append((distance, -changed_at(run.summary), rate))

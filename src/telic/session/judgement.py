@@ -15,7 +15,7 @@ import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from telic.authors.candidate import MemberScore, RewardCandidate, Selection, SessionIteration
 from telic.authors.request import SessionConfig
@@ -31,8 +31,7 @@ from telic.session.budget import iteration_steps, last_step
 from telic.session.control import SessionWork
 from telic.session.labels import calibration_of
 from telic.session.records import SessionSummary
-from telic.storage.facts import MemberResultFacts
-from telic.storage.files import read_facts, read_json_lines, read_record
+from telic.storage.files import read_fields, read_json_lines, read_record
 from telic.storage.layout import Artifact, IterationFolder, MemberFolder, RunFolder, SessionFolder
 from telic.storage.reading import file_hash, read_text
 from telic.storage.trajectories import Environment
@@ -410,11 +409,10 @@ def play(
             continue
         reason = f"no episode could be recorded. {why.get(member.name)}"
         if member.name not in why:  # training never saved it
-            findings = (
-                read_facts(member.summary, MemberResultFacts).get("findings", [])
-                if member.summary.exists()
-                else []
-            )
+            findings: list[dict[str, Any]] = []
+            if member.summary.exists():
+                kind = list[dict[str, Any]] | None
+                findings = read_fields(member.summary, findings=kind)["findings"] or []
             reason = f"no policy was saved. {findings[-1]['message'] if findings else ''}"
         found.append([unknown("code", reason)] * episodes)
     return found

@@ -59,8 +59,7 @@ from telic.session.judgement import (
     watched,
 )
 from telic.session.records import Checkpoint
-from telic.storage.facts import ManifestFacts, RunRequestFacts
-from telic.storage.files import JsonLines, read_facts, read_json_lines, read_record, write_text
+from telic.storage.files import JsonLines, read_fields, read_json_lines, read_record, write_text
 from telic.storage.layout import IterationFolder, MemberFolder, RunFolder
 from telic.storage.scalars import read_rows
 from telic.training.folder import read_result, set_status, status_of
@@ -228,8 +227,8 @@ def run_job(
     steps = control.account.fit(job.steps, len(job.members), files)
     job = job.model_copy(update={"steps": steps})
     if files.config.exists():  # begun by an earlier version, which may have evaluated less often
-        evaluations = read_facts(files.config, RunRequestFacts).get("evaluations", job.evaluations)
-        job = job.model_copy(update={"evaluations": evaluations})
+        earlier = read_fields(files.config, evaluations=int | None)["evaluations"]
+        job = job.model_copy(update={"evaluations": earlier or job.evaluations})
     stop_asked_at: float | None = None
 
     def should_stop() -> bool:
@@ -242,8 +241,7 @@ def run_job(
 
     while True:
         is_same = (
-            files.config.exists()
-            and read_facts(files.manifest, ManifestFacts).get("key") == job.key
+            files.config.exists() and read_fields(files.manifest, key=str | None)["key"] == job.key
         )
         if is_same and status_of(files) == "completed":
             return Run(files.path, read_result(files))

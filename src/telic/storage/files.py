@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NotRequired, Self, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from telic.core.text import is_dict, is_mapping, is_row
 from telic.errors import BadFile, ResourceError, UsageError
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pydantic import BaseModel, TypeAdapter, ValidationError  # heavier than all of this module
 
 Record = TypeVar("Record", bound="BaseModel")
-Facts = TypeVar("Facts", bound=Mapping[str, Any])
 
 TEMPORARY_MARK = ".unfinished-"
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
@@ -132,57 +131,40 @@ def as_record(value: Any, record: type[Record], where: str) -> Record:
         raise _not_a(where, record, error) from None
 
 
-def read_facts(path: Path, facts: type[Facts]) -> Facts:
-    """Return a JSON file of which some fields are used: those of `facts`, a TypedDict, are checked.
-
-    What else the file holds is kept as it is. Raises BadFile that names the file and the field.
-    """
-    return as_facts(read_json(path), facts, str(path))
-
-
 def read_fields(path: Path, **kinds: Any) -> dict[str, Any]:
     """Return a JSON file of which the named fields are checked.
 
     A field whose type admits None may be missing and is None then. What else the file holds is
     kept. Raises BadFile that names the file and the field.
     """
-    facts = _fields_of(path.stem, tuple(kinds.items()))
-    return {**dict.fromkeys(kinds), **as_facts(read_json(path), facts, str(path))}
+    return checked_fields(read_json(path), str(path), **kinds)
+
+
+def checked_fields(value: Any, where: str, **kinds: Any) -> dict[str, Any]:
+    """Return names and values of which the named ones are checked, as `read_fields` does."""
+    from pydantic import ValidationError
+
+    if not is_dict(value):
+        raise BadFile(f"{where} holds no names and values.")
+    for name, kind in kinds.items():
+        try:
+            _checker(kind).validate_python(value.get(name), strict=True)
+        except ValidationError as error:
+            place = ".".join(map(str, (name, *error.errors()[0]["loc"])))
+            raise BadFile(f"{where} is damaged: at {place}, {error.errors()[0]['msg']}.") from None
+    return {**dict.fromkeys(kinds), **value}
 
 
 @functools.cache
-def _fields_of(name: str, kinds: tuple[tuple[str, Any], ...]) -> Any:
-    import typing_extensions  # whose TypedDict pydantic asks for before Python 3.12
+def _checker(kind: Any) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter
 
-    optional, make = cast("Any", NotRequired), cast("Any", typing_extensions.TypedDict)
-    fields = {n: optional[kind] if type(None) in get_args(kind) else kind for n, kind in kinds}
-    return make(name, fields)
-
-
-def as_facts(value: Any, facts: type[Facts], where: str) -> Facts:
-    """Return plain values of which some fields are used, those of `facts` checked."""
-    from pydantic import ValidationError
-
-    try:
-        _facts_reader(facts).validate_python(value, strict=True)
-        return value
-    except ValidationError as error:
-        raise _not_a(where, facts, error) from None
+    return TypeAdapter(kind)
 
 
 def read_table(path: Path) -> dict[str, Any]:
     """Return the names and values in a JSON file; raises BadFile when it holds something else."""
-    value = read_json(path)
-    if not is_dict(value):
-        raise BadFile(f"{path} holds no names and values.")
-    return value
-
-
-@functools.cache
-def _facts_reader(facts: type[Facts]) -> TypeAdapter[Facts]:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(facts)
+    return checked_fields(read_json(path), str(path))
 
 
 def _not_a(where: str, kind: type[object], error: ValidationError) -> BadFile:

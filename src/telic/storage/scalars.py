@@ -10,13 +10,15 @@ import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+
+from annotated_types import Len
+from typing_extensions import TypedDict  # pydantic asks for it before Python 3.12
 
 from telic.errors import BadFile
-from telic.storage.facts import EvaluationFacts
 from telic.storage.files import (
     JsonLines,
-    as_facts,
+    checked_fields,
     plain,
     read_json_lines,
     write_text,
@@ -29,6 +31,22 @@ Kind = Literal["train", "eval", "all"]
 Row = dict[str, Any]
 Column = list[float | None]
 _MEND = "Delete that line; the others are intact."
+
+
+class EvaluationRow(TypedDict):
+    """An evaluation of a member: a row of its metrics, or its best one."""
+
+    global_step: int
+    mean_return: NotRequired[float | None]
+    interval: NotRequired[Annotated[list[float], Len(2, 2)] | None]
+    episodes: NotRequired[int]
+    p10_return: NotRequired[float | None]
+    median_return: NotRequired[float | None]
+    p90_return: NotRequired[float | None]
+    env_return: NotRequired[float | None]
+    episode_length: NotRequired[float | None]
+    terminated_share: NotRequired[float | None]
+    reward_terms: NotRequired[dict[str, float | None]]
 
 
 class ScalarLog:
@@ -72,7 +90,7 @@ def read_rows(path: Path, kind: Kind = "all") -> list[Row]:
     ]
     for row in rows:
         if is_evaluation(row):
-            as_facts(row, EvaluationFacts, str(path))
+            checked_fields({"row": row}, str(path), row=EvaluationRow)
         elif not _is_number(row.get("global_step")):
             raise BadFile(f"{path} has a row without its step.", hint=_MEND)
     return rows

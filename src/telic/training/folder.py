@@ -14,15 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from telic.errors import Refused, TelicError, UsageError
-from telic.storage.facts import (
-    ManifestFacts,
-    MemberResultFacts,
-    RunRequestFacts,
-    RunResultFacts,
-)
 from telic.storage.files import (
     TEMPORARY_MARK,
-    read_facts,
     read_fields,
     require_free,
     write_json,
@@ -38,7 +31,12 @@ if TYPE_CHECKING:
     from telic.storage.trajectories import Environment  # brings numpy
 
 _DISK_BYTES = 200_000_000
-_RESULTS = ("total_timesteps", "training_time_s", "best_member", "best_return")
+_RESULTS: dict[str, Any] = {
+    "total_timesteps": int | None,
+    "training_time_s": float | None,
+    "best_member": str | None,
+    "best_return": float | None,
+}
 
 
 @contextmanager
@@ -149,7 +147,7 @@ def find_unfinished(job: TrainJob, runs_dir: Path, name: str | None) -> RunFolde
     def is_same(path: Path) -> bool:
         if name is not None and path.name != name:
             return False
-        return read_facts(RunFolder(path).manifest, ManifestFacts).get("key") == job.key
+        return read_fields(RunFolder(path).manifest, key=str | None)["key"] == job.key
 
     path = Workspace(runs_dir).unfinished("run", is_same)
     return None if path is None else RunFolder(path)
@@ -196,21 +194,21 @@ def read_result(folder: RunFolder) -> dict[str, Any]:
 
 def is_resumable(folder: RunFolder) -> bool:
     """Return whether an interrupted run can be resumed; one of another trainer cannot."""
-    return read_facts(folder.manifest, ManifestFacts).get("trainer") is None
+    return read_fields(folder.manifest, trainer=str | None)["trainer"] is None
 
 
 def describe(folder: RunFolder) -> dict[str, Any]:
     """Return the facts of a run that lists and pages show; what is not known yet is None."""
     summary: Mapping[str, Any] = {}
     if folder.summary.exists():
-        summary = read_facts(folder.summary, RunResultFacts)
+        summary = read_fields(folder.summary, **_RESULTS)
     status: Mapping[str, Any] = {}
     if folder.status.exists():
         status = read_fields(folder.status, status=str, error=str | None)
     return {
         "run": folder.name,
         "path": str(folder.path),
-        "env": read_facts(folder.config, RunRequestFacts)["env"],
+        "env": read_fields(folder.config, env=str)["env"],
         "status": status_of(folder),
         "error": status.get("error"),
         "members": len(folder.members()),
@@ -221,15 +219,16 @@ def describe(folder: RunFolder) -> dict[str, Any]:
 
 def environment_of(run: RunFolder) -> Environment:
     """Return what a run trains on, as it was asked for; never what its worker wrote."""
-    config = read_facts(run.config, RunRequestFacts)
-    return config["env"], config.get("env_args", {})
+    config = read_fields(run.config, env=str, env_args=dict[str, Any] | None)
+    return config["env"], config["env_args"] or {}
 
 
 def best_member(run: RunFolder) -> MemberFolder | None:
     """Return the member whose best evaluation is highest; the first if none was evaluated."""
     members = run.members()
-    has_one = run.summary.exists()
-    best = read_facts(run.summary, RunResultFacts).get("best_member") if has_one else None
+    best = None
+    if run.summary.exists():
+        best = read_fields(run.summary, best_member=str | None)["best_member"]
     return next(
         (member for member in members if member.name == best), members[0] if members else None
     )
@@ -239,4 +238,4 @@ def best_step(member: MemberFolder) -> int | None:
     """Return the step of a member's best evaluation; None when there is none yet."""
     if not member.summary.exists():
         return None
-    return read_facts(member.summary, MemberResultFacts).get("best_step")
+    return read_fields(member.summary, best_step=int | None)["best_step"]

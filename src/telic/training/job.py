@@ -19,8 +19,7 @@ from telic.core.config import Config, Record
 from telic.core.request import FieldHelp, PlacedRequest, VerbRequest, argument, inner, option
 from telic.core.text import crossed, integers, pairs, read_count
 from telic.errors import BadFile
-from telic.storage.facts import ManifestFacts
-from telic.storage.files import read_facts
+from telic.storage.files import read_fields
 from telic.storage.layout import RunFolder
 from telic.storage.resources import usable_cores
 
@@ -463,7 +462,7 @@ def _is_number(value: ast.expr) -> bool:
 def member_groups(job: TrainJob, run: RunFolder) -> list[MemberGroup]:
     """Return the groups of a run as its manifest has them; an earlier version's run has one."""
     names = [member.name for member in job.members]
-    groups = read_facts(run.manifest, ManifestFacts).get("processes") or [names]
+    groups = read_fields(run.manifest, processes=list[list[str]] | None)["processes"] or [names]
     if sorted(name for group in groups for name in group) != sorted(names) or [] in groups:
         raise BadFile(
             f"{run.manifest} lists processes, and not of the members of this run.",

@@ -10,8 +10,7 @@ from typing import Any
 
 from telic.core.events import Listener, LogMessage, ignore
 from telic.errors import TelicError, UnknownName, UsageError
-from telic.storage.facts import ManifestFacts
-from telic.storage.files import read_facts, read_fields
+from telic.storage.files import read_fields
 from telic.storage.layout import MemberFolder, RunFolder, list_runs
 from telic.training.folder import (
     best_member,
@@ -38,7 +37,7 @@ def find_undrawn(key: str, runs_dir: Path, name: str | None) -> RunFolder | None
             is_meant = name in (None, run.name) and status_of(run) == "completed"
             if not is_meant or owed(run) is None:
                 continue
-            if read_facts(run.manifest, ManifestFacts).get("key") == key:
+            if read_fields(run.manifest, key=str | None)["key"] == key:
                 return run
     return None
 

@@ -13,10 +13,9 @@ from telic.core.request import RunsRequest, argument, inner, option, place
 from telic.core.verb import Wrapped, verb
 from telic.errors import TelicError, UsageError
 from telic.session.records import is_running, verified
-from telic.storage.facts import ManifestFacts, MemberResultFacts, RewardFacts
-from telic.storage.files import read_facts, read_fields
+from telic.storage.files import read_fields
 from telic.storage.layout import DAMAGED, MemberFolder, RunFolder, SessionFolder
-from telic.storage.scalars import columns_of, is_evaluation, read_rows
+from telic.storage.scalars import EvaluationRow, columns_of, is_evaluation, read_rows
 from telic.storage.workspace import WORK, Kind, Thing, Workspace, has_begun
 from telic.verbs.lines import ArtifactLine, judged_facts, read_line
 
@@ -195,7 +194,7 @@ def _run_page(thing: Thing, member: str | None) -> RunPage:
     members = [_member(folder) for folder in run.members() if member in (None, folder.name)]
     facts = describe(run)
     if run.manifest.exists():
-        facts["command"] = read_facts(run.manifest, ManifestFacts).get("command")
+        facts["command"] = read_fields(run.manifest, command=str | None)["command"]
     return RunPage(facts, members, len(members) == 1 or member is not None)
 
 
@@ -205,15 +204,21 @@ def _policy_page(thing: Thing, member: str | None) -> RunPage:
 
 
 def _member(folder: MemberFolder) -> dict[str, Any]:
-    has_result, has_reward = folder.summary.exists(), folder.reward_spec.exists()
+    result = reward = None
+    if folder.summary.exists():
+        kinds = {"best": EvaluationRow | None, "findings": list[dict[str, Any]] | None}
+        result = read_fields(folder.summary, **kinds)
+    if folder.reward_spec.exists():
+        terms = list[dict[str, Any]] | None
+        reward = read_fields(folder.reward_spec, latex=str | None, terms=terms)
     rows = read_rows(folder.scalars)
     evaluations = [row for row in rows if is_evaluation(row)]
     columns = columns_of([row for row in rows if not is_evaluation(row)], ["episodic_return"])
     return {
         "member": folder.name,
         "path": str(folder.path),
-        "summary": read_facts(folder.summary, MemberResultFacts) if has_result else None,
-        "reward": read_facts(folder.reward_spec, RewardFacts) if has_reward else None,
+        "summary": result,
+        "reward": reward,
         "evaluations": evaluations,
         "curve": columns["episodic_return"],
         "videos": [str(video.path) for video in folder.videos()],

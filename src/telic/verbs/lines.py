@@ -12,8 +12,7 @@ from telic.core.config import Record
 from telic.errors import TelicError
 from telic.session.records import is_running
 from telic.session.records import state_of as session_state
-from telic.storage.facts import JudgedFacts
-from telic.storage.files import read_facts, read_fields, read_record
+from telic.storage.files import read_fields, read_record
 from telic.storage.layout import DAMAGED, RunFolder, SessionFolder
 from telic.storage.workspace import Kind, Thing
 
@@ -98,10 +97,22 @@ def read_about(thing: Thing) -> ArtifactAbout | None:
     return read_record(file, ArtifactAbout) if file.exists() else None
 
 
-def judged_facts(folder: SessionFolder) -> list[JudgedFacts]:
-    """Return the records of every judged iteration."""
+_JUDGED: dict[str, Any] = {
+    "number": int | None,
+    "change": str | None,
+    "score": float | None,
+    "passed": bool | int | None,
+    "best": str | int | None,
+    "tags": list[str] | None,
+    "steps": int | None,
+    "failure": str | None,
+}
+
+
+def judged_facts(folder: SessionFolder) -> list[dict[str, Any]]:
+    """Return what lists show of every judged iteration."""
     files = [folder.iteration(number).judgment for number in folder.iterations()]
-    return [read_facts(file, JudgedFacts) for file in files if file.exists()]
+    return [read_fields(file, **_JUDGED) for file in files if file.exists()]
 
 
 def _session(thing: Thing) -> ArtifactLine:

@@ -35,10 +35,8 @@ from telic.session.labels import EpisodeLabel, Veto, read_labels, read_vetoes
 from telic.session.records import Checkpoint, SessionSummary, Waiting, verified
 from telic.session.report._history import reward_terms
 from telic.session.robustness import RobustnessCard, summary_line
-from telic.storage.facts import ManifestFacts
 from telic.storage.files import (
     as_record,
-    read_facts,
     read_fields,
     read_json_lines,
     read_record,
@@ -284,10 +282,10 @@ def _line(folder: SessionFolder, number: int, reader: _Reader) -> IterationLine:
 
 def _run(thing: Thing, is_running: bool, reader: _Reader) -> RunDetail:
     run = RunFolder(thing.path)
-    manifest: ManifestFacts | None = None
+    command = None
     if run.manifest.exists():
-        manifest = reader.attempt(lambda: read_facts(run.manifest, ManifestFacts))
-    command = manifest.get("command") if manifest else None
+        manifest = reader.attempt(lambda: read_fields(run.manifest, command=str | None))
+        command = manifest["command"] if manifest else None
     return RunDetail(job=reader.record(run.config, TrainJob), command=command)
 
 

@@ -20,10 +20,10 @@ from telic.core.config import Record, dotted
 from telic.core.text import number
 from telic.judges.criteria import Criterion
 from telic.session.control import CriteriaApproval
-from telic.storage.facts import MemberResultFacts
-from telic.storage.files import read_facts, read_json, read_record
+from telic.storage.files import read_fields, read_json, read_record
 from telic.storage.layout import RunFolder, SessionFolder
 from telic.storage.reading import read_text
+from telic.storage.scalars import EvaluationRow
 from telic.storage.workspace import Thing
 from telic.training.folder import environment_of
 from telic.verbs.lines import ArtifactLine, read_line
@@ -116,8 +116,9 @@ def _run(thing: Thing) -> _Measured:
     codes = [member.reward_code for member in members if member.reward_code.exists()]
     values: dict[str, dict[str, float]] = {"mean_return": {}, "env_return": {}}
     for member in members:
-        result = read_facts(member.summary, MemberResultFacts) if member.summary.exists() else {}
-        best: dict[str, Any] = dict(result.get("best") or {})
+        best: dict[str, Any] = {}
+        if member.summary.exists():
+            best = read_fields(member.summary, best=EvaluationRow | None)["best"] or {}
         for name, own in values.items():
             if best.get(name) is not None:
                 own[member.name.replace("_", " ")] = best[name]

@@ -20,8 +20,7 @@ from pydantic import Field
 from telic.core.config import Record
 from telic.core.text import is_dict
 from telic.errors import UsageError
-from telic.storage.facts import RunRequestFacts
-from telic.storage.files import read_facts
+from telic.storage.files import read_fields
 from telic.storage.layout import RunFolder, SessionFolder
 from telic.storage.scalars import downsample
 from telic.storage.workspace import Thing
@@ -170,7 +169,7 @@ def pulse_of(thing: Thing) -> TrainingPulse | None:
         lines = reversed(read_lines(member.scalars, max(0, size - _TAIL)))
         rows = (_training_row(line.text) for line in lines)
         last += [row] if (row := next(filter(None, rows), None)) else []
-    total = read_facts(run.config, RunRequestFacts)["steps"]
+    total = read_fields(run.config, steps=int)["steps"]
     step = int(max((row["global_step"] for row in last), default=0))
     seconds = max((row.get("elapsed_time", 0.0) for row in last), default=0.0)
     rate = step / seconds if seconds else None

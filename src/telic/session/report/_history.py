@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from telic.authors.candidate import (
     MemberScore,
@@ -38,8 +38,7 @@ from telic.session.report._evidence import (
     score_text,
     step_count,
 )
-from telic.storage.facts import ManifestFacts, MemberResultFacts
-from telic.storage.files import read_facts, read_record
+from telic.storage.files import read_fields, read_record
 from telic.storage.layout import MemberFolder, RunFolder, SessionFolder
 from telic.storage.reading import read_text
 from telic.storage.scalars import Kind, read_rows
@@ -236,9 +235,10 @@ def _reward(ended: EndedSession) -> Blocks:
             share = Bar(term.share, text, "cost" if is_cost else "")
         weight, total = figure(term.weight), figure(term.total)
         rows.append((doc.Mono(term.name), term.words, weight, total, share))
-    findings: list[Any] = []
+    findings: list[dict[str, Any]] = []
     if files.summary.exists():
-        findings = read_facts(files.summary, MemberResultFacts).get("findings", [])
+        kind = list[dict[str, Any]] | None
+        findings = read_fields(files.summary, findings=kind)["findings"] or []
     heads = ("term", "meaning", "weight", "over an episode", "share")
     return [
         *([doc.Formula(spec.latex)] if spec and spec.latex else []),
@@ -346,8 +346,8 @@ def _again(ended: EndedSession) -> Blocks:
     rows = [("session", ended.folder.name)]
     if best is not None and member is not None:
         run = ended.folder.iteration(best.number).run
-        manifest = dict(read_facts(run.manifest, ManifestFacts))
-        versions = cast("dict[str, Any]", manifest.get("versions", {}))
+        manifest = read_fields(run.manifest, versions=dict[str, Any] | None)
+        versions = manifest["versions"] or {}
         named = {**versions, **{name: manifest.get(name) for name in _MANIFEST}}
         rows += [(name, str(value)) for name, value in named.items() if value]
         code = read_text(MemberFolder(run.path / member.member).reward_code)

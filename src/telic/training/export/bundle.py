@@ -22,16 +22,9 @@ from telic.errors import UsageError
 from telic.report import document as doc
 from telic.report.charts import ChartLine, LineChart, Point, picture
 from telic.report.markdown import fenced, formula, plain, render_section, words
-from telic.storage.facts import (
-    ManifestFacts,
-    MemberRequestFacts,
-    MemberResultFacts,
-    RewardFacts,
-)
 from telic.storage.files import (
     TEMPORARY_MARK,
     json_text,
-    read_facts,
     read_fields,
     replacing,
     write_json,
@@ -40,7 +33,7 @@ from telic.storage.files import (
 from telic.storage.keys import signer_of, usable_key
 from telic.storage.layout import MemberFolder, RunFolder
 from telic.storage.locks import RunLock
-from telic.storage.scalars import Column, downsample, read_columns, read_rows
+from telic.storage.scalars import Column, EvaluationRow, downsample, read_columns, read_rows
 from telic.training.export import run_policy
 from telic.training.export.deployment import FOLDER, RobotBundle, RobotCheck, deploy
 from telic.training.export.files import export_checked
@@ -49,6 +42,8 @@ from telic.training.policy import Policy, find_policy, load_policy
 from telic.training.videos import choose_member
 
 Json = dict[str, Any]
+
+_TABLE = dict[str, Any] | None
 
 _MISSING = "not measured"
 _LIST = "bundle.json"
@@ -226,21 +221,21 @@ def gather(run: RunFolder, member: MemberFolder, policy: Policy) -> ExportEviden
         member=member.name,
         step=policy.facts["step"],
         policy=policy,
-        config=_read(member.config, MemberRequestFacts),
-        manifest=_read(run.manifest, ManifestFacts),
-        reward=_read(member.reward_spec, RewardFacts),
-        summary=_read(member.summary, MemberResultFacts),
+        config=_read(member.config, env=str, seed=int, reward=str, env_args=_TABLE),
+        manifest=_read(run.manifest, rewards=dict[str, str | None] | None, versions=_TABLE),
+        reward=_read(member.reward_spec, latex=str | None, terms=list[dict[str, Any]] | None),
+        summary=_read(member.summary, best=EvaluationRow | None),
         curve=read_columns(member.scalars, ["global_step", "episodic_return"]),
         evaluations=read_rows(member.scalars, "eval"),
         siblings={
-            folder.name: _read(folder.summary, MemberResultFacts).get("best") or {}
+            folder.name: _read(folder.summary, best=EvaluationRow | None).get("best") or {}
             for folder in others
         },
     )
 
 
-def _read(path: Path, facts: type[Mapping[str, Any]]) -> Json:
-    return dict(read_facts(path, facts)) if path.exists() else {}
+def _read(path: Path, **kinds: Any) -> Json:
+    return read_fields(path, **kinds) if path.exists() else {}
 
 
 class _Bundle:

@@ -8,7 +8,7 @@ import pytest
 import uvicorn
 
 from telic import connections
-from telic.mcp import http
+from telic.web.gate import WebGate
 
 TOKEN = "t" * 20
 
@@ -37,7 +37,6 @@ def served(monkeypatch):
     monkeypatch.setattr(connections.BoundedConnection, "most", 8)
     listening = connections.listen("127.0.0.1", 0)
     port = listening.getsockname()[1]
-    monkeypatch.setattr(http, "application", lambda *_: http.Gate(application, TOKEN))
     servers = []
 
     class Kept(uvicorn.Server):
@@ -46,7 +45,11 @@ def served(monkeypatch):
             servers.append(self)
 
     monkeypatch.setattr(uvicorn, "Server", Kept)
-    thread = threading.Thread(target=http.serve, args=(None, listening, TOKEN))
+    thread = threading.Thread(
+        target=connections.answer_until_stopped,
+        args=(WebGate(application, TOKEN), listening),
+        kwargs={"http": connections.BoundedConnection},
+    )
     thread.start()
     yield port
     servers[0].should_exit = True
@@ -61,7 +64,7 @@ def connect(port: int, text: bytes = b"") -> socket.socket:
 
 
 def head(port: int, *lines: str) -> bytes:
-    first = ("POST /mcp HTTP/1.1", f"Host: 127.0.0.1:{port}", f"Authorization: Bearer {TOKEN}")
+    first = ("POST /api/any HTTP/1.1", f"Host: 127.0.0.1:{port}", f"Authorization: Bearer {TOKEN}")
     return "\r\n".join((*first, *lines)).encode()
 
 
@@ -79,7 +82,7 @@ def is_closed(client: socket.socket) -> bool:
 
 def ask(port: int, **options) -> httpx2.Response:
     headers = {"Authorization": f"Bearer {TOKEN}", **options.pop("headers", {})}
-    return httpx2.post(f"http://127.0.0.1:{port}/mcp", headers=headers, **options)
+    return httpx2.post(f"http://127.0.0.1:{port}/api/any", headers=headers, **options)
 
 
 def test_nothing_half_a_line_half_the_headers_and_half_a_body_are_given_up(served):
@@ -111,14 +114,14 @@ def test_a_header_byte_now_and_then_does_not_keep_a_connection(served):
 def test_the_second_request_of_a_connection_has_no_more_time_than_the_first(served):
     client = connect(served, head(served, "Content-Length: 1", "", "") + b"x")
     assert b"200 OK" in client.recv(1 << 16)
-    client.sendall(b"POST /mcp HT")
+    client.sendall(b"POST /api/any HT")
     assert is_closed(client)
     client.close()
 
 
 def test_slow_clients_give_way_to_new_ones(served, monkeypatch):
     monkeypatch.setattr(connections, "_PATIENCE_S", dict.fromkeys(connections._PATIENCE_S, 60.0))
-    slow = [connect(served, b"POST /mcp HTTP/1.1\r\nHost: ") for _ in range(40)]
+    slow = [connect(served, b"POST /api/any HTTP/1.1\r\nHost: ") for _ in range(40)]
     for _ in range(3):
         assert ask(served, content=b"123").text == "3"
     for client in slow:
@@ -131,7 +134,7 @@ def test_endless_headers_and_bodies_are_refused(served):
     with connect(served, head(served) + b"\r\nX-Long: ") as client, gone:
         while True:
             client.sendall(b"x" * 4096)
-    large = {"Content-Length": str(http.BODY_BYTES + 1)}
+    large = {"Content-Length": str((4 << 20) + 1)}
     assert b"413" in _first_line(served, large)
     assert b"411" in _first_line(served, {"Transfer-Encoding": "chunked"})
 
