@@ -26,7 +26,7 @@ from telic.motions.clip import MotionClip, MotionOrigin, Split
 from telic.motions.families import FPS, Footing, Measures, MotionFamily, MotionPlan, Parameters
 from telic.motions.families import families as all_families
 from telic.motions.figure import SIDES, RobotFigure, Side, person_like
-from telic.motions.kinematics import PointGoal, PoseBatch, TurnGoal, Wishes, solve_smoothly
+from telic.motions.kinematics import PointGoal, PoseBatch, TurnGoal, Wishes, solve_trajectory
 from telic.motions.library import LibraryWriter, MotionLibrary, head_for
 from telic.motions.robot import MotionRobot
 from telic.robots.catalogue import cache_folder
@@ -240,7 +240,7 @@ class _Maker:
             moves_root=False,
             margin=0.01,
         )
-        return solve_smoothly(self.robot, start, wishes, FPS, 24)
+        return solve_trajectory(self.robot, start, wishes, FPS)
 
     def _foot(self, plan: MotionPlan, side: Side) -> tuple[PointGoal, TurnGoal]:
         path, body = plan.feet[side], self.figure.points[f"{side}_ankle"].body

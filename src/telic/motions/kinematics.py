@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import mujoco
@@ -236,11 +236,13 @@ def _halvings(links: list[_Link]) -> list[list[int]]:
 
 
 _LEAST_DAMPING, _MOST_DAMPING = 1e-5, 1e3
-_LEAP = 14.0
-"""rad/s above which neighbours took different ways"""
-_ENOUGH = 1e-9
-"""of the cost: when no frame gains more, all have arrived"""
-_linalg: Any = torch.linalg
+_SMOOTH = 0.06
+"""cost of a second difference of a joint, against meters of a goal of weight 1"""
+_ROOT_SMOOTH = 3.0
+"""times the cost of joints: second differences of the root's position and rotation"""
+_WINDOW, _OVERLAP = 1200, 60
+_MOST_RAD_S = 18.0
+"""joint speed above which a trajectory is solved again with more smoothness"""
 
 
 class PoseBatch(NamedTuple):
@@ -260,7 +262,7 @@ class PointGoal(NamedTuple):
     place: Tensor
     """(T, 3) in the world"""
     weight: Tensor
-    """(T,) or (): how much a metre off counts"""
+    """(T,) or (): how much a meter off counts"""
 
 
 class TurnGoal(NamedTuple):
@@ -275,55 +277,53 @@ class TurnGoal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What frames should be like, beside their goals."""
+    """Goals of frames, and what they should be like where goals leave room."""
 
     points: tuple[PointGoal, ...] = ()
     turns: tuple[TurnGoal, ...] = ()
-    near: Tensor | None = None
-    """(T, J) joints that are wanted where goals leave room; None: where they start"""
     near_weight: float = 0.02
+    """how much a radian off the initial joints counts"""
     moves_root: bool = True
     margin: float = 0.0
     """rad that joints keep from their limits"""
 
 
-def solve(robot: MotionRobot, start: PoseBatch, wishes: Wishes, iterations: int = 30) -> PoseBatch:
-    """Return frames as near to the wishes as the robot can be, each on its own."""
-    return _Solver(robot, start, wishes).run(start, iterations)
-
-
-def solve_smoothly(
-    robot: MotionRobot, start: PoseBatch, wishes: Wishes, fps: float, iterations: int = 30
+def solve_trajectory(
+    robot: MotionRobot, start: PoseBatch, wishes: Wishes, fps: float, iterations: int = 24
 ) -> PoseBatch:
-    """Return frames as near to the wishes as the robot can be, and near to each other.
+    """Return frames near their goals whose joints move continuously.
 
-    Limbs with joints to spare have many ways to one goal, and neighbours may take different ones.
-    Where they do, all frames look again from between.
+    All frames of a window are solved together, with a cost on the accelerations of joints, so that
+    a limb with several ways to one goal keeps to one of them. A window continues from the end of
+    the one before.
     """
-    poses = solve(robot, start, wishes, iterations)
-    for width_s in (0.1, 0.25, 0.5):
-        step = (poses.joint_pos[1:] - poses.joint_pos[:-1]).abs().max()
-        if float(step) * fps < _LEAP:
-            break
-        between = _smoothed(poses.joint_pos, width_s * fps)
-        again = replace(wishes, near=between, near_weight=max(wishes.near_weight, 0.05))
-        poses = solve(robot, poses._replace(joint_pos=between), again, iterations)
-    return poses
+    frames, made = len(start.root_pos), list[PoseBatch]()
+    first = 0
+    while True:
+        pinned = 2 if made else 0
+        last = min(frames, first + _WINDOW)
+        begun = PoseBatch(*(column[first - pinned : last].clone() for column in start))
+        near = begun.joint_pos.clone()
+        if pinned:
+            for column, before in zip(begun, made[-1], strict=True):
+                column[:2] = before[-2:]
+        window = _Window(robot, wishes, slice(first - pinned, last), near, pinned)
+        poses = window.solve(begun, fps, iterations)
+        keep = last - first - (_OVERLAP if last < frames else 0)
+        made.append(PoseBatch(*(column[pinned : pinned + keep] for column in poses)))
+        if last == frames:
+            return PoseBatch(*(torch.cat(columns) for columns in zip(*made, strict=True)))
+        first += keep
 
 
-def _smoothed(values: Tensor, sigma: float) -> Tensor:
-    """Return (T, n) blurred along time by a bell of `sigma` frames; the ends repeat."""
-    reach = max(1, round(3 * sigma))
-    places = torch.arange(-reach, reach + 1)
-    bell = torch.exp(-0.5 * (places / sigma) ** 2)
-    frames = torch.arange(len(values))[:, None] + places
-    return (values[frames.clamp(0, len(values) - 1)] * (bell / bell.sum())[:, None]).sum(1)
+class _Window:
+    """Frames that are solved together by Levenberg-Marquardt on a banded system."""
 
-
-class _Solver:
-    def __init__(self, robot: MotionRobot, start: PoseBatch, wishes: Wishes) -> None:
-        self.kinematics, self.wishes = robot.kinematics(), wishes
-        self.near = start.joint_pos if wishes.near is None else wishes.near
+    def __init__(
+        self, robot: MotionRobot, wishes: Wishes, part: slice, near: Tensor, pinned: int
+    ) -> None:
+        self.kinematics, self.near, self.near_weight = robot.kinematics(), near, wishes.near_weight
+        self.pinned = pinned
         low, high = torch.as_tensor(robot.low), torch.as_tensor(robot.high)
         room = torch.clamp((high - low) / 2 - 1e-4, min=0.0)
         margin = torch.clamp(torch.full_like(low, wishes.margin), max=room)
@@ -331,65 +331,67 @@ class _Solver:
         root = robot.facts.root
         free = [axis in root.moves for axis in "xyz"] + [axis in root.turns for axis in "xyz"]
         moves = [each and wishes.moves_root for each in free] + [True] * len(robot.joint_names)
-        frames = len(start.root_pos)
-        self.point_goals = (
-            torch.tensor([goal.body for goal in wishes.points], dtype=torch.long),
-            _stacked([goal.offset for goal in wishes.points], 0),
-            _stacked([goal.place for goal in wishes.points], 1),
-            _stacked([goal.weight.expand(frames) for goal in wishes.points], 1),
-        )
-        self.turn_goals = (
-            torch.tensor([goal.body for goal in wishes.turns], dtype=torch.long),
-            _stacked([goal.quat for goal in wishes.turns], 1),
-            _stacked([goal.weight.expand(frames) for goal in wishes.turns], 1),
-        )
         self.columns = torch.tensor([i for i, each in enumerate(moves) if each])
+        count = len(near)
 
-    def run(self, start: PoseBatch, iterations: int) -> PoseBatch:
-        poses = start._replace(joint_pos=self.inside(start.joint_pos))
-        damping = torch.full((len(poses.root_pos), 1), 1e-2)
-        off, jacobian = self.residual(poses)
-        cost = (off * off).sum(-1, keepdim=True)
-        for _ in range(iterations):
-            trial = self.moved(poses, self._step(poses, off, jacobian, damping))
-            new_off, new_jacobian = self.residual(trial)
-            new_cost = (new_off * new_off).sum(-1, keepdim=True)
-            better = new_cost < cost
-            gain = float((cost - new_cost).clamp_min(0.0).max())
-            poses = PoseBatch(
-                *(torch.where(better, b, a) for a, b in zip(poses, trial, strict=True))
-            )
-            off, cost = torch.where(better, new_off, off), torch.where(better, new_cost, cost)
-            jacobian = torch.where(better[..., None], new_jacobian, jacobian)
-            damping = torch.where(better, damping / 4, damping * 6)
-            damping = damping.clamp(_LEAST_DAMPING, _MOST_DAMPING)
-            if gain < _ENOUGH and bool(better.any()):
+        def weights(goals: tuple[PointGoal, ...] | tuple[TurnGoal, ...]) -> Tensor:
+            own = [g.weight[part] if g.weight.ndim else g.weight.expand(count) for g in goals]
+            return torch.stack(own, 1)
+
+        self.points, self.turns = wishes.points, wishes.turns
+        if self.points:
+            self.point_bodies = torch.tensor([goal.body for goal in self.points])
+            self.offsets = torch.stack([goal.offset for goal in self.points])
+            self.places = torch.stack([goal.place[part] for goal in self.points], 1)
+            self.point_weights = weights(self.points)
+        if self.turns:
+            self.turn_bodies = torch.tensor([goal.body for goal in self.turns])
+            self.quats = torch.stack([goal.quat[part] for goal in self.turns], 1)
+            self.turn_weights = weights(self.turns)
+
+    def solve(self, start: PoseBatch, fps: float, iterations: int) -> PoseBatch:
+        """Minimize distances to goals and accelerations; more smoothness where joints are fast."""
+        pinned = self.pinned
+        poses = start._replace(joint_pos=self._inside(start.joint_pos))
+        poses.joint_pos[:pinned] = start.joint_pos[:pinned]
+        smooth = np.full(max(len(start.root_pos) - 2, 0), _SMOOTH**2)
+        off, jacobian = self._residual(poses)
+        for rounds in range(6):
+            damping = 1e-2
+            for number in range(iterations):
+                # Strong at first: all frames move together toward goals that are still far.
+                weight = smooth * (1.0 if rounds else max(1.0, 8.0 * 0.6**number) ** 2)
+                bend = _second_differences(poses)
+                cost = _cost(off, bend, weight)
+                step = self._step(poses, off, jacobian, damping, bend, weight)
+                trial = PoseBatch(
+                    poses.root_pos + step[:, :3],
+                    multiply(from_rotation_vector(step[:, 3:6]), poses.root_quat),
+                    self._inside(poses.joint_pos + step[:, 6:]),
+                )
+                trial.joint_pos[:pinned] = poses.joint_pos[:pinned]
+                new_off, new_jacobian = self._residual(trial)
+                gain = cost - _cost(new_off, _second_differences(trial), weight)
+                if gain > 0:
+                    poses, off, jacobian = trial, new_off, new_jacobian
+                    damping = max(damping / 4, _LEAST_DAMPING)
+                else:
+                    damping = min(damping * 8, _MOST_DAMPING)
+                if number > 8 and 0 <= gain < 1e-4 * cost:
+                    break
+            speed = (poses.joint_pos[1:] - poses.joint_pos[:-1]).abs().amax(1).numpy() * fps
+            fast = np.flatnonzero(speed > _MOST_RAD_S)
+            if not len(fast):
                 break
+            for frame in fast:
+                smooth[max(0, frame - 8) : frame + 8] *= 1.5
+            smooth, iterations = np.minimum(smooth, (100 * _SMOOTH) ** 2), 8
         return poses
 
-    def inside(self, joints: Tensor) -> Tensor:
+    def _inside(self, joints: Tensor) -> Tensor:
         return torch.maximum(torch.minimum(joints, self.high), self.low)
 
-    def _step(self, poses: PoseBatch, off: Tensor, jacobian: Tensor, damping: Tensor) -> Tensor:
-        """Return the change of root and joints (T, 6 + J); joints at their ends do not push out."""
-        slope = (jacobian.transpose(-1, -2) @ off[..., None])[..., 0]
-        joints = poses.joint_pos
-        pushed = slope[:, 6:]  # the step goes against the slope
-        held = ((joints <= self.low + 1e-6) & (pushed > 0)) | (
-            (joints >= self.high - 1e-6) & (pushed < 0)
-        )
-        loose = torch.cat((torch.ones_like(slope[:, :6]), (~held).to(slope.dtype)), dim=-1)
-        own = jacobian[..., self.columns] * loose[:, None, self.columns]
-        square = own.transpose(-1, -2) @ own
-        eye = torch.eye(square.shape[-1])
-        scale = square.diagonal(dim1=-2, dim2=-1).clamp_min(1e-6)
-        square = square + eye * (damping * scale + 1e-9)[..., None]
-        part = -(slope * loose)[:, self.columns]
-        step = torch.zeros_like(slope)
-        step[:, self.columns] = _linalg.solve(square, part)
-        return step.clamp(-0.5, 0.5)
-
-    def banded_step(
+    def _step(
         self,
         poses: PoseBatch,
         off: Tensor,
@@ -397,7 +399,6 @@ class _Solver:
         damping: float,
         bend: np.ndarray,
         weight: np.ndarray,
-        pinned: int,
     ) -> Tensor:
         """Return the change of all frames together, coupled by second differences (T-2, 6 + J)."""
         frames, count, places = len(off), len(self.columns), self.columns.numpy()
@@ -408,12 +409,13 @@ class _Solver:
         stencil = (1.0, -2.0, 1.0)
         for shift, value in enumerate(stencil):
             slope[shift : frames - 2 + shift] += value * weight[:, None] * scale * bend[:, places]
+        # Joints at their limits do not push outward.
         joints = poses.joint_pos.double().numpy()
         loose, is_joint = np.ones_like(slope), places >= 6
         at_low = (joints <= self.low.numpy() + 1e-6) & (slope[:, is_joint] > 0)
         at_high = (joints >= self.high.numpy() - 1e-6) & (slope[:, is_joint] < 0)
         loose[:, is_joint] = ~(at_low | at_high)
-        loose[:pinned] = 0.0
+        loose[: self.pinned] = 0.0
         square = (turned @ own) * loose[:, :, None] * loose[:, None]
         diagonal = np.arange(count)
         size = np.maximum(square[:, diagonal, diagonal], 1e-6)
@@ -438,126 +440,30 @@ class _Solver:
         step[:, self.columns] = torch.as_tensor(solved.reshape(frames, count)).float()
         return step.clamp(-0.5, 0.5)
 
-    def moved(self, poses: PoseBatch, step: Tensor) -> PoseBatch:
-        turn = from_rotation_vector(step[:, 3:6])
-        return PoseBatch(
-            poses.root_pos + step[:, :3],
-            multiply(turn, poses.root_quat),
-            self.inside(poses.joint_pos + step[:, 6:]),
-        )
-
-    def residual(self, poses: PoseBatch) -> tuple[Tensor, Tensor]:
+    def _residual(self, poses: PoseBatch) -> tuple[Tensor, Tensor]:
         """Return what is off (T, m), weighted, and how it changes with root and joints."""
         tree = self.kinematics.tree(*poses)
-        parts = [self._points_off(tree)] if self.wishes.points else []
-        parts += [self._turns_off(tree)] if self.wishes.turns else []
         count = poses.joint_pos.shape[-1]
-        weight = self.wishes.near_weight
-        eye = torch.cat((torch.zeros(count, 6), torch.eye(count)), dim=-1) * weight
-        rest = (poses.joint_pos - self.near) * weight
-        parts.append((rest, eye.expand(len(rest), -1, -1)))
+        eye = torch.cat((torch.zeros(count, 6), torch.eye(count)), dim=-1) * self.near_weight
+        rest = (poses.joint_pos - self.near) * self.near_weight
+        parts = [(rest, eye.expand(len(rest), -1, -1))]
+        if self.points:
+            bodies, weight = self.point_bodies, self.point_weights[..., None]
+            points = tree.pos[:, bodies] + rotate(tree.quat[:, bodies], self.offsets)
+            linear, _ = self.kinematics.jacobian(tree, bodies, points)
+            away = (points - self.places) * weight
+            parts.append((away.flatten(1), (linear * weight[..., None]).flatten(1, 2)))
+        if self.turns:
+            bodies, weight = self.turn_bodies, self.turn_weights[..., None]
+            _, angular = self.kinematics.jacobian(tree, bodies, tree.pos[:, bodies])
+            away = rotation_vector(multiply(tree.quat[:, bodies], conjugate(self.quats)))
+            rows = angular.transpose(-1, -2)
+            # How a rotation vector changes, to the first order, where the body turns so.
+            half = cross(away[..., None, :].expand_as(rows), rows)
+            change = (angular - 0.5 * half.transpose(-1, -2)) * weight[..., None]
+            parts.append(((away * weight).flatten(1), change.flatten(1, 2)))
         off, jacobian = zip(*parts, strict=True)
         return torch.cat(off, dim=-1), torch.cat(jacobian, dim=-2)
-
-    def _points_off(self, tree: TreePose) -> tuple[Tensor, Tensor]:
-        bodies, offsets, places, weights = self.point_goals
-        points = tree.pos[:, bodies] + rotate(tree.quat[:, bodies], offsets)
-        linear, _ = self.kinematics.jacobian(tree, bodies, points)
-        off = (points - places) * weights[..., None]
-        return off.flatten(1), (linear * weights[..., None, None]).flatten(1, 2)
-
-    def _turns_off(self, tree: TreePose) -> tuple[Tensor, Tensor]:
-        bodies, wanted, weights = self.turn_goals
-        _, angular = self.kinematics.jacobian(tree, bodies, tree.pos[:, bodies])
-        off = rotation_vector(multiply(tree.quat[:, bodies], conjugate(wanted)))
-        change = _to_logarithm(off, angular) * weights[..., None, None]
-        return (off * weights[..., None]).flatten(1), change.flatten(1, 2)
-
-
-_SMOOTH = 0.06
-"""cost of a second difference of a joint, against meters of a goal of weight 1"""
-_ROOT_SMOOTH = 3.0
-"""times the cost of joints: second differences of the root's position and rotation"""
-_WINDOW, _OVERLAP = 1200, 60
-_MOST_RAD_S = 18.0
-"""joint speed above which a trajectory is solved again with more smoothness"""
-
-
-def solve_trajectory(
-    robot: MotionRobot, start: PoseBatch, wishes: Wishes, fps: float, iterations: int = 24
-) -> PoseBatch:
-    """Return frames near their goals whose joints move continuously.
-
-    All frames of a window are solved together, with a cost on the accelerations of joints, so that
-    a limb with several ways to one goal keeps to one of them. A window continues from the end of
-    the one before.
-    """
-    frames, made = len(start.root_pos), list[PoseBatch]()
-    first = 0
-    while True:
-        pinned = 2 if made else 0
-        last = min(frames, first + _WINDOW)
-        part = slice(first - pinned, last)
-        begun = PoseBatch(*(column[part].clone() for column in start))
-        if pinned:
-            for column, before in zip(begun, made[-1], strict=True):
-                column[:2] = before[-2:]
-        poses = _solve_window(robot, begun, _cut(wishes, part), fps, iterations, pinned)
-        keep = last - first - (_OVERLAP if last < frames else 0)
-        made.append(PoseBatch(*(column[pinned : pinned + keep] for column in poses)))
-        if last == frames:
-            return PoseBatch(*(torch.cat(columns) for columns in zip(*made, strict=True)))
-        first += keep
-
-
-def _cut(wishes: Wishes, part: slice) -> Wishes:
-    def cut(weight: Tensor) -> Tensor:
-        return weight[part] if weight.ndim else weight
-
-    return replace(
-        wishes,
-        points=tuple(g._replace(place=g.place[part], weight=cut(g.weight)) for g in wishes.points),
-        turns=tuple(g._replace(quat=g.quat[part], weight=cut(g.weight)) for g in wishes.turns),
-        near=None if wishes.near is None else wishes.near[part],
-    )
-
-
-def _solve_window(
-    robot: MotionRobot, start: PoseBatch, wishes: Wishes, fps: float, iterations: int, pinned: int
-) -> PoseBatch:
-    """Minimize goals and joint accelerations by Levenberg-Marquardt on a banded system."""
-    solver, frames = _Solver(robot, start, wishes), len(start.root_pos)
-    poses = start._replace(joint_pos=solver.inside(start.joint_pos))
-    poses.joint_pos[:pinned] = start.joint_pos[:pinned]
-    smooth = np.full(max(frames - 2, 0), _SMOOTH**2)
-    off, jacobian = solver.residual(poses)
-    for rounds in range(6):
-        damping = 1e-2
-        for number in range(iterations):
-            # Strong at first: all frames move together toward goals that are still far.
-            weight = smooth * (1.0 if rounds else max(1.0, 8.0 * 0.6**number) ** 2)
-            bend = _second_differences(poses)
-            cost = _cost(off, bend, weight)
-            step = solver.banded_step(poses, off, jacobian, damping, bend, weight, pinned)
-            trial = solver.moved(poses, step)
-            trial.joint_pos[:pinned] = poses.joint_pos[:pinned]
-            new_off, new_jacobian = solver.residual(trial)
-            gain = cost - _cost(new_off, _second_differences(trial), weight)
-            if gain > 0:
-                poses, off, jacobian = trial, new_off, new_jacobian
-                damping = max(damping / 4, _LEAST_DAMPING)
-            else:
-                damping = min(damping * 8, _MOST_DAMPING)
-            if number > 8 and 0 <= gain < 1e-4 * cost:
-                break
-        speed = (poses.joint_pos[1:] - poses.joint_pos[:-1]).abs().amax(1).numpy() * fps
-        fast = np.flatnonzero(speed > _MOST_RAD_S)
-        if not len(fast):
-            break
-        for frame in fast:
-            smooth[max(0, frame - 8) : frame + 8] *= 1.5
-        smooth, iterations = np.minimum(smooth, (100 * _SMOOTH) ** 2), 8
-    return poses
 
 
 def _second_differences(poses: PoseBatch) -> np.ndarray:
@@ -575,14 +481,3 @@ def _second_differences(poses: PoseBatch) -> np.ndarray:
 def _cost(off: Tensor, bend: np.ndarray, weight: np.ndarray) -> float:
     scale = np.where(np.arange(bend.shape[1]) < 6, _ROOT_SMOOTH**2, 1.0)
     return float(off.double().square().sum()) + float((weight[:, None] * scale * bend**2).sum())
-
-
-def _stacked(parts: list[Tensor], dim: int) -> Tensor:
-    return torch.stack(parts, dim) if parts else torch.zeros(0)
-
-
-def _to_logarithm(vector: Tensor, angular: Tensor) -> Tensor:
-    """Return how a rotation vector changes, to the first order, where the body turns so."""
-    rows = angular.transpose(-1, -2)
-    half = cross(vector[..., None, :].expand_as(rows), rows)
-    return angular - 0.5 * half.transpose(-1, -2)

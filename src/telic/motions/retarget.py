@@ -73,7 +73,7 @@ def retarget(track: SkeletonTrack, robot: MotionRobot, origin: MotionOrigin) -> 
         root[:, 1] = float(robot.home.root_pos[1])
     start = PoseBatch(root, quat.clone(), figure.bent().expand(frames, -1).clone())
     goals, turns = _goals(person, figure)
-    wishes = Wishes(tuple(goals), tuple(turns), near=start.joint_pos, near_weight=0.03, margin=0.01)
+    wishes = Wishes(tuple(goals), tuple(turns), near_weight=0.03, margin=0.01)
     poses = solve_trajectory(robot, start, wishes, _FPS)
     root_pos = poses.root_pos.numpy()
     shift = root_pos[0] * (1, "y" in robot.facts.root.moves, 0)

@@ -6,27 +6,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from telic.tracking import (
-        config as config,
-    )
-    from telic.tracking import (
-        deploy as deploy,
-    )
-    from telic.tracking import (
-        evaluate as evaluate,
-    )
-    from telic.tracking import (
-        reports as reports,
-    )
-    from telic.tracking import (
-        task as task,
-    )
-    from telic.tracking import (
-        tracker as tracker,
-    )
-    from telic.tracking import (
-        train as train,
-    )
+    from telic.tracking import config as config
+    from telic.tracking import deploy as deploy
+    from telic.tracking import evaluate as evaluate
+    from telic.tracking import reports as reports
+    from telic.tracking import task as task
+    from telic.tracking import tracker as tracker
+    from telic.tracking import train as train
 
 
 def __getattr__(name: str) -> Any:
