@@ -124,7 +124,7 @@ def test_export_writes_a_verified_bundle(trained, said):
     made = json.loads(said("export", "--json", "--out", "bundle").out)
     assert made
     names = {each.name for each in (trained / "bundle").iterdir()}
-    assert {"policy.onnx", "policy.ts", "README.md", "reward_fn.py"} <= names
+    assert {"policy.onnx", "policy.npz", "README.md", "reward_fn.py"} <= names
 
 
 REFUSALS = [

@@ -136,7 +136,7 @@ class Policy:
         return program
 
     def export(self, path: str | Path) -> Path:
-        """Write ONNX (.onnx), TorchScript (.ts) or numpy (.npz), checked against this policy."""
+        """Write ONNX (.onnx) or NumPy (.npz), checked against this policy."""
         from telic.training.export.files import export_policy
 
         return export_policy(self, Path(path))

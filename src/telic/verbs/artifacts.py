@@ -291,7 +291,7 @@ class ExportRequest(PolicyRequest):
 
 @verb(ExportRequest)
 def export(request: ExportRequest) -> dict[str, Any]:
-    """Export a policy as ONNX and TorchScript with its normalizer and a card; checked to 1e-5."""
+    """Export a policy as ONNX and NumPy with its normalizer and a card; checked to 1e-5."""
     from telic.session.report.document import policy_proof
     from telic.session.sim_to_sim import sim_to_sim
     from telic.training.export.bundle import export_run

@@ -16,7 +16,6 @@ from telic.training.export.bundle import export_run
 
 FILES = {
     "policy.onnx",
-    "policy.ts",
     "policy.npz",
     "policy.pt",
     "run_policy.py",

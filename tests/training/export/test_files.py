@@ -5,7 +5,6 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-import torch
 
 from telic.errors import MissingExtra, TelicError, UsageError
 from telic.training.export import files
@@ -13,8 +12,6 @@ from telic.training.export.files import export_policy
 from telic.training.export.run_policy import load_numpy, load_onnx
 
 from .conftest import make_policy
-
-pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 
 POLICIES = {
     "tanh": {},
@@ -44,12 +41,10 @@ def run_file(path, policy, rows):
     if path.suffix == ".onnx":
         session = onnxruntime.InferenceSession(path)
         return session.run(["action"], dict(zip(["obs", "memory"], feeds, strict=False)))[0]
-    if path.suffix == ".ts":
-        return torch.jit.load(path)(*map(torch.from_numpy, feeds)).numpy()
     return load_numpy(path)(*feeds)
 
 
-@pytest.mark.parametrize("suffix", [".onnx", ".ts", ".npz"])
+@pytest.mark.parametrize("suffix", [".onnx", ".npz"])
 @pytest.mark.parametrize("kind", POLICIES)
 def test_an_exported_file_acts_like_the_policy(kind, suffix, tmp_path):
     policy = make_policy(**POLICIES[kind])
@@ -83,8 +78,6 @@ def test_one_observation_gives_one_action_without_a_batch(tmp_path):
     policy = make_policy()
     obs = observations(policy)[0]
     expected = policy(obs)
-    scripted = torch.jit.load(export_policy(policy, tmp_path / "policy.ts"))
-    assert scripted(torch.from_numpy(obs)).numpy() == pytest.approx(expected, abs=1e-5)
     plain = load_numpy(export_policy(policy, tmp_path / "policy.npz"))
     assert plain(obs) == pytest.approx(expected, abs=1e-5)
     runtime = load_onnx(export_policy(policy, tmp_path / "policy.onnx"))
@@ -92,7 +85,7 @@ def test_one_observation_gives_one_action_without_a_batch(tmp_path):
     assert runtime(obs) == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.mark.parametrize("suffix", [".onnx", ".ts", ".npz"])
+@pytest.mark.parametrize("suffix", [".onnx", ".npz"])
 def test_a_file_that_deviates_is_refused_and_the_old_one_stays(suffix, tmp_path, monkeypatch):
     path = tmp_path / f"policy{suffix}"
     path.write_text("before")
@@ -127,7 +120,7 @@ def test_an_unknown_format_names_the_known_ones(tmp_path):
         export_policy(make_policy(), tmp_path / "policy.h5")
     assert "policy.h5" in caught.value.message
     assert caught.value.hint is not None
-    assert ".onnx, .ts, .npz" in caught.value.hint
+    assert ".onnx, .npz" in caught.value.hint
 
 
 @pytest.mark.parametrize("package", ["onnx", "onnxruntime"])

@@ -330,7 +330,7 @@ def _policy(ended: EndedSession) -> Blocks:
     judged = [*chosen, "--step", str(member.step)]
     commands = {
         "watch it": ["telic", "play", *judged],
-        "export it (ONNX, TorchScript)": ["telic", "export", *judged],
+        "export it (ONNX, NumPy)": ["telic", "export", *judged],
         "label it": ["telic", "label", ended.folder.name, "yes"],
         "see its training": ["telic", "show", *chosen],
     }

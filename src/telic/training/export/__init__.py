@@ -1,1 +1,1 @@
-"""Policies leave the house: ONNX, TorchScript and NumPy files, a card, a bundle of all."""
+"""Export of policies: ONNX and NumPy files, a model card, a bundle of all."""

@@ -55,7 +55,6 @@ _VIDEO = "replay.mp4"
 """the name under which model hubs look for it"""
 _EXPORTED = {
     "policy.onnx": 'ONNX, opset 18: input "obs", output "action", any batch size',
-    "policy.ts": "TorchScript, for C++ and Python",
     "policy.npz": "plain NumPy arrays",
 }
 _COPIED = {

@@ -1,23 +1,18 @@
-"""Write a policy as ONNX, TorchScript or NumPy, and prove that the file acts like the policy."""
+"""Write a policy as ONNX or NumPy arrays, and prove that the file acts like the policy."""
 
 from __future__ import annotations
 
 import json
-import warnings
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from telic.core.tensors import from_numpy
 from telic.errors import MissingExtra, TelicError, UsageError
 from telic.storage.files import plain, replacing
 from telic.training.export import run_policy
-from telic.training.networks import FUNCTIONS
 from telic.training.population import CLIP
 
 if TYPE_CHECKING:
@@ -35,59 +30,57 @@ _OPSET = 18
 _IR_VERSION = 8
 """the oldest format that opset 18 allows: readable by the most runtimes"""
 _OPERATORS = {"tanh": "Tanh", "relu": "Relu", "elu": "Elu"}
-_jit: Any = torch.jit  # it has no types
-
-
-class Format(NamedTuple):
-    """Functions that write a kind of file, and load what was written."""
-
-    write: Callable[[PolicyArrays, Policy, Path, dict[str, Any]], None]
-    load: Callable[[Path], Act]
 
 
 def export_policy(policy: Policy, path: Path) -> Path:
-    """Write the policy as .onnx, .ts or .npz, compare the file with the policy, return the path.
-
-    Raises TelicError, and leaves no file, when an action of the file deviates by more than 1e-5.
-    """
+    """Write the policy as .onnx or .npz, compare the file with the policy, return the path."""
     export_checked(policy, path)
     return path
 
 
 def export_checked(policy: Policy, path: Path, about: Mapping[str, Any] | None = None) -> float:
-    """Do what `export_policy` does; return the largest deviation found.
+    """Write the policy, with further facts in the file; return the largest deviation found.
 
-    Args:
-        policy: what to write.
-        path: its suffix chooses the format.
-        about: further facts to keep in the file.
+    Raises TelicError, and leaves no file, when an action of the file deviates by more than 1e-5.
     """
     if path.suffix not in _FORMATS:
         raise UsageError(
             f'A policy cannot be written as "{path.name}".',
             hint=f"Choose one of {', '.join(_FORMATS)}.",
         )
-    kind = _FORMATS[path.suffix]
-    arrays = PolicyArrays.of(policy)
+    kind, arrays = _FORMATS[path.suffix], PolicyArrays.of(policy)
+    facts = plain(
+        {
+            **policy.facts,
+            **(about or {}),
+            "action_low": policy.low,
+            "action_high": policy.high,
+            "discrete": policy.shape.discrete,
+            "memory_size": policy.memory_size,
+        }
+    )
     with replacing(path) as temporary:
-        kind.write(arrays, policy, temporary, _facts(policy, about or {}))
-        return verify(policy, arrays, kind.load(temporary), path.name)
+        kind.write(arrays, policy, temporary, facts)
+        return _verify(policy, arrays, kind.load(temporary), path.name)
 
 
-# ---------------------------------------------------------------------------- proof
-
-
-def verify(policy: Policy, arrays: PolicyArrays, act: Act, name: str) -> float:
+def _verify(policy: Policy, arrays: PolicyArrays, act: Act, name: str) -> float:
     """Return the largest deviation of `act` from the policy; raises TelicError if it is too large.
 
     Measured in units of half the action range (for discrete actions: how much worse the choice is,
     in logits), on ordinary observations and on ones far outside what training saw. Where a network
     is so steep that float32 itself is uncertain by more than 1e-5, that uncertainty is allowed.
     """
+    random, size = np.random.default_rng(0), len(arrays.shift)
+    spread = 1.0 / np.where(arrays.scale > 0.0, arrays.scale, 1.0)
+    trials = [arrays.shift + spread * random.normal(0.0, s, (64, size)) for s in (1.0, 4.0, 40.0)]
+    trials += [random.normal(0.0, width, (64, size)) for width in (1.0, 100.0, 1e6)]
+    corners = np.array([[0.0], [1e30], [-1e30]]) * np.ones(size)
     worst = 0.0
-    for inputs in _trials(arrays):
-        obs, memory = inputs[:, : policy.obs_dim], inputs[:, policy.obs_dim :]
-        seen = (obs, memory) if policy.memory_size else (obs,)
+    for trial in (*trials, corners, random.normal(0.0, 1.0, (1, size))):
+        inputs = trial.astype(np.float32)
+        seen = (inputs[:, : policy.obs_dim], inputs[:, policy.obs_dim :])
+        seen = seen if policy.memory_size else seen[:1]
         expected, got = policy(*seen), np.asarray(act(*seen))
         if got.shape != expected.shape:
             raise TelicError(f"{name} gives actions of shape {got.shape}, not {expected.shape}.")
@@ -109,152 +102,11 @@ def verify(policy: Policy, arrays: PolicyArrays, act: Act, name: str) -> float:
     return worst
 
 
-def _trials(arrays: PolicyArrays) -> list[Array]:
-    """Return observations as seen in training, beyond the normaliser's limits, and plain ones."""
-    random = np.random.default_rng(0)
-    size = len(arrays.shift)
-    spread = 1.0 / np.where(arrays.scale > 0.0, arrays.scale, 1.0)
-    trials = [arrays.shift + spread * random.normal(0.0, s, (64, size)) for s in (1.0, 4.0, 40.0)]
-    trials += [random.normal(0.0, width, (64, size)) for width in (1.0, 100.0, 1e6)]
-    corners = np.array([[0.0], [1e30], [-1e30]]) * np.ones(size)
-    trials += [corners, random.normal(0.0, 1.0, (1, size))]
-    return [batch.astype(np.float32) for batch in trials]
-
-
-# ---------------------------------------------------------------------------- formats
-
-
-def _facts(policy: Policy, about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return everything a user of the file must know."""
-    facts = {
-        **policy.facts,
-        **about,
-        "action_low": policy.low,
-        "action_high": policy.high,
-        "discrete": policy.shape.discrete,
-        "memory_size": policy.memory_size,
-    }
-    return plain(facts)
-
-
-def _as_text(facts: dict[str, Any]) -> dict[str, str]:
-    """Return facts for formats that hold text only; what is not text becomes JSON."""
-    return {k: v if isinstance(v, str) else json.dumps(v) for k, v in facts.items()}
-
-
-def _write_onnx(arrays: PolicyArrays, policy: Policy, path: Path, facts: dict[str, Any]) -> None:
-    path.write_bytes(_onnx_model(arrays, policy, _as_text(facts)))
-
-
-def _load_onnx(path: Path) -> Act:
-    try:
-        return run_policy.load_onnx(path)
-    except ImportError:
-        raise MissingExtra("onnxruntime", "export", "Checking a policy written as ONNX") from None
-
-
-class _TracedPolicy(torch.nn.Module):
-    """Normaliser, network and action range; takes one observation (D,) or many (N, D)."""
-
-    def __init__(self, arrays: PolicyArrays) -> None:
-        super().__init__()
-        self._range = arrays.range
-        self.register_buffer("shift", torch.tensor(arrays.shift))
-        self.register_buffer("scale", torch.tensor(arrays.scale))
-        for name, value in arrays.range._asdict().items() if arrays.range else ():
-            self.register_buffer(f"action_{name}", torch.tensor(value))
-        self._kinds = arrays.kinds
-        self.layers = torch.nn.ModuleList()
-        for weight, bias in arrays.layers:
-            layer = torch.nn.Linear(*weight.shape)
-            layer.weight.data, layer.bias.data = torch.tensor(weight.T), torch.tensor(bias)
-            self.layers.append(layer)
-
-    def forward(self, *inputs: Any) -> Any:
-        """Return the action for an observation, and the reward's memory if the policy sees it."""
-        own: Any = self
-        x = torch.cat(inputs, dim=-1)
-        x = kept = torch.clamp((x - own.shift) * own.scale, -CLIP, CLIP)
-        layers = iter(self.layers)
-        for kind in self._kinds:
-            if kind == "keep":
-                kept = x
-            elif kind == "add":
-                x = x + kept
-            else:
-                x = next(layers)(x) if kind == "affine" else FUNCTIONS[kind](x)
-        if self._range is None:
-            return x.argmax(-1)
-        return own.action_middle + own.action_half * torch.clamp(x, -1.0, 1.0)
-
-
-def _write_torchscript(
-    arrays: PolicyArrays, policy: Policy, path: Path, facts: dict[str, Any]
-) -> None:
-    """Write a module for C++ and Python; the facts travel as extra files, one each."""
-    extra = {f"facts/{name}": value for name, value in _as_text(facts).items()}
-    sizes = (policy.obs_dim, policy.memory_size) if policy.memory_size else (policy.obs_dim,)
-    with _quiet():
-        example = tuple(torch.zeros(2, size) for size in sizes)
-        module = _jit.trace(_TracedPolicy(arrays).eval(), example)
-        _jit.save(_jit.freeze(module), path, _extra_files=extra)
-
-
-def _load_torchscript(path: Path) -> Act:
-    with _quiet():
-        module = _jit.load(path, map_location="cpu")
-
-    def act(*given: Array) -> Array:
-        return module(*(from_numpy(part) for part in given)).numpy()
-
-    return act
-
-
-@contextmanager
-def _quiet() -> Generator[None]:
-    """Leave out torch's advice to move from TorchScript to torch.export: this file is asked for."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", r"`torch\.jit", DeprecationWarning)
-        yield
-
-
-def _write_numpy(arrays: PolicyArrays, policy: Policy, path: Path, facts: dict[str, Any]) -> None:
-    columns: dict[str, Any] = {
-        "shift": arrays.shift,
-        "scale": arrays.scale,
-        "limit": np.float32(CLIP),
-        "program": " ".join(arrays.kinds),
-        "facts": json.dumps(facts),
-    }
-    for index, (weight, bias) in enumerate(arrays.layers):
-        columns |= {f"weight_{index}": weight, f"bias_{index}": bias}
-    if arrays.range is not None:
-        columns |= arrays.range._asdict()
-    np.savez(path, **columns)
-
-
-_FORMATS = {
-    ".onnx": Format(_write_onnx, _load_onnx),
-    ".ts": Format(_write_torchscript, _load_torchscript),
-    ".npz": Format(_write_numpy, run_policy.load_numpy),
-}
-
-# ---------------------------------------------------------------------------- plain arrays
-
-
 class Range(NamedTuple):
     """The action range: middle + half * x for x in [-1, 1]."""
 
     middle: Array  # (A,)
     half: Array  # (A,)
-
-
-class Outputs(NamedTuple):
-    """Outputs of a network, (N, outputs) in float64."""
-
-    values: Array
-    rounding: Array
-    """the error to expect of float32 arithmetic, one standard deviation"""
 
 
 class PolicyArrays(NamedTuple):
@@ -272,13 +124,14 @@ class PolicyArrays(NamedTuple):
 
     @classmethod
     def of(cls, policy: Policy) -> PolicyArrays:
-        """Read a policy's numbers."""
+        """Read a policy's parameters."""
         actor, seen = policy.actor, policy.obs_dim + policy.memory_size
         scale = actor.scaling.scale[0, 0, :seen]
         if actor.mask is not None:
             # What the policy may not see is multiplied by zero: the same as a scale of zero.
             scale = scale * actor.mask[0, 0, :seen]
         program = policy.program(seen)
+        layers = [each.layer for each in program if each.layer is not None]
         span = None
         if not policy.shape.discrete:
             middle, half = (policy.high + policy.low) / 2.0, (policy.high - policy.low) / 2.0
@@ -287,16 +140,15 @@ class PolicyArrays(NamedTuple):
             actor.scaling.shift[0, 0, :seen].numpy(),
             scale.numpy(),
             tuple(each.kind for each in program),
-            [
-                (each.layer.weight[0].numpy(), each.layer.bias[0, 0].numpy())
-                for each in program
-                if each.layer is not None
-            ],
+            [(layer.weight[0].numpy(), layer.bias[0, 0].numpy()) for layer in layers],
             span,
         )
 
-    def outputs(self, inputs: Array) -> Outputs:
-        """Return what the network gives for inputs (N, d), before action range or choice."""
+    def outputs(self, inputs: Array) -> tuple[Array, Array]:
+        """Return the network's outputs for inputs (N, d) in float64, before range or choice.
+
+        And the error to expect of float32 arithmetic, one standard deviation.
+        """
         x = np.clip((inputs.astype(np.float64) - self.shift) * self.scale, -CLIP, CLIP)
         variance = np.zeros_like(x)
         kept, layers = (x, variance), iter(self.layers)
@@ -315,11 +167,7 @@ class PolicyArrays(NamedTuple):
                 if kind in ("layer_norm", "rms_norm"):  # others are hardly steeper than 1
                     variance = variance / np.maximum(x.var(-1, keepdims=True), _TINY)
                 x = run_policy.FUNCTIONS[kind](x)
-        return Outputs(x, np.sqrt(variance))
-
-
-# ---------------------------------------------------------------------------- the ONNX graph
-# Built directly: a dozen nodes need no exporter.
+        return x, np.sqrt(variance)
 
 
 class OnnxGraph:
@@ -401,8 +249,8 @@ class OnnxGraph:
         return model.SerializeToString()
 
 
-def _onnx_model(arrays: PolicyArrays, policy: Policy, facts: Mapping[str, str]) -> bytes:
-    """Return a policy as ONNX: inputs "obs" (and "memory"), output "action"."""
+def _write_onnx(arrays: PolicyArrays, policy: Policy, path: Path, facts: dict[str, Any]) -> None:
+    """Write ONNX: inputs "obs" (and "memory"), output "action"; facts that are no text as JSON."""
     graph, inputs, x = OnnxGraph("Writing a policy as ONNX"), {"obs": policy.obs_dim}, "obs"
     if policy.memory_size:
         inputs["memory"] = policy.memory_size
@@ -424,10 +272,46 @@ def _onnx_model(arrays: PolicyArrays, policy: Policy, facts: Mapping[str, str]) 
                 x = graph.standardised(x, centred=kind == "layer_norm")
             case _:
                 x = graph.op(_OPERATORS[kind], x)
+    width = None
     if arrays.range is None:
-        return graph.model(
-            inputs, (graph.op("ArgMax", x, axis=1, keepdims=0), "action", None), facts
-        )
-    x = graph.op("Mul", graph.clipped(x, 1.0), graph.constant(arrays.range.half))
-    x = graph.op("Add", x, graph.constant(arrays.range.middle))
-    return graph.model(inputs, (x, "action", len(arrays.range.half)), facts)
+        x = graph.op("ArgMax", x, axis=1, keepdims=0)
+    else:
+        x = graph.op("Mul", graph.clipped(x, 1.0), graph.constant(arrays.range.half))
+        x, width = graph.op("Add", x, graph.constant(arrays.range.middle)), len(arrays.range.half)
+    texts = {k: v if isinstance(v, str) else json.dumps(v) for k, v in facts.items()}
+    path.write_bytes(graph.model(inputs, (x, "action", width), texts))
+
+
+def _load_onnx(path: Path) -> Act:
+    try:
+        return run_policy.load_onnx(path)
+    except ImportError:
+        raise MissingExtra("onnxruntime", "export", "Checking a policy written as ONNX") from None
+
+
+def _write_numpy(arrays: PolicyArrays, policy: Policy, path: Path, facts: dict[str, Any]) -> None:
+    columns: dict[str, Any] = {
+        "shift": arrays.shift,
+        "scale": arrays.scale,
+        "limit": np.float32(CLIP),
+        "program": " ".join(arrays.kinds),
+        "facts": json.dumps(facts),
+    }
+    for index, (weight, bias) in enumerate(arrays.layers):
+        columns |= {f"weight_{index}": weight, f"bias_{index}": bias}
+    if arrays.range is not None:
+        columns |= arrays.range._asdict()
+    np.savez(path, **columns)
+
+
+class _Format(NamedTuple):
+    """Functions that write a kind of file, and load what was written."""
+
+    write: Callable[[PolicyArrays, Policy, Path, dict[str, Any]], None]
+    load: Callable[[Path], Act]
+
+
+_FORMATS = {
+    ".onnx": _Format(_write_onnx, _load_onnx),
+    ".npz": _Format(_write_numpy, run_policy.load_numpy),
+}
