@@ -1,7 +1,6 @@
 """One document, two forms: both say the same, and foreign text is text in all of them."""
 
 import json
-import random
 import re
 from pathlib import Path
 
@@ -15,12 +14,9 @@ from telic.report.charts import (
     ColumnChart,
     Gauge,
     LineChart,
-    Node,
     Point,
     Row,
     RowChart,
-    Tree,
-    draw,
     in_characters,
     short,
     ticks,
@@ -37,8 +33,7 @@ LINES = (
 CHARTS = (
     LineChart(EVIL, LINES, EVIL, EVIL, peak=LINES[0].points[1]),
     RowChart(EVIL, (Row(EVIL, 0.5, (0.4, 0.6), (0.4, 0.6), 0.1, EVIL, "good", True),), 0.7, EVIL),
-    RowChart(EVIL, (Row(EVIL, 0.5, (0.4, 0.6), note=EVIL), Row("b", None)), are_shares=True),
-    Tree(EVIL, (Node(1, None, EVIL, EVIL, 0.5, True, EVIL), Node(2, 1, "b", "", None))),
+    RowChart(EVIL, (Row(EVIL, 0.5, (0.4, 0.6), note=EVIL), Row("b", None))),
     ColumnChart(EVIL, (0.1, 0.5, 1.0), (1,), 0.8),
 )
 INLINE = (
@@ -182,11 +177,8 @@ def test_charts_have_a_form_in_characters(chart):
 
 def test_characters_say_the_numbers():
     assert in_characters(CHARTS[0])[1] == "█▁  other: 2 to 1 at 10"
-    assert in_characters(CHARTS[3])[1] == "  └ b"
-    rows = in_characters(
-        RowChart("x", (Row("a", 0.5, (0.25, 0.75), note="2 of 4"),), are_shares=True)
-    )
-    assert rows == ["a: 50% (25% to 75%), 2 of 4"]
+    rows = in_characters(RowChart("x", (Row("a", 0.5, (0.25, 0.75), note="2 of 4"),)))
+    assert rows == ["a: 0.5 (0.25 to 0.75), 2 of 4"]
 
 
 def test_ticks_are_short_round_and_span_the_range():
@@ -195,20 +187,6 @@ def test_ticks_are_short_round_and_span_the_range():
     assert ticks(-3.0, 7.0, 4) == [-5, 0, 5, 10]
     assert ticks(2.0, 2.0, 4) == [0, 0.5, 1, 1.5, 2], "a constant is seen beside zero"
     assert ticks(0.0, 0.0, 2) == [0, 0.5, 1] and ticks(-2.0, -2.0, 2) == [-2, -1, 0]
-
-
-def test_a_tree_keeps_first_children_in_their_parents_row():
-    nodes = (
-        Node(1, None, "1", "", 0.1),
-        Node(2, 1, "2", "", 0.2),
-        Node(3, 1, "3", "", None),
-        Node(4, 2, "4", "", 0.4),
-        Node(5, 99, "5", "", 0.5),
-    )
-    drawn = draw(Tree("lineage", nodes))
-    places = re.findall(r'<rect x="(\d+)" y="(\d+)" width="116"', drawn)
-    assert places == [("2", "2"), ("154", "2"), ("154", "64"), ("306", "2"), ("2", "126")]
-    assert drawn.count('class="edge"') == 3 and drawn.count('class="fill"') == 4
 
 
 def test_numbers_are_written_the_same_everywhere():
@@ -235,11 +213,3 @@ def test_numbers_are_written_the_same_everywhere():
         "$0.0012",
     ]
     assert sparkline([None, 0.0, 1.0]) == "▁█" and sparkline([]) == ""
-
-
-def test_a_tree_that_names_itself_as_its_parent_is_drawn_as_far_as_it_is_one():
-    rng = random.Random(3)
-    for _ in range(300):
-        keys = [rng.randint(1, 4) for _ in range(rng.randint(1, 6))]
-        nodes = tuple(Node(k, rng.choice([None, 1, 2, 3, 4]), str(k), "", None) for k in keys)
-        assert str(draw(Tree("lineage", nodes))).count("<g") == len(nodes)

@@ -14,7 +14,7 @@ from telic.rendering.job import Rendering
 from telic.sandbox import host
 from telic.session import judgement, loop, training
 from telic.session.loop import Session, run
-from telic.session.report import _evidence as pictures
+from telic.session.report import _sections as pictures
 from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder
 from telic.testing.models import Scripted

@@ -20,7 +20,7 @@ from telic.llm import ModelAnswerError, ModelUnavailable, RawReply
 from telic.sandbox import host
 from telic.session import budget, judgement, loop, training
 from telic.session.records import state_of
-from telic.session.report import _evidence as pictures
+from telic.session.report import _sections as pictures
 from telic.storage import files as storage
 from telic.storage.files import read_json
 from tests.authors.scripts import JUDGE, REVISION, REWARD

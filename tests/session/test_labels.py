@@ -22,7 +22,7 @@ from telic.session.labels import (
     vetoed_before,
 )
 from telic.session.records import SessionSummary, state_of
-from telic.session.report._evidence import _people
+from telic.session.report._sections import people_section
 from telic.session.report.document import _read
 from telic.storage.files import read_record, write_text
 from telic.verbs.labels import veto
@@ -173,7 +173,7 @@ def test_what_did_not_pass_cannot_be_vetoed(session, outcome):
 def test_the_report_says_what_people_say(session):
     add_label(session, False, why="it slides", author="ada")
     add_veto(session, "a look-alike", "bob")
-    said = str(_people(_read(session)))
+    said = str(people_section(_read(session)))
     for words in ("vetoed by bob", "it slides", "differ", "fewer than 6 labels change no score"):
         assert words in said
 

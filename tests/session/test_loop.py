@@ -17,7 +17,7 @@ from telic.rendering.job import Rendering
 from telic.session import certificate, loop
 from telic.session.judgement import decide as decide_on
 from telic.session.loop import run
-from telic.session.report import _evidence as pictures
+from telic.session.report import _sections as pictures
 from telic.session.robustness import read_card
 from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder

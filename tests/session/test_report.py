@@ -20,8 +20,8 @@ from telic.judges.verdict import Disagreement, Seen, judged, together, unknown
 from telic.llm.answers import Replies
 from telic.rendering import Rendering
 from telic.session.records import SessionSummary
-from telic.session.report import _evidence as pictures
-from telic.session.report._evidence import (
+from telic.session.report import _sections as pictures
+from telic.session.report._sections import (
     command,
     criteria_table,
     interval_of,

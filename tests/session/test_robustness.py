@@ -8,7 +8,7 @@ from telic.judges.recorder import RecordedFile
 from telic.judges.verdict import Verdict, unknown
 from telic.session import judgement, robustness
 from telic.session.records import SessionSummary
-from telic.session.report._evidence import robustness_table
+from telic.session.report._sections import robustness_table
 from telic.session.report.document import _read, policy_proof
 from telic.session.robustness import (
     CONDITIONS,

@@ -87,20 +87,8 @@ def bench_intents(
 ) -> Benchmark:
     """Run every case as a session, or resume an interrupted benchmark of the same request.
 
-    Args:
-        suite: the suite.
-        cases: those to run now, from `suite.select`; all of them if left out.
-        runs_dir: where the benchmark's folder goes.
-        fresh: start from scratch even if the same request was measured before.
-        jobs: cases at a time.
-        on_event: listener of bench.case, bench.result and the events of sessions, with the case's
-            id; called from several threads when there are several jobs.
-        should_stop: polled; True ends the running sessions, saved, and starts no more.
-        run_session: runs a case; as `telic.session.loop.run`.
-        options: of every session: iterations, seeds, threshold, episodes, steps, device, model.
-
-    Raises:
-        TelicError: the options are wrong, or the folder is in use; never for a single case.
+    `on_event` hears from several threads when there are several jobs; `options` are those of every
+    session. Raises TelicError where options are wrong or the folder is in use, never for a case.
     """
     # A benchmark measures the pass, which robustness is not part of.
     options = {"robustness": False, **options}
@@ -183,7 +171,6 @@ def _attempt(
 
 
 def _finished(case: Case, options: dict[str, Any], sessions: Path) -> Session | None:
-    """Return a session of this case that ended before its result was recorded."""
     config = SessionConfig.parse({"intent": case.intent, "env": case.env, **options})
     for folder in list_sessions(sessions):
         if folder.summary.exists() and read_record(folder.config, SessionConfig) == config:
@@ -259,7 +246,6 @@ def _reason(
     best: SessionIteration | None,
     checks: dict[str, float],
 ) -> str | None:
-    """Return why a case did not pass."""
     if outcome == "passed":
         return None
     if outcome in ("unproven", "passed_in_part"):

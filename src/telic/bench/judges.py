@@ -117,13 +117,7 @@ def bench_judges(
     output: Path | None = None,
     on_pair: Callable[[str], None] = lambda name: None,
 ) -> JudgeReport:
-    """Score every example of the judge set.
-
-    Args:
-        pairs: those to measure; by default the set that comes with telic.
-        output: where the report is written as JSON.
-        on_pair: called with the name of each pair before it is measured.
-    """
+    """Score every example of the judge set, and write the report as JSON to `output`."""
     everything = load_pairs()
     scored: list[ScoredExample] = []
     refused: dict[str, str] = {}
@@ -194,10 +188,7 @@ def load_pairs(path: Path = _PAIRS) -> tuple[Pair, ...]:
 def examples(pair: Pair, others: tuple[Pair, ...], env_args: dict[str, Any]) -> Iterator[Example]:
     """Yield every example of a pair: good, look-alikes, other intents' good ones, failure modes.
 
-    Args:
-        pair: the pair.
-        others: all pairs; those on the same robot lend their good examples as wrong ones.
-        env_args: how the judge's author wants the environment.
+    `others` on the same robot lend their good examples as wrong ones.
     """
     motions: dict[str, tuple[Kind, tuple[Motion, ...]]] = {}
     if pair.good:

@@ -158,15 +158,9 @@ def judge_files(
 
     The worker may read only the folders of the episodes and of the environment's model. If it dies,
     which need not be the judge's fault, another one tries again; if that dies too, every score is
-    unknown. Many episodes are divided among as many workers as there are CPU cores.
-
-    Args:
-        source: the judge.
-        paths: the episodes.
-        folder: where the worker may write.
-        environment: id and arguments of their environment; None: those in the files, for files
-            that no foreign code could write.
-        is_part: of a judge, which may consist of constraints alone.
+    unknown. Many episodes are divided among as many workers as there are CPU cores. `environment`
+    None: that of the files, which no foreign code could write. A part of a judge may be constraints
+    alone.
     """
     try:
         file = read_judge(source)
@@ -280,7 +274,6 @@ def judge_here(
 
 
 def _judge_some(source: str, trajectories: Sequence[Trajectory], is_part: bool) -> list[Verdict]:
-    """Judge episodes that are measured in one go."""
     specs = [_spec_of(each.facts.env_id, each.facts.env_kwargs) for each in trajectories]
     # Episodes of another environment, or without steps, are measured alone.
     fit = [i for i, each in enumerate(trajectories) if len(each) and specs[i] is specs[0]]

@@ -317,18 +317,9 @@ def lead(
 ) -> Poses:
     """Return `steps` poses, one per control step, of a robot that is moved through motions.
 
-    What the robot's root cannot do (going left in a plane) is left out.
-
-    Args:
-        model: the robot's model.
-        robot: facts about it.
-        motions: one after another, the last one until the end.
-        dt: seconds per control step.
-        steps: how many.
-        rest: pose to start from, (nq,); None: the robot's resting pose.
-        solved: steps of legs that were solved already from the same pose; more are added.
-        below: the ground where it is not flat; the pose to start from lies over it.
-        joints: courses of single joints in time with the strides, whatever legs would do.
+    What the robot's root cannot do (going left in a plane) is left out. The last motion continues
+    to the end. `rest` is the pose to start from, `solved` collects the steps of legs from that
+    pose, `below` is the ground where it is not flat, and `joints` follow courses of their own.
     """
     path, root = _path(motions, dt, steps + 1), robot.root
     start = np.asarray(robot.rest_qpos) if rest is None else rest
@@ -385,7 +376,6 @@ def _follow(poses: np.ndarray, robot: Robot, path: _Path, joints: Sequence[Joint
 
 
 def _path(motions: Sequence[Motion], dt: float, length: int) -> _Path:
-    """Return the path of the torso; the last motion continues to the end."""
     rows: list[np.ndarray] = []
     at = np.zeros(8)
     for index, motion in enumerate(motions):

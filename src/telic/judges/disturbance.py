@@ -131,5 +131,4 @@ class Disturbed:
 
 
 def _pushed(env: MujocoEnv) -> list[int]:
-    """Return the degrees of freedom in which the root can be pushed along the ground."""
     return [slide.dof for slide in env.robot.root.slides if slide.axis != "z"]

@@ -95,7 +95,6 @@ def failure_modes(env_id: str, env_args: dict[str, Any]) -> Examples:
 
 
 def _acting(env: VecEnv) -> dict[str, _Act]:
-    """Return the actions of each failure mode."""
     random = np.random.default_rng(derive("habits", env.spec.id))
     count = env.num_actions
     if count is None:

@@ -97,7 +97,6 @@ def fuse(code: Verdict, vision: Verdict) -> Verdict:
 
 
 def _capped(made: CriterionScore, most: float) -> CriterionScore:
-    """Return a criterion's score with at most so much credit that counts."""
     if made.counted <= most:
         return made
     update = {"counted": most, "credit": most, "passed": made.passed and most >= 1.0}

@@ -109,7 +109,6 @@ def _own_bodies(robot: Robot) -> np.ndarray:
 
 
 def _moved(columns: Columns, robot: Robot, axis: int, way: np.ndarray, speed: float) -> Columns:
-    """Return the episode with the whole robot elsewhere along an axis, (T,) metres."""
     out, own = {name: column.copy() for name, column in columns.items()}, _own_bodies(robot)
     slide = robot.root.slide("xyz"[axis])
     if slide is not None:
@@ -154,7 +153,6 @@ def _tilted(columns: Columns, robot: Robot, axis: int) -> Columns:
 
 
 def _lifted(columns: Columns, robot: Robot) -> Columns:
-    """Return the episode with the first foot off the ground."""
     out, foot = {name: column.copy() for name, column in columns.items()}, robot.feet[0]
     out["xpos"][:, foot, 2] += 0.3 * (robot.rest_height or 1.0)
     if robot.legs and robot.legs[0].qpos:

@@ -120,14 +120,8 @@ def record_each(orders: Mapping[str, PlayOrder], folder: Path) -> Recordings:
 def record(orders: Sequence[PlayOrder], folder: Path) -> list[list[RecordedFile]]:
     """Play fresh episodes with several policies, confined, and return the files of each.
 
-    Args:
-        orders: what to play; all paths lie in `folder`.
-        folder: where the recorder may write.
-
-    Raises:
-        WorkerDied: a confined process crashed or broke the protocol.
-        RewardError: a reward whose memory the policy sees cannot be run.
-        UsageError: a policy sees its reward's memory, and the order has no reward.
+    Raises WorkerDied for a crash or a broken protocol, and UsageError or RewardError where the
+    memory that a policy sees cannot be computed.
     """
     folder.mkdir(parents=True, exist_ok=True)
     # Simulations use all CPU cores, and what lies between their steps uses one.
@@ -158,7 +152,6 @@ def _record_here(orders: Sequence[PlayOrder], folder: Path, log: Path) -> list[l
 
 
 def _files(orders: Sequence[PlayOrder], hashes: object) -> list[list[RecordedFile]]:
-    """Pair every path with the hash that the recorder returned."""
     shape = [len(row) if is_row(row) else -1 for row in hashes] if is_row(hashes) else []
     if shape != [len(order.paths) for order in orders]:
         raise WorkerDied("The recorder did not return one hash per file.")
@@ -332,20 +325,13 @@ def _plain(tensor: Tensor) -> list[Any]:
 
 
 def _open(order: PlayOrder) -> tuple[VecEnv, Disturbed]:
-    """Make the environments of an order, one per episode, and their disturbance."""
     with other_physics(order.disturbance):
         env = make(order.env, num_envs=len(order.paths), seed=order.seed, **order.env_args)
     return env, Disturbed(env, order.disturbance, order.seed)
 
 
 def play(policy: Callable[..., Any], order: PlayOrder, memory: _RemoteMemory | None = None) -> None:
-    """Play one episode per path with the most likely actions, and write them.
-
-    Args:
-        policy: (obs) -> action, or (obs, memory) -> action.
-        order: environment, initial states and files.
-        memory: that of the reward, for a policy that sees it.
-    """
+    """Play one episode per path with the most likely actions, and write them."""
     env, disturbed = _open(order)
     episodes = recorded_episodes(policy, env, order, memory, disturbed)
 

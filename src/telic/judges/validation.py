@@ -267,19 +267,10 @@ def try_out(
     *,
     is_probed: bool = True,
 ) -> Trial:
-    """Try both files in a confined worker.
+    """Try reward and judge in a confined worker; raises TelicError where one of them fails.
 
-    Args:
-        env: environment id.
-        written: reward and judge, a scripted demonstration, and failure modes that are right here
-            ("does nothing" is, if it should stand still).
-        threshold: score that passes, so that no failure mode may have it.
-        folder: where the worker may write.
-        second: the words as a second reader composed them; None: there is no other reading.
-        is_probed: whether policies that learned nothing and mutants are judged, too.
-
-    Raises:
-        TelicError: the reward or the judge fails; names the place and the fix.
+    `second` is another reading of the words, and `is_probed` says whether policies that learned
+    nothing and mutants are judged, too.
     """
     dumped = [None if each is None else each.model_dump(mode="json") for each in (written, second)]
     result = run_confined(
@@ -489,7 +480,6 @@ def _groups(env: str, written: Composition, second: Composition | None) -> list[
 def _tried(
     examples: Examples, together: MeasuredTogether, reward: Reward, judge: Callable[..., Verdict]
 ) -> Iterator[ExampleResult]:
-    """Yield score and pay of every example."""
     reward.start(len(examples.names), "cpu")
     lengths = torch.tensor(examples.lengths)
     sums: dict[str, torch.Tensor] = {"": torch.zeros(len(lengths))}

@@ -141,11 +141,6 @@ def together(
 
     Those without a score do not count in the mean. In the lower bound they count as 0: a judge that
     fails on bad episodes alone would otherwise prove anything.
-
-    Args:
-        verdicts: one per episode.
-        alpha: chance that the lower bound is wrong.
-        threshold: score that an episode must reach to be counted as passing.
     """
     scores = [verdict.score for verdict in verdicts if verdict.score is not None]
     missing = len(verdicts) - len(scores)

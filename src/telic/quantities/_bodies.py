@@ -147,12 +147,10 @@ def _splay(robot: Robot) -> tuple[int, ...]:
 def _rest(
     robot: Robot, columns: tuple[int, ...], device: torch.device, dtype: torch.dtype
 ) -> Tensor:
-    """Return where joints are in the resting pose."""
     return torch.tensor([robot.rest_qpos[each] for each in columns], device=device, dtype=dtype)
 
 
 def _off_rest(info: Fields, columns: tuple[int, ...]) -> Tensor:
-    """Return the root mean square distance of joints from where they rest."""
     qpos = info["qpos"]
     rest = _rest(robot_in(info), columns, qpos.device, qpos.dtype)
     return (qpos[..., places(columns, qpos.device)] - rest).square().mean(-1).sqrt()

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Literal, NamedTuple
 
-from telic.core.text import figure, percent, sparkline
+from telic.core.text import figure, sparkline
 from telic.report.markup import Markup, join, tag
 
 Tone = Literal["", "good", "middling", "bad"]
 _SLACK = 0.03
 """share of a step by which data may stick out: 2,010 does not need an axis up to 2,500"""
-_BOX_WIDTH, _BOX_HEIGHT, _GAP_X, _GAP_Y = 116, 48, 36, 14
 COLOURS = 6
-"""after so many lines or pieces colours begin anew"""
+"""number of colours before they repeat"""
 
 
 class Point(NamedTuple):
@@ -45,12 +44,12 @@ class LineChart:
     """Lines over a common horizontal axis, each with its band."""
 
     label: str
-    """what a person who cannot see it is told"""
+    """description for screen readers"""
     lines: tuple[ChartLine, ...]
     x_name: str
     y_name: str
     peak: Point | None = None
-    """a point whose value is written beside it"""
+    """a point whose value is written next to it"""
     from_zero: bool = False
     """whether the horizontal axis starts at zero"""
 
@@ -80,29 +79,6 @@ class RowChart:
     """drawn as a dashed line"""
     zero: str = ""
     """what the line at zero is called; empty draws none"""
-    are_shares: bool = False
-    """whether values are shares of a whole, drawn as bars from 0 to 1"""
-
-
-class Node(NamedTuple):
-    """A box of a tree."""
-
-    key: int
-    parent: int | None
-    title: str
-    note: str
-    share: float | None
-    """how far its bar is filled, 0 to 1; None draws no bar"""
-    is_chosen: bool = False
-    hint: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Tree:
-    """Boxes from left to right, each joined to the one it was made from."""
-
-    label: str
-    nodes: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +111,7 @@ class Gauge:
     text: str
 
 
-Chart = LineChart | RowChart | Tree | ColumnChart
+Chart = LineChart | RowChart | ColumnChart
 
 
 def short(value: float) -> str:
@@ -148,7 +124,7 @@ def short(value: float) -> str:
 
 def ticks(low: float, high: float, count: int) -> list[float]:
     """Return round numbers that span a range: steps of 1, 2 or 5 times a power of ten."""
-    if not high > low:  # a constant is seen beside zero
+    if not high > low:  # a constant is shown together with zero
         low, high = min(low, 0.0), max(low, 0.0)
         high = high if high > low else 1.0
     raw = (high - low) / count
@@ -165,9 +141,7 @@ def in_characters(chart: Chart) -> list[str]:
             return [_line(line) for line in chart.lines]
         case RowChart():
             target = [] if chart.target is None else [f"target {figure(chart.target)}"]
-            return [_row(row, chart.are_shares) for row in chart.rows] + target
-        case Tree():
-            return list(_branches(chart.nodes))
+            return [_row(row) for row in chart.rows] + target
         case ColumnChart():
             return [f"{sparkline((0.0, *chart.values, 1.0))[1:-1]}  {chart.threshold:g} needed"]
 
@@ -179,25 +153,11 @@ def _line(line: ChartLine) -> str:
     return f"{sparkline(values)}  {line.name}: {ends} at {figure(points[-1].x)}"
 
 
-def _row(row: Row, is_share: bool) -> str:
-    write = percent if is_share else figure
-    interval = f" ({' to '.join(map(write, row.interval))})" if row.interval else ""
+def _row(row: Row) -> str:
+    interval = f" ({' to '.join(map(figure, row.interval))})" if row.interval else ""
     note = f", {row.note}" if row.note else ""
     least = f", {figure(row.least)} would count" if row.least else ""
-    return f"{row.name}: {write(row.middle)}{interval}{note}{least}"
-
-
-def _branches(nodes: Sequence[Node]) -> Iterator[str]:
-    """Yield every node below the one it was made from, the first ones first."""
-    keys = {node.key for node in nodes}
-
-    def below(parent: int | None, depth: int) -> Iterator[str]:
-        for node in nodes:
-            if (node.parent if node.parent in keys else None) == parent:
-                yield f"{'  ' * depth}{'└ ' if depth else ''}{node.title} {node.note}".rstrip()
-                yield from below(node.key, depth + 1)
-
-    return below(None, 0)
+    return f"{row.name}: {figure(row.middle)}{interval}{note}{least}"
 
 
 # ---------------------------------------------------------------------------------------- drawn
@@ -221,8 +181,6 @@ def draw(chart: Chart | Bar | Gauge) -> Markup:
             return _svg(*_Frame()[:2], chart.label, _draw_lines(chart, _Frame()), class_="chart")
         case RowChart():
             return _rows(chart)
-        case Tree():
-            return _tree(chart)
         case ColumnChart():
             return _column_chart(chart)
         case Bar():
@@ -347,13 +305,12 @@ class _Scale:
     """Places values from left to right between the names and the notes of rows."""
 
     def __init__(self, chart: RowChart) -> None:
-        self.name, self.width, self.row = (146, 380, 26) if chart.are_shares else (190, 860, 34)
-        self.right = 94 if chart.are_shares else 14
+        self.name, self.width, self.row, self.right = 190, 860, 34, 14
         self.height = len(chart.rows) * self.row
         values = [v for row in chart.rows for v in (*row.dots, *(row.interval or ()))]
         values += [v for row in chart.rows for v in (row.middle, row.least) if v is not None]
         values += [v for v in (chart.target, 0.0 if chart.zero else None) if v is not None]
-        self.marks = [0.0, 1.0] if chart.are_shares else ticks(min(values), max(values), 6)
+        self.marks = ticks(min(values), max(values), 6)
 
     def x(self, value: float) -> float:
         """Return where a value stands."""
@@ -364,7 +321,7 @@ class _Scale:
 def _rows(chart: RowChart) -> Markup:
     scale = _Scale(chart)
     parts: list[Markup] = []
-    for value in () if chart.are_shares else scale.marks:
+    for value in scale.marks:
         x = _at(scale.x(value))
         parts.append(tag("line", x1=x, x2=x, y1=0, y2=_at(scale.height)))
         parts.append(tag("text", _axis_number(value), x=x, y=scale.height + 17, class_="middle"))
@@ -375,12 +332,9 @@ def _rows(chart: RowChart) -> Markup:
         parts.append(_upright(scale, 0.0, "zero", chart.zero))
     for index, row in enumerate(chart.rows):
         y = index * scale.row + scale.row / 2
-        inside = _share_row(row, y, scale) if chart.are_shares else _interval_row(row, y, scale)
         kind = f"row {row.tone} {'chosen' if row.is_chosen else ''}"
-        parts.append(tag("g", *inside, class_=" ".join(kind.split())))
-    foot = 0 if chart.are_shares else 26
-    kind = "rows shares" if chart.are_shares else "rows"
-    return _svg(scale.width, max(scale.height, 1) + foot, chart.label, *parts, class_=kind)
+        parts.append(tag("g", *_interval_row(row, y, scale), class_=" ".join(kind.split())))
+    return _svg(scale.width, max(scale.height, 1) + 26, chart.label, *parts, class_="rows")
 
 
 def _interval_row(row: Row, y: float, scale: _Scale) -> list[Markup]:
@@ -410,87 +364,9 @@ def _interval_row(row: Row, y: float, scale: _Scale) -> list[Markup]:
     return parts
 
 
-def _share_row(row: Row, y: float, scale: _Scale) -> list[Markup]:
-    left, whole = scale.x(0.0), scale.x(1.0) - scale.x(0.0)
-    size = {"x": _at(left), "y": _at(y - 6), "height": 12, "rx": 3}
-    end = {"class_": "end", "y": _at(y + 4)}
-    parts = [
-        tag("text", row.name, x=0, y=_at(y + 4), class_="name"),
-        tag("rect", **size, width=_at(whole), class_="track"),
-        tag("rect", **size, width=_at(whole * (row.middle or 0.0)), class_="fill"),
-        tag("text", percent(row.middle), x=scale.width - 46, **end),
-        tag("text", row.note, x=scale.width, **end),
-    ]
-    if row.interval is not None:
-        low, high = (scale.x(value) for value in row.interval)
-        path = f"M{low:.1f} {y:g}H{high:.1f}M{low:.1f} {y - 4:g}v8M{high:.1f} {y - 4:g}v8"
-        says = tag("title", " to ".join(map(percent, row.interval)))
-        parts.append(tag("path", says, d=path, class_="whisker"))
-    return parts
-
-
 def _upright(scale: _Scale, value: float, kind: str, says: str) -> Markup:
     x = _at(scale.x(value))
     return tag("line", tag("title", says), x1=x, x2=x, y1=0, y2=_at(scale.height), class_=kind)
-
-
-def _tree(chart: Tree) -> Markup:
-    places = _places(chart.nodes)
-    width = max(x for x, _ in places.values()) + _BOX_WIDTH + 4
-    height = max(y for _, y in places.values()) + _BOX_HEIGHT + 4
-    edges = [
-        _edge(places[node.parent], places[node.key])
-        for node in chart.nodes
-        if node.parent is not None and node.parent in places
-    ]
-    boxes = [_box(node, *places[node.key]) for node in chart.nodes]
-    size = f"width:{width}px;height:{height}px"
-    return _svg(width, height, chart.label, *edges, *boxes, class_="tree", style=size)
-
-
-def _places(nodes: Sequence[Node]) -> dict[int, tuple[float, float]]:
-    """Give every node a column by its depth and a row: the first child stays in its parent's.
-
-    A parent comes before its children; what says otherwise, or comes twice, would go on for ever.
-    """
-    children: dict[int | None, list[int]] = {}
-    seen: set[int] = set()
-    for node in nodes:
-        if node.key not in seen:
-            children.setdefault(node.parent if node.parent in seen else None, []).append(node.key)
-            seen.add(node.key)
-    places: dict[int, tuple[float, float]] = {}
-    rows = 0
-    waiting = [(key, 0, True) for key in reversed(children.get(None, []))]
-    while waiting:
-        key, depth, opens_row = waiting.pop()
-        rows += opens_row
-        places[key] = (2 + depth * (_BOX_WIDTH + _GAP_X), 2 + (rows - 1) * (_BOX_HEIGHT + _GAP_Y))
-        own = children.get(key, [])
-        waiting += [(child, depth + 1, child != own[0]) for child in reversed(own)]
-    return places
-
-
-def _box(node: Node, x: float, y: float) -> Markup:
-    inner = _BOX_WIDTH - 20
-    parts = [
-        tag("title", node.hint) if node.hint else Markup(),
-        tag("rect", x=x, y=y, width=_BOX_WIDTH, height=_BOX_HEIGHT, rx=8, class_="box"),
-        tag("text", node.title, x=x + 10, y=y + 18, class_="title"),
-        tag("text", node.note, x=x + _BOX_WIDTH - 10, y=y + 18, class_="note"),
-    ]
-    if node.share is not None:
-        place = {"x": x + 10, "y": y + 30, "height": 6, "rx": 3}
-        parts.append(tag("rect", **place, width=inner, class_="track"))
-        parts.append(tag("rect", **place, width=_at(inner * node.share), class_="fill"))
-    return tag("g", *parts, class_="node chosen" if node.is_chosen else "node")
-
-
-def _edge(start: tuple[float, float], end: tuple[float, float]) -> Markup:
-    x1, y1 = start[0] + _BOX_WIDTH, start[1] + _BOX_HEIGHT / 2
-    x2, y2 = end[0], end[1] + _BOX_HEIGHT / 2
-    middle = (x1 + x2) / 2
-    return tag("path", d=f"M{x1} {y1}C{middle} {y1} {middle} {y2} {x2} {y2}", class_="edge")
 
 
 def _column_chart(chart: ColumnChart) -> Markup:

@@ -66,7 +66,7 @@ class Swatch:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Whether something holds."""
+    """A statement that holds or does not."""
 
     holds: bool
 
@@ -211,7 +211,7 @@ class Beside:
     """Blocks side by side where there is room: equal ones, or a film and what belongs to it."""
 
     blocks: tuple[Block, ...]
-    kind: Literal["charts", "panels", "film"] = "charts"
+    kind: Literal["charts", "film"] = "charts"
 
 
 @dataclass(frozen=True, slots=True)

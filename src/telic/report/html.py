@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from telic.report import document as doc
-from telic.report.charts import COLOURS, Bar, Chart, Gauge, LineChart, RowChart, Tree, draw
+from telic.report.charts import COLOURS, Bar, Chart, Gauge, LineChart, RowChart, draw
 from telic.report.markup import Markup, join, tag
 from telic.storage.reading import read_bytes
 
@@ -270,7 +270,7 @@ def _cell(name: str, cell: doc.Cell) -> Markup:
 def _figure(figure: doc.Figure) -> Markup:
     chart = figure.chart
     drawn = draw(chart)
-    if isinstance(chart, Tree) or (isinstance(chart, RowChart) and not chart.are_shares):
+    if isinstance(chart, RowChart):
         drawn = tag("div", drawn, **_scrolling(chart.label))
     title = tag("figcaption", figure.title, class_="title") if figure.title else None
     caption = tag("figcaption", figure.caption) if figure.caption else None

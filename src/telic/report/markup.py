@@ -25,13 +25,7 @@ def join(parts: Iterable[object], between: str = "") -> Markup:
 
 
 def tag(name: str, /, *children: object, **attributes: object) -> Markup:
-    """Return an element.
-
-    Args:
-        name: of the element.
-        children: what is inside; None is left out.
-        attributes: `class_` is class, `aria_label` is aria-label; None is left out.
-    """
+    """Return an element; `class_` is class, `aria_label` is aria-label, and None is left out."""
     pairs = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{html.escape(str(value))}"'
         for key, value in attributes.items()

@@ -66,13 +66,7 @@ class RewardCode:
     """A reward as the text of a module; executed once to find the class or function in it."""
 
     def __init__(self, text: str, label: str, *, trusted: bool = False) -> None:
-        """Check and execute a text.
-
-        Args:
-            text: the source code.
-            label: how messages call it, e.g. reward.py.
-            trusted: run it as ordinary Python instead of checking it against the allow-list.
-        """
+        """Check and execute a text; `trusted`: as ordinary Python, without the allow-list."""
         text = without_own_imports(text)
         self.text, self.label, self.filename = text, label, f"<{label}>"
         self.notes: list[RewardFinding] = []
@@ -233,14 +227,7 @@ class RewardCode:
         info_names: Iterable[str] = (),
         sizes: str | None = None,
     ) -> RewardError:
-        """Return the error a user should see for an exception raised inside the reward.
-
-        Args:
-            error: the exception.
-            when: the step and environment, in words.
-            info_names: the info values of the environment.
-            sizes: of the inputs, as a hint for wrong indices.
-        """
+        """Return the error to show for an exception inside the reward."""
         if isinstance(error, RewardError) and error.line is not None:
             return error
         line, trace = None, error.__traceback__
@@ -344,7 +331,6 @@ def read_code(source: object, *, trusted: bool = False, label: str | None = None
 
 
 def _read(source: str | Path) -> tuple[str, str]:
-    """Return the text of a reward and how to call it."""
     if isinstance(source, str) and "\n" in source:
         return source, "reward"
     path = Path(source).expanduser()

@@ -286,10 +286,8 @@ def signal(
 ) -> Callable[[Callable[Concatenate[StepView, P], T]], Callable[P, T]]:
     """Make a function of a step and numbers a signal.
 
-    Args:
-        latex: symbol of what it measures.
-        memory: what it remembers of an episode, or how that follows from its arguments.
-        digits: significant digits that its numbers are written with.
+    `latex` is its symbol, `memory` what it remembers of an episode or how that follows from its
+    arguments, `digits` the significant digits that its numbers are written with.
     """
     return lambda function: cast("Any", Recipe(function, Expression, latex, memory or {}, digits))
 

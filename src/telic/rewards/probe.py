@@ -70,16 +70,8 @@ def probe(
 ) -> ProbeReport:
     """Decide how a reward is run, check it, and measure it.
 
-    Args:
-        reward: is decided by this, so `reward.copy()` gives further ones for training.
-        env: an environment of its own with few copies, which is reset and stepped; or
-            transitions recorded before, to try several rewards on the same ones.
-        transitions: how many environment steps to record.
-        seed: of the recording.
-
-    Raises:
-        RewardError: the reward fails, gives numbers that are not finite or wrongly shaped, mixes
-            environments, or depends on chance or hidden state. Names the place and the fix.
+    `env` is an environment of its own, which is reset and stepped, or a recording. Raises
+    RewardError: it fails, is not finite, mixes environments, or depends on chance or hidden state.
     """
     recording = env if isinstance(env, TransitionRecording) else collect(env, transitions, seed)
     decision = reward.decide(recording)
@@ -110,7 +102,6 @@ def probe(
 
 
 def _require_finite(reward: Reward, result: ReplayResult) -> None:
-    """Raise where a term or the total is not finite, naming the first such term."""
     code = reward.code
     for term in (*result.terms, ""):
         values = result.term(term)

@@ -99,7 +99,6 @@ def collect(env: VecEnv, transitions: int = 256, seed: int = 0) -> TransitionRec
 
 
 def _action(env: VecEnv, seed: int, counter: int) -> Tensor:
-    """Return actions drawn evenly from the action range, (N, act_dim) or (N,)."""
     place = torch.arange(env.num_envs, device=env.device)
     draw = uniform(place + seed * 7919, torch.full_like(place, counter), env.act_dim).float()
     if env.num_actions is not None:
@@ -108,7 +107,6 @@ def _action(env: VecEnv, seed: int, counter: int) -> Tensor:
 
 
 def _combined(moments: list[Transition], combine: Callable[[list[Tensor]], Tensor]) -> Transition:
-    """Return one transition whose tensors are made of those of several."""
 
     def part(name: str) -> Tensor:
         return combine([getattr(moment, name) for moment in moments])

@@ -170,15 +170,7 @@ class Reward:
         info: Info,
         env_reward: Tensor | None = None,
     ) -> RewardStep:
-        """Reward one step of all environments.
-
-        Args:
-            obs: (N, obs_dim), what was acted on.
-            action: (N, act_dim) or (N,).
-            next_obs: (N, obs_dim), before any reset.
-            info: of the transition.
-            env_reward: (N,) the environment's own; read only when that is the reward.
-        """
+        """Reward one step; `env_reward` is read only where it is the reward itself."""
         if self.decision is None or self._num_envs == 0:
             raise RewardError(
                 f"{self.name} was called before it was started.",

@@ -406,5 +406,4 @@ def FollowJoints(
 
 
 def _short(value: float, digits: int = 4) -> float:
-    """Return a number as it would be written in a file."""
     return float(f"{value:.{digits}g}")

@@ -46,17 +46,10 @@ def branch(
     note: str | None = None,
     **changes: Any,
 ) -> SessionFolder:
-    """Make a session that continues from an iteration of `origin`; nothing is started.
+    """Make a session that continues from a judged iteration of `origin`; nothing is started.
 
-    Args:
-        origin: the session to branch from; it is not changed.
-        iteration: number of a judged iteration of it.
-        runs_dir: folder of the new session; None: that of the other.
-        note: feedback for the first revision.
-        changes: fields of SessionConfig that differ, e.g. iterations.
-
-    Raises:
-        UsageError: there is no such iteration, or it was not judged.
+    `note` is feedback for its first revision, and `changes` are fields of SessionConfig that
+    differ.
     """
     source = origin.iteration(iteration)
     if not source.judgment.exists():

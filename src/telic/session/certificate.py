@@ -333,7 +333,6 @@ class _Certifier:
                 yield f'the judge passes a policy that learned nothing ("{mode}", {mean:.2f})'
 
     def _judged(self, by: Composition, trajectories: Sequence[Trajectory]) -> list[Verdict]:
-        """Judge trajectories in a confined worker."""
         folder = self._files.path / "mutants"
         folder.mkdir(parents=True, exist_ok=True)
         paths = [folder / f"episode_{index:02d}.npz" for index in range(len(trajectories))]
@@ -365,7 +364,6 @@ class _Certifier:
 
 
 def _validation(trial: Trial) -> Iterator[str]:
-    """Yield what the validation of judge and reward found."""
     if not trial.was_run:
         why = " ".join(dict.fromkeys((*trial.judge_problems, *trial.reward_problems)))
         yield f"judge and reward could not be validated: {why or 'unknown reason'}"

@@ -50,15 +50,7 @@ class SessionStopped(TelicError):
 
 
 class SessionControl:
-    """Requests of people to a session, seen from inside it.
-
-    Args:
-        folder: the session's files.
-        emit: listener of session.paused, session.resumed, session.waiting and session.notes.
-        should_stop: another way to request a stop, e.g. Ctrl-C.
-        account: the budget; its clock is stopped while the session waits.
-        admission: reserves CPU cores of this machine.
-    """
+    """Requests of people to a session, seen from inside it."""
 
     def __init__(
         self,

@@ -159,7 +159,6 @@ class SessionJournal:
             yield f"{name} was not written by this session"
 
     def _texts(self, name: str) -> list[str]:
-        """Return what the session wrote into a file, oldest first."""
         entries = self._journal.entries()
         return [json_text(entry.data) for entry in entries if entry.subject == name]
 
@@ -315,7 +314,6 @@ def _open(
 
 
 def _signing_key(folder: SessionFolder) -> SigningKey | None:
-    """Return the user's key, made if missing; None where it cannot be used."""
     try:
         return user_key(folder.path.parent)
     except (TelicError, OSError):

@@ -257,15 +257,8 @@ def confirm(
 ) -> list[MemberScore]:
     """Judge policies on episodes that nothing was chosen on.
 
-    A policy that may yet prove the threshold plays more of them; the bound allows for that.
-
-    Args:
-        work: the session.
-        number: of the iteration.
-        candidate: what was trained.
-        policies: the policies to judge.
-        alpha: the chance that a claim about one of them is wrong.
-        look: number of the interim evaluation, from 1; 0: the final one. Each has its own seeds.
+    A policy that may yet prove the threshold plays more of them; the bound allows for that. `look`
+    is the number of the interim evaluation, 0 for the final one: each has its own seeds.
     """
     config, usual = work.config, judged_episodes(work.config, alpha)
     verdicts: list[list[Verdict]] = [[] for _ in policies]
@@ -303,7 +296,6 @@ def judged_episodes(config: SessionConfig, alpha: float) -> int:
 
 
 def _values(verdicts: Sequence[Verdict]) -> list[float]:
-    """Return the scores of verdicts; an unknown one counts as 0."""
     return [verdict.score or 0.0 for verdict in verdicts]
 
 
@@ -368,15 +360,8 @@ def play(
 ) -> list[list[Verdict]]:
     """Play fresh episodes with policies, and return the verdicts of the judge's code.
 
-    Args:
-        work: the session.
-        number: of the iteration.
-        candidate: what was trained.
-        policies: the policies that play.
-        purpose: what the episodes are for.
-        episodes: how many each policy plays.
-        moment: distinguishes draws of one purpose and iteration.
-        first: number of the first episode, in its file's name.
+    `moment` distinguishes draws of one purpose and iteration; `first` is the number of the first
+    file.
     """
     folder = work.folder.iteration(number).path / _FOLDERS[purpose]
     orders = {

@@ -104,17 +104,9 @@ def add_label(
     author: str | None = None,
     by: Speaker = "person",
 ) -> EpisodeLabel:
-    """Record a label of an episode.
+    """Record a label of an episode; by default of the median episode of the best policy.
 
-    Args:
-        folder: the session.
-        is_wanted: whether the episode is what was meant.
-        iteration: number of a judged iteration; None: the one with the best policy.
-        member: policy of it; None: its best.
-        episode: number from 1, or p10, median or p90; None: the median, which the report shows.
-        why: what is right or wrong with it.
-        author: name of the labeller; None: the user of this process.
-        by: whether a person or an agent labels it.
+    `episode` is a number from 1, or p10, median or p90.
     """
     files = {number: folder.iteration(number).judgment for number in folder.iterations()}
     judged = {number: file for number, file in files.items() if file.exists()}
@@ -161,7 +153,6 @@ def add_label(
 
 
 def _episode(member: str, verdicts: Sequence[Verdict], episode: str | None) -> int:
-    """Return the index of an episode by its number from 1, or by its percentile."""
     named = choose_episodes(verdicts) if verdicts else {}
     if (episode or "median") in named:
         return named[episode or "median"]

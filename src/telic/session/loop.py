@@ -69,7 +69,7 @@ from telic.session.judgement import (
 from telic.session.labels import vetoed_before
 from telic.session.outcome import ONE_SEED, Ending, ending_of_pass, outcome_words
 from telic.session.records import SessionSummary, verified
-from telic.session.report._evidence import draw_pictures
+from telic.session.report._sections import draw_pictures
 from telic.session.report.document import rewrite_report, write_report
 from telic.session.robustness import robustness_card
 from telic.session.training import alarms, train
@@ -217,7 +217,6 @@ def carry_on(
 def _brief(
     config: SessionConfig, folder: SessionFolder, control: SessionControl, emit: Listener
 ) -> Brief:
-    """Return the brief of a session's author; raises where nothing could be trained."""
     # Devices that do not exist, or cannot share a policy, are refused before anything is written.
     plan(config.env, seeds=config.seeds, device=config.device, devices=config.devices)
     env = make(config.env, num_envs=1)

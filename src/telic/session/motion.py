@@ -86,7 +86,6 @@ def _clip(robot: MotionRobot, family: str, *parameters: tuple[str, float]) -> Mo
 
 
 def _made(robot: MotionRobot, wish: MotionWish, family: str | None) -> Reference:
-    """Return a motion of a family, with the speed and the strides that words ask for."""
     name = family or ("walk_wave" if wish.forward_mps else "wave")
     able = family_names(robot)
     if name not in able:
@@ -120,7 +119,6 @@ def _made(robot: MotionRobot, wish: MotionWish, family: str | None) -> Reference
 
 
 def _found(robot: MotionRobot, place: Path, intent: str, wish: MotionWish) -> Reference:
-    """Return a clip of a library, by name or by the words of the intent."""
     if (place / "library.json").is_file():
         library, name = MotionLibrary.open(place), None
     elif (place.parent / "library.json").is_file():
@@ -163,6 +161,5 @@ def library_words(place: Path, clip: MotionClip) -> str:
 
 
 def _words(text: str) -> set[str]:
-    """Return the words of a text that say something, without their endings."""
     found = set(_WORD.findall(text.lower())) - _EMPTY
     return {re.sub(r"(?<=[a-z]{3})(ing|ed|s|e)$", "", word) for word in found}

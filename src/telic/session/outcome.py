@@ -45,14 +45,7 @@ def ending_of_pass(
     *,
     accept_partial: bool,
 ) -> Ending:
-    """Return the outcome of policies that reached the threshold.
-
-    Args:
-        doubts: why the judge or the reward cannot be trusted; empty: both are validated.
-        left_out: words of the intent that no criterion measures.
-        limits: what narrows it.
-        accept_partial: a person accepts a pass without what is left out.
-    """
+    """Return the outcome of policies that reached the threshold."""
     words = ", ".join(f"“{text}”" for text in left_out)
     part = (f"no criterion measures {words}",) if left_out and not accept_partial else ()
     if doubts:

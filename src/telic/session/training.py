@@ -167,7 +167,6 @@ def _job(
     starts: dict[tuple[int, int], Path],
     evaluations: int,
 ) -> TrainJob:
-    """Return the training of some variants with every seed as one population."""
     return plan(
         work.config.env,
         reward=[reward_text(candidate, variant) for variant in variants],

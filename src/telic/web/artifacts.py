@@ -33,7 +33,7 @@ from telic.session.control import (
 )
 from telic.session.labels import EpisodeLabel, Veto, read_labels, read_vetoes
 from telic.session.records import Checkpoint, SessionSummary, Waiting, verified
-from telic.session.report._history import reward_terms
+from telic.session.report._sections import reward_terms
 from telic.session.robustness import RobustnessCard, summary_line
 from telic.storage.files import (
     as_record,

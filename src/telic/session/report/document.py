@@ -7,8 +7,9 @@ logged, and listed at the end of the report.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from typing import Any
 
 from telic.authors.candidate import SessionIteration
 from telic.authors.request import SessionConfig
@@ -16,6 +17,8 @@ from telic.core.events import Listener, LogMessage, ignore
 from telic.core.text import MISSING, count, duration, money
 from telic.judges.criteria import Composition
 from telic.judges.validation import text_hash
+from telic.llm.answers import Replies
+from telic.llm.client import REPLIES
 from telic.report import document as doc
 from telic.report.html import render_page
 from telic.report.markdown import render_markdown
@@ -23,8 +26,8 @@ from telic.session.budget import paid
 from telic.session.labels import read_labels, standing
 from telic.session.outcome import outcome_words
 from telic.session.records import SessionSummary, verified
-from telic.session.report._evidence import (
-    EVIDENCE,
+from telic.session.report import _sections
+from telic.session.report._sections import (
     FULL_CREDIT,
     Blocks,
     EndedSession,
@@ -36,13 +39,14 @@ from telic.session.report._evidence import (
     score_text,
     step_count,
 )
-from telic.session.report._history import HISTORY
-from telic.storage.files import read_record, write_text
+from telic.storage.files import read_fields, read_record, write_text
 from telic.storage.keys import sign_text
-from telic.storage.layout import SessionFolder
+from telic.storage.layout import MemberFolder, SessionFolder
+from telic.storage.reading import read_text
 from telic.training.export.bundle import PolicyProof
 
 _JUDGE = "judge_fn.py"
+_MANIFEST = ("python", "platform", "processors", "created_at")
 
 
 def write_report(
@@ -74,7 +78,7 @@ def write_report(
     with sparing("the verdict"):
         header = _verdict(ended)
     sections: list[doc.Section] = []
-    for title, build in {**EVIDENCE, **HISTORY}.items():
+    for title, build in _SECTIONS.items():
         with sparing(f"the section “{title}”"):
             sections.append(doc.Section(title, tuple(build(ended))))
     for path, render in ((folder.page, render_page), (folder.report, render_markdown)):
@@ -153,7 +157,6 @@ def policy_proof(folder: SessionFolder) -> PolicyProof:
 
 
 def _verdict(ended: EndedSession) -> Blocks:
-    """Return the outcome, the proof, and the score of each training seed."""
     summary, config, best, member = ended.summary, ended.config, ended.best, ended.member
     outcome = _outcome(summary)
     after = f"{outcome.lower()} after {count(summary.iterations, 'iteration')}"
@@ -208,7 +211,6 @@ def _outcome(summary: SessionSummary) -> str:
 
 
 def _proof(ended: EndedSession) -> str:
-    """Return what was proven, and what was needed."""
     config, member, best = ended.config, ended.member, ended.best
     why = f" It stopped: {ended.summary.reason}" if ended.summary.reason else ""
     if not ended.history:
@@ -235,7 +237,6 @@ def _proof(ended: EndedSession) -> str:
 
 
 def _next_steps(ended: EndedSession) -> list[tuple[str, str | None]]:
-    """Return what to do when a session did not pass, with the command if there is one."""
     config, folder, analysis = ended.config, ended.folder, ended.analysis
     match ended.summary.outcome:
         case "stopped":
@@ -268,3 +269,83 @@ def _next_steps(ended: EndedSession) -> list[tuple[str, str | None]]:
                 ("Train longer, if the learning curves were still rising: add --steps.", None),
                 (author if config.model is None else numbers, None),
             ]
+
+
+def _costs(ended: EndedSession) -> Blocks:
+    replies = Replies(ended.folder.path / REPLIES).calls()
+    answered = [reply.raw for reply in replies if reply.raw is not None]
+    rows = [
+        ("wall clock", duration(ended.summary.seconds)),
+        ("training", duration(sum(each.training_s for each in ended.history))),
+        ("judging", duration(sum(each.judging_s for each in ended.history))),
+        ("environment steps", step_count(ended.summary.steps)),
+    ]
+    if replies:
+        usd, calls = paid(ended.folder)
+        tokens = [raw.tokens.total for raw in answered if raw.tokens.total is not None]
+        rows += [
+            ("waiting for models", duration(sum(reply.latency_s for reply in replies))),
+            ("model", ", ".join(dict.fromkeys(reply.model for reply in replies))),
+            ("model calls", f"{calls:,}"),
+            ("tokens", f"{sum(tokens):,}" if len(tokens) == len(answered) else "unknown"),
+            ("price", money(usd)),
+        ]
+    return [doc.FactSheet(rows, heads=("what", "how much"))]
+
+
+def _policy(ended: EndedSession) -> Blocks:
+    best, member = ended.best, ended.member
+    if best is None or member is None:
+        return []
+    run = ended.folder.iteration(best.number).run.path
+    where = f"{run.relative_to(ended.folder.path)}/{member.member}"
+    chosen = [str(run), "--member", member.member]
+    judged = [*chosen, "--step", str(member.step)]
+    commands = {
+        "watch it": ["telic", "play", *judged],
+        "export it (ONNX, NumPy)": ["telic", "export", *judged],
+        "label it": ["telic", "label", ended.folder.name, "yes"],
+        "see its training": ["telic", "show", *chosen],
+    }
+    blocks: list[doc.Block] = [doc.Text(("In the session's folder: ", doc.Mono(where), "."))]
+    for what, line in commands.items():
+        blocks += [doc.Heading(what), doc.ShellLine(shlex.join(line))]
+    return blocks
+
+
+def _again(ended: EndedSession) -> Blocks:
+    """Return the command that repeats the session, and the versions it was made with."""
+    best, member = ended.best, ended.member
+    rows = [("session", ended.folder.name)]
+    if best is not None and member is not None:
+        run = ended.folder.iteration(best.number).run
+        manifest = read_fields(run.manifest, versions=dict[str, Any] | None)
+        versions = manifest["versions"] or {}
+        named = {**versions, **{name: manifest.get(name) for name in _MANIFEST}}
+        rows += [(name, str(value)) for name, value in named.items() if value]
+        code = read_text(MemberFolder(run.path / member.member).reward_code)
+        rows.append(("reward, SHA-256", text_hash(code)))
+    rows += [("judge, SHA-256", text_hash(ended.author.judge))] if ended.author else []
+    facts = [(name, doc.Mono(value)) for name, value in rows]
+    return [
+        doc.ShellLine(command(ended.config, ended.folder.config)),
+        doc.FactSheet(facts, heads=("what", "version or hash")),
+    ]
+
+
+_SECTIONS: dict[str, Callable[[EndedSession], Blocks]] = {
+    "Video": _sections.video_section,
+    "Criteria": _sections.criteria_table,
+    "Robustness": _sections.robustness_table,
+    "What was seen": _sections.seen_section,
+    "Labels and vetoes": _sections.people_section,
+    "Interpretation of the intent": _sections.interpretation_section,
+    "Iterations": _sections.iterations_section,
+    "Analysis by the model": _sections.analysis_section,
+    "Learning curves": _sections.curves_section,
+    "The reward": _sections.reward_section,
+    "The judge": _sections.judge_section,
+    "Cost": _costs,
+    "The policy": _policy,
+    "Run it again": _again,
+}
