@@ -29,8 +29,13 @@ from telic.core.seeds import derive
 from telic.errors import ConfigError, MissingExtra, UnknownName
 from telic.search.plan import SearchPlan, make_plan
 from telic.search.policies import Weights
-from telic.search.records import NO_MODEL, PolicyCandidate, SearchConfig, SearchIteration
-from telic.search.run import tried_of
+from telic.search.records import (
+    NO_MODEL,
+    PolicyCandidate,
+    SearchConfig,
+    SearchIteration,
+    TrialEpisodes,
+)
 from telic.search.runner import summarise
 from telic.search.task import Floats, Player, PolicyTrial, SearchTask, rollout_seeds
 from telic.search.worlds import make_world
@@ -281,7 +286,7 @@ def _watcher(
             root = derive(seed, "evaluate", number)
             seeds = rollout_seeds(root, plan.rollouts)[None, :]
             (rollouts,) = player.play([PolicyTrial(np.empty((1, 0)), seeds)])
-            tried = tried_of(root, rollouts, 0)
+            tried = TrialEpisodes.of(root, rollouts, 0)
             candidate = PolicyCandidate(number=number, params=(), origin="sb3", tried=tried)
             network.keep(candidate.mean)
             best = max(

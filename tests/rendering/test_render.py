@@ -127,7 +127,7 @@ def test_a_job_that_fails_does_not_stop_the_others(cheetah, cheetah_file, tmp_pa
     assert "5 positions a step" in errors[0]
     assert "is not a trajectory" in errors[1]
     assert errors[2] == "" and results[2].frames == 1
-    assert "There is no trajectory" in errors[3]
+    assert "Trajectory not found" in errors[3]
     with pytest.raises(TelicError, match="was not made"):
         render_one(tmp_path / "none.npz", tmp_path / "x.mp4")
 

@@ -93,7 +93,7 @@ def test_a_record_that_does_not_fit_is_named_with_its_file_and_field(tmp_path):
     write_text(path, '{"name": ')
     with pytest.raises(TelicError, match="not valid JSON"):
         read_json(path)
-    with pytest.raises(TelicError, match="There is no file"):
+    with pytest.raises(TelicError, match="File not found"):
         read_json(tmp_path / "none.json")
 
 

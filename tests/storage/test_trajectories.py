@@ -77,7 +77,7 @@ def test_the_same_episode_gives_the_same_bytes(tmp_path):
 
 def test_a_damaged_or_missing_file_is_named(tmp_path):
     path = tmp_path / "t.npz"
-    with pytest.raises(TelicError, match="There is no trajectory"):
+    with pytest.raises(TelicError, match="Trajectory not found"):
         read_trajectory(path)
     write_trajectory(path, episode())
     content = path.read_bytes()

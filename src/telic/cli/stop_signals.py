@@ -8,8 +8,8 @@ ends at once; a terminal that closes says so several times, which is one request
     SIGTERM           exit code 143
     SIGHUP            exit code 129
 
-A signal that the command was started to ignore (`nohup`) stays ignored, and work that came to its
-end before it looked leaves with its own exit code.
+A signal that the command was started to ignore (`nohup`) stays ignored, and work that ended
+before it polled the request exits with its own code.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def read_wish(note: str, intent: str, spec: EnvSpec, reference: Reference | None
 
 
 def _tags(claim: WordClaim, read: ParsedIntent) -> list[str]:
-    """Return the failure tags that a phrase of a note is against."""
+    """Return the failure tags that a phrase of a note complains about."""
     if claim.slot in ("limit", "style", "posture"):
         return [tag for tag, values in word_table("notes")["tags"].items() if claim.value in values]
     if claim.slot != "degree" or claim.value not in {*word_table("degrees"), "more", "less"}:

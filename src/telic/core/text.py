@@ -1,4 +1,4 @@
-"""Plain values: written for people, read from the command line, and told apart.
+"""Plain values: formatting for people, parsing of the command line, and type guards.
 
 Numbers are written everywhere the same; a missing one is a dash. After `isinstance(value, dict)`
 the type checker does not know the keys and values of something unknown, and every use is an error;

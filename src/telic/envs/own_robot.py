@@ -248,7 +248,7 @@ def assumption_notes(spec: EnvSpec) -> list[str]:
 
 
 def assumptions(model: mujoco.MjModel, robot: Robot) -> list[str]:
-    """Return a note on everything that was guessed of the robot in a model."""
+    """List the properties of the robot that its model file does not state and that were assumed."""
     if robot.torso is None:
         return []
     names = body_names(model)

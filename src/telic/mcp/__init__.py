@@ -22,7 +22,7 @@ The server only reads and writes files, unless it is started with [bold]--allow-
 
 
 class ServeRequest(RunsRequest):
-    """What to serve."""
+    """A server for coding agents."""
 
     root: Path = place("The repository.", "--root", default=Path())
     allow_launch: bool = option(

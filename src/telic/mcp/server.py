@@ -37,7 +37,7 @@ _MOST_POINTS, _MOST_EVENTS = 1000, 500
 _SHORTEST = 8  # a shorter value is a placeholder; removing it would tear ordinary words apart
 _INSTRUCTIONS = """\
 telic runs experiments with evidence. A study has a contract, candidates, runs, audits and a ledger.
-Call study_run: it takes every step that needs nobody and returns the next one with the reason.
+Call study_run: it takes every step that needs no person and returns the next one with the reason.
 You draft and check; a person approves, amends and accepts: those tools ask them.
 next_work_order gives you what a session, a search or a study wants written."""
 

@@ -144,7 +144,7 @@ def air_time(state: Tensor, info: Fields) -> Update:
     width=5,
 )
 def stride_alternation(state: Tensor, info: Fields) -> Update:
-    """Share of touchdowns that follow one of the other side: 1 walking, 0 hopping.
+    """Share of touchdowns that follow a touchdown of the opposite side: 1 walking, 0 hopping.
 
     Sides are left and right, or back and front where a robot in the vertical plane has no others.
     Both sides landing in the same step is a touchdown that alternates with nothing. 0 before the

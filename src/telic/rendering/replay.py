@@ -324,7 +324,7 @@ def own_frames(
                 except Exception as error:  # the boundary to an environment we did not write
                     raise BadEnvironment(f"The environment cannot draw itself: {error}") from None
                 if picture is None:
-                    raise BadEnvironment("The environment does not draw itself (no rgb_array).")
+                    raise BadEnvironment("The environment does not support rgb_array rendering.")
                 drawn = np.array(picture, dtype=np.uint8)
                 drawn = drawn if job is None else _captioned(drawn, trajectory, row, job)
                 for _ in range(repeats[row]):

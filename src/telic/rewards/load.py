@@ -202,7 +202,7 @@ class RewardCode:
         return kept
 
     def describe(self, owner: object) -> RewardSpec:
-        """Return a reward's record: what it declares, else the first paragraph it says."""
+        """Return a reward's specification: as declared, or from the docstring's first paragraph."""
         weights: Mapping[str, float] = getattr(owner, "weights", None) or {}
         described = isinstance(owner, RewardFunction)
         declared = owner.described_terms() if described else getattr(owner, "terms", None)

@@ -175,7 +175,7 @@ def crashed(message: Message, log: Path, tail: str) -> TelicError:
 
 
 def ended(code: int, cpu_limit_s: int | None, log: Path, tail: str) -> TelicError:
-    """Describe a worker that is gone without a last word."""
+    """Describe a worker that ended without a final message."""
     if code >= 0:
         return WorkerDied(
             f"The worker ended with exit code {code} before it gave a result.",

@@ -7,7 +7,6 @@ valid, a hill-climbing step replaces it.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -15,7 +14,7 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from telic.core.config import Record
-from telic.core.text import is_dict, is_row
+from telic.core.text import is_row
 from telic.llm import (
     ModelAnswerError,
     Models,
@@ -26,7 +25,6 @@ from telic.search.policies import PolicyFamily, Space
 from telic.search.proposers import (
     Climb,
     Cma,
-    HistoryProposer,
     PolicyDraft,
     PolicyProposal,
     Tabular,
@@ -34,12 +32,11 @@ from telic.search.proposers import (
 )
 from telic.search.records import Candidates, History, ModelQuestion, PolicyCandidate
 from telic.search.task import BatchRecording
-from telic.search.writer import SYSTEM, Memories, Prompt, Writer
+from telic.search.writer import SYSTEM, Memories, Prompt, WatchedCandidate, Writer
 
 Numbers = tuple[float, ...]
 Objection = Callable[[Numbers], str | None]
 
-_INDEXED = re.compile(r"params\s*\[\s*(\d+)\s*\]\s*[:=]\s*([^;,\n]*)")
 _LISTED = 6
 _ASKED = ("llm", "fallback:climb")
 
@@ -52,10 +49,11 @@ class PolicyAnswer(Record):
     explanation: str = ""
 
 
-class ModelProposer(HistoryProposer):
+class ModelProposer:
     """Asks for policies in one of two roles: search, or critic alone."""
 
     name = "llm"
+    needs_transitions = False
 
     def __init__(
         self, asker: Asker, writer: Writer, policy: PolicyFamily, switches: Switches
@@ -81,6 +79,12 @@ class ModelProposer(HistoryProposer):
         prompt = self._writer.search(view, self.memories)
         return self._ask("search", prompt, view, objection(view.history), self._switches.candidates)
 
+    def observe(self, candidates: Candidates, recording: BatchRecording | None) -> None:
+        """Do nothing: the history holds everything."""
+
+    def replay(self, view: View, candidates: Candidates, recording: BatchRecording | None) -> None:
+        """Do nothing: the history holds everything."""
+
     def propose_again(self, view: View, first: PolicyCandidate) -> PolicyProposal:
         """Ask a second time, with or without the result of the first."""
         known = first if self._switches.second_sees_first else None
@@ -97,6 +101,26 @@ class ModelProposer(HistoryProposer):
             fitted = self._space.fit(draft.params).params
             note = f"no valid answer from the model, so a numeric step instead: {str(error)[:300]}"
             return PolicyProposal([PolicyDraft(fitted, "fallback:climb")], note=note)
+
+
+class ModelCritic:
+    """A language model that reads what happened."""
+
+    name = "critic"
+
+    def __init__(self, asker: Asker, writer: Writer, switches: Switches) -> None:
+        self._asker, self._writer, self._switches = asker, writer, switches
+
+    def revise(self, view: View, watched: WatchedCandidate) -> PolicyProposal:
+        """Ask for a revision."""
+        prompt = self._writer.critic(view.history, watched)
+        may_repeat = self._switches.allow_no_change
+        refused = objection(view.history, watched.candidate, may_repeat=may_repeat)
+        try:
+            return self._asker.ask("critic", prompt, refused, self.name)
+        except ModelAnswerError as error:
+            note = f"no valid answer from the critic, so no revision: {str(error)[:300]}"
+            return PolicyProposal([], note=note)
 
 
 class Hybrid:
@@ -190,33 +214,30 @@ def objection(
     """Return the check that rejects a policy that was tried before."""
 
     def object_(params: tuple[float, ...]) -> str | None:
-        if may_repeat:
-            return None
-        if history.holds(params) or (first is not None and params == first.params):
-            return "this policy was tried before; propose another one"
-        return None
+        is_old = history.holds(params) or (first is not None and params == first.params)
+        is_refused = is_old and not may_repeat
+        return "this policy was tried before; propose another one" if is_refused else None
 
     return object_
 
 
-def read_numbers(value: Any, space: Space) -> Numbers:
-    """Return the numbers of an answer; raises ValueError that says exactly what is wrong.
+def _read_numbers(value: Any, space: Space) -> Numbers:
+    """Return the numbers of an answer; raises ValueError that says exactly what is wrong."""
+    if not is_row(value) or len(value) != space.rank:
+        got = f"got {len(value)}" if is_row(value) else f"not {type(value).__name__}"
+        raise ValueError(f"expected {space.rank} numbers, {got}")
 
-    A list is expected; a mapping of indices, and text like "params[0]: 1.5; params[1]: -2", are
-    understood as well.
-    """
-    if isinstance(value, str):
-        value = _from_text(value, space)
-    if is_dict(value):
-        value = _from_pairs([(_index(name), item) for name, item in value.items()], space)
-    if not is_row(value):
-        raise ValueError(f"expected a list of {space.rank} numbers, not {type(value).__name__}")
-    if len(value) != space.rank:
-        raise ValueError(f"expected {space.rank} numbers, got {len(value)}")
-    numbers = [_number(index, item) for index, item in enumerate(value)]
-    if space.choices is not None:
-        _check_choices(numbers, space.choices)
-    return tuple(numbers)
+    def is_allowed(item: Any) -> bool:
+        is_number = isinstance(item, int | float) and not isinstance(item, bool)
+        is_choice = space.choices is None or item in space.choices
+        return is_number and math.isfinite(item) and is_choice
+
+    wrong = [f"params[{i}] is {item!r:.40}" for i, item in enumerate(value) if not is_allowed(item)]
+    if wrong:
+        allowed = f"one of {list(space.choices)}" if space.choices else "a finite number"
+        more = f" and {len(wrong) - _LISTED} more" if len(wrong) > _LISTED else ""
+        raise ValueError(f"{', '.join(wrong[:_LISTED])}{more}: each must be {allowed}")
+    return tuple(map(float, value))
 
 
 def answer_record(space: Space, objection: Objection, count: int = 1) -> type[Record]:
@@ -244,7 +265,7 @@ def answer_record(space: Space, objection: Objection, count: int = 1) -> type[Re
         @field_validator("params", mode="before")
         @classmethod
         def _read(cls, value: Any) -> Numbers:
-            numbers = read_numbers(value, space)
+            numbers = _read_numbers(value, space)
             if problem := objection(space.fit(numbers).params):
                 raise ValueError(problem)
             return numbers
@@ -259,60 +280,3 @@ def answer_record(space: Space, objection: Objection, count: int = 1) -> type[Re
         candidates: tuple[Proposal, ...] = Field(min_length=count, max_length=count)
 
     return Proposals
-
-
-def _from_text(text: str, space: Space) -> Any:
-    pairs = [(int(index), number.strip()) for index, number in _INDEXED.findall(text)]
-    if pairs:
-        return _from_pairs(pairs, space)
-    return [word for word in re.split(r"[\s,;]+", text.strip(" \t\n[]()")) if word]
-
-
-def _from_pairs(pairs: list[tuple[int, Any]], space: Space) -> list[Any]:
-    values: dict[int, Any] = {}
-    for index, value in pairs:
-        if index >= space.rank:
-            raise ValueError(
-                f"params[{index}] does not exist: the last is params[{space.rank - 1}]"
-            )
-        if index in values:
-            raise ValueError(f"params[{index}] is given twice: {values[index]} and {value}")
-        values[index] = value
-    missing = [f"params[{index}]" for index in range(space.rank) if index not in values]
-    if missing:
-        raise ValueError(f"{_some(missing)} missing")
-    return [values[index] for index in range(space.rank)]
-
-
-def _index(name: Any) -> int:
-    match = re.fullmatch(r"(?:params\s*\[)?\s*(\d+)\s*\]?", str(name))
-    if match is None:
-        raise ValueError(
-            f'"{name}" is not the name of a parameter: write params[0], params[1], ...'
-        )
-    return int(match[1])
-
-
-def _number(index: int, value: Any) -> float:
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        number = float(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"params[{index}] is {str(value)[:40]!r}, which is not a number") from None
-    if not math.isfinite(number):
-        raise ValueError(f"params[{index}] is {number}, which is not a finite number")
-    return number
-
-
-def _check_choices(numbers: list[float], choices: tuple[int, ...]) -> None:
-    wrong = [
-        f"params[{i}] = {number:g}" for i, number in enumerate(numbers) if number not in choices
-    ]
-    if wrong:
-        raise ValueError(f"{_some(wrong)}: allowed are {list(choices)}")
-
-
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return f"{', '.join(names[:_LISTED])}{more}"

@@ -1,4 +1,4 @@
-"""The parts of a search for `telic.loop`: propose, evaluate, reflect, select and confirm.
+"""One run of a search as the parts of `telic.loop`: propose, evaluate, revise, select, confirm.
 
 The parts are generators: they yield trials and are sent back their rollouts, so that the driver can
 play the episodes of many runs in one batch; see `runner.do_runs`. Episodes are functions of
@@ -9,15 +9,32 @@ of two similar candidates is better.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
+from telic.core.plugins import load_plugin
+from telic.core.seeds import derive
 from telic.core.stats import paired_greater
+from telic.errors import ConfigError
+from telic.llm import Models
 from telic.search.config import Switches
+from telic.search.language_model import Asker, Hybrid, ModelCritic, ModelProposer
 from telic.search.plan import SearchPlan
-from telic.search.proposers import PolicyDraft, PolicyProposal, ProposedPolicies, View
+from telic.search.proposers import (
+    Ars,
+    Climb,
+    Cma,
+    PolicyDraft,
+    PolicyProposal,
+    ProposedPolicies,
+    Proposer,
+    Random,
+    Tabular,
+    View,
+)
 from telic.search.records import (
+    NO_MODEL,
     Candidates,
     Entry,
     History,
@@ -26,192 +43,373 @@ from telic.search.records import (
     PolicyCandidate,
     Recheck,
     SearchIteration,
+    TrialEpisodes,
+    Winner,
 )
-from telic.search.run import Choice, SearchRun, tried_of
-from telic.search.task import BatchRecording, Floats, PolicyTrial, Rollouts, generator
-from telic.search.writer import WatchedCandidate, describe_behaviour
+from telic.search.task import (
+    BatchRecording,
+    PolicyTrial,
+    Rollouts,
+    generator,
+    rollout_seeds,
+)
+from telic.search.writer import WatchedCandidate, Writer, describe_behaviour
 
-Tested = tuple[list[PolicyCandidate], Rollouts | None]
+_Result = TypeVar("_Result")
+_Plays = Generator[PolicyTrial, Rollouts, _Result]
+_FINALISTS, _FIRST_ROUND = 16, 4
+_RACE_LOOKS, _RACE_ERROR = 3, 0.05
+_LEARNED_AT, _LEARNED_FROM = 0.95, 10
 
 
-class Evaluated(NamedTuple):
-    """The candidates of an iteration after their episodes."""
-
-    candidates: tuple[PolicyCandidate, ...]
-    choice: Choice
-    checks: tuple[Recheck, ...] = ()
-    calls: tuple[ModelQuestion, ...] = ()
-    note: str | None = None
-
-
-class SearchParts:
-    """Implement the steps of the loop for one run of a search."""
+class SearchRun:
+    """The steps and the state of one run; the state follows from plan, number and journal."""
 
     candidate_type, verdict_type = ProposedPolicies, SearchIteration
 
     def __init__(
         self,
-        run: SearchRun,
-        should_stop: Callable[[], bool],
-        on_iteration: Callable[[SearchIteration], None],
+        plan: SearchPlan,
+        number: int,
+        models: Models | None,
+        should_stop: Callable[[], bool] = lambda: False,
+        on_iteration: Callable[[SearchIteration], None] = lambda iteration: None,
     ) -> None:
         """Prepare a run from its start; the journal brings it to where it was.
 
         Args:
-            run: its parts and counters.
+            plan: shared by all runs of the search.
+            number: of the run, from 1.
+            models: the language model, if one is used.
             should_stop: polled before each iteration.
             on_iteration: called with each iteration that is finished now, not with earlier ones.
         """
-        self.run_state, self.done = run, list[SearchIteration]()
+        self.plan, self.number = plan, number
+        self.seed = derive(plan.config.seed, plan.task.id, "run", number)
+        self.history = History(confirm=plan.confirm, keeps_losers=plan.switches.keeps_losers)
+        self.episodes = self.steps = self.candidates = self.iteration = 0
+        self.done: list[SearchIteration] = []
         self._should_stop, self._on_iteration = should_stop, on_iteration
         self._proposed = self._judged = 0
+        self._model: ModelProposer | None = None
+        self._critic: ModelCritic | None = None
+        self._model_name: str | None = None
+        if models is not None:
+            asker = Asker(models, plan.policy.space, number)
+            writer = Writer(plan.task, plan.policy.space, plan.switches, plan.terms)
+            self._model = ModelProposer(asker, writer, plan.policy, plan.switches)
+            self._model_name = asker.model
+            if plan.switches.second == "critic":
+                self._critic = ModelCritic(asker, writer, plan.switches)
+        self.proposer = self._make_proposer()
 
-    def propose(self, number: int) -> Plays[ProposedPolicies | None]:
+    def _make_proposer(self) -> Proposer:
+        plan, space, seed = self.plan, self.plan.policy.space, self.seed
+        kind, model = plan.switches.proposer, self._model
+        if plan.switches.asks_a_model:
+            if model is not None and kind != "hybrid":
+                return model
+            # Without a model the proposer is numeric, and the label says so.
+            is_table = space.is_table
+            numeric = Tabular(plan.task, space) if is_table else Cma(space, seed, plan.terms.good)
+            return numeric if model is None else Hybrid(model, numeric)
+        match kind:
+            case "cma":
+                return Cma(space, seed, plan.terms.good)
+            case "ars":
+                return Ars(space, seed)
+            case "climb":
+                return Climb(plan.policy)
+            case "random":
+                return Random(plan.policy)
+            case "tabular":
+                return Tabular(plan.task, space)
+            case _:
+                make = load_plugin("proposers", kind)
+                assert make is not None, "the plan looked for it"
+                return make(plan.task, plan.policy, seed)
+
+    # ------------------------------------------------------------------------------ the budget
+
+    @property
+    def budget_left(self) -> int:
+        """Episodes that may still be played."""
+        return self.plan.budget - self.episodes
+
+    @property
+    def cost(self) -> int:
+        """Episodes of the next iteration, checks left out."""
+        second = self.plan.switches.second != "none"
+        return self.plan.rollouts * (self.proposer.at_once + second)
+
+    @property
+    def warmup(self) -> int:
+        """Random policies to try first: a model is shown some, an optimiser needs none."""
+        if self._model is None:
+            return 0
+        room = max(0, self.plan.budget - self.cost)
+        return min(self.plan.terms.warmup, self.plan.budget // 2, room)
+
+    @property
+    def expected_calls(self) -> int:
+        """Questions to a model in the whole run, if every answer is valid and none is skipped."""
+        iterations = (self.plan.budget - self.plan.reserve - self.warmup) // self.cost
+        return max(1, iterations) * (1 + (self.plan.switches.second != "none"))
+
+    @property
+    def is_spent(self) -> bool:
+        """Return whether the budget, less the finalists' share, is too small for an iteration."""
+        reserve = self.plan.reserve if self.iteration else 0
+        return self.budget_left - reserve < self.cost
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether no other iteration follows: spent, decided, or proven good."""
+        best = self.history.incumbent
+        if self.is_spent or self.history.is_decided:
+            return True
+        if best is None or not self.plan.config.stop_when_solved:
+            return False
+        is_firm = len(best.returns) >= max(self.plan.confirm, self.plan.rollouts)
+        worth = best.mean if self.plan.task.is_deterministic else best.proven()
+        return is_firm and worth >= self.plan.terms.good
+
+    def require_room(self) -> None:
+        """Raise ConfigError when the budget has no room for a single iteration."""
+        if self.budget_left < self.cost:
+            raise ConfigError(
+                f"A budget of {self.plan.config.episodes} episodes has no room for one iteration: "
+                f"{self.cost // self.plan.rollouts} candidates of {self.plan.rollouts} episodes.",
+                hint="Raise --episodes, or lower the need with --switch rollouts=2.",
+            )
+
+    # ------------------------------------------------------------------------------ the steps
+
+    def propose(self, number: int) -> _Plays[ProposedPolicies | None]:
         """Return the next candidates; random ones first, where a model is to see some."""
-        run = self.run_state
-        if run.is_over or self._should_stop():
+        if self.is_over or self._should_stop():
             return None
         self._proposed = number
-        if run.candidates == 0 and run.warmup:
-            rng, policy = generator(run.seed, "warm-up"), run.plan.policy
-            points = [policy.space.fit(policy.draw(rng)).params for _ in range(run.warmup)]
+        if self.candidates == 0 and self.warmup:
+            rng, policy = generator(self.seed, "warm-up"), self.plan.policy
+            points = [policy.space.fit(policy.draw(rng)).params for _ in range(self.warmup)]
             drafts = tuple(PolicyDraft(point, "warm-up") for point in points)
             return ProposedPolicies(place="warm-up", drafts=drafts)
-        view = run.view()
-        yield from remember(run)
-        drafts, calls, note = run.proposer.propose(view)
+        view = self._view()
+        yield from self._remember()
+        drafts, calls, note = self.proposer.propose(view)
         return ProposedPolicies(place="first", drafts=tuple(drafts), calls=calls, note=note)
 
     def check(self, number: int, candidate: ProposedPolicies) -> None:
         """Run every proposal: its parameters were fitted to the policy's space."""
 
-    def run(self, number: int, candidate: ProposedPolicies) -> Plays[Evaluated]:
+    def run(self, number: int, candidate: ProposedPolicies) -> _Plays[SearchIteration]:
         """Play the candidates, revise the best, and play more episodes of the likely winner."""
-        run = self.run_state
         if candidate.place == "warm-up":
-            tried, _ = yield from _evaluate(run, "warm-up", candidate.drafts, count=1)
+            tried, _ = yield from self._evaluate("warm-up", candidate.drafts, 1)
             best = max(tried, key=lambda each: each.mean)
-            return Evaluated(tuple(tried), Choice(best, "warm-up"))
-        view = run.view()
+            return self._record(tried, (best, "warm-up"), [], (), None)
+        view = self._view()
         is_new = self._proposed == number
         if not is_new:
-            yield from remember(run)
-        run.iteration += 1
-        first, rollouts = yield from _evaluate(run, "first", candidate.drafts)
+            yield from self._remember()
+        self.iteration += 1
+        first, rollouts = yield from self._evaluate("first", candidate.drafts)
         recording = rollouts.recording if rollouts else None
         if is_new:
-            run.proposer.observe(first, recording)
+            self.proposer.observe(first, recording)
         else:
-            run.proposer.replay(view, first, recording)
-        revised = _reflect(run, view, first, rollouts)
-        second, _ = yield from _evaluate(run, "second", revised.drafts)
-        checks = yield from race(run, first, second)
-        choice = choose(first, second, run.plan.switches, run.history)
-        checks += yield from confirm(run, choice, was_skipped=not revised.drafts)
-        calls = (*candidate.calls, *revised.calls)
-        note = candidate.note or revised.note
-        return Evaluated((*first, *second), choice, tuple(checks), calls, note)
+            self.proposer.replay(view, first, recording)
+        revised = self._revise(view, first, rollouts)
+        second, _ = yield from self._evaluate("second", revised.drafts)
+        checks = yield from race(self, first, second)
+        choice = choose(first, second, self.plan.switches, self.history)
+        checks += yield from self._confirm(choice[0], was_skipped=not revised.drafts)
+        calls, note = (*candidate.calls, *revised.calls), candidate.note or revised.note
+        return self._record([*first, *second], choice, checks, calls, note)
 
-    def judge(self, number: int, candidate: ProposedPolicies, result: Evaluated) -> SearchIteration:
+    def judge(
+        self, number: int, candidate: ProposedPolicies, result: SearchIteration
+    ) -> SearchIteration:
         """Return the record of the iteration, with the candidate that counts."""
         self._judged = number
-        return self.run_state.finish(*result)
+        return result
 
     def decide(
         self, number: int, candidate: ProposedPolicies, verdict: SearchIteration
-    ) -> Plays[None]:
+    ) -> _Plays[None]:
         """Continue after an iteration; one that was read back is taken into account first."""
         if self._judged == number:
             self._on_iteration(verdict)
         else:
-            yield from replay_iteration(self.run_state, verdict)
+            view, by_place = self._view(), dict[str, list[PolicyCandidate]]()
+            for each in verdict.candidates:
+                by_place.setdefault(each.place, []).append(each)
+            first = by_place.get("first", [])
+            recording = yield from self._play_again(first)
+            yield from self._play_again(by_place.get("second", []))
+            if first:
+                self.proposer.replay(view, first, recording)
+            self.history.add(verdict)
+            self.episodes, self.steps = verdict.episodes, verdict.steps
+            self.candidates += len(verdict.candidates)
+            self.iteration = verdict.number
         self.done.append(verdict)
 
+    # ------------------------------------------------------------------------------ their parts
 
-def _evaluate(
-    run: SearchRun, place: Place, drafts: Sequence[PolicyDraft], count: int | None = None
-) -> Plays[Tested]:
-    """Try drafts, on the same episodes for all of an iteration where starts are common."""
-    if not drafts:
-        return [], None
-    seeds = run.seeds_for("try", len(drafts))
-    if any(map(run.history.has_met, [draft.params for draft in drafts], seeds)):
-        # A policy left as it is: the same episodes once more would add nothing and count twice.
-        seeds = run.seeds_for("again", len(drafts))
-    trial = run.trial([draft.params for draft in drafts], seeds, count or run.plan.rollouts)
-    is_watched = run.plan.switches.evidence != "none" or run.proposer.needs_transitions
-    rollouts = yield trial._replace(is_recorded=is_watched)
-    candidates = run.take_in(drafts, place, seeds, rollouts)
-    for candidate in candidates:
-        run.history.count(candidate)
-    return candidates, rollouts
+    def trial(
+        self, params: Sequence[tuple[float, ...]], seeds: Sequence[int], count: int
+    ) -> PolicyTrial:
+        """Return a wish to try policies, each on `count` episodes that follow from its seed."""
+        rows = np.stack([rollout_seeds(seed, count) for seed in seeds])
+        return PolicyTrial(np.array(params, dtype=np.float64), rows)
 
+    def seeds_for(self, purpose: str, count: int) -> list[int]:
+        """Return the seeds of the next `count` policies; equal ones where starts are common."""
+        if self.plan.switches.common_seeds:
+            return [derive(self.seed, purpose, self.iteration)] * count
+        first = self.candidates
+        return [derive(self.seed, purpose, self.iteration, first + i) for i in range(count)]
 
-def _reflect(
-    run: SearchRun, view: View, tried: Candidates, rollouts: Rollouts | None
-) -> PolicyProposal:
-    """Return the second candidate of an iteration, where there is to be one."""
-    switches = run.plan.switches
-    if switches.second == "none" or rollouts is None:
-        return PolicyProposal([])
-    row, first = max(enumerate(tried), key=lambda pair: pair[1].mean)
-    if run.critic is None:
-        return run.model.propose_again(view, first) if run.model else run.again.propose(view)
-    gate = gate_value(run.plan, run.history)
-    is_good = gate is not None and first.mean >= gate
-    if switches.gate == "skip" and is_good:
-        return PolicyProposal([], note="good enough: the revision was skipped")
-    evidence = describe_behaviour(switches.evidence, run.plan, rollouts, row)
-    memories: Any = run.model.memories if run.model else {}
-    revised = run.critic.revise(view, WatchedCandidate(first, evidence, gate, memories))
-    if switches.gate == "limit" and is_good:
-        drafts = [limited(draft, first, switches.max_edit) for draft in revised.drafts]
-        return revised._replace(drafts=drafts)
-    return revised
+    def spend(self, rollouts: Rollouts) -> None:
+        """Count episodes and steps."""
+        self.episodes += rollouts.returns.size
+        self.steps += int(rollouts.lengths.sum())
 
+    def _view(self) -> View:
+        total = self.iteration + max(1, (self.budget_left - self.plan.reserve) // self.cost)
+        return View(self.history, self.iteration + 1, total, self.seed, self.number)
 
-Result = TypeVar("Result")
-Plays = Generator[PolicyTrial, Rollouts, Result]
+    def _evaluate(
+        self, place: Place, drafts: Sequence[PolicyDraft], count: int | None = None
+    ) -> _Plays[tuple[list[PolicyCandidate], Rollouts | None]]:
+        """Try drafts, on the same episodes for all of an iteration where starts are common."""
+        if not drafts:
+            return [], None
+        params = [draft.params for draft in drafts]
+        seeds = self.seeds_for("try", len(drafts))
+        if any(map(self.history.has_met, params, seeds)):
+            # A policy left as it is: the same episodes once more would add nothing and count twice.
+            seeds = self.seeds_for("again", len(drafts))
+        is_watched = self.plan.switches.evidence != "none" or self.proposer.needs_transitions
+        trial = self.trial(params, seeds, count or self.plan.rollouts)
+        rollouts = yield trial._replace(is_recorded=is_watched)
+        candidates = [
+            PolicyCandidate(
+                number=self.candidates + row,
+                place=place,
+                tried=TrialEpisodes.of(seeds[row], rollouts, row),
+                **draft._asdict(),
+            )
+            for row, draft in enumerate(drafts)
+        ]
+        self.candidates += len(candidates)
+        self.spend(rollouts)
+        for candidate in candidates:
+            self.history.count(candidate)
+        return candidates, rollouts
 
-_FINALISTS, _FIRST_ROUND = 16, 4
-_RACE_LOOKS, _RACE_ERROR = 3, 0.05
-_LEARNED_AT = 0.95
-_LEARNED_FROM = 10
+    def _revise(self, view: View, tried: Candidates, rollouts: Rollouts | None) -> PolicyProposal:
+        """Return the second candidate of an iteration, where there is to be one."""
+        switches = self.plan.switches
+        if switches.second == "none" or rollouts is None:
+            return PolicyProposal([])
+        row, first = max(enumerate(tried), key=lambda pair: pair[1].mean)
+        if self._critic is None or self._model is None:
+            again = Climb(self.plan.policy, count=1)
+            return self._model.propose_again(view, first) if self._model else again.propose(view)
+        gate = _gate_value(self.plan, self.history)
+        is_good = gate is not None and first.mean >= gate
+        if switches.gate == "skip" and is_good:
+            return PolicyProposal([], note="good enough: the revision was skipped")
+        evidence = describe_behaviour(switches.evidence, self.plan, rollouts, row)
+        watched = WatchedCandidate(first, evidence, gate, self._model.memories)
+        revised = self._critic.revise(view, watched)
+        if switches.gate == "limit" and is_good:
+            drafts = [_limited(draft, first, switches.max_edit) for draft in revised.drafts]
+            return revised._replace(drafts=drafts)
+        return revised
 
+    def _confirm(self, selected: PolicyCandidate, *, was_skipped: bool) -> _Plays[list[Recheck]]:
+        """Play more episodes of who may be the best: the challenger, and at last the finalists.
 
-def replay_iteration(run: SearchRun, iteration: SearchIteration) -> Plays[None]:
-    """Restore the state after a stored iteration, replaying episodes that a part learns from."""
-    view = run.view()
-    first = [candidate for candidate in iteration.candidates if candidate.place == "first"]
-    second = [candidate for candidate in iteration.candidates if candidate.place == "second"]
-    recording = yield from _play_again(run, first)
-    yield from _play_again(run, second)
-    if first:
-        run.proposer.replay(view, first, recording)
-    run.restore(iteration)
+        Where a revision was skipped, its episodes go to the incumbent instead.
+        """
+        incumbent, entry = self.history.incumbent, self.history.of(selected.number)
+        assert incumbent is not None, "something was tried"
+        checks: list[Recheck] = []
+        if was_skipped and self.plan.switches.gate == "skip" and self._critic is not None:
+            checks += yield from _check(self, "check", [incumbent], self.plan.rollouts)
+        elif len(entry.returns) < self.plan.confirm and entry.mean > self.history.bar:
+            checks += yield from _check(self, "check", [entry], self.plan.confirm)
+        if self.is_over and self.plan.reserve:
+            checks += yield from race_finalists(self)
+        return checks
 
+    def _record(
+        self,
+        candidates: Candidates,
+        choice: tuple[PolicyCandidate, Winner],
+        checks: Sequence[Recheck],
+        calls: tuple[ModelQuestion, ...],
+        note: str | None,
+    ) -> SearchIteration:
+        incumbent = self.history.incumbent
+        assert incumbent is not None, "something was tried"
+        iteration = SearchIteration(
+            number=self.iteration,
+            candidates=tuple(candidates),
+            selected=choice[0].number,
+            winner=choice[1],
+            checks=tuple(checks),
+            incumbent=incumbent.number,
+            incumbent_mean=incumbent.mean,
+            episodes=self.episodes,
+            steps=self.steps,
+            model=self._model_name or NO_MODEL,
+            calls=calls,
+            note=note,
+        )
+        self.history.show(iteration)
+        return iteration
 
-def remember(run: SearchRun) -> Plays[None]:
-    """Play what the next prompt shows of earlier candidates; this costs no budget."""
-    switches, task = run.plan.switches, run.plan.task
-    if run.model is None:
-        return
-    entries = run.history.shown(switches.history_view)
-    wants_all = "trajectories" in switches.context and task.is_table
-    shown = entries if wants_all else entries[-switches.excerpts :] if switches.excerpts else []
-    run.model.memories = {}
-    if shown:
-        trial = run.trial([e.params for e in shown], [e.seed for e in shown], 1)
+    def _remember(self) -> _Plays[None]:
+        """Play what the next prompt shows of earlier candidates; this costs no budget."""
+        switches, model = self.plan.switches, self._model
+        if model is None:
+            return
+        entries = self.history.shown(switches.history_view)
+        wants_all = "trajectories" in switches.context and self.plan.task.is_table
+        shown = entries if wants_all else entries[-switches.excerpts :] if switches.excerpts else []
+        model.memories = {}
+        if shown:
+            trial = self.trial([e.params for e in shown], [e.seed for e in shown], 1)
+            rollouts = yield trial._replace(is_recorded=True)
+            model.memories = {e.number: rollouts.trace(row, 0) for row, e in enumerate(shown)}
+        if switches.evidence == "last_trace" and entries:
+            last = entries[-1]
+            trial = self.trial([last.params], [last.seed], self.plan.rollouts)
+            rollouts = yield trial._replace(is_recorded=True)
+            model.last = describe_behaviour("last_trace", self.plan, rollouts, 0)
+
+    def _play_again(self, candidates: Candidates) -> _Plays[BatchRecording | None]:
+        """Return the steps of earlier episodes, where the proposer learns from them."""
+        if not candidates or not self.proposer.needs_transitions:
+            return None
+        trial = self.trial(
+            [candidate.params for candidate in candidates],
+            [candidate.tried.seed for candidate in candidates],
+            len(candidates[0].tried.returns),
+        )
         rollouts = yield trial._replace(is_recorded=True)
-        run.model.memories = {e.number: rollouts.trace(row, 0) for row, e in enumerate(shown)}
-    if switches.evidence == "last_trace" and entries:
-        last = entries[-1]
-        trial = run.trial([last.params], [last.seed], run.plan.rollouts)
-        rollouts = yield trial._replace(is_recorded=True)
-        run.model.last = describe_behaviour("last_trace", run.plan, rollouts, 0)
+        return rollouts.recording
 
 
-def race(run: SearchRun, first: Candidates, second: Candidates) -> Plays[list[Recheck]]:
+# ---------------------------------------------------------------------------------- selection
+
+
+def race(run: SearchRun, first: Candidates, second: Candidates) -> _Plays[list[Recheck]]:
     """Under select=race, replay candidate and revision until one is significantly better.
 
     Both meet the same starts, so pairs of episodes are compared. Over all rounds a race between
@@ -219,15 +417,17 @@ def race(run: SearchRun, first: Candidates, second: Candidates) -> Plays[list[Re
     """
     if run.plan.switches.select != "race" or not second:
         return []
-    best = run.history.of(max(first, key=lambda candidate: candidate.mean).number)
-    revision = run.history.of(second[0].number)
-    one, other = (np.array(each.tried.returns) for each in (_of(first, best), second[0]))
+    leader = max(first, key=lambda candidate: candidate.mean)
+    rivals = [run.history.of(leader.number), run.history.of(second[0].number)]
+    one, other = (np.array(each.tried.returns) for each in (leader, second[0]))
     checks: list[Recheck] = []
     for look in range(_RACE_LOOKS):
-        if best.params == revision.params or _differ(one, other):
+        chances = [paired_greater(one, other), paired_greater(other, one)]
+        is_decided = any(p is not None and p < _RACE_ERROR / (2 * _RACE_LOOKS) for p in chances)
+        if rivals[0].params == rivals[1].params or is_decided:
             break
         purpose = f"race {look}" if look else "race"
-        found = yield from _check(run, purpose, [best, revision], run.plan.rollouts)
+        found = yield from _check(run, purpose, rivals, run.plan.rollouts)
         if not found:
             break
         checks += found
@@ -238,16 +438,9 @@ def race(run: SearchRun, first: Candidates, second: Candidates) -> Plays[list[Re
     return checks
 
 
-def _of(candidates: Candidates, entry: Entry) -> PolicyCandidate:
-    return next(each for each in candidates if each.params == entry.params)
-
-
-def _differ(one: Floats, other: Floats) -> bool:
-    looks = [paired_greater(one, other), paired_greater(other, one)]
-    return any(p is not None and p < _RACE_ERROR / (2 * _RACE_LOOKS) for p in looks)
-
-
-def choose(first: Candidates, second: Candidates, switches: Switches, history: History) -> Choice:
+def choose(
+    first: Candidates, second: Candidates, switches: Switches, history: History
+) -> tuple[PolicyCandidate, Winner]:
     """Return the candidate that counts among the first ones and the revision, if there is one.
 
     After a race all episodes of a policy count, else only those of this iteration. A revision that
@@ -260,34 +453,16 @@ def choose(first: Candidates, second: Candidates, switches: Switches, history: H
 
     best = max(first, key=worth)
     if not second or switches.select == "single":
-        return Choice(best, "first")
+        return best, "first"
     revision = max(second, key=worth)
     is_same = switches.common_seeds and revision.params == best.params
     is_tie = is_same or worth(revision) == worth(best)
     is_better = switches.ties_to_second if is_tie else worth(revision) > worth(best)
-    if switches.select == "always_second" or is_better:
-        return Choice(revision, "second")
-    return Choice(best, "first")
+    is_second = switches.select == "always_second" or is_better
+    return (revision, "second") if is_second else (best, "first")
 
 
-def confirm(run: SearchRun, choice: Choice, *, was_skipped: bool) -> Plays[list[Recheck]]:
-    """Play more episodes of who may be the best: the challenger, and at last the finalists.
-
-    Where a revision was skipped, its episodes go to the incumbent instead.
-    """
-    incumbent, entry = run.history.incumbent, run.history.of(choice.selected.number)
-    assert incumbent is not None, "something was tried"
-    checks: list[Recheck] = []
-    if was_skipped and run.plan.switches.gate == "skip" and run.critic is not None:
-        checks += yield from _check(run, "check", [incumbent], run.plan.rollouts)
-    elif len(entry.returns) < run.plan.confirm and entry.mean > run.history.bar:
-        checks += yield from _check(run, "check", [entry], run.plan.confirm)
-    if run.is_over and run.plan.reserve:
-        checks += yield from race_finalists(run)
-    return checks
-
-
-def race_finalists(run: SearchRun) -> Plays[list[Recheck]]:
+def race_finalists(run: SearchRun) -> _Plays[list[Recheck]]:
     """Play the policies that have proven most against one another, on the same new episodes.
 
     Sequential halving (Karnin, Koren, Somekh, 2013): each round has an equal share of the episodes
@@ -295,15 +470,18 @@ def race_finalists(run: SearchRun) -> Plays[list[Recheck]]:
     episodes do not count; with a small budget fewer policies take part, so that each has a few
     episodes in the first round.
     """
+
+    def rounds(count: int) -> int:
+        return max(1, (count - 1).bit_length())
+
     room = run.budget_left if run.is_spent else run.plan.reserve
     count = _FINALISTS
-    while count > 2 and room < _FIRST_ROUND * count * _rounds(count):
+    while count > 2 and room < _FIRST_ROUND * count * rounds(count):
         count //= 2
     racing = run.history.best(count)
-    rounds = _rounds(len(racing))
     checks: list[Recheck] = []
     returns: dict[int, tuple[float, ...]] = {entry.number: () for entry in racing}
-    for left in range(rounds, 0, -1):
+    for left in range(rounds(len(racing)), 0, -1):
         found = yield from _check(run, f"final {left}", racing, room // left // len(racing))
         checks += found
         for check in found:
@@ -314,16 +492,30 @@ def race_finalists(run: SearchRun) -> Plays[list[Recheck]]:
     return checks
 
 
-def _rounds(count: int) -> int:
-    return max(1, (count - 1).bit_length())
+def _check(
+    run: SearchRun, purpose: str, entries: Sequence[Entry], count: int
+) -> _Plays[list[Recheck]]:
+    """Play further episodes of policies, as far as the budget goes."""
+    count = min(count, run.budget_left // len(entries))
+    if count < 1:
+        return []
+    seeds = run.seeds_for(purpose, len(entries))
+    rollouts = yield run.trial([entry.params for entry in entries], seeds, count)
+    run.spend(rollouts)
+    is_final, checks = purpose.startswith("final"), list[Recheck]()
+    for row, entry in enumerate(entries):
+        tried = TrialEpisodes.of(seeds[row], rollouts, row)
+        checks.append(Recheck(candidate=entry.number, tried=tried, is_final=is_final))
+        run.history.check(checks[-1])
+    return checks
 
 
-def gate_value(plan: SearchPlan, history: History) -> float | None:
+def _gate_value(plan: SearchPlan, history: History) -> float | None:
     """Return the threshold above which a policy is not revised; None without a gate."""
-    if plan.switches.gate == "off":
-        return None
     good, worst = plan.terms.good, plan.task.worst
     match plan.switches.gate_at:
+        case _ if plan.switches.gate == "off":
+            return None
         case "default":
             return good
         case "half":
@@ -336,7 +528,7 @@ def gate_value(plan: SearchPlan, history: History) -> float | None:
             return float(number)
 
 
-def limited(draft: PolicyDraft, first: PolicyCandidate, most: float) -> PolicyDraft:
+def _limited(draft: PolicyDraft, first: PolicyCandidate, most: float) -> PolicyDraft:
     """Return a revision whose numbers differ from the first candidate's by at most `most`."""
     before, after = np.array(first.params), np.array(draft.params)
     near = np.round(np.clip(after, before - most, before + most), 6)
@@ -344,38 +536,3 @@ def limited(draft: PolicyDraft, first: PolicyCandidate, most: float) -> PolicyDr
         return draft
     note = f"a change larger than {most:g} was cut, because the policy was good already"
     return draft._replace(params=tuple(near.tolist()), warnings=(*draft.warnings, note))
-
-
-def _check(
-    run: SearchRun, purpose: str, entries: Sequence[Entry], count: int
-) -> Plays[list[Recheck]]:
-    """Play further episodes of policies, as far as the budget goes."""
-    count = min(count, run.budget_left // len(entries))
-    if count < 1:
-        return []
-    seeds = run.seeds_for(purpose, len(entries))
-    rollouts = yield run.trial([entry.params for entry in entries], seeds, count)
-    run.spend(rollouts)
-    checks = [
-        Recheck(
-            candidate=entry.number,
-            tried=tried_of(seeds[row], rollouts, row),
-            is_final=purpose.startswith("final"),
-        )
-        for row, entry in enumerate(entries)
-    ]
-    for check in checks:
-        run.history.check(check)
-    return checks
-
-
-def _play_again(run: SearchRun, candidates: Candidates) -> Plays[BatchRecording | None]:
-    if not candidates or not run.proposer.needs_transitions:
-        return None
-    trial = run.trial(
-        [candidate.params for candidate in candidates],
-        [candidate.tried.seed for candidate in candidates],
-        len(candidates[0].tried.returns),
-    )
-    rollouts = yield trial._replace(is_recorded=True)
-    return rollouts.recording

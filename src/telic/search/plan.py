@@ -284,7 +284,13 @@ def make_plan(config: SearchConfig) -> SearchPlan:
     base = switches_of(method, is_faithful=config.faithful)
     if config.faithful and base.excerpts:
         base = base.replace(excerpts=task.excerpts)
-    switches = _changed(base, config.switches)
+    for name in config.switches:
+        if name not in Switches.model_fields:
+            base.override([f"{name}=0"])  # raises with the closest names
+    changes = dict(config.switches)
+    if isinstance(changes.get("context"), str):
+        changes["context"] = [changes["context"]]
+    switches = base.replace(**changes)
     if config.model is not None and not switches.asks_a_model and switches.second != "critic":
         raise ConfigError(
             f"--method {method} asks no model, so --model {config.model} has nothing to do.",
@@ -338,16 +344,6 @@ def versions() -> dict[str, str]:
     """Return the versions of everything that decides a number."""
     # telic itself may run from a checkout that nothing was installed from
     return {"telic": __version__, **{name: version(name) for name in _PACKAGES}}
-
-
-def _changed(base: Switches, changes: dict[str, object]) -> Switches:
-    for name in changes:
-        if name not in Switches.model_fields:
-            base.override([f"{name}=0"])  # raises with the closest names
-    values: dict[str, object] = dict(changes)
-    if isinstance(values.get("context"), str):
-        values["context"] = [values["context"]]
-    return base.replace(**values)
 
 
 def _episodes(config: SearchConfig, task: SearchTask, switches: Switches) -> tuple[int, int]:

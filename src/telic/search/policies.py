@@ -7,7 +7,6 @@ every step; all arrays have one row per episode.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -114,69 +113,57 @@ def make_policy(
     return family(task, is_scaled=is_scaled, seed=seed, decimals=decimals)
 
 
-class _Scaling:
-    """Scale observations: unchanged, or centred and divided by their half-range."""
+class _Continuous:
+    """Base of policies that compute outputs from observations, scaled first or not."""
 
-    def __init__(self, task: SearchTask, is_scaled: bool) -> None:
-        self.names = [observation.name for observation in task.observations]
-        self._scale: Floats | None = None
+    def __init__(self, task: SearchTask, *, is_scaled: bool) -> None:
+        self._seen, self._outputs = len(task.observations), len(task.actions)
+        self._is_continuous = task.is_continuous
+        self._centre = np.array([each.centre * is_scaled for each in task.observations])
+        ranges = [each.half_range if is_scaled else 1.0 for each in task.observations]
+        self._scale = 1.0 / np.array(ranges)
+        rule = "The action with the largest output is taken."
+        if task.is_continuous:
+            low, high = task.action_low, task.action_high
+            rule = f"The outputs are the action, cut to [{low:g}, {high:g}]."
+        note = " Observations enter as they are, unscaled."
         if is_scaled:
-            self._centre = np.array([observation.centre for observation in task.observations])
-            self._scale = 1.0 / np.array(
-                [observation.half_range for observation in task.observations]
+            scaled = (
+                f"({each.name} - {each.centre:g}) / {each.half_range:g}"
+                if each.centre
+                else f"{each.name} / {each.half_range:g}"
+                for each in task.observations
             )
-            self.note = " Each observation is first scaled: " + ", ".join(
-                f"({observation.name} - {observation.centre:g}) / {observation.half_range:g}"
-                if observation.centre
-                else f"{observation.name} / {observation.half_range:g}"
-                for observation in task.observations
-            )
-            self.note += "."
-        else:
-            self.note = " Observations enter as they are, unscaled."
+            note = f" Each observation is first scaled: {', '.join(scaled)}."
+        self._rule = f"{rule}{note}"
 
-    def __call__(self, obs: NDArray[Any]) -> Floats:
-        if self._scale is None:
-            return obs.astype(np.float64)
-        return (obs - self._centre) * self._scale
+    def _inputs(self, obs: NDArray[Any]) -> Floats:
+        return (obs.astype(np.float64) - self._centre) * self._scale
+
+    def _choose(self, outputs: Floats) -> NDArray[Any]:
+        if self._is_continuous:
+            return outputs
+        if self._outputs == 2:  # the first of two equal ones, as argmax has it
+            return (outputs[:, 1] > outputs[:, 0]).astype(np.int64)
+        return outputs.argmax(1)
 
 
-def _choose(task: SearchTask) -> Callable[[Floats], NDArray[Any]]:
-    """Return how a policy's outputs become an action."""
-    if task.is_continuous:
-        return lambda outputs: outputs
-    if len(task.actions) == 2:  # the first of two equal ones, as argmax has it
-        return lambda outputs: (outputs[:, 1] > outputs[:, 0]).astype(np.int64)
-    return lambda outputs: outputs.argmax(1)
-
-
-def _rule(task: SearchTask) -> str:
-    low, high = task.action_low, task.action_high
-    if task.is_continuous:
-        return f"The outputs are the action, cut to [{low:g}, {high:g}]."
-    return "The action with the largest output is taken."
-
-
-class Linear:
+class Linear(_Continuous):
     """Outputs = observations @ W + b; one row of W per observation, then the biases."""
 
     def __init__(self, task: SearchTask, *, is_scaled: bool, has_bias: bool, decimals: int) -> None:
-        self._scale_obs, self._choose = _Scaling(task, is_scaled), _choose(task)
-        self._shape = (len(task.observations), len(task.actions))
+        super().__init__(task, is_scaled=is_scaled)
         self._has_bias = has_bias
         names = [
-            f"weight of {seen} on {action}"
-            for seen in self._scale_obs.names
+            f"weight of {seen.name} on {action}"
+            for seen in task.observations
             for action in task.actions
         ]
-        if has_bias:
-            names += [f"bias of {action}" for action in task.actions]
+        names += [f"bias of {action}" for action in task.actions] if has_bias else []
         self.space = Space(
             names=tuple(names),
             formula="Each output is the sum of the observations times their weights"
-            + (", plus a bias. " if has_bias else ". ")
-            + _rule(task)
-            + self._scale_obs.note,
+            f"{', plus a bias' if has_bias else ''}. {self._rule}",
             low=-_BOUND,
             high=_BOUND,
             decimals=decimals,
@@ -190,7 +177,7 @@ class Linear:
 
     def weights(self, params: Floats) -> Weights:
         """Return W (N, observations, outputs) and b (N, outputs)."""
-        seen, outputs = self._shape
+        seen, outputs = self._seen, self._outputs
         matrix = params[:, : seen * outputs].reshape(-1, seen, outputs)
         bias = params[:, seen * outputs :] if self._has_bias else np.zeros((len(params), outputs))
         return np.ascontiguousarray(matrix), np.ascontiguousarray(bias)
@@ -198,7 +185,7 @@ class Linear:
     def act(self, weights: Weights, obs: NDArray[Any]) -> NDArray[Any]:
         """Act."""
         matrix, bias = weights
-        return self._choose(np.einsum("no,noa->na", self._scale_obs(obs), matrix) + bias)
+        return self._choose(np.einsum("no,noa->na", self._inputs(obs), matrix) + bias)
 
 
 class TablePolicy:
@@ -236,8 +223,8 @@ class TablePolicy:
         return weights[0][np.arange(len(obs)), obs]
 
 
-class _Seeded:
-    """Base of families whose parameters are drawn around zero."""
+class _Seeded(_Continuous):
+    """Base of families with fixed random parts, whose parameters are drawn around zero."""
 
     space: Space
     spread: float
@@ -254,20 +241,20 @@ class ProjectedMlp(_Seeded):
     hidden, latent, spread = 4, 5, 2.0
 
     def __init__(self, task: SearchTask, *, is_scaled: bool, seed: int, decimals: int) -> None:
-        self._scale_obs, self._choose = _Scaling(task, is_scaled), _choose(task)
-        self._sizes = (len(task.observations), self.hidden, len(task.actions))
-        seen, hidden, outputs = self._sizes
+        super().__init__(task, is_scaled=is_scaled)
         rng = generator(seed, "projection")
-        counts = ((seen + 1) * hidden, (hidden + 1) * outputs)
-        self._bases = [_orthonormal(rng, count, self.latent) for count in counts]
+        counts = ((self._seen + 1) * self.hidden, (self.hidden + 1) * self._outputs)
+        # Orthonormal columns, at most as many as there are numbers to project to.
+        shapes = [(count, min(count, self.latent)) for count in counts]
+        self._bases = [np.linalg.qr(rng.normal(size=shape))[0] for shape in shapes]
         self.space = Space(
             names=tuple(
                 f"latent number {i} of layer {layer}"
                 for layer in (1, 2)
                 for i in range(1, self.latent + 1)
             ),
-            formula=f"A network with {hidden} tanh units; the weights of each layer are a fixed "
-            f"linear function of {self.latent} latent numbers. {_rule(task)}{self._scale_obs.note}",
+            formula=f"A network with {self.hidden} tanh units; the weights of each layer are a "
+            f"fixed linear function of {self.latent} latent numbers. {self._rule}",
             low=-_BOUND,
             high=_BOUND,
             decimals=decimals,
@@ -275,16 +262,17 @@ class ProjectedMlp(_Seeded):
 
     def weights(self, params: Floats) -> Weights:
         """Return both layers' matrices, biases in their last row."""
-        seen, hidden, outputs = self._sizes
-        first = (params[:, : self.latent] @ self._bases[0].T).reshape(-1, seen + 1, hidden)
-        second = (params[:, self.latent :] @ self._bases[1].T).reshape(-1, hidden + 1, outputs)
-        return first, second
+        first = params[:, : self.latent] @ self._bases[0].T
+        second = params[:, self.latent :] @ self._bases[1].T
+        return (
+            first.reshape(-1, self._seen + 1, self.hidden),
+            second.reshape(-1, self.hidden + 1, self._outputs),
+        )
 
     def act(self, weights: Weights, obs: NDArray[Any]) -> NDArray[Any]:
         """Act."""
         first, second = weights
-        seen = self._scale_obs(obs)
-        inner = np.tanh(np.einsum("no,noh->nh", seen, first[:, :-1]) + first[:, -1])
+        inner = np.tanh(np.einsum("no,noh->nh", self._inputs(obs), first[:, :-1]) + first[:, -1])
         return self._choose(np.einsum("nh,nha->na", inner, second[:, :-1]) + second[:, -1])
 
 
@@ -294,25 +282,21 @@ class RandomFeatures(_Seeded):
     hidden, clip, gain, spread = 8, 5.0, 0.5, 0.75
 
     def __init__(self, task: SearchTask, *, is_scaled: bool, seed: int, decimals: int) -> None:
-        self._scale_obs, self._choose = _Scaling(task, is_scaled), _choose(task)
+        super().__init__(task, is_scaled=is_scaled)
         # Unscaled observations are divided by 3 instead.
         self._divisor = 1.0 if is_scaled else 3.0
         rng = generator(seed, "features")
-        seen, self._outputs = len(task.observations), len(task.actions)
-        self._mix = rng.normal(0.0, 1.0, (seen, self.hidden)) / math.sqrt(seen)
+        self._mix = rng.normal(0.0, 1.0, (self._seen, self.hidden)) / math.sqrt(self._seen)
         self._offset = rng.uniform(-0.1, 0.1, self.hidden)
+        names = [
+            f"weight of feature {i} on {action}"
+            for action in task.actions
+            for i in range(1, self.hidden + 1)
+        ]
         self.space = Space(
-            names=(
-                *(
-                    f"weight of feature {i} on {action}"
-                    for action in task.actions
-                    for i in range(1, self.hidden + 1)
-                ),
-                *(f"bias of {action}" for action in task.actions),
-            ),
+            names=(*names, *(f"bias of {action}" for action in task.actions)),
             formula=f"Each output is {self.gain} times the sum of {self.hidden} fixed random "
-            f"features of the observations times their weights, plus a bias. {_rule(task)}"
-            f"{self._scale_obs.note}",
+            f"features of the observations times their weights, plus a bias. {self._rule}",
             low=-2.0,
             high=2.0,
             decimals=decimals,
@@ -326,11 +310,6 @@ class RandomFeatures(_Seeded):
     def act(self, weights: Weights, obs: NDArray[Any]) -> NDArray[Any]:
         """Act."""
         readout, bias = weights
-        seen = np.clip(self._scale_obs(obs) / self._divisor, -self.clip, self.clip)
+        seen = np.clip(self._inputs(obs) / self._divisor, -self.clip, self.clip)
         features = np.tanh(seen @ self._mix + self._offset)
         return self._choose(self.gain * (np.einsum("nh,nah->na", features, readout) + bias))
-
-
-def _orthonormal(rng: np.random.Generator, rows: int, columns: int) -> Floats:
-    columns = min(rows, columns)
-    return np.linalg.qr(rng.normal(size=(rows, columns)))[0]

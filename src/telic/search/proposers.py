@@ -93,19 +93,25 @@ def drafts(space: Space, points: Sequence[Floats], origin: str) -> list[PolicyDr
     return [PolicyDraft(space.fit(point, is_rounded=False).params, origin) for point in points]
 
 
-class HistoryProposer:
-    """Base of proposers that only use the history."""
+class NumericProposer:
+    """Base of proposers that ask no model: they propose the same again from the same view."""
 
     needs_transitions = False
+
+    def propose(self, view: View) -> PolicyProposal:
+        """Return one or more candidates."""
+        raise NotImplementedError
 
     def observe(self, candidates: Candidates, recording: BatchRecording | None) -> None:
         """Do nothing: the history holds everything."""
 
     def replay(self, view: View, candidates: Candidates, recording: BatchRecording | None) -> None:
-        """Do nothing: the history holds everything."""
+        """Propose again, and observe what was played then."""
+        self.propose(view)
+        self.observe(candidates, recording)
 
 
-class Random(HistoryProposer):
+class Random(NumericProposer):
     """Draws policies from the family's own distribution."""
 
     name = "random"
@@ -121,7 +127,7 @@ class Random(HistoryProposer):
         return PolicyProposal(drafts(self._policy.space, points, self.name))
 
 
-class Climb(HistoryProposer):
+class Climb(NumericProposer):
     """Changes some numbers of the best policies so far, by small and by large amounts.
 
     It draws random policies until returns differ, since a flat landscape gives no direction; later
@@ -175,7 +181,7 @@ def _neighbour(space: Space, params: tuple[float, ...], rng: np.random.Generator
     return point + chosen * rng.normal(0.0, size, space.rank)
 
 
-class Ars:
+class Ars(NumericProposer):
     """Augmented random search (Mania, Guy, Recht, 2018): follow what random directions say.
 
     All directions count. Steps are scaled by the spread of the returns, so that their length does
@@ -184,7 +190,6 @@ class Ars:
     """
 
     name = "ars"
-    needs_transitions = False
 
     def __init__(self, space: Space, seed: int) -> None:
         self._space, self._seed = space, seed
@@ -214,17 +219,11 @@ class Ars:
             self._centre = self._centre + self._rate / spread * gain
         self._centre = np.clip(self._centre, self._space.low, self._space.high)
 
-    def replay(self, view: View, candidates: Candidates, recording: BatchRecording | None) -> None:
-        """Draw the same directions again."""
-        self.propose(view)
-        self.observe(candidates, recording)
 
-
-class Cma:
+class Cma(NumericProposer):
     """CMA-ES from zero, restarted with twice the population when it is stuck (IPOP)."""
 
     name = "cma"
-    needs_transitions = False
 
     def __init__(self, space: Space, seed: int, enough: float = np.inf) -> None:
         """Search a space.
@@ -247,7 +246,10 @@ class Cma:
 
     def propose(self, view: View) -> PolicyProposal:
         """Sample the population."""
-        self._sample(view.iteration)
+        self._random = generator(self._seed, self.name, view.iteration)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self._asked: list[Floats] = self._strategy.ask()
         return PolicyProposal(drafts(self._space, self._asked, self.name))
 
     def inject(self, points: Sequence[Floats]) -> None:
@@ -277,17 +279,6 @@ class Cma:
             self._doublings += self._best > self._worst
             rng = generator(self._seed, "restart", self._restarts)
             self._begin(rng.uniform(-0.5, 0.5, self._space.rank) * self._half)
-
-    def replay(self, view: View, candidates: Candidates, recording: BatchRecording | None) -> None:
-        """Sample the same population again."""
-        self._sample(view.iteration)
-        self.observe(candidates, recording)
-
-    def _sample(self, iteration: int) -> None:
-        self._random = generator(self._seed, self.name, iteration)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            self._asked: list[Floats] = self._strategy.ask()
 
     def _begin(self, centre: Floats) -> None:
         size = 4 + int(3 * np.log(self._space.rank))
@@ -358,7 +349,7 @@ class TabularModel:
         return np.where(known, worth, unknown)
 
 
-class Tabular:
+class Tabular(NumericProposer):
     """Proposes the table that is best in the model learned so far."""
 
     name = "tabular"
@@ -377,7 +368,3 @@ class Tabular:
         """Count."""
         assert recording is not None, "a tabular model learns from steps"
         self._model.learn(recording)
-
-    def replay(self, view: View, candidates: Candidates, recording: BatchRecording | None) -> None:
-        """Count the same steps again."""
-        self.observe(candidates, recording)

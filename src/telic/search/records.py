@@ -15,12 +15,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 
@@ -28,18 +27,15 @@ from telic.core.config import Record
 from telic.core.events import Event
 from telic.search.config import SearchConfig as SearchConfig
 from telic.search.config import Switches
+from telic.search.task import Rollouts
 from telic.storage.files import as_record, read_json_lines
 from telic.storage.journal import read_entries
 from telic.storage.layout import Below, WorkFolder, holders_of
-from telic.storage.locks import RunLock
-from telic.storage.workspace import Workspace
 
 NO_MODEL = "no language model used"
 Outcome = Literal["completed", "stopped", "failed"]
 Place = Literal["warm-up", "first", "second"]
 Winner = Literal["first", "second", "warm-up"]
-
-_PATIENCE_S = 10.0
 
 
 class ModelQuestion(Record):
@@ -64,6 +60,16 @@ class TrialEpisodes(Record):
     lengths: tuple[int, ...]
     ends: str
     """a letter per episode: t terminated, l time limit, c a shorter cap"""
+
+    @classmethod
+    def of(cls, seed: int, rollouts: Rollouts, row: int) -> Self:
+        """Return the record of one policy's episodes."""
+        return cls(
+            seed=seed,
+            returns=tuple(np.round(rollouts.returns[row], 9).tolist()),
+            lengths=tuple(rollouts.lengths[row].tolist()),
+            ends="".join(rollouts.ends[row]),
+        )
 
 
 class PolicyCandidate(Record):
@@ -281,28 +287,10 @@ class SearchFolder(WorkFolder):
         """Return the folder of a run, counted from 1."""
         return SearchRunFolder(self.path / f"run_{number:02d}")
 
-    @contextmanager
-    def holding(self, numbers: Sequence[int]) -> Generator[None]:
-        """Hold the locks of runs: their logs are written by the processes of a search.
-
-        The caller holds the lock of the search, so any other holder of these is an orphan of a
-        dead process and about to end.
-        """
-        with ExitStack() as stack:
-            for number in numbers:
-                name = f"Run {number} of {self.name}"
-                stack.enter_context(RunLock(self.run(number).lock, name, patience_s=_PATIENCE_S))
-            yield
-
 
 def list_searches(runs_dir: Path) -> list[SearchFolder]:
     """Return the searches of a folder, the newest first."""
     return [SearchFolder(path) for path in holders_of("search.json", runs_dir)]
-
-
-def find_search(runs_dir: Path, name: str) -> SearchFolder:
-    """Return the search meant by an id, the start of one, a path, or "latest"."""
-    return SearchFolder(Workspace(runs_dir).find(name, "search").path)
 
 
 Params = tuple[float, ...]
@@ -382,15 +370,15 @@ class History:
 
     def count(self, candidate: PolicyCandidate) -> None:
         """Pool a candidate's episodes with earlier ones of the same policy."""
-        is_warmup = candidate.place == "warm-up"
-        tried = candidate.tried
-        earlier = self._entries.get(candidate.params)
-        number = candidate.number if earlier is None else earlier.number
-        returns = tried.returns if earlier is None else earlier.returns + tried.returns
-        still = is_warmup and (earlier is None or earlier.is_warmup)
-        self._params[candidate.number] = candidate.params
-        self._entries[candidate.params] = Entry(
-            number, candidate.params, returns, still, tried.seed
+        params, tried, is_warmup = candidate.params, candidate.tried, candidate.place == "warm-up"
+        new = Entry(candidate.number, params, (), is_warmup, tried.seed)
+        entry = self._entries.get(params, new)
+        self._params[candidate.number] = params
+        self._entries[params] = replace(
+            entry,
+            returns=entry.returns + tried.returns,
+            is_warmup=entry.is_warmup and is_warmup,
+            seed=tried.seed,
         )
 
     def check(self, check: Recheck) -> None:
@@ -428,9 +416,10 @@ class History:
             return None
         if self._finals:
             longest = max(map(len, self._finals.values()))
-            last = [each for each in self._finalists if len(each.returns) == longest]
+            finals = {p: r for p, r in self._finals.items() if len(r) == longest}
+            last = [replace(self._entries[p], returns=r) for p, r in finals.items()]
             return max(last, key=_standing(last))
-        return max(self._firm, key=_standing(self._firm))
+        return self.best(1)[0]
 
     @property
     def is_decided(self) -> bool:
@@ -439,17 +428,9 @@ class History:
 
     def best(self, count: int) -> list[Entry]:
         """Return the policies that have proven most, among those that were looked at closely."""
-        return sorted(self._firm, key=_standing(self._firm), reverse=True)[:count]
-
-    @property
-    def _finalists(self) -> list[Entry]:
-        """Finalists with their final episodes, in the order of what they had proven before."""
-        return [replace(self._entries[p], returns=r) for p, r in self._finals.items()]
-
-    @property
-    def _firm(self) -> list[Entry]:
-        every = list(self._entries.values())
-        return [each for each in every if len(each.returns) >= self._confirm] or every
+        every = self.everything
+        firm = [each for each in every if len(each.returns) >= self._confirm] or every
+        return sorted(firm, key=_standing(firm), reverse=True)[:count]
 
     @property
     def bar(self) -> float:
@@ -467,14 +448,13 @@ class History:
         if view == "full":
             return entries
         which, _, count = view.partition(":")
-        chosen: set[int] = set()
+        chosen = [self.incumbent] if self.incumbent is not None else []
         if "best" in which:
-            chosen |= _numbers(sorted(entries, key=lambda e: e.mean)[-int(count) :])
+            chosen += sorted(entries, key=lambda e: e.mean)[-int(count) :]
         if "recent" in which:
-            chosen |= _numbers(entries[-int(count) :])
-        if self.incumbent is not None:
-            chosen.add(self.incumbent.number)
-        return [entry for entry in entries if entry.number in chosen]
+            chosen += entries[-int(count) :]
+        numbers = {entry.number for entry in chosen}
+        return [entry for entry in entries if entry.number in numbers]
 
 
 def _standing(rivals: Sequence[Entry]) -> Callable[[Entry], tuple[float, float]]:
@@ -482,7 +462,3 @@ def _standing(rivals: Sequence[Entry]) -> Callable[[Entry], tuple[float, float]]
     several = [each.variance for each in rivals if each.variance is not None]
     usual = sum(several) / len(several) if several else 0.0
     return lambda entry: (entry.proven(usual), entry.mean)
-
-
-def _numbers(entries: Iterable[Entry]) -> set[int]:
-    return {entry.number for entry in entries}

@@ -88,6 +88,7 @@ def page_data(result: Result) -> dict[str, Any]:
     ]
     places = project(np.array([c.params for _, _, c in candidates]))
     movies = _movies(result, [(run, c) for run, _, c in candidates])
+    order = {key: index for index, key in enumerate(movies)}
     best = {run.run: run.best for run in summary.runs}
     rows = [
         {
@@ -103,7 +104,7 @@ def page_data(result: Result) -> dict[str, Any]:
             "why": c.explanation,
             "warnings": list(c.warnings),
             "best": c.params == best[run],
-            "movie": movies.get((run, c.params), {}).get("index"),
+            "movie": order.get((run, c.params)),
         }
         for (run, number, c), (x, y) in zip(candidates, places.tolist(), strict=True)
     ]
@@ -117,15 +118,9 @@ def page_data(result: Result) -> dict[str, Any]:
         "doors": DOORS if task.id == MAZE else None,
         "makers": _MAKERS,
         "candidates": rows,
-        "movies": [movie["frames"] for movie in movies.values()],
+        "movies": list(movies.values()),
         "runs": [
-            {
-                "run": r.run,
-                "fresh": r.fresh.mean,
-                "low": r.fresh.low,
-                "high": r.fresh.high,
-                "episodes": r.fresh.episodes,
-            }
+            {"run": r.run, "fresh": r.fresh.mean, **r.fresh.model_dump(exclude={"mean", "success"})}
             for r in summary.runs
         ],
     }
@@ -154,17 +149,13 @@ def _movies(
     keys = list(dict.fromkeys((*chosen, *ranked[:half], *(ranked[i] for i in spread))))
     out: dict[Key, dict[str, Any]] = {}
     # One player serves all runs, unless each has policies of its own.
-    groups = (
-        [keys]
-        if result.plan.is_shared
-        else [[k for k in keys if k[0] == run] for run in result.iterations]
-    )
-    for group in groups:
+    apart = [[key for key in keys if key[0] == run] for run in result.iterations]
+    for group in [keys] if result.plan.is_shared else apart:
         seeds = np.stack([rollout_seeds(tried[key].tried.seed, 1) for key in group])
         trial = PolicyTrial(np.array([params for _, params in group]), seeds, is_recorded=True)
         (rollouts,) = result.plan.of_run(group[0][0]).player().play([trial])
         for row, key in enumerate(group):
-            out[key] = {"index": len(out), "frames": _frames(rollouts.trace(row, 0))}
+            out[key] = _frames(rollouts.trace(row, 0))
     return out
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,13 +24,12 @@ from telic.core.events import (
 )
 from telic.core.seeds import derive
 from telic.core.stats import bootstrap
-from telic.errors import UsageError, WorkerDied
+from telic.errors import Refused, UsageError, WorkerDied
 from telic.jobs.process import spawn_pool
 from telic.llm import Budget, Cancelled, Models, connect
 from telic.loop import Loop
-from telic.search.loop import SearchParts
+from telic.search.loop import SearchRun
 from telic.search.plan import SearchPlan, make_plan, versions
-from telic.search.proposers import PolicyDraft, ProposedPolicies
 from telic.search.records import (
     NO_MODEL,
     Fresh,
@@ -39,9 +39,7 @@ from telic.search.records import (
     SearchIteration,
     SearchRunSummary,
     SearchSummary,
-    find_search,
 )
-from telic.search.run import SearchRun
 from telic.search.task import Player, PolicyTrial, Rollouts, rollout_seeds
 from telic.storage.files import JsonLines, read_record, write_json
 from telic.storage.journal import Journal
@@ -50,7 +48,7 @@ from telic.storage.locks import RunLock
 from telic.storage.resources import usable_cores
 from telic.storage.workspace import Workspace
 
-_POLL_S = 0.1
+_POLL_S, _PATIENCE_S = 0.1, 10.0
 _TOGETHER = 16  # runs whose episodes one process plays in one batch
 
 
@@ -92,15 +90,30 @@ def run_search(
     Raises:
         TelicError: with what happened, why, and what to do.
     """
-    plan = make_plan(config)
+    plan, started = make_plan(config), time.monotonic()
     if config.model is None or plan.switches.proposer == "hybrid":
         SearchRun(plan, 1, None).require_room()  # a population may need more than a model's answer
-    found = None if fresh else _unfinished(config, runs_dir)
-    folder = found or SearchFolder(runs_dir / new_name("search"))
+
+    def is_same(path: Path) -> bool:  # raising the limits on a model resumes the search
+        made = read_record(SearchFolder(path).config, SearchConfig)
+        unlimited = {"max_calls": None, "max_usd": None}
+        return made.replace(**unlimited) == config.replace(**unlimited)
+
+    found = None if fresh else Workspace(runs_dir).unfinished("search", is_same)
+    folder = SearchFolder(found or runs_dir / new_name("search"))
     # Take the lock before writing the first file, so that no other process resumes it.
     with RunLock(folder.lock, folder.name), JsonLines(folder.events) as log:
         if found is None:
-            _begin(plan, folder)
+            terms = {
+                "label": plan.label,
+                "model": config.model or NO_MODEL,
+                "protocol": plan.protocol,
+                "protocol_key": plan.protocol.key,
+                "switches": plan.switches,
+                "versions": versions(),
+            }
+            write_json(folder.manifest, terms)
+            write_json(folder.config, config)
         folder.stop.unlink(missing_ok=True)
 
         def emit(event: Event) -> None:
@@ -110,113 +123,59 @@ def run_search(
         def stop() -> bool:
             return should_stop() or folder.stop.exists()
 
-        summary = _do_search(_SearchWork(plan, folder, emit, stop), jobs)
+        every = range(1, config.runs + 1)
+        numbers = [number for number in every if not folder.run(number).summary.exists()]
+        about = {"search": folder.name, "env": config.env, "label": plan.label}
+        emit(SearchStart(**about, runs=config.runs, left=len(numbers)))
+        if config.model is not None:
+            budget = Budget(usd=config.max_usd, calls=config.max_calls)
+            models = connect(
+                config.model, folder.path, budget=budget, on_event=emit, should_stop=stop
+            )
+            emit(SearchForecast(calls=config.runs * SearchRun(plan, 1, models).expected_calls))
+            # Each run asks in a thread of its own: they wait most of the time.
+            do = partial(do_runs, config, folder.path, models=models, emit=emit, should_stop=stop)
+            with ThreadPoolExecutor(max(1, len(numbers))) as pool:
+                for job in [pool.submit(do, [number]) for number in numbers]:
+                    job.result()
+        else:
+            _in_processes(config, folder, numbers, jobs or len(usable_cores()), emit, stop)
+        done = [folder.run(number).summary for number in every]
+        runs = tuple(read_record(path, SearchRunSummary) for path in done if path.exists())
+        is_whole = len(runs) == config.runs and all(run.outcome == "completed" for run in runs)
+        summary = SearchSummary(
+            **about,
+            method=config.method,
+            model=config.model or NO_MODEL,
+            outcome="completed" if is_whole else "stopped",
+            protocol=plan.protocol,
+            switches=plan.switches,
+            runs=runs,
+            versions=versions(),
+            seconds=round(time.monotonic() - started, 3),
+        )
         write_json(folder.summary, summary)
     return Search(folder.path, summary)
 
 
-def _begin(plan: SearchPlan, folder: SearchFolder) -> None:
-    """Write the terms and the request of a new search; hold its lock."""
-    terms = {
-        "label": plan.label,
-        "model": plan.config.model or NO_MODEL,
-        "protocol": plan.protocol,
-        "protocol_key": plan.protocol.key,
-        "switches": plan.switches,
-        "versions": versions(),
-    }
-    write_json(folder.manifest, terms)
-    write_json(folder.config, plan.config)
-
-
-def _unfinished(config: SearchConfig, runs_dir: Path) -> SearchFolder | None:
-    """Return the latest search of exactly this request that has not come to its end."""
-
-    def is_same(path: Path) -> bool:
-        return _work_of(read_record(SearchFolder(path).config, SearchConfig)) == _work_of(config)
-
-    path = Workspace(runs_dir).unfinished("search", is_same)
-    return None if path is None else SearchFolder(path)
-
-
-def _work_of(config: SearchConfig) -> SearchConfig:
-    """Return a request without its model limits: raising them resumes the search."""
-    return config.replace(max_calls=None, max_usd=None)
-
-
-class _SearchWork(NamedTuple):
-    """A search: plan, folder, event listener and stop condition."""
-
-    plan: SearchPlan
-    folder: SearchFolder
-    emit: Listener
-    should_stop: Callable[[], bool]
-
-
-def _do_search(work: _SearchWork, jobs: int | None) -> SearchSummary:
-    """Do what is left of all runs and put them together."""
-    plan, folder, emit, should_stop = work
-    started, config = time.monotonic(), plan.config
-    numbers = [n for n in range(1, config.runs + 1) if not folder.run(n).summary.exists()]
-    emit(
-        SearchStart(
-            search=folder.name,
-            env=config.env,
-            label=plan.label,
-            runs=config.runs,
-            left=len(numbers),
-        )
-    )
-    if config.model is not None:
-        budget = Budget(usd=config.max_usd, calls=config.max_calls)
-        models = connect(
-            config.model, folder.path, budget=budget, on_event=emit, should_stop=should_stop
-        )
-        emit(SearchForecast(calls=config.runs * SearchRun(plan, 1, models).expected_calls))
-        _in_threads(work, numbers, models)
-    else:
-        _in_processes(work, numbers, jobs or len(usable_cores()))
-    done = [folder.run(n).summary for n in range(1, config.runs + 1)]
-    runs = tuple(read_record(path, SearchRunSummary) for path in done if path.exists())
-    is_whole = len(runs) == config.runs and all(run.outcome == "completed" for run in runs)
-    return SearchSummary(
-        search=folder.name,
-        env=config.env,
-        method=config.method,
-        label=plan.label,
-        model=config.model or NO_MODEL,
-        outcome="completed" if is_whole else "stopped",
-        protocol=plan.protocol,
-        switches=plan.switches,
-        runs=runs,
-        versions=versions(),
-        seconds=round(time.monotonic() - started, 3),
-    )
-
-
-def _in_threads(work: _SearchWork, numbers: Sequence[int], models: Models) -> None:
-    """Let each run ask in a thread of its own: they wait most of the time."""
-    plan, folder, emit, should_stop = work
-    do = partial(
-        do_runs, plan.config, folder.path, models=models, emit=emit, should_stop=should_stop
-    )
-    with ThreadPoolExecutor(max(1, len(numbers))) as pool:
-        for job in [pool.submit(do, [number]) for number in numbers]:
-            job.result()
-
-
-def _in_processes(work: _SearchWork, numbers: Sequence[int], jobs: int) -> None:
+def _in_processes(
+    config: SearchConfig,
+    folder: SearchFolder,
+    numbers: Sequence[int],
+    jobs: int,
+    emit: Listener,
+    should_stop: Callable[[], bool],
+) -> None:
     """Share the runs among processes, each of which plays its runs in one batch."""
-    plan, folder, emit, should_stop = work
     jobs = min(jobs, len(numbers))
     if jobs <= 1:
         for start in range(0, len(numbers), _TOGETHER):
             part = numbers[start : start + _TOGETHER]
-            do_runs(plan.config, folder.path, part, emit=emit, should_stop=should_stop)
+            do_runs(config, folder.path, part, emit=emit, should_stop=should_stop)
         return
     with spawn_pool(jobs) as pool:
         parts = [list(numbers[job::jobs]) for job in range(jobs)]
-        waiting = {pool.submit(do_runs, plan.config, folder.path, part) for part in parts}
+        waiting = {pool.submit(do_runs, config, folder.path, part) for part in parts}
         try:
             while waiting:
                 done, waiting = wait(waiting, _POLL_S, FIRST_COMPLETED)
@@ -249,102 +208,80 @@ def do_runs(
     Without `should_stop` only the folder's stop file ends them: so it is in a process of its own.
     """
     folder, plan = SearchFolder(path), make_plan(config)
+    for files in map(folder.run, numbers):
+        if files.earlier.exists() and not files.journal.exists():
+            raise Refused(
+                f"{folder.name} was begun by an earlier version of telic and cannot be resumed.",
+                hint="Start it from scratch with --fresh; its results so far stay readable.",
+            )
     stop = should_stop or folder.stop.exists
     groups = [numbers] if plan.is_shared else [[number] for number in numbers]
     summaries: list[SearchRunSummary] = []
     for group in groups:
-        with folder.holding(group):
-            together = _Together(plan.of_run(group[0]), folder, group, emit)
-            summaries += together.play(models, stop)
+        with ExitStack() as stack:
+            # Who holds the lock of the search holds these: others are orphans about to end.
+            for number in group:
+                name, lock = f"Run {number} of {folder.name}", folder.run(number).lock
+                stack.enter_context(RunLock(lock, name, patience_s=_PATIENCE_S))
+            summaries += _play_together(plan.of_run(group[0]), folder, group, models, emit, stop)
     return summaries
 
 
-class _Together:
-    """Runs whose episodes are played in one batch.
+def _play_together(
+    plan: SearchPlan,
+    folder: SearchFolder,
+    numbers: Sequence[int],
+    models: Models | None,
+    emit: Listener,
+    stop: Callable[[], bool],
+) -> list[SearchRunSummary]:
+    """Advance runs whose episodes are played in one batch, and return results of those that ended.
 
     The numbers of a run do not depend on which others it is played with.
     """
+    player, started = plan.player(), time.monotonic()
+    summaries: list[SearchRunSummary] = []
 
-    def __init__(
-        self, plan: SearchPlan, folder: SearchFolder, numbers: Sequence[int], emit: Listener
-    ) -> None:
-        self._plan, self._folder, self._numbers, self._emit = plan, folder, numbers, emit
-        self._player = plan.player()
-        self._started = time.monotonic()
-        self._summaries: list[SearchRunSummary] = []
+    def report(run: int, iteration: SearchIteration) -> None:
+        selected = iteration.candidate(iteration.selected).mean
+        known = iteration.model_dump(include={"number", "episodes", "winner", "note"})
+        more = {"selected": selected, "incumbent": iteration.incumbent_mean}
+        emit(SearchIterationEnd(run=run, budget=plan.budget, **known, **more))
 
-    def play(self, models: Models | None, stop: Callable[[], bool]) -> list[SearchRunSummary]:
-        """Advance every run as far as it gets, and return the results of those that ended."""
-        parts = {
-            number: SearchParts(
-                SearchRun(self._plan, number, models), stop, partial(self._report, number)
-            )
-            for number in self._numbers
-        }
-        loops = {
-            number: Loop(_journal(self._plan, self._folder, number), part).steps()
-            for number, part in parts.items()
-        }
-        waiting: dict[int, PolicyTrial] = {}
+    runs = {
+        number: SearchRun(plan, number, models, stop, partial(report, number)) for number in numbers
+    }
+    key = f"{plan.protocol.key}-{plan.config.seed}"
+    loops = {
+        number: Loop(Journal(folder.run(number).journal, f"{key}-{number}"), run).steps()
+        for number, run in runs.items()
+    }
+    waiting: dict[int, PolicyTrial] = {}
 
-        def send(number: int, rollouts: Rollouts | None) -> None:
-            try:
-                # A generator that has not begun is sent None.
-                waiting[number] = loops[number].send(rollouts)
-            except StopIteration:
-                waiting.pop(number, None)
-                self._end(number, parts[number])
-
+    def send(number: int, rollouts: Rollouts | None) -> None:
         try:
-            for number in loops:
-                send(number, None)
-            while waiting:
-                numbers = list(waiting)
-                played = self._player.play(list(waiting.values()))
-                for number, rollouts in zip(numbers, played, strict=True):
-                    send(number, rollouts)
-        except Cancelled:
-            pass  # stopped while waiting for a model; the journals have the rest
-        return self._summaries
+            # A generator that has not begun is sent None.
+            waiting[number] = loops[number].send(rollouts)
+        except StopIteration:
+            waiting.pop(number, None)
+            if runs[number].is_over and runs[number].done:
+                seconds = time.monotonic() - started
+                summary = summarise(plan, player, number, runs[number].done, "completed", seconds)
+                write_json(folder.run(number).summary, summary)
+                summaries.append(summary)
+                emit(summary)
 
-    def _report(self, number: int, iteration: SearchIteration) -> None:
-        """Emit a finished iteration."""
-        self._emit(
-            SearchIterationEnd(
-                run=number,
-                number=iteration.number,
-                episodes=iteration.episodes,
-                budget=self._plan.budget,
-                selected=iteration.candidate(iteration.selected).mean,
-                incumbent=iteration.incumbent_mean,
-                winner=iteration.winner,
-                note=iteration.note,
-            )
-        )
-
-    def _end(self, number: int, parts: SearchParts) -> None:
-        """Measure the best policy of a run that is over."""
-        if not parts.run_state.is_over or not parts.done:
-            return
-        seconds = time.monotonic() - self._started
-        summary = summarise(self._plan, self._player, number, parts.done, "completed", seconds)
-        write_json(self._folder.run(number).summary, summary)
-        self._summaries.append(summary)
-        self._emit(summary)
-
-
-def _journal(plan: SearchPlan, folder: SearchFolder, number: int) -> Journal:
-    """Open the journal of a run; what an earlier version had written is taken over."""
-    files = folder.run(number)
-    journal = Journal(files.journal, f"{plan.protocol.key}-{plan.config.seed}-{number}")
-    if not files.journal.exists():
-        for line, iteration in enumerate(files.read(), 1):
-            first = [each for each in iteration.candidates if each.place != "second"]
-            drafts = [PolicyDraft(c.params, c.origin, c.explanation, c.warnings) for c in first]
-            proposed = ProposedPolicies(place=first[0].place, drafts=tuple(drafts))
-            journal.append("candidate", proposed, subject=str(line))
-            journal.append("verdict", iteration, subject=str(line))
-    return journal
+    try:
+        for number in loops:
+            send(number, None)
+        while waiting:
+            playing = list(waiting)
+            played = player.play(list(waiting.values()))
+            for number, rollouts in zip(playing, played, strict=True):
+                send(number, rollouts)
+    except Cancelled:
+        pass  # stopped while waiting for a model; the journals have the rest
+    return summaries
 
 
 def fresh_evaluation(
@@ -375,7 +312,8 @@ def summarise(
 ) -> SearchRunSummary:
     """Summarise a run; its best policy is evaluated on fresh episodes."""
     loop = [iteration for iteration in iterations if iteration.number > 0] or list(iterations)
-    best = candidate_params(iterations, iterations[-1].incumbent)
+    tried = [candidate for iteration in iterations for candidate in iteration.candidates]
+    best = next(each.params for each in tried if each.number == iterations[-1].incumbent)
     calls = [call for iteration in iterations for call in iteration.calls]
     prices = [call.price_usd for call in calls]
     good = next((e for e in loop if e.incumbent_mean >= plan.terms.good), None)
@@ -400,7 +338,7 @@ def summarise(
         proposer=plan.label,
         model=plan.config.model or NO_MODEL,
         iterations=len(loop),
-        candidates=sum(len(iteration.candidates) for iteration in iterations),
+        candidates=len(tried),
         episodes=iterations[-1].episodes,
         steps=iterations[-1].steps,
         calls=len(calls),
@@ -441,15 +379,6 @@ def incumbent_area(iterations: Sequence[SearchIteration]) -> float:
     return float((height * width).sum() / max(width.sum(), 1.0))
 
 
-def candidate_params(iterations: Sequence[SearchIteration], number: int) -> tuple[float, ...]:
-    """Return the numbers of the policy that a candidate's number stands for."""
-    for iteration in iterations:
-        for candidate in iteration.candidates:
-            if candidate.number == number:
-                return candidate.params
-    raise AssertionError("the incumbent was tried")
-
-
 class Result(NamedTuple):
     """A search and everything that was tried in it."""
 
@@ -462,7 +391,7 @@ class Result(NamedTuple):
 
 def load(runs_dir: Path, name: str) -> Result:
     """Return a search by its name; raises UsageError when it has no result."""
-    folder = find_search(runs_dir, name)
+    folder = SearchFolder(Workspace(runs_dir).find(name, "search").path)
     if not folder.summary.exists():
         raise UsageError(
             f"{folder.name} has no result yet.",

@@ -274,14 +274,16 @@ def nearest(returns: Floats, value: float) -> int:
 def _shown(kind: str, returns: Floats) -> list[tuple[str, int]]:
     """Return the title and number of each episode that is written out."""
     median = ("The median episode", nearest(returns, float(np.median(returns))))
-    if kind in ("median_trace", "stats+median"):
-        return [median]
-    if kind in ("mean_trace", "last_trace"):
-        return [("The episode closest to the mean", nearest(returns, float(returns.mean())))]
-    if kind == "three_traces":
-        worst, best = int(returns.argmin()), int(returns.argmax())
-        return [("The worst episode", worst), median, ("The best episode", best)]
-    return []
+    match kind:
+        case "median_trace" | "stats+median":
+            return [median]
+        case "mean_trace" | "last_trace":
+            return [("The episode closest to the mean", nearest(returns, float(returns.mean())))]
+        case "three_traces":
+            worst, best = int(returns.argmin()), int(returns.argmax())
+            return [("The worst episode", worst), median, ("The best episode", best)]
+        case _:
+            return []
 
 
 def _numbers(value: NDArray[Any] | Any) -> str:

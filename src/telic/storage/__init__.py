@@ -1,1 +1,1 @@
-"""What is on disk: safe files, the run folder's layout, metric series and trajectories."""
+"""Files: safe writing, the layout of run folders, metric series and trajectories."""

@@ -38,7 +38,7 @@ _HELD = {type(None), str, bool, int}
 """types that JSON holds as they are"""
 _FREE_HINT = (
     "Free space (in old runs, videos/ and checkpoints/ take the most) or choose another disk with "
-    "--runs-dir, then run the same command again: it goes on from what was saved."
+    "--runs-dir, then run the same command again: it resumes from what was saved."
 )
 
 
@@ -252,7 +252,7 @@ class JsonLines:
 
 
 def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a JSON-lines file; a torn last line is left out, no file is no rows."""
+    """Yield the rows of a JSON-lines file; a torn last line is dropped, a missing file is empty."""
     if not path.exists():
         return
     check_file(path)
@@ -263,7 +263,7 @@ def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
             try:
                 row = parse_json(line, f"{path}, line {number},")
                 if not is_dict(row):
-                    raise BadFile(f"{path}, line {number}, is no row of names and values.")
+                    raise BadFile(f"{path}, line {number}, is not an object with names and values.")
             except BadFile as error:
                 raise BadFile(
                     f"{error.message} The file was damaged from outside.",

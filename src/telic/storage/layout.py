@@ -219,7 +219,7 @@ def file_name(text: str) -> str:
 
 
 def check_name(name: str, option: str) -> str:
-    """Return a name that somebody chose for a folder; raises UsageError for one that leads away."""
+    """Return a name that a user chose for a folder; raises UsageError for an invalid one."""
     if name != file_name(name) or len(name) > _LONGEST_NAME:
         raise UsageError(
             f'{option} "{name[:_LONGEST_NAME]}" cannot be the name of a folder.',
@@ -242,7 +242,7 @@ def list_runs(runs_dir: Path) -> list[RunFolder]:
 
 
 def new_name(kind: str, letters: int = 8) -> str:
-    """Return a name nobody has: what it is for, the time, and some random letters."""
+    """Return a unique name: the kind, the time, and random letters."""
     stamp = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
     return f"{kind}_{stamp}_{secrets.token_hex(letters // 2)}"
 

@@ -37,7 +37,7 @@ class RunLock:
         handle = self._open()
         while not _try_lock(handle, fcntl.LOCK_EX):
             holder = _written_number(handle)
-            # Without a number somebody is only looking (`lock_holder`) or about to write it.
+            # Without a number another process only checks (`lock_holder`) or is about to write it.
             patience_s = max(self.patience_s, _PATIENCE_S if holder is None else 0.0)
             if time.monotonic() - began > patience_s:
                 os.close(handle)
@@ -84,10 +84,10 @@ class RunLock:
 
 
 def lock_holder(path: Path) -> int | None:
-    """Return the number of the process that holds the lock at `path`, or None when nobody does."""
+    """Return the number of the process that holds the lock at `path`, or None when it is free."""
     try:
         handle = os.open(path, os.O_RDWR | os.O_NONBLOCK)
-    except OSError:  # there is none, or what is there can be held by nobody
+    except OSError:  # missing, or not a file that can be locked
         return None
     try:
         return None if _try_lock(handle, fcntl.LOCK_SH) else _written_number(handle)
@@ -96,7 +96,7 @@ def lock_holder(path: Path) -> int | None:
 
 
 def try_hold(path: Path) -> int | None:
-    """Lock a file for this process, making it if needed; None when somebody else holds it.
+    """Lock a file for this process, making it if needed; None when another process holds it.
 
     Close the returned handle to let go; the kernel does it when the process dies.
     """

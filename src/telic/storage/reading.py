@@ -174,9 +174,9 @@ def _no_number(name: str) -> None:
 
 def _unreadable(path: Path, error: OSError) -> BadFile:
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
-        return MissingFile(f"There is no file {path}.")
+        return MissingFile(f"File not found: {path}.")
     if error.errno == errno.ENAMETOOLONG:
-        return MissingFile(f"There is no file {str(path)[:60]}…: its name is too long.")
+        return MissingFile(f"File not found: {str(path)[:60]}… (the name is too long).")
     return BadFile(f"{path} cannot be read: {error.strerror}.")
 
 

@@ -97,7 +97,7 @@ def read_rows(path: Path, kind: Kind = "all") -> list[Row]:
 
 
 def is_evaluation(row: Row) -> bool:
-    """Say whether a row tells of an evaluation, and not of training."""
+    """Return whether a row is an evaluation, not a training iteration."""
     return row.get("type") == "eval"
 
 

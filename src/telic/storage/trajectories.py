@@ -59,7 +59,7 @@ _HEADS = {
 
 REFERENCE = "reference_qpos"
 COMMANDS = ("command_forward", "command_sideways", "command_turn")
-"""what a robot was told at each moment"""
+"""commanded velocity at each moment"""
 _GROUND_SEED = "terrain_seed"
 GROUND = ("ground_height", "ground_step")
 """what was below a robot at each moment"""
@@ -75,7 +75,7 @@ Environment = tuple[str, dict[str, Any]]
 
 
 class TrajectoryFacts(Record):
-    """What is true of the whole episode."""
+    """Facts about the whole episode."""
 
     schema_version: int = 1
     env_id: str = Field(description="environment id, module:Class, or path of an MJCF file")
@@ -128,7 +128,7 @@ class Trajectory:
 
     @property
     def duration_s(self) -> float | None:
-        """Return the simulated time the episode took, or None where there is no clock."""
+        """Return the simulated time the episode took, or None without a clock."""
         return None if self.facts.dt_s is None else len(self) * self.facts.dt_s
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -168,10 +168,10 @@ def write_trajectory(path: Path, trajectory: Trajectory, *, is_kept: bool = True
 def read_trajectory(path: Path, environment: Environment | None = None) -> Trajectory:
     """Return a recorded episode; raises TelicError when the file is missing or damaged."""
     if not path.exists():
-        raise TelicError(f"There is no trajectory {path}.")
+        raise TelicError(f"Trajectory not found: {path}.")
     try:
         if not path.is_file():
-            raise ValueError("it is no ordinary file")
+            raise ValueError("it is not a regular file")
         columns = _read_columns(path)
         facts = TrajectoryFacts.model_validate_json(columns.pop(_FACTS).tobytes())
         if _LAST_NEXT_OBS in columns:
@@ -233,7 +233,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """Return the arrays of a .npz that another process wrote; raises BadFile when it is damaged."""
     try:
         if not path.is_file():
-            raise ValueError("it is no ordinary file")
+            raise ValueError("it is not a regular file")
         return _read_columns(path)
     except _DAMAGE as error:
         said = (str(error).splitlines() or [type(error).__name__])[0]

@@ -115,10 +115,10 @@ def _tells_more(events: Path) -> bool:
 
 
 def has_begun(session: Path) -> bool:
-    """Say whether a session is worth listing: somebody works on it, or it has come to something.
+    """Return whether a session is worth listing: it is running, or it has results.
 
-    One that was ended before it had read its intent holds its request and nothing to go on with,
-    unless a model was asked for that: then there is more to tell than that it began.
+    One that ended before its intent was read has nothing but its request, unless a model was asked:
+    then its log has further lines.
     """
     try:
         made = {path.name for path in session.iterdir()} - _REQUESTED
@@ -222,7 +222,7 @@ class Workspace:
 
 
 def _without_links(thing: Thing) -> Thing:
-    """Return a thing; raise Refused if a link in it could lead what is written there elsewhere."""
+    """Return an artifact; raise Refused for a link in it, through which writes could escape."""
     for place, folders, files in os.walk(thing.path):
         for path in (os.path.join(place, name) for name in (*folders, *files)):
             if os.path.islink(path):

@@ -18,8 +18,13 @@ from telic.judges.verdict import Verdict
 from telic.search.plan import SearchPlan, make_plan
 from telic.search.policies import PolicyFamily
 from telic.search.proposers import PolicyDraft, PolicyProposal, Proposer, View
-from telic.search.records import History, PolicyCandidate, SearchConfig, SearchIteration
-from telic.search.run import tried_of
+from telic.search.records import (
+    History,
+    PolicyCandidate,
+    SearchConfig,
+    SearchIteration,
+    TrialEpisodes,
+)
 from telic.search.task import BatchRecording, PolicyTrial, SearchTask, rollout_seeds
 from telic.storage.trajectories import RECORDED, Trajectory, TrajectoryFacts
 
@@ -232,7 +237,7 @@ class _ProposerTrial:
                 number=self._tried + row,
                 params=draft.params,
                 origin=draft.origin,
-                tried=tried_of(len(self.log), rollouts, row),
+                tried=TrialEpisodes.of(len(self.log), rollouts, row),
             )
             for row, draft in enumerate(drafts)
         ]

@@ -315,7 +315,7 @@ class RowView:
         self._back = torch.arange(columns.history - 1, -1, -1, device=device)
 
     def find_available(self) -> None:
-        """Find out anew which encoders have something to see of which clips."""
+        """Update which encoders have inputs for which clips."""
         there = self.table.has_person[:, None]
         # Where nobody was recorded at all, a stick figure stands in for everybody.
         there = there | ~self.table.has_person.any()

@@ -161,7 +161,7 @@ def substeps(group: RobotGroup, timestep_s: float) -> int:
     count = round(group.control_s / timestep_s)
     if count < 1 or abs(count * timestep_s - group.control_s) > 1e-6:
         raise ConfigError(
-            f"robot.control_s={group.control_s} is no multiple of the {timestep_s:g} s that the "
+            f"robot.control_s={group.control_s} is not a multiple of the {timestep_s:g} s that the "
             f"model of {group.name} steps by.",
             hint=f"Try {max(count, 1) * timestep_s:g}.",
         )

@@ -269,7 +269,7 @@ def record_episode(
     policy = load_policy(file)
     if policy.memory_size:
         raise UsageError(
-            "This policy sees its reward's memory, so it plays only in the run's own evaluations.",
+            "This policy observes its reward's memory: it runs only in the evaluations of its run.",
             hint="Leave out --seed and --command to see a recorded episode.",
         )
     trajectory = play_episode(policy, seed, environment)

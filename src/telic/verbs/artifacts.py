@@ -114,7 +114,7 @@ class PolicyPlace(NamedTuple):
 
 
 class ArtifactListRequest(RunsRequest):
-    """What to list."""
+    """A list of artifacts."""
 
     kind: Literal["session", "run", "search", "study"] | None = argument(
         "session, run, search or study; default: all.", default=None
@@ -358,7 +358,7 @@ class DeleteRequest(RunsRequest):
 
 
 class ArtifactMoved(NamedTuple):
-    """A thing that was deleted or restored."""
+    """An artifact that was deleted or restored."""
 
     kind: str
     name: str
@@ -367,7 +367,7 @@ class ArtifactMoved(NamedTuple):
 
     @property
     def hint(self) -> str:
-        """How to undo it."""
+        """The command that undoes it."""
         return f"Undo: telic delete --undo {self.name}" if self.is_deleted else ""
 
 

@@ -1,8 +1,8 @@
 """Long work in a process of its own, which outlives the process that started it.
 
 The request goes into a file, never onto a command line that every user of the machine can read; the
-verb then runs exactly as from a terminal. Beside it lie its output and its progress, so that a
-restarted server finds the work of the one before:
+verb then runs exactly as from a terminal. Its output and its progress are files, too, so that a
+restarted server finds the work of the previous one:
 
     runs/started/<job>.json         the verb, its values, and the command that does the same
     runs/started/<job>.state.json   the process, the thing it works on, how it ended

@@ -56,7 +56,7 @@ class WorkState(NamedTuple):
 
     @property
     def hint(self) -> str:
-        """How to continue."""
+        """The command that resumes it."""
         is_waiting = self.state in ("stopped", "interrupted", "pausing", "paused")
         return f"Resume with: telic resume {self.name}" if is_waiting else ""
 

@@ -21,7 +21,7 @@ STUDY_MARK = "~"
 
 
 def artifact_id(thing: Thing) -> str:
-    """Return the id that the API knows a thing by."""
+    """Return the id of an artifact in the API."""
     return thing.name.replace("/", STUDY_MARK)
 
 
@@ -64,7 +64,7 @@ class ArtifactLine(Record):
 
 
 class ArtifactAbout(Record):
-    """What people call a thing and say about it: about.json of its folder."""
+    """Name, tags and note that people give an artifact: about.json of its folder."""
 
     name: str | None = Field(default=None, max_length=200)
     tags: tuple[Annotated[str, Field(min_length=1, max_length=60)], ...] = Field(
@@ -74,7 +74,7 @@ class ArtifactAbout(Record):
 
 
 def read_line(thing: Thing) -> ArtifactLine:
-    """Return the line of a thing; a damaged one must not hide the others."""
+    """Return the line of an artifact; a damaged one must not hide the others."""
     try:
         line, about = _LINES[thing.kind](thing), read_about(thing)
         return line if about is None else line.model_copy(update=about.model_dump())
@@ -92,7 +92,7 @@ def read_line(thing: Thing) -> ArtifactLine:
 
 
 def read_about(thing: Thing) -> ArtifactAbout | None:
-    """Return what people call a thing and say about it."""
+    """Return the name, tags and note of an artifact."""
     file = thing.path / "about.json"
     return read_record(file, ArtifactAbout) if file.exists() else None
 

@@ -217,8 +217,8 @@ class ImportMotionsRequest(IntakeRequest):
 def import_motions(request: ImportMotionsRequest) -> MotionIntake:
     """Import BVH, AMASS, DeepMimic, and the files of GMR, TWIST2, ASAP, PBHC, BeyondMimic, Unitree.
 
-    Formats are recognized by content; pickles are never executed. Motions of people are retargeted
-    to the robot. A folder that is a library is retargeted to the robot, too.
+    Formats are recognized by content; pickles are never executed. Human motions
+    and motion libraries of other robots are retargeted to the robot.
     """
     target = motions.robot.motion_robot(request.robot)
     libraries = [each for each in request.files if (Path(each) / "library.json").is_file()]

@@ -1,4 +1,4 @@
-"""What happened in a recorded episode: the credit of every criterion so far, and every reward term.
+"""Replay a recorded episode: the credit of every criterion so far, and every reward term.
 
 The judge scores the beginnings of the episode, each as an episode of its own of that length. The
 reward runs over the recorded transitions. Both are foreign code: `replay` runs them in a confined

@@ -120,7 +120,7 @@ def test_dates_are_text_and_missing_files_are_named(tmp_path):
     path = tmp_path / "a.yaml"
     path.write_text("at: 2026-08-01\n")
     assert read_yaml(path) == {"at": "2026-08-01"}
-    with pytest.raises(StudyError, match="There is no file"):
+    with pytest.raises(StudyError, match="File not found"):
         read_yaml(tmp_path / "none.yaml")
 
 

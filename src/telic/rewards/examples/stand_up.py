@@ -8,7 +8,7 @@ from telic import RewardFunction, quantities
 
 
 class StandUp(RewardFunction):
-    """Height pays most of the way; uprightness and stillness matter once the torso is high."""
+    """Reward torso height first, then an upright and still torso."""
 
     weights = {"height": 2.0, "rise": 0.5, "upright": 1.0, "still": 0.5, "control": 0.05}
 
