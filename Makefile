@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TELIC := $(BIN)/telic
 
-.PHONY: web help run test test-all check bench bench-compare bench-gpu setup format clean
+.PHONY: web help run test test-all check bench bench-compare bench-gpu setup format clean wheel docs
 
 help:
 	@echo "make run     set up, then teach HalfCheetah to run forward fast, with report and video (about 2 minutes)"
@@ -19,6 +19,8 @@ help:
 	@echo "make bench-gpu  the same on an NVIDIA GPU, with rsl_rl (about 12 minutes)"
 	@echo "make web     build the dashboard's pages from web/ (needs Node 20 or newer; the built copy is in the repository)"
 	@echo "make setup   only create .venv and install"
+	@echo "make wheel   build the wheel, install it into an empty environment and run telic there"
+	@echo "make docs    build the documentation as a site in build/site; a broken link fails"
 
 run: $(STAMP)
 	$(TELIC) run "run forward fast" --env HalfCheetah-v5
@@ -77,6 +79,20 @@ $(STAMP): pyproject.toml scripts/setup-system
 	$(PIP) --no-compile -e ".[export,sb3,gpu,llm,mcp,web,slurm,dev]"; }; \
 	status=$$?; wait $$compiling; $(COMPILE) -j 0 >/dev/null 2>&1; wait $$system; exit $$status
 	@touch $@
+
+# The wheel alone, as a user gets it: nothing of this folder is on its path.
+wheel:
+	rm -rf dist build/wheel
+	$(PYTHON) -m venv build/wheel
+	build/wheel/bin/pip install -qq --disable-pip-version-check "torch==2.13.0"
+	build/wheel/bin/pip wheel -q --no-deps --wheel-dir dist .
+	build/wheel/bin/pip install -qq --disable-pip-version-check dist/telic-*.whl
+	cd build/wheel && bin/telic --version && bin/telic run "balance the pole" --env InvertedPendulum-v5
+
+docs:
+	$(PYTHON) -m venv build/docs
+	build/docs/bin/pip install -qq --disable-pip-version-check "mkdocs-material>=9.8,<10" "mkdocstrings[python]>=1"
+	NO_MKDOCS_2_WARNING=1 build/docs/bin/mkdocs build --strict --quiet --site-dir build/site
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache

@@ -31,13 +31,13 @@ Generated from the server by `python scripts/api_schema.py`; do not edit.
 
 ```sh
 TELIC_WEB_TOKEN=$(openssl rand -hex 32) telic serve --no-open --port 8764
-curl -H "Authorization: Bearer $TELIC_WEB_TOKEN" http://127.0.0.1:8764/api/things
+curl -H "Authorization: Bearer $TELIC_WEB_TOKEN" http://127.0.0.1:8764/api/artifacts
 ```
 
 - **Access.** Every request needs the token: as a header, or as the cookie that the printed address
   sets once. A request whose `Host` is not this machine, or from a page of another origin, is
   refused.
-- **Names.** `{thing}` is an exact id as `/api/things` gives it; a study is `task~study`. No name
+- **Names.** `{thing}` is an exact id as `/api/artifacts` gives it; a study is `task~study`. No name
   becomes a path: files have keys from the list of the thing's files, and links out of the workspace
   are not followed. An environment is one by name; files and code are for the command line.
 - **Reads change nothing.** Long work is started in a process of its own (`202`, a job) that runs

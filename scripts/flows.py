@@ -144,7 +144,7 @@ def study_run(folder: Path) -> list[str]:
     study.door.person("approve", "experiment", "--candidate", candidate)
     words = ("study", "run", candidate, "--root", str(root))
     return files_until_process(
-        lambda: command(*words, "--execute", "--confirm", "RUN_CANDIDATE", "--json")
+        lambda: command(*words, "--confirm", "RUN_CANDIDATE", "--json")
     )
 
 

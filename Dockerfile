@@ -1,0 +1,26 @@
+# docker build --tag telic .                       CPU
+# docker build --tag telic:cuda --target cuda .    NVIDIA GPU, with MuJoCo Warp
+# docker run --rm --volume "$PWD/runs:/home/telic/runs" telic run "run forward fast" --env HalfCheetah-v5
+FROM python:3.12-slim AS base
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends git libegl1 libgl1-mesa-dri libosmesa6 \
+    && rm -rf /var/lib/apt/lists/* \
+    && useradd --create-home --uid 1000 telic
+COPY pyproject.toml README.md LICENSE /source/
+COPY src /source/src
+WORKDIR /home/telic
+
+FROM base AS cuda
+RUN pip install --no-cache-dir "/source[gpu,export,llm,mcp,web]"
+USER 1000
+ENTRYPOINT ["telic"]
+
+FROM base AS cpu
+# An index of CPU builds of torch saves 3 GB: --build-arg TORCH_INDEX=URL
+ARG TORCH_INDEX=""
+# hadolint ignore=DL3013
+RUN pip install --no-cache-dir torch==2.13.0 ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} \
+    && pip install --no-cache-dir "/source[export,llm,mcp,web]"
+USER 1000
+ENTRYPOINT ["telic"]
