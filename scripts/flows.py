@@ -143,9 +143,7 @@ def study_run(folder: Path) -> list[str]:
     candidate = study.door.agent("next")["args"]["candidate"]
     study.door.person("approve", "experiment", "--candidate", candidate)
     words = ("study", "run", candidate, "--root", str(root))
-    return files_until_process(
-        lambda: command(*words, "--confirm", "RUN_CANDIDATE", "--json")
-    )
+    return files_until_process(lambda: command(*words, "--confirm", "RUN_CANDIDATE", "--json"))
 
 
 FLOWS = {"train": train, "run": run, "search": search, "study run": study_run}
