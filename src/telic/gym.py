@@ -27,7 +27,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import Tensor
 
 from telic.core.tensors import from_numpy
-from telic.envs import make
+from telic.envs.factory import make, make_named
 from telic.envs.tasks import TASKS
 from telic.errors import UsageError
 from telic.rewards.probe import probe
@@ -79,7 +79,8 @@ class RewardedEnvs:
             self.reward = load_reward(reward)
             turns = declared_phase(self.reward.source or "")
             arguments |= {} if turns is None else {"phase_hz": turns}
-        self.env = make(name, num_envs=num_envs, device=device, **arguments)
+        build = make_named if session is None else make  # code that a folder names is refused
+        self.env = build(name, num_envs=num_envs, device=device, **arguments)
         if self.reward is not None:
             if self.reward.seen_memory:
                 raise UsageError(
@@ -87,7 +88,7 @@ class RewardedEnvs:
                     "cannot observe.",
                     hint='Write memory_to = "critic"; a gait declares phase_hz instead.',
                 )
-            probes = make(name, num_envs=_PROBE_ENVS, device=device, **arguments)
+            probes = build(name, num_envs=_PROBE_ENVS, device=device, **arguments)
             probe(self.reward, probes)
             probes.close()
             self.reward.start(num_envs, self.env.device)

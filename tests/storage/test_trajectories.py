@@ -163,7 +163,7 @@ def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
 
 def test_a_pipe_is_no_trajectory(tmp_path):
     os.mkfifo(tmp_path / "pipe.npz")
-    with pytest.raises(TelicError, match="no ordinary file"):
+    with pytest.raises(TelicError, match="not a regular file"):
         read_trajectory(tmp_path / "pipe.npz")
 
 

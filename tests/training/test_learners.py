@@ -71,7 +71,7 @@ def test_a_member_learns_alone_what_it_learns_among_others(tmp_path, learner):
 def test_every_export_acts_like_the_policy(tmp_path, learner):
     run = train_here(job(learner, "Hopper-v5", reward=SPEED), tmp_path)
     policy = load_policy(run.path)
-    for suffix in ("onnx", "ts", "npz"):
+    for suffix in ("onnx", "npz"):
         assert export_checked(policy, tmp_path / f"policy.{suffix}") <= 1e-5
     rows = list(read_rows(run.members()[0].scalars, "train"))
     assert rows[-1]["steps"] > 0 and rows[-1]["policy_std"] > 0
