@@ -162,7 +162,7 @@ def test_an_episode_that_cannot_be_drawn_is_unknown_and_the_others_are_watched(t
     assert [each.score for each in verdicts] == [None, None, None, 0.7]
     reasons = [each.reason or "" for each in verdicts]
     assert "no steps" in reasons[0] and "qvel" in reasons[1]
-    assert "no trajectory" in reasons[2]
+    assert "Trajectory not found" in reasons[2]
 
 
 def code(runs):

@@ -236,9 +236,9 @@ def missed_phrases(sample):
 
 
 def test_no_covered_phrase_can_be_missed_by_an_episode_that_passes():
-    sample = random.Random(5).sample(list(generated()), 40)
+    sample = random.Random(5).sample(list(generated()), 12)
     *wrong, judged = missed_phrases(sample)
-    assert not wrong and judged >= 8
+    assert not wrong and judged >= 2
 
 
 @pytest.mark.slow

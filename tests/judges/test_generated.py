@@ -124,7 +124,7 @@ def untrusted(env, judge, good=None):
 
 
 @pytest.mark.parametrize(
-    "count", [36, pytest.param(360, marks=pytest.mark.slow)], ids=["sample", "all"]
+    "count", [12, pytest.param(360, marks=pytest.mark.slow)], ids=["sample", "all"]
 )
 def test_a_judge_with_a_blind_criterion_never_decides_it(count):
     for case in blind_cases(count, count):
@@ -160,7 +160,7 @@ def dishonest(seed):
 
 
 @pytest.mark.parametrize(
-    "count", [42, pytest.param(210, marks=pytest.mark.slow)], ids=["sample", "all"]
+    "count", [14, pytest.param(210, marks=pytest.mark.slow)], ids=["sample", "all"]
 )
 def test_a_judge_that_is_honest_only_on_validation_episodes_is_found_out(count):
     caught = 0
