@@ -31,7 +31,8 @@ from rich.table import Table
 
 import telic
 from telic.core.events import Event, TrainProgress
-from telic.sim import CpuSimulation, load_model
+from telic.sim.cpu import CpuSimulation
+from telic.sim.simulation import load_model
 from telic.storage.layout import RunFolder
 from telic.storage.scalars import read_rows
 from telic.training.plan import plan

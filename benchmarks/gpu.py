@@ -31,8 +31,8 @@ from rich.table import Table
 
 import telic
 from telic.core.events import Event, LogMessage
-from telic.sim import load_model
 from telic.sim.gpu import GpuSimulation
+from telic.sim.simulation import load_model
 from telic.storage.layout import RunFolder
 from telic.storage.scalars import read_rows
 from telic.training.plan import plan

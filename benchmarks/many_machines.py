@@ -23,10 +23,10 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from telic.jobs._ray_cluster import Letter as RayLetter
+from telic.jobs._ray_cluster import RayJobs, _Task
 from telic.jobs.board import JobBoard
 from telic.jobs.process import BEAT_S
-from telic.jobs.ray_cluster import Letter as RayLetter
-from telic.jobs.ray_cluster import RayJobs, _Task
 from telic.jobs.spec import JobAttempt, JobBeat, JobSpec
 from telic.storage.files import write_json
 

@@ -24,7 +24,7 @@ from rich.table import Table
 from telic.envs import make
 from telic.robots.build import robot_path
 from telic.robots.catalogue import robot_names
-from telic.sim import CpuSimulation
+from telic.sim.cpu import CpuSimulation
 from telic.sim.gpu import GpuSimulation
 from telic.sim.simulation import why_no_gpu
 

@@ -339,7 +339,7 @@ def play_kept(asked: argparse.Namespace) -> None:
     library = open_motions(tracker.config)
     for split in ("train", "validation", "test"):
         if clips := library.chosen(split):
-            report = ClipPlayer(tracker.config, library, clips, device=asked.device).evaluate(
+            report, _ = ClipPlayer(tracker.config, library, clips, device=asked.device).measure(
                 tracker, split
             )
             lost = sorted({each.clip for each in report.clips if not each.success})

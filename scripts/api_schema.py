@@ -15,8 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from telic.web._place import WebPlace
 from telic.web.app import make_app
-from telic.web.place import WebPlace
 
 ROOT = Path(__file__).parent.parent
 FILE = ROOT / "web" / "src" / "api" / "schema.json"

@@ -23,7 +23,7 @@ from telic.cli.main import app
 from telic.verbs.catalogue import PANELS
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "cli.md"
-EVERYWHERE = ("--json", "--help")
+EVERYWHERE = ("--json", "--help", "--runs-dir", "--root", "--on")
 KINDS = {int: "N", float: "NUMBER", Path: "PATH", str: "TEXT"}
 
 HEAD = """# Commands
@@ -33,40 +33,43 @@ Generated from the verbs by `python scripts/cli_page.py`; do not edit.
 Every command has `--help` with examples, and all that have something to say have `--json` for one
 JSON document on stdout and nothing else.
 
-`THING` is an id, the start of one, a path, or `latest` (the default). `--runs-dir` (or
-`TELIC_RUNS_DIR`) chooses the folder of runs. Exit codes: 0 done, 1 failed or stopped, 2 bad
-request, 3 refused; where a command has others, its text says so. `telic` alone takes the options
-below.
+`THING` is an id, the start of one, a path, or `latest` (the default). Options that many commands
+share are not repeated below:
+
+- `--runs-dir PATH` (default `runs`, or `TELIC_RUNS_DIR`): the folder of runs.
+- `--root PATH` (default: the working folder): the repository, for studies.
+- `--on PLACE`: where to run (local, ray, ray://HOST:PORT or slurm); results are copied back.
 
 How to: [search for a policy](../how-to/search-for-a-policy.md),
 [measure with the benchmark](../how-to/measure-with-the-benchmark.md). Reference:
 [settings of training](settings.md), [policy search](search.md),
 [launching in studies](study-launch.md), [the MCP server](mcp.md).
+
+Exit codes: 0 done, 1 failed or stopped, 2 bad request, 3 refused; where a command has others, its
+text says so. `telic` alone takes:
 """
 
 
 def cli_page() -> str:
     """Return the page."""
     root: Any = get_command(app)
-    parts, lists = [HEAD, _table(_rows(root))], list[str]()
-    title = ""
+    parts, title, printed = [HEAD, _table(_rows(root))], "", set[str]()
     for word, command in root.commands.items():
         command.get_params(typer.Context(command))  # which loads its help
         if PANELS.get(word, title) != title:
             title = PANELS[word]
-            lists += ["", f"**{title}**", "", "| command | does |", "|---|---|"]
             parts.append(f"## {title}\n")
-        link = f"telic-{word}"
-        lists.append(
-            f"| [`telic {word}`](#{link}) | {_cell(_plain(command.help).splitlines()[0])} |"
-        )
-        parts.extend(_command(command, f"telic {word}", set(), 3))
-    parts.insert(2, "\n".join(lists[1:]) + "\n")
+        parts.extend(_command(command, f"telic {word}", set(), 3, printed))
     return "\n".join(parts)
 
 
-def _command(command: Any, line: str, known: set[str], depth: int) -> Iterator[str]:
-    """Yield the parts about a command and those under it; `known` rows were given above."""
+def _command(
+    command: Any, line: str, known: set[str], depth: int, printed: set[str]
+) -> Iterator[str]:
+    """Yield the parts about a command and those under it.
+
+    Rows that are `known` and examples that were `printed` above are not repeated.
+    """
     rows = [row for row in _rows(command) if row not in known]
     subcommands: dict[str, Any] = dict(getattr(command, "commands", {}))
     yield f"{'#' * depth} {line}\n"
@@ -76,7 +79,9 @@ def _command(command: Any, line: str, known: set[str], depth: int) -> Iterator[s
         yield f"`{' '.join(filter(None, (line, words, '[OPTIONS]' if rows else '')))}`\n"
     if rows:
         yield _table(rows)
-    yield from _examples(command.epilog)
+    if (examples := command.epilog or "") not in printed:
+        printed.add(examples)
+        yield from _examples(examples)
     leaves = [x for x in subcommands.values() if not hasattr(x, "commands")]
     sets = [set(_rows(leaf)) for leaf in leaves]
     shared = set[str].intersection(*sets) - known if len(sets) > 2 else set[str]()
@@ -85,7 +90,9 @@ def _command(command: Any, line: str, known: set[str], depth: int) -> Iterator[s
         yield "Each of these commands also takes:\n"
         yield _table(order)
     for word, subcommand in subcommands.items():
-        yield from _command(subcommand, f"{line} {word}", known | shared, min(depth + 1, 5))
+        yield from _command(
+            subcommand, f"{line} {word}", known | shared, min(depth + 1, 5), printed
+        )
 
 
 def _table(rows: list[str]) -> str:
@@ -124,7 +131,7 @@ def _argument(parameter: Any) -> str:
 
 
 def _option(parameter: Any) -> str:
-    flags = [*parameter.opts, *parameter.secondary_opts]
+    flags = [*parameter.opts, *(parameter.secondary_opts if parameter.default else ())]
     if parameter.is_flag:
         return ", ".join(flags)
     kind = parameter.type_descriptor.annotation

@@ -11,10 +11,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from telic.composer.gaits import gait_meant
+from telic.composer._gaits import gait_meant
+from telic.composer._sizes import jump_height, speed
 from telic.composer.reader import parse
 from telic.composer.scene import Scene
-from telic.composer.sizes import jump_height, speed
 from telic.envs.catalogue import describe
 from telic.errors import BadEnvironment
 

@@ -17,7 +17,7 @@ from PIL import Image
 from telic.envs.catalogue import catalogue
 from telic.rendering import draw_portrait
 from telic.robots.catalogue import named_robot, robot_names
-from telic.web.start import PICTURES, model_of
+from telic.web._start import PICTURES, model_of
 
 SIZE, QUALITY = (320, 240), 82
 NO_CHANGED_COPIES = "ND"

@@ -66,5 +66,5 @@ def own_processors(tmp_path_factory):
         # Nor sign with the user's own key.
         patch.setenv("TELIC_CONFIG_DIR", str(tmp_path_factory.mktemp("config")))
         # Work ahead of need pays when processors idle, which they do not while tests run.
-        patch.setattr("telic.session.training.choose_backend", lambda: None)
+        patch.setattr("telic.session._training.choose_backend", lambda: None)
         yield

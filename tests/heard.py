@@ -1,10 +1,10 @@
 """A listener that keeps what it hears as plain data."""
 
-from telic.core.events import encode
+from telic.core.events import encode_event
 
 
 class Heard(list):
     """Events as they are written, in order; called with each one."""
 
     def __call__(self, event):
-        self.append(encode(event))
+        self.append(encode_event(event))

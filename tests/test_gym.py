@@ -72,7 +72,9 @@ def test_the_reward_of_a_file_replaces_the_environments_own(reward):
 
 def test_the_reward_of_a_run_runs_here_only_when_it_is_trusted(reward, tmp_path):
     runs = tmp_path / "runs"
-    run = telic.train("HalfCheetah-v5", reward=str(reward), steps=2048, runs_dir=runs)
+    run = telic.train(
+        "HalfCheetah-v5", reward=str(reward), steps=2048, runs_dir=runs, videos="none"
+    )
     with pytest.raises(Refused, match="have not named"):
         gymnasium.make("telic/session", session=run.path)
     env = gymnasium.make("telic/session", session=run.path, trust=True)

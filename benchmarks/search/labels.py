@@ -24,12 +24,12 @@ from telic.core.events import ignore
 from telic.core.seeds import derive
 from telic.errors import UsageError
 from telic.llm import Budget, ModelAnswerError, Models
-from telic.search.language_model import Asker, connect_model, objection
+from telic.search._language_model import Asker, connect_model, objection
+from telic.search._writer import Prompt, WatchedCandidate, Writer, describe_trace, nearest
 from telic.search.plan import SearchPlan
 from telic.search.records import History, PolicyCandidate
-from telic.search.runner import Result, load
+from telic.search.runner import Result, load_search
 from telic.search.task import Floats, PolicyTrial, generator, rollout_seeds
-from telic.search.writer import Prompt, WatchedCandidate, Writer, describe_trace, nearest
 
 _LETTERS = "ABC"
 _NEW_STARTS = 50
@@ -249,7 +249,7 @@ def main():
     parser.add_argument("--max-usd", type=float)
     parser.add_argument("--runs-dir", type=Path, default=Path("runs"))
     options = parser.parse_args()
-    result = load(options.runs_dir, options.search)
+    result = load_search(options.runs_dir, options.search)
     budget = Budget(usd=options.max_usd)
     models = connect_model(
         options.model,

@@ -18,7 +18,7 @@ import numpy as np
 
 from telic.core.config import Record
 from telic.search.records import PolicyCandidate, SearchIteration
-from telic.search.runner import Result, load
+from telic.search.runner import Result, load_search
 from telic.search.task import SearchTask
 
 _WORST = re.compile(r"\bworst\b", re.IGNORECASE)
@@ -256,7 +256,7 @@ def main():
     parser.add_argument("--runs-dir", type=Path, default=Path("runs"))
     options = parser.parse_args()
     for name in options.searches:
-        result = load(options.runs_dir, name)
+        result = load_search(options.runs_dir, name)
         salience, edits = salience_report(result), edit_report(result)
         print(salience.title, *salience.rows(), salience.conclusion, sep="\n  ")
         print(edits.title, *edits.rows(), sep="\n  ")

@@ -15,7 +15,7 @@ from pathlib import Path
 import gymnasium
 import numpy as np
 
-from telic.search.runner import load
+from telic.search.runner import load_search
 from telic.verbs.search import search
 
 SHARE = 20  # the loop plays every 20th candidate of the first run
@@ -77,7 +77,7 @@ def main():
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             found, steps, cpu, wall = search_once(folder, options.runs, options.episodes)
-            looped, loop_cpu = loop_once(load(folder, found.path.name))
+            looped, loop_cpu = loop_once(load_search(folder, found.path.name))
         ours, theirs = steps / cpu, looped / loop_cpu
         ratios.append(ours / theirs)
         print(

@@ -13,7 +13,7 @@ import random
 import tomllib
 from pathlib import Path
 
-from telic.sandbox.offered import EVERYTHING
+from telic.sandbox._offered import EVERYTHING
 
 ROOT = Path(__file__).parents[2]
 ENVS = ("HalfCheetah-v5", "Ant-v5", "Hopper-v5", "Walker2d-v5", "Swimmer-v5", "Humanoid-v5")

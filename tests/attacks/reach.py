@@ -27,7 +27,7 @@ from telic.rewards._run import RowInfo, lend, private_schema
 from telic.rewards.contract import RewardFunction
 from telic.rewards.load import provided_names
 from telic.rewards.recording import collect
-from telic.sandbox.guard import ask
+from telic.sandbox._guard import ask
 from telic.sandbox.source import namespace
 from telic.sandbox.tamper import CodeSeal
 

@@ -104,7 +104,7 @@ def by_kind(home: Path) -> list[list[Path]]:
 
 
 def attack(home: Path, count: int, seed: int) -> tuple[Counter, list[str]]:
-    from telic.cli.output import show as print_result
+    from telic.cli._output import show as print_result
 
     unpack(home)
     furnish(home)

@@ -65,6 +65,7 @@ def names_of_code(home):
     """Yield every way to name code as (label, environment, arguments)."""
     file = f"{home / 'evil.py'}:Env"
     yield "a file", file, {}
+    (home / "evil.py:Env").touch()  # a file of that name makes no data of it
     yield "a file below the working folder", "evil.py:Env", {}
     yield "a module", "evil:Env", {}
     yield "a Gymnasium id of a module", "evil:Env-v0", {}

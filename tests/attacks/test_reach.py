@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from telic.sandbox._offered import OFFERED
 from telic.sandbox.host import Worker
 from telic.sandbox.limits import MEBIBYTE, Limits
-from telic.sandbox.offered import OFFERED
 
 HERE = Path(__file__).parents[2]
 

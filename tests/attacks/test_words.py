@@ -28,7 +28,7 @@ WORKS = (
     *("telic.session.loop.run", "telic.session.loop.carry_on", "telic.search.runner.run_search"),
     *("telic.bench.intents.bench_intents", "telic.bench.judges.bench_judges"),
     *("telic.studies.launch.launch.launch", "telic.training.export.bundle.export_run"),
-    *("telic.verbs.study.prove_adapter", "telic.verbs.track.train_one"),
+    *("telic.verbs.study.prove_adapter", "telic.tracking.train.train_tracker"),
 )
 CHANGES = ("delete", "restore", "stop", "pause", "note", "approve", "branch", "report")
 """verbs that are asked to change something, so that a good line may"""

@@ -5,7 +5,7 @@ import random
 import socket
 from pathlib import Path
 
-from telic.verbs.catalogue import VERBS, VerbGroup, load
+from telic.verbs.catalogue import VERBS, VerbGroup, load_verb
 
 LEFT_OUT = {
     "robots sheet",
@@ -63,7 +63,7 @@ def all_verbs(verbs=VERBS, before: tuple[str, ...] = ()) -> dict[tuple[str, ...]
 def command_line(rng: random.Random, verbs: dict, odd: list[str], place: list[str]) -> list[str]:
     """Return the words of one command."""
     words = list(rng.choice(list(verbs)))
-    verb = load(verbs[tuple(words)])
+    verb = load_verb(verbs[tuple(words)])
     if rng.random() < 0.05:
         spoilt = list(words[-1] or "x")
         rng.shuffle(spoilt)

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from telic import llm
+from telic.authors._cast import Cast, connect_cast
+from telic.authors._model import ModelAuthor
 from telic.authors.author import Brief
-from telic.authors.cast import Cast, connect_cast
-from telic.authors.model import ModelAuthor
 from telic.authors.request import ROLES, SessionConfig
 from telic.core.text import texts
 from telic.envs import make

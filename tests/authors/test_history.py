@@ -4,8 +4,8 @@ import random
 
 import pytest
 
+from telic.authors._history import SessionHistory, judgement_text
 from telic.authors.candidate import MemberScore, RewardCandidate
-from telic.authors.history import SessionHistory, judgement_text
 from telic.judges.criteria import require
 from telic.judges.criteria import score as leaf_score
 from telic.judges.verdict import WHOLE, Disagreement, judged, together

@@ -7,14 +7,12 @@ import time
 import pytest
 
 from telic import llm
-from telic.authors.model import bounds, within
-from telic.llm import Models, answer_order, list_orders
-from telic.llm.work_orders import ORDERS
+from telic.llm import Models
+from telic.llm.work_orders import ORDERS, answer_order, list_orders
 from telic.session.loop import run
 from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder
 from telic.testing.models import Scripted
-from telic.training.plan import PRESETS, preset
 from tests.authors.scripts import REVISION, REWARD, SCRIPT, STRICT
 from tests.heard import Heard
 from tests.session.quick import BATCH, at_home
@@ -123,18 +121,3 @@ def test_work_orders_can_be_answered_and_nothing_is_asked_twice(tmp_path):
     person.join()
     assert finished.path == stopped.path and finished.summary.outcome == "unproven"
     assert asked[len(before) :] == ["analyst"], "what was answered before is not asked again"
-
-
-def test_settings_stay_within_bounds_of_the_preset():
-    usual = preset("default", "HalfCheetah-v5").settings
-    taken, told = within({"gamma": 0.5, "learning_rate": usual.learning_rate, "hidden": 3}, usual)
-    assert taken == {"gamma": 0.95, "learning_rate": usual.learning_rate}
-    assert len(told) == 2 and "hidden" in told[1] and "0.95" in told[0]
-
-
-@pytest.mark.parametrize("name", PRESETS)
-def test_no_bound_excludes_what_is_usual(name):
-    for env in PRESETS[name]:
-        usual = preset(name, env).settings
-        as_usual = {each: getattr(usual, each) for each in bounds(usual)}
-        assert within(as_usual, usual) == (as_usual, ())

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 from telic.authors.candidate import Variant
-from telic.authors.composer import ComposerAuthor, RewardView, TriedReward, agreement, first_rewards
+from telic.authors.composer import ComposerAuthor, RewardView, TriedReward, first_rewards
 from telic.judges.validation import ExampleResult
 from tests.training.small import SPEED
 
@@ -30,13 +30,21 @@ TIMID = [  # running costs more than it earns
 ]
 
 
+def agreement(pays, scores):
+    rows = [
+        example(str(k), score, speed=pay)
+        for k, (pay, score) in enumerate(zip(pays, scores, strict=True))
+    ]
+    return RewardView(OWN, rows).agreement()
+
+
 def test_agreement_counts_the_pairs_that_the_judge_tells_apart():
-    assert agreement([1, 2, 3], [0.1, 0.5, 0.9]) == 1.0
-    assert agreement([3, 2, 1], [0.1, 0.5, 0.9]) == -1.0
-    assert agreement([1, 1, 1], [0.1, 0.5, 0.9]) == 0.0
-    assert agreement([1, 5, 9], [0.5, 0.5, 0.5]) is None
-    assert agreement([1, 2, 9], [0.1, 0.0, 1.0], good=[False, False, True]) == 1.0
-    assert agreement([1, 2, 9], [0.1, 0.0, 1.0]) < 1.0
+    assert agreement([1, 2, 3, 4], [0.1, 0.2, 0.3, 0.4]) == 1.0
+    assert agreement([4, 3, 2, 1], [0.1, 0.2, 0.3, 0.4]) == -1.0
+    assert agreement([1, 1, 1, 1], [0.1, 0.2, 0.3, 0.4]) == 0.0
+    assert agreement([1, 5, 9, 3], [0.4, 0.4, 0.4, 0.4]) is None
+    assert agreement([1, 2, 3], [0.1, 0.2, 0.3]) is None  # too few
+    assert agreement([1, 2, 3, 9], [0.2, 0.1, 0.0, 1.0]) == 1.0  # bad ones are not ordered
 
 
 class Offering(ComposerAuthor):

@@ -13,7 +13,6 @@ from telic.authors.composer import (
     LONGER,
     LONGEST,
     VARIANTS,
-    ParentEvidence,
     TriedReward,
     apply_wishes,
     lacks,
@@ -69,9 +68,7 @@ FIRST = RewardCandidate(reward=SPEED, env_args=ARGS, steps=1000)
 
 
 def test_a_structure_against_the_lack_is_tried_beside_the_same_and_other_weights():
-    made = next_candidate(
-        [iteration(1, earned(0.2))], {1: FIRST}, ParentEvidence(structures=[DOWN])
-    )
+    made = next_candidate([iteration(1, earned(0.2))], {1: FIRST}, structures=[DOWN])
     assert made.reward == SPEED and len(made.variants) == VARIANTS
     assert [each.reward for each in made.variants] == [None, FALLS, None, None]
     assert reward_text(made, 1) != reward_text(made, 0) and "down" in weights_in(
@@ -81,9 +78,7 @@ def test_a_structure_against_the_lack_is_tried_beside_the_same_and_other_weights
 
 
 def test_a_structure_that_won_is_what_the_next_revision_starts_from():
-    second = next_candidate(
-        [iteration(1, earned(0.2))], {1: FIRST}, ParentEvidence(structures=[DOWN])
-    )
+    second = next_candidate([iteration(1, earned(0.2))], {1: FIRST}, structures=[DOWN])
     won = iteration(2, earned(0.4), parent=1).model_copy(update={"variant": 1})
     third = next_candidate([iteration(1, earned(0.2)), won], {1: FIRST, 2: second})
     assert third.reward == FALLS and third.variants[0].structure == ("down",)
@@ -97,7 +92,7 @@ def test_a_training_whose_score_rose_to_the_end_is_given_more_steps():
     assert not still_rises(rows[:1], 0.9) and not still_rises([{"scores": {"a": None}}] * 6, 0.9)
     parent, other = [iteration(1, earned(0.2))], {1: FIRST}
     assert next_candidate(parent, other).steps == int(LONGER * 1000)
-    rising = next_candidate(parent, other, ParentEvidence(rises=True))
+    rising = next_candidate(parent, other, rises=True)
     assert rising.steps == int(LONGEST * 1000) and "still rising" in rising.change
 
 
@@ -120,9 +115,7 @@ def test_guards_are_mended_first_then_what_weighs_most():
 
 
 def test_a_wish_that_brings_a_reward_leaves_no_other_structure_beside_it():
-    made = next_candidate(
-        [iteration(1, earned(0.2))], {1: FIRST}, ParentEvidence(structures=[DOWN])
-    )
+    made = next_candidate([iteration(1, earned(0.2))], {1: FIRST}, structures=[DOWN])
     wished = apply_wishes(made, [Wish("gently", ("jitters",), SPEED + "\n# gently\n")], ["as told"])
     assert len(wished.variants) == len(made.variants) - 1
     assert all(each.reward is None and not each.structure for each in wished.variants)
@@ -150,5 +143,5 @@ def test_policies_that_were_still_getting_better_go_on_instead_of_beginning_anew
     value, rises, warm
 ):
     parent = [iteration(1, earned(value))]
-    made = next_candidate(parent, {1: FIRST}, ParentEvidence(rises=rises))
+    made = next_candidate(parent, {1: FIRST}, rises=rises)
     assert {each.warm for each in made.variants} == {warm}

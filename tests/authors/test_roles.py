@@ -5,11 +5,11 @@ import json
 
 import pytest
 
+from telic.authors._cast import Cast
+from telic.authors._context import example_rows
+from telic.authors._model import ModelAuthor, program_hash
 from telic.authors.author import Brief
 from telic.authors.candidate import RewardCandidate
-from telic.authors.cast import Cast
-from telic.authors.context import example_rows
-from telic.authors.model import ModelAuthor, program_hash
 from telic.envs import make
 from telic.errors import RewardError
 from telic.judges.validation import ExampleResult, Trial

@@ -7,7 +7,7 @@ import pytest
 from telic.authors import composer
 from telic.authors.author import Brief
 from telic.authors.candidate import RewardCandidate, program_text
-from telic.authors.composer import ComposerAuthor, StructureSearch
+from telic.authors.composer import ComposerAuthor
 from telic.composer.compose import compose, reshaped
 from telic.envs import make
 from telic.judges.criteria import Composition
@@ -71,8 +71,7 @@ def trials(monkeypatch):
 
 def offered(brief):
     written = read_record(brief.folder.author, Composition)
-    search, args = StructureSearch(brief, written), written.env_args
-    found = search.others(written.reward, search.view(written.reward, args), args)
+    found = ComposerAuthor(brief).first_structures(written)
     return {each.variant.structure[0]: each for each in found}
 
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from telic.authors import footage as footage_module
-from telic.authors.cast import Cast
+from telic.authors._cast import Cast
+from telic.authors._vision import VisionJudge, contrast_of
 from telic.authors.footage import Footage
-from telic.authors.vision import VisionJudge, contrast_of
 from telic.composer.compose import compose
 from telic.envs import make
 from telic.errors import TelicError

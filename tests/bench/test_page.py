@@ -1,6 +1,6 @@
 """The page of results: one file, nothing fetched, nothing of a case taken for markup."""
 
-from telic.bench.report import build_report
+from telic.bench._report import build_report
 from telic.bench.results import CriterionResult
 from telic.report.html import render_page
 from tests.bench.test_results import found, result

@@ -12,10 +12,10 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from telic.cli.console import console
+from telic.cli._console import console
+from telic.cli._views import ProgressView
 from telic.cli.main import app
-from telic.cli.views import ProgressView
-from telic.core.events import SessionAdmitted, SessionResumed, decode
+from telic.core.events import SessionAdmitted, SessionResumed, decode_event
 from telic.session.budget import SessionAccount, session_forecast
 from telic.session.control import DeliveredNotes, Note, SessionControl, SessionStopped, read_notes
 from telic.storage.files import read_json, write_json
@@ -111,6 +111,7 @@ def test_a_note_is_kept_with_its_author(session, tmp_path):
 
 
 def test_criteria_are_approved_with_a_persons_edit(session, tmp_path):
+    write_json(session.config, asked(model="host"))
     write_json(session.criteria, {"time": "now", "criteria": list(CRITERIA)})
     shown = read_json(session.criteria)
     shown["criteria"][0]["goal"] = 2.5
@@ -174,11 +175,11 @@ def test_what_a_session_takes_and_waits_for_is_said_in_words(session):
     )
     made = session_forecast(request, 1, session.path.parent)
     with console.capture() as said:
-        view(decode({"event": "session.forecast", **made.model_dump()}))
+        view(decode_event({"event": "session.forecast", **made.model_dump()}))
         view(SessionAccount(session, asked(max_steps=50_000, max_hours=2)).spending(1))
         for name in ("paused", "waiting"):
             text = f"{name}: telic resume [x]"
-            view(decode({"event": f"session.{name}", "reason": "cores", "message": text}))
+            view(decode_event({"event": f"session.{name}", "reason": "cores", "message": text}))
         view(SessionResumed())
         view(SessionAdmitted(waited_s=75.0))
         view(DeliveredNotes(number=2, notes=(Note(id="1", time="", author="ada", text="slow"),)))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from telic.cli.views import ProgressView
+from telic.cli._views import ProgressView
 from telic.core.events import BenchEvent, TrainProgress
 from telic.llm.records import ModelFailed, ModelSent
 from telic.rewards.contract import RewardFinding

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from telic.cli.stop_signals import stoppable
+from telic.cli._stop_signals import stoppable
 from telic.search.records import list_searches
 from telic.storage.files import read_json
 from telic.storage.layout import list_runs
@@ -219,3 +219,41 @@ def test_an_error_that_no_signal_made_stays_one():
     with pytest.raises(ImportError), stoppable(saves=True):
         signal.raise_signal(signal.SIGTERM)  # polite: it saves, and then fails by itself
         raise ImportError("no such module")
+
+
+HANGS = {
+    "does not look": "while True: time.sleep(0.1)",
+    "does not let go": """
+while True:
+    try: time.sleep(0.1)
+    except BaseException: pass
+""",
+    "waits for a thread": """
+with concurrent.futures.ThreadPoolExecutor() as pool:
+    pool.submit(time.sleep, 1000).result()
+""",
+}
+
+
+@pytest.mark.parametrize("saves", [True, False])
+@pytest.mark.parametrize("kind", HANGS)
+def test_sigterm_ends_work_that_hangs(kind, saves):
+    code = f"""
+import concurrent.futures, os, time, typer
+from telic.cli._stop_signals import stoppable
+from telic.jobs import process
+process._SAVE_S = process._UNWIND_S = 0.3
+try:
+    with stoppable(saves={saves}):
+        print("ready", flush=True)
+        exec({HANGS[kind]!r})
+except typer.Exit as error:
+    os._exit(error.exit_code)
+"""
+    words = [sys.executable, "-c", code]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert process.stdout.readline() == "ready\n"
+    process.terminate()
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM, output
+    assert "Traceback" not in output

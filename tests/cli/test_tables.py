@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from telic.cli.console import console, print_rows
+from telic.cli._console import console, print_rows
 
 COLUMNS = ["session", "intent", "environment", "state", "score"]
 NAME = "20261116_031951_f2ac8da8"

@@ -24,7 +24,7 @@ def asked(parsed):
 
 UNKNOWN = itertools.product(
     ["walk", "run fast", "jump twice", "walk for 3 seconds"],
-    [" looking", " while leaning", ", glancing", " and yodelling"],
+    [" looking", " while peering", ", glancing", " and yodelling"],
     ["to the left", "backwards", "up", "forward", "low", "upside down"],
 )
 PARTS = itertools.product(
@@ -90,7 +90,7 @@ def test_what_is_done_to_something_else_is_nothing_to_do(text):
     assert not read(text).frames
 
 
-@pytest.mark.parametrize("unknown", ["look up", "gaze left", "lean backwards", "bob down"])
+@pytest.mark.parametrize("unknown", ["look up", "gaze left", "bob down"])
 def test_an_unknown_deed_before_a_known_one_does_not_lend_it_a_direction(unknown):
     for joint in (" and walk", ", then walk", " and jump"):
         parsed = read(unknown + joint)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from telic.composer.blocks import EXAMPLES, is_about_block
+from telic.composer._blocks import EXAMPLES, is_about_block
 from telic.composer.compose import able, compose
 from telic.composer.scene import Scene
 from telic.envs import make

@@ -2,9 +2,9 @@
 
 import pytest
 
+from telic.composer._conflict import Demand, require_consistent
+from telic.composer._draft import Draft
 from telic.composer.compose import compose
-from telic.composer.conflict import Demand, require_consistent
-from telic.composer.draft import Draft
 from telic.errors import BadEnvironment, Contradiction, UsageError
 from telic.judges import metrics, tracks
 from tests.composer.specs import spec_of

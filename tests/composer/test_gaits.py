@@ -5,8 +5,8 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
+from telic.composer._gaits import corners_of, gait_meant
 from telic.composer.compose import compose
-from telic.composer.gaits import corners_of, gait_meant
 from telic.composer.reader import parse
 from telic.composer.scene import Scene
 from telic.envs import make

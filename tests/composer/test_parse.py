@@ -115,7 +115,7 @@ Hopper: keep hopping => hop until_end
 Humanoid: hop on the right foot five times => hop x5 [right foot] one_leg
 Ant: the ant should jump in place three times => jump in_place x3
 Humanoid: do ten jumps => jump x10
-Hopper: take one step forward => go step forward x1
+Hopper: take one step forward => go step forward 1steps/count
 HalfCheetah: do a backflip and land on your feet => flip backward; 1) stand upright
 HalfCheetah: do two front flips => flip forward x2
 HalfCheetah: 2 backflips => flip backward x2
@@ -219,12 +219,12 @@ HalfCheetah: run at 2 m/s for 5 s, then jump as high as possible, then stand sti
     go run 2m/s/speed 5.0s; 1) jump most/height; 2) stand in_place until_end
 Humanoid: do the splits => ? do the splits
 Humanoid: dance => ? dance
-Humanoid: lean forward => ? lean forward
+Humanoid: lean forward => lean forward
 Humanoid: don't run => ? don't run
 Humanoid: walk, don't run => go walk; ? don't run
 Humanoid: walk forward instead of backward => go walk forward; ? instead backward
 Humanoid: walk without moving the arms => go walk; ? without moving arms
-Reacher: stay away from the target => ? stay away from the target
+Reacher: stay away from the target => avoid
 Humanoid: walk forward, staying as upright as possible => go walk forward; ! upright
 InvertedDoublePendulum: keep the poles upright and the cart still =>
     balance until_end [poles] upright; ! no_drift
@@ -395,7 +395,8 @@ def test_what_is_not_to_be_done_is_never_read_as_something_to_do(act):
 
 TABLES_OF = ["verbs", "directions", "degrees", "postures", "styles", "constraints", "grounds"]
 KEYS = (
-    "words forbidden verbs gait direction degree dimension postures turns until_end weak "
+    "words forbidden verbs gait direction degree dimension postures styles turns until_end weak "
+    "bows "
     "holder sequel judged_as ground hardest changes unit fixed noun factor is_exact shift frame "
 )
 

@@ -53,7 +53,7 @@ Ant: raise every leg | every
 Ant: walk with a straight back | back
 Ant: walk with small steps | steps
 Ant: stand still for 3 seconds every minute | every minute
-Ant: moonwalk to the left | refused
+Ant: moonwalk to the left | to the left
 InvertedPendulum: keep the pole upright and play the piano with it | play the piano
 InvertedPendulum: play the piano | refused
 InvertedPendulum: keep the pole happy | happy
@@ -69,12 +69,10 @@ Humanoid: kick the ball into the goal | goal
 Humanoid: stand on one leg with closed eyes | closed eyes
 Humanoid: walk forward instead of backward | instead
 Humanoid: walk without moving the arms | without moving
-Humanoid: moonwalk | refused
 Humanoid: do ten push-ups | refused
 Humanoid: hold a plank | refused
 Humanoid: throw the ball | refused
 Humanoid: juggle without falling | refused
-Humanoid: lean forward | refused
 Humanoid: jab with your left hand while your feet stay planted | refused
 Hopper: hop to the rhythm | rhythm
 Hopper: hop forward in purple jumps | purple

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from telic.authors.candidate import weights_in
+from telic.composer._phases import arrange
 from telic.composer.compose import compose
-from telic.composer.phases import arrange
 from telic.composer.reader import parse
 from telic.envs import make
 from telic.errors import Refused

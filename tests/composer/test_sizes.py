@@ -7,11 +7,11 @@ from pathlib import Path
 import mujoco
 import pytest
 
+from telic.composer._sizes import FROUDE, jump_height, leap_length, speed
 from telic.composer.compose import compose
 from telic.composer.lexicon import word_table
 from telic.composer.reader import parse
 from telic.composer.scene import Scene
-from telic.composer.sizes import FROUDE, jump_height, leap_length, speed
 from telic.envs import make
 from telic.envs.anatomy import robot_of
 from telic.judges.code import JudgeCode

@@ -23,7 +23,15 @@ from telic.sandbox.source import check_source, compile_source
 from tests.composer.specs import spec_of
 
 ASKED = {
-    "go": ("run forward fast", "walk 2 m", "walk forward and to the left", "walk in place"),
+    "go": (
+        "run forward fast",
+        "walk 2 m",
+        "walk forward and to the left",
+        "walk in place",
+        "walk four steps",
+        "limp forward",
+        "march with high knees",
+    ),
     "jump": ("jump three times", "jump forward 1 m"),
     "hop": ("hop forward", "hop in place five times"),
     "flip": ("do a backflip",),
@@ -31,7 +39,7 @@ ASKED = {
     "turn": ("turn 180 degrees left", "spin twice clockwise", "spin"),
     "circle": ("walk in a circle",),
     "stand": ("stand still for 3 seconds", "stand on the rear legs", "do a handstand"),
-    "sit": ("crouch", "squat three times"),
+    "sit": ("crouch", "squat three times", "sit", "deep squat"),
     "lie": ("lie down",),
     "stand_up": ("stand up",),
     "reach": ("reach the target",),
@@ -41,6 +49,8 @@ ASKED = {
     "kick": ("kick twice",),
     "stop": ("stop",),
     "obey": ("obey velocity commands",),
+    "lean": ("lean forward", "lean to the left", "bow twice"),
+    "avoid": ("keep away from the target",),
 }
 MANNERS = """
 Ant: run forward steadily, gently and symmetrically with alternating legs

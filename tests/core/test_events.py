@@ -13,8 +13,8 @@ from telic.core.events import (
     BenchEvent,
     LogMessage,
     TrainProgress,
-    decode,
-    encode,
+    decode_event,
+    encode_event,
     log_line,
     read_events,
 )
@@ -46,7 +46,7 @@ def test_an_event_comes_back_from_its_line_of_json():
         Spending(number=1, seconds=2.0, steps=3, usd=None, calls=0),
         DeliveredNotes(delivered_at="t", number=2, notes=(note,)),
     ):
-        assert decode(json.loads(json.dumps(encode(event)))) == event
+        assert decode_event(json.loads(json.dumps(encode_event(event)))) == event
         assert next(read_events([log_line(event)])) == event
     assert log_line(event)["time"] > 1e9
 
@@ -65,14 +65,14 @@ def test_a_verdict_is_reported_without_its_episodes():
         training_s=1.0,
         judging_s=1.0,
     )
-    row = encode(verdict)
+    row = encode_event(verdict)
     assert "members" not in row and row["scores"] == {"a": 0.9}
-    assert decode(row) == verdict
+    assert decode_event(row) == verdict
 
 
 def test_an_event_of_a_case_is_written_as_the_event_with_the_case():
     event = BenchEvent(case="walk", inner=LogMessage(message="hello"))
-    assert encode(event) == {"event": "log", "message": "hello", "case": "walk"}
+    assert encode_event(event) == {"event": "log", "message": "hello", "case": "walk"}
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_an_event_of_a_case_is_written_as_the_event_with_the_case():
 )
 def test_a_line_that_a_confined_training_may_not_send_is_refused(row):
     with pytest.raises(ValueError):
-        decode(row, TRAINING_EVENTS)
+        decode_event(row, TRAINING_EVENTS)
 
 
 def test_what_another_version_wrote_otherwise_is_left_out():

@@ -3,7 +3,7 @@
 import random
 from pathlib import PurePosixPath
 
-from telic.core.text import file_name
+from telic.core.text import safe_name
 
 
 def test_no_name_leads_anywhere():
@@ -13,9 +13,9 @@ def test_no_name_leads_anywhere():
 
 
 def assert_leads_nowhere(name):
-    made = PurePosixPath("folder") / f"{file_name(name)}"
+    made = PurePosixPath("folder") / f"{safe_name(name)}"
     assert len(made.parts) == 2 and ".." not in made.parts and not set(made.name) & set("\0\n\\:")
 
 
 def test_an_ordinary_name_stays():
-    assert file_name("walk-0-0000_robot.v2") == "walk-0-0000_robot.v2"
+    assert safe_name("walk-0-0000_robot.v2") == "walk-0-0000_robot.v2"

@@ -6,7 +6,7 @@ import mujoco
 import pytest
 
 from telic.envs.access import env_access, located
-from telic.robots.files import model_files
+from telic.sim.files import model_files
 from tests.envs.multifile import SECRET, write_robot
 
 

@@ -28,7 +28,7 @@ from telic.robots.terrain import (
     steps_of,
     terrain,
 )
-from telic.sim import simulate
+from telic.sim.simulation import simulate
 
 DOG = Path(bench.__file__).parent / "suites" / "robots" / "dog.xml"
 EVERYTHING = {"commands": {}, "variation": "full", "history": 3, "sees_velocity": True}

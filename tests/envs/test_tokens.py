@@ -12,7 +12,8 @@ from telic.envs import make
 from telic.envs.access import model_files
 from telic.envs.tokens import DecoderFacts, write_decoder
 from telic.errors import BadFile
-from telic.robots import OWN, PLANAR_BIPED, TOKENS
+from telic.robots import OWN, PLANAR_BIPED
+from telic.sim.files import TOKENS
 
 LEVELS, WIDTH, JOINTS = 5, 2, 6
 REST = np.array([-0.2, 0.4, -0.2, -0.2, 0.4, -0.2])

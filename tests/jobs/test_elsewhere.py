@@ -14,11 +14,13 @@ import psutil
 import pytest
 
 from telic.errors import MissingExtra, Refused, TelicError, UsageError
-from telic.jobs import process, ray_cluster, slurm
+from telic.jobs import _ray_cluster as ray_cluster
+from telic.jobs import _slurm as slurm
+from telic.jobs import process
+from telic.jobs._slurm import SlurmJobs
 from telic.jobs.board import JobBoard
 from telic.jobs.launcher import launcher_for, read_place
 from telic.jobs.pool import JobPool
-from telic.jobs.slurm import SlurmJobs
 from telic.jobs.spec import JobSpec
 from telic.storage.files import write_json
 from telic.testing import LauncherContract

@@ -3,6 +3,7 @@
 import random
 from functools import cache
 
+import numpy as np
 import pytest
 
 from telic.envs import make
@@ -166,7 +167,7 @@ def test_a_judge_that_is_honest_only_on_validation_episodes_is_found_out(count):
     caught = 0
     for seed in range(count):
         env, judge = dishonest(seed)
-        is_found = any("learned nothing" in each for each in untrusted(env, judge))
+        is_found = any("hidden bad example" in each for each in untrusted(env, judge))
         caught += is_found
         # One that takes every recording for validation is honest, and passes nothing.
         fresh = [JudgeCode(judge)(each, spec_of(env)).score for _, each in recorded(env, "later")]
@@ -189,7 +190,30 @@ def test_an_honest_criterion_in_code_is_trusted():
     backward = made.model_copy(update={"judge": made.judge.replace("float(np", "-float(np", 1)})
     tried = try_here(env, backward, is_probed=True)
     found = list(trust_problems(judge, tried.examples, tried.hidden, tried.noticed, (), 0.8))
-    assert found and "no credit" in found[0]  # the wrong sign
+    assert any("no credit" in each for each in found)  # the wrong sign
+    # Found on perturbed look-alikes, too, which begin in drawn states and move smoothly.
+    assert any('("goes the other way")' in each for each in found)
+
+
+def test_hidden_look_alikes_and_half_trained_networks_look_like_judged_episodes():
+    env, args = "HalfCheetah-v5", {"max_episode_steps": 60}
+    flip = (Motion(seconds=0.6, jumps=1, height_m=0.4, pitch_turns=-1.0), Motion(seconds=1.0))
+    made = written(SPEED, "", (), env=env, env_args=args).model_copy(update={"motions": flip})
+    hidden = hidden_episodes(env, made)
+    played = [each for mode, each in hidden if "network" in mode or "random" in mode]
+    scripted = [each for mode, each in hidden[24:]]
+    assert len(scripted) == 2 and len(hidden) == 26
+    for each in scripted:
+        start = np.abs(each["qpos"][0]).max(), np.abs(each["qvel"][0]).max()
+        assert 1e-3 < start[0] < 0.6 and start[1] > 1e-3  # not the resting pose of a script
+        jump = np.abs(np.diff(each["qvel"], axis=0)).max()
+        assert jump < max(np.abs(np.diff(other["qvel"], axis=0)).max() for other in played)
+    returns = {
+        mode: np.mean([each["env_reward"].sum() for name, each in hidden if name == mode])
+        for mode, _ in hidden
+    }
+    untrained = [value for mode, value in returns.items() if mode.startswith("untrained")]
+    assert len(untrained) == 3 and returns["half-trained network"] > max(untrained)
 
 
 # ---- criteria on arrival

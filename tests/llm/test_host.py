@@ -8,16 +8,13 @@ from telic.llm import (
     Cancelled,
     Host,
     Image,
-    InvalidAnswer,
     ModelUnavailable,
     Tokens,
-    answer_order,
     connect,
-    list_orders,
-    read_order,
     work_orders,
 )
-from telic.llm.work_orders import publish
+from telic.llm.answers import InvalidAnswer
+from telic.llm.work_orders import answer_order, list_orders, publish, read_order
 
 from .conftest import FAST, GOOD, Plan, question
 

@@ -15,7 +15,7 @@ from telic.llm import (
     Tokens,
     choose,
 )
-from telic.llm.hosted import translate
+from telic.llm._hosted import translate
 from telic.llm.names import parse_name
 
 from .conftest import FAST, GOOD, question

@@ -6,7 +6,7 @@ from urllib.parse import quote
 import pytest
 
 import telic.llm
-from telic.core.events import encode
+from telic.core.events import encode_event
 from telic.errors import TelicError, UsageError
 from telic.llm import Host, Outage, RawReply, keys, redact
 from telic.llm.work_orders import publish
@@ -59,7 +59,7 @@ ERRORS = [
 def test_a_key_in_an_error_reaches_nothing(models, tmp_path, error):
     provider = Leaky(error)
     with JsonLines(tmp_path / "events.jsonl") as log:
-        path = models(provider, on_event=lambda event: log.append(encode(event)))
+        path = models(provider, on_event=lambda event: log.append(encode_event(event)))
         with pytest.raises(TelicError) as caught:
             path.ask(question(f"My key is {KEY}."))
     written = everything_written(tmp_path)

@@ -5,8 +5,8 @@ import pytest
 from mcp import Client
 from mcp.server.mcpserver.tools.base import Tool
 
+from telic.mcp._workplace import Workplace
 from telic.mcp.server import make_server
-from telic.mcp.workplace import Workplace
 from tests.mcp.host import Host
 from tests.mcp.toy import ENVIRONMENT_SECRET, Person, make_repository
 from tests.studies.toy import making as point_mass

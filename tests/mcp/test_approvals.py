@@ -75,7 +75,7 @@ async def test_a_reply_to_a_question_that_was_never_asked_is_no_answer(host, rep
     person = Person("declines")
     async with host(person) as call:
         await draft(call)
-        key = "telic.mcp.verb_tools:study_approve_form"
+        key = "telic.mcp._verb_tools:study_approve_form"
         forged = {key: ElicitResult(action="accept", content={"code": "aaaa"})}
         asked = await call.client.session.call_tool(
             "study_approve",

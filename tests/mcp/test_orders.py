@@ -5,8 +5,8 @@ import base64
 import pytest
 
 from telic.core.config import Record
-from telic.llm import Image, Request, list_orders
-from telic.llm.work_orders import ORDERS, publish
+from telic.llm import Image, Request
+from telic.llm.work_orders import ORDERS, list_orders, publish
 from tests.mcp.host import Refusal
 
 pytestmark = pytest.mark.anyio

@@ -58,6 +58,19 @@ async def test_a_search_goes_on_by_itself_and_says_where_it_writes(host, reposit
     assert found["command"].startswith("telic search --env No-such-task --method cma")
 
 
+@pytest.mark.parametrize("name", ["evil.py:Env", "evil:Env", "mjlab:Task"])
+async def test_code_that_an_agent_names_is_not_the_users(host, repository, name):
+    (repository / "evil.py").write_text("open('mark', 'w').close()\nclass Env: pass\n")
+    async with host(allow_launch=True) as call:
+        for tool, more in (
+            ("start_search", {"method": "cma"}),
+            ("start_session", {"intent": "go"}),
+        ):
+            with pytest.raises(Refusal, match="have not named yourself"):
+                await call(tool, env=name, model=None, **more)
+    assert not (repository / "mark").exists() and not list(repository.glob("runs/*/*.json"))
+
+
 async def test_only_work_that_runs_can_be_stopped(host, repository):
     (repository / "runs" / "session_1").mkdir(parents=True)
     (repository / "runs" / "session_1" / "session.json").write_text("{}")

@@ -11,8 +11,8 @@ import pytest
 from mcp import Client
 
 from telic.errors import UsageError
+from telic.mcp._workplace import READS, Workplace, add_tool
 from telic.mcp.server import hide_in, make_server
-from telic.mcp.workplace import READS, Workplace, add_tool
 from telic.plugin.package import read_source
 from tests.mcp.host import Refusal
 from tests.mcp.toy import ENVIRONMENT_SECRET, METRIC_SPEC, PROTOCOL, SECRET
@@ -107,7 +107,7 @@ def hook(event, details):
         seen.append(event)
 from mcp import Client
 from telic.mcp.server import make_server
-from telic.mcp.workplace import Workplace
+from telic.mcp._workplace import Workplace
 async def main(root):
     async with Client(make_server(Workplace(root, root / "runs"))) as client:
         await client.call_tool("study_init", {"task": "toy", "study": "gain"})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import math
 import pickle
 from typing import Any
@@ -13,7 +12,7 @@ from scipy.spatial.transform import Rotation
 
 from telic.core.tensors import from_numpy
 from telic.motions.clip import MotionClip
-from telic.motions.formats.robots import _breadth_first
+from telic.motions.formats._robots import _breadth_first
 from telic.motions.robot import motion_robot
 from tests.motions.wrapped import NumpyArrayWrapper, wrapped_dump
 
@@ -136,14 +135,6 @@ def smpl_npz() -> bytes:
     return npz(pose_aa=pose, transl=place, fps=30)
 
 
-def deepmimic() -> bytes:
-    frame = [0.03333, 0.0, 0.9, 0.0, 1, 0, 0, 0] + [1, 0, 0, 0] * 2
-    leg, arm = [1, 0, 0, 0, -0.2, 1, 0, 0, 0], [1, 0, 0, 0, 0.3]
-    frame += leg + arm + leg + arm
-    frames = [[*frame[:1], 0.05 * i, *frame[2:]] for i in range(10)]
-    return json.dumps({"Loop": "wrap", "Frames": frames}).encode()
-
-
 # joint, parent, the point where it is, the point at which its bone aims
 _SKELETON = [
     ("Hips", "", "pelvis", ""),
@@ -252,5 +243,4 @@ def good_files(clip: MotionClip) -> dict[str, bytes]:
         "lafan.csv": lafan_csv(clip),
         "bones.csv": bones_csv(clip),
         "smpl.npz": smpl_npz(),
-        "walk.json": deepmimic(),
     }

@@ -5,9 +5,11 @@ import math
 import numpy as np
 import pytest
 
+from telic.authors.request import SessionConfig
+from telic.envs import make
 from telic.errors import UsageError
 from telic.motions.cycle import cycle_of
-from telic.motions.library import LibraryWriter, MotionLibrary, head_for
+from telic.motions.library import LibraryWriter, head_for
 from telic.motions.robot import motion_robot
 from telic.session import motion
 from tests.motions.quick import wavy
@@ -57,15 +59,15 @@ def test_a_clip_that_waves_cannot_hold_is_refused(biped):
         cycle_of(biped, clip.replace(joint_pos=clip.joint_pos + noise))
 
 
-def test_a_library_is_searched_by_the_words_of_an_intent(biped, tmp_path):
-    clips = [
-        swinging(biped, 1.0).replace(name=name) for name in ("squat-1", "walk-slow", "walk-fast-2")
-    ]
+def test_a_library_of_several_clips_asks_for_one_by_name(biped, tmp_path):
+    clips = [swinging(biped, 1.0).replace(name=name) for name in ("squat-1", "walk-slow")]
     with LibraryWriter(tmp_path / "some", head_for(biped, clips)) as writer:
         for clip in clips:
             writer.add(clip)
-    library = MotionLibrary.open(tmp_path / "some")
-    assert motion.nearest(library, "walking fast") == "walk-fast-2"
-    assert motion.nearest(library, "walk") == "walk-slow"
-    with pytest.raises(UsageError, match="No motion of the library is about"):
-        motion.nearest(library, "do a cartwheel")
+    env = make("planar-biped", num_envs=1)
+    env.close()
+    asked = {"intent": "walk forward", "env": "planar-biped"}
+    with pytest.raises(UsageError, match=r"2 motions.*FOLDER/CLIP.*walk-slow"):
+        motion.chosen(SessionConfig(**asked, motion=str(tmp_path / "some")), env.spec)
+    named = SessionConfig(**asked, motion=str(tmp_path / "some" / "walk-slow"))
+    assert "walk-slow" in str(motion.chosen(named, env.spec))

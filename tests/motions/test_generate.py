@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from telic.errors import UnknownName
+from telic.motions._figure import SIDES, RobotFigure, figure_points
 from telic.motions.families import families
-from telic.motions.figure import SIDES, RobotFigure, figure_points
 from telic.motions.generate import draw, family_names, generate, make_clip
 from telic.motions.robot import motion_robot
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from telic.errors import BadEnvironment
+from telic.motions._figure import RobotFigure, figure_points, person_like
 from telic.motions.clip import HumanTrack, MotionClip
-from telic.motions.figure import RobotFigure, figure_points, person_like
 from telic.motions.library import LibraryWriter, MotionLibrary, head_for
 from telic.motions.mirror import mirrored, symmetry
 from telic.motions.robot import motion_robot
@@ -62,7 +62,7 @@ def test_a_robot_without_two_like_sides_is_refused_by_name(tmp_path):
     lame.write_text(
         text.replace('name="left_shin" pos="0 0 -0.45"', 'name="left_shin" pos="0 0 -0.3"')
     )
-    with pytest.raises(BadEnvironment, match="a mirror shows left_knee"):
+    with pytest.raises(BadEnvironment, match="left_knee has no partner"):
         symmetry(motion_robot(str(lame)))
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from telic.errors import BadFile
+from telic.motions._retarget import retarget
 from telic.motions.clip import MotionClip, MotionOrigin
-from telic.motions.formats.track import SkeletonTrack
+from telic.motions.formats._track import SkeletonTrack
 from telic.motions.generate import make_clip
 from telic.motions.intake import person_track
-from telic.motions.retarget import retarget
 from telic.motions.robot import motion_robot
 
 HUMANOID = motion_robot("Humanoid-v5")

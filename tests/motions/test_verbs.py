@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from telic.errors import BadFile, UsageError
+from telic.motions.checks import FilterLimits
 from telic.motions.library import MotionLibrary
 from telic.motions.robot import motion_robot
 from telic.verbs import motions as verbs
@@ -64,6 +69,39 @@ def test_good_and_bad_files_are_taken_in_together(tmp_path: Path) -> None:
     )
     assert filtered.counts == {"rejected": len(clips)}
     assert all(" moves at" in line.why for line in filtered.lines)
+
+
+def test_several_processes_import_what_one_does_and_rejections_say_where(tmp_path: Path) -> None:
+    robot = motion_robot("Humanoid-v5")
+    folder = tmp_path / "files"
+    folder.mkdir()
+    knee = next(i for i, name in enumerate(robot.joint_names) if "knee" in name)
+    for number in range(3):
+        clip = wavy(robot, frames=60)
+        joints = clip.joint_pos.copy()
+        joints[:, knee] += 0.01 * number
+        if number == 2:
+            joints[30, knee] += 1.5  # one frame
+        moved = clip.replace(name=f"clip{number}", joint_pos=joints)
+        (folder / f"clip{number}.npz").write_bytes(good_files(moved)["own.npz"])
+    limits = [f"{name}=null" for name in FilterLimits.model_fields if not name.endswith("seconds")]
+    limits = [each for each in limits if "jump_rad" not in each or "root" in each]
+    command = [sys.executable, "-m", "telic", "motions", "import", str(folder), "-r", "Humanoid-v5"]
+    command += [part for limit in limits for part in ("--limit", limit)]
+    for jobs in ("1", "2"):
+        out = ["-l", str(tmp_path / jobs), "--jobs", jobs]
+        done = subprocess.run([*command, *out], capture_output=True, text=True, timeout=600)
+        assert done.returncode == 0, done.stderr
+        said = " ".join((done.stdout + done.stderr).split())
+        assert re.search(rf"clip2 rejected: {robot.joint_names[knee]} jumps by 1\.\d+ rad", said)
+        assert re.search(r"at 0\.60 s \(limit 0\.3\)", said)
+    one, two = (MotionLibrary.open(tmp_path / jobs) for jobs in ("1", "2"))
+    assert one.names == two.names and len(one.names) == 2
+    for name in one.names:
+        assert np.array_equal(one.clip(name).joint_pos, two.clip(name).joint_pos)
+    only = [*command, "-l", str(tmp_path / "none"), "--jobs", "2"]
+    only[only.index(str(folder))] = str(folder / "clip2.npz")
+    assert subprocess.run(only, capture_output=True, timeout=600).returncode != 0
 
 
 def test_an_import_that_adds_nothing_fails(tmp_path: Path) -> None:

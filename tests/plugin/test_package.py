@@ -11,7 +11,6 @@ from telic.plugin.package import (
     differences,
     package_files,
     read_source,
-    split_front_matter,
     write_package,
 )
 from tests.plugin import checks
@@ -73,13 +72,6 @@ def test_a_page_that_would_mislead_is_found(what, tmp_path, tree):
     page.write_text(page.read_text().replace("## Always", f"{text}\n\n## Always"))
     found = checks.problems(tmp_path, tree)
     assert len(found) == 1 and complaint in found[0], found
-
-
-def test_front_matter_is_plain_lines():
-    assert split_front_matter("---\na: b: c\n---\n\ntext", "x") == ({"a": "b: c"}, "text")
-    for bad in ("text", "---\na\n---\n", "---\na: b\n", "---\na: b\na: c\n---\n"):
-        with pytest.raises(Exception, match="x"):
-            split_front_matter(bad, "x")
 
 
 def test_nothing_of_a_machine_is_in_the_package():

@@ -13,9 +13,9 @@ from telic.studies.administration import create_study
 from telic.studies.contract import draft_contract
 from telic.studies.documents.base import StudyActor
 from telic.studies.documents.candidate import Candidate
-from telic.studies.documents.metrics import MetricSpec, Protocol
+from telic.studies.documents.contract import MetricSpec, Protocol
 from telic.studies.evidence.robustness import Curriculum
-from telic.studies.launch.evaluations import perturbations_of
+from telic.studies.launch.command import perturbations_of
 from telic.verbs.study_candidates import CandidateDraft
 from tests.plugin.checks import commands, program_words
 

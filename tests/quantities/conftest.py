@@ -12,7 +12,7 @@ import torch
 from telic.envs.anatomy import body_names, robot_of
 from telic.envs.spec import EnvSpec
 from telic.quantities import Recording
-from telic.sim import load_model
+from telic.sim.simulation import load_model
 
 ASSETS = {
     "HalfCheetah": "half_cheetah.xml",

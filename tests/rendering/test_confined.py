@@ -79,7 +79,7 @@ def test_an_environment_that_draws_itself_can_do_nothing_else(scene, monkeypatch
     )
     (drawn,) = render([job], backend="rays")
     assert drawn.error is None and drawn.frames == 3 and video.stat().st_size > 500
-    assert drawn.backend == "gymnasium"  # not a chart of what was recorded
+    assert drawn.backend == "gymnasium"
     assert read_frames(video)[:, :40].max() < 10, "black: nothing was done"
     assert (scene.parent / "outside" / "secret").read_text() == "secret"
     assert os.listdir(scene.parent / "outside") == ["secret"]

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from telic.errors import ConfigError, TelicError, UnknownName, WorkerDied
-from telic.rendering import RenderJob, choose_backend, render, render_one
+from telic.rendering import RenderJob, choose_backend, draw_portrait, render, render_one
 from telic.rendering import jobs as backends
+from telic.sim.files import assets_dir
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
 from tests.heard import Heard
 from tests.rendering.films import read_frames, read_video_facts
@@ -197,6 +199,13 @@ def test_what_has_no_model_draws_itself_if_the_same_comes_out_again(tmp_path, mo
     assert (same.error, same.backend, same.frames, same.fps) == (None, "gymnasium", 3, 2.0)
     frames = read_frames(Path("same.mp4"))
     assert [int(np.nonzero(f[20, :, 0] > 128)[0][0]) // 10 for f in frames] == [1, 2, 3]
-    # What cannot be played again is no picture of something else: it is a chart.
-    assert (changed.error, changed.backend) == (None, "sketch")
-    assert (pole.error, pole.backend, pole.frames) == (None, "sketch", 2)
+    assert "did not give the recorded observations" in str(changed.error)
+    assert "seed is unknown" in str(pole.error)
+
+
+@pytest.mark.slow
+def test_a_portrait_shows_the_robot_of_a_model(tmp_path, monkeypatch):
+    monkeypatch.setenv(backends.FORCE, "rays")
+    draw_portrait(assets_dir() / "hopper.xml", tmp_path / "hopper.png")
+    picture = np.asarray(Image.open(tmp_path / "hopper.png"))
+    assert picture.shape == (480, 640, 3) and picture.std() > 10

@@ -53,19 +53,17 @@ def test_a_failed_video_leaves_the_old_one(tmp_path):
 
 
 def test_ffmpegs_last_words_are_in_the_error(tmp_path, monkeypatch):
-    real = media._command
-
-    def wrong_codec(*args):
-        return [{"libx264": "libnone"}.get(word, word) for word in real(*args)]
-
-    monkeypatch.setattr(media, "_command", wrong_codec)
-    with pytest.raises(TelicError, match=r"ffmpeg:.*[Ee]ncoder"):
-        write_video(tmp_path / "v.mp4", gradient(40, 480, 640), fps=10)
-    say = "echo 'av_write: No space left on device' >&2; exit 1"
-    monkeypatch.setattr(media, "_command", lambda *args: ["sh", "-c", say])
-    with pytest.raises(ResourceError, match="disk is full"):
-        write_video(tmp_path / "v.mp4", gradient(3), fps=10)
-    assert list(tmp_path.iterdir()) == []
+    program = tmp_path / "ffmpeg"
+    monkeypatch.setattr(media, "ffmpeg_path", lambda: str(program))
+    for says, error, words in (
+        ("Unknown encoder", TelicError, "ffmpeg: Unknown encoder"),
+        ("av_write: No space left on device", ResourceError, "disk is full"),
+    ):
+        program.write_text(f"#!/bin/sh\necho '{says}' >&2; exit 1\n")
+        program.chmod(0o755)
+        with pytest.raises(error, match=words):
+            write_video(tmp_path / "v.mp4", gradient(40, 480, 640), fps=10)
+    assert list(tmp_path.iterdir()) == [program]
 
 
 def test_a_png_holds_the_picture_bit_by_bit(tmp_path):

@@ -170,11 +170,9 @@ def test_a_recording_has_several_episodes_and_no_action_at_its_end():
 # ---- the examples
 
 MADE_FOR = {
-    "ant_forward": ("Ant-v5",),
     "backflip_memory": ("HalfCheetah-v5",),
     "hop": ("Hopper-v5",),
     "run_forward": ("HalfCheetah-v5", "Walker2d-v5"),
-    "stand_up": ("HumanoidStandup-v5",),
 }
 BY_PATH = str(Path(__file__).parents[2] / "examples" / "obey_commands.py")
 

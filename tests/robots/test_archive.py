@@ -9,8 +9,8 @@ import zipfile
 import pytest
 
 from telic.errors import BadFile, ResourceError
-from telic.robots import archive
-from telic.robots.archive import download, unpack
+from telic.robots import _archive as archive
+from telic.robots._archive import download, unpack
 from telic.robots.catalogue import RobotPackage
 
 GOOD = {"toys/zoo/dog.xml": b"<mujoco/>", "toys/zoo/a/b.obj": b"v", "toys/LICENSE": b"MIT"}

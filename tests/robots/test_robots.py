@@ -20,7 +20,8 @@ from telic.errors import (
     UnknownName,
     UsageError,
 )
-from telic.robots import archive, catalogue
+from telic.robots import _archive as archive
+from telic.robots import catalogue
 from telic.robots.build import driven, robot_path
 from telic.robots.catalogue import NamedRobot, RobotNumbers, RobotPackage, fetch, is_fetched
 from telic.robots.record import RobotRecord, guessed, moving_joints

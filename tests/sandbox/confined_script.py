@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 
 from telic.errors import TelicError
-from telic.sandbox import kernel
+from telic.sandbox import _kernel as kernel
 from telic.sandbox.confine import Confinement, confine, grants
 
 FOLDER, OUTSIDE = Path(sys.argv[2]), Path(sys.argv[3])

@@ -188,7 +188,7 @@ PROCESSES = [
         (*DENIED, "not allowed to raise"),
         "import resource",
     ),
-    returns("outlive_parent", "prctl(1, 0)", setup="from telic.sandbox.kernel import prctl"),
+    returns("outlive_parent", "prctl(1, 0)", setup="from telic.sandbox._kernel import prctl"),
     returns("file_bomb", "[open('/dev/null') for _ in range(100000)]", ("Too many open files",)),
     returns(
         "giant_file",

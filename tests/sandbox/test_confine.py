@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from telic.sandbox import kernel
+from telic.sandbox import _kernel as kernel
 from telic.sandbox.confine import (
     ALLOWED,
     ConfinementReport,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from telic.errors import ResourceError, RewardError, WorkerDied
-from telic.sandbox import kernel
+from telic.sandbox import _kernel as kernel
 from telic.sandbox.host import LOG_NAME, Worker
 from telic.sandbox.limits import MEBIBYTE, Limits, Watch, disk_usage
 

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from telic.sandbox.allowed import MODULES
+from telic.sandbox._allowed import MODULES
 from telic.sandbox.source import PRINT_CHARACTERS, FrozenModule, compile_source, namespace
 
 PROVIDED = {"telic": {"RewardFunction": type("RewardFunction", (), {}), "quantities": {"n": len}}}

@@ -9,8 +9,8 @@ from telic.errors import RefusedCode
 from telic.judges.criteria import CriterionScore, score
 from telic.judges.episode import RecordedEpisode
 from telic.quantities import QUANTITIES
-from telic.sandbox.guard import ask
-from telic.sandbox.offered import OFFERED, kind_of, names_of
+from telic.sandbox._guard import ask
+from telic.sandbox._offered import OFFERED, kind_of, names_of
 from telic.sandbox.source import compile_source, namespace, source_lines
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from telic.sandbox import kernel
-from telic.sandbox.kernel import AUDIT_ARCHITECTURE, NEWEST, call_numbers
+from telic.sandbox import _kernel as kernel
+from telic.sandbox._kernel import AUDIT_ARCHITECTURE, NEWEST, call_numbers
 
 PID = 4321
 ALLOW, KILL = "allow", "kill"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from telic.errors import RefusedCode
-from telic.sandbox.allowed import BUILTINS, MODULES
+from telic.sandbox._allowed import BUILTINS, MODULES
 from telic.sandbox.source import check_source, compile_source, namespace
 
 CLOSURE = r'''

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from telic.search.language_model import answer_record
+from telic.search._language_model import answer_record
 from telic.search.policies import Space
 
 SPACE = Space(names=("a", "b", "c"), formula="", low=-6, high=6, decimals=1)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from telic.search.policies import Space, make_policy
-from telic.search.proposers import Ars, Climb, Cma, Random, View
+from telic.search.proposers import Ars, Climb, Cma, Random, SearchView
 from telic.search.records import History, PolicyCandidate, TrialEpisodes
 from telic.search.worlds import find_task
 from telic.verbs.search import search
@@ -27,7 +27,7 @@ def candidates(drafts, score):
 
 
 def view(iteration, history=None):
-    return View(history or History(confirm=0, keeps_losers=True), iteration, 100, 1, 1)
+    return SearchView(history or History(confirm=0, keeps_losers=True), iteration, 100, 1, 1)
 
 
 def climb_a_hill(proposer, iterations, seed=1):

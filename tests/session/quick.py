@@ -8,11 +8,13 @@ from importlib import import_module
 import pytest
 
 from telic import llm
-from telic.authors import author, model
+from telic.authors import _model as model
+from telic.authors import author
 from telic.llm import CallLimits, Models, Request
 from telic.rendering.job import Rendering
 from telic.sandbox import host
-from telic.session import judgement, loop, training
+from telic.session import _training as training
+from telic.session import judgement, loop
 from telic.session.loop import Session, run
 from telic.session.report import _sections as pictures
 from telic.storage.files import read_json

@@ -2,8 +2,9 @@
 
 import pytest
 
-from telic.authors import author, model
-from telic.authors.second_reader import not_judged
+from telic.authors import _model as model
+from telic.authors import author
+from telic.authors._second_reader import not_judged
 from telic.judges.criteria import Criterion
 from telic.judges.measured import read_judge
 from telic.session import loop

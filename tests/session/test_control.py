@@ -9,6 +9,7 @@ import pytest
 from telic.authors.request import parse_criteria
 from telic.envs import make
 from telic.errors import UsageError
+from telic.session._training import run_job
 from telic.session.budget import AllowanceUsedUp, SessionAccount, steps_taken
 from telic.session.control import (
     SessionControl,
@@ -18,7 +19,6 @@ from telic.session.control import (
     read_notes,
 )
 from telic.session.records import is_running, state_of
-from telic.session.training import run_job
 from telic.storage.files import read_json, write_json
 from telic.storage.layout import RunFolder
 from telic.storage.locks import RunLock
@@ -217,8 +217,8 @@ def test_notes_of_several_people_at_once_are_all_kept(tmp_path):
 # ---------------------------------------------------------------------------- approval
 
 
-def test_a_session_waits_for_agreement_and_takes_the_edit(sit):
-    sitting = sit(lambda control: control.approved(CRITERIA))
+def test_a_session_waits_for_agreement_and_takes_the_edit(sit, tmp_path):
+    sitting = sit(lambda control: control.approved(CRITERIA), make_session(tmp_path, model="host"))
     folder = sitting.folder
     until(lambda: state_of(folder) == "waiting for approval")
     shown = read_json(folder.criteria)
@@ -246,7 +246,7 @@ def test_the_composer_takes_no_criteria_that_it_has_no_code_for(tmp_path):
         folder = folder or make_session(tmp_path / "b", model=model)
         write_json(folder.criteria, {"time": "now", "criteria": list(CRITERIA)})
         if model is None:
-            with pytest.raises(UsageError, match='cannot judge "dances"'):
+            with pytest.raises(UsageError, match='No criterion named "dances"'):
                 approve(folder, strange)
             assert not folder.approval.exists()
         else:

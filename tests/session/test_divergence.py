@@ -2,7 +2,7 @@
 
 import pytest
 
-from telic.session.training import alarms
+from telic.session._training import alarms
 from telic.storage.files import JsonLines
 from telic.storage.layout import IterationFolder, MemberFolder
 from telic.storage.scalars import ScalarLog

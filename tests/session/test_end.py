@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from types import SimpleNamespace
 
 import pytest
 
@@ -63,7 +64,7 @@ def listed(folder):
 
 def shown(folder):
     """Return the page of a session, after checking that every other reader agrees with it."""
-    page = show(folder.name, runs_dir=folder.path.parent)
+    page = SimpleNamespace(**show(folder.name, runs_dir=folder.path.parent))
     assert page.state == verified(folder).outcome == state_of(folder)
     lines = list_artifacts(runs_dir=folder.path.parent).things
     assert [line.state for line in lines] == [page.state]
@@ -100,10 +101,12 @@ def test_changing_any_listed_file_by_a_byte_or_removing_it_ends_the_pass(session
 
 
 def test_the_robot_file_and_its_assets_are_part_of_the_evidence(config, tmp_path):
-    mesh = tmp_path / "box.stl"
-    mesh.write_bytes(b"a mesh")
+    mesh = tmp_path / "box.obj"
+    corners = [f"v {x} {y} {z}" for x in (0, 1) for y in (0, 1) for z in (0, 1)]
+    faces = ["f 1 3 2", "f 1 2 5", "f 1 5 3", "f 8 2 4"]
+    mesh.write_text("\n".join(corners + faces))
     robot = tmp_path / "robot.xml"
-    asset = '<asset><mesh name="box" file="box.stl"/></asset>'
+    asset = '<asset><mesh name="box" file="box.obj"/></asset>'
     robot.write_text(f'<mujoco><option gravity="0 0 -9.81"/>{asset}<worldbody/></mujoco>')
     session = make_pass(tmp_path / "runs", env=str(robot))
     assert shown(session).state == "passed"

@@ -11,14 +11,15 @@ import pytest
 from typer.testing import CliRunner
 
 import telic
-from telic.authors.vision import VisionJudge
+from telic.authors._vision import VisionJudge
 from telic.cli.main import app
 from telic.errors import ResourceError, RewardError, TelicError, TrainingFailed
 from telic.judges.validation import Trial
 from telic.judges.verdict import Verdict, judged, unknown
 from telic.llm import ModelAnswerError, ModelUnavailable, RawReply
 from telic.sandbox import host
-from telic.session import budget, judgement, loop, training
+from telic.session import _training as training
+from telic.session import budget, judgement, loop
 from telic.session.records import state_of
 from telic.session.report import _sections as pictures
 from telic.storage import files as storage

@@ -9,7 +9,7 @@ from telic.authors import composer
 from telic.authors.candidate import MemberScore, RewardCandidate, Variant, weights_in, with_weights
 from telic.authors.composer import next_candidate
 from telic.authors.request import SessionConfig
-from telic.cli.results import show_session
+from telic.cli._results import show_session
 from telic.errors import RewardError
 from telic.judges.criteria import Composition, Criterion, leaf
 from telic.judges.verdict import judged, together, unknown

@@ -5,9 +5,9 @@ from typing import get_args
 
 import pytest
 
-from telic.bench.report import WORDS
+from telic.bench._report import WORDS
 from telic.bench.results import CaseOutcome
-from telic.cli.views import OUTCOMES as SHOWN
+from telic.cli._views import OUTCOMES as SHOWN
 from telic.session.outcome import (
     ENDED,
     ONE_SEED,

@@ -9,8 +9,8 @@ from telic.authors.candidate import (
 )
 from telic.judges.criteria import leaf, require, total
 from telic.judges.verdict import judged, together
+from telic.session._training import better_first
 from telic.session.loop import run
-from telic.session.training import better_first
 from telic.storage.files import read_record
 from telic.storage.layout import RunFolder, SessionFolder
 from tests.session.test_loop import score

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from telic.errors import ConfigError, TelicError, UnknownName
-from telic.sim import CpuSimulation, load_model
-from telic.sim.cpu import library
+from telic.sim.cpu import CpuSimulation, library
+from telic.sim.simulation import load_model
 
 WELDED = """
 <mujoco>

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from telic.authors.cast import Cast
+from telic.authors._cast import Cast
+from telic.authors._model import ModelAuthor
 from telic.authors.composer import ComposerAuthor
-from telic.authors.model import ModelAuthor
 from telic.envs import make
 from telic.judges.code import JudgeCode
 from telic.llm import Host, Models

@@ -2,7 +2,7 @@
 
 import torch
 
-from telic.tracking.tokens import EncoderShape, LossWeights, TokenNetworks, TokenShape
+from telic.tracking._tokens import EncoderShape, LossWeights, TokenNetworks, TokenShape
 
 SMALL = TokenShape(
     encoders=(

@@ -3,8 +3,8 @@
 import pytest
 
 from telic.errors import ConfigError, UnknownName
+from telic.tracking._parts import substeps, tracked_parts
 from telic.tracking.config import PRESETS, TrackingConfig, preset
-from telic.tracking.parts import substeps, tracked_parts
 
 
 @pytest.mark.parametrize("name", list(PRESETS))

@@ -6,16 +6,16 @@ import pytest
 import torch
 
 from telic.errors import ConfigError, UnknownName
-from telic.tracking.config import TerminationsGroup, TrackingReward, preset
-from telic.tracking.parts import tracked_parts
-from telic.tracking.reference import BodyFrames
-from telic.tracking.scores import (
+from telic.tracking._parts import tracked_parts
+from telic.tracking._reference import BodyFrames
+from telic.tracking._scores import (
     Tracked,
     check_rewards,
     failures,
     relative,
     rewards,
 )
+from telic.tracking.config import TerminationsGroup, TrackingReward, preset
 
 PARTS = tracked_parts(preset("planar").robot)
 B = len(PARTS.bodies)

@@ -1,6 +1,7 @@
 """Training trackers: exactly resumed, written as ONNX that acts the same."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -17,13 +18,17 @@ from telic.errors import (
     UnknownName,
     UsageError,
 )
+from telic.storage.files import read_record
+from telic.storage.journal import Journal
 from telic.storage.layout import RunFolder
+from telic.storage.scalars import read_rows
 from telic.tracking import deploy, task, train
+from telic.tracking._token_phases import settle, warm_up
+from telic.tracking._tokens import guidance
+from telic.tracking.config import TrackingConfig
 from telic.tracking.deploy import deploy_tracker
 from telic.tracking.evaluate import ClipPlayer
-from telic.tracking.reports import TrackingReport
-from telic.tracking.token_phases import settle, warm_up
-from telic.tracking.tokens import guidance
+from telic.tracking.reports import TrackingReport, TrackingVerdict, latest_reports, verdict_of
 from telic.tracking.tracker import export_tracker, load_tracker
 from telic.tracking.train import (
     TrackingOptions,
@@ -31,6 +36,8 @@ from telic.tracking.train import (
     resume_tracker,
     train_tracker,
 )
+from telic.training.folder import set_status
+from telic.training.job import TrainJob
 from telic.training.loop import collecting
 from telic.training.rollout import by_member
 from tests.tracking.constructed import library, tiny
@@ -64,6 +71,7 @@ def test_a_stopped_training_goes_on_as_if_it_had_not_been(trained, tmp_path):
     )
     first = train_tracker(tiny(*CONFIG), tmp_path, options)
     assert first.status == "stopped"
+    assert [entry.kind for entry in journal_of(RunFolder(first.path)).entries()] == ["candidate"]
     second = resume_tracker(RunFolder(first.path), ignore, lambda: False)
     assert second.status == "completed" and second.path == first.path
     member = "tracker_seed_1"
@@ -81,6 +89,64 @@ def test_a_stopped_training_goes_on_as_if_it_had_not_been(trained, tmp_path):
     assert reports[0] == reports[1]
 
 
+def journal_of(run: RunFolder) -> Journal:
+    return Journal(run.path / train.JOURNAL, f"tracking {read_record(run.config, TrainJob).key}")
+
+
+def test_a_training_is_a_loop_whose_journal_ends_with_the_verdict(trained, tmp_path, monkeypatch):
+    copy = RunFolder(tmp_path / trained.name)
+    shutil.copytree(trained, copy.path)
+    journal = journal_of(copy)
+    assert journal.verify().ok
+    assert [entry.kind for entry in journal.entries()] == ["candidate", "verdict"]
+    assert journal.recorded("candidate", TrackingConfig, "1") == tiny(*CONFIG)
+    verdict = journal.recorded("verdict", TrackingVerdict, "1")
+    assert verdict == verdict_of(latest_reports(copy))
+    low, high = verdict.interval
+    assert 0.0 <= low <= verdict.success_rate <= high <= 1.0 and high - low > 0.1
+    record = read_rows(copy.members()[0].scalars, "eval")[-1]
+    assert record["interval"][0] <= record["mean_return"] <= record["interval"][1]
+    assert record["interval"][1] - record["interval"][0] > 0.1  # three plays say little
+    # Killed after the verdict: nothing is trained again.
+    set_status(copy, "interrupted")
+    monkeypatch.setattr(train.loop, "train", None)
+    again = resume_tracker(copy, ignore, lambda: False)
+    assert again.status == "completed" and len(journal_of(copy).entries()) == 2
+
+
+def test_a_training_states_how_many_clips_it_uses(tmp_path):
+    said: list[str] = []
+
+    def listen(event):
+        said.append(getattr(event, "message", ""))
+
+    options = TrackingOptions(
+        evaluations=1, threads=1, on_event=listen, should_stop=lambda: True, fresh=True
+    )
+    for change, words in (
+        ("motions.at_once=3", "training on all 3 clips"),
+        ("motions.at_once=2", "all 3 clips, 2 at a time, other clips every 200 batches"),
+        ("motions.renew_every=0", "training on all 3 clips"),
+    ):
+        train_tracker(tiny("trainer.steps=48", change), tmp_path, options)
+        assert any(words in each for each in said), (change, said)
+        said.clear()
+    both = ("motions.renew_every=0", "motions.at_once=1")
+    train_tracker(tiny("trainer.steps=48", *both), tmp_path, options)
+    assert any("training on 1 of 3 clips" in each for each in said)
+
+
+def test_critics_may_learn_at_another_rate_than_actors():
+    config = tiny("trainer.ppo.critic_rate=50", "trainer.ppo.log_std=-3.0")
+    population = train.build(
+        train.tracking_job(config, [1], threads=1), config, library()
+    ).population
+    factors = population.networks.views(population.rate_factors)
+    assert all(bool((layer.weight == 50).all()) for layer in factors.critic)
+    assert all(bool((layer.weight == 1).all()) for layer in factors.actor)
+    assert torch.equal(population.views.log_std, torch.full_like(population.views.log_std, -3.0))
+
+
 def test_a_run_keeps_its_resolved_configuration_and_numbers_of_tokens(trained):
     run = RunFolder(trained)
     assert train.read_config(run) == tiny(*CONFIG)
@@ -94,7 +160,7 @@ def test_a_run_keeps_its_resolved_configuration_and_numbers_of_tokens(trained):
 def test_the_same_tracker_measured_twice_gives_the_same_numbers(trained):
     path = trained / "tracker_seed_1" / "checkpoints" / f"tracker_{STEPS}.pt"
     reports = [
-        ClipPlayer(tiny(*CONFIG), library(), [3], threads=1).evaluate(load_tracker(path), "test")
+        ClipPlayer(tiny(*CONFIG), library(), [3], threads=1).measure(load_tracker(path), "test")[0]
         for _ in range(2)
     ]
     assert reports[0] == reports[1]

@@ -42,7 +42,7 @@ def test_a_word_that_a_field_does_not_know_is_refused():
 
 def test_every_field_of_every_verb_says_what_it_is():
     for word, path in words(catalogue.VERBS):
-        verb = catalogue.load(path)
+        verb = catalogue.load_verb(path)
         assert catalogue.summary(path) == verb.help.splitlines()[0], word
         assert verb.help, word
         for field in fields_of(verb.request):

@@ -5,8 +5,8 @@ from functools import cache
 import pytest
 from starlette.testclient import TestClient
 
+from telic.web._place import WebPlace
 from telic.web.app import gated
-from telic.web.place import WebPlace
 from tests.web.made import make_workspace
 
 TOKEN = "t" * 32

@@ -6,7 +6,7 @@ import shutil
 import zipfile
 
 from telic.robots.catalogue import named_robot, robot_names
-from telic.web.place import WebPlace
+from telic.web._place import WebPlace
 from tests.web.conftest import client_of
 from tests.web.made import RUN, SEARCH, SESSION, VIDEO, make_run, write
 

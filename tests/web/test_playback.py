@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
-from telic.web.playback import draw_model
+from telic.web._playback import draw_model
 from tests.web.conftest import client_of
 from tests.web.made import RUN
 

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from telic.errors import UsageError
-from telic.web import static_site as site_module
+from telic.web import _static_site as site_module
+from telic.web._place import WebPlace
+from telic.web._static_site import write_site
 from telic.web.app import make_app
-from telic.web.place import WebPlace
-from telic.web.static_site import write_site
 from tests.web.made import RUN, SEARCH, SESSION
 
 

@@ -8,7 +8,7 @@ import pytest
 import uvicorn
 
 from telic import connections
-from telic.web.gate import WebGate
+from telic.web._gate import WebGate
 
 TOKEN = "t" * 20
 

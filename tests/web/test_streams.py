@@ -15,8 +15,8 @@ import uvicorn
 
 from telic.connections import listen
 from telic.storage.locks import RunLock
+from telic.web._curves import read_lines
 from telic.web.app import ViewerConnection, address_of
-from telic.web.curves import read_lines
 from tests.web.conftest import TOKEN, application, client_of
 from tests.web.made import RUN, SESSION, make_session, make_workspace
 

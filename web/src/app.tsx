@@ -70,6 +70,7 @@ function Frame() {
     if (first.current) first.current = false;
     else main.current?.focus({ preventScroll: true });
     window.scrollTo(0, 0);
+    document.querySelector(".rail [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });  // a phone shows a part of them
   }, [location]);
   const here = "/" + (location.split("/")[1] ?? "");
   return (

@@ -42,6 +42,12 @@ class MeasurableIntent(Event):
     covered: tuple[Covered, ...] = ()
     """which criteria cover which words; empty: unknown"""
 
+    @classmethod
+    def of(cls, made: Composition) -> MeasurableIntent:
+        """Return the intent of a composition."""
+        fields = ("criteria", "doubts", "not_understood", "dropped", "covered")
+        return cls(**{name: getattr(made, name) for name in fields})
+
 
 _OWN = ("composer", "host", "model")
 """names that no package may give to its author"""
@@ -140,7 +146,7 @@ def author_for(brief: Brief) -> Author:
     make = None if model in _OWN else load_plugin("authors", model, _OWN)
     if make is not None:
         return make(brief)
-    from telic.authors.cast import connect_cast
-    from telic.authors.model import ModelAuthor
+    from telic.authors._cast import connect_cast
+    from telic.authors._model import ModelAuthor
 
     return ModelAuthor(connect_cast(brief), brief)

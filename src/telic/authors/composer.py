@@ -48,67 +48,53 @@ _Weights = Mapping[str, float]
 
 # ---- ranking rewards on examples
 
-_CLEAR = 0.8
-"""agreement from which the author's own weights are trained alone"""
-_NOTICED = 0.1
-"""by how much others must agree better to be worth training"""
-_FEWEST = 4
-"""examples below which a ranking says nothing"""
-_MOST = 4
-"""structures that are tried on the examples"""
+_CLEAR, _NOTICED = 0.8, 0.1
+"""agreement from which the author's own weights are trained alone, and a gain worth training"""
+_FEWEST, _MOST = 4, 4
+"""examples below which a ranking says nothing, and structures that are tried on them"""
 _WORSE = 0.1
 """by how much a structure may rank worse than the present reward and still be offered"""
-
-
-def agreement(
-    pays: Sequence[float], scores: Sequence[float], good: Sequence[bool] = ()
-) -> float | None:
-    """Return how far pay ranks examples as the judge does, from -1 to 1.
-
-    Pairs that are paid in the judge's order, less those in the opposite one; equal pay is half of
-    each. A pair counts by the difference of its scores. None: all scores are equal.
-
-    Args:
-        pays: what each example was paid.
-        scores: what the judge gave it.
-        good: which ones are good examples; then only pairs with one of them count, because which
-            of two failure modes is worse does not matter.
-    """
-    pay, score = np.asarray(pays, dtype=float), np.asarray(scores, dtype=float)
-    gap = score[:, None] - score[None, :]
-    if any(good):
-        flags = np.asarray(good, dtype=bool)
-        gap = gap * (flags[:, None] | flags[None, :])
-    whole = np.abs(gap).sum()
-    return float((gap * np.sign(pay[:, None] - pay[None, :])).sum() / whole) if whole else None
 
 
 class RewardView(NamedTuple):
     """Examples as a reward pays them, under the weights in its file."""
 
     own: _Weights
-    """those weights"""
     examples: Sequence[ExampleResult] = ()
     """failure modes and good examples"""
     problems: Sequence[str] = ()
     """failure modes that it pays more than the good example"""
 
     def agreement(self, weights: _Weights | None = None) -> float | None:
-        """Return the agreement with the judge under other weights; None: unknown."""
+        """Return how far pay under some weights ranks examples as the judge does, from -1 to 1.
+
+        Pairs that are paid in the judge's order, less those in the opposite one; equal pay is half
+        of each. A pair counts by the difference of its scores, and only with a good example: which
+        of two failure modes is worse does not matter. None: unknown, or all scores are equal.
+        """
         known = [each for each in self.examples if each.score is not None and each.pay is not None]
         if len(known) < _FEWEST:
             return None
-        pays = [self._pay(each, weights or self.own) for each in known]
-        scores = [each.score for each in known if each.score is not None]
-        return agreement(pays, scores, [each.is_good for each in known])
-
-    def _pay(self, example: ExampleResult, weights: _Weights) -> float:
-        """Return the pay under other weights; a term without a weight, or of weight 0, stays."""
-        return (example.pay or 0.0) + sum(
-            paid * (weights.get(term, self.own[term]) / self.own[term] - 1.0)
-            for term, paid in example.terms.items()
-            if self.own.get(term)
+        # A term without a weight, or of weight 0, stays.
+        factors = {
+            term: (weights or self.own).get(term, weight) / weight - 1.0
+            for term, weight in self.own.items()
+            if weight
+        }
+        pay = np.array(
+            [
+                (each.pay or 0.0)
+                + sum(paid * factors.get(term, 0.0) for term, paid in each.terms.items())
+                for each in known
+            ]
         )
+        score = np.array([each.score or 0.0 for each in known])
+        gap = score[:, None] - score[None, :]
+        good = np.array([each.is_good for each in known])
+        if good.any():
+            gap = gap * (good[:, None] | good[None, :])
+        whole = np.abs(gap).sum()
+        return float((gap * np.sign(pay[:, None] - pay[None, :])).sum() / whole) if whole else None
 
     def ranked(self, proposals: Iterable[_Weights]) -> list[tuple[float, _Weights]]:
         """Return sets of weights with their agreement, the best first; none where it is unknown."""
@@ -162,60 +148,55 @@ def draw_weights(around: _Weights, seed: int, spread: float, count: int) -> list
     ]
 
 
-class StructureSearch:
-    """Finds rewards of another structure that the examples speak for."""
+def reward_view(
+    brief: Brief, written: Composition, text: str, env_args: dict[str, object]
+) -> RewardView:
+    """Return how a reward pays the examples; the first one was tried already."""
+    first = read_record(brief.folder.trial, Trial) if brief.folder.trial.exists() else None
+    is_first = first is not None and (
+        (first.reward_hash == text_hash(text) and first.env_args == env_args)
+        or (text == written.reward and first.reward_hash is None)
+    )
+    if first is None or not is_first:
+        changes = {"reward": text, "env_args": env_args}
+        first = try_written(brief, written.model_copy(update=changes))
+    return RewardView(weights_in(text), first.examples, first.reward_problems)
 
-    def __init__(self, brief: Brief, written: Composition) -> None:
-        self._brief, self._written = brief, written
 
-    def view(self, text: str, env_args: dict[str, object]) -> RewardView:
-        """Return how a reward pays the examples."""
-        path, trial = self._brief.folder.trial, None
-        if path.exists():  # the first reward was tried already
-            first = read_record(path, Trial)
-            is_first = first.reward_hash == text_hash(text) and first.env_args == env_args
-            if is_first or (text == self._written.reward and first.reward_hash is None):
-                trial = first
-        if trial is None:
-            changes = {"reward": text, "env_args": env_args}
-            trial = try_written(self._brief, self._written.model_copy(update=changes))
-        return RewardView(weights_in(text), trial.examples, trial.reward_problems)
+def other_structures(
+    brief: Brief,
+    written: Composition,
+    base: tuple[str, dict[str, object], tuple[str, ...]],
+    shapes: Iterable[RewardShape] = tuple(SHAPES.values()),
+    tried: Collection[str] = (),
+) -> tuple[RewardView, list[TriedReward]]:
+    """Return the view of a reward, and others that the examples speak for: one more shape each.
 
-    def others(
-        self,
-        text: str,
-        now: RewardView,
-        env_args: dict[str, object],
-        have: tuple[str, ...] = (),
-        shapes: Iterable[RewardShape] = tuple(SHAPES.values()),
-        tried: Collection[str] = (),
-    ) -> list[TriedReward]:
-        """Return other structures than a reward's: those it has with one more shape each.
-
-        `now` is its view, `have` are its shapes, and `tried` are programs trained before.
-        """
-        brief = self._brief
-        given = brief.config.intent, brief.spec
-        present = reshaped(*given, have, brief.reference)
-        if present is None or program_text(present) != program_text(text):
-            return []  # a note, a person or an earlier version changed it
-        least = now.agreement()
-        found: list[TriedReward] = []
-        seen = {program_text(text), *tried}
-        for shape in shapes:
-            other = reshaped(*given, (*have, shape.name), brief.reference)
-            if shape.name in have or other is None or program_text(other) in seen:
-                continue
-            if len(found) == _MOST:
-                break
-            seen.add(program_text(other))
-            view = self.view(other, env_args)
-            value = view.agreement()
-            is_worse = least is not None and value is not None and value < least - _WORSE
-            if view.examples and not is_worse and len(view.problems) <= len(now.problems):
-                variant = Variant(reward=other, structure=(*have, shape.name))
-                found.append(TriedReward(variant, value, f"a reward that {shape.words}"))
-        return found
+    `base` is the reward, its environment's arguments and its shapes; `tried` were trained before.
+    """
+    text, env_args, have = base
+    now = reward_view(brief, written, text, env_args)
+    given = brief.config.intent, brief.spec
+    present = reshaped(*given, have, brief.reference)
+    if present is None or program_text(present) != program_text(text):
+        return now, []  # a note, a person or an earlier version changed it
+    least = now.agreement()
+    found: list[TriedReward] = []
+    seen = {program_text(text), *tried}
+    for shape in shapes:
+        other = reshaped(*given, (*have, shape.name), brief.reference)
+        if shape.name in have or other is None or program_text(other) in seen:
+            continue
+        if len(found) == _MOST:
+            break
+        seen.add(program_text(other))
+        view = reward_view(brief, written, other, env_args)
+        value = view.agreement()
+        is_worse = least is not None and value is not None and value < least - _WORSE
+        if view.examples and not is_worse and len(view.problems) <= len(now.problems):
+            variant = Variant(reward=other, structure=(*have, shape.name))
+            found.append(TriedReward(variant, value, f"a reward that {shape.words}"))
+    return now, found
 
 
 # ---- revisions
@@ -257,44 +238,37 @@ _RISING = 0.05
 """gain of score over the second half of a training that was not finished"""
 
 
-class ParentEvidence(NamedTuple):
-    """Evidence about the parent, besides its record."""
-
-    view: RewardView | None = None
-    """its reward on the examples"""
-    structures: Sequence[TriedReward] = ()
-    """other rewards against its failures, the worst first, none of them tried before"""
-    rises: bool = False
-    """whether its score was still rising at the end"""
-
-
 def next_candidate(
     history: Sequence[SessionIteration],
     candidates: Mapping[int, RewardCandidate],
-    evidence: ParentEvidence | None = None,
+    *,
+    view: RewardView | None = None,
+    structures: Sequence[TriedReward] = (),
+    rises: bool = False,
 ) -> RewardCandidate:
-    """Return what to try next: the same, other structures, other weights.
+    """Return what to try next from the best iteration: the same, other structures, other weights.
 
-    `candidates` are what the finished iterations tried, by number.
+    `view` is its reward on the examples, `rises` whether its score was still rising.
     """
-    evidence, parent = evidence or ParentEvidence(), max(history, key=worth)
+    parent = max(history, key=worth)
     base = candidates[parent.number]
     text, chosen = structure_text(base, parent.variant), base.variants[parent.variant]
     own, program = weights_in(text), program_text(text)
     kept = Variant(
         weights={**own, **chosen.weights},
-        warm=_continues(parent, evidence.rises),
+        warm=_continues(parent, rises),
         structure=chosen.structure,
     )
     variants, words = [kept], ["the same for longer"]
-    for other in evidence.structures[:_STRUCTURES]:
+    for other in structures[:_STRUCTURES]:
         variants.append(other.variant)
         words.append(other.words)
-    texts = reward_texts(candidates.values())
-    tried = {(program_text(each), _rounded(weights_in(each))) for each in texts}
-    seed = derive("weights", len(history), parent.number)
-    drawn = draw_weights(kept.weights, seed, 0.5, 16)
-    order = (evidence.view or RewardView(own)).ranked(drawn)
+    tried = {
+        (program_text(each), _rounded(weights_in(each)))
+        for each in reward_texts(candidates.values())
+    }
+    drawn = draw_weights(kept.weights, derive("weights", len(history), parent.number), 0.5, 16)
+    order = (view or RewardView(own)).ranked(drawn)
     wild = dict(order[0][1]) if order else drawn[0]
     proposals = _proposals(history, parent, kept.weights)
     for name, weights in (*proposals, ("varied at random", wild)):
@@ -303,13 +277,13 @@ def next_candidate(
             tried.add(key)
             variants.append(kept.model_copy(update={"weights": weights}))
             words.append(name)
-    words += ["more steps, as its score was still rising"] if evidence.rises else []
+    words += ["more steps, as its score was still rising"] if rises else []
     return base.model_copy(
         update={
             "reward": text,
             "variants": tuple(variants),
             "rungs": (),
-            "steps": int(base.steps * (LONGEST if evidence.rises else LONGER)),
+            "steps": int(base.steps * (LONGEST if rises else LONGER)),
             "parent": parent.number,
             "change": f"from iteration {parent.number}: {', '.join(words)}",
             "diagnosis": f"failed: {', '.join(parent.tags) or 'nothing that has a name'}",
@@ -331,13 +305,22 @@ def _proposals(
         if without and len(without) < len(start):
             left = {**start, **dict.fromkeys(without, 0.0)}
             found.append((f"without {' and '.join(without)}", left))
-    raised: set[str] = set()
-    lowered: set[str] = set()
-    for tag in parent.tags[: VARIANTS - 2]:
-        up, down = _EDITS.get(tag, ((), ()))
-        raised, lowered = raised | set(up), (lowered | set(down)) - raised
-        found.append((f"against {tag}", _scaled(start, raised, lowered)))
-    return found
+    tags = parent.tags[: VARIANTS - 2]
+    against = (
+        (f"against {tag}", _against(start, tags[:place])) for place, tag in enumerate(tags, 1)
+    )
+    return [*found, *against]
+
+
+def _against(start: _Weights, tags: Iterable[str]) -> dict[str, float]:
+    """Return weights with the terms against some failures raised, and the opposed ones lowered."""
+    up: set[str] = set()
+    down: set[str] = set()
+    for tag in tags:
+        raised, lowered = _EDITS.get(tag, ((), ()))
+        up, down = up | {*raised}, down | {*lowered}
+    factors = dict.fromkeys(down, _DOWN) | dict.fromkeys(up, _UP)
+    return {name: round(value * factors.get(_term(name), 1.0), 4) for name, value in start.items()}
 
 
 def lacks(parent: SessionIteration, criteria: Sequence[Criterion]) -> tuple[str, ...]:
@@ -358,10 +341,8 @@ def lacks(parent: SessionIteration, criteria: Sequence[Criterion]) -> tuple[str,
 
 def still_rises(checkpoints: Sequence[Mapping[str, Any]], end: float | None) -> bool:
     """Return whether the score rose over the second half of a training, to a mean of `end`."""
-    means: list[float] = []
-    for row in checkpoints:
-        scores = [score for score in row["scores"].values() if score is not None]
-        means += [sum(scores) / len(scores)] if scores else []
+    rows = [[each for each in row["scores"].values() if each is not None] for row in checkpoints]
+    means = [sum(scores) / len(scores) for scores in rows if scores]
     if end is None or len(means) < 2:
         return False
     return end - means[len(means) // 2] >= _RISING and end >= max(means) - _RISING
@@ -377,18 +358,14 @@ def apply_wishes(
 ) -> RewardCandidate:
     """Return a revision whose reward and weights follow wishes."""
     reward = next((wish.reward for wish in wishes[::-1] if wish.reward), None)
-    up: set[str] = set()
-    down: set[str] = set()
-    for tag in (tag for wish in wishes for tag in wish.tags):
-        raised, lowered = _EDITS.get(tag, ((), ()))
-        up, down = up | set(raised), (down | set(lowered)) - set(raised)
+    tags = [tag for wish in wishes for tag in wish.tags]
     variants: list[Variant] = []
     for variant in revision.variants:
         if reward is not None and variant.reward is not None:
             continue  # of another structure than what is wished for
         own = weights_in(reward or variant.reward or revision.reward)
         kept = {name: value for name, value in variant.weights.items() if name in own}
-        update: dict[str, Any] = {"weights": _scaled({**own, **kept}, up, down - up)}
+        update: dict[str, Any] = {"weights": _against({**own, **kept}, tags)}
         if reward is not None:  # other memory needs another network
             update |= {"warm": False, "structure": ()}
         variants.append(variant.model_copy(update=update))
@@ -399,14 +376,6 @@ def apply_wishes(
             "change": "; ".join((revision.change, *changes)),
         }
     )
-
-
-def _scaled(start: dict[str, float], up: set[str], down: set[str]) -> dict[str, float]:
-    scaled: dict[str, float] = {}
-    for name, value in start.items():
-        factor = _UP if _term(name) in up else _DOWN if _term(name) in down else 1.0
-        scaled[name] = round(value * factor, 4)
-    return scaled
 
 
 def _term(name: str) -> str:
@@ -424,26 +393,18 @@ class ComposerAuthor:
     def __init__(self, brief: Brief) -> None:
         self._brief, self._config = brief, brief.config
 
-    def _composed(self, criteria: Sequence[Criterion] | None) -> Composition:
-        brief = self._brief
-        return compose(brief.config.intent, brief.spec, criteria, brief.reference)
-
     def read(self) -> MeasurableIntent:
         """Read the intent by the composer's grammar."""
-        composed = self._composed(self._config.criteria)
-        return MeasurableIntent(
-            criteria=composed.criteria,
-            doubts=composed.doubts,
-            not_understood=composed.not_understood,
-            dropped=composed.dropped,
-            covered=composed.covered,
-        )
+        return MeasurableIntent.of(self._composed(self._config.criteria))
 
     def write(self, wanted: MeasurableIntent) -> Composition:
         """Write both files from the words and the agreed criteria."""
         composed = self._composed(wanted.criteria)
         steps = composed.steps * steps_factor(self._config.device)
         return composed.model_copy(update={"steps": steps})
+
+    def _composed(self, criteria: Sequence[Criterion] | None) -> Composition:
+        return compose(self._config.intent, self._brief.spec, criteria, self._brief.reference)
 
     def review(
         self, written: Composition, trial: Trial, may_rewrite: bool = True
@@ -453,15 +414,11 @@ class ComposerAuthor:
 
     def first_structures(self, written: Composition) -> Sequence[TriedReward]:
         """Return other structures of the first reward, tried on the same examples."""
-        search, args = StructureSearch(self._brief, written), written.env_args
-        return search.others(written.reward, search.view(written.reward, args), args)
+        return other_structures(self._brief, written, (written.reward, written.env_args, ()))[1]
 
     def revise(self, history: list[SessionIteration], notes: Sequence[str]) -> RewardCandidate:
         """Search structures and weights; notes change terms and weights, or are not understood."""
-        candidates = read_candidates(self._brief.folder, history)
-        revision = next_candidate(history, candidates, self._evidence(history, candidates))
-        if not notes:
-            return revision
+        revision = self._revision(history)
         wishes: list[Wish] = []
         changes: list[str] = []
         intent = self._config.intent
@@ -474,24 +431,21 @@ class ComposerAuthor:
             wishes.append(wish)
             changes.append(f"follows “{note}”")
             intent = f"{intent.rstrip(' .!')}, {wish.words}" if wish.reward else intent
-        return apply_wishes(revision, wishes, changes)
+        return apply_wishes(revision, wishes, changes) if notes else revision
 
-    def _evidence(
-        self, history: list[SessionIteration], candidates: dict[int, RewardCandidate]
-    ) -> ParentEvidence:
-        """Return what is known about the best iteration; nothing without the first reward."""
+    def _revision(self, history: list[SessionIteration]) -> RewardCandidate:
+        """Return what follows from the best iteration; less without the first reward's trial."""
         folder, parent = self._brief.folder, max(history, key=worth)
+        candidates = read_candidates(folder, history)
         if not folder.author.exists() or not folder.trial.exists():
-            return ParentEvidence()
-        written = read_record(folder.author, Composition)
-        base = candidates[parent.number]
+            return next_candidate(history, candidates)
+        written, base = read_record(folder.author, Composition), candidates[parent.number]
         text, chosen = structure_text(base, parent.variant), base.variants[parent.variant]
-        search = StructureSearch(self._brief, written)
         tags = lacks(parent, written.criteria)[:_LACKS]
         shapes = [shape for tag in tags for shape in SHAPES.values() if tag in shape.against]
         tried = set(map(program_text, reward_texts(candidates.values())))
-        now, args = search.view(text, base.env_args), base.env_args
-        found = search.others(text, now, args, chosen.structure, dict.fromkeys(shapes), tried)
+        present = text, base.env_args, chosen.structure
+        view, found = other_structures(self._brief, written, present, dict.fromkeys(shapes), tried)
         checkpoints = list(read_json_lines(folder.iteration(parent.number).checkpoints))
         rises = self._config.steps is None and still_rises(checkpoints, parent.score)
         is_warm, is_stuck = _continues(parent, rises), parent is not history[-1]
@@ -505,7 +459,7 @@ class ComposerAuthor:
                 kept = {name: value for name, value in chosen.weights.items() if name in own}
                 update = {"weights": {**own, **kept}, "warm": is_warm and has_same_memory}
                 structures.append(each._replace(variant=each.variant.model_copy(update=update)))
-        return ParentEvidence(now, structures, rises)
+        return next_candidate(history, candidates, view=view, structures=structures, rises=rises)
 
     def watch(self, episodes: list[Path], verdicts: list[Verdict]) -> list[Verdict]:
         """Return the verdicts of code: it has no vision."""

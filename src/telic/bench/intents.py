@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from telic import __version__
 from telic.authors.candidate import RewardCandidate, SessionIteration
 from telic.authors.request import SessionConfig
-from telic.bench.report import build_report
+from telic.bench._report import build_report
 from telic.bench.results import (
     FINAL,
     BenchConfig,
@@ -34,6 +34,7 @@ from telic.bench.results import (
     Suite,
     Tally,
     open_folder,
+    results_in,
     session_options,
     tally,
     total_usd,
@@ -48,8 +49,6 @@ from telic.session.loop import run as run_a_session
 from telic.session.records import SessionSummary, verified
 from telic.storage.files import (
     JsonLines,
-    as_record,
-    read_json_lines,
     read_record,
     write_json,
     write_text,
@@ -114,14 +113,6 @@ def bench_intents(
         write_json(folder.results, result)
         write_text(folder.page, render_page(build_report(result, folder.path), folder.path))
         return Benchmark(folder.path, result)
-
-
-def results_in(folder: BenchFolder) -> list[CaseResult]:
-    """Return the latest result of every case."""
-    rows = (
-        as_record(row, CaseResult, str(folder.attempts)) for row in read_json_lines(folder.attempts)
-    )
-    return list({result.case.id: result for result in rows}.values())
 
 
 def _attempt(

@@ -17,6 +17,7 @@ import io
 import random
 import shutil
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 from telic.authors.candidate import MemberScore, RewardCandidate, SessionIteration
@@ -50,16 +51,17 @@ class JudgedAgain(Record):
 
 
 class FlipReport(Record):
-    """How many verdicts flip on fresh episodes, with the 95 % interval of the share."""
+    """Share of verdicts that flip on fresh episodes, with its 95 % interval."""
 
     flips: Rate
     """`passed` counts those that flip"""
     policies: tuple[JudgedAgain, ...]
 
 
-def flip_rate(sessions: Sequence[SessionFolder]) -> FlipReport:
-    """Judge every policy of sessions again, on as many fresh episodes as then."""
-    again = [row for folder in sessions for row in _judged_again(folder)]
+def flip_rate(sessions: Sequence[SessionFolder], times: int = 1) -> FlipReport:
+    """Judge every policy of sessions again, so many times, on as many fresh episodes as then."""
+    draws = range(times)
+    again = [row for folder in sessions for draw in draws for row in _judged_again(folder, draw)]
     if not again:
         raise UsageError("These sessions have no judged policy that is still on disk.")
     flips = sum(row.flipped for row in again)
@@ -78,33 +80,42 @@ def _by_code(verdict: Verdict) -> Verdict:
     return verdict.model_copy(update={"score": verdict.by_judge.get("code", verdict.score)})
 
 
-def _judged_again(folder: SessionFolder) -> Iterator[JudgedAgain]:
+def _judged_again(folder: SessionFolder, draw: int) -> Iterator[JudgedAgain]:
     config = read_record(folder.config, SessionConfig)
     for files, iteration in _iterations(folder):
         candidate = read_record(files.candidate, RewardCandidate)
-        for score in iteration.members:
-            member = MemberFolder(files.run.path / score.member)
-            alpha = score.judgement.alpha
-            if alpha is None or not member.checkpoint(score.step).exists():
-                continue  # of an earlier version, or removed
-            place = files.path / "judged_again"
-            order = PlayOrder(
-                policy=str(member.checkpoint(score.step).absolute()),
+        place, where = files.path / "judged_again", (config.env, candidate.env_args)
+        members = {
+            each.member: MemberFolder(files.run.path / each.member) for each in iteration.members
+        }
+        scores = [  # not of an earlier version, and not removed
+            each
+            for each in iteration.members
+            if each.judgement.alpha and members[each.member].checkpoint(each.step).exists()
+        ]
+        orders = [
+            PlayOrder(
+                policy=str(members[score.member].checkpoint(score.step).absolute()),
                 env=config.env,
                 env_args=candidate.judged_args,
-                seed=derive("judged again", folder.name, iteration.number, score.member),
+                seed=derive("judged again", folder.name, iteration.number, score.member, draw),
                 paths=episode_paths(place / score.member, score.judgement.episodes),
-                reward=read_text(member.reward_code),
+                reward=read_text(members[score.member].reward_code),
                 is_kept=False,
             )
-            try:
-                [recorded] = record([order], place)
-                paths, where = [file.path for file in recorded], (config.env, candidate.env_args)
-                fresh = judge_episodes(folder, config, paths, place / "judge", where)
-            finally:
-                shutil.rmtree(place, ignore_errors=True)
-            old = map(_by_code, score.judgement.verdicts)
-            lows = [together(own, alpha=alpha).low for own in (list(old), fresh)]
+            for score in scores
+        ]
+        try:
+            recorded = record(orders, place) if orders else []
+            paths = [file.path for own in recorded for file in own]
+            fresh = iter(judge_episodes(folder, config, paths, place / "judge", where))
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+        for score in scores:
+            verdicts = [list(map(_by_code, score.judgement.verdicts))]
+            verdicts.append(list(islice(fresh, score.judgement.episodes)))
+            alpha = score.judgement.alpha or 0.0
+            lows = [together(own, alpha=alpha).low for own in verdicts]
             then, now = ((low or 0.0) >= config.threshold for low in lows)
             yield JudgedAgain(
                 session=folder.name,

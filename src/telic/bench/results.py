@@ -27,8 +27,9 @@ from telic.core.events import Event
 from telic.core.stats import wilson
 from telic.errors import BadFile, ConfigError, UnknownName
 from telic.session.outcome import ENDED, Outcome
-from telic.storage.files import read_record, write_json
-from telic.storage.layout import Below, new_name
+from telic.session.records import state_of
+from telic.storage.files import as_record, read_json_lines, read_record, write_json
+from telic.storage.layout import FolderFile, SessionFolder, new_name
 from telic.storage.reading import parse_toml, read_text
 
 SUITES = Path(__file__).parent / "suites"
@@ -255,15 +256,15 @@ class BenchFolder:
 
     path: Path
 
-    config = Below("bench.json")
+    config = FolderFile("bench.json")
     """the request"""
-    attempts = Below("results.jsonl")
+    attempts = FolderFile("results.jsonl")
     """the append-only log"""
-    results = Below("results.json")
+    results = FolderFile("results.json")
     """the result for programs"""
-    page = Below("index.html")
+    page = FolderFile("index.html")
     """the result for people"""
-    lock = Below("lock")
+    lock = FolderFile("lock")
     """the lock"""
 
     def case(self, case_id: str) -> Path:
@@ -287,6 +288,20 @@ def open_folder(config: BenchConfig, runs_dir: Path, fresh: bool) -> BenchFolder
     folder = BenchFolder(runs_dir / new_name(f"bench_{config.suite}", letters=4))
     write_json(folder.config, config)
     return folder
+
+
+def results_in(folder: BenchFolder) -> list[CaseResult]:
+    """Return the latest result of every case; a pass whose session is not verified is claimed."""
+    rows = read_json_lines(folder.attempts)
+    latest = {row.case.id: row for row in (as_record(x, CaseResult, str(folder)) for x in rows)}
+    home = folder.path.resolve()
+    for name, result in latest.items():
+        session = (home / (result.session or "")).resolve()
+        if result.outcome == "passed" and not (
+            session.is_relative_to(home) and state_of(SessionFolder(session)) == "passed"
+        ):
+            latest[name] = result.model_copy(update={"outcome": "claimed"})
+    return list(latest.values())
 
 
 def session_options(options: dict[str, Any]) -> dict[str, Any]:

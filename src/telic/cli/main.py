@@ -16,8 +16,8 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from telic import __version__
-from telic.cli.output import fail, print_json, show
-from telic.cli.stop_signals import StopSignal, stoppable
+from telic.cli._output import fail, print_json, show
+from telic.cli._stop_signals import StopSignal, stoppable
 from telic.core.request import RequestField
 from telic.core.text import is_row, printable
 from telic.core.verb import Verb, as_data
@@ -26,12 +26,12 @@ from telic.verbs import catalogue
 from telic.verbs.catalogue import PANELS, VERBS, VerbGroup
 
 if TYPE_CHECKING:
-    from telic.cli.views import ProgressView
+    from telic.cli._views import ProgressView
 
 
-def progress_of(verb: Verb[Any, Any], values: dict[str, Any], is_quiet: bool) -> ProgressView:
+def _progress_of(verb: Verb[Any, Any], values: dict[str, Any], is_quiet: bool) -> ProgressView:
     """Return the view of the events of a verb."""
-    from telic.cli.views import ProgressView  # with rich, which few commands need
+    from telic.cli._views import ProgressView  # with rich, which few commands need
 
     return ProgressView(
         quiet=is_quiet,
@@ -109,8 +109,8 @@ def version(
 _MARKUP = "rich"
 _PLAIN = (bool, int, float, Path, str)
 _JSON, _DEBUG = "as_json", "debug"
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.", hidden=True)]
+_AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+_Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.", hidden=True)]
 
 
 class _VerbCommand(TyperCommand):
@@ -137,14 +137,14 @@ class _VerbCommand(TyperCommand):
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the options and arguments."""
         if not self.params:
-            verb = catalogue.load(self._path)
+            verb = catalogue.load_verb(self._path)
             own: Any = self  # whose help the base class declares as text from the start
             own.help, own.epilog = verb.help, _examples(verb.examples)
             self.params = _options(verb)
         return super().get_params(ctx)
 
     def _call(self, **values: Any) -> None:
-        call(catalogue.load(self._path), **values)
+        _call(catalogue.load_verb(self._path), **values)
 
 
 class _GroupCommand(_LazyGroup):
@@ -179,8 +179,8 @@ def _options(verb: Verb[Any, Any]) -> list[Any]:
     fields = [field for field in verb.fields if field.how.scope != "inner"]
     parameters = [_parameter(field) for field in fields]
     if verb.has_result:
-        parameters.append(_named(_JSON, AsJson, default=False))
-    parameters.append(_named(_DEBUG, Debug, default=False))
+        parameters.append(_named(_JSON, _AsJson, default=False))
+    parameters.append(_named(_DEBUG, _Debug, default=False))
 
     def command() -> None:
         """Carry a signature for typer to read."""
@@ -238,7 +238,7 @@ def _default(field: RequestField) -> Any:
     return field.default
 
 
-def call(verb: Verb[Any, Any], **values: Any) -> None:
+def _call(verb: Verb[Any, Any], **values: Any) -> None:
     """Do a verb with what was read from the command line, and leave with its exit code."""
     as_json, debug = values.pop(_JSON, False), values.pop(_DEBUG, False)
     saves = any(field.name == "should_stop" for field in verb.fields)
@@ -297,9 +297,9 @@ def _inner(
     if "should_stop" in names:
         out["should_stop"] = stopping
     if "on_event" in names:
-        out["on_event"] = stack.enter_context(progress_of(verb, values, as_json))
+        out["on_event"] = stack.enter_context(_progress_of(verb, values, as_json))
     if "on_step" in names:
-        from telic.cli.console import errors
+        from telic.cli._console import errors
 
         out["on_step"] = lambda text: errors.print(f"· {text}", style="dim", markup=False)
     if "command" in names:

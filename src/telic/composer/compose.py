@@ -5,7 +5,7 @@ size when the behaviour is right, so that weights near 1 are sensible. Every beh
 constraints against its look-alikes (falling forward is not running) and says when it is done.
 
 Frames that are done together are a phase; phases follow one another. The scripted demonstration is
-in `telic.composer.demonstration`, or a motion to follow (`telic.composer.reference`).
+in `telic.composer._demonstration`, or a motion to follow (`telic.composer.reference`).
 """
 
 from __future__ import annotations
@@ -15,26 +15,34 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
-from telic.composer import manners, postures, travel
-from telic.composer.acrobatics import hop, jump, turn_over
-from telic.composer.blocks import EXAMPLES, can_have_block
-from telic.composer.conflict import not_understood, require_consistent, require_possible
-from telic.composer.demonstration import demonstrated, right_failure_modes
-from telic.composer.draft import Draft, edit
+from telic.composer import _manners as manners
+from telic.composer import _postures as postures
+from telic.composer import _travel as travel
+from telic.composer._acrobatics import hop, jump, turn_over
+from telic.composer._blocks import EXAMPLES, can_have_block
+from telic.composer._conflict import (
+    not_understood,
+    require_consistent,
+    require_possible,
+    what_instead,
+)
+from telic.composer._demonstration import demonstrated, right_failure_modes
+from telic.composer._draft import Draft, edit
+from telic.composer._edits import follow_edits
+from telic.composer._limbs import keep_away, kick, lift, reach, swing
+from telic.composer._phases import arrange, comes_home, goes_low, limits_of, travels
+from telic.composer._scope import audit_words, still_covered
+from telic.composer._sizes import LONGEST_S, require_sizes
+from telic.composer._write import ORDINALS, composition, put_in_order
 from telic.composer.frames import Act, Frame, ParsedIntent
 from telic.composer.lexicon import word_table
-from telic.composer.limbs import kick, lift, reach, swing
 from telic.composer.observed import compose_observed, is_observed
-from telic.composer.phases import arrange, comes_home, goes_low, limits_of, travels
 from telic.composer.reader import parse
 from telic.composer.reference import Reference, follow, is_shown, shown_motions, wave_as_shown
 from telic.composer.scene import Scene
-from telic.composer.scope import audit_words, still_covered
 from telic.composer.shapes import SHAPES
-from telic.composer.sizes import LONGEST_S, require_sizes
-from telic.composer.write import ORDINALS, composition, put_in_order
 from telic.envs.spec import EnvSpec
-from telic.errors import BadEnvironment, Refused
+from telic.errors import BadEnvironment, Refused, TelicError
 from telic.judges import metrics, tracks
 from telic.judges.criteria import Composition, Criterion
 from telic.rewards.signals import Gone, Measured
@@ -59,6 +67,8 @@ BEHAVIOURS: dict[Act, tuple[Callable[[Frame, Scene, Draft], None], str]] = {
     "kick": (kick, "kick"),
     "obey": (travel.track_commands, "obey velocity commands"),
     "stop": (postures.stand, ""),
+    "lean": (postures.lean, "lean forward"),
+    "avoid": (keep_away, "keep away from the target"),
 }
 """of each verb: the behaviour, and an example"""
 
@@ -71,22 +81,20 @@ def compose(
 ) -> Composition:
     """Write criteria, reward and judge for an intent on an environment.
 
-    Args:
-        intent: what the robot should do, in words.
-        spec: the environment.
-        criteria: criteria of an earlier call as a person changed them: their zero, goal and weight
-            become the judge's, and those left out are not judged. Constraints stay.
-        reference: a motion to follow.
+    `criteria` are those of an earlier call as a person changed them: title, constraints and reward
+    follow an edited goal (`telic.composer._edits`), and criteria left out are not judged.
 
     Raises:
         Refused: nothing of the intent was understood, or it needs what is not composed yet.
         BadEnvironment: the robot cannot do it.
-        Contradiction: two parts of the intent exclude one another.
+        Contradiction: two parts of the intent, or two criteria, exclude one another.
     """
     if is_observed(intent, spec):
         return compose_observed(intent, spec, criteria)
-    for said, deeds in word_table("requests")["known"].items():
-        pattern = re.compile(rf"\b({said})\b", re.IGNORECASE)
+    requests = word_table("requests")
+    known = requests["known"] | requests["feet"].get(str(len(spec.feet)), {})
+    for said, deeds in known.items():
+        pattern = re.compile(rf"\b({said})(?!\w)", re.IGNORECASE)
         for deed in deeds if pattern.search(intent) else ():
             try:
                 made = compose(pattern.sub(deed, intent), spec, criteria, reference)
@@ -96,21 +104,37 @@ def compose(
             return made.model_copy(update={"intent": intent, "doubts": (doubt, *made.doubts)})
     parsed = parse(intent, spec)
     scene = _scene(parsed, spec)
-    if not arrange(parsed):
-        raise not_understood(parsed, (), spec, able(scene))
     build = partial(_compose, spec=spec, reference=reference)
+
+    def instead(lost: Sequence[str] = ()) -> str:
+        works = partial(_is_read, spec=spec)
+        return what_instead(intent, lost, scene.name, able(scene), works)
+
+    if not arrange(parsed):
+        raise not_understood(parsed, (), instead())
     try:
         require_possible(parsed, scene)
         made = build(parsed)
         if parsed.lost:
-            raise not_understood(parsed, parsed.lost, spec, able(scene))
+            raise not_understood(parsed, parsed.lost, instead(parsed.lost))
+        if criteria is not None:
+            parsed, criteria = follow_edits(parsed, made, criteria, build)
+            made = build(parsed)
         made, stated = audit_words(parsed, scene, made, build)
         judged = build(parsed, stated=stated, criteria=criteria)
         return still_covered(made, judged)
     except BadEnvironment as error:
-        can = able(scene)
-        hint = f"{spec.id} can: {', '.join(can)}." if can else "Try another environment."
-        raise BadEnvironment(error.message, hint=error.hint or hint) from None
+        raise BadEnvironment(error.message, hint=error.hint or instead()) from None
+
+
+def _is_read(intent: str, spec: EnvSpec) -> bool:
+    """Return whether an intent is understood as a whole, and the robot can do it."""
+    parsed = parse(intent, spec)
+    try:
+        _compose(parsed, spec)
+    except TelicError:
+        return False
+    return not parsed.not_understood and not parsed.lost
 
 
 def reshaped(

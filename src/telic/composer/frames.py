@@ -12,7 +12,7 @@ from pydantic import Field
 from telic.core.config import Record
 from telic.robots.terrain import TerrainKind
 
-Unit = Literal["m/s", "m", "turns", "times", "s", "share", "rad", "rad/s"]
+Unit = Literal["m/s", "m", "turns", "times", "s", "share", "rad", "rad/s", "steps"]
 AmountRule = Literal["at_least", "at_most", "about"]
 # Each is a heading of the table in `tables/` that lists its words.
 Act = str
@@ -73,6 +73,7 @@ class Frame(Record):
     factor: float | None = Field(
         default=None, description="in parts of what the verb means by itself: 0.5 is half as fast"
     )
+    bows: bool = Field(default=False, description="it comes up again: a bow, not a lean")
     is_change: bool = Field(default=False, description="the amount is a change: 5 cm lower")
     heading: float | None = Field(
         default=0.0,

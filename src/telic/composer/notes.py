@@ -38,11 +38,7 @@ class Wish(NamedTuple):
 
 
 def read_wish(note: str, intent: str, spec: EnvSpec, reference: Reference | None = None) -> Wish:
-    """Return what a note asks for; the reward keeps following a reference motion.
-
-    Raises:
-        NotUnderstood: the composer can make nothing of it; says what it can follow.
-    """
+    """Return what a note asks for; the reward keeps following a reference motion."""
 
     def unread(why: str) -> NotUnderstood:
         return NotUnderstood(

@@ -4,9 +4,8 @@
     keep cart position near 0.5 within 0.2 · keep obs 2 below 1 · keep obs[0] between -1 and 1
     get a return of at least 200 · get a high return
 
-Gymnasium's classic control tasks have names, units and phrases of their own (`observed.toml`);
-environments with goals have the distance to them; any other has its columns, `obs[0]`, and its own
-return. Every word is accounted for: words without a criterion are listed as not understood.
+Classic control tasks have names and phrases of their own (`observed.toml`), environments with
+goals the distance to them, any other its columns and its return.
 """
 
 from __future__ import annotations
@@ -15,9 +14,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from telic.composer.amounts import Reading, number_reader
-from telic.composer.blocks import compose_block, is_about_block
-from telic.composer.draft import Draft, edit
+from telic.composer._amounts import Reading, number_reader
+from telic.composer._blocks import compose_block, is_about_block
+from telic.composer._draft import Draft, edit
+from telic.composer._scope import covered_by
+from telic.composer._write import composition
 from telic.composer.lexicon import (
     Lexicon,
     Match,
@@ -30,8 +31,6 @@ from telic.composer.lexicon import (
     word_table,
 )
 from telic.composer.reader import scan
-from telic.composer.scope import covered_by
-from telic.composer.write import composition
 from telic.envs.spec import EnvSpec
 from telic.errors import Refused
 from telic.judges import tracks
@@ -177,7 +176,6 @@ class _Reading:
     """Conditions of an intent, and the words they were read from."""
 
     def __init__(self, intent: str, spec: EnvSpec) -> None:
-        self._spec = spec
         self.wants: dict[Want, str] = {}
         self.doubts: list[str] = []
         self.known: dict[str, Observable] = {}
@@ -186,7 +184,7 @@ class _Reading:
             for name in (each.name, *each.words):
                 self.known.setdefault(name, each)
         words = {word for name in self.known for word in (name, *name.split())}
-        self._tokens = read_tokens(intent, words)
+        self._spec, self._tokens = spec, read_tokens(intent, words)
         names = Lexicon(
             (" ".join(token.word for token in read_tokens(name, [name])), Sense("", name))
             for name in self.known
@@ -197,33 +195,30 @@ class _Reading:
             found = names.find(tokens, place)
             return (found.at, found.senses[0].value) if found else None
 
-        readers = {"observable": named, "amount": number_reader()}
-        own = {*re.findall(r"[a-z]+", spec.id.lower()), "and", "while"}
-        found = scan(self._tokens, self._phrases(), readers, ignored_words() | own)
-        unread = list(found.unread)
-        for match in found.matches:
-            words = quoted(self._tokens[match.at[0] : match.end])
-            wants = self._wants(match)
-            if wants is None:  # a unit that does not fit, or another deed
-                unread.append(words)
-            for want in wants or ():
-                self.wants.setdefault(want, words)
-        if found.is_denied:  # the opposite is asked for
-            self.wants = {}
-        self.not_understood = tuple(unread)
-
-    def _phrases(self) -> Lexicon:
-        data = word_table("observed")
+        data, own = word_table("observed"), {*re.findall(r"[a-z]+", spec.id.lower())}
         entries = [(each, Sense("phrase", "", {"wants": None})) for each in data["opposite"]]
-        for row in _known(self._spec)[1]:
+        for row in _known(spec)[1]:
             wants = tuple(Want(**_tuples(each)) for each in row["wants"])
             entries += [(each, Sense("phrase", "", {"wants": wants})) for each in row["words"]]
         columns = {k: v for k, v in data["columns"].items() if k != "parts"}
-        returns = data["returns"] if "env_reward" in self._spec.info_keys else {}
+        returns = data["returns"] if "env_reward" in spec.info_keys else {}
         for slot, rows in (("column", columns), ("return", returns)):
             for value, words in rows.items():
                 entries += [(each, Sense(slot, value)) for each in words]
-        return Lexicon(entries, data["parts"] | data["columns"]["parts"])
+        phrases = Lexicon(entries, data["parts"] | data["columns"]["parts"])
+        readers = {"observable": named, "amount": number_reader()}
+        found = scan(self._tokens, phrases, readers, ignored_words() | own | {"and", "while"})
+        unread = list(found.unread)
+        for match in found.matches:
+            said = quoted(self._tokens[match.at[0] : match.end])
+            wanted = self._wants(match)
+            if wanted is None:  # a unit that does not fit, or another deed
+                unread.append(said)
+            for want in wanted or ():
+                self.wants.setdefault(want, said)
+        if found.is_denied:  # the opposite is asked for
+            self.wants = {}
+        self.not_understood = tuple(unread)
 
     def _wants(self, match: Match) -> tuple[Want, ...] | None:
         """Return what a phrase asks for; None: it is not understood."""
@@ -239,49 +234,39 @@ class _Reading:
                     f"a high return is taken as {value:g}, where it counts as solved"
                 )
             return (Want("return", "return", value, None, f"earns a return of {value:g}"),)
-        what = self.known[said[0]]
-        values = [_in_unit(reading, what) for reading in said[1:]]
-        if None in values or self._is_other(match, said[0]):
+        # Another verb or unit may be meant: "oscillate the cart", "at 1 Hz".
+        words = [token.word for token in self._tokens]
+        after = words[match.end : match.end + 1]
+        before = [word for word in words[: match.at[0]] if word not in ignored_words()]
+        is_plain = words[match.at[0]] == said[0].split()[0]
+        is_other = is_plain and bool(before) and before[-1] not in ("and", "while", ",", ".")
+        if is_other or (said[-1].bare is not None and after and after[0] not in vocabulary()):
             return None
-        value, *tolerance = (each for each in values if each is not None)
-        want = self._column(sense.value, what, said[1], value, tolerance)
+        want = self._column(sense.value, self.known[said[0]], said[1:])
         return None if want is None else (want,)
 
-    def _column(
-        self, kind: str, what: Observable, said: Reading, value: float, tolerance: list[float]
-    ) -> Want | None:
-        if kind == "amount" and said.rule == "at_least":
+    def _column(self, kind: str, what: Observable, said: Sequence[Reading]) -> Want | None:
+        """Return a condition on an observable; None: a number has another unit than it."""
+        values: list[float] = []
+        for each in said:
+            amount = each.amount if each.amount and what.unit in ("", each.amount.unit) else None
+            if each.bare is None and amount is None:
+                return None
+            values.append(each.bare if each.bare is not None else amount.value if amount else 0.0)
+        value, tolerance, rule = values[0], values[1:], said[0].rule if kind == "amount" else None
+        if rule == "at_least":
             return Want("above", what.name, value)
         # A small angle or speed is one that is small to either side.
-        is_size = said.rule == "at_most" and what.unit in _SIGNED and value > 0.0
-        if kind == "within" or (kind == "amount" and is_size):
+        if kind == "within" or (rule == "at_most" and what.unit in _SIGNED and value > 0.0):
             return Want("near", what.name, 0.0, value) if value > 0.0 else None
-        if kind == "amount" and said.rule == "at_most":
+        if rule == "at_most":
             return Want("below", what.name, value)
-        if not tolerance and said.spread > 0.0:
-            factor = value / said.bare if said.bare else 1.0
-            return Want("near", what.name, value, said.spread * factor)
+        if not tolerance and said[0].spread > 0.0:
+            factor = value / said[0].bare if said[0].bare else 1.0
+            return Want("near", what.name, value, said[0].spread * factor)
         if not tolerance:
             self.doubts.append(f"near is taken as within {what.near:g} of {value:g}")
         return Want("near", what.name, value, abs(tolerance[0]) if tolerance else what.near)
-
-    def _is_other(self, match: Match, name: str) -> bool:
-        """Return whether another verb or unit is meant: "oscillate the cart", "at 1 Hz"."""
-        words = [token.word for token in self._tokens]
-        after = words[match.end : match.end + 1]
-        if match.read[-1].bare is not None and after and after[0] not in vocabulary():
-            return True
-        before = [word for word in words[: match.at[0]] if word not in ignored_words()]
-        is_plain = words[match.at[0]] == name.split()[0]
-        return is_plain and bool(before) and before[-1] not in ("and", "while", ",", ".")
-
-
-def _in_unit(reading: Reading, what: Observable) -> float | None:
-    """Return a number in the observable's unit; None: it has another unit."""
-    if reading.bare is not None:
-        return reading.bare
-    amount = reading.amount
-    return amount.value if amount is not None and what.unit in ("", amount.unit) else None
 
 
 def what_can_be_said(spec: EnvSpec) -> str:
@@ -308,11 +293,7 @@ def what_can_be_said(spec: EnvSpec) -> str:
 def compose_observed(
     intent: str, spec: EnvSpec, criteria: Sequence[Criterion] | None = None
 ) -> Composition:
-    """Write criteria, reward and judge for an intent about observations; see `compose`.
-
-    Raises:
-        Refused: nothing of the intent was understood; says what can be asked here.
-    """
+    """Write criteria, reward and judge for an intent about observations; see `compose`."""
     if is_about_block(intent, spec):
         return compose_block(intent, spec, criteria)
     reading = _Reading(intent, spec)

@@ -1,11 +1,11 @@
 """Read an intent into frames in the order of doing, and account for every word.
 
-    text -> tokens (`lexicon`) -> items (`grammar`) -> clauses -> deeds -> frames (`slots`)
+    text -> tokens (`lexicon`) -> items and clauses (`grammar`) -> deeds -> frames (`slots`)
 
 A deed is a verb with the items that belong to it. A clause without a verb says how something is
 held ("keeping the torso low", "with your hands up"), adds to the deed before it, or waits for the
 next. Reading is deterministic and never fails: every word is used, ignored on purpose, or listed,
-and `telic.composer.scope` asks what became of those that were used.
+and `telic.composer._scope` asks what became of those that were used.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
-from telic.composer.amounts import read_amount
+from telic.composer._amounts import read_amount
+from telic.composer._grammar import Clause, Item, outline
+from telic.composer._parts import BodyPart, is_part
+from telic.composer._slots import Deed, Slots, implied_verb
 from telic.composer.frames import (
     OPPOSITE,
     Act,
@@ -29,7 +32,6 @@ from telic.composer.frames import (
     Posture,
     WordClaim,
 )
-from telic.composer.grammar import Clause, Item, outline
 from telic.composer.lexicon import (
     Lexicon,
     Match,
@@ -46,8 +48,6 @@ from telic.composer.lexicon import (
     readable,
     word_table,
 )
-from telic.composer.parts import BodyPart, is_part
-from telic.composer.slots import Deed, Slots, implied_verb
 from telic.envs.spec import EnvSpec
 
 _UP = {"upright", "high"}
@@ -56,13 +56,11 @@ _WAITING = {"stand": "wait", "go": "go", "turn": "turn"}
 _TRUNK = {None, "torso", "head", "pelvis", "waist", "cart"}
 _POLE = ("pole", "poles", "tip")
 _ARMS = ("arm", "arms", "hand", "hands")
-_HELD = {
-    "upright": "upright",
-    "low": "low_height",
-    "high": "keep_height",
-}
+_HELD = {"upright": "upright", "low": "low_height", "high": "keep_height"}
 _SLOTS = ("direction", "degree", "posture", "style", "part")
 _JOINTS = (",", ".", "and", "then")
+_MANNER = ("at", "in", "with", "by", "using")
+"""before a verb, it says how another one is done"""
 
 
 def parse(intent: str, spec: EnvSpec) -> ParsedIntent:
@@ -81,19 +79,17 @@ def parse(intent: str, spec: EnvSpec) -> ParsedIntent:
     deeds.used |= clauses.joints
     deeds.read(clauses.groups)
     frames, claims = deeds.frames()
-    used, left_out = set[int](), set[int]()
-    if frames:
-        used = deeds.used
-        left_out = _left_out(tokens, names) - clauses.idioms - used
+    used = deeds.used if frames else set[int]()
+    left_out = _left_out(tokens, names) - clauses.idioms - used if frames else set[int]()
     # Words of a phrase with a meaning, "perfectly still", are not left out one by one.
     idle = {match.at for k in range(len(tokens)) if (match := lexicon().find(tokens, k, "idle"))}
-    items = clauses.items
-    phrases = [i.at for i in items if len(i.at) > 1 and i.slot in _SLOTS and i.at not in idle]
-    left_out -= {place for at in phrases for place in at}
+    for item in clauses.items:
+        if len(item.at) > 1 and item.slot in _SLOTS and item.at not in idle:
+            left_out -= {*item.at}
     words = {place for place, token in enumerate(tokens) if not token.silent}
     unknown = words - used - left_out
     # Of a number that was not used all its words are quoted: "for at least 4 seconds".
-    numbers = [item.at for item in items if item.reading and not used & {*item.at}]
+    numbers = [item.at for item in clauses.items if item.reading and not used & {*item.at}]
     unknown |= {place for at in numbers if unknown & {*at} for place in at}
     left_out -= unknown
     unread = quotes(tokens, unknown, left_out)
@@ -101,16 +97,12 @@ def parse(intent: str, spec: EnvSpec) -> ParsedIntent:
     def typed(places: Collection[int]) -> tuple[str, ...]:
         return tuple(tokens[place].text for place in sorted(words & {*places}))
 
-    corrected = [
-        f'"{token.text}" is read as "{token.word}"'
+    read = [
+        (token.text, token.word)
         for place, token in enumerate(tokens)
         if place in used and correct_spelling(token.text.lower()) != token.text.lower()
     ]
-    resolved = [
-        f'"{deed.word}" is read as "{deed.says["read_as"]}"'
-        for deed in deeds.all
-        if "read_as" in deed.says
-    ]
+    read += [(each.word, each.says["read_as"]) for each in deeds.all if "read_as" in each.says]
     return ParsedIntent(
         intent=readable(intent),
         frames=frames,
@@ -120,8 +112,8 @@ def parse(intent: str, spec: EnvSpec) -> ParsedIntent:
         not_understood=typed(unknown),
         claims=claims if frames else (),
         unknown=tuple((place, tokens[place].text) for place in sorted(words & unknown)),
-        lost=_lost_verbs(tokens, items, used, unknown, left_out, unread),
-        corrected=(*corrected, *resolved),
+        lost=_lost_verbs(tokens, clauses.items, used, unknown, left_out, unread),
+        corrected=tuple(f'"{typed}" is read as "{meant}"' for typed, meant in read),
         unread=unread,
     )
 
@@ -241,24 +233,43 @@ class _Deeds:
         act = act or verb.senses[0].value
         self.all.append(Deed(act, word, self._phase, says, loose, verb.at))
 
-    # ---- clauses with a verb
-
     def _add_verbs(self, items: Sequence[Item]) -> None:
-        """Start a deed per verb; what stands before the first verb belongs to it."""
+        """Start a deed per verb that is meant; what stands before the first belongs to it.
+
+        "keep running" and "move by hopping" are one deed.
+        """
         said = [item for item in items if item.slot == "verb"]
-        verbs = self._merged(said)
         loose = [item for item in items if item.slot != "verb"]
         self.used.update(place for item in said for place in item.at)
-        first, last = verbs[0], self.all[-1] if self.all else None
+        landings = [item for item in said if item.act == "stand" and item.says("sequel")]
+        strong = [item for item in said if not item.says("holder") and not item.says("weak")]
+        kept = [item for item in strong if item not in landings] or strong[:1]
+        first, *others = kept or [item for item in said if item.is_acting][:1]
+        verbs: list[Item] = []
+        for item in others:
+            between = [token.word for token in self._tokens[first.end : item.at[0]]]
+            fused = _fused(first, item, between) if not verbs else None
+            is_stopped = first.act == "stop" and not item.says("turns")
+            if fused is not None:
+                first = fused
+            elif item.senses != first.senses and not is_stopped:
+                verbs.append(item)
+        helping = [item for item in said if item not in kept]
+        says = dict(first.senses[0].says)
+        if any(item.says("holder") for item in helping):
+            says["until_end"] = True
+        if any(item in landings for item in helping):
+            says["sequel"] = True
+        first = replace(first, senses=(replace(first.senses[0], says=says),))
+        verbs, last = [first, *verbs], self.all[-1] if self.all else None
         is_on = first.says("weak") and first.says("until_end") and len(verbs) == 1
         if is_on and last and last.verb is first.act and last.phase >= self._phase:
             last.says["until_end"] = True  # "start walking and keep going"
             self._attach(loose)
             return
         places = [item.at[0] for item in verbs]
-        for verb, begin, end in zip(
-            verbs, [-1, *places[1:]], [*places[1:], len(self._tokens)], strict=True
-        ):
+        ends = [*places[1:], len(self._tokens)]
+        for verb, begin, end in zip(verbs, [-1, *places[1:]], ends, strict=True):
             own: list[Item] = []
             for item in loose:  # of "in one jump" the number belongs to the verb behind it
                 leads = item.slot == "number" and item.end in places
@@ -266,35 +277,13 @@ class _Deeds:
                     own.append(item)
             self._start(verb, own)
 
-    def _merged(self, verbs: list[Item]) -> list[Item]:
-        """Return the verbs that are meant: "keep running" and "move by hopping" are one."""
-        landings = [item for item in verbs if item.act == "stand" and item.says("sequel")]
-        strong = [item for item in verbs if not item.says("holder") and not item.says("weak")]
-        kept = [item for item in strong if item not in landings] or strong[:1]
-        first, *others = kept or [item for item in verbs if item.is_acting][:1]
-        rest: list[Item] = []
-        for item in others:
-            between = [token.word for token in self._tokens[first.end : item.at[0]]]
-            fused = _fused(first, item, between) if not rest else None
-            if fused is not None:
-                first = fused
-            elif item.senses != first.senses and not (
-                first.act == "stop" and not item.says("turns")
-            ):
-                rest.append(item)
-        helping = [item for item in verbs if item not in kept]
-        sense = first.senses[0]
-        says = dict(sense.says)
-        if any(item.says("holder") for item in helping):
-            says["until_end"] = True
-        if any(item in landings for item in helping):
-            says["sequel"] = True
-        return [replace(first, senses=(replace(sense, says=says),)), *rest]
-
     # ---- clauses without a verb
 
     def _attach(self, items: list[Item]) -> None:
         """Give a clause without a verb to the deed before it, or to the one to come."""
+        if not self.all and any(item.unit == "steps" for item in items):
+            self.all.append(Deed("go", "take steps", self._phase, {"gait": "step"}, items))
+            return
         if not self.all or not items:
             self._pending += items
             return
@@ -324,25 +313,28 @@ class _Deeds:
         is_pole = (part is not None and part.endswith(_POLE)) or (
             holder is not None and self._has_pole and part is None and bool(postures & _UP)
         )
-        is_rate = any(item.unit in ("m/s", "rad/s") for item in others)
         raised = [item for item in others if "high" in _postures([item])]
         is_limb = part not in (*_TRUNK, "target") and not is_pole
         act: Act | None = None
-        if holder is None and is_limb and acts and raised and str(part).endswith(_ARMS):
-            self._start(raised[0], [item for item in others if item is not raised[0]], "lift")
+        if holder is None:
+            if is_limb and acts and raised and str(part).endswith(_ARMS):
+                rest = [item for item in others if item is not raised[0]]
+                self._start(raised[0], rest, "lift")
+            else:
+                self._attach(self._keep(others, part, acts, None)[0])
             return
-        if holder is not None and (part == "target" or (is_rate and not acts and not is_pole)):
+        is_rate = any(item.unit in ("m/s", "rad/s") for item in others)
+        if part == "target" or (is_rate and not acts and not is_pole):
             act = "reach"  # "maintain 1 m/s"
-        elif holder is not None and is_pole:
+        elif is_pole:
             is_on = last is not None and last.verb == "balance" and last.phase >= self._phase
             act = None if is_on else "balance"
-        elif holder is not None and is_limb and raised:
+        elif is_limb and raised:
             act = "lift"
-        elif holder is None or acts:  # what is kept while something is done
+        elif acts:  # what is kept while something is done
             others, is_kept = self._keep(others, part, acts, holder)
-            says_more = not all(map(_says_how_long, others))
-            if holder is None or is_kept or says_more:
-                self.used.update(holder.at if holder is not None else ())
+            if is_kept or not all(map(_says_how_long, others)):
+                self.used.update(holder.at)
                 self._attach(others)
                 return
             if is_limb or (part is not None and not others):
@@ -351,9 +343,9 @@ class _Deeds:
         elif postures or not is_lasting:
             others, _ = self._keep(others, part, acts, holder)
             act = "stand"
-        if act is not None and holder is not None:
+        if act is not None:
             self._start(holder, others, act)
-        elif last is not None and holder is not None:
+        elif last is not None:
             last.says["until_end"] = True
             last.items += others
             self.used.update(holder.at)
@@ -383,7 +375,9 @@ class _Deeds:
                 amount = item.reading.amount if item.reading else None
                 self._limit(kind, [place for at in around for place in at], amount)
         items = [item for item in items if item not in taken and not (taken and item in named)]
-        is_own = last is not None and _is_of_limb(Sense("verb", last.verb, last.says))
+        is_own = last is not None and (
+            "limb" in word_table("acts")[last.verb] or bool(last.says.get("weak"))
+        )
         if part is None or part == "target" or part.endswith(_POLE) or is_own or taken:
             return items, bool(taken)
         of_it = {"direction"} if part in _TRUNK else {"direction", "posture"}
@@ -393,25 +387,22 @@ class _Deeds:
 
     def _infer(self) -> None:
         """Give a verb to an intent without one: "forward, fast", "upright", "don't fall"."""
+        tokens = self._tokens
+        known = [k for k, each in enumerate(tokens) if each.word not in self._ignored]
+        words = {k for k in known if not tokens[k].silent} - self.used
         # "lower your left arm" is not to stand low, and of "lean forward" the verb is unknown.
-        read = self.used | {place for item in self._pending for place in item.at}
         limbs = any(i.part is not None and i.part.name not in _TRUNK for i in self._pending)
-        for item in self._pending if not limbs and not self._unknown(read) else ():
+        is_read = not words - {place for item in self._pending for place in item.at}
+        for item in self._pending if is_read and not limbs else ():
             if (verb := implied_verb(item)) is not None:
-                word = " ".join(self._tokens[place].word for place in item.at)
+                word = " ".join(tokens[place].word for place in item.at)
                 self.all.append(Deed(verb, word, 0, {}, self._pending))
                 return
-        tokens = self._tokens
         ends = [token.silent or token.word in ("and", "then", "but") for token in tokens]
-        known = [k for k, token in enumerate(tokens) if token.word not in self._ignored]
         firsts = {k for j, k in pairwise([-1, *known]) if (j < 0 or ends[j]) and not ends[k]}
-        if self.limits and not firsts & self._unknown(self.used):  # not "and dance"
-            self.all.append(Deed("stand", self.limits[0].words, 0, {}, self._pending))
-
-    def _unknown(self, read: set[int]) -> set[int]:
-        """Return the places of words that are neither read nor ignored."""
-        words = {k for k, token in enumerate(self._tokens) if not token.silent} - read
-        return {k for k in words if self._tokens[k].word not in self._ignored}
+        if self.limits and not firsts & words:  # not "and dance"
+            verb = "balance" if self._has_pole else "stand"
+            self.all.append(Deed(verb, self.limits[0].words, 0, {}, self._pending))
 
 
 def _fused(one: Item, other: Item, between: Sequence[str]) -> Item | None:
@@ -427,16 +418,13 @@ def _fused(one: Item, other: Item, between: Sequence[str]) -> Item | None:
         case ("go", "circle") | ("turn", "circle"):
             value = (second if one.act == "go" else first).value
             says = {**second.says, **first.says}  # "walk in a circle", "turn in a circle"
-        case "go", "go" if {"at", "in", "with"} & {*between}:
+        case "go", "go" if {*_MANNER} & {*between}:
             value, says = "go", {**first.says, **second.says}  # "walk at a trot"
+        case ("hop" | "jump", "jump" | "hop") | ("go", "jump" | "hop") if {*_MANNER} & {*between}:
+            value, says = "hop", {**second.says, **first.says}  # "hop forward in small jumps"
         case _:
             return None
     return Item("verb", (*one.at, *other.at), (Sense("verb", str(value), says),))
-
-
-def _is_of_limb(verb: Sense) -> bool:
-    """Return whether a verb moves parts of the body: "lift", and "move" where a part is named."""
-    return "limb" in word_table("acts")[verb.value] or bool(verb.says.get("weak"))
 
 
 def _directions(items: Sequence[Item], verb: Act) -> list[Direction]:
@@ -455,16 +443,14 @@ def _postures(items: Sequence[Item]) -> set[Posture]:
 def _held_kind(item: Item, part: str | None, acts: bool) -> LimitKind | None:
     """Return the limit that keeping this makes, while something else is done or not."""
     if _is_height(item, part) and item.reading and item.reading.amount:
-        is_low = item.reading.amount.rule == "at_most"
-        return "low_height" if is_low else "keep_height"
+        return "low_height" if item.reading.amount.rule == "at_most" else "keep_height"
     sense = item.sense() or item.sense("stand")
     if sense is None or not acts:
         return None
     if sense.slot == "posture":
         return _HELD.get(sense.value)
-    if sense.value == "in_place":
-        return "no_drift"
-    return "keep_height" if sense.value == "up" and part is not None else None
+    is_up = sense.value == "up" and part is not None
+    return "no_drift" if sense.value == "in_place" else "keep_height" if is_up else None
 
 
 def _is_height(item: Item, part: str | None) -> bool:

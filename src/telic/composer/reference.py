@@ -13,12 +13,12 @@ from typing import cast
 
 from pydantic import Field, PositiveFloat
 
-from telic.composer.draft import Draft
+from telic.composer._draft import Draft
+from telic.composer._gaits import gait_meant
+from telic.composer._manners import do_not_thrash, stay_on_feet
+from telic.composer._travel import speed_meant
 from telic.composer.frames import Frame, ParsedIntent
-from telic.composer.gaits import gait_meant
-from telic.composer.manners import do_not_thrash, stay_on_feet
 from telic.composer.scene import Scene
-from telic.composer.travel import speed_meant
 from telic.core.config import Record
 from telic.judges import metrics, tracks
 from telic.judges.criteria import JointCourse, Motion, ShownMotion

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import Tensor
 
+from telic.composer._parts import bodies_of
 from telic.composer.lexicon import word_table
-from telic.composer.parts import bodies_of
 from telic.envs.spec import EnvSpec
 from telic.errors import BadEnvironment
 from telic.quantities import QUANTITIES
@@ -68,7 +68,12 @@ class Scene(NamedTuple):
 
     def cannot(self, what: str, why: str) -> BadEnvironment:
         """Return the refusal of something this robot cannot do."""
-        return BadEnvironment(f"{self.spec.id} cannot {what}: {why}.")
+        return BadEnvironment(f"{self.name} cannot {what}: {why}.")
+
+    @property
+    def name(self) -> str:
+        """Name of the robot, as a person knows it: a model's file has an ending."""
+        return self.spec.id.removesuffix(".xml")
 
     @property
     def ends_fallen(self) -> bool:
@@ -120,6 +125,12 @@ class Scene(NamedTuple):
         legs = self.spec.robot.legs if self.spec.robot else ()
         long, wide = (max((abs(leg.place[k]) for leg in legs), default=0.0) for k in (0, 1))
         return len(legs) >= 4 and wide > 0.8 * long
+
+    @property
+    def has_front_and_rear(self) -> bool:
+        """True if it has front and hind feet, as a dog has."""
+        is_long = len(self.spec.feet) == 4 and not self.is_round and not self.is_tall
+        return is_long and len(self.feet("front")) == len(self.feet("rear")) == 2
 
     @property
     def is_tall(self) -> bool:

@@ -13,10 +13,10 @@ from typing import NamedTuple, cast
 
 from torch import Tensor
 
-from telic.composer.draft import Draft
+from telic.composer._draft import Draft
+from telic.composer._gaits import FLYING, Gait, gait_meant, keep_time
+from telic.composer._manners import charge_change, face_ahead, stay_at_height
 from telic.composer.frames import Act, Frame
-from telic.composer.gaits import FLYING, Gait, gait_meant, keep_time
-from telic.composer.manners import charge_change, face_ahead, stay_at_height
 from telic.composer.scene import Scene
 from telic.rewards.node import shortened
 from telic.rewards.signals import Above, Airborne, FeetUp, Gone, IsDown, Measured, Together

@@ -73,20 +73,20 @@ EVENTS: dict[str, str] = {
 """where each event is defined, by its name on disk"""
 
 
-def encode(event: Event) -> dict[str, Any]:
+def encode_event(event: Event) -> dict[str, Any]:
     """Return an event as plain data, with its name."""
     if isinstance(event, BenchEvent):
-        return {**encode(event.inner), "case": event.case}
+        return {**encode_event(event.inner), "case": event.case}
     return {"event": event.NAME, **event.model_dump(mode="json", exclude=set(event.OMITTED))}
 
 
 def log_line(event: Event) -> dict[str, Any]:
     """Return an event as a line of a log: its name, the time in seconds since 1970, its fields."""
-    row = encode(event)
+    row = encode_event(event)
     return {"event": row.pop("event"), "time": round(time.time(), 3), **row}
 
 
-def decode(row: Mapping[str, Any], allowed: Collection[str] | None = None) -> Event:
+def decode_event(row: Mapping[str, Any], allowed: Collection[str] | None = None) -> Event:
     """Return the event in plain data, every field of it checked; unknown fields are left out.
 
     Raises:
@@ -105,7 +105,7 @@ def read_events(rows: Iterable[Mapping[str, Any]]) -> Iterator[Event]:
     """Yield the events in the rows of a log; lines that cannot be read are skipped."""
     for row in rows:
         try:
-            yield decode(row)
+            yield decode_event(row)
         except ValueError:
             continue
 

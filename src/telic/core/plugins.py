@@ -22,10 +22,10 @@ from telic.errors import PluginError
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-PluginKind = Literal["environments", "authors", "judges", "proposers", "launchers", "providers"]
+_PluginKind = Literal["environments", "authors", "judges", "proposers", "launchers", "providers"]
 
 
-def plugin_names(kind: PluginKind, own: Collection[str] = ()) -> list[str]:
+def plugin_names(kind: _PluginKind, own: Collection[str] = ()) -> list[str]:
     """Return the names that installed packages bring; raises PluginError for one that is taken."""
     found = _entry_points(kind)
     for name, entries in found.items():
@@ -40,7 +40,7 @@ def plugin_names(kind: PluginKind, own: Collection[str] = ()) -> list[str]:
     return sorted(found)
 
 
-def load_plugin(kind: PluginKind, name: str, own: Collection[str] = ()) -> Any:
+def load_plugin(kind: _PluginKind, name: str, own: Collection[str] = ()) -> Any:
     """Return the part of that name, or None when no package brings it; raises PluginError."""
     if name not in plugin_names(kind, own):
         return None
@@ -62,7 +62,7 @@ def load_plugin(kind: PluginKind, name: str, own: Collection[str] = ()) -> Any:
     return part
 
 
-def plugin_home(kind: PluginKind, name: str) -> Path | None:
+def plugin_home(kind: _PluginKind, name: str) -> Path | None:
     """Return the folder that a part is imported from; None when no package brings it."""
     entries = _entry_points(kind).get(name)
     if not entries or entries[0].dist is None:
@@ -71,7 +71,7 @@ def plugin_home(kind: PluginKind, name: str) -> Path | None:
 
 
 @cache
-def _entry_points(kind: PluginKind) -> dict[str, list[EntryPoint]]:
+def _entry_points(kind: _PluginKind) -> dict[str, list[EntryPoint]]:
     from importlib.metadata import entry_points
 
     found: dict[str, list[EntryPoint]] = defaultdict(list)

@@ -59,7 +59,7 @@ def _straight_round(y: Tensor) -> Tensor:
     return y.detach().round() + (y - y.detach())
 
 
-class CodeUse(NamedTuple):
+class _CodeUse(NamedTuple):
     """Use of the codes, each a mean over dimensions."""
 
     entropy_bits: float
@@ -70,16 +70,16 @@ class CodeUse(NamedTuple):
     """numbers at the lowest or highest level"""
 
 
-def code_use(codes: Tensor, levels: int) -> CodeUse:
+def code_use(codes: Tensor, levels: int) -> _CodeUse:
     """Measure how codes (n, d) use their levels."""
     share = torch.nn.functional.one_hot(codes.long(), levels).double().mean(0)  # (d, L)
     entropy = -(share * share.clamp_min(1e-300).log2()).sum(1).mean()
     dead = (share == 0).double().mean()
     saturated = (share[:, 0] + share[:, -1]).mean()
-    return CodeUse(entropy.item(), dead.item(), saturated.item())
+    return _CodeUse(entropy.item(), dead.item(), saturated.item())
 
 
-class TokenAgreement(NamedTuple):
+class _TokenAgreement(NamedTuple):
     """Agreement of the tokens of two encoders on the same frames; None: no frame had both."""
 
     equal_share: float | None
@@ -88,9 +88,9 @@ class TokenAgreement(NamedTuple):
     """mean number of levels between them"""
 
 
-def agreement(one: Tensor, other: Tensor, both: Tensor) -> TokenAgreement:
+def agreement(one: Tensor, other: Tensor, both: Tensor) -> _TokenAgreement:
     """Compare the codes (n, d) of two encoders where `both` (n,) bool are given."""
     if not bool(both.any()):
-        return TokenAgreement(None, None)
+        return _TokenAgreement(None, None)
     apart = (one[both].long() - other[both].long()).abs()
-    return TokenAgreement((apart == 0).double().mean().item(), apart.double().mean().item())
+    return _TokenAgreement((apart == 0).double().mean().item(), apart.double().mean().item())

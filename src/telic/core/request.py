@@ -37,14 +37,23 @@ from pydantic.fields import FieldInfo
 
 from telic.core.config import Record, explain
 from telic.core.events import ignore
-from telic.core.text import integers, is_mapping, is_row, is_text, names, pairs, read_value, texts
+from telic.core.text import (
+    integer_list,
+    is_mapping,
+    is_row,
+    is_text,
+    names,
+    pairs,
+    read_value,
+    texts,
+)
 from telic.errors import ConfigError, TelicError, UnknownName, UsageError
 
 Value = TypeVar("Value")
 
-Reader = Callable[[Any, str], Any]
+_Reader = Callable[[Any, str], Any]
 """parse text of the command line; the second argument is the option, for errors"""
-Scope = Literal["argument", "option", "context", "place", "inner"]
+_FieldScope = Literal["argument", "option", "context", "place", "inner"]
 _LARGEST = 2.0**63
 _LONGEST = 200_000
 
@@ -55,8 +64,8 @@ class FieldHelp:
 
     flags: tuple[str, ...] = ()
     """on the command line; made from the name if empty"""
-    scope: Scope = "option"
-    read: Reader | None = None
+    scope: _FieldScope = "option"
+    read: _Reader | None = None
     """parser of command-line text, where pydantic does not accept the text itself"""
     many: bool = False
     """the option may be repeated; `read` then gets the list"""
@@ -122,7 +131,7 @@ def argument(help: str, *flags: str, default: Value, **how: Any) -> Value: ...
 def argument(help: str, *flags: str, **how: Any) -> Any: ...
 def argument(help: str, *flags: str, default: Any = ..., **how: Any) -> Any:
     """Return a field given by its position; with flags, the command line has it as an option."""
-    scope: Scope = "option" if flags else "argument"
+    scope: _FieldScope = "option" if flags else "argument"
     return _field(help, flags, scope, default, is_positional=True, **how)
 
 
@@ -153,7 +162,7 @@ def inner(help: str, *, default: Value) -> Value:
 def _field(
     help: str,
     flags: tuple[str, ...],
-    scope: Scope,
+    scope: _FieldScope,
     default: Any,
     *,
     minimum: float | None = None,
@@ -178,7 +187,7 @@ class VerbRequest(Record):
         values |= zip(positional, given, strict=False)
         for field in fields_of(kind):
             if field.how.scope != "inner" and field.name in values:
-                check_value(field.flag, values[field.name], field.minimum, field.maximum)
+                _check_value(field.flag, values[field.name], field.minimum, field.maximum)
         try:
             super().__init__(**values)
         except ValidationError as error:
@@ -214,7 +223,7 @@ class RunsRequest(VerbRequest):
 
     def model_post_init(self, context: Any) -> None:
         """Refuse a path that cannot hold runs."""
-        check_folder(Path(self.runs_dir))
+        _check_folder(Path(self.runs_dir))
 
 
 class WatchedRequest(VerbRequest):
@@ -239,7 +248,7 @@ class PlacedRequest(RunsRequest, WatchedRequest):
 @cache
 def fields_of(request: type[VerbRequest]) -> list[RequestField]:
     """Return the fields of a request; where to work comes last."""
-    complete(request)
+    _complete(request)
     fields = [
         _request_field(name, info)
         for name, info in request.model_fields.items()
@@ -251,11 +260,11 @@ def fields_of(request: type[VerbRequest]) -> list[RequestField]:
     )
 
 
-def complete(request: type[VerbRequest]) -> None:
+def _complete(request: type[VerbRequest]) -> None:
     """Resolve annotations that name types imported for type checkers only."""
     if request.__pydantic_fields_complete__:
         return
-    request.model_rebuild(_types_namespace=class_names(request))
+    request.model_rebuild(_types_namespace=_class_names(request))
 
 
 def _request_field(name: str, info: FieldInfo) -> RequestField:
@@ -275,7 +284,7 @@ def _request_field(name: str, info: FieldInfo) -> RequestField:
 
 
 _READERS: dict[Any, FieldHelp] = {
-    tuple[int, ...]: FieldHelp(read=integers),
+    tuple[int, ...]: FieldHelp(read=integer_list),
     tuple[str, ...]: FieldHelp(read=names),
     dict[str, str]: FieldHelp(read=texts, many=True),
     dict[str, Any]: FieldHelp(read=pairs, many=True),
@@ -300,7 +309,7 @@ def read_options(request: type[VerbRequest], assignments: Sequence[str]) -> dict
 # ---- values that no request may hold
 
 
-def check_value(
+def _check_value(
     name: str, value: Any, minimum: float | None = None, maximum: float | None = None
 ) -> None:
     """Raise ConfigError for a value that no field of a request can have."""
@@ -313,7 +322,7 @@ def check_value(
             _check_number(name, each, minimum, maximum)
 
 
-def check_folder(path: Path) -> None:
+def _check_folder(path: Path) -> None:
     """Raise UsageError for a path that cannot hold runs; a missing folder can."""
     try:
         is_other = path.exists() and not path.is_dir()
@@ -361,7 +370,7 @@ def _checked_imports(module: str) -> dict[str, tuple[str, str]]:
     return found
 
 
-def names_in(module: str, *annotations: Any) -> dict[str, Any]:
+def _names_in(module: str, *annotations: Any) -> dict[str, Any]:
     """Return the names that annotations of a module use, imported now where need be."""
     words = {word for each in annotations for word in re.findall(r"\w+", str(each))}
     checked = _checked_imports(module)
@@ -375,20 +384,20 @@ def names_in(module: str, *annotations: Any) -> dict[str, Any]:
 def return_type(function: Callable[..., Any]) -> Any:
     """Return the annotated return type of a function."""
     plain = inspect.unwrap(function)
-    names = names_in(plain.__module__, *plain.__annotations__.values())
+    names = _names_in(plain.__module__, *plain.__annotations__.values())
     return get_type_hints(plain, names)["return"]
 
 
 def hints_of(kind: type[Any]) -> dict[str, Any]:
     """Return the annotations of a class, including those of its bases."""
-    names = class_names(kind)
+    names = _class_names(kind)
     return get_type_hints(kind, names, names)
 
 
-def class_names(kind: type[Any]) -> dict[str, Any]:
+def _class_names(kind: type[Any]) -> dict[str, Any]:
     """Return the names that the annotations of a class and of its bases use."""
     names: dict[str, Any] = {}
     for base in reversed(kind.__mro__):
         if base.__module__.startswith("telic"):
-            names |= names_in(base.__module__, *vars(base).get("__annotations__", {}).values())
+            names |= _names_in(base.__module__, *vars(base).get("__annotations__", {}).values())
     return names

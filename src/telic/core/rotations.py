@@ -66,7 +66,7 @@ def wrap(angle: Tensor) -> Tensor:
     return torch.atan2(angle.sin(), angle.cos())
 
 
-def unit(q: Tensor) -> Tensor:
+def _unit(q: Tensor) -> Tensor:
     """Return quaternions of length 1."""
     return q / norm(q, keepdim=True).clamp_min(_TINY)
 
@@ -89,7 +89,7 @@ def slerp(a: Tensor, b: Tensor, share: Tensor) -> Tensor:
     near = cosine > _STRAIGHT
     first = torch.where(near, 1.0 - share, torch.sin((1.0 - share) * angle) / sine)
     second = torch.where(near, share, torch.sin(share * angle) / sine)
-    return unit(first * a + second * b)
+    return _unit(first * a + second * b)
 
 
 def from_rotation_vector(vector: Tensor) -> Tensor:
@@ -150,6 +150,6 @@ def heading(q: Tensor) -> Tensor:
     return torch.where(size > 1e-6, flat / size.clamp_min(_TINY), nothing)
 
 
-def relative(a: Tensor, b: Tensor) -> Tensor:
+def _relative(a: Tensor, b: Tensor) -> Tensor:
     """Return what turns `a` into `b`, seen from `a`."""
     return multiply(conjugate(a), b)

@@ -94,16 +94,6 @@ def is_one_gap(a: np.ndarray, b: np.ndarray) -> bool:
     return bool(np.ptp(difference) <= rounding < np.abs(difference).min())
 
 
-def mann_whitney(a: np.ndarray, b: np.ndarray) -> float | None:
-    """Return the two-sided p of the rank test by the normal approximation, corrected for ties.
-
-    None for fewer than two values, or when all values are equal.
-    """
-    if len(a) < 2 or len(b) < 2 or np.ptp(np.concatenate((a, b))) == 0:
-        return None
-    return float(_scipy().mannwhitneyu(a, b, method="asymptotic").pvalue)
-
-
 def mann_whitney_greater(a: np.ndarray, b: np.ndarray) -> float | None:
     """Return the one-sided p of the rank test that a is larger.
 

@@ -144,7 +144,7 @@ def read_count(text: str, option: str) -> int:
     return int(value)
 
 
-def integers(text: str, option: str) -> tuple[int, ...]:
+def integer_list(text: str, option: str) -> tuple[int, ...]:
     """Read "1,2,3" or "1-5"."""
     out: list[int] = []
     try:
@@ -185,7 +185,7 @@ def texts(words: Sequence[str], option: str) -> dict[str, str]:
     return out
 
 
-def file_name(text: str) -> str:
+def safe_name(text: str) -> str:
     """Return a user's name for something as a safe part of a file name."""
     return re.sub(r"[^\w.-]+", "_", text).lstrip(".")[:80] or "_"
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from telic.core.plugins import plugin_home
 from telic.envs.simulators.names import simulated
 from telic.robots import robot_path
-from telic.robots.files import MODEL_FILES, model_files
+from telic.sim.files import MODEL_FILES, model_files, require_compilable
 
 
 class EnvAccess(NamedTuple):
@@ -26,6 +26,7 @@ def env_access(env: str, env_args: dict[str, Any]) -> EnvAccess:
     model = env if env.endswith(MODEL_FILES) else env_args.get("xml_file")
     files: list[Path] = []
     if isinstance(model, str) and os.path.isfile(Path(model).expanduser()):
+        require_compilable(Path(model))
         files = model_files(Path(model))
     return EnvAccess(files, import_folders(env))
 

@@ -82,12 +82,9 @@ _AFFINE = int(mujoco.mjtBias.mjBIAS_AFFINE)
 def robot_of(
     model: mujoco.MjModel, rest_qpos: np.ndarray | None = None, name: str | None = None
 ) -> Robot:
-    """Return the facts about the robot in a model.
+    """Return the facts about the robot in a model, which rests in its `qpos0` by default.
 
-    Args:
-        model: the compiled model.
-        rest_qpos: its resting pose; the model's own `qpos0` when None.
-        name: robot name without version ("HumanoidStandup"), to look up what cannot be derived.
+    What cannot be derived is looked up by its name without version ("HumanoidStandup").
     """
     data = mujoco.MjData(model)
     if rest_qpos is not None:

@@ -96,11 +96,7 @@ def _brought() -> list[str]:
 
 
 def describe(env_id: str) -> EnvSpec:
-    """Return the specification of an environment; raises UnknownName with the closest names.
-
-    Args:
-        env_id: an id, "module:Class", or the path of a model file.
-    """
+    """Return the specification of an environment, by id, "module:Class" or model file."""
     # Files and classes may change between two calls.
     return _describe(env_id) if env_id in known_ids() else _describe.__wrapped__(env_id)
 
@@ -113,11 +109,7 @@ def _describe(env_id: str) -> EnvSpec:
 
 
 def describe_text(env: str | EnvSpec) -> str:
-    """Return the description of an environment as Markdown: everything a reward author may use.
-
-    Args:
-        env: as for `describe`, or what `describe` returned.
-    """
+    """Return the description of an environment as Markdown: everything a reward author may use."""
     spec = describe(env) if isinstance(env, str) else env
     step = "no clock" if spec.dt_s is None else f"{spec.dt_s:g} s"
     limit = spec.max_episode_steps

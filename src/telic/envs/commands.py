@@ -55,12 +55,9 @@ class Commander:
         return self.count * _PER_COMMAND
 
     def at(self, drawn: Tensor, time: Tensor, yaw: Tensor) -> Tensor:
-        """Return forward, sideways and turning rates, (N, 3).
+        """Return forward, sideways and turning rates, (N, 3), from numbers in [0, 1), (N, numbers).
 
-        Args:
-            drawn: (N, numbers) in [0, 1).
-            time: (N,) seconds since the episode began.
-            yaw: (N,) where the robot heads, rad.
+        `time` is in seconds since the episode began, `yaw` where the robot heads, rad; (N,) each.
         """
         which = (time / self._commands.every_s + 1e-6).long() % self.count
         every = drawn.view(-1, self.count, _PER_COMMAND)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from telic.robots.structure import ancestors
-from telic.sim import Simulation
+from telic.sim.base import Simulation
 
 RandomizationLevel = Literal["none", "light", "full"]
 

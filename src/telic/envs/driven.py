@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import ClassVar, Literal
 
 import mujoco
@@ -38,7 +39,7 @@ from telic.robots.terrain import (
     standing_m,
     terrain,
 )
-from telic.sim import Simulation
+from telic.sim.base import Simulation
 
 _DRAWS, _NOISE, _PUSH, _FALL = 11, 12, 13, 14
 """streams of random numbers"""
@@ -148,7 +149,10 @@ class RobotTask(CustomTask):
         if arguments.terrain != "flat":
             laid = terrain(ground_in(arguments.model_dump()), standing_m(model))
             self.board = Board(laid, like, arguments.terrain_start == "foot")
-        self.readers = {HEIGHT: self._ground_height, STEP: self._ground_step}
+        self.readers = {
+            HEIGHT: partial(self._ground, "height"),
+            STEP: partial(self._ground, "size"),
+        }
         self._sizes = [
             *(1, 1, model.nu),  # its key, whether it is late, encoders
             self._varied.numbers if self._varied else 0,
@@ -229,13 +233,9 @@ class RobotTask(CustomTask):
         self.memory["field"] = torch.where(mask[:, None], field, self.memory["field"])
         return placed
 
-    def _ground_height(self, read: Read) -> Tensor:
+    def _ground(self, what: Literal["height", "size"], read: Read) -> Tensor:
         x, y = read("qpos")[:, 0], read("qpos")[:, 1]
-        return torch.zeros_like(x) if self.board is None else self.board.height(x, y)
-
-    def _ground_step(self, read: Read) -> Tensor:
-        x, y = read("qpos")[:, 0], read("qpos")[:, 1]
-        return torch.zeros_like(x) if self.board is None else self.board.size(x, y)
+        return torch.zeros_like(x) if self.board is None else getattr(self.board, what)(x, y)
 
     def control(self, action: Tensor) -> Tensor:
         """Drive by this action, or by the last one where it is late; encoders may be off."""

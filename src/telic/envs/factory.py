@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from telic.core.plugins import load_plugin
+from telic.envs._arm import BlockTask, ReachArguments, ReachTask, is_reaching_arm
 from telic.envs.anatomy import robot_of
-from telic.envs.arm import BlockTask, ReachArguments, ReachTask, is_reaching_arm
 from telic.envs.driven import RobotArguments, RobotTask, is_driven
 from telic.envs.models import read_model
 from telic.envs.mujoco import MujocoEnv
@@ -21,7 +21,8 @@ from telic.envs.tokens import TokenDriver, read_decoder, token_file
 from telic.envs.vector import VecEnv
 from telic.robots import robot_path
 from telic.robots.terrain import ground_in
-from telic.sim import load_model, simulate
+from telic.sim.files import MODEL_FILES
+from telic.sim.simulation import load_model, simulate
 
 
 def make(
@@ -61,14 +62,14 @@ def make(
         model = load_model(checked.xml_file)
         sim = simulate(model, num_envs, device=device, num_threads=num_threads)
         return MujocoEnv(sim, kind(checked, sim), seed=seed)
-    if name.endswith((".xml", ".mjcf", ".mjb", ".urdf")):
+    if name.endswith(MODEL_FILES):
         return make_mjcf(name, num_envs=num_envs, device=device, seed=seed, **arguments)
     build = None if ":" in name else _plugin(name)
     if build is not None:
         env = build(num_envs=num_envs, device=device, seed=seed, **arguments)
         env.spec = env.spec.model_copy(update={"id": name})  # however it was made, this is its name
         return env
-    from telic.envs.adapter import make_gymnasium
+    from telic.envs._adapter import make_gymnasium
 
     return make_gymnasium(name, num_envs=num_envs, device=device, seed=seed, **arguments)
 
@@ -101,17 +102,10 @@ def make_mjcf(
     num_threads: int | None = None,
     **arguments: Any,
 ) -> MujocoEnv:
-    """Return N environments of the robot in a model file.
+    """Return N environments of the robot in an MJCF, URDF or compiled (.mjb) file.
 
-    Args:
-        path: an MJCF (.xml, .mjcf), URDF (.urdf) or compiled (.mjb) file.
-        num_envs: environments in the batch.
-        device: where it is simulated and tensors live: "cpu" or "cuda".
-        seed: one seed, or one per member of a population.
-        frame_skip: physics steps per control step; None: as many as make 0.02 s or more.
-        num_threads: threads that simulate; None: one per core.
-        **arguments: fields of `CustomArguments`; for a robot by name of `RobotArguments`, or
-            of `ReachArguments` if it is an arm.
+    Control steps are 0.02 s or more by default. Arguments are fields of `CustomArguments`; for a
+    robot by name of `RobotArguments`, or of `ReachArguments` if it is an arm.
     """
     model, notes = read_model(path, ground_in(arguments))
     skip = frame_skip or max(1, math.ceil(_CONTROL_STEP_S / model.opt.timestep - 1e-9))

@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import inspect
 import io
+import os
 import re
 import sys
 import warnings
@@ -36,6 +37,7 @@ from telic.envs.spec import EnvSpec
 from telic.envs.task import FIELDS
 from telic.errors import BadEnvironment, UnknownName
 from telic.sim.cpu import library
+from telic.sim.files import MODEL_FILES, require_compilable
 from telic.storage.keys import require_permitted
 
 # Fields of MuJoCo that info offers where the environment is built on it.
@@ -79,6 +81,9 @@ def builder(env_id: str, arguments: Mapping[str, Any]) -> Callable[[], gymnasium
 def _make_registered(env_id: str, **arguments: Any) -> gymnasium.Env:
     library()  # keeps MuJoCo's log out of the terminal and of the folder
     register_package(env_id)
+    for value in arguments.values():
+        if isinstance(value, str) and value.endswith(MODEL_FILES) and os.path.isfile(value):
+            require_compilable(Path(value))
     try:
         with warnings.catch_warnings():
             # Asking for an older version is the user's choice, not a mistake to point out.

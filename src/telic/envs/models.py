@@ -14,7 +14,6 @@ import numpy as np
 
 from telic.envs.anatomy import action_names
 from telic.errors import BadEnvironment, UnknownName
-from telic.robots.files import MODEL_FILES
 from telic.robots.structure import (
     FREE,
     HINGE,
@@ -26,8 +25,9 @@ from telic.robots.structure import (
     require_z_up,
 )
 from telic.robots.terrain import Ground, lay
-from telic.sim import load_model
 from telic.sim.cpu import library
+from telic.sim.files import MODEL_FILES, require_compilable
+from telic.sim.simulation import load_model
 
 _FLAT = Ground()
 ON_JOINT = int(mujoco.mjtTrn.mjTRN_JOINT)
@@ -38,12 +38,7 @@ _WIDE_RAD, _WIDE_M = np.pi / 2, 0.5
 
 
 def read_model(path: str, ground: Ground = _FLAT) -> tuple[mujoco.MjModel, list[str]]:
-    """Compile a model that can be controlled; return it with notes on what was added to it.
-
-    Args:
-        path: the model's file.
-        ground: to lay over the floor, unless it is flat.
-    """
+    """Compile a model that can be controlled, on `ground`; return it with notes on additions."""
     file = Path(path).expanduser()
     if not os.path.isfile(file):
         beside = file.parent.glob("*") if os.path.isdir(file.parent) else ()
@@ -89,6 +84,7 @@ def read_model(path: str, ground: Ground = _FLAT) -> tuple[mujoco.MjModel, list[
 def _read_urdf(file: Path, notes: list[str]) -> mujoco.MjModel:
     """Compile a URDF, which has no actuators of its own, with a motor on every joint."""
     library()
+    require_compilable(file)
     try:
         spec = mujoco.MjSpec.from_file(str(file))
         for joint in spec.joints:

@@ -21,7 +21,7 @@ from telic.envs.task import PHASE, AnyTask, LatestTransition, offered
 from telic.envs.tokens import TokenDriver
 from telic.envs.vector import STAGGER, Info, Step, VecEnv, seed_rows
 from telic.errors import TelicError
-from telic.sim import Simulation, copy_fields, put_back_fields
+from telic.sim.base import Simulation, copy_fields, put_back_fields
 
 _AHEAD = 16  # episodes of every environment that one draw provides for
 _FORESEEN = 4  # starts of every environment that are drawn for a stretch of steps on a GPU

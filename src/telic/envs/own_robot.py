@@ -23,7 +23,7 @@ from telic.envs.spec import EnvSpec, Robot
 from telic.envs.task import StepOutcome, Task, TaskArguments, strictly_within
 from telic.errors import ConfigError, UnknownName
 from telic.robots.structure import BALL, FREE, SLIDE, at_rest, driven_trees, unused_name
-from telic.sim import Simulation
+from telic.sim.base import Simulation
 
 OWN_REWARD = "Default reward:"
 """first words of the note that a session, which writes its own reward, does not need"""

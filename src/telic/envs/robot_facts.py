@@ -9,8 +9,8 @@ import numpy as np
 from pydantic import Field
 
 from telic.core.config import Record
+from telic.envs._arm import is_reaching_arm
 from telic.envs.anatomy import body_names, illegal_bodies, robot_of
-from telic.envs.arm import is_reaching_arm
 from telic.envs.models import action_limits, read_model
 from telic.envs.own_robot import start_pose
 from telic.envs.spec import Robot
@@ -52,6 +52,11 @@ def robot_facts(path: Path) -> RobotFacts:
     half = np.diff(action_limits(model, qpos), axis=1)[:, 0] / 2.0
     driven = np.isin(model.body_rootid, driven_trees(model))  # without tables and balls
     illegal = illegal_bodies(model, robot.torso, robot.feet)
+    sites = [model.site(site).name for site in range(model.nsite)]
+    ends = annotated_numbers(model, GOAL)
+    goal: Box | None = None
+    if ends is not None:
+        goal = (ends[0], ends[1]), (ends[2], ends[3]), (ends[4], ends[5])
     return RobotFacts(
         kind=_kind(model, robot),
         mass_kg=_rounded(float(model.body_mass[driven].sum()), 2),
@@ -62,9 +67,9 @@ def robot_facts(path: Path) -> RobotFacts:
         leg_m=_rounded(sum(lengths) / len(lengths), 3) if lengths else None,
         feet=tuple(names[foot] for foot in robot.feet),
         illegal_contacts=tuple(names[body] for body in illegal),
-        imu=_imu(model),
+        imu=next((name for name in sites if "imu" in name.lower()), None),
         hand=HAND if is_reaching_arm(model) else None,
-        goal=_goal(model),
+        goal=goal,
         action_scales={model.actuator(i).name: round(float(half[i]), 4) for i in range(model.nu)},
     )
 
@@ -72,19 +77,6 @@ def robot_facts(path: Path) -> RobotFacts:
 def _rounded(value: float, places: int) -> float:
     """Round to some places, and to three digits of what is too small for them."""
     return round(value, places) if abs(value) >= 1.0 else float(f"{value:.3g}")
-
-
-def _goal(model: mujoco.MjModel) -> Box | None:
-    numbers = annotated_numbers(model, GOAL)
-    if numbers is None:
-        return None
-    x, y, z = ((numbers[2 * i], numbers[2 * i + 1]) for i in range(3))
-    return x, y, z
-
-
-def _imu(model: mujoco.MjModel) -> str | None:
-    sites = [model.site(site).name for site in range(model.nsite)]
-    return next((name for name in sites if "imu" in name.lower()), None)
 
 
 def _kind(model: mujoco.MjModel, robot: Robot) -> RobotKind:

@@ -20,7 +20,7 @@ from telic.core.seeds import normal, uniform
 from telic.core.tensors import norm
 from telic.envs.vector import Info, InfoSchema
 from telic.errors import UsageError
-from telic.sim import Simulation, copy_fields, put_back_fields
+from telic.sim.base import Simulation, copy_fields, put_back_fields
 
 Read = Callable[[str], Tensor]
 """gives a field of the simulation, or "action", as it was at the end of the transition"""
@@ -163,11 +163,9 @@ class Task(Generic[ArgumentsT]):
         return self.qpos[:, :0]
 
     def outcome(self, action: Tensor, moved: Tensor) -> StepOutcome:
-        """Judge the step that led to the present state.
+        """Judge the step to the present state by an action as applied, (N, act_dim).
 
-        Args:
-            action: (N, act_dim), as applied.
-            moved: (N, k), change of the tracked positions over this step.
+        `moved`, (N, k), is the change of the tracked positions over it.
         """
         raise NotImplementedError
 
@@ -240,14 +238,7 @@ class LatestTransition:
     def __init__(
         self, sim: Simulation, substeps: int, readers: Mapping[str, _Reader], dt: float
     ) -> None:
-        """Read from a simulation that makes `substeps` per step of `dt` seconds.
-
-        Args:
-            sim: the simulation.
-            substeps: physics steps per control step.
-            readers: how to compute the values that the task adds.
-            dt: simulated seconds per control step.
-        """
+        """Read from a simulation that makes `substeps` per step of `dt` seconds."""
         self._sim = sim
         self._substeps = substeps
         self._serial = 0  # grows with every step and reset: an info knows that it is outdated

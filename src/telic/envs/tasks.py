@@ -16,7 +16,7 @@ from telic.core.tensors import norm
 from telic.envs.anatomy import body_names, position_names, velocity_names
 from telic.envs.task import Read, StepOutcome, Task, TaskArguments, strictly_within
 from telic.errors import BadEnvironment, UnknownName
-from telic.sim import Simulation
+from telic.sim.base import Simulation
 
 _CLIPPED_AT_10 = {"low": -10.0, "high": 10.0}
 _REACH = 0.2  # radius of the disc that Reacher's target lies in, m

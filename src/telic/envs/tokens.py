@@ -23,9 +23,9 @@ from telic.core.rotations import conjugate, gravity_direction, rotate
 from telic.core.tensors import split
 from telic.envs.spec import Robot
 from telic.errors import BadFile
-from telic.robots import TOKENS
 from telic.robots.structure import model_text
-from telic.sim import Simulation
+from telic.sim.base import Simulation
+from telic.sim.files import TOKENS
 
 SENSES = (
     *("angular_velocity", "linear_velocity", "gravity"),

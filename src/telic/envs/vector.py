@@ -63,12 +63,9 @@ class Info(Mapping[str, Tensor]):
         schema: InfoSchema,
         values: dict[str, Tensor] | None = None,
     ) -> None:
-        """Read values through `compute`.
+        """Read values through `compute`, which gives the exact value of a name in fresh memory.
 
-        Args:
-            compute: gives the exact value of a name, (N, ...), in memory of its own.
-            schema: the names, and what they mean.
-            values: exact values known already; taken over.
+        `values` are exact values known already; they are taken over.
         """
         self._compute = compute
         self.schema = schema
@@ -254,10 +251,9 @@ class VecEnv:
         """Continue with these tensors instead."""
 
     def compile(self, shared: Path | None = None) -> None:
-        """Compile what is compiled on demand, before a process confines itself; takes its time.
+        """Compile what is compiled on demand, before a process confines itself.
 
-        Args:
-            shared: folder of processes that divide it between them; None: all of it here.
+        Processes that share a folder divide it between them.
         """
 
     def complaints(self) -> dict[str, int]:

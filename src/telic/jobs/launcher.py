@@ -117,11 +117,11 @@ def launcher_for(place: JobPlace) -> Launcher:
         case "local":
             return LocalJobs()
         case "ray":
-            from telic.jobs.ray_cluster import RayJobs
+            from telic.jobs._ray_cluster import RayJobs
 
             return RayJobs(place.address)
         case "slurm":
-            from telic.jobs.slurm import SlurmJobs
+            from telic.jobs._slurm import SlurmJobs
 
             return SlurmJobs()
         case kind:

@@ -32,6 +32,8 @@ _LINE_BYTES = 1 << 20
 _POLL_S = 0.2
 _SOON_S = 0.01
 _LAST_WORDS_S = 5.0
+_SAVE_S, _UNWIND_S = 8.0, 4.0
+"""that work which was asked to end may take to save, and then to clean up"""
 _PR_SET_PDEATHSIG = 1
 _LIBC: ctypes.CDLL | None = ctypes.CDLL(None) if sys.platform == "linux" else None
 
@@ -56,11 +58,7 @@ class Process:
         own_group: bool = True,
         parent_death_signal: signal.Signals | None = None,
     ) -> None:
-        """Start it.
-
-        Raises:
-            OSError: it could not be started.
-        """
+        """Start it; raises OSError when that fails."""
         number = parent_death_signal
         self._child = subprocess.Popen(
             list(map(str, words)),
@@ -202,6 +200,24 @@ def die_with_parent(number: signal.Signals = signal.SIGKILL) -> None:
     """Have the kernel signal this process when its parent ends, however that happens."""
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(number), *[ctypes.c_ulong(0)] * 3)
+
+
+def end_after_grace(code: int) -> threading.Event:
+    """End this process unless it ends by itself: signal it once more, then leave at once.
+
+    Work that does not look at a request to stop, or hangs while it is unwound, ends all the same.
+    Setting the returned event calls it off.
+    """
+    off = threading.Event()
+
+    def end() -> None:
+        if not off.wait(_SAVE_S):
+            os.kill(os.getpid(), signal.SIGTERM)
+            if not off.wait(_UNWIND_S):
+                os._exit(code)
+
+    threading.Thread(target=end, daemon=True).start()
+    return off
 
 
 class ProcessId(Record):

@@ -21,7 +21,6 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -163,41 +162,16 @@ class JobRecord(Record):
         return sum(attempt.seconds or 0.0 for attempt in self.attempts)
 
 
-@dataclass(frozen=True, slots=True)
 class JobFolder:
     """The files of one job."""
 
-    path: Path
-
-    @property
-    def spec(self) -> Path:
-        """The specification."""
-        return self.path / JOB_FILE
-
-    @property
-    def record(self) -> Path:
-        """The record of its progress."""
-        return self.path / "job.json"
-
-    @property
-    def stop(self) -> Path:
-        """Its existence asks the job to end."""
-        return self.path / "stop"
-
-    @property
-    def parcel(self) -> Path:
-        """Files on their way home."""
-        return self.path / "parcel.zip"
-
-    @property
-    def brought(self) -> Path:
-        """The names of the files that came home."""
-        return self.path / "brought.json"
-
-    @property
-    def lock(self) -> Path:
-        """Held by the driver of the job."""
-        return self.path / "lock"
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.spec, self.record = path / JOB_FILE, path / "job.json"
+        self.stop = path / "stop"
+        """its existence asks the job to end"""
+        self.parcel, self.brought = path / "parcel.zip", path / "brought.json"
+        """files on their way home, and the names of those that arrived"""
 
     def log(self, attempt: int) -> Path:
         """Output of an attempt."""

@@ -239,15 +239,14 @@ def require(
     *,
     zero: float,
     goal: float,
-    unit: str = "",
-    tag: str | None = None,
     after: CriterionScore | None = None,
+    **options: Any,
 ) -> CriterionScore:
-    """Score a constraint: the whole score is multiplied by its credit.
+    """Score a constraint: the whole score is multiplied by its credit; `options` as of `score`.
 
     Behind a closed gate there is nothing to constrain yet, and the score stays as it is.
     """
-    made = score(title, value, zero=zero, goal=goal, weight=0.0, unit=unit, tag=tag)
+    made = score(title, value, zero=zero, goal=goal, weight=0.0, **options)
     changes: dict[str, Any] = {"is_guard": True}
     if after is not None and after.counted <= _GATE:
         changes |= {"value": None, "credit": 1.0, "counted": 1.0, "passed": False, "tag": None}
@@ -260,11 +259,8 @@ def score_near(
     target: float,
     tolerance: float,
     *,
-    weight: float = 1.0,
     unit: str = "",
-    tag: str | None = None,
-    after: CriterionScore | None = None,
-    stated: bool = False,
+    **options: Any,
 ) -> CriterionScore:
     """Score closeness to a target: full credit within the tolerance, none at four times it.
 
@@ -275,11 +271,8 @@ def score_near(
         abs(value - target),
         zero=4.0 * tolerance,
         goal=tolerance,
-        weight=weight,
         unit=f"{unit} off".strip(),
-        tag=tag,
-        after=after,
-        stated=stated,
+        **options,
     )
 
 

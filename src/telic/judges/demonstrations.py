@@ -45,6 +45,8 @@ _HOVER_M, _MOVING = 0.012, 0.1
 _FLY_M = 0.03
 """height of the lowest foot of a gait in flight"""
 _STRIDE_RAD = 0.25
+_WAVER_RAD, _WAVER_HZ, _WAVER_S = 0.04, (0.3, 1.5), 0.4
+"""of perturbed demonstrations: how far and how fast joints waver, and how long a start is seen"""
 _PLANE, _SPHERE, _CAPSULE = (
     int(getattr(mujoco.mjtGeom, f"mjGEOM_{name}")) for name in ("PLANE", "SPHERE", "CAPSULE")
 )
@@ -182,22 +184,25 @@ def demonstrate(
     env_args: dict[str, Any],
     motions: Mapping[str, tuple[Motion, ...]],
     joints: Mapping[str, Sequence[JointCourse]] | None = None,
+    seed: int | None = None,
 ) -> Examples:
     """Return demonstrations: from every pose on the way the environment makes one real step.
 
-    `joints` are prescribed in the motions of those names.
+    `joints` are prescribed in the motions of those names. With a seed they are perturbed: they
+    begin in drawn initial states as judged episodes do, and all joints waver smoothly.
     """
     look = _open_mujoco(env_id, env_args, 1)
     steps, below = length_of(look), ground_below(look)
     rest = set_down(look, _standing(env_id, env_args))
     solved: _Solved = {}
-    led = [
-        lead(
-            *(look.model, look.robot, motion, look.dt or 1.0, steps, rest, solved, below),
-            joints=(joints or {}).get(name, ()),
-        )
-        for name, motion in motions.items()
-    ]
+    led: list[Poses] = []
+    for row, (name, motion) in enumerate(motions.items()):
+        drawn = None
+        if seed is not None:
+            look.reset(derive("perturbed", seed, row))
+            drawn = look.sim.field("qpos")[0].numpy().copy()
+        given = look.model, look.robot, motion, look.dt or 1.0, steps, rest, solved, below
+        led.append(lead(*given, joints=(joints or {}).get(name, ()), drawn=drawn))
     look.close()
     env = _open_mujoco(env_id, env_args, min(_AT_ONCE, steps * len(led)))
     states = [  # those of one moment side by side
@@ -314,6 +319,7 @@ def lead(
     solved: _Solved | None = None,
     below: _Below | None = None,
     joints: Sequence[JointCourse] = (),
+    drawn: np.ndarray | None = None,
 ) -> Poses:
     """Return `steps` poses, one per control step, of a robot that is moved through motions.
 
@@ -356,11 +362,25 @@ def lead(
         poses[:, columns] = multiply(
             from_euler("ZYX", angles), torch.tensor(poses[0, columns])
         ).numpy()
+    if drawn is not None:
+        _perturb(poses, robot, drawn - start, dt * np.arange(steps + 1)[:, None])
     _put_on_ground(model, robot, poses, path.lift, below, max(1, round(_LOOK_S / dt)))
     qvel = np.zeros((steps, model.nv))
     for t in range(steps):
         mujoco.mj_differentiatePos(model, qvel[t], dt, poses[t], poses[t + 1])
     return Poses(poses[:-1], qvel, feet[1:], commands[1:])
+
+
+def _perturb(poses: np.ndarray, robot: Robot, offset: np.ndarray, clock: np.ndarray) -> None:
+    """Begin elsewhere, and let the joints waver smoothly from then on."""
+    chance = np.random.default_rng(derive("waver", *map(str, offset.tolist())))
+    own, fading = [limb.qpos for limb in robot.limbs], np.exp(-clock / _WAVER_S)
+    hertz, phase = chance.uniform(*_WAVER_HZ, len(own)), chance.uniform(0.0, 2.0 * np.pi, len(own))
+    poses[:, own] += (1.0 - fading) * _WAVER_RAD * np.sin(2.0 * np.pi * hertz * clock + phase)
+    poses += fading * offset
+    if robot.root.quaternion is not None:
+        turned = poses[:, robot.root.quaternion : robot.root.quaternion + 4]
+        turned /= np.linalg.norm(turned, axis=1, keepdims=True)
 
 
 def _follow(poses: np.ndarray, robot: Robot, path: _Path, joints: Sequence[JointCourse]) -> None:

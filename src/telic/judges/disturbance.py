@@ -21,7 +21,7 @@ from telic.core.seeds import derive
 from telic.core.tensors import norm
 from telic.envs.mujoco import MujocoEnv
 from telic.envs.vector import VecEnv
-from telic.sim import altering
+from telic.sim.simulation import altering
 
 _GRAVITY = 9.81
 _LOWEST = 0.1

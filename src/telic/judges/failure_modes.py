@@ -124,14 +124,19 @@ def _acting(env: VecEnv) -> dict[str, _Act]:
     return acting
 
 
-# ---- policies that learned nothing
+# ---- policies that learned nothing, or too little
 # Hidden bad examples: the recorder plays them from drawn initial states like judged episodes,
 # so that no judge can tell them by their start, length, seed or smoothness.
+
+HALF_TRAINED = "half-trained network"
+"""of a short evolution on the environment's own return: it moves on purpose, not as asked"""
+_ROUNDS, _SEARCH_STEPS, _PARENTS, _SEARCH_STD = 4, 100, 4, 0.3
 
 _NETWORKS = {
     "untrained network": 0.02,
     "untrained network, large outputs": 1.0,
     "untrained network, saturated": 8.0,
+    HALF_TRAINED: 1.0,
 }
 """gain of the last layer"""
 _SMOOTH, _UNITS = 0.95, 32
@@ -142,25 +147,29 @@ def untrained_modes(env: VecEnv) -> dict[str, str]:
     habits = [name for name in _acting(env) if name != "ends at once"]
     first, random = habits[0], "flails" if "flails" in habits else "chooses at random"
     others = dict.fromkeys((*_NETWORKS, "constant action", "smooth random actions"), random)
-    return {**{name: name for name in habits}, **others, "untrained network": first}
+    others |= {"untrained network": first, HALF_TRAINED: HALF_TRAINED}
+    return {**{name: name for name in habits}, **others}
 
 
 def untrained_policy(env: VecEnv, seed: int) -> Callable[[Tensor], Tensor]:
-    """Return a policy of many environments: row by row, the untrained modes take turns."""
+    """Return a policy of many environments: row by row, the untrained modes take turns.
+
+    The search for a half-trained network steps the environments; reset them before use.
+    """
     chance = torch.Generator().manual_seed(derive("untrained", seed) % 2**63)
     acting, modes, count = _acting(env), list(untrained_modes(env)), env.num_envs
     width = env.num_actions or env.act_dim
-    first = torch.randn(count, env.obs_dim, _UNITS, generator=chance) / env.obs_dim**0.5
-    second = torch.randn(count, _UNITS, width, generator=chance) / _UNITS**0.5
+    networks = _networks(env, chance)
     constant, smooth = torch.rand(count, width, generator=chance) * 2.0 - 1.0, torch.zeros(width)
     steps = 0
+    for own, trained in zip(networks, _half_trained(env, chance), strict=True):
+        own[modes.index(HALF_TRAINED) :: len(modes)] = trained
 
     def act(obs: Tensor) -> Tensor:
         nonlocal steps, smooth
         noise = torch.rand(width, generator=chance) * 2.0 - 1.0
         smooth = (_SMOOTH * smooth + 4.0 * (1.0 - _SMOOTH) * noise).clamp(-1.0, 1.0)
-        hidden = torch.tanh(torch.einsum("nd,ndh->nh", obs.float(), first))
-        outputs, rows = torch.einsum("nh,nha->na", hidden, second), list[Tensor]()
+        outputs, rows = _outputs(obs, networks), list[Tensor]()
         for row in range(count):
             mode = modes[row % len(modes)]
             if mode in acting:
@@ -173,6 +182,39 @@ def untrained_policy(env: VecEnv, seed: int) -> Callable[[Tensor], Tensor]:
         return _scaled(env, torch.stack(rows))
 
     return act
+
+
+def _networks(env: VecEnv, chance: torch.Generator) -> tuple[Tensor, Tensor]:
+    first = torch.randn(env.num_envs, env.obs_dim, _UNITS, generator=chance) / env.obs_dim**0.5
+    width = env.num_actions or env.act_dim
+    return first, torch.randn(env.num_envs, _UNITS, width, generator=chance) / _UNITS**0.5
+
+
+def _outputs(obs: Tensor, networks: tuple[Tensor, Tensor]) -> Tensor:
+    hidden = torch.tanh(torch.einsum("nd,ndh->nh", obs.float(), networks[0]))
+    return torch.einsum("nh,nha->na", hidden, networks[1])
+
+
+def _half_trained(env: VecEnv, chance: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Return the best network of a short evolution on the environment's own return."""
+    networks, count = _networks(env, chance), env.num_envs
+    networks[1].mul_(torch.linspace(0.1, 2.0, count)[:, None, None])  # weak and strong ones
+    for _ in range(_ROUNDS):
+        obs, returns, live = env.reset(), torch.zeros(count), torch.ones(count)
+        for _ in range(min(_SEARCH_STEPS, env.max_episode_steps or _SEARCH_STEPS)):
+            chosen = torch.tanh(_outputs(obs, networks))
+            chosen = chosen if env.num_actions is None else chosen.argmax(-1)
+            step = env.step(_scaled(env, chosen))
+            returns += live * step.reward.float().nan_to_num()
+            live *= (~(step.terminated | step.truncated)).float()
+            obs = step.obs
+        best = returns.argsort(descending=True)[: max(1, count // _PARENTS)]
+        parents = best[torch.arange(count) % len(best)]
+        for weights in networks:
+            noise = torch.randn(weights.shape, generator=chance) * weights.std() * _SEARCH_STD
+            noise[0] = 0.0  # the best one stays as it is
+            weights.copy_(weights[parents] + noise)
+    return networks[0][0], networks[1][0]
 
 
 def _scaled(env: VecEnv, action: Tensor) -> Tensor:

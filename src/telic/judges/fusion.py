@@ -30,6 +30,7 @@ from statistics import fmean
 import numpy as np
 
 from telic.judges.criteria import CriterionScore, total
+from telic.judges.measured import is_score_of
 from telic.judges.verdict import WHOLE, Disagreement, Source, Verdict, unknown
 
 CODE_WEIGHT = 0.7
@@ -72,7 +73,7 @@ def fuse(code: Verdict, vision: Verdict) -> Verdict:
         made.title: seen.score
         for seen in vision.seen
         for made in code.leaves
-        if seen.score is not None and made.value is not None and _is_about(made, seen.criterion)
+        if seen.score is not None and made.value is not None and is_score_of(made, seen.criterion)
     }
     scores = [_capped(made, doubted.get(made.title, 1.0) + margin) for made in code.leaves]
     change = total(scores) - total(code.leaves) if scores else 0.0
@@ -103,16 +104,10 @@ def _capped(made: CriterionScore, most: float) -> CriterionScore:
     return made.model_copy(update=update)
 
 
-def _is_about(made: CriterionScore, criterion: str) -> bool:
-    """Return whether a score is of a criterion; `score_near` adds its tolerance to the title."""
-    own, title = made.title.casefold(), criterion.casefold()
-    return own == title or own.startswith(f"{title} (within ")
-
-
 def _disagreements(code: Verdict, vision: Verdict, margin: float) -> tuple[Disagreement, ...]:
     disputes: list[Disagreement] = []
     for seen in vision.seen:
-        made = next((each for each in code.leaves if _is_about(each, seen.criterion)), None)
+        made = next((each for each in code.leaves if is_score_of(each, seen.criterion)), None)
         own = None if made is None or made.value is None else made.counted
         own = code.score if seen.criterion == WHOLE else own
         if own is None or seen.score is None or abs(own - seen.score) <= margin + _ROUNDING:

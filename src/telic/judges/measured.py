@@ -397,7 +397,7 @@ def joined(
         if criterion.measure:
             scores.append(next(places))
             continue
-        made = next((each for each in coded if is_score_of(each, criterion)), None)
+        made = next((each for each in coded if is_score_of(each, criterion.title)), None)
         if criterion.zero is None or criterion.goal is None:  # only its code has numbers
             missing = score(criterion.title, float("nan"), zero=0.0, goal=1.0)
             scores.append(made or missing)
@@ -411,7 +411,7 @@ def joined(
     return scores + [each for each in coded if each.is_guard and each.title not in titles]
 
 
-def is_score_of(made: CriterionScore, criterion: Criterion) -> bool:
+def is_score_of(made: CriterionScore, criterion: str) -> bool:
     """Return whether a score is of a criterion; `score_near` adds its tolerance to the title."""
-    own, title = made.title.strip().casefold(), criterion.title.strip().casefold()
+    own, title = made.title.strip().casefold(), criterion.strip().casefold()
     return own == title or own.startswith(f"{title} (within ")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -34,6 +35,7 @@ from telic.judges.criteria import Composition, CriterionScore, is_consistent, to
 from telic.judges.demonstrations import Examples, demonstrate, open_env
 from telic.judges.episode import MeasuredTogether
 from telic.judges.failure_modes import (
+    HALF_TRAINED,
     MIRRORED,
     OTHER_WAY,
     failure_modes,
@@ -64,8 +66,8 @@ GOOD = "good example"
 INDEPENDENT = "independent demonstration"
 """that of a second reader of the words, who is not the judge's author"""
 _ASKED = "does what was asked"
-_HIDDEN_ROWS = 24
-"""episodes of policies that learned nothing"""
+_HIDDEN_ROWS, _PERTURBED = 24, 2
+"""episodes of policies that learned nothing, and look-alikes that are perturbed"""
 _DECIDED_ON = 32
 """steps on which it is found out how to run a reward"""
 
@@ -148,6 +150,11 @@ def bad_examples(examples: Sequence[ExampleResult], fine: Sequence[str]) -> Iter
 # ---- judges
 
 
+def _undirected(words: str) -> tuple[str, ...]:
+    """Return the failure modes that are right where words name no direction."""
+    return (OTHER_WAY, MIRRORED) if words and not _WAYS.search(words.lower()) else ()
+
+
 def judge_problems(
     examples: Sequence[ExampleResult], fine: Sequence[str], threshold: float, words: str = ""
 ) -> tuple[str, ...]:
@@ -161,9 +168,7 @@ def judge_problems(
                 f"The judge gives a {example.name}, a scripted demonstration of what was asked, "
                 f"only {example.score:.2f}. {example.reason}"
             )
-    if words and not _WAYS.search(words.lower()):
-        fine = (*fine, OTHER_WAY, MIRRORED)  # no direction was agreed on: the other is as good
-    bad = list(bad_examples(examples, fine))
+    bad = list(bad_examples(examples, (*fine, *_undirected(words))))
     passing = [
         f'"{example.name}" {example.score:.2f}'
         for example in bad
@@ -196,12 +201,15 @@ def trust_problems(
     threshold: float,
 ) -> Iterator[str]:
     """Yield why a judge is not trusted: it passes untrained policies, or a criterion is blind."""
+    is_all_measured = bool(judge.criteria) and all(each.measure for each in judge.criteria)
     for mode in dict.fromkeys(each.name for each in hidden):
         own = [each for each in hidden if each.name == mode]
         mean = sum(each.score or 0.0 for each in own) / len(own)
+        if mode == HALF_TRAINED and is_all_measured:
+            continue  # the host measured that it does what was asked: an easy intent
         if mean >= threshold and any(each.reason not in (*fine, _ASKED) for each in own):
             yield (
-                f'The judge gives a policy that learned nothing ("{mode}") {mean:.2f} in recorded '
+                f'The judge gives a hidden bad example ("{mode}") {mean:.2f} in recorded '
                 f"episodes; {threshold:g} passes."
             )
     everything = [each.leaves for each in (*examples, *hidden) if each.leaves]
@@ -210,7 +218,9 @@ def trust_problems(
     for criterion in judge.criteria or ():
         if criterion.measure:
             continue
-        own = [made for leaves in everything for made in leaves if is_score_of(made, criterion)]
+        own = [
+            made for leaves in everything for made in leaves if is_score_of(made, criterion.title)
+        ]
         credits = [made.credit for made in own]
         title = f'The criterion "{criterion.title}", which only code measures,'
         count = next((counts[made.title] for made in own if made.title in counts), None)
@@ -292,13 +302,14 @@ def try_out(
             *(f"{each.title} {each.quantity}" for x in readings for each in x.criteria),
         )
     )
+    fine = (*fine, *_undirected(words))
     judge = read_judge(written.judge)
     found = trust_problems(judge, examples, hidden, noticed, fine, threshold)
     untrusted = tuple(found) if is_probed else ()
     good = _recognized(examples)
     return Trial(
         examples=examples,
-        judge_problems=(*judge_problems(examples, fine, threshold, words), *untrusted),
+        judge_problems=(*judge_problems(examples, fine, threshold), *untrusted),
         reward_problems=reward_problems(examples, fine),
         judge_hash=text_hash(written.judge),
         reward_hash=text_hash(written.reward),
@@ -421,16 +432,23 @@ def try_here(
 
 
 def hidden_episodes(env_id: str, written: Composition) -> list[tuple[str, Trajectory]]:
-    """Return episodes of policies that learned nothing, from drawn initial states, by their mode.
+    """Return bad episodes from drawn initial states, by their mode.
 
-    The draw depends on the judge's own text, so that its author cannot know it.
+    Policies that learned nothing or too little, and perturbed look-alikes of the demonstration. The
+    draw depends on the judge's own text, so that its author cannot know it.
     """
     seed = derive("hidden", text_hash(written.judge))
     env = make(env_id, num_envs=_HIDDEN_ROWS, seed=seed, **written.env_args)
     order = PlayOrder(policy="", env=env_id, env_args=written.env_args, seed=seed, paths=())
     modes = list(untrained_modes(env))
     played = recorded_episodes(untrained_policy(env, seed), env, order)
-    return [(modes[row % len(modes)], episode) for row, episode in enumerate(played)]
+    found = [(modes[row % len(modes)], episode) for row, episode in enumerate(played)]
+    wrong = [] if written.shown else sorted(look_alikes(env, written.motions).items())
+    if wrong:
+        chosen = dict(random.Random(seed).sample(wrong, min(_PERTURBED, len(wrong))))
+        made = demonstrate(env_id, written.env_args, chosen, seed=seed)
+        found += [(name, made.trajectory(name)) for name in made.names]
+    return found
 
 
 def _hidden_results(
@@ -448,7 +466,7 @@ def _hidden_results(
     for row, (mode, episode) in enumerate(hidden):
         among = None if together is None else (together, row)
         verdict = JudgeCode(judge)(episode, spec, among)
-        name = excuses[mode]
+        name = excuses.get(mode, mode)
         if second is not None and verdict.score:
             theirs = JudgeCode(second.judge)(episode, spec, among).score or 0.0
             name = _ASKED if theirs >= verdict.score else name

@@ -1,10 +1,9 @@
 """Language and vision models: one call path with budget, retries, cache, validation and trace."""
 
 from telic.errors import BudgetExceeded
-from telic.llm.answers import InvalidAnswer, read_answer
+from telic.llm._hosted import Hosted
 from telic.llm.budget import Budget, Charge
 from telic.llm.client import CallLimits, Models, choose, connect
-from telic.llm.hosted import Hosted
 from telic.llm.keys import redact
 from telic.llm.records import (
     Cancelled,
@@ -22,7 +21,7 @@ from telic.llm.records import (
     prompt_hash,
     render,
 )
-from telic.llm.work_orders import Host, WorkOrder, answer_order, list_orders, read_order
+from telic.llm.work_orders import Host
 
 __all__ = [
     "Budget",
@@ -34,7 +33,6 @@ __all__ = [
     "Host",
     "Hosted",
     "Image",
-    "InvalidAnswer",
     "ModelAnswerError",
     "ModelUnavailable",
     "Models",
@@ -45,14 +43,9 @@ __all__ = [
     "Request",
     "RequestRejected",
     "Tokens",
-    "WorkOrder",
-    "answer_order",
     "choose",
     "connect",
-    "list_orders",
     "prompt_hash",
-    "read_answer",
-    "read_order",
     "redact",
     "render",
 ]

@@ -20,10 +20,10 @@ from telic.core.config import Config
 from telic.core.events import Listener, LogMessage, ignore
 from telic.core.plugins import load_plugin
 from telic.errors import UsageError
+from telic.llm._hosted import Hosted
 from telic.llm.answers import InvalidAnswer, Replies, StoredReply, read_answer
 from telic.llm.budget import Budget, Charge, is_metered, most_charge
-from telic.llm.hosted import Hosted
-from telic.llm.keys import cleaned, emit_redacted
+from telic.llm.keys import cleaned, redact_value
 from telic.llm.names import HOST, PROVIDERS, parse_name
 from telic.llm.records import (
     Answer,
@@ -46,6 +46,7 @@ from telic.llm.records import (
     fingerprint,
 )
 from telic.llm.work_orders import HOST_DEADLINE_S, ORDERS, Host
+from telic.storage.files import plain
 
 REPLIES = "replies"
 StopCheck = Callable[[], bool]
@@ -81,11 +82,7 @@ class CallLimits(Config):
 
 
 def choose(name: str | None, folder: Path | None = None) -> Provider:
-    """Return the provider of a model name; `folder` is the session's, needed for "host".
-
-    Without a name nothing is chosen, whatever keys are set. Raises UsageError, UnknownName with the
-    closest names, or MissingExtra.
-    """
+    """Return the provider of a model name; `folder` is the session's, needed for "host"."""
     if not name:
         raise UsageError(
             "No model was named.",
@@ -111,10 +108,7 @@ def connect(
     on_event: Listener = ignore,
     should_stop: StopCheck = lambda: False,
 ) -> Models:
-    """Return the call path to a model by its name, for the session in `folder`.
-
-    Work orders are answered by a person or agent and have days instead of minutes.
-    """
+    """Return the call path to a model by its name; work orders have days instead of minutes."""
     provider, limits = choose(name, folder), CallLimits()
     if name == HOST:
         limits = CallLimits(deadline_s=HOST_DEADLINE_S, attempt_s=HOST_DEADLINE_S)
@@ -127,13 +121,8 @@ def connect(
 class Models:
     """Ask a model for records within a budget; usable from several threads at once.
 
-    `folder` is the session's: replies are kept in `<folder>/replies`, and their cost is counted
-    again when the session is resumed. Only a call in flight when the process is killed can be paid
-    for twice.
-
-    Example:
-        models = Models(choose("anthropic:claude-sonnet-5-5"), folder, budget=Budget(usd=2.0))
-        reply = models.ask(Request(role="elicitor", prompt="...", answer=Criteria))
+    Replies are kept in `<folder>/replies`, and their cost is counted again when the session is
+    resumed. Only a call in flight when the process is killed can be paid for twice.
     """
 
     def __init__(
@@ -154,16 +143,11 @@ class Models:
         self._should_stop = should_stop
         self._lock = threading.Lock()
         self._asking: dict[str, threading.Lock] = {}
-        self._rng = random.Random()
         for call in self.replies.calls(provider.name):
             self.budget.count(call.charge)
 
     def ask(self, request: Request[Answer]) -> Reply[Answer]:
-        """Return a valid answer, from disk if it was paid for before.
-
-        Raises ModelUnavailable (outage), ModelAnswerError (never valid), RequestRejected (key,
-        model name, size), BudgetExceeded (before sending) or Cancelled.
-        """
+        """Return a valid answer, from disk if it was paid for before; raises errors of a call."""
         with self._lock:
             key = request.key(self.provider.name)
             same = self._asking.setdefault(key, threading.Lock())
@@ -186,8 +170,7 @@ class Models:
             kept = self.replies.read(question.key(name))
             cached = cached and kept is not None
             part = kept or self._send(question, end)
-            raw = part.raw
-            assert raw is not None  # a reply in use has a text
+            raw = part.raw or RawReply(text="")
             parts.append(part)
             tokens, price = tokens + raw.tokens, add_known(price, raw.price_usd)
             try:
@@ -262,7 +245,7 @@ class Models:
                     if is_cancelled:
                         raise
                     outage = error
-            wait_s = limits.wait_s(attempt, outage.retry_after_s, self._rng)
+            wait_s = limits.wait_s(attempt, outage.retry_after_s, random.Random())
             if attempt == limits.attempts or time.monotonic() + wait_s >= end:
                 break
             self._emit(ModelRetry, request, error=str(outage), failures=attempt, wait_s=wait_s)
@@ -286,7 +269,7 @@ class Models:
     def _emit(self, event: type[ModelEvent], request: Request[Any], **facts: Any) -> None:
         name = self.provider.name
         head = {"role": request.role, "key": request.key(name), "model": name}
-        emit_redacted(self._on_event, event, head | facts)
+        self._on_event(event.model_validate(redact_value(plain(head | facts))))
 
 
 def _stopped() -> Cancelled:

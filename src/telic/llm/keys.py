@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from telic.core.events import Listener
 from telic.core.text import is_mapping, is_row
 from telic.errors import TelicError, UsageError
-from telic.llm.records import ModelEvent, ModelUnavailable
+from telic.llm.records import ModelUnavailable
 from telic.storage.files import plain, write_bytes, write_json, write_text
 
 KEY_NAMES: Mapping[str, tuple[str, ...]] = {
@@ -79,19 +78,14 @@ def save_json(path: Path, value: Any) -> None:
     write_json(path, redact_value(plain(value)))
 
 
-def save_text(path: Path, text: str) -> None:
-    """Write a text by rename, without keys."""
-    write_text(path, redact(text))
-
-
 def save_image(path: Path, data: bytes) -> None:
     """Write a picture by rename."""
     write_bytes(path, data)
 
 
-def emit_redacted(listener: Listener, kind: type[ModelEvent], fields: dict[str, Any]) -> None:
-    """Emit an event without keys."""
-    listener(kind.model_validate(redact_value(plain(fields))))
+def save_text(path: Path, text: str) -> None:
+    """Write a text by rename, without keys."""
+    write_text(path, redact(text))
 
 
 def cleaned(error: Exception) -> TelicError:

@@ -1,15 +1,4 @@
-"""Requests to a model, its replies, the provider interface, and the errors of a call.
-
-TelicError
-├── ModelUnavailable          an outage after all retries; never a score, never an empty answer
-├── ModelAnswerError          the model answered, and the answer never became valid
-├── Cancelled                 a stop was requested while waiting for the model
-├── Outage                    one failed attempt; providers raise it, `Models` retries
-├── UsageError
-│   └── RequestRejected       the service will never accept this request: key, model name, size
-└── Refused › ResourceError
-    └── BudgetExceeded        the next call does not fit into the remaining budget
-"""
+"""Requests to a model, its replies, the provider interface, and the errors of a call."""
 
 from __future__ import annotations
 
@@ -71,22 +60,13 @@ class Request(Record, Generic[Answer]):
         return self.answer.model_json_schema()
 
     def key(self, model: str) -> str:
-        """Return a hash of everything that determines the answer of `model`.
+        """Return a hash of everything that determines the answer of `model`: it names files.
 
-        Caches, recordings and work orders are named by it. The hash of the template is left out,
-        because only the finished prompt reaches the model.
+        The hash of the template is left out: only the finished prompt reaches the model.
         """
-        parts = {
-            "model": model,
-            "role": self.role,
-            "system": self.system,
-            "prompt": self.prompt,
-            "images": [[image.media_type, fingerprint(image.data)] for image in self.images],
-            "answer": self.answer_schema,
-            "effort": self.effort,
-            "max_tokens": self.max_tokens,
-            "sample": self.sample,
-        }
+        parts = self.model_dump(exclude={"images", "answer", "prompt_hash"})
+        images = [[image.media_type, fingerprint(image.data)] for image in self.images]
+        parts |= {"model": model, "images": images, "answer": self.answer_schema}
         return fingerprint(json.dumps(parts, sort_keys=True, separators=(",", ":")))
 
     def repaired(self, rejected: str, reason: str) -> Self:
@@ -252,7 +232,7 @@ class Provider(Protocol):
 
 
 class ModelUnavailable(TelicError):
-    """The model could not be reached, or did not answer in time, after all retries."""
+    """The model could not be reached in time, after all retries; never a score."""
 
 
 class ModelAnswerError(TelicError):
@@ -292,18 +272,11 @@ def prompt_hash(template: str) -> str:
 
 
 def render(template: str, **values: object) -> str:
-    """Return the template with every `{{name}}` replaced by its value.
-
-    Values are inserted literally: placeholders inside a value stay text. Raises UsageError for a
-    placeholder without a value and for a value without a placeholder.
-    """
-    names = _PLACEHOLDER.findall(template)
-    if template.count("{{") != len(names):
-        raise UsageError("A template has a {{ that begins no {{name}}.")
-    if missing := sorted(set(names) - set(values)):
-        raise UsageError(f"The template needs a value for {', '.join(missing)}.")
-    if unused := sorted(set(values) - set(names)):
-        raise UsageError(f"The template has no place for: {', '.join(unused)}.")
+    """Return the template with every `{{name}}` replaced by its value, which stays as it is."""
+    names = set(_PLACEHOLDER.findall(template))
+    if names != set(values) or template.count("{{") != len(_PLACEHOLDER.findall(template)):
+        wrong = ", ".join(sorted(names ^ set(values))) or "a {{ without a name"
+        raise UsageError(f"The template and its values do not fit: {wrong}.")
     return _PLACEHOLDER.sub(lambda place: str(values[place[1]]), template)
 
 

@@ -210,7 +210,7 @@ def answer_orders(folder: Path, answers: Path) -> tuple[dict[str, str], dict[str
 
 
 def close_orders(folder: Path, why: str) -> None:
-    """Close the orders that nobody answered: what asked for them has ended."""
+    """Close the unanswered orders of a session that has ended."""
     for line in list_orders(folder):
         if line.state in ("open", "rejected"):
             save_text(folder / f"{line.key}.closed.txt", why + "\n")
@@ -259,8 +259,8 @@ class Host:
                     path.chmod(0o444)
                     return RawReply(text=text)
             except InvalidAnswer as error:
-                # An editor may still be writing: broken JSON is rejected once it has settled.
-                if _is_json(text) or now - seen_at > _SETTLED_S:
+                # An editor may still be writing: half an answer is rejected once it has settled.
+                if text.rstrip().endswith(("}", "```")) or now - seen_at > _SETTLED_S:
                     save_text(reason, error.message + "\n")
                     path.replace(self.folder / f"{key}.rejected.json")
             await asyncio.sleep(min(_POLL_S, end - now))
@@ -268,11 +268,3 @@ class Host:
             f"The work order {key} ({request.role}) was not answered within {deadline_s:g} s.",
             hint=f"It waits in {self.folder}; answer it and run the same command again.",
         )
-
-
-def _is_json(text: str) -> bool:
-    try:
-        read_json_object(text)
-        return True
-    except InvalidAnswer:
-        return False

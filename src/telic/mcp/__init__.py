@@ -35,8 +35,8 @@ def serve(request: ServeRequest) -> None:
     """Serve studies, sessions and searches as tools, resources and prompts over stdio."""
     if find_spec("mcp") is None:
         raise MissingExtra("mcp", "mcp", "Serving coding agents")
+    from telic.mcp._workplace import Workplace
     from telic.mcp.server import make_server
-    from telic.mcp.workplace import Workplace
 
     root, runs_dir = request.root.absolute(), Path(request.runs_dir)
     runs = runs_dir if runs_dir.is_absolute() else root / runs_dir

@@ -20,12 +20,12 @@ from telic import __version__
 from telic.core.text import is_mapping, is_row
 from telic.errors import TelicError, UnknownName
 from telic.llm.keys import redact
-from telic.mcp import orders, verb_tools
-from telic.mcp.orders import picture
-from telic.mcp.workplace import Call, Server, Workplace, workplace
+from telic.mcp import _orders, _verb_tools
+from telic.mcp._orders import picture
+from telic.mcp._workplace import Call, Server, Workplace, workplace
 from telic.plugin.package import read_source
 from telic.storage.reading import read_bytes, read_text
-from telic.studies.evidence.measurement import read_run_log, run_state
+from telic.studies.evidence.measurement import read_run_log
 from telic.studies.folder import read_registry
 from telic.studies.launch.command import REDACTED, is_secret_name, redact_keys
 from telic.studies.offline import offline
@@ -60,13 +60,13 @@ def make_server(place: Workplace) -> Server:
         version=__version__,
         lifespan=lifespan,
         log_level="WARNING",
-        middleware=[keep_secrets],
+        middleware=[_keep_secrets],
     )
-    verb_tools.register(server, verb_tools.TOOLS)
-    orders.register(server)
-    verb_tools.register(server, verb_tools.OPINIONS)
-    may_start = verb_tools.LAUNCHES if place.allow_launch else verb_tools.WITHOUT_LAUNCH
-    verb_tools.register(server, may_start)
+    _verb_tools.register(server, _verb_tools.TOOLS)
+    _orders.register(server)
+    _verb_tools.register(server, _verb_tools.OPINIONS)
+    may_start = _verb_tools.LAUNCHES if place.allow_launch else _verb_tools.WITHOUT_LAUNCH
+    _verb_tools.register(server, may_start)
 
     def registry() -> str:
         """Return the tasks and studies of the repository, and which pair is active."""
@@ -114,8 +114,8 @@ def _metrics(
 ) -> str:
     """Return the metrics of a run: keys=a,b chooses series, tail=100 the last points."""
     opened = workplace(call).open_study(task, study)
-    run_state(opened.state.runs, run)  # refuses an unknown run
-    log = read_run_log(opened.folder, run)
+    opened.run_state(run)  # refuses an unknown run
+    log = read_run_log(opened, run)
     names = [name for name in keys.split(",") if name] or list(log.series)
     if unknown := [name for name in names if name not in log.series]:
         raise UnknownName("series", unknown[0], list(log.series))
@@ -186,7 +186,7 @@ def _guarded(function: Callable[Given, Result]) -> Callable[Given, Result]:
 # ---------------------------------------------------------------------------- secrets
 
 
-async def keep_secrets(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+async def _keep_secrets(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
     """Remove from a result, or from an error's message, everything that is a secret."""
     try:
         result = await call_next(ctx)

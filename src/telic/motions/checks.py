@@ -18,8 +18,8 @@ from scipy.spatial.transform import Rotation
 from telic.core.config import Config
 from telic.core.rotations import rotate
 from telic.core.tensors import from_numpy
+from telic.motions._figure import SIDES, RobotFigure, Sole, contact_points
 from telic.motions.clip import MotionClip
-from telic.motions.figure import SIDES, RobotFigure, Sole, contact_points
 from telic.motions.robot import MotionRobot, qpos_of
 
 _NEAR_M, _SLOW_M_S = 0.03, 0.4
@@ -309,5 +309,6 @@ def _arm_phase(robot: MotionRobot, clip: MotionClip) -> dict[str, WorstValue]:
     hands, feet = (apart[part] - apart[part].mean() for part in ("hand", "ankle"))
     if hands.std() < 0.03 or feet.std() < 0.08:
         return {}
-    value = float((hands * feet).mean() / (hands.std() * feet.std()))
-    return {"arm_phase": WorstValue(value, "an arm")}
+    together = hands * feet
+    value, when = float(together.mean() / (hands.std() * feet.std())), int(np.argmax(together))
+    return {"arm_phase": WorstValue(value, "the left or right arm", when / clip.fps)}

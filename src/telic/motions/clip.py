@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from telic.motions.kinematics import BodyStates, Kinematics
 
 Split = Literal["train", "validation", "test"]
+_Frames = Callable[[np.ndarray], np.ndarray]
 _LEAST_FRAMES, _MOST_FRAMES = 2, 10_000_000
 _MOST_FPS = 10_000.0
 _UNIT_WITHIN = 0.05
@@ -159,18 +160,16 @@ class MotionClip:
         low = np.minimum(exact.astype(np.int64), self.frames - 2)
         share = (exact - low).astype(np.float32)
         nearest = np.rint(exact).astype(np.int64)
-        human = self.human
-        return self.replace(
-            root_pos=_blend(self.root_pos, low, share),
-            root_quat=_turn(self.root_quat, low, share),
-            joint_pos=_blend(self.joint_pos, low, share),
-            contacts=None if self.contacts is None else self.contacts[nearest],
-            human=None
-            if human is None
-            else HumanTrack(
-                human.names, _blend(human.points, low, share), _turn(human.root_quat, low, share)
-            ),
-        )
+
+        def blend(values: np.ndarray) -> np.ndarray:
+            part = share.reshape(-1, *(1,) * (values.ndim - 1))
+            return values[low] + part * (values[low + 1] - values[low])
+
+        def turn(quat: np.ndarray) -> np.ndarray:
+            a, b = from_numpy(quat[low]), from_numpy(quat[low + 1])
+            return slerp(a, b, torch.as_tensor(share)[:, None]).numpy()
+
+        return self._with_frames(blend, turn, lambda stands: stands[nearest])
 
     def resampled(self, fps: float) -> MotionClip:
         """Return the same motion at another rate; the first and, where it fits, last frame stay."""
@@ -182,16 +181,23 @@ class MotionClip:
 
     def cut(self, first: int, last: int) -> MotionClip:
         """Return the frames from `first` up to, and without, `last`."""
+
+        def part(values: np.ndarray) -> np.ndarray:
+            return values[first:last]
+
+        return self._with_frames(part, part, part)
+
+    def _with_frames(self, places: _Frames, turns: _Frames, flags: _Frames) -> MotionClip:
+        """Return a copy with other frames of all positions, rotations and contacts."""
         human = self.human
-        part = slice(first, last)
+        if human is not None:
+            human = HumanTrack(human.names, places(human.points), turns(human.root_quat))
         return self.replace(
-            root_pos=self.root_pos[part],
-            root_quat=self.root_quat[part],
-            joint_pos=self.joint_pos[part],
-            contacts=None if self.contacts is None else self.contacts[part],
-            human=None
-            if human is None
-            else HumanTrack(human.names, human.points[part], human.root_quat[part]),
+            root_pos=places(self.root_pos),
+            root_quat=turns(self.root_quat),
+            joint_pos=places(self.joint_pos),
+            contacts=None if self.contacts is None else flags(self.contacts),
+            human=human,
         )
 
     def replace(self, **changes: Any) -> MotionClip:
@@ -213,16 +219,6 @@ def _unit(quat: np.ndarray, clip: str, name: str) -> np.ndarray:
         frame = int(np.argmax(off))
         raise BadFile(f"{clip}, frame {frame}: {name} has the length {length[frame]:.3g}, not 1.")
     return continuous(from_numpy(quat / length[:, None])).numpy()
-
-
-def _blend(values: np.ndarray, low: np.ndarray, share: np.ndarray) -> np.ndarray:
-    share = share.reshape(-1, *(1,) * (values.ndim - 1))
-    return values[low] + share * (values[low + 1] - values[low])
-
-
-def _turn(quat: np.ndarray, low: np.ndarray, share: np.ndarray) -> np.ndarray:
-    a, b = from_numpy(quat[low]), from_numpy(quat[low + 1])
-    return slerp(a, b, torch.as_tensor(share)[:, None]).numpy()
 
 
 class MotionFrames(NamedTuple):

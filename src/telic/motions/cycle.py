@@ -20,8 +20,8 @@ from telic.composer.reference import HandCourse, Reference
 from telic.core.tensors import from_numpy
 from telic.errors import BadEnvironment, UsageError
 from telic.judges.criteria import JointCourse
+from telic.motions._figure import SIDES, RobotFigure, Side, other_side
 from telic.motions.clip import MotionClip
-from telic.motions.figure import SIDES, RobotFigure, Side, other_side
 from telic.motions.mirror import symmetry
 from telic.motions.robot import MotionRobot
 

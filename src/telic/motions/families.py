@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import interpolate as _interpolate
 
-from telic.motions.figure import SIDES, Side
+from telic.motions._figure import SIDES, Side
 
 GRAVITY = 9.81
 FPS = 50.0

@@ -22,10 +22,10 @@ from telic.core.rotations import about, from_euler, multiply, rotate
 from telic.core.seeds import derive
 from telic.core.tensors import from_numpy
 from telic.errors import UnknownName, UsageError
+from telic.motions._figure import SIDES, RobotFigure, Side, person_like
 from telic.motions.clip import MotionClip, MotionOrigin, Split
 from telic.motions.families import FPS, Footing, Measures, MotionFamily, MotionPlan, Parameters
 from telic.motions.families import families as all_families
-from telic.motions.figure import SIDES, RobotFigure, Side, person_like
 from telic.motions.kinematics import PointGoal, PoseBatch, TurnGoal, Wishes, solve_trajectory
 from telic.motions.library import LibraryWriter, MotionLibrary, head_for
 from telic.motions.robot import MotionRobot

@@ -16,14 +16,14 @@ from typing import Literal, NamedTuple
 from telic.core.tensors import use_one_thread
 from telic.errors import BadFile, TelicError, UsageError
 from telic.jobs.process import spawn_pool
+from telic.motions._retarget import retarget
 from telic.motions.checks import FilterLimits, WorstValue, ground_offset, measure
 from telic.motions.clip import HumanTrack, MotionClip, MotionOrigin, Split
 from telic.motions.formats import read_motions
-from telic.motions.formats.people import body_skeleton
-from telic.motions.formats.robots import robot_clip
-from telic.motions.formats.track import MotionTrack, ReadOptions, RobotTrack, SkeletonTrack
+from telic.motions.formats._people import body_skeleton
+from telic.motions.formats._robots import robot_clip
+from telic.motions.formats._track import MotionTrack, ReadOptions, RobotTrack, SkeletonTrack
 from telic.motions.library import LibraryWriter, MotionLibrary, head_for
-from telic.motions.retarget import retarget
 from telic.motions.robot import MotionRobot, motion_robot
 from telic.storage.reading import file_hash, files_below
 

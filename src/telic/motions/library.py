@@ -24,6 +24,7 @@ from pydantic import Field, ValidationError
 from telic.core.config import Record
 from telic.core.tensors import from_numpy
 from telic.errors import BadEnvironment, BadFile, UnknownName
+from telic.motions._figure import RobotFigure, person_points
 from telic.motions.clip import (
     HumanTrack,
     MotionClip,
@@ -32,7 +33,6 @@ from telic.motions.clip import (
     RowLayout,
     Split,
 )
-from telic.motions.figure import RobotFigure, person_points
 from telic.motions.robot import MotionRobot, motion_robot
 from telic.storage.files import (
     JsonLines,

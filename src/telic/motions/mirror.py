@@ -1,29 +1,25 @@
 """The same motion, left and right exchanged: what one hand does, the other one does.
 
-The plane between left and right is the robot's own x-z plane. Which joint is the other side's is
-found in the model: with all joints at zero, the one that stands where a mirror shows it. A mirror M
-turns a rotation by an angle about an axis a into one about -M a, so that
-
-    angle' = angle * sign(a' . -M a)        root' = M root,  (w, x, y, z)' = (w, -x, y, -z)
+`telic.training.mirror` finds which joint is the other side's. The root is mirrored at the x-z
+plane: root' = M root, (w, x, y, z)' = (w, -x, y, -z).
 """
 
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import mujoco
 import numpy as np
 
-from telic.errors import BadEnvironment
+from telic.core.tensors import integers, numbers
 from telic.motions.clip import HumanTrack, MotionClip
 from telic.motions.robot import MotionRobot
+from telic.training.mirror import joint_partners
 
 SUFFIX = "-mirrored"
 _FLIP = np.array([1.0, -1.0, 1.0])
 _TURN = np.array([1.0, -1.0, 1.0, -1.0])
-_NEAR_M, _PARALLEL = 0.02, 0.98
-"""models are drawn by hand: sides differ by millimetres"""
 
 
 class Symmetry(NamedTuple):
@@ -38,41 +34,14 @@ class Symmetry(NamedTuple):
 @functools.lru_cache(maxsize=8)
 def symmetry(robot: MotionRobot) -> Symmetry:
     """Return the sides of a robot; raises BadEnvironment that names a joint without a partner."""
-    model: Any = robot.model
-    data = mujoco.MjData(model)
+    partners = joint_partners(robot.model, robot.facts, robot.name)
+    data = mujoco.MjData(robot.model)
     data.qpos[:] = robot.facts.rest_qpos
-    for limb in robot.facts.limbs:
-        data.qpos[limb.qpos] = 0.0
-    mujoco.mj_forward(model, data)
-    places = [np.array(data.xanchor[joint]) for joint in robot.joints]
-    axes = [np.array(data.xaxis[joint]) for joint in robot.joints]
-    middle = float(data.xpos[robot.root][1])
-    joints: list[int] = []
-    signs: list[float] = []
-    for name, place, axis in zip(robot.joint_names, places, axes, strict=True):
-        there, along = _shown(place, middle), -_FLIP * axis
-        off = [
-            float(np.linalg.norm(other - there)) if abs(own @ along) > _PARALLEL else np.inf
-            for other, own in zip(places, axes, strict=True)
-        ]
-        best = int(np.argmin(off))
-        if off[best] > _NEAR_M:
-            raise BadEnvironment(
-                f"{robot.name} is not the same on both sides: nothing is where a mirror shows "
-                f"{name}, so its motions cannot be mirrored."
-            )
-        joints.append(best)
-        signs.append(float(np.sign(axes[best] @ along)))
-    feet = [np.array(data.xpos[foot]) for foot in robot.facts.feet]
-    other = [
-        int(np.argmin([np.linalg.norm(each - _shown(foot, middle)) for each in feet]))
-        for foot in feet
-    ]
-    return Symmetry(tuple(joints), tuple(signs), tuple(other))
-
-
-def _shown(place: np.ndarray, middle: float) -> np.ndarray:
-    return np.array([place[0], 2.0 * middle - place[1], place[2]])
+    mujoco.mj_kinematics(robot.model, data)
+    feet = data.xpos[list(robot.facts.feet)]
+    shown = feet * _FLIP + [0.0, 2.0 * float(data.xpos[robot.root][1]), 0.0]
+    other = [int(np.argmin(np.linalg.norm(feet - place, axis=-1))) for place in shown]
+    return Symmetry(tuple(integers(partners.index)), tuple(numbers(partners.sign)), tuple(other))
 
 
 def mirrored(robot: MotionRobot, clip: MotionClip) -> MotionClip:

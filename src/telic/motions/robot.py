@@ -29,7 +29,7 @@ from telic.motions.kinematics import Kinematics
 from telic.rendering.job import Rendering
 from telic.rendering.jobs import render_one
 from telic.robots import OWN, robot_names, robot_path
-from telic.sim import load_model
+from telic.sim.simulation import load_model
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
 
 _MODELS = (".xml", ".mjcf", ".urdf", ".mjb", ".toml")

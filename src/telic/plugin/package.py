@@ -18,34 +18,6 @@ _FENCE = "---\n"
 _MADE = "<!-- Made by `telic plugin build` from src/telic/plugin/{}; edit it there. -->"
 
 
-class HookEntry(Record):
-    """A command that a host runs at an event."""
-
-    event: str
-    matcher: str | None = None
-    command: str
-    timeout_s: int
-
-
-class Metadata(Record):
-    """metadata.toml."""
-
-    name: str
-    display_name: str
-    catalogue: str
-    author: str
-    license: str
-    category: str
-    description: str
-    short_description: str
-    long_description: str
-    keywords: tuple[str, ...]
-    capabilities: tuple[str, ...]
-    prompts: tuple[str, ...]
-    mcp_servers: dict[str, tuple[str, ...]]
-    hooks: tuple[HookEntry, ...]
-
-
 class Page(Record):
     """A skill or an agent: its name, front matter and text."""
 
@@ -57,7 +29,8 @@ class Page(Record):
 class PluginSource(Record):
     """The source of the plugin."""
 
-    metadata: Metadata
+    metadata: dict[str, Any]
+    """metadata.toml"""
     skills: tuple[Page, ...]
     agents: tuple[Page, ...]
     rules: str
@@ -72,7 +45,7 @@ def read_source() -> PluginSource:
             head, text = split_front_matter(path.read_text(), str(path))
             found.append(Page(name=path.stem, head=head, text=text))
     return PluginSource(
-        metadata=Metadata.model_validate(tomllib.loads((_HERE / "metadata.toml").read_text())),
+        metadata=tomllib.loads((_HERE / "metadata.toml").read_text()),
         skills=tuple(pages["skills"]),
         agents=tuple(pages["agents"]),
         rules=(_HERE / "rules.md").read_text(),
@@ -101,61 +74,57 @@ def package_files() -> dict[str, str]:
     """Return every file of the plugin: path below the root of the catalogue to its text."""
     source = read_source()
     data = source.metadata
-    entry = {"name": data.name, "source": f"./{HOME}", "description": data.description}
-    claude_catalogue = {
-        "name": data.catalogue,
-        "description": data.short_description,
-        "owner": {"name": data.author},
-        "plugins": [{**entry, "version": __version__, "category": data.category}],
-    }
+    name, place = data["name"], f"./{HOME}"
+    shown = {"displayName": data["display_name"]}
+    entry = {"name": name, "source": place, "description": data["description"]}
     codex_entry = {
-        "name": data.name,
-        "source": {"source": "local", "path": f"./{HOME}"},
+        "name": name,
+        "source": {"source": "local", "path": place},
         "policy": {"installation": "AVAILABLE", "authentication": "ON_INSTALL"},
-        "category": data.category,
+        "category": data["category"],
     }
-    codex_catalogue = {
-        "name": data.catalogue,
-        "interface": {"displayName": data.display_name},
-        "plugins": [codex_entry],
-    }
-    claude_manifest = {
-        "name": data.name,
+    manifest = {
+        "name": name,
         "version": __version__,
-        "description": data.description,
-        "author": {"name": data.author},
-        "license": data.license,
-        "keywords": list(data.keywords),
+        "description": data["description"],
+        "author": {"name": data["author"]},
+        "license": data["license"],
+        "keywords": data["keywords"],
     }
-    # Hooks are found by their usual place; the manifest may not name them.
-    codex_manifest = {
-        **claude_manifest,
-        "skills": "./skills/",
-        "mcpServers": "./.mcp.json",
-        "interface": {
-            "displayName": data.display_name,
-            "shortDescription": data.short_description,
-            "longDescription": data.long_description,
-            "developerName": data.author,
-            "category": data.category,
-            "capabilities": list(data.capabilities),
-            "defaultPrompt": list(data.prompts),
-        },
+    interface = {
+        **shown,
+        "shortDescription": data["short_description"],
+        "longDescription": data["long_description"],
+        "developerName": data["author"],
+        "category": data["category"],
+        "capabilities": data["capabilities"],
+        "defaultPrompt": data["prompts"],
     }
     events: dict[str, list[dict[str, Any]]] = {}
-    for hook in data.hooks:
-        matcher: dict[str, Any] = {} if hook.matcher is None else {"matcher": hook.matcher}
-        run = {"type": "command", "command": hook.command, "timeout": hook.timeout_s}
-        events.setdefault(hook.event, []).append({**matcher, "hooks": [run]})
+    for hook in data["hooks"]:
+        run = {"type": "command", "command": hook["command"], "timeout": hook["timeout_s"]}
+        matcher = {"matcher": hook["matcher"]} if "matcher" in hook else {}
+        events.setdefault(hook["event"], []).append({**matcher, "hooks": [run]})
     servers = {
-        name: {"command": words[0], "args": list(words[1:])}
-        for name, words in data.mcp_servers.items()
+        name: {"command": program, "args": words}
+        for name, (program, *words) in data["mcp_servers"].items()
     }
+    # Hooks are found by their usual place; the manifest may not name them.
+    extras = {"skills": "./skills/", "mcpServers": "./.mcp.json", "interface": interface}
     values = {
-        ".claude-plugin/marketplace.json": claude_catalogue,
-        ".agents/plugins/marketplace.json": codex_catalogue,
-        f"{HOME}/.claude-plugin/plugin.json": claude_manifest,
-        f"{HOME}/.codex-plugin/plugin.json": codex_manifest,
+        ".claude-plugin/marketplace.json": {
+            "name": data["catalogue"],
+            "description": data["short_description"],
+            "owner": {"name": data["author"]},
+            "plugins": [{**entry, "version": __version__, "category": data["category"]}],
+        },
+        ".agents/plugins/marketplace.json": {
+            "name": data["catalogue"],
+            "interface": shown,
+            "plugins": [codex_entry],
+        },
+        f"{HOME}/.claude-plugin/plugin.json": manifest,
+        f"{HOME}/.codex-plugin/plugin.json": {**manifest, **extras},
         f"{HOME}/hooks/hooks.json": {
             "description": "Keep runs behind the launch gate.",
             "hooks": events,

@@ -88,7 +88,7 @@ class Rendering(Record):
     """The result of a job; the output exists unless there is an error."""
 
     output: Path
-    backend: str = Field(description="egl, osmesa, cgl, rays, gymnasium or sketch")
+    backend: str = Field(description="egl, osmesa, cgl, rays or gymnasium")
     error: str | None = None
     frames: int | None = None
     fps: float | None = None

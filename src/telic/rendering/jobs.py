@@ -61,19 +61,12 @@ def render(
     """Draw jobs and return the result of each, in order.
 
     A job that cannot be drawn does not stop the others: its `error` says why. If the backend
-    breaks, ray casting draws the rest, with a log event; videos emit "video.progress".
-
-    Args:
-        jobs: what to draw; with jobs of one model in a row, the model is loaded once.
-        backend: what to draw with; by default the first that works on this machine.
-        processes: number of render processes.
-        listener: receives events; called from several threads when there are several processes.
-        should_stop: polled; True stops rendering, and jobs not drawn yet say so.
+    breaks, ray casting draws the rest, with a log event; videos emit "video.progress". The listener
+    is called from several threads when there are several processes.
     """
     if not jobs:
         return []
     first: Backend = backend or choose_backend()
-    tried: tuple[Backend, ...] = (first,) if first == "rays" else (first, "rays")
     processes = min(processes, len(jobs))
     results: dict[int, Rendering] = {}
     stop = threading.Event()
@@ -83,7 +76,7 @@ def render(
 
     def draw(share: range) -> None:
         reason = ""
-        for chosen in tried:
+        for chosen in dict.fromkeys((first, BACKENDS[-1])):
             left = {number: jobs[number] for number in share if number not in results}
             if not left or is_stopped():
                 return
@@ -95,13 +88,13 @@ def render(
             ) -> None:
                 if report.job >= len(numbers) or numbers[report.job] in results:
                     return
-                number, output = numbers[report.job], jobs[numbers[report.job]].output
+                output = jobs[numbers[report.job]].output
                 if report.rendering is None:
                     frame, frames = report.frame, report.frames
                     listener(VideoProgress(path=str(output), frame=frame, frames=frames))
                 else:
                     made = folder / f"{report.job}{output.suffix}"
-                    results[number] = _collected(report.rendering, made, output)
+                    results[numbers[report.job]] = _collected(report.rendering, made, output)
 
             broken = _run(chosen, list(left.values()), processes, on_report, is_stopped)
             reason = f"{chosen} failed ({broken})"
@@ -137,21 +130,19 @@ def render_one(trajectory: Path, output: Path, **settings: Any) -> Rendering:
 
 def draw_portrait(model_file: Path, output: Path) -> None:
     """Draw the robot of a model, in its initial pose, into a PNG; raises TelicError."""
-    import mujoco
     import numpy as np
 
-    from telic.sim.cpu import library
+    from telic.sim.simulation import load_model
 
-    library()  # keeps MuJoCo's log out of the terminal and of the folder
-    model = mujoco.MjModel.from_xml_path(str(model_file))
+    model = load_model(str(model_file))
     pose = model.key_qpos[0] if model.nkey else model.qpos0
     with tempfile.TemporaryDirectory() as folder:
         episode = Path(folder) / "pose.npz"
         columns = {"qpos": np.array(pose, dtype=np.float32)[None]}
         facts = TrajectoryFacts(env_id=str(model_file), dt_s=None)
         write_trajectory(episode, Trajectory(columns, facts))
-        look: dict[str, Any] = {"view": "three-quarter", "near": True, "fine": True, "width": 640}
-        render_one(episode, output, env=str(model_file), caption=False, frames=1, **look)
+        looks: dict[str, Any] = {"view": "three-quarter", "width": 640, "caption": False}
+        render_one(episode, output, env=str(model_file), frames=1, **looks)
 
 
 class RenderReport(Record):

@@ -12,8 +12,9 @@ import mujoco
 import numpy as np
 
 from telic.errors import BadEnvironment
-from telic.rendering.camera import first_box, radius_m
+from telic.rendering._camera import first_box, radius_m
 from telic.robots.terrain import Ground, lay
+from telic.sim.files import require_compilable
 
 _Colour = tuple[float, float, float]
 
@@ -42,16 +43,12 @@ _TILES_M = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 
 def load_dressed(path: Path, *, repaint: bool = False, ground: Ground = _FLAT) -> mujoco.MjModel:
-    """Return the model of an MJCF file, dressed for the camera.
+    """Return the model of a file, dressed for the camera and laid on `ground`.
 
-    Args:
-        path: the MJCF file.
-        repaint: colour every limb, not only the geoms that the file left plain.
-        ground: laid over the floor, if it is not flat.
-
-    Raises:
-        BadEnvironment: MuJoCo refuses the file.
+    With `repaint` every limb is coloured, not only the geoms that the file left plain. Raises
+    BadEnvironment for a file that MuJoCo refuses.
     """
+    require_compilable(path)
     try:
         if path.suffix == ".mjb":  # compiled: nothing left to dress
             return mujoco.MjModel.from_binary_path(str(path))
@@ -59,13 +56,13 @@ def load_dressed(path: Path, *, repaint: bool = False, ground: Ground = _FLAT) -
             # remarks on old attributes of Gymnasium's files, which are not ours to change
             warnings.simplefilter("ignore")
             spec = mujoco.MjSpec.from_file(str(path))
-            dress(spec, lay(spec, ground), repaint=repaint)
+            _dress(spec, lay(spec, ground), repaint)
             return spec.compile()
     except ValueError as error:
         raise BadEnvironment(f"{path} is not a model MuJoCo can load: {error}") from None
 
 
-def dress(spec: mujoco.MjSpec, plain: mujoco.MjModel, *, repaint: bool) -> None:
+def _dress(spec: mujoco.MjSpec, plain: mujoco.MjModel, repaint: bool) -> None:
     """Give a model our sky, floor, light and colours; `plain` is the same model, compiled."""
     _hang_sky(spec)
     _lay_floor(spec, plain)
@@ -84,7 +81,7 @@ def dress(spec: mujoco.MjSpec, plain: mujoco.MjModel, *, repaint: bool) -> None:
     )
     for geom in spec.worldbody.geoms:
         if repaint and geom.type != mujoco.mjtGeom.mjGEOM_PLANE:
-            _colour(geom, _STILL)
+            geom.rgba, geom.material = (*_STILL, 1), ""
     # MuJoCo counts the farthest distance it draws in extents.
     spec.visual.map.zfar = 2 * FLOOR_REACH * radius_m(plain) / float(plain.stat.extent)
     _show_what_is_hidden(spec)
@@ -201,8 +198,12 @@ def _paint(
 ) -> None:
     """Colour a body and its children: by limb and side, or by link if the robot is one chain."""
     for geom in body.geoms:
-        if (repaint and "target" not in geom.name) or _is_plain(geom):
-            _colour(geom, _side(geom.name, colour) if colour == _BODY else colour)
+        rgba = tuple(np.asarray(geom.rgba, dtype=np.float64).round(3).tolist())
+        is_grey = not geom.material and rgba == _DEFAULT_GREY
+        is_plain = is_grey or geom.material == "geom" or rgba == _GYMNASIUM_TAN
+        if is_plain or (repaint and "target" not in geom.name):
+            own = _side(geom.name, colour) if colour == _BODY else colour
+            geom.rgba, geom.material = (*own, 1), ""
             # Neighbours that share a radius and a joint would flicker where they coincide.
             geom.size = (geom.size[0] * (1 + 0.012 * (level % 3)), *geom.size[1:])
     children, taken = list(body.bodies), set[_Colour]()
@@ -222,17 +223,6 @@ def _paint(
 def _branches(body: mujoco.MjsBody) -> bool:
     children = list(body.bodies)
     return len(children) > 1 or any(_branches(child) for child in children)
-
-
-def _colour(geom: mujoco.MjsGeom, colour: _Colour) -> None:
-    geom.rgba = (*colour, 1)
-    geom.material = ""
-
-
-def _is_plain(geom: mujoco.MjsGeom) -> bool:
-    rgba = tuple(np.asarray(geom.rgba, dtype=np.float64).round(3).tolist())
-    is_grey = not geom.material and rgba == _DEFAULT_GREY
-    return is_grey or geom.material == "geom" or rgba == _GYMNASIUM_TAN
 
 
 def _side(name: str, otherwise: _Colour) -> _Colour:

@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -75,12 +74,7 @@ def draw_caption(picture: np.ndarray, words: Sequence[str]) -> None:
 
 
 def draw_ruler(picture: np.ndarray, marks: Sequence[tuple[float, int]]) -> None:
-    """Write heights in metres at the left of a picture, with a dotted line across at each.
-
-    Args:
-        picture: (H, W, 3) uint8.
-        marks: each height, and the row of the picture where it is.
-    """
+    """Write heights in metres at rows of an (H, W, 3) uint8 picture, each with a dotted line."""
     size = strip_height(len(picture)) - 4
     for height, row in marks:
         picture[row, ::_DOTS] = picture[row, ::_DOTS] // 2
@@ -103,12 +97,9 @@ def contact_sheet(
     legend: Sequence[tuple[tuple[int, ...], str]],
     traces: Sequence[FootTrace],
 ) -> np.ndarray:
-    """Return rows of stills under headings, a legend of colours, and the height of each foot.
+    """Return rows of stills of one size under headings, a legend of colours, and foot heights.
 
-    Args:
-        rows: the words above each row, and its stills, all of one size.
-        legend: colours and what has them.
-        traces: drawn over the width of the sheet, dark where the foot touches the ground.
+    Traces of feet are drawn over the width of the sheet, dark where they touch the ground.
     """
     height, width = rows[0][1][0].shape[:2]
     blocks = [(words, tiled(stills, _COLUMNS, _GAP)) for words, stills in rows]
@@ -178,7 +169,16 @@ def write_video(path: Path, frames: Iterable[np.ndarray], fps: float) -> int:
     if first is None:
         raise TelicError(f"{path} was not written: there is not a single frame.")
     with replacing(path) as temporary, tempfile.TemporaryFile() as log:
-        command = _command(first.shape[1], first.shape[0], fps, temporary)
+        height, width = first.shape[:2]
+        even = ["-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2"] if width % 2 or height % 2 else []
+        # A key frame every two seconds lets a browser seek; faststart lets it begin before the end.
+        command = [
+            *(ffmpeg_path(), "-hide_banner", "-loglevel", "error", "-nostdin"),
+            *("-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}"),
+            *("-r", f"{fps:.6g}", "-i", "-", *even, "-c:v", "libx264", "-preset", "veryfast"),
+            *("-crf", "23", "-pix_fmt", "yuv420p", "-g", str(max(1, round(2 * fps)))),
+            *("-movflags", "+faststart", "-f", "mp4", "-y", str(temporary)),
+        ]
         # Where this process is confined, it cannot make a process group.
         process = Process(command, stdin=PIPE, stderr=log, own_group=False)
         count, has_closed = 0, False
@@ -207,34 +207,12 @@ def write_video(path: Path, frames: Iterable[np.ndarray], fps: float) -> int:
     return count
 
 
-def _command(width: int, height: int, fps: float, output: Path) -> list[str]:
-    rate = f"{fps:.6g}"
-    even = ["-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2"] if width % 2 or height % 2 else []
-    raw = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", rate, "-i", "-"]
-    # A key frame every two seconds lets a browser seek; faststart lets it begin before the end.
-    code = ["-c:v", "libx264", "-preset", "veryfast", "-crf", "23", "-pix_fmt", "yuv420p"]
-    seek = ["-g", str(max(1, round(2 * fps))), "-movflags", "+faststart", "-f", "mp4", "-y"]
-    quiet = ["-hide_banner", "-loglevel", "error", "-nostdin"]
-    return [ffmpeg_path(), *quiet, *raw, *even, *code, *seek, str(output)]
-
-
 # ---- the moments shown
 
 
-class Pace(NamedTuple):
-    """The rows shown and their rate, for playback in real time."""
-
-    rows: np.ndarray  # (frames,)
-    fps: float
-
-
-def pace(length: int, dt_s: float, most_fps: float) -> Pace:
-    """Return the rows to show of `length` rows that are `dt_s` apart."""
+def pace(length: int, dt_s: float, most_fps: float) -> tuple[np.ndarray, float]:
+    """Return the rows to show, of `length` rows `dt_s` apart, and their rate in real time."""
     fps = min(most_fps, 1 / dt_s)
     frames = max(1, round(length * dt_s * fps))
-    return Pace(np.minimum((np.arange(frames) / (fps * dt_s)).round().astype(int), length - 1), fps)
-
-
-def spread(length: int, frames: int) -> np.ndarray:
-    """Return the rows of `frames` still pictures, evenly from the first to the last of `length`."""
-    return np.unique(np.linspace(0, length - 1, frames).round().astype(int))
+    rows = np.minimum((np.arange(frames) / (fps * dt_s)).round().astype(int), length - 1)
+    return rows, fps

@@ -1,14 +1,12 @@
 """Draw a recorded episode inside the render process, by putting the model into each recorded state.
 
 Nothing is simulated again. An environment without a MuJoCo model draws itself (`rgb_array`) while
-the recorded actions are replayed from the recorded seed. If that gives other observations, or it
-cannot draw itself, a chart shows its recorded observations.
+the recorded actions are replayed from the recorded seed; other observations are an error.
 """
 
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,25 +19,22 @@ from PIL import Image
 
 from telic.core.seeds import derive
 from telic.errors import BadEnvironment, TelicError
-from telic.rendering.camera import Camera, height_marks, place_cameras
+from telic.rendering._camera import Camera, height_marks, place_cameras
+from telic.rendering._painters import GlPainter, PainterBroken, RayPainter
 from telic.rendering.job import Rendering, RenderJob, StillRow
 from telic.rendering.look import load_dressed
 from telic.rendering.media import (
-    Pace,
     contact_sheet,
     draw_caption,
     draw_ruler,
     pace,
-    spread,
     strip_height,
     tiled,
     write_png,
     write_video,
 )
-from telic.rendering.painters import GlPainter, PainterBroken, RayPainter
-from telic.rendering.sketch import Sketcher
-from telic.robots.files import MODEL_FILES
 from telic.robots.terrain import ground_in
+from telic.sim.files import MODEL_FILES, assets_dir
 from telic.storage.trajectories import (
     Trajectory,
     TrajectoryFacts,
@@ -71,21 +66,14 @@ def draw(stage: Stage, job: RenderJob, progress: Callable[[int, int], None]) -> 
     try:
         given = None if job.env is None else (job.env, job.env_args)
         trajectory = read_trajectory(job.trajectory, given)
-        facts = trajectory.facts
         if given is None and not job.trust:
-            require_registered(facts, job.trajectory)
+            require_registered(trajectory.facts, job.trajectory)
         if not len(trajectory):
             raise TelicError(f"{job.trajectory} holds no steps to draw.")
-        ways = ("gymnasium", "sketch") if model_file(facts) is None else (stage.backend,)
-        for way in ways:
-            try:
-                rendering = _draw_by(way, stage, job, trajectory, progress)
-                took = round(time.monotonic() - start, 3)
-                return rendering.model_copy(update={"seconds": took})
-            except BadEnvironment:
-                if way == ways[-1]:
-                    raise
-        raise AssertionError("the last way returns or raises")
+        frames, fps = _write(stage, job, trajectory, progress)
+        way = "gymnasium" if model_file(trajectory.facts) is None else stage.backend
+        took = round(time.monotonic() - start, 3)
+        return Rendering(output=job.output, backend=way, frames=frames, fps=fps, seconds=took)
     except PainterBroken:
         raise
     except Exception as error:  # the job boundary: the next job may well be fine
@@ -93,68 +81,57 @@ def draw(stage: Stage, job: RenderJob, progress: Callable[[int, int], None]) -> 
         return Rendering(output=job.output, backend=stage.backend, error=reason)
 
 
-def _draw_by(
-    way: str,
-    stage: Stage,
-    job: RenderJob,
-    trajectory: Trajectory,
-    progress: Callable[[int, int], None],
-) -> Rendering:
-    """Write the video or strip of an episode, drawn by the model, the environment, or a sketch."""
-    dt_s = trajectory.facts.dt_s
+def _write(
+    stage: Stage, job: RenderJob, trajectory: Trajectory, progress: Callable[[int, int], None]
+) -> tuple[int, float | None]:
+    """Write the video, strip or contact sheet of a job; return its frames and their rate."""
+    length, dt_s = len(trajectory), trajectory.facts.dt_s
+    draws_itself = model_file(trajectory.facts) is None
     if job.rows:
-        stills = list(_sheet_rows(way, stage, job, trajectory))
-        legend = stage.legend() if way == stage.backend else ()
+        stills = list(_sheet_rows(stage, job, trajectory, draws_itself))
+        legend = () if draws_itself else stage.legend()
         write_png(job.output, contact_sheet(stills, legend, job.traces))
-        return Rendering(output=job.output, backend=way, frames=sum(len(row) for _, row in stills))
-    if not job.is_video:
-        rows = spread(len(trajectory), job.frames)
-        shown, frame_s, width = Pace(rows, 0.0), 1e3, _STRIP_WIDTH  # far apart: no smoothing
-    else:
-        shown = Pace(np.arange(len(trajectory)), min(job.fps, _CLOCKLESS_FPS))
+        return sum(len(row) for _, row in stills), None
+    fps, frame_s, width = None, 1e3, _STRIP_WIDTH  # stills are far apart: no smoothing
+    rows = np.unique(np.linspace(0, length - 1, job.frames).round().astype(int))
+    if job.is_video:
+        rows, fps = np.arange(length), min(job.fps, _CLOCKLESS_FPS)
         if dt_s is not None:
-            shown = pace(len(trajectory), dt_s, job.fps)
-        frame_s, width = 1 / shown.fps, _RAYS_WIDTH if stage.backend == "rays" else _WIDTH
-    if way == "sketch":
-        paint = Sketcher(trajectory).paint
-        frames = (_captioned(paint(row), trajectory, row, job) for row in shown.rows.tolist())
-    elif way == "gymnasium":
-        frames = own_frames(trajectory, shown.rows, job)
+            rows, fps = pace(length, dt_s, job.fps)
+        frame_s, width = 1 / fps, _RAYS_WIDTH if stage.backend == "rays" else _WIDTH
+    if draws_itself:
+        frames = own_frames(trajectory, rows, job)
     else:
-        frames = stage.frames(trajectory, shown.rows, frame_s, job, width)
+        frames = stage.frames(trajectory, rows, frame_s, job, width)
 
     def counted() -> Iterator[np.ndarray]:
         for i, frame in enumerate(frames):
             if i % 20 == 0:
-                progress(i, len(shown.rows))
+                progress(i, len(rows))
             yield frame
 
-    if job.is_video:
-        count = write_video(job.output, counted(), shown.fps)
-        return Rendering(output=job.output, backend=way, frames=count, fps=shown.fps)
+    if fps is not None:
+        return write_video(job.output, counted(), fps), fps
     pictures = list(counted())
     write_png(job.output, tiled(pictures, len(pictures), _STRIP_GAP))
-    return Rendering(output=job.output, backend=way, frames=len(pictures))
+    return len(pictures), None
 
 
 def _sheet_rows(
-    way: str, stage: Stage, job: RenderJob, trajectory: Trajectory
+    stage: Stage, job: RenderJob, trajectory: Trajectory, draws_itself: bool
 ) -> Iterator[tuple[str, list[np.ndarray]]]:
     """Yield the words and stills of each row of a contact sheet."""
     for row in job.rows:
-        steps = np.minimum(row.steps, len(trajectory) - 1).tolist()
-        if way == stage.backend:
-            shown = np.array(steps)
-            stills = list(stage.frames(trajectory, shown, 1e3, job, _STRIP_WIDTH, row))
-        else:
+        steps = np.minimum(row.steps, len(trajectory) - 1)
+        if draws_itself:
             order = np.unique(steps)
-            paint = Sketcher(trajectory).paint
-            frames = own_frames(trajectory, order) if way == "gymnasium" else map(paint, order)
-            drawn = dict(zip(order.tolist(), frames, strict=True))
+            drawn = dict(zip(order.tolist(), own_frames(trajectory, order), strict=True))
             size = (_STRIP_WIDTH, _STRIP_WIDTH * 3 // 4)
-            stills = [np.array(Image.fromarray(drawn[step]).resize(size)) for step in steps]
+            stills = [np.array(Image.fromarray(drawn[each]).resize(size)) for each in steps]
+        else:
+            stills = list(stage.frames(trajectory, steps, 1e3, job, _STRIP_WIDTH, row))
         for place, still in enumerate(stills):
-            words = caption(trajectory, steps[place], only_time=True)
+            words = caption(trajectory, int(steps[place]), only_time=True)
             draw_caption(still, [*words, *row.notes[place : place + 1]])
         yield row.words, stills
 
@@ -270,23 +247,13 @@ def caption(trajectory: Trajectory, row: int, only_time: bool = False) -> list[s
     return words
 
 
-def _captioned(picture: np.ndarray, trajectory: Trajectory, row: int, job: RenderJob) -> np.ndarray:
-    """Return a picture with its caption below it, for every part of it may matter."""
-    if not job.caption:
-        return picture
-    picture = np.pad(picture, ((0, strip_height(len(picture))), (0, 0), (0, 0)))
-    draw_caption(picture, caption(trajectory, row))
-    return picture
-
-
 def own_frames(
     trajectory: Trajectory, rows: np.ndarray, job: RenderJob | None = None
 ) -> Iterator[np.ndarray]:
-    """Yield the environment's own picture of each of `rows`, replaying the recorded actions.
+    """Yield the environment's own picture of each of `rows`, with the caption of a job.
 
-    It has the caption of a job, if one is given.
-
-    Raises BadEnvironment when it cannot draw itself, or other observations come out.
+    Raises BadEnvironment when it cannot draw itself, or replaying the recorded actions gives other
+    observations.
     """
     # Imported here: a render process that only draws MuJoCo models starts without torch.
     import torch
@@ -318,17 +285,19 @@ def own_frames(
                     f"{facts.env_id} cannot be drawn: replaying the recorded actions did not give "
                     "the recorded observations."
                 )
-            if repeats[row]:
-                try:
-                    picture = env.render()
-                except Exception as error:  # the boundary to an environment we did not write
-                    raise BadEnvironment(f"The environment cannot draw itself: {error}") from None
-                if picture is None:
-                    raise BadEnvironment("The environment does not support rgb_array rendering.")
-                drawn = np.array(picture, dtype=np.uint8)
-                drawn = drawn if job is None else _captioned(drawn, trajectory, row, job)
-                for _ in range(repeats[row]):
-                    yield drawn
+            if not repeats[row]:
+                continue
+            try:
+                picture = np.array(env.render(), dtype=np.uint8)
+            except Exception as error:  # the boundary to an environment we did not write
+                raise BadEnvironment(
+                    f"{facts.env_id} does not support rgb_array rendering: {error}"
+                ) from None
+            if job is not None and job.caption:  # below the picture: every part of it may matter
+                strip = strip_height(len(picture))
+                picture = np.pad(picture, ((0, strip), (0, 0), (0, 0)))
+                draw_caption(picture, caption(trajectory, row))
+            yield from (picture for _ in range(repeats[row]))
     finally:
         env.close()
 
@@ -346,12 +315,3 @@ def model_file(facts: TrajectoryFacts) -> Path | None:
     files = {path.stem.replace("_", ""): path for path in assets_dir().glob("*.xml")}
     name = match[1].lower()
     return files.get(f"{name}v{match[2]}") or files.get(name)
-
-
-def assets_dir() -> Path:
-    """Return the folder of the models of Gymnasium's tasks."""
-    # Found without importing Gymnasium, which takes longer than drawing a short video.
-    package = importlib.util.find_spec("gymnasium")
-    if package is None or not package.submodule_search_locations:
-        raise TelicError("Gymnasium, which brings the models, is not installed.")
-    return Path(package.submodule_search_locations[0]) / "envs" / "mujoco" / "assets"

@@ -41,7 +41,7 @@ def run(
     """Draw the jobs; without jobs, find out whether the backend draws at all."""
     if isinstance(jobs, str):
         return {"broken": jobs}
-    from telic.rendering.painters import PainterBroken
+    from telic.rendering._painters import PainterBroken
     from telic.rendering.replay import Stage, draw
 
     for name in ("SDL_VIDEODRIVER", "PYGLFW_LIBRARY"):

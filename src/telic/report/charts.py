@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import Literal, NamedTuple
 
 from telic.core.text import figure, sparkline
-from telic.report.markup import Markup, join, tag
+from telic.report._markup import Markup, join, tag
 
 Tone = Literal["", "good", "middling", "bad"]
 _SLACK = 0.03

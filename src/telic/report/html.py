@@ -11,8 +11,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from telic.report import document as doc
+from telic.report._markup import Markup, join, tag
 from telic.report.charts import COLOURS, Bar, Chart, Gauge, LineChart, RowChart, draw
-from telic.report.markup import Markup, join, tag
 from telic.storage.reading import read_bytes
 
 LARGEST_INLINE = 1_500_000

@@ -492,13 +492,14 @@ def _try_single(
     _refuse_chance(code, recording, result, again)
     names = tuple(result.terms)
     mapped = VmapRunner(code, weights)
+    why = "mapped over all environments, it gives other numbers"
     try:  # twice: what it keeps from one replay would show in the next
         replays = [replay(mapped, recording) for _ in range(2)]
         if all(difference(result, each, _EQUAL) is None for each in replays):
             cost = microseconds(lambda _: mapped, recording)
             return RunnerChoice("vmap", names, microseconds=cost, result=result)
-    except RewardError:
-        pass
+    except RewardError as error:
+        why = f"torch.vmap cannot map it ({error.message})"
     looped = LoopedRunner(code, weights, count, device)
     never = TransitionRecording(
         [each._replace(ended=torch.zeros_like(each.ended)) for each in recording.transitions]
@@ -509,8 +510,8 @@ def _try_single(
     # Cost in microseconds equals percent of one core at 10,000 steps per second.
     message = (
         f"{code.name} is called once for every environment: {cost:.2g} µs per environment step, "
-        f"i.e. {cost:.2g} % of one core at 10,000 steps per second. Compute with tensors of shape "
-        "(N,) to make it many times cheaper."
+        f"i.e. {cost:.2g} % of one core at 10,000 steps per second, as {why}. Compute with tensors "
+        "of shape (N,) to make it many times cheaper."
     )
     findings = [RewardFinding(name="looped", message=message, values={"looped": cost})]
     if is_stateful:

@@ -7,7 +7,6 @@ turns an exception inside it into an error with line, cause and hint.
 from __future__ import annotations
 
 import ast
-import copy
 import inspect
 import math
 import os
@@ -29,9 +28,7 @@ from telic.errors import BadFile, MissingFile, RewardError, TelicError
 from telic.rewards.composed import offered_modules
 from telic.rewards.contract import RewardFinding, RewardFunction, RewardSpec, TermSpec
 from telic.rewards.examples import EXAMPLES, example_names
-from telic.sandbox.allowed import modules_with
-from telic.sandbox.guard import guarded, module_names
-from telic.sandbox.source import check_source, namespace, source_lines
+from telic.sandbox.source import compile_source, namespace, source_lines
 from telic.storage.reading import read_text
 
 _LONGEST = 200_000
@@ -70,14 +67,13 @@ class RewardCode:
         text = without_own_imports(text)
         self.text, self.label, self.filename = text, label, f"<{label}>"
         self.notes: list[RewardFinding] = []
-        if not trusted:
-            check_source(text, label)
-        self.tree = tree = ast.parse(text)
-        self._names = _trusted_names() if trusted else namespace(provided=provided_names())
-        if not trusted:
-            modules = module_names(tree, frozenset(modules_with(provided_names())))
-            tree = guarded(copy.deepcopy(tree), modules)
-        self._compiled = compile(tree, self.filename, "exec", dont_inherit=True)
+        if trusted:
+            self._names = _trusted_names()
+            self._compiled = compile(text, self.filename, "exec", dont_inherit=True)
+        else:
+            self._names = namespace(provided=provided_names())
+            self._compiled = compile_source(text, label)
+        self.tree = ast.parse(text)
         try:
             self.name = self._choose()
         except TelicError:

@@ -9,8 +9,6 @@ from telic.robots.catalogue import robot_names
 PLANAR_BIPED = "planar-biped"
 OWN = {PLANAR_BIPED: Path(__file__).parent / "planar_biped.xml"}
 """small robots that come with telic, complete as they are"""
-TOKENS = "telic_tokens"
-"""the text of a model that names the file of the decoder by which it is moved"""
 
 
 def robot_path(name: str) -> Path | None:

@@ -9,15 +9,17 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import mujoco
 import numpy as np
 
 from telic.errors import BadEnvironment, BadFile
+from telic.robots._trim import delete_actuators, fitting, still_bodies
 from telic.robots.arm import TARGET, add_target, guessed_reach
 from telic.robots.catalogue import cache_folder, fetch, named_robot, robot_names
-from telic.robots.files import model_documents
 from telic.robots.record import RobotRecord, guessed
 from telic.robots.structure import (
     DRIVEN,
@@ -32,9 +34,18 @@ from telic.robots.structure import (
     lowest_point,
     missing_floor,
 )
-from telic.robots.trim import delete_actuators, fitting, still_bodies
+from telic.sandbox.host import run_worker
+from telic.sandbox.worker import HostChannel
+from telic.sim.files import (
+    are_known,
+    in_limits,
+    model_documents,
+    model_files,
+    note_compiled,
+    trial_options,
+)
 from telic.storage.files import write_text
-from telic.storage.reading import read_text
+from telic.storage.reading import check_file, read_text
 
 _MOVING = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
 _BELOW_M = 1e-3
@@ -80,11 +91,35 @@ def build(record: RobotRecord, folder: Path, name: str) -> Path:
         # One that was changed since is rebuilt.
         if target.is_file() and _digest(target.read_text(errors="replace")) == target.parent.name:
             return target
-    text = driven(guessed(Path(record.model), record.model_dump(exclude={"model"})))
+    _, text = complete(record)
     target = folder / _digest(text) / f"{name}.xml"
     write_text(target, text)
     write_text(made, target.parent.name)
+    note_compiled(target)
     return target
+
+
+def complete(record: RobotRecord) -> tuple[RobotRecord, str]:
+    """Return a record with what it leaves out guessed, and its model with drives, as MJCF.
+
+    For files of unknown origin a confined process does it: models and patterns may take any time.
+    """
+    model = Path(record.model)
+    files = model_files(model)
+    if are_known(files):
+        record = guessed(model, record.model_dump(exclude={"model"}))
+        return record, driven(record)
+    check_file(model)
+    with in_limits(model), tempfile.TemporaryDirectory() as place:
+        order = {"record": record.model_dump(mode="json")}
+        done = run_worker(__name__, order, **trial_options(Path(place), files))
+    return RobotRecord.model_validate(done["record"]), str(done["text"])
+
+
+def run(state: None, payload: dict[str, Any], channel: HostChannel) -> dict[str, Any]:
+    """Complete a record in a confined process."""
+    record, text = complete(RobotRecord.model_validate(payload["record"]))
+    return {"record": record.model_dump(mode="json"), "text": text}
 
 
 def _digest(text: str) -> str:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import os
 import tempfile
 import tomllib
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, NamedTuple
 
 from telic.errors import BadFile, UnknownName
+from telic.sim.files import cache_folder
 from telic.storage.files import make_folder
 from telic.storage.reading import file_hash, files_below
 
@@ -101,13 +101,6 @@ def named_robot(name: str) -> NamedRobot:
     return _table()[name]
 
 
-def cache_folder() -> Path:
-    """Return the folder of robots: TELIC_CACHE_DIR, or the usual place."""
-    if folder := os.environ.get("TELIC_CACHE_DIR"):
-        return Path(folder)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "telic"
-
-
 def _home(robot: NamedRobot) -> Path:
     """Return the folder of a package's robots; the hash in it lets versions stand side by side."""
     package = robot.package
@@ -141,7 +134,7 @@ def fetch(robot: NamedRobot) -> Path:
     if is_there and (key in _known or robot.content in (None, content_of(robot, home))):
         _known.add(key)
         return home / robot.model
-    from telic.robots.archive import download, unpack  # needed once, and slow to import
+    from telic.robots._archive import download, unpack  # needed once, and slow to import
 
     make_folder(home.parent)
     with tempfile.TemporaryDirectory(dir=home.parent, prefix=".fetching-") as place:

@@ -21,16 +21,7 @@ from pydantic import AfterValidator, Field
 
 from telic.core.config import Config
 from telic.errors import BadEnvironment, BadFile
-from telic.robots.arm import Box
-from telic.robots.structure import (
-    HINGE,
-    SLIDE,
-    holding_force,
-    moved_joints,
-    require_z_up,
-    steadying_stiffness,
-)
-from telic.robots.trim import (
+from telic.robots._trim import (
     BaseMount,
     base_of,
     fitting,
@@ -40,6 +31,15 @@ from telic.robots.trim import (
     root_kind,
     set_root,
     straighten,
+)
+from telic.robots.arm import Box
+from telic.robots.structure import (
+    HINGE,
+    SLIDE,
+    holding_force,
+    moved_joints,
+    require_z_up,
+    steadying_stiffness,
 )
 from telic.sim.cpu import library
 from telic.storage.reading import check_file, read_text
@@ -312,10 +312,9 @@ def as_toml(record: RobotRecord, facts: Mapping[str, Any] | None = None) -> str:
         scale = f"scale = {drive.scale}"
         if drive.scale is None:
             scales: Mapping[str, float] = facts.get("action_scales") or {}
-            own = [value for name, value in scales.items() if re.fullmatch(drive.joints, name)]
+            own = [scales[name] for name in scales if re.fullmatch(drive.joints, name)]
             guess = f"{min(own):g}" if own else ""
-            most = f" to {max(own):g}" if own and max(own) > min(own) else ""
-            scale = f"# scale = {guess}  # distance from the pose at an action of 1{most}"
+            scale = f"# scale = {guess}  # distance from the pose at an action of 1"
         lines += [
             "",
             "[[drives]]",

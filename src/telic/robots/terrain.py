@@ -185,10 +185,6 @@ Field = tuple[np.ndarray, float]
 """its heights, and the size of what it is made of"""
 
 
-def _flat(away: np.ndarray, hard: float, tall_m: float, chance: np.random.Generator) -> Field:
-    return np.zeros_like(away), 0.0
-
-
 def _rough(away: np.ndarray, hard: float, tall_m: float, chance: np.random.Generator) -> Field:
     """Lumps of a fifth of a metre, with flat rims so that fields fit together."""
     every = round(_LUMP_M / _CELL_M)
@@ -218,4 +214,4 @@ def _way_up(away: np.ndarray) -> np.ndarray:
     return np.maximum(FIELD_M / 2.0 - _RIM_M - np.maximum(away, _LEVEL_M), 0.0)
 
 
-_FIELDS = {"flat": _flat, "rough": _rough, "slopes": _slopes, "stairs": _stairs}
+_FIELDS = {"rough": _rough, "slopes": _slopes, "stairs": _stairs}

@@ -16,13 +16,12 @@ import importlib.util
 import os
 import resource
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from telic.core.config import Record
 from telic.errors import Refused
-from telic.sandbox import kernel
+from telic.sandbox import _kernel as kernel
 from telic.sandbox.limits import GIBIBYTE
 
 _DRIVER_THREADS = ("cuda",)
@@ -53,17 +52,16 @@ ALLOWED = frozenset(
 """The environment variables a confined process may have. Keys and tokens are not among them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Confinement:
+class Confinement(Record):
     """Resources that a confined process may still use."""
 
-    writable: Sequence[Path] = ()
+    writable: tuple[Path, ...] = ()
     """folders it may read and write"""
-    readable: Sequence[Path] = ()
+    readable: tuple[Path, ...] = ()
     """further files and folders it may read; the interpreter and its packages always are"""
-    devices: Sequence[Path] = ()
+    devices: tuple[Path, ...] = ()
     """device files it may use, such as a GPU's"""
-    programs: Sequence[Path] = ()
+    programs: tuple[Path, ...] = ()
     """programs it may start, which are confined as it is; without any, no child processes"""
     memory_bytes: int = 4 * GIBIBYTE
     """private memory it may take on top of what it has when it is confined"""
@@ -104,9 +102,7 @@ class ConfinementReport(Record):
 def confine(rules: Confinement) -> ConfinementReport:
     """Confine this process and all its threads, for good, and say what is in force.
 
-    Raises:
-        Refused: threads are running that the file rules of this kernel would not cover, or the
-            rules could not be put in force.
+    Raises Refused where the file rules cannot be put in force, or would not cover every thread.
     """
     version = kernel.landlock_abi()
     # A GPU's driver starts threads when the device is opened, which must be before. They run none
@@ -119,14 +115,17 @@ def confine(rules: Confinement) -> ConfinementReport:
             f"({', '.join(others)}), and the file rules would not cover them.",
             hint="Confine first, then start thread pools and simulations.",
         )
-    removed = scrub_environment()
+    # What the process was started with stays readable in /proc/self/environ, so a worker must be
+    # started with `clean_environment` as well.
+    removed = sorted(set(os.environ) - ALLOWED)
+    for name in removed:
+        del os.environ[name]  # also in the C library's environment
+    message = f"{len(removed)} variables removed"
     parts = [
-        ConfinementPart(
-            name="environment", active=True, message=f"{len(removed)} variables removed"
-        )
+        ConfinementPart(name="environment", active=True, message=message),
+        _attempt("limits", lambda: _limit(rules)),
+        _attempt("privileges", _give_up_privileges),
     ]
-    parts.append(_attempt("limits", lambda: _limit(rules)))
-    parts.append(_attempt("privileges", _give_up_privileges))
     files = _attempt("files", lambda: _restrict_files(rules, version))
     if version and not files.active:
         raise Refused(
@@ -206,10 +205,12 @@ def grants(
     writable: Iterable[Path], readable: Iterable[Path], devices: Iterable[Path]
 ) -> list[tuple[Path, int]]:
     """Return (path, rights) pairs for `kernel.restrict_files`."""
-    code = [path for path in code_paths() if not _is_too_broad(path)]
+    home = Path(os.path.expanduser("~")).resolve()
+    # A library may lie loose in a home folder; reading all of that would be too much.
+    too_broad = {home, *home.parents, Path("/tmp"), Path("/root"), Path("/home")}
     return [
         *((path, kernel.WRITE) for path in writable),
-        *((path, kernel.READ) for path in (*readable, *code)),
+        *((path, kernel.READ) for path in (*readable, *(code_paths() - too_broad))),
         *((Path(path), kernel.READ) for path in (*_SYSTEM, *_FACTS)),
         *((path, kernel.DEVICE) for path in (Path("/dev/null"), *devices)),
     ]
@@ -224,7 +225,10 @@ def code_paths() -> set[Path]:
     # As with PYTHONPATH, a package need not lie where the others do.
     found = (importlib.util.find_spec(name) for name in _READ_LATER)
     folders |= {Path(spec.origin).parent for spec in found if spec and spec.origin}
-    folders |= set(_loaded_libraries())
+    maps = Path("/proc/self/maps")
+    mapped = maps.read_text().splitlines() if maps.exists() else ()
+    loaded = [line.partition("/")[2] for line in mapped]
+    folders |= {Path("/", path).parent for path in loaded if ".so" in path}
     # Not Path.exists: it raises where an ordinary user may not even look.
     return {path.resolve() for path in folders if os.path.exists(path)}
 
@@ -240,20 +244,6 @@ def _holds_installed(folder: Path) -> bool:
         return any(path.suffix == ".dist-info" for path in folder.iterdir())
     except OSError:  # a zip file, or none of our business
         return False
-
-
-def _loaded_libraries() -> Iterator[Path]:
-    maps = Path("/proc/self/maps")
-    for line in maps.read_text().splitlines() if maps.exists() else ():
-        path = line.partition("/")[2]
-        if ".so" in path:
-            yield Path("/", path).parent
-
-
-def _is_too_broad(path: Path) -> bool:
-    """Say whether a folder holds a home or more, as when a library lies loose in one."""
-    home = Path(os.path.expanduser("~")).resolve()
-    return path in {home, *home.parents, Path("/tmp"), Path("/root"), Path("/home")}
 
 
 def clean_environment(
@@ -274,18 +264,6 @@ def clean_environment(
         # Libraries that ask who is running read the list of users unless this says it.
         "USER": "telic",
     }
-
-
-def scrub_environment() -> list[str]:
-    """Remove every variable that is not allowed from this process; return the removed names.
-
-    What the process was started with stays readable in /proc/self/environ, so a worker must be
-    started with `clean_environment` as well.
-    """
-    removed = sorted(set(os.environ) - ALLOWED)
-    for name in removed:
-        del os.environ[name]  # also in the C library's environment
-    return removed
 
 
 def _probe(rules: Confinement) -> Iterator[ConfinementPart]:

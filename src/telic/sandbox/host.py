@@ -18,7 +18,12 @@ from typing import Any, TypedDict, Unpack, cast
 
 from telic.errors import TelicError
 from telic.jobs.process import PIPE, Process
-from telic.sandbox.confine import ConfinementPart, ConfinementReport, clean_environment
+from telic.sandbox.confine import (
+    Confinement,
+    ConfinementPart,
+    ConfinementReport,
+    clean_environment,
+)
 from telic.sandbox.limits import Limits, Watch, running_clock
 from telic.sandbox.nursery import OPTIONS, PACKAGE, fork_worker
 from telic.sandbox.wire import (
@@ -69,6 +74,8 @@ class WorkerOptions(TypedDict, total=False):
     """how long it may take to import and prepare; two minutes by default"""
     fresh: bool
     """whether it must import everything itself, rather than be a fork"""
+    needs_walls: bool
+    """whether it may run only where the system confines it, as foreign code; the default"""
 
 
 def run_worker(
@@ -130,17 +137,18 @@ class Worker:
                 "python_path": list(map(str, imports)),
                 "entry": entry,
                 "payload": payload,
-                "unconfined": os.environ.get("TELIC_UNCONFINED") == "allow",
-                "confinement": {
-                    "writable": list(map(str, self._writable)),
-                    "readable": list(map(str, readable)),
-                    "devices": list(map(str, options.get("devices", ()))),
-                    "programs": list(map(str, options.get("programs", ()))),
-                    "memory_bytes": self._limits.memory_bytes + self._limits.reserved_bytes,
-                    "file_bytes": self._limits.file_bytes,
-                    "open_files": self._limits.open_files,
-                    "cpu_s": self._limits.cpu_s,
-                },
+                "unconfined": os.environ.get("TELIC_UNCONFINED") == "allow"
+                or not options.get("needs_walls", True),
+                "confinement": Confinement(
+                    writable=tuple(self._writable),
+                    readable=tuple(readable),
+                    devices=tuple(options.get("devices", ())),
+                    programs=tuple(options.get("programs", ())),
+                    memory_bytes=self._limits.memory_bytes + self._limits.reserved_bytes,
+                    file_bytes=self._limits.file_bytes,
+                    open_files=self._limits.open_files,
+                    cpu_s=self._limits.cpu_s,
+                ).model_dump(mode="json"),
             }
         )
         self._patience_s = options.get("first_beat_s", 120.0)
@@ -167,7 +175,7 @@ class Worker:
             ResourceError: it exceeded a limit.
         """
         log_start = self.log.stat().st_size if self.log.exists() else 0
-        conversation = Conversation(self._launch(), self._start_message)
+        conversation = _Conversation(self._launch(), self._start_message)
         try:
             return self._converse(conversation, on_message, should_stop, should_wait, log_start)
         finally:
@@ -186,7 +194,7 @@ class Worker:
 
     def _converse(
         self,
-        conversation: Conversation,
+        conversation: _Conversation,
         on_message: MessageListener,
         should_stop: Check | None,
         should_wait: Check | None,
@@ -220,7 +228,7 @@ class Worker:
     def _hear(
         self,
         message: Message,
-        conversation: Conversation,
+        conversation: _Conversation,
         on_message: MessageListener,
         log_start: int,
     ) -> dict[str, Any] | None:
@@ -253,7 +261,7 @@ class Worker:
         return None
 
 
-class Conversation:
+class _Conversation:
     """The two pipes of a worker: lines out, messages in, never blocking."""
 
     def __init__(self, process: Process, first: bytes) -> None:
@@ -271,7 +279,6 @@ class Conversation:
         self._writing = True
 
     def say(self, message: Message) -> None:
-        """Queue a message for the worker."""
         self._outgoing += encode(message)
         if not self._writing and not self._stdin.closed:
             self._selector.register(self._stdin, selectors.EVENT_WRITE)
@@ -282,44 +289,34 @@ class Conversation:
         received: list[Message] = []
         for key, _ in self._selector.select(timeout_s):
             if key.fileobj is self._stdin:
-                self._write()
-            else:
-                received += self._read()
+                try:
+                    sent = os.write(self._stdin.fileno(), self._outgoing)
+                except BrokenPipeError:  # it has ended; its last message is still to be read
+                    sent = len(self._outgoing)
+                del self._outgoing[:sent]
+                if not self._outgoing:
+                    self._selector.unregister(self._stdin)
+                    self._writing = False
+                continue
+            data = os.read(self._stdout.fileno(), 1 << 18)
+            self.is_over = not data
+            try:
+                received += [decode(line) for line in self._lines.feed(data)]
+            except ValueError as error:
+                raise garbled(error) from error
         return received
 
     def exit_code(self) -> int:
-        """Return the exit code of a worker whose pipe is closed."""
         code = self.process.wait(LAST_WORDS_S)
         if code is None:
             raise garbled("it closed its pipe and ran on")
         return code
 
     def close(self) -> None:
-        """Close both pipes."""
         self._selector.close()
         for pipe in (self._stdin, self._stdout):
             with contextlib.suppress(BrokenPipeError):
                 pipe.close()
-
-    def _write(self) -> None:
-        try:
-            sent = os.write(self._stdin.fileno(), self._outgoing)
-        except BrokenPipeError:  # it has ended; what it said last is still to be read
-            sent = len(self._outgoing)
-        del self._outgoing[:sent]
-        if not self._outgoing:
-            self._selector.unregister(self._stdin)
-            self._writing = False
-
-    def _read(self) -> list[Message]:
-        data = os.read(self._stdout.fileno(), 1 << 18)
-        if not data:
-            self.is_over = True
-            return []
-        try:
-            return [decode(line) for line in self._lines.feed(data)]
-        except ValueError as error:
-            raise garbled(error) from error
 
 
 def start_interpreter(folder: Path | None, *, stderr: int) -> Process:

@@ -58,11 +58,7 @@ class Watch:
         self._started = self._memory_at = self._disk_at = time.monotonic()
 
     def check(self) -> None:
-        """Measure what is due.
-
-        Raises:
-            ResourceError: the worker is over a limit and must be ended.
-        """
+        """Measure what is due; raises ResourceError for a worker over a limit, to be ended."""
         now = time.monotonic()
         wall_s = self._limits.wall_s
         if wall_s is not None and now - self._started > wall_s:
@@ -108,10 +104,7 @@ class Watch:
             )
 
     def _without_a_name(self) -> int:
-        """Return the bytes of files that were removed and are held open, or mapped, all the same.
-
-        They take as much of the disk as others, and no walk through a folder meets them.
-        """
+        """Return the bytes of files that were removed and are still held open or mapped."""
         disks = {os.stat(folder).st_dev for folder in self._writable if folder.exists()}
         seen: dict[int, int] = {}
         for place in ("fd", "map_files"):
@@ -127,10 +120,7 @@ class Watch:
 
 
 def running_clock(pid: int) -> float:
-    """Return seconds by a clock that stands still while a process waits for a processor.
-
-    Who has run for a minute without a word is stuck; who was not let run for a minute is not.
-    """
+    """Return seconds by a clock that stands still while a process waits for a CPU core."""
     try:
         waited_ns = int(Path(f"/proc/{pid}/schedstat").read_text().split()[1])
     except (OSError, IndexError, ValueError):  # ended meanwhile, or a system that does not count
@@ -141,9 +131,7 @@ def running_clock(pid: int) -> float:
 def disk_usage(folders: Sequence[Path], most_files: int) -> int:
     """Return the bytes that folders take on disk.
 
-    Raises:
-        ResourceError: they hold more files, or are nested more deeply, than anybody could look
-            through: what lies there would not be counted.
+    Raises ResourceError for more files, or deeper folders, than can be looked through.
     """
     total, count = 0, 0
     waiting = [(str(folder), 0) for folder in folders]

@@ -28,7 +28,7 @@ from types import FrameType
 from typing import Any
 
 from telic.jobs.process import Process
-from telic.sandbox import kernel
+from telic.sandbox import _kernel as kernel
 from telic.sandbox.confine import clean_environment
 
 PACKAGE = Path(__file__).parents[2]

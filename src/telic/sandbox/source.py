@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 from telic.core.text import closest
 from telic.errors import RefusedCode
-from telic.sandbox.allowed import (
+from telic.sandbox._allowed import (
     BUILTINS,
     MODULES,
     OFFERED,
@@ -29,16 +29,8 @@ from telic.sandbox.allowed import (
     flatten,
     modules_with,
 )
-from telic.sandbox.guard import (
-    ASK,
-    MODULE_NAME,
-    OWN,
-    ask,
-    guarded,
-    module_names,
-    require_own,
-)
-from telic.sandbox.rules import RefusedConstruct, inspect
+from telic.sandbox._guard import ASK, MODULE_NAME, OWN, Guard, ask, require_own
+from telic.sandbox._rules import Inspection, RefusedConstruct, inspect
 
 MAX_CHARACTERS = 100_000
 MAX_NODES = 20_000
@@ -70,11 +62,7 @@ def source_lines(text: str) -> list[str]:
 
 
 def check_source(source: str, filename: str, *, extra_modules: Provided | None = None) -> None:
-    """Refuse source that uses anything outside the allow-list.
-
-    Raises:
-        RefusedCode: names the line, the construct and the fix of the first ten refusals.
-    """
+    """Raise RefusedCode, with lines and fixes, for source outside the allow-list."""
     _parse(source, filename, extra_modules or {})
 
 
@@ -82,13 +70,12 @@ def compile_source(
     source: str, filename: str, *, extra_modules: Provided | None = None
 ) -> CodeType:
     """Check source as `check_source` does and return its code, ready to run in `namespace()`."""
-    provided = extra_modules or {}
-    tree = _parse(source, filename, provided)
-    tree = guarded(tree, module_names(tree, frozenset(modules_with(provided))))
+    tree, inspection = _parse(source, filename, extra_modules or {})
+    tree = ast.fix_missing_locations(Guard(inspection).visit(tree))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return compile(tree, filename, "exec", dont_inherit=True)
+            return compile(tree, f"<{filename}>", "exec", dont_inherit=True)
         except SyntaxError as error:  # what only the compiler sees: "nonlocal x" without an outer x
             raise RefusedCode(
                 f"{filename}, line {error.lineno}: this is not valid Python: {error.msg}.",
@@ -97,7 +84,7 @@ def compile_source(
             ) from error
 
 
-def _parse(source: str, filename: str, extra_modules: Provided) -> ast.Module:
+def _parse(source: str, filename: str, extra_modules: Provided) -> tuple[ast.Module, Inspection]:
     if len(source) > MAX_CHARACTERS:
         raise RefusedCode(
             f"{filename} has {len(source):,} characters, more than the {MAX_CHARACTERS:,} allowed.",
@@ -122,12 +109,12 @@ def _parse(source: str, filename: str, extra_modules: Provided) -> ast.Module:
         raise RefusedCode(
             f"{filename} cannot be parsed: {error}.", hint="Write plain text without null bytes."
         ) from error
-    refusals = _sizes(tree)
-    # Walking a tree that is too deep or too large is what the limits are there to prevent.
-    refusals = refusals or inspect(tree, modules_with(extra_modules))
-    if refusals:
+    if refusals := _sizes(tree):  # before a walk: a tree may be too deep or too large for it
         raise _refused(refusals, filename)
-    return tree
+    inspection = inspect(tree, modules_with(extra_modules))
+    if inspection.refusals:
+        raise _refused(inspection.refusals, filename)
+    return tree, inspection
 
 
 def _sizes(tree: ast.Module) -> list[RefusedConstruct]:
@@ -139,32 +126,21 @@ def _sizes(tree: ast.Module) -> list[RefusedConstruct]:
         depth += 1
         count += len(level)
         line = next((node.lineno for node in level if isinstance(node, ast.expr | ast.stmt)), 1)
-        if depth > MAX_DEPTH:
-            return [
-                RefusedConstruct(line, f"more than {MAX_DEPTH} levels of nesting", "Split it up.")
-            ]
-        if count > MAX_NODES:
-            return [
-                RefusedConstruct(line, f"more than {MAX_NODES:,} syntax elements", "Shorten it.")
-            ]
-        literals += [
-            each for node in level if isinstance(node, ast.Constant) for each in _size(node)
-        ]
+        what = f"more than {MAX_DEPTH} levels of nesting" if depth > MAX_DEPTH else None
+        what = f"more than {MAX_NODES:,} syntax elements" if count > MAX_NODES else what
+        if what is not None:
+            return [RefusedConstruct(line, what, "Split it up.")]
+        for node in level:
+            value = node.value if isinstance(node, ast.Constant) else None
+            if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
+                what, fix = "an integer of more than 64 bits", "Write it as a float."
+            elif isinstance(value, str | bytes) and len(value) > MAX_STRING:
+                what, fix = f"a text of {len(value):,} characters", "Shorten it."
+            else:
+                continue
+            literals.append(RefusedConstruct(getattr(node, "lineno", 1), what, fix))
         level = [child for node in level for child in ast.iter_child_nodes(node)]
     return literals
-
-
-def _size(node: ast.Constant) -> list[RefusedConstruct]:
-    value = node.value
-    if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
-        return [
-            RefusedConstruct(node.lineno, "an integer of more than 64 bits", "Write it as a float.")
-        ]
-    if isinstance(value, str | bytes) and len(value) > MAX_STRING:
-        return [
-            RefusedConstruct(node.lineno, f"a text of {len(value):,} characters", "Shorten it.")
-        ]
-    return []
 
 
 def _refused(refusals: list[RefusedConstruct], filename: str) -> RefusedCode:

@@ -54,11 +54,7 @@ class CodeSeal:
         self._settings = _settings()
 
     def check(self) -> None:
-        """Compare with now.
-
-        Raises:
-            Refused: names the first places that were changed.
-        """
+        """Compare with now; raises Refused that names the first places that were changed."""
         changed = [place for owner in self._owners for place in _changes(owner)]
         now = _settings()
         changed += [f"torch.{name}()" for name, old in self._settings.items() if now[name] != old]

@@ -37,11 +37,7 @@ def is_record(value: object) -> TypeGuard[dict[str, Any]]:
 
 
 def decode(line: bytes) -> Message:
-    """Return the message on a line.
-
-    Raises:
-        ValueError: the line is not a message with a "kind".
-    """
+    """Return the message on a line; raises ValueError for one without a "kind"."""
     try:
         message: object = json.loads(line)
     except RecursionError as error:
@@ -59,11 +55,7 @@ class LineBuffer:
         self._size = 0
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Add bytes and return the lines they complete.
-
-        Raises:
-            ValueError: a line is longer than allowed.
-        """
+        """Add bytes and return the lines they complete; raises ValueError for one too long."""
         *whole, rest = data.split(b"\n")
         if whole:
             whole[0] = b"".join((*self._parts, whole[0]))
@@ -82,10 +74,9 @@ def bounded_text(text: object, limit: int = MAX_TEXT) -> str:
 
 
 def cleaned(message: Message, most_values: int) -> Message:
-    """Return a message without control characters, and without numbers that are not finite.
+    """Return a message without control characters and numbers that are not finite.
 
-    Raises:
-        ValueError: it holds more values than that.
+    Raises ValueError for one that holds more values.
     """
     left = most_values
 

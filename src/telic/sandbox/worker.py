@@ -138,7 +138,7 @@ def _serve(start: Message, channel: HostChannel) -> dict[str, Any]:
     payload = start["payload"]
     prepare = getattr(entry, "prepare", None)
     state = None if prepare is None else prepare(payload, channel)
-    report = confine(_confinement(start["confinement"]))
+    report = confine(Confinement.model_validate(start["confinement"]))
     channel.post("confined", report=report.model_dump())
     if report.missing and not start["unconfined"]:
         raise Refused(
@@ -148,14 +148,6 @@ def _serve(start: Message, channel: HostChannel) -> dict[str, Any]:
         )
     sys.path.extend(late)
     return entry.run(state, payload, channel)
-
-
-def _confinement(rules: dict[str, Any]) -> Confinement:
-    """Read the rules as the host wrote them: paths are texts there."""
-    folders = ("writable", "readable", "devices", "programs")
-    paths = {name: [Path(each) for each in rules[name]] for name in folders}
-    whole: dict[str, Any] = {**rules, **paths}
-    return Confinement(**whole)
 
 
 def _move_in(folder: Path, log: str) -> None:

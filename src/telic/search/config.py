@@ -14,10 +14,10 @@ from telic.core.config import Config
 from telic.core.request import FieldHelp
 from telic.core.text import is_dict, pairs
 
-Evidence = Literal[
+_EvidenceKind = Literal[
     "none", "mean_trace", "median_trace", "three_traces", "stats", "stats+median", "last_trace"
 ]
-Context = Literal["history", "env_text", "trajectories"]
+_Context = Literal["history", "env_text", "trajectories"]
 Thinning = Literal["turns", "ends"]
 
 NUMERIC = ("cma", "ars", "climb", "random", "tabular")
@@ -33,7 +33,7 @@ class Switches(Config):
         default="llm",
         description=f"who makes the first candidate: {', '.join(PROPOSERS)}, or a package's",
     )
-    context: tuple[Context, ...] = Field(
+    context: tuple[_Context, ...] = Field(
         default=("history",), description="what the proposer is shown"
     )
     candidates: int = Field(
@@ -55,7 +55,7 @@ class Switches(Config):
     second_sees_first: bool = Field(
         default=True, description="whether the second call knows the first one's result"
     )
-    evidence: Evidence = Field(default="none", description="behaviour the critic is shown")
+    evidence: _EvidenceKind = Field(default="none", description="behaviour the critic is shown")
     trace_steps: int = Field(
         default=60, ge=4, description="most steps of a trace that are written out"
     )

@@ -18,8 +18,9 @@ from telic.core.seeds import derive
 from telic.core.stats import paired_greater
 from telic.errors import ConfigError
 from telic.llm import Models
+from telic.search._language_model import Asker, Hybrid, ModelCritic, ModelProposer
+from telic.search._writer import WatchedCandidate, Writer, describe_behaviour
 from telic.search.config import Switches
-from telic.search.language_model import Asker, Hybrid, ModelCritic, ModelProposer
 from telic.search.plan import SearchPlan
 from telic.search.proposers import (
     Ars,
@@ -30,8 +31,8 @@ from telic.search.proposers import (
     ProposedPolicies,
     Proposer,
     Random,
+    SearchView,
     Tabular,
-    View,
 )
 from telic.search.records import (
     NO_MODEL,
@@ -53,7 +54,6 @@ from telic.search.task import (
     generator,
     rollout_seeds,
 )
-from telic.search.writer import WatchedCandidate, Writer, describe_behaviour
 
 _Result = TypeVar("_Result")
 _Plays = Generator[PolicyTrial, Rollouts, _Result]
@@ -223,7 +223,7 @@ class SearchRun:
         revised = self._revise(view, first, rollouts)
         second, _ = yield from self._evaluate("second", revised.drafts)
         checks = yield from race(self, first, second)
-        choice = choose(first, second, self.plan.switches, self.history)
+        choice = _choose_candidate(first, second, self.plan.switches, self.history)
         checks += yield from self._confirm(choice[0], was_skipped=not revised.drafts)
         calls, note = (*candidate.calls, *revised.calls), candidate.note or revised.note
         return self._record([*first, *second], choice, checks, calls, note)
@@ -277,9 +277,9 @@ class SearchRun:
         self.episodes += rollouts.returns.size
         self.steps += int(rollouts.lengths.sum())
 
-    def _view(self) -> View:
+    def _view(self) -> SearchView:
         total = self.iteration + max(1, (self.budget_left - self.plan.reserve) // self.cost)
-        return View(self.history, self.iteration + 1, total, self.seed, self.number)
+        return SearchView(self.history, self.iteration + 1, total, self.seed, self.number)
 
     def _evaluate(
         self, place: Place, drafts: Sequence[PolicyDraft], count: int | None = None
@@ -310,7 +310,9 @@ class SearchRun:
             self.history.count(candidate)
         return candidates, rollouts
 
-    def _revise(self, view: View, tried: Candidates, rollouts: Rollouts | None) -> PolicyProposal:
+    def _revise(
+        self, view: SearchView, tried: Candidates, rollouts: Rollouts | None
+    ) -> PolicyProposal:
         """Return the second candidate of an iteration, where there is to be one."""
         switches = self.plan.switches
         if switches.second == "none" or rollouts is None:
@@ -438,7 +440,7 @@ def race(run: SearchRun, first: Candidates, second: Candidates) -> _Plays[list[R
     return checks
 
 
-def choose(
+def _choose_candidate(
     first: Candidates, second: Candidates, switches: Switches, history: History
 ) -> tuple[PolicyCandidate, Winner]:
     """Return the candidate that counts among the first ones and the revision, if there is one.

@@ -41,7 +41,7 @@ class PolicyFamily(Protocol):
         ...
 
 
-class FittedParams(NamedTuple):
+class _FittedParams(NamedTuple):
     """Numbers that lie in a space, and what had to be changed for it."""
 
     params: tuple[float, ...]
@@ -72,7 +72,7 @@ class Space(Record):
         """Return whether each parameter is one of the choices."""
         return self.choices is not None
 
-    def fit(self, params: Floats | tuple[float, ...], *, is_rounded: bool = True) -> FittedParams:
+    def fit(self, params: Floats | tuple[float, ...], *, is_rounded: bool = True) -> _FittedParams:
         """Return the numbers clipped to the bounds and rounded, and say what was changed."""
         given = np.asarray(params, dtype=np.float64)
         fitted = np.round(
@@ -86,7 +86,7 @@ class Space(Record):
         if is_rounded and np.any(np.abs(fitted - np.clip(given, self.low, self.high)) > 1e-9):
             warnings.append(f"rounded to {self.decimals} decimals")
         # Adding 0 turns -0.0 into 0.0, so that equal policies look equal.
-        return FittedParams(tuple((fitted + 0.0).tolist()), tuple(warnings))
+        return _FittedParams(tuple((fitted + 0.0).tolist()), tuple(warnings))
 
 
 def make_policy(
@@ -100,7 +100,7 @@ def make_policy(
     if kind not in KINDS:
         raise UnknownName("policy", kind, list(KINDS))
     if kind == "table":
-        return TablePolicy(task)
+        return _TablePolicy(task)
     if task.is_table:
         raise ConfigError(
             f"{task.id} shows a policy the number of a state, so it must be a table, not {kind}.",
@@ -188,7 +188,7 @@ class Linear(_Continuous):
         return self._choose(np.einsum("no,noa->na", self._inputs(obs), matrix) + bias)
 
 
-class TablePolicy:
+class _TablePolicy:
     """One action per state."""
 
     def __init__(self, task: SearchTask) -> None:

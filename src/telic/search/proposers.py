@@ -25,7 +25,7 @@ _TIE = 1e-7
 _DISCOUNT = 0.9999  # so that a walk in circles is worth less than an end
 
 
-class View(NamedTuple):
+class SearchView(NamedTuple):
     """Input of a proposal."""
 
     history: History
@@ -75,7 +75,7 @@ class Proposer(Protocol):
         """The number of candidates in the next proposal."""
         ...
 
-    def propose(self, view: View) -> PolicyProposal:
+    def propose(self, view: SearchView) -> PolicyProposal:
         """Return one or more candidates."""
         ...
 
@@ -83,7 +83,9 @@ class Proposer(Protocol):
         """Learn how the candidates of the latest proposal did, in order."""
         ...
 
-    def replay(self, view: View, candidates: Candidates, recording: BatchRecording | None) -> None:
+    def replay(
+        self, view: SearchView, candidates: Candidates, recording: BatchRecording | None
+    ) -> None:
         """Restore the state after a stored iteration, without model calls."""
         ...
 
@@ -98,14 +100,16 @@ class NumericProposer:
 
     needs_transitions = False
 
-    def propose(self, view: View) -> PolicyProposal:
+    def propose(self, view: SearchView) -> PolicyProposal:
         """Return one or more candidates."""
         raise NotImplementedError
 
     def observe(self, candidates: Candidates, recording: BatchRecording | None) -> None:
         """Do nothing: the history holds everything."""
 
-    def replay(self, view: View, candidates: Candidates, recording: BatchRecording | None) -> None:
+    def replay(
+        self, view: SearchView, candidates: Candidates, recording: BatchRecording | None
+    ) -> None:
         """Propose again, and observe what was played then."""
         self.propose(view)
         self.observe(candidates, recording)
@@ -120,7 +124,7 @@ class Random(NumericProposer):
     def __init__(self, policy: PolicyFamily) -> None:
         self._policy = policy
 
-    def propose(self, view: View) -> PolicyProposal:
+    def propose(self, view: SearchView) -> PolicyProposal:
         """Draw."""
         rng = generator(view.seed, self.name, view.iteration)
         points = [self._policy.draw(rng) for _ in range(self.at_once)]
@@ -139,7 +143,7 @@ class Climb(NumericProposer):
     def __init__(self, policy: PolicyFamily, count: int = _STEPS_AT_ONCE) -> None:
         self._policy, self.at_once = policy, count
 
-    def propose(self, view: View) -> PolicyProposal:
+    def propose(self, view: SearchView) -> PolicyProposal:
         """Step away from the incumbent, or from another that is nearly as good."""
         rng = generator(view.seed, self.name, view.iteration)
         space, tried = self._policy.space, view.history.everything
@@ -200,7 +204,7 @@ class Ars(NumericProposer):
         self.at_once = 2 * self._count
         self._directions = np.empty((0, space.rank))
 
-    def propose(self, view: View) -> PolicyProposal:
+    def propose(self, view: SearchView) -> PolicyProposal:
         """Look both ways along random directions."""
         rng = generator(self._seed, self.name, view.iteration)
         self._directions = rng.normal(size=(self._count, self._space.rank))
@@ -244,7 +248,7 @@ class Cma(NumericProposer):
         """Return the size of the population."""
         return self._strategy.popsize
 
-    def propose(self, view: View) -> PolicyProposal:
+    def propose(self, view: SearchView) -> PolicyProposal:
         """Sample the population."""
         self._random = generator(self._seed, self.name, view.iteration)
         with warnings.catch_warnings():
@@ -305,7 +309,7 @@ def _library() -> Any:
     return cma
 
 
-class TabularModel:
+class _TabularModel:
     """Counts of what followed what."""
 
     def __init__(self, task: SearchTask) -> None:
@@ -357,9 +361,9 @@ class Tabular(NumericProposer):
     needs_transitions = True
 
     def __init__(self, task: SearchTask, space: Space) -> None:
-        self._model, self._space = TabularModel(task), space
+        self._model, self._space = _TabularModel(task), space
 
-    def propose(self, view: View) -> PolicyProposal:
+    def propose(self, view: SearchView) -> PolicyProposal:
         """Solve the model."""
         rng = generator(view.seed, self.name, view.iteration)
         return PolicyProposal(drafts(self._space, [self._model.best_table(rng)], self.name))

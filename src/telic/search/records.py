@@ -30,10 +30,10 @@ from telic.search.config import Switches
 from telic.search.task import Rollouts
 from telic.storage.files import as_record, read_json_lines
 from telic.storage.journal import read_entries
-from telic.storage.layout import Below, WorkFolder, holders_of
+from telic.storage.layout import FolderFile, WorkFolder, holders_of
 
 NO_MODEL = "no language model used"
-Outcome = Literal["completed", "stopped", "failed"]
+SearchOutcome = Literal["completed", "stopped", "failed"]
 Place = Literal["warm-up", "first", "second"]
 Winner = Literal["first", "second", "warm-up"]
 
@@ -157,7 +157,7 @@ class SearchRunSummary(Event):
 
     schema_version: Literal[1] = 1
     run: int
-    outcome: Outcome
+    outcome: SearchOutcome
     method: str
     proposer: str
     """how tables call it; says where no language model was used"""
@@ -239,7 +239,7 @@ class SearchSummary(Record):
     method: str
     label: str
     model: str
-    outcome: Outcome
+    outcome: SearchOutcome
     protocol: SearchProtocol
     switches: Switches
     runs: tuple[SearchRunSummary, ...]
@@ -253,13 +253,13 @@ class SearchRunFolder:
 
     path: Path
 
-    journal = Below("journal.jsonl")
+    journal = FolderFile("journal.jsonl")
     """proposals and finished iterations"""
-    earlier = Below("iterations.jsonl")
+    earlier = FolderFile("iterations.jsonl")
     """the iterations, as earlier versions wrote them"""
-    summary = Below("summary.json")
+    summary = FolderFile("summary.json")
     """the result"""
-    lock = Below("lock")
+    lock = FolderFile("lock")
     """held by the process that writes the log"""
 
     def read(self) -> Iterator[SearchIteration]:
@@ -276,11 +276,11 @@ class SearchRunFolder:
 class SearchFolder(WorkFolder):
     """The files of one search."""
 
-    config = Below("search.json")
+    config = FolderFile("search.json")
     """the request"""
-    manifest = Below("manifest.json")
+    manifest = FolderFile("manifest.json")
     """protocol, switches and versions"""
-    page = Below("page.html")
+    page = FolderFile("page.html")
     """the map of tried policies"""
 
     def run(self, number: int) -> SearchRunFolder:

@@ -34,17 +34,17 @@ _MAKERS = {
     "fallback:climb": "The model gave no valid answer; a step of hill climbing took its place.",
 }
 """how policies came about whose maker gives no reasons"""
-Key = tuple[int, Params]  # run and numbers: random parts of a policy are a run's own
+_Key = tuple[int, Params]  # run and numbers: random parts of a policy are a run's own
 
 
 def write_page(result: Result, path: Path | None = None) -> Path:
     """Write the report of a search and return where it is; it needs no server and no network."""
     path = path or result.folder.page
-    write_text(path, render_page(build_report(result), path.parent))
+    write_text(path, render_page(_search_report(result), path.parent))
     return path
 
 
-def build_report(result: Result) -> doc.Report:
+def _search_report(result: Result) -> doc.Report:
     """Return the document: a map of every tried policy, what each run chose, and its progress."""
     task, summary = result.plan.task, result.summary
     data = json.dumps(plain(page_data(result)), separators=(",", ":"))
@@ -64,7 +64,7 @@ def build_report(result: Result) -> doc.Report:
     heads = ("run", "return", "95 % interval", "fresh episodes", "best seen", "policies tried")
     about = "What each run chose, on new episodes that no policy was chosen by."
     header = (doc.Text(f"{summary.env} · policy search", "where"), doc.Text(summary.label))
-    progress = doc.Figure(progress_chart(list(result.iterations.values())))
+    progress = doc.Figure(_progress_chart(list(result.iterations.values())))
     return doc.Report(
         f"{task.id}: tried policies",
         (
@@ -86,7 +86,7 @@ def page_data(result: Result) -> dict[str, Any]:
         for iteration in log
         for candidate in iteration.candidates
     ]
-    places = project(np.array([c.params for _, _, c in candidates]))
+    places = _project(np.array([c.params for _, _, c in candidates]))
     movies = _movies(result, [(run, c) for run, _, c in candidates])
     order = {key: index for index, key in enumerate(movies)}
     best = {run.run: run.best for run in summary.runs}
@@ -126,7 +126,7 @@ def page_data(result: Result) -> dict[str, Any]:
     }
 
 
-def project(points: Floats) -> Floats:
+def _project(points: Floats) -> Floats:
     """Return points on a plane, (n, 2): their two main directions, each scaled to [-1, 1]."""
     centred = points - points.mean(0)
     _, _, axes = np.linalg.svd(centred, full_matrices=False)
@@ -139,7 +139,7 @@ def project(points: Floats) -> Floats:
 
 def _movies(
     result: Result, candidates: list[tuple[int, PolicyCandidate]]
-) -> dict[Key, dict[str, Any]]:
+) -> dict[_Key, dict[str, Any]]:
     """Play an episode of the best, and of others from all over the scale, once more."""
     tried = {(run, c.params): c for run, c in candidates}
     ranked = sorted(tried, key=lambda key: -tried[key].mean)
@@ -147,7 +147,7 @@ def _movies(
     spread: list[int] = np.unique(np.linspace(0, len(ranked) - 1, half).astype(int)).tolist()
     chosen = [(run.run, run.best) for run in result.summary.runs]
     keys = list(dict.fromkeys((*chosen, *ranked[:half], *(ranked[i] for i in spread))))
-    out: dict[Key, dict[str, Any]] = {}
+    out: dict[_Key, dict[str, Any]] = {}
     # One player serves all runs, unless each has policies of its own.
     apart = [[key for key in keys if key[0] == run] for run in result.iterations]
     for group in [keys] if result.plan.is_shared else apart:
@@ -173,7 +173,7 @@ def _frames(trace: Trace) -> dict[str, Any]:
     }
 
 
-def progress_chart(runs: Sequence[Sequence[SearchIteration]]) -> LineChart:
+def _progress_chart(runs: Sequence[Sequence[SearchIteration]]) -> LineChart:
     """Return the mean over runs of the best policy so far, ± one standard deviation."""
     grid = np.linspace(0, min(run[-1].episodes for run in runs), _POINTS + 1)[1:]
     rows: list[Floats] = []

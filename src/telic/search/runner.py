@@ -19,7 +19,7 @@ from telic.core.events import (
     SearchForecast,
     SearchIterationEnd,
     SearchStart,
-    encode,
+    encode_event,
     ignore,
 )
 from telic.core.seeds import derive
@@ -33,10 +33,10 @@ from telic.search.plan import SearchPlan, make_plan, versions
 from telic.search.records import (
     NO_MODEL,
     Fresh,
-    Outcome,
     SearchConfig,
     SearchFolder,
     SearchIteration,
+    SearchOutcome,
     SearchRunSummary,
     SearchSummary,
 )
@@ -117,7 +117,7 @@ def run_search(
         folder.stop.unlink(missing_ok=True)
 
         def emit(event: Event) -> None:
-            log.append(encode(event))
+            log.append(encode_event(event))
             on_event(event)
 
         def stop() -> bool:
@@ -284,7 +284,7 @@ def _play_together(
     return summaries
 
 
-def fresh_evaluation(
+def _fresh_evaluation(
     plan: SearchPlan, player: Player, params: tuple[float, ...], run: int
 ) -> Fresh:
     """Play a policy on new episodes, the same ones for every method and run of a task."""
@@ -307,7 +307,7 @@ def summarise(
     player: Player,
     run: int,
     iterations: Sequence[SearchIteration],
-    outcome: Outcome,
+    outcome: SearchOutcome,
     seconds: float,
 ) -> SearchRunSummary:
     """Summarise a run; its best policy is evaluated on fresh episodes."""
@@ -323,13 +323,13 @@ def summarise(
     means = [candidate.mean for iteration in loop for candidate in iteration.candidates]
     selected = [iteration.candidate(iteration.selected) for iteration in loop]
     last = selected[-1].params
-    fresh = fresh_evaluation(plan, player, best, run)
-    final = fresh if last == best else fresh_evaluation(plan, player, last, run)
+    fresh = _fresh_evaluation(plan, player, best, run)
+    final = fresh if last == best else _fresh_evaluation(plan, player, last, run)
     headlines = {
         "all_candidates": float(np.mean(means)),
         "better_of_two": better_of_two(loop, has_revisions=plan.switches.second != "none"),
         "selected": float(np.mean([candidate.mean for candidate in selected])),
-        "incumbent": incumbent_area(loop),
+        "incumbent": _incumbent_area(loop),
     }
     return SearchRunSummary(
         run=run,
@@ -371,7 +371,7 @@ def better_of_two(iterations: Sequence[SearchIteration], *, has_revisions: bool)
     return float(np.mean([max(pair) for pair in pairs]))
 
 
-def incumbent_area(iterations: Sequence[SearchIteration]) -> float:
+def _incumbent_area(iterations: Sequence[SearchIteration]) -> float:
     """Return the mean over the budget of what was the best policy's mean at the time."""
     episodes = np.array([0, *(iteration.episodes for iteration in iterations)], dtype=np.float64)
     height = np.array([iteration.incumbent_mean for iteration in iterations])
@@ -389,7 +389,7 @@ class Result(NamedTuple):
     """by run"""
 
 
-def load(runs_dir: Path, name: str) -> Result:
+def load_search(runs_dir: Path, name: str) -> Result:
     """Return a search by its name; raises UsageError when it has no result."""
     folder = SearchFolder(Workspace(runs_dir).find(name, "search").path)
     if not folder.summary.exists():

@@ -18,7 +18,7 @@ from telic.core.seeds import derive
 if TYPE_CHECKING:
     from telic.search.policies import PolicyFamily
 
-Seeds = NDArray[np.uint64]  # (N,), one per rollout
+RolloutSeeds = NDArray[np.uint64]  # (N,), one per rollout
 Floats = NDArray[np.float64]
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -26,12 +26,12 @@ _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 Flags = NDArray[np.bool_]
 
 
-def rollout_seeds(root: int, count: int) -> Seeds:
+def rollout_seeds(root: int, count: int) -> RolloutSeeds:
     """Return `count` seeds of rollouts that belong to one root seed."""
     return _mix(np.full(count, root, np.uint64) * _GOLDEN, np.arange(count, dtype=np.uint64))
 
 
-def uniform(seeds: Seeds, size: int) -> Floats:
+def uniform(seeds: RolloutSeeds, size: int) -> Floats:
     """Return numbers in [0, 1), shape (N, size); the same for a seed in any batch."""
     place = np.arange(1, size + 1, dtype=np.uint64)
     bits = _mix(seeds[:, None], place[None, :])
@@ -44,7 +44,7 @@ def generator(*path: int | str) -> np.random.Generator:
     return np.random.default_rng(derive(*path))
 
 
-def _mix(state: Seeds, place: Seeds) -> Seeds:
+def _mix(state: RolloutSeeds, place: RolloutSeeds) -> RolloutSeeds:
     """Mix two 64-bit numbers (the finaliser of SplitMix64: Steele, Lea, Flood, 2014)."""
     x = state + (place + np.uint64(1)) * _GOLDEN
     x = (x ^ (x >> np.uint64(30))) * _FIRST
@@ -52,7 +52,7 @@ def _mix(state: Seeds, place: Seeds) -> Seeds:
     return x ^ (x >> np.uint64(31))
 
 
-class ObservedNumber(NamedTuple):
+class _ObservedNumber(NamedTuple):
     """One number a policy sees, and the range that matters, for scaling."""
 
     name: str
@@ -68,7 +68,7 @@ class SearchTask(Record):
     """what happens, in words for a person or a model"""
     rewards: str
     """how it is rewarded and when it ends, in words"""
-    observations: tuple[ObservedNumber, ...] = ()
+    observations: tuple[_ObservedNumber, ...] = ()
     """what a policy sees; empty where it sees one of `states`"""
     states: int | None = None
     """number of states, where a policy is a table"""
@@ -134,7 +134,7 @@ class World(Protocol):
     most_rows: int
     """episodes that one world should hold at most"""
 
-    def start(self, seeds: Seeds) -> NDArray[Any]:
+    def start(self, seeds: RolloutSeeds) -> NDArray[Any]:
         """Begin one episode per seed and return what is seen first."""
         ...
 
@@ -155,7 +155,7 @@ class PolicyTrial(NamedTuple):
     """A request for episodes of candidates."""
 
     params: Floats  # (C, rank)
-    seeds: Seeds  # (C, K)
+    seeds: RolloutSeeds  # (C, K)
     is_recorded: bool = False
 
 
@@ -257,7 +257,7 @@ class Player:
         self,
         start: int,
         params: Floats,
-        seeds: Seeds,
+        seeds: RolloutSeeds,
         total: Floats,
         length: NDArray[np.int64],
         ended: NDArray[np.bool_],

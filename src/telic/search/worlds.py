@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from telic.core.text import is_dict
 from telic.errors import UnknownName
-from telic.search.task import Flags, Floats, SearchTask, Seeds, StepResult, World, uniform
+from telic.search.task import Flags, Floats, RolloutSeeds, SearchTask, StepResult, World, uniform
 
 _GRAVITY, _FORCE, _DT = 9.8, 10.0, 0.02
 _POLE_MASS, _TOTAL_MASS, _LENGTH = 0.1, 1.1, 0.5
@@ -39,12 +39,12 @@ class _Rows:
             setattr(self, name, getattr(self, name)[rows])
 
 
-class CartPole:
+class _CartPole:
     """Batched cart and pole; Euler steps of 0.02 s."""
 
     most_rows = 4096
 
-    def start(self, seeds: Seeds) -> NDArray[Any]:
+    def start(self, seeds: RolloutSeeds) -> NDArray[Any]:
         """Begin near the centre, upright and at rest."""
         self._state: Floats = np.ascontiguousarray(uniform(seeds, 4).T * 0.1 - 0.05)  # (4, N)
         return self._seen()
@@ -77,7 +77,7 @@ class MountainCar(_Rows):
 
     state = ("_place", "_speed")
 
-    def start(self, seeds: Seeds) -> NDArray[Any]:
+    def start(self, seeds: RolloutSeeds) -> NDArray[Any]:
         """Begin at rest near the lowest place."""
         self._place = uniform(seeds, 1)[:, 0] * 0.2 - 0.6
         self._speed = np.zeros(len(seeds))
@@ -137,7 +137,7 @@ class Grid(_Rows):
         """
         self.following, self.reward, self.ending = following, reward, ending
 
-    def start(self, seeds: Seeds) -> NDArray[Any]:
+    def start(self, seeds: RolloutSeeds) -> NDArray[Any]:
         """Begin on field 0."""
         self._field = np.zeros(len(seeds), np.int64)
         outcomes = self.following.shape[2]
@@ -167,7 +167,7 @@ def frozen_lake() -> Grid:
     return Grid(following, reward, ending)
 
 
-def maze() -> Grid:
+def _maze() -> Grid:
     """Return the maze of 3 x 3 rooms."""
     following = np.array(
         [
@@ -187,7 +187,7 @@ class Nim(_Rows):
 
     state = ("_sticks", "_draws")
 
-    def start(self, seeds: Seeds) -> NDArray[Any]:
+    def start(self, seeds: RolloutSeeds) -> NDArray[Any]:
         """Lay ten sticks."""
         self._sticks = np.full(len(seeds), _STICKS)
         self._draws = uniform(seeds, _STICKS)
@@ -221,7 +221,7 @@ class Pong(_Rows):
 
     state = ("_own", "_other", "_x", "_y", "_dx", "_dy")
 
-    def start(self, seeds: Seeds) -> NDArray[Any]:
+    def start(self, seeds: RolloutSeeds) -> NDArray[Any]:
         """Begin with the ball in the middle, flying left or right."""
         draws = uniform(seeds, 2)
         count = len(seeds)
@@ -258,7 +258,7 @@ class Pong(_Rows):
         return np.stack(seen, axis=1).astype(np.float32)
 
 
-class Physics:
+class _Physics:
     """N episodes on the simulator, in batches of few sizes; rows that ended make room."""
 
     most_rows = 64
@@ -267,7 +267,7 @@ class Physics:
         self._id, self._can_fall = env, can_fall
         self._envs: dict[int, Any] = {}
 
-    def start(self, seeds: Seeds) -> NDArray[Any]:
+    def start(self, seeds: RolloutSeeds) -> NDArray[Any]:
         """Begin one episode per seed."""
         import torch
 
@@ -325,14 +325,14 @@ def _sliced(state: Any, rows: Any) -> Any:
 
 
 _WORLDS: dict[str, Callable[[], World]] = {
-    "CartPole-v1": CartPole,
+    "CartPole-v1": _CartPole,
     "MountainCar-v0": MountainCar,
     "MountainCarContinuous-v0": MountainCarContinuous,
-    "InvertedPendulum-v5": partial(Physics, "InvertedPendulum-v5", can_fall=True),
-    "InvertedDoublePendulum-v5": partial(Physics, "InvertedDoublePendulum-v5", can_fall=True),
-    "Swimmer-v5": partial(Physics, "Swimmer-v5", can_fall=False),
+    "InvertedPendulum-v5": partial(_Physics, "InvertedPendulum-v5", can_fall=True),
+    "InvertedDoublePendulum-v5": partial(_Physics, "InvertedDoublePendulum-v5", can_fall=True),
+    "Swimmer-v5": partial(_Physics, "Swimmer-v5", can_fall=False),
     "FrozenLake-v1": frozen_lake,
-    MAZE: maze,
+    MAZE: _maze,
     "Nim-v0": Nim,
     "Pong-v0": Pong,
 }

@@ -28,10 +28,10 @@ from telic.composer.compose import compose
 from telic.core.config import Record
 from telic.core.seeds import derive
 from telic.envs.factory import make
-from telic.errors import Refused, TelicError
+from telic.errors import NotUnderstood, Refused, TelicError, UnknownName
 from telic.judges.code import judge_files
 from telic.judges.criteria import Composition
-from telic.judges.failure_modes import untrained_modes
+from telic.judges.failure_modes import HALF_TRAINED, untrained_modes
 from telic.judges.mutants import CUT, FROZEN, MutantCount, counts, mutants_of
 from telic.judges.recorder import (
     UNTRAINED,
@@ -130,13 +130,19 @@ class _Certifier:
         good, limits, found = trial.good, (), ()
         if self._proving:
             episodes = self._episodes(max(self._proving, key=lambda member: member.low))
-            reference = self._reference()
-            theirs = self._second_scores(episodes, reference)
+            reference, theirs = self._reference(), None
+            if reference is not None and reference.judge != self._written.judge and episodes:
+                second = self._scores(reference, [each.trajectory for each in episodes])
+                theirs = float(np.mean(second))
             if theirs is not None and theirs < _CONTRADICTS * self._threshold:
                 text = "the composer's reading of the words gives the passing episodes"
                 doubts.append(f"{text} only {theirs:.2f}")
             good, limits = self._good(episodes, reference, theirs)
-            found, passing = self._mutants(episodes)
+            try:
+                found, passing = self._mutants(episodes)
+            except Refused as error:
+                found, passing = (), []
+                doubts.append(f"the judge could not be tried on mutants: {error}")
             if FROZEN in passing and not self._may_freeze(episodes, reference):
                 doubts.append("the judge passes a recording in which the robot is frozen")
             if CUT in passing:
@@ -240,17 +246,9 @@ class _Certifier:
         criteria, shown = (self._written.criteria, brief.reference) if is_own else (None, None)
         try:
             made = compose(brief.config.intent, brief.spec, criteria, shown)
-        except TelicError:
+        except (Refused, NotUnderstood, UnknownName):
             return None
         return None if made.not_understood and not is_own else made
-
-    def _second_scores(
-        self, episodes: Sequence[_Episode], reference: Composition | None
-    ) -> float | None:
-        """Return the mean score by the composer's judge, where it is not the judge itself."""
-        if reference is None or reference.judge == self._written.judge or not episodes:
-            return None
-        return float(np.mean(self._scores(reference, [each.trajectory for each in episodes])))
 
     def _good(
         self, episodes: Sequence[_Episode], reference: Composition | None, theirs: float | None
@@ -281,13 +279,8 @@ class _Certifier:
         """Judge mutants; return what each criterion noticed, and the mutants that pass."""
         spec = self._work.brief.spec
         families = [mutants_of(episode.trajectory, spec) for episode in episodes]
-        try:
-            judged = self._judged(
-                self._written, [each for family in families for each in family.values()]
-            )
-        except Refused:
-            return (), []
-        verdicts = iter(judged)
+        everything = [each for family in families for each in family.values()]
+        verdicts = iter(self._judged(self._written, everything))
         seen = [{name: next(verdicts) for name in family} for family in families]
         passing = [
             name
@@ -329,6 +322,9 @@ class _Certifier:
             rows = range(place, len(paths), len(modes))
             mean = float(np.mean([judged[row].score or 0.0 for row in rows]))
             is_fine = habit in self._trial.fine or all(excused[row] for row in rows)
+            # What the host measured of a half-trained network is right: the intent is easy.
+            is_measured = all(each.measure for each in self._written.criteria)
+            is_fine = is_fine or (mode == HALF_TRAINED and is_measured)
             if mean >= self._threshold and not is_fine:
                 yield f'the judge passes a policy that learned nothing ("{mode}", {mean:.2f})'
 

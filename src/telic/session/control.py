@@ -295,19 +295,22 @@ def approve(
             hint="Only a session started with --approve asks, once its criteria are written.",
         )
     proposed = read_record(folder.criteria, CriteriaProposal).criteria
-    known = {criterion.title for criterion in proposed}
-    unknown = [each.title for each in criteria or () if each.title not in known]
-    if unknown and read_record(folder.config, SessionConfig).model is None:
-        raise UsageError(
-            f'The composer cannot judge "{unknown[0]}".',
-            hint="Numbers and weights of its own criteria can be changed, and criteria left out; "
-            "for others use --model.",
-        )
+    is_edited = criteria is not None and criteria != proposed
+    config = read_record(folder.config, SessionConfig)
+    if criteria and is_edited and config.model is None:
+        # What follows from an edited goal is agreed on with it; a contradiction is refused here.
+        from telic.composer.compose import compose
+        from telic.envs.catalogue import describe
+        from telic.session import motion
+
+        spec = describe(config.env)
+        reference = motion.chosen(config, spec)
+        criteria = compose(config.intent, spec, criteria, reference).criteria
     agreed = CriteriaApproval(
         time=now(),
         author=author or user_name(),
         criteria=criteria or proposed,
-        edited=criteria is not None and criteria != proposed,
+        edited=is_edited,
     )
     write_json(folder.approval, agreed)
     return agreed

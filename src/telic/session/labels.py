@@ -195,7 +195,7 @@ def calibration_of(folder: SessionFolder, threshold: float) -> PersonCalibration
     own, rows = judge_hash(folder), list[tuple[float, bool]]()
     sessions = {each.path: each for each in (folder, *list_sessions(folder.path.parent))}
     for session in sessions.values():
-        with suppress(BadFile):  # a damaged neighbour must not end this session
+        with suppress(BadFile):  # a doubt of a pass, see `vetoed_before`
             rows += [
                 (label.score, label.is_wanted)
                 for label in standing(read_labels(session))
@@ -254,10 +254,13 @@ def vetoed_before(folder: SessionFolder) -> tuple[str, ...]:
     """
     own, found = judge_hash(folder), list[str]()
     for session in list_sessions(folder.path.parent):
-        with suppress(BadFile):
+        try:
+            read_labels(session)  # those of the same judge may lower its scores
             found += [
                 f"a pass of the same judge in {session.name} was {veto.words}"
                 for veto in read_vetoes(session)
                 if veto.judge == own and veto.by == "person"
             ]
+        except BadFile as error:
+            found.append(f"labels and vetoes of {session.name} cannot be read: {error}")
     return tuple(found)

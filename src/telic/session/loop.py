@@ -49,6 +49,7 @@ from telic.llm.work_orders import ORDERS, close_orders
 from telic.loop import Loop
 from telic.sandbox.nursery import prewarmed
 from telic.session import WORKERS, motion
+from telic.session._training import alarms, train
 from telic.session.branch import inherited
 from telic.session.budget import (
     AllowanceUsedUp,
@@ -72,7 +73,6 @@ from telic.session.records import SessionSummary, verified
 from telic.session.report._sections import draw_pictures
 from telic.session.report.document import rewrite_report, write_report
 from telic.session.robustness import robustness_card
-from telic.session.training import alarms, train
 from telic.storage.files import JsonLines, read_record, write_json, write_text
 from telic.storage.layout import SessionFolder, new_session
 from telic.storage.locks import RunLock

@@ -2,7 +2,7 @@
 
     --motion none           no reference motion
     --motion walk           a family of motions, generated for this robot at the requested speed
-    --motion FOLDER         a library: the clip whose name and origin share most words
+    --motion FOLDER         a library with a single clip
     --motion FOLDER/CLIP    this clip
 
 Without the option a motion is generated where rewards alone rarely find it: a waving hand, on a
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 from pathlib import Path
 
 from telic.authors.request import SessionConfig
@@ -35,9 +34,6 @@ _SECONDS = 4.5
 _WAVES_HZ = 1.1
 _WIDE = 0.3
 """in lengths of an arm, how far to either side a hand waves: wider than a body sways"""
-_WORD = re.compile(r"[a-z]+")
-_EMPTY = {"a", "an", "and", "as", "at", "the", "to", "with", "while", "its", "your", "for", "of"}
-"""words that choose no clip"""
 
 
 def chosen(config: SessionConfig, spec: EnvSpec) -> Reference | None:
@@ -62,7 +58,7 @@ def chosen(config: SessionConfig, spec: EnvSpec) -> Reference | None:
     robot = motion_robot(env)
     place = Path(asked).expanduser()
     if os.sep in asked or os.path.isdir(place):
-        return _found(robot, place, intent, wish)
+        return _found(robot, place, wish)
     return _made(robot, wish, asked)
 
 
@@ -118,7 +114,7 @@ def _made(robot: MotionRobot, wish: MotionWish, family: str | None) -> Reference
 # ---- found in a library
 
 
-def _found(robot: MotionRobot, place: Path, intent: str, wish: MotionWish) -> Reference:
+def _found(robot: MotionRobot, place: Path, wish: MotionWish) -> Reference:
     if (place / "library.json").is_file():
         library, name = MotionLibrary.open(place), None
     elif (place.parent / "library.json").is_file():
@@ -133,33 +129,12 @@ def _found(robot: MotionRobot, place: Path, intent: str, wish: MotionWish) -> Re
             f"The motions of {place} are for {library.head.robot}, which has other joints.",
             hint="Bring them to this robot: telic motions import.",
         )
-    clip = library.clip(name or nearest(library, intent))
-    return cycle_of(robot, clip, waves=wish.waves, source=f"of {library_words(place, clip)}")
-
-
-def nearest(library: MotionLibrary, intent: str) -> str:
-    """Return the clip whose name and source have most of the words; the shortest of equals."""
-    wanted = _words(intent)
-    scored = [
-        (len(wanted & _words(f"{line.name} {line.origin.source}")), -len(line.name), line.name)
-        for line in library.clips
-    ]
-    most = max(scored)
-    if not most[0]:
+    if name is None and len(library.clips) > 1:
         names = ", ".join(line.name for line in library.clips[:8])
         raise UsageError(
-            f'No motion of the library is about "{intent}".',
-            hint=f"Name one as FOLDER/CLIP. It has: {names}{' …' if len(scored) > 8 else ''}",
+            f"{place} has {len(library.clips)} motions.",
+            hint=f"Name one as FOLDER/CLIP, for example: {names}.",
         )
-    return most[2]
-
-
-def library_words(place: Path, clip: MotionClip) -> str:
-    """Say where a clip is from."""
-    licence = clip.origin.licence or "not said"
-    return f"{place.name}: {clip.origin.source or clip.name}, licence {licence}"
-
-
-def _words(text: str) -> set[str]:
-    found = set(_WORD.findall(text.lower())) - _EMPTY
-    return {re.sub(r"(?<=[a-z]{3})(ing|ed|s|e)$", "", word) for word in found}
+    clip = library.clip(name or library.clips[0].name)
+    source = f"{clip.origin.source or clip.name}, licence {clip.origin.licence or 'not said'}"
+    return cycle_of(robot, clip, waves=wish.waves, source=f"of {place.name}: {source}")

@@ -28,7 +28,7 @@ from telic.errors import BadFile, TelicError
 from telic.judges.recorder import PlayOrder, record
 from telic.sandbox.confine import clean_environment
 from telic.session.judgement import best_policy, episode_paths, judge_episodes
-from telic.session.records import SessionSummary
+from telic.session.records import SessionSummary, verified
 from telic.storage.files import read_record
 from telic.storage.layout import SessionFolder
 from telic.storage.reading import read_text
@@ -73,8 +73,7 @@ _COMPUTED = ("xpos", "xquat", "cvel", "cfrc_ext", "subtree_com")
 def sim_to_sim(folder: SessionFolder) -> RobotCheck:
     """Return what verifies a deployment bundle of the policy that a session delivers."""
     config = read_record(folder.config, SessionConfig)
-    summary = read_record(folder.summary, SessionSummary)
-    return partial(_verify, folder, config, summary)
+    return partial(_verify, folder, config, verified(folder))
 
 
 def _verify(

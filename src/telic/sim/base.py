@@ -72,11 +72,7 @@ class Simulation:
         raise NotImplementedError
 
     def compile(self, shared: Path | None = None) -> None:
-        """Compile what any field may need and would otherwise be compiled when asked for.
-
-        Args:
-            shared: folder of processes that divide it between them; None: all of it here.
-        """
+        """Compile what any field may need; processes that share a folder divide it."""
 
     def complaints(self) -> dict[str, int]:
         """Return how often something could not be computed exactly since the last ask, by kind.

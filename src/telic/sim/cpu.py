@@ -89,13 +89,7 @@ class CpuSimulation(Simulation):
     def __init__(
         self, model: mujoco.MjModel, num_sims: int, *, num_threads: int | None = None
     ) -> None:
-        """Allocate the simulations, in the model's default state.
-
-        Args:
-            model: copied; later changes to it have no effect.
-            num_sims: number of simulations.
-            num_threads: None for all CPUs this process may use.
-        """
+        """Allocate simulations of a copy of the model, on all usable CPUs by default."""
         super().__init__(model, num_sims, torch.device("cpu"))
         if num_threads is not None and num_threads < 1:
             raise ConfigError(

@@ -98,13 +98,9 @@ class GpuSimulation(Simulation):
         device: str = "cuda",
         room: Room | None = None,
     ) -> None:
-        """Allocate the simulations, in the model's default state.
+        """Allocate simulations of an adapted copy of the model; "cpu" runs slowly, for tests.
 
-        Args:
-            model: copied, and adapted by `adapt`.
-            num_sims: number of simulations.
-            device: "cuda", "cuda:1", ...; "cpu" runs the same code slowly, for tests.
-            room: space for contacts; None: found by a short trial.
+        Space for contacts is found by a short trial unless `room` is given.
         """
         place = torch.device(device)
         if place.type == "cuda":
@@ -222,11 +218,7 @@ class GpuSimulation(Simulation):
         self._refresh(mask)
 
     def compile(self, shared: Path | None = None) -> None:
-        """Compile all that any field may ever need; takes a while where nothing is cached.
-
-        Args:
-            shared: folder of processes that divide it between them; None: all of it here.
-        """
+        """Compile all that any field may ever need; see `Simulation.compile`."""
         every = tuple(dict.fromkeys((*_MOTION, *_MOTORS, *_ALL, "step", *_COMPUTED_BY.values())))
         with self._on_stream(), self._undone():
             load_modules(lambda: self._call(every), shared)

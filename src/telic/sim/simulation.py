@@ -13,6 +13,7 @@ import torch
 from telic.errors import BadEnvironment, ConfigError
 from telic.sim.base import Simulation
 from telic.sim.cpu import CpuSimulation, library
+from telic.sim.files import assets_dir, require_compilable
 
 ModelChange = Callable[[mujoco.MjModel], None]
 """changes a model in place"""
@@ -20,10 +21,8 @@ ModelChange = Callable[[mujoco.MjModel], None]
 
 def load_model(xml_file: str) -> mujoco.MjModel:
     """Compile a model: one of Gymnasium's assets by name, or any MJCF file by path."""
-    import gymnasium
-
     library()  # keeps the compiler's remarks on old models out of the terminal and of the folder
-    path = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets" / xml_file
+    path = assets_dir() / xml_file
     if not path.is_file():
         path = Path(xml_file).expanduser()
     if not path.is_file():
@@ -31,6 +30,7 @@ def load_model(xml_file: str) -> mujoco.MjModel:
             f'Model file "{xml_file}" not found.',
             hint="Give a path to an MJCF file, or the name of one of Gymnasium's models (ant.xml).",
         )
+    require_compilable(path)
     try:
         read = mujoco.MjModel.from_xml_path
         if path.suffix == ".mjb":

@@ -15,11 +15,9 @@ from typing import Any
 
 
 def load_modules(call: Callable[[], object], shared: Path | None = None) -> int:
-    """Compile and load modules that a call launches kernels of; return how many it was.
+    """Compile and load modules that a call, made with no kernel running, launches kernels of.
 
-    Args:
-        call: what launches them; it is made with no kernel running.
-        shared: folder of the processes that divide them; None: all of them here.
+    Processes that share a folder divide them. Returns the number that was compiled here.
     """
     with _nothing_launched() as needed:
         call()

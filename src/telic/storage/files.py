@@ -290,7 +290,7 @@ def _cut_torn_line(handle: int) -> None:
 # ---------------------------------------------------------------------------- disk space
 
 
-def free_bytes(path: Path) -> int:
+def _free_bytes(path: Path) -> int:
     """Return the free space of the disk that holds `path`, which need not exist yet."""
     path = path.absolute()
     while not path.exists():
@@ -300,7 +300,7 @@ def free_bytes(path: Path) -> int:
 
 def require_free(path: Path, needed_bytes: int, purpose: str) -> None:
     """Raise ResourceError unless the disk of `path` has room for `needed_bytes`."""
-    free = free_bytes(path)
+    free = _free_bytes(path)
     if free < needed_bytes:
         raise ResourceError(
             f"{purpose} needs about {_megabytes(needed_bytes)} on the disk of {path}, "
@@ -342,7 +342,7 @@ def _no_place(path: Path, error: OSError) -> UsageError:
 def disk_full(path: Path) -> ResourceError:
     """Return the error for a file that a full disk did not take."""
     return ResourceError(
-        f"The disk is full: {path} could not be written ({_megabytes(free_bytes(path))} free). "
+        f"The disk is full: {path} could not be written ({_megabytes(_free_bytes(path))} free). "
         "What was saved before is intact.",
         hint=_FREE_HINT,
     )

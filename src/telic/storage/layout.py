@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ class _Folder(Protocol):
     def path(self) -> Path: ...
 
 
-class Below:
+class FolderFile:
     """A file of a folder by its name: `folder.summary` is `folder.path / "summary.json"`."""
 
     def __init__(self, name: str) -> None:
@@ -56,15 +57,15 @@ class MemberFolder:
         """Return the folder's name, `<config>_seed_<s>`."""
         return self.path.name
 
-    config = Below("config.json")
-    reward_code = Below("reward_fn.py")
-    reward_spec = Below("reward_spec.json")
-    summary = Below("summary.json")
-    scalars = Below("metrics/scalars.jsonl")
-    videos_dir = Below("videos")
-    checkpoints_dir = Below("checkpoints")
-    trajectories_dir = Below("trajectories")
-    tensorboard_dir = Below("tb_logs")
+    config = FolderFile("config.json")
+    reward_code = FolderFile("reward_fn.py")
+    reward_spec = FolderFile("reward_spec.json")
+    summary = FolderFile("summary.json")
+    scalars = FolderFile("metrics/scalars.jsonl")
+    videos_dir = FolderFile("videos")
+    checkpoints_dir = FolderFile("checkpoints")
+    trajectories_dir = FolderFile("trajectories")
+    tensorboard_dir = FolderFile("tb_logs")
 
     def filled(self) -> tuple[Path, ...]:
         """Return the folders that the confined trainer fills; it may write to no others."""
@@ -111,24 +112,24 @@ class WorkFolder:
         """Return its id."""
         return self.path.name
 
-    summary = Below("summary.json")
-    events = Below("events.jsonl")
-    lock = Below("lock")
-    stop = Below("stop")
-    report = Below("report.md")
-    report_dir = Below("report")
+    summary = FolderFile("summary.json")
+    events = FolderFile("events.jsonl")
+    lock = FolderFile("lock")
+    stop = FolderFile("stop")
+    report = FolderFile("report.md")
+    report_dir = FolderFile("report")
 
 
 @dataclass(frozen=True, slots=True)
 class RunFolder(WorkFolder):
     """The files of one run."""
 
-    config = Below("config.json")
-    manifest = Below("manifest.json")
-    status = Below("status.json")
-    worker_log = Below("worker.log")
-    state = Below("state/state.pt")
-    earlier_state = Below("state.pt")
+    config = FolderFile("config.json")
+    manifest = FolderFile("manifest.json")
+    status = FolderFile("status.json")
+    worker_log = FolderFile("worker.log")
+    state = FolderFile("state/state.pt")
+    earlier_state = FolderFile("state.pt")
 
     def cell_state(self, number: int) -> Path:
         """Return the resumable state of one process of several, from 1."""
@@ -155,15 +156,15 @@ class IterationFolder:
 
     path: Path
 
-    candidate = Below("candidate.json")
-    reward = Below("reward_fn.py")
-    judgment = Below("judgment.json")
-    notes = Below("notes.json")
-    selection = Below("selection.json")
-    checkpoints = Below("checkpoints.jsonl")
-    proof = Below("proof.json")
-    judged_dir = Below("judged")
-    certificate = Below("certificate.json")
+    candidate = FolderFile("candidate.json")
+    reward = FolderFile("reward_fn.py")
+    judgment = FolderFile("judgment.json")
+    notes = FolderFile("notes.json")
+    selection = FolderFile("selection.json")
+    checkpoints = FolderFile("checkpoints.jsonl")
+    proof = FolderFile("proof.json")
+    judged_dir = FolderFile("judged")
+    certificate = FolderFile("certificate.json")
 
     @property
     def run(self) -> RunFolder:
@@ -179,26 +180,26 @@ class IterationFolder:
 class SessionFolder(WorkFolder):
     """The files of one session."""
 
-    config = Below("session.json")
-    author = Below("author.json")
-    asked = Below("asked.json")
-    trial = Below("trial.json")
-    certificate = Below("certificate.json")
-    journal = Below("journal.jsonl")
-    context = Below("context.md")
-    analysis = Below("analysis.json")
-    page = Below("report.html")
-    judge = Below("judge_fn.py")
-    pause = Below("pause")
-    waiting = Below("waiting.json")
-    notes = Below("notes.jsonl")
-    robustness = Below("robustness.json")
-    labels = Below("labels.jsonl")
-    vetoes = Below("vetoes.jsonl")
-    criteria = Below("criteria.json")
-    approval = Below("approval.json")
-    clock = Below("clock.json")
-    origin = Below("origin.json")
+    config = FolderFile("session.json")
+    author = FolderFile("author.json")
+    asked = FolderFile("asked.json")
+    trial = FolderFile("trial.json")
+    certificate = FolderFile("certificate.json")
+    journal = FolderFile("journal.jsonl")
+    context = FolderFile("context.md")
+    analysis = FolderFile("analysis.json")
+    page = FolderFile("report.html")
+    judge = FolderFile("judge_fn.py")
+    pause = FolderFile("pause")
+    waiting = FolderFile("waiting.json")
+    notes = FolderFile("notes.jsonl")
+    robustness = FolderFile("robustness.json")
+    labels = FolderFile("labels.jsonl")
+    vetoes = FolderFile("vetoes.jsonl")
+    criteria = FolderFile("criteria.json")
+    approval = FolderFile("approval.json")
+    clock = FolderFile("clock.json")
+    origin = FolderFile("origin.json")
 
     def iterations(self) -> list[int]:
         """Return the numbers of the iterations on disk, in order; 0 is what a branch was given."""
@@ -262,10 +263,10 @@ def list_sessions(runs_dir: Path) -> list[SessionFolder]:
     return [SessionFolder(path) for path in holders_of("session.json", runs_dir)]
 
 
-def changed_at(path: Path) -> float:
+def changed_at(path: Path | str) -> float:
     """Return when a file was written last; 0 when it is not there, or no longer."""
     try:
-        return path.stat().st_mtime
+        return os.stat(path).st_mtime
     except OSError:
         return 0.0
 

@@ -27,8 +27,8 @@ from telic.storage.files import (
 if TYPE_CHECKING:
     import numpy as np
 
-Kind = Literal["train", "eval", "all"]
-Row = dict[str, Any]
+RowKind = Literal["train", "eval", "all"]
+_MetricRow = dict[str, Any]
 Column = list[float | None]
 _MEND = "Delete that line; the others are intact."
 
@@ -81,7 +81,7 @@ class ScalarLog:
         self._lines.close()
 
 
-def read_rows(path: Path, kind: Kind = "all") -> list[Row]:
+def read_rows(path: Path, kind: RowKind = "all") -> list[_MetricRow]:
     """Return the rows of a metric file in order, a torn last line left out."""
     rows = [
         row
@@ -96,13 +96,13 @@ def read_rows(path: Path, kind: Kind = "all") -> list[Row]:
     return rows
 
 
-def is_evaluation(row: Row) -> bool:
+def is_evaluation(row: _MetricRow) -> bool:
     """Return whether a row is an evaluation, not a training iteration."""
     return row.get("type") == "eval"
 
 
 def read_columns(
-    path: Path, names: Iterable[str] | None = None, kind: Kind = "train"
+    path: Path, names: Iterable[str] | None = None, kind: RowKind = "train"
 ) -> dict[str, Column]:
     """Return series of equal length by name, None where a row lacks the value.
 
@@ -111,7 +111,7 @@ def read_columns(
     return columns_of(read_rows(path, kind), names)
 
 
-def columns_of(rows: Sequence[Row], names: Iterable[str] | None = None) -> dict[str, Column]:
+def columns_of(rows: Sequence[_MetricRow], names: Iterable[str] | None = None) -> dict[str, Column]:
     """Return the series of rows that were read, as `read_columns` does."""
     if names is None:
         names = dict.fromkeys(
@@ -147,7 +147,7 @@ def downsample(
     return series[0].tolist(), series[1].tolist()
 
 
-def _line(row: Row) -> str:
+def _line(row: _MetricRow) -> str:
     return json.dumps(plain(row), separators=(",", ":")) + "\n"
 
 

@@ -25,11 +25,11 @@ from telic.storage.files import read_fields
 from telic.storage.layout import LATEST, RunFolder, SessionFolder, changed_at, is_run
 from telic.storage.locks import lock_holder
 
-Kind = Literal["run", "session", "search", "study", "policy"]
-WORK: tuple[Kind, ...] = ("session", "run", "search")
+ArtifactKind = Literal["run", "session", "search", "study", "policy"]
+WORK: tuple[ArtifactKind, ...] = ("session", "run", "search")
 """kinds that a folder of runs holds"""
 TRASH = ".trash"
-_REQUESTS: dict[str, Kind] = {"session.json": "session", "search.json": "search"}
+_REQUESTS: dict[str, ArtifactKind] = {"session.json": "session", "search.json": "search"}
 _REQUESTED = {"session.json", "events.jsonl", "lock", "clock.json"}
 """files of a session that was asked for and did nothing yet"""
 _POLICY = re.compile(r"policy_[0-9]{1,18}\.pt")
@@ -41,21 +41,21 @@ _ACTIVE = (
     "search.json",
     "config.json",
 )
-_START: dict[Kind, str] = {
+_START: dict[ArtifactKind, str] = {
     "run": "telic train HalfCheetah-v5",
     "session": 'telic run "run forward fast" --env HalfCheetah-v5',
     "search": "telic search --env CartPole-v1",
     "study": "telic study init --task NAME --study NAME",
     "policy": "telic train HalfCheetah-v5",
 }
-_SEE: dict[Kind, str] = {"run": "telic list run", "session": "telic list session"}
+_SEE: dict[ArtifactKind, str] = {"run": "telic list run", "session": "telic list session"}
 
 
 @dataclass(frozen=True, slots=True)
 class Thing:
     """Something that was made, and what it is."""
 
-    kind: Kind
+    kind: ArtifactKind
     path: Path
 
     @property
@@ -73,8 +73,7 @@ class Thing:
     @property
     def last_active(self) -> float:
         """Time of the last write."""
-        files = [self.path / name for name in _ACTIVE]
-        return max(map(changed_at, files), default=0.0)
+        return max(changed_at(f"{self.path}/{name}") for name in _ACTIVE)
 
     @property
     def has_ended(self) -> bool:
@@ -86,7 +85,7 @@ class Thing:
         return summary.exists() and read_fields(summary, outcome=str)["outcome"] != "stopped"
 
 
-def kind_of(path: Path) -> Kind | None:
+def kind_of(path: Path) -> ArtifactKind | None:
     """Return what a path holds; None when it is nothing of ours."""
     try:
         return _kind_of(path)
@@ -94,7 +93,7 @@ def kind_of(path: Path) -> Kind | None:
         return None
 
 
-def _kind_of(path: Path) -> Kind | None:
+def _kind_of(path: Path) -> ArtifactKind | None:
     for name, kind in _REQUESTS.items():
         if (path / name).is_file():
             return kind
@@ -137,7 +136,7 @@ class Workspace:
         self.runs_dir = Path(runs_dir)
         self.root = Path(root)
 
-    def things(self, *kinds: Kind) -> list[Thing]:
+    def things(self, *kinds: ArtifactKind) -> list[Thing]:
         """Return all that there is of some kinds, the most recently active first."""
         things = list(self._in(self.runs_dir))
         if "study" in kinds:
@@ -146,7 +145,7 @@ class Workspace:
         chosen = [thing for thing in things if thing.kind in kinds]
         return sorted(chosen, key=lambda thing: (thing.last_active, thing.name), reverse=True)
 
-    def find(self, name: str = LATEST, *kinds: Kind, prefer_running: bool = False) -> Thing:
+    def find(self, name: str = LATEST, *kinds: ArtifactKind, prefer_running: bool = False) -> Thing:
         """Return what is meant by an id, the start of one, a path, or "latest".
 
         Raises UnknownName with the closest ids, or UsageError when a start fits several.
@@ -170,7 +169,7 @@ class Workspace:
         """Return a session."""
         return SessionFolder(self.find(name, "session").path)
 
-    def unfinished(self, kind: Kind, is_same: Callable[[Path], bool]) -> Path | None:
+    def unfinished(self, kind: ArtifactKind, is_same: Callable[[Path], bool]) -> Path | None:
         """Return the work that the same request resumes: the latest that is not running."""
         for thing in self.things(kind):
             with contextlib.suppress(TelicError):  # a damaged folder cannot be resumed
@@ -233,7 +232,7 @@ def _without_links(thing: Thing) -> Thing:
     return thing
 
 
-def _choose(name: str, known: list[Thing], kinds: tuple[Kind, ...], where: Path) -> Thing:
+def _choose(name: str, known: list[Thing], kinds: tuple[ArtifactKind, ...], where: Path) -> Thing:
     """Return the first for "latest", else the only one whose id starts with `name`."""
     words = " or ".join(filter(None, (", ".join(kinds[:-1]), kinds[-1])))
     if not known:

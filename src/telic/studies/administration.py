@@ -11,7 +11,8 @@ from telic.storage.reading import file_hash
 from telic.studies.approvals import Consent
 from telic.studies.canonical import check_slug
 from telic.studies.contract import evaluator_files
-from telic.studies.documents.base import StudyActor
+from telic.studies.documents.adapter import Adapter
+from telic.studies.documents.base import StudyActor, read_document
 from telic.studies.errors import GateRefused, StudyError
 from telic.studies.folder import StudyFolder, StudyKind, StudyStatus, activate
 from telic.studies.study import Study
@@ -134,7 +135,7 @@ def create_study(
 
 def write_templates(folder: StudyFolder) -> tuple[str, ...]:
     """Write the metric and protocol files that are not there yet; returns their names."""
-    adapter = folder.read_adapter() if folder.adapter.is_file() else None
+    adapter = read_document(folder.adapter, Adapter) if folder.adapter.is_file() else None
     logged = adapter.metrics.map if adapter else {}
     sources = [source.kind for source in adapter.logging.sources] if adapter else []
     kind, path = next((_KINDS[each] for each in sources if each in _KINDS), _KINDS["json"])

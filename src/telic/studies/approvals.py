@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 from telic.core.config import Record
 from telic.storage.journal import JournalEntry
 from telic.storage.keys import SigningKey, signer_of
-from telic.studies import git_read
+from telic.studies import _git_read as git_read
 from telic.studies.candidates import files_of
 from telic.studies.canonical import canonical, content_hash, signing_key, utc_now
 from telic.studies.contract import approval_subject

@@ -1,4 +1,7 @@
-"""Candidates: draft, revise and withdraw them; every revision is kept in revisions/<n>/."""
+"""Candidates: draft, revise and withdraw them, and the steps of their life.
+
+Every revision is kept in revisions/<n>/.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from telic.errors import BadFile, UnknownName
 from telic.storage.files import plain, read_json, write_bytes, write_json
+from telic.storage.journal import JournalEntry
 from telic.storage.reading import read_bytes
-from telic.studies import git_read, lifecycle
+from telic.studies import _git_read as git_read
 from telic.studies.canonical import candidate_id, content_hash, next_number, utc_now
 from telic.studies.documents.base import SYSTEM, StudyActor
 from telic.studies.documents.candidate import Candidate, CandidateStatus
@@ -56,7 +60,7 @@ def new_candidate(
         name = candidate_id(next_number([*study.state.candidates, *there]), title)
         record = _write(folder, name, 1, values, actor, contents)
         facts = {"title": title, "kind": record.kind, "parents": list(record.parents)}
-        lifecycle.create(study, name, actor, {**facts, **_hashes(record)})
+        create(study, name, actor, {**facts, **_hashes(record)})
     return study.candidate(name)
 
 
@@ -80,7 +84,7 @@ def revise_candidate(
     _check_authored(changes)
     with study.locked():
         before, held = study.candidate(candidate), study.candidate_state(candidate)
-        is_debug, is_valid = (held.status == x for x in (lifecycle.S.DEBUG, lifecycle.S.VALIDATED))
+        is_debug, is_valid = (held.status == x for x in (S.DEBUG, S.VALIDATED))
         most = study.state.automation.max_debug_attempts
         if held.status != CandidateStatus.DRAFT and not is_debug and not is_valid:
             raise GateRefused(
@@ -90,7 +94,7 @@ def revise_candidate(
             )
         if is_debug and held.debug_attempts >= most:
             why = f"{most} attempts to repair it are all the contract allows"
-            raise lifecycle.refused(candidate, held.status, CandidateStatus.DRAFT, why)
+            raise refused(candidate, held.status, CandidateStatus.DRAFT, why)
         if base_revision is not None and base_revision != held.revision:
             raise StudyError(
                 "E_REVISION",
@@ -116,11 +120,11 @@ def revise_candidate(
         facts = {"base_revision": held.revision, **_hashes(revised)}
         if is_debug:
             to, reason = CandidateStatus.DRAFT, "repaired after it failed"
-            lifecycle.transition(study, candidate, to, actor, reason, facts)
+            transition(study, candidate, to, actor, reason, facts)
         else:
             if is_valid:
                 to, changed = CandidateStatus.DRAFT, {"changed": ["content_hash"]}
-                lifecycle.transition(study, candidate, to, SYSTEM, "it is being revised", changed)
+                transition(study, candidate, to, SYSTEM, "it is being revised", changed)
             study.append("candidate.revised", candidate, facts, actor)
     return study.candidate(candidate)
 
@@ -132,7 +136,7 @@ def withdraw(study: Study, candidate: str, actor: StudyActor, reason: str) -> No
     """
     with study.locked():
         held = study.candidate_state(candidate)
-        if held.status not in (lifecycle.S.DRAFT, lifecycle.S.VALIDATED, lifecycle.S.LAUNCHED):
+        if held.status not in (S.DRAFT, S.VALIDATED, S.LAUNCHED):
             raise GateRefused(
                 "E_TRANSITION",
                 f"{candidate} is {held.status}: it was tried, so it is decided on, not withdrawn.",
@@ -143,8 +147,8 @@ def withdraw(study: Study, candidate: str, actor: StudyActor, reason: str) -> No
         if held.status != CandidateStatus.LAUNCHED:
             if actor.kind == "agent" and actor.label != held.author:
                 why = f"it belongs to {held.author}"
-                raise lifecycle.refused(candidate, held.status, CandidateStatus.REJECTED, why)
-            lifecycle.transition(study, candidate, CandidateStatus.REJECTED, actor, reason)
+                raise refused(candidate, held.status, CandidateStatus.REJECTED, why)
+            transition(study, candidate, CandidateStatus.REJECTED, actor, reason)
             return
         runs = study.state.runs_of(candidate).items()
         if live := [name for name, run in runs if run.is_live]:
@@ -154,7 +158,7 @@ def withdraw(study: Study, candidate: str, actor: StudyActor, reason: str) -> No
                 hint=f"Wait for it, or stop it: telic study run --stop {live[0]}",
             )
         why = f"{actor.label} withdrew it while it was tried: {reason}"
-        lifecycle.transition(study, candidate, CandidateStatus.DEBUG, SYSTEM, why)
+        transition(study, candidate, CandidateStatus.DEBUG, SYSTEM, why)
 
 
 # ---------------------------------------------------------------------------- drafts
@@ -295,3 +299,83 @@ def _inside(folder: Path, name: str) -> Path:
     if not path.resolve().is_relative_to(folder.resolve()):
         raise InvalidDocument("E_DRAFT", f"{name} leaves the candidate's folder.")
     return path
+
+
+# ---------------------------------------------------------------------------- lifecycle
+
+S = CandidateStatus
+TRANSITIONS: dict[tuple[CandidateStatus, CandidateStatus], tuple[str, str]] = {
+    (S.DRAFT, S.VALIDATED): ("system", "candidate.validated"),
+    (S.VALIDATED, S.DRAFT): ("system", "candidate.demoted"),
+    (S.DRAFT, S.REJECTED): ("agent human", "candidate.withdrawn"),
+    (S.VALIDATED, S.REJECTED): ("agent human", "candidate.withdrawn"),
+    (S.VALIDATED, S.LAUNCHED): ("runner", "launch.started"),
+    (S.LAUNCHED, S.COMPLETED): ("runner", "candidate.completed"),
+    (S.LAUNCHED, S.DEBUG): ("runner system", "candidate.debug"),
+    (S.COMPLETED, S.VALIDATED): ("system", "candidate.advanced"),
+    (S.COMPLETED, S.ACCEPTED): ("agent human system", "decision.recorded"),
+    (S.COMPLETED, S.REJECTED): ("agent human system", "decision.recorded"),
+    (S.COMPLETED, S.INCONCLUSIVE): ("agent human system", "decision.recorded"),
+    (S.COMPLETED, S.DEBUG): ("system", "candidate.debug"),
+    (S.INCONCLUSIVE, S.VALIDATED): ("agent human", "candidate.advanced"),
+    (S.DEBUG, S.DRAFT): ("agent engine", "candidate.revised"),
+    (S.DEBUG, S.REJECTED): ("agent human system", "decision.recorded"),
+    (S.ACCEPTED, S.REVERTED): ("human system", "decision.recorded"),
+}
+"""from and to a status: the kinds of actors who may, and the entry that records it"""
+
+
+def create(
+    study: Study, candidate_id: str, actor: StudyActor, data: dict[str, Any]
+) -> JournalEntry:
+    """Enter a new candidate as a draft; an id is never used twice."""
+    with study.locked():
+        why = None
+        if actor.kind not in ("agent", "human", "engine"):
+            why = f"{actor.kind} may not do that"
+        elif candidate_id in study.state.candidates:
+            why = "the id was used before"
+        elif study.state.study_status != "open":
+            why = f"the study is {study.state.study_status}"
+        if why is not None:
+            raise refused(candidate_id, "(new)", S.DRAFT, why)
+        return study.append("candidate.created", candidate_id, {**data, "to": S.DRAFT}, actor)
+
+
+def transition(
+    study: Study,
+    candidate_id: str,
+    to: CandidateStatus | str,
+    actor: StudyActor,
+    reason: str = "",
+    data: dict[str, Any] | None = None,
+) -> JournalEntry:
+    """Move a candidate; `data` is the ground of the step and is kept in the entry.
+
+    Raises as `require_step` does, and then changes nothing.
+    """
+    to = CandidateStatus(to)
+    with study.locked():
+        kind = require_step(study, candidate_id, to, actor)
+        before = study.state.candidates[candidate_id].status
+        facts = {**(data or {}), "from": before, "to": to, "reason": reason}
+        return study.append(kind, candidate_id, facts, actor)
+
+
+def require_step(study: Study, candidate_id: str, to: CandidateStatus, actor: StudyActor) -> str:
+    """Return the kind of entry that records a step; raises GateRefused E_TRANSITION."""
+    held = study.state.candidates.get(candidate_id)
+    if held is None:
+        raise StudyError("E_NO_CANDIDATE", f"{study.name} has no candidate {candidate_id}.")
+    if (held.status, to) not in TRANSITIONS:
+        raise refused(candidate_id, held.status, to, "there is no such step")
+    actors, kind = TRANSITIONS[held.status, to]
+    if actor.kind not in actors.split():
+        why = f"{actor.kind} may not do that; {' or '.join(actors.split())} may"
+        raise refused(candidate_id, held.status, to, why)
+    return kind
+
+
+def refused(candidate_id: str, before: str, to: str, why: str) -> GateRefused:
+    """Return the error of a step that may not be taken."""
+    return GateRefused("E_TRANSITION", f"{candidate_id} cannot go from {before} to {to}: {why}.")

@@ -14,10 +14,17 @@ from telic.storage.journal import JournalEntry
 from telic.storage.reading import file_hash, read_text
 from telic.studies.canonical import content_hash
 from telic.studies.documents.adapter import Adapter
-from telic.studies.documents.base import Sha, StudyActor, merged, read_yaml, update_yaml
-from telic.studies.documents.contract import SEED_ROLES, ApprovalKey, Contract
-from telic.studies.documents.metrics import Protocol
+from telic.studies.documents.base import (
+    Sha,
+    StudyActor,
+    merged,
+    read_document,
+    read_yaml,
+    update_yaml,
+)
+from telic.studies.documents.contract import SEED_ROLES, ApprovalKey, Contract, Protocol
 from telic.studies.errors import GateRefused, InvalidDocument, StudyError
+from telic.studies.launch.command import evaluation_problems
 
 if TYPE_CHECKING:
     from telic.studies.study import Study
@@ -156,8 +163,6 @@ def _questions(study: Study) -> dict[str, bool]:
 
 def _faults(study: Study, contract: Contract) -> list[str]:
     """Return what keeps a contract from being agreed on."""
-    from telic.studies.launch.evaluations import evaluation_problems
-
     faults = [f"seeds: {each}; pools must be disjoint." for each in overlaps(contract)]
     if not study.folder.protocol.is_file():
         return faults
@@ -207,7 +212,7 @@ def amend(study: Study, actor: StudyActor, reason: str) -> JournalEntry:
         before = folder.contract_version(version - 1)
         old = read_text(before).splitlines() if before.is_file() else []
         update_yaml(folder.contract, {**fill, "version": version})
-        contract = folder.read_contract()
+        contract = read_document(folder.contract, Contract)
         write_text(folder.contract_version(version), read_text(folder.contract))
         written, new = contract.written_data(), read_text(folder.contract).splitlines()
         facts = {

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from telic.studies import lifecycle
+from telic.studies.candidates import refused, require_step, transition
 from telic.studies.canonical import next_number
 from telic.studies.documents.base import SYSTEM, DocumentPart, StudyActor
 from telic.studies.documents.candidate import CandidateStatus, RunStatus, Verdict
 from telic.studies.errors import BrokenIntegrity, GateRefused, StudyError
 from telic.studies.evidence.audit import Audit
 from telic.studies.evidence.store import add_evidence
-from telic.studies.rules.results import judge_conditions, standing_exploit
-from telic.studies.state import CandidateState, Incumbent
+from telic.studies.rules.results import judge_falsifier, standing_exploit
+from telic.studies.state import Incumbent
 from telic.studies.study import Study
 
 NO_INCUMBENT = "nobody"
@@ -68,14 +68,12 @@ def decide(
     mover = SYSTEM if verdict == "debug" else actor
     with study.locked():
         if verdict != "keep":
-            lifecycle.require_step(study, candidate, _TO[verdict], mover)
+            require_step(study, candidate, _TO[verdict], mover)
         elif study.incumbent is None or study.incumbent.candidate != candidate:
             raise GateRefused("E_NO_INCUMBENT", f"{candidate} is not the incumbent.")
         names, cited = _cite(study, candidate, evidence, audit)
         if problem := _why_unfounded(study, candidate, verdict, actor, cited, cause):
-            raise lifecycle.refused(
-                candidate, study.candidate_state(candidate).status, _TO[verdict], problem
-            )
+            raise refused(candidate, study.candidate_state(candidate).status, _TO[verdict], problem)
         facts: dict[str, Any] = {
             "evidence": names,
             "audit": cited and cited.id,
@@ -98,7 +96,7 @@ def decide(
         if verdict == "keep":  # its status stays the same
             study.append("decision.recorded", candidate, {**facts, "reason": why}, actor)
         else:
-            lifecycle.transition(study, candidate, _TO[verdict], mover, why, facts)
+            transition(study, candidate, _TO[verdict], mover, why, facts)
         trusted = study.incumbent.candidate if study.incumbent else None
     return DecisionOutcome(
         candidate=candidate, verdict=verdict, recorded=True, decision=decision, incumbent=trusted
@@ -120,11 +118,19 @@ def _why_unfounded(
             exploit = standing_exploit(study, candidate)
             if exploit is not None and actor.kind != "human":
                 raise GateRefused("E_EXPLOIT", f"{candidate} is not accepted: {exploit}.")
-            return _why_unproven(held, said)
+            # A baseline that is measured against an incumbent has to beat it, too.
+            enough = ["valid_improvement"]
+            enough += ["baseline_established"] if held.kind == "baseline" else []
+            if said is None:
+                return "no audit is cited"
+            if said not in enough:
+                return f"the audit says {said}, not {enough[-1]}"
+            is_claim = held.phase in ("promotion", "incumbent_validation")
+            return None if is_claim else f"phase {held.phase} does not prove a gain"
         case "reject":
-            named = [each for each in judge_conditions(study, candidate) if each.cause == cause]
-            if any(not each.is_met for each in named):
-                raise GateRefused("E_CAUSE", f"{candidate} is not rejected: {named[0].why}.")
+            found = judge_falsifier(study, candidate)
+            if found is not None and found.cause == cause and not found.is_met:
+                raise GateRefused("E_CAUSE", f"{candidate} is not rejected: {found.why}.")
             most = study.state.automation.max_debug_attempts
             if cause in _CAUSES or said == "no_improvement":
                 return None
@@ -137,20 +143,6 @@ def _why_unfounded(
             return "only an audit that says invalid sends a completed candidate back"
         case _:
             return None
-
-
-def _why_unproven(held: CandidateState, audit_verdict: str | None) -> str | None:
-    """Return why an audit does not suffice to accept a candidate."""
-    # A baseline that is measured against an incumbent has to beat it, too.
-    enough = ["valid_improvement"]
-    enough += ["baseline_established"] if held.kind == "baseline" else []
-    if audit_verdict is None:
-        return "no audit is cited"
-    if audit_verdict not in enough:
-        return f"the audit says {audit_verdict}, not {enough[-1]}"
-    if held.phase not in ("promotion", "incumbent_validation"):
-        return f"phase {held.phase} does not prove a gain"
-    return None
 
 
 def standing_audits(study: Study, candidate: str) -> list[str]:
@@ -199,9 +191,8 @@ def _ending(study: Study, candidate: str) -> str:
         "revision": held.revision,
         "runs": {name: {"status": run.status, "why": run.why} for name, run in runs.items()},
     }
-    about: dict[str, Any] = {"candidate": candidate, "producer": "telic.decide"}
-    summary = held.reason or str(held.status)
-    return add_evidence(study, "ending", facts, SYSTEM, **about, summary=summary).id
+    text = held.reason or str(held.status)
+    return add_evidence(study, "ending", facts, SYSTEM, candidate=candidate, summary=text).id
 
 
 def _trusted(study: Study, candidate: str, audit: Audit) -> dict[str, Any]:
@@ -235,5 +226,5 @@ def _successor(study: Study, candidate: str, to: str | None) -> dict[str, Any]:
             )
     if follower is None:
         why = "the incumbent that takes over is not named"
-        raise lifecycle.refused(candidate, "accepted", CandidateStatus.REVERTED, why)
+        raise refused(candidate, "accepted", CandidateStatus.REVERTED, why)
     return {**facts, "incumbent": follower.as_data()}

@@ -10,33 +10,16 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from telic.core.config import Record
 from telic.storage.files import write_text
-from telic.studies.documents.adapter import (
-    FIELDS,
-    Adapter,
-    Commands,
-    CommandSpec,
-    ConfigSpec,
-    ConfigSystem,
-    Files,
-    FileSet,
-    Hazard,
-    LauncherSpec,
-    Logging,
-    LogSource,
-    MetricMap,
-    OverrideStyle,
-    Provenance,
-    RepositoryOutputs,
-    Seeds,
-)
-from telic.studies.documents.base import put_at, value_at, write_yaml, yaml_text
+from telic.studies._source_tree import LONGEST_LINE, SourceTree
+from telic.studies.documents.adapter import FIELDS, Adapter
+from telic.studies.documents.base import put_at, read_document, value_at, write_yaml, yaml_text
 from telic.studies.folder import StudyFolder
-from telic.studies.source_tree import LONGEST_LINE, SourceTree
 
 _MOST_SCRIPTS, _MOST_PAGES, _MOST_SHOWN = 400, 20, 5
 _PAGE = re.compile(r"(?:.*/)?(?:readme[^/]*|makefile)|docs?/[^/]+\.(?:md|rst)", re.IGNORECASE)
@@ -97,7 +80,7 @@ _CHECKPOINT = re.compile(
     r"[^/]*\.(?:pt|pth|ckpt|safetensors|onnx)|(?:policy|checkpoint|model|agent)[^/]*\.(?:json|npz|pkl|zip)"
 )
 _EVALUATOR = re.compile(r"^eval", re.IGNORECASE)
-_SYSTEMS: dict[str, tuple[ConfigSystem, OverrideStyle | None]] = {
+_SYSTEMS = {
     "hydra": ("hydra", "k=v"),
     "tyro": ("tyro", "--k v"),
     "argparse": ("argparse", "--k v"),
@@ -124,14 +107,14 @@ class AdapterDraft(Record):
 
 def draft_adapter(root: Path) -> AdapterDraft:
     """Return a draft for a repository."""
-    return _Draft(_Repository(root)).result()
+    return _Draft(root).result()
 
 
 def write_draft(folder: StudyFolder) -> AdapterDraft:
     """Write adapter.yaml from a new draft; confirmed fields of a present file stay."""
     draft = draft_adapter(folder.root)
     if folder.adapter.exists():
-        data, present = draft.adapter.as_data(), folder.read_adapter()
+        data, present = draft.adapter.as_data(), read_document(folder.adapter, Adapter)
         old = present.as_data()
         for field, provenance in present.provenance.items():
             if provenance.status == "confirmed":
@@ -154,13 +137,170 @@ def stand_ins(words: Sequence[str]) -> list[str]:
     return [word for word in words if _STAND_IN.search(word) or _CAPITALS.search(word)]
 
 
-# ---------------------------------------------------------------------------- the repository
+def _is_usable(words: Sequence[str]) -> bool:
+    """Return whether a documented command can run as it is: no stand-ins, uploads or shell."""
+    is_refused = any(_UPLOADS.search(word) or word in _OPERATORS or "{" in word for word in words)
+    return not is_refused and not stand_ins(words)
 
 
-class _Repository(SourceTree):
-    """The options, installed commands and documented commands of a repository."""
+class _Script(NamedTuple):
+    """A way to start Python code of the repository."""
 
-    def options(self, reach: Sequence[str]) -> tuple[dict[str, str], set[str]]:
+    words: tuple[str, ...]
+    path: str
+    place: str
+    is_documented: bool
+    score: int
+
+
+class _Draft(SourceTree):
+    """One draft: fields are added with the places they come from."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.evidence: dict[str, list[str]] = {}
+        self.questions: list[OpenQuestion] = []
+        self.installed = {  # commands: name to module and place
+            match[1]: (self.module(match[2]), place)
+            for path in ("pyproject.toml", "setup.cfg", "setup.py")
+            for match, place in self.find(path, _CONSOLE)
+        }
+        self.commands: dict[str, tuple[tuple[str, ...], str]] = {}
+        for target, words, place in self._documented():
+            self.commands.setdefault(target, (words, place))
+        drivers: dict[str, str] = {}
+        for path in self.scripts[:_MOST_SCRIPTS]:
+            for name, place in self.imports(path).items():
+                if _HARDWARE.fullmatch(name.partition(".")[0]) and self.module(name) is None:
+                    drivers.setdefault(path, place)
+        near = {
+            path: next((x for x in self.reachable(path) if x in drivers), None)
+            for path in (self.scripts[:_MOST_SCRIPTS] if drivers else ())
+        }
+        self.drives_hardware = {path: drivers[x] for path, x in near.items() if x is not None}
+
+    def result(self) -> AdapterDraft:
+        train = self._choose("commands.train", _TRAINS)
+        evaluate = self._choose("commands.eval", _EVALUATES)
+        reach = [] if train is None else self.reachable(train.path)
+        flags = self._options(reach)[0] if reach else {}
+        evaluators = [x for x in self.scripts if _EVALUATOR.search(PurePosixPath(x).stem)]
+        self._cite("files.evaluator", *(f"{path}:1" for path in evaluators[:_MOST_SHOWN]))
+        seeds: dict[str, Any] = {}
+        if seed := _option_of(flags, "seed"):
+            seeds = {"flag": seed[0], "controllable": True}
+            self._cite("seeds", seed[1])
+        data: dict[str, Any] = {
+            "schema": "telic.adapter/1",
+            "commands": {
+                "train": self._command("commands.train", train, ("seed", "steps", "run_dir")),
+                "eval": self._command("commands.eval", evaluate, ("checkpoint", "seed", "run_dir")),
+                "smoke": None,
+                "resume": None,
+            },
+            "config": self._config(reach),
+            "logging": {"sources": list(self._logs(reach, flags))},
+            "metrics": {},
+            "files": {"evaluator": {"globs": evaluators[:50]}},
+            "launcher": {},
+            "seeds": seeds,
+            "outputs": {"checkpoint_glob": self._checkpoints(reach)},
+            "hazards": list(self._hazards(reach)),
+        }
+        data["provenance"] = {
+            field: {
+                "status": "inferred" if self.evidence.get(field) else "unknown",
+                "evidence": self.evidence.get(field, [])[:_MOST_SHOWN],
+            }
+            for field in FIELDS
+        }
+        adapter = Adapter.parse(data, "draft")
+        self._ask_about(adapter)
+        return AdapterDraft(adapter=adapter, questions=tuple(self.questions))
+
+    def _cite(self, field: str, *places: str) -> None:
+        self.evidence.setdefault(field, []).extend(places)
+
+    def _ask(self, field: str, why: str, candidates: Iterable[str] = ()) -> None:
+        shown = tuple(dict.fromkeys(candidates))[:_MOST_SHOWN]
+        self.questions.append(OpenQuestion(field=field, why=why, candidates=shown))
+
+    # ------------------------------------------------------------------ scripts
+
+    def _documented(self) -> Iterator[tuple[str, tuple[str, ...], str]]:
+        """Yield usable commands of README, pages and Makefiles: script, words and place."""
+        pages = sorted(filter(_PAGE.fullmatch, self.paths), key=lambda x: (x.count("/"), x))
+        for page in pages[:_MOST_PAGES]:
+            held = ""
+            for number, line in enumerate(self.text(page).split("\n"), start=1):
+                text, held = held + line.strip(), ""
+                if text.endswith("\\") and len(text) < LONGEST_LINE:
+                    held = text[:-1]
+                    continue
+                for part in re.findall(r"`([^`]+)`", text) or [text]:
+                    try:
+                        words = shlex.split(_PROMPT.sub("", part.strip()), comments=True)
+                    except ValueError:
+                        continue
+                    target = self._target(words)
+                    if target is not None and _is_usable(words):
+                        yield target, tuple(words), f"{page}:{number}"
+
+    def _target(self, words: list[str]) -> str | None:
+        """Return the Python file that a command starts; None if the repository has none."""
+        if words and words[0] in self.installed:
+            return self.installed[words[0]][0]
+        if len(words) < 2 or not _PYTHONS.fullmatch(words[0]):
+            return None
+        for flag, name in pairwise(words):
+            if flag == "-m" and not name.startswith("-"):
+                return self.module(name)
+        script = next((os.path.normpath(word) for word in words if word.endswith(".py")), "")
+        return script if script in self.paths else None
+
+    def _choose(self, field: str, name: re.Pattern[str]) -> _Script | None:
+        """Return the script that clearly plays a role; ask where there is none or several."""
+        scripts = sorted(self._scripts(name), key=lambda script: -script.score)
+        unsafe = [script.path for script in scripts if script.path in self.drives_hardware]
+        scripts = [script for script in scripts if script.path not in unsafe]
+        for path in unsafe[:1]:
+            self._ask(field, f"{path} drives hardware ({self.drives_hardware[path]})")
+        best = [script for script in scripts if script.score == scripts[0].score]
+        if len({script.path for script in best}) > 1:
+            lines = (" ".join(script.words) for script in best)
+            self._ask(field, "several commands are equally likely", lines)
+            return None
+        if not best and not unsafe:
+            self._ask(field, "no command was found")
+        return best[0] if best else None
+
+    def _scripts(self, name: re.Pattern[str]) -> Iterator[_Script]:
+        """Yield what may play a role, with a score: documented, installed, named so, learns."""
+        other = _EVALUATES if name is _TRAINS else _TRAINS
+        installed = {path: (word, place) for word, (path, place) in self.installed.items()}
+
+        def has_role(path: str, role: re.Pattern[str]) -> bool:
+            names = (PurePosixPath(path).stem, installed.get(path, ("", ""))[0])
+            return any(map(role.search, names))
+
+        paths = sorted(self.scripts, key=lambda x: (not has_role(x, name), x.count("/"), x))
+        for path in paths[:_MOST_SCRIPTS]:
+            main = next((place for _, place in self.find(path, _MAIN)), None)
+            if main is None and path not in self.commands and path not in installed:
+                continue
+            reach = self.reachable(path) if path in self.commands else [path]
+            learns = name is _TRAINS and any(_LEARNS.search(self.text(each)) for each in reach)
+            if has_role(path, other) or not (has_role(path, name) or learns):
+                continue
+            score = 4 * (path in self.commands) + 2 * has_role(path, name) + learns
+            words, place = ("python", path), main or f"{path}:1"
+            if path in installed:
+                words, place, score = (installed[path][0],), installed[path][1], score + 2
+            words, place = self.commands.get(path, (words, place))
+            score = 4 * score - min(path.count("/"), 3)
+            yield _Script(words, path, place, path in self.commands, score)
+
+    def _options(self, reach: Sequence[str]) -> tuple[dict[str, str], set[str]]:
         """Return the options of a script with their places, and those that are required.
 
         Positional arguments have no dashes, keys of a Hydra configuration end with "=".
@@ -187,187 +327,16 @@ class _Repository(SourceTree):
                     flags.setdefault(f"{match[1]}=", place)
         return flags, required
 
-    def console_scripts(self) -> dict[str, tuple[str, str]]:
-        """Return installed commands: name to module and place."""
-        return {
-            match[1]: (match[2], place)
-            for path in ("pyproject.toml", "setup.cfg", "setup.py")
-            for match, place in self.find(path, _CONSOLE)
-        }
-
-    def documented(self) -> Iterator[tuple[str, tuple[str, ...], str]]:
-        """Yield usable commands of README, pages and Makefiles: script, words and place."""
-        installed = self.console_scripts()
-        pages = sorted(filter(_PAGE.fullmatch, self.paths), key=lambda x: (x.count("/"), x))
-        for page in pages[:_MOST_PAGES]:
-            held = ""
-            for number, line in enumerate(self.text(page).split("\n"), start=1):
-                text, held = held + line.strip(), ""
-                if text.endswith("\\") and len(text) < LONGEST_LINE:
-                    held = text[:-1]
-                    continue
-                for part in re.findall(r"`([^`]+)`", text) or [text]:
-                    try:
-                        words = shlex.split(_PROMPT.sub("", part.strip()), comments=True)
-                    except ValueError:
-                        continue
-                    target = self._target(words, installed)
-                    if target is not None and _is_usable(words):
-                        yield target, tuple(words), f"{page}:{number}"
-
-    def _target(self, words: list[str], installed: dict[str, tuple[str, str]]) -> str | None:
-        """Return the Python file that a command starts; None if the repository has none."""
-        if words and words[0] in installed:
-            return self.module(installed[words[0]][0])
-        if len(words) < 2 or not _PYTHONS.fullmatch(words[0]):
-            return None
-        for place, word in enumerate(words[:-1]):
-            if word == "-m" and not words[place + 1].startswith("-"):
-                return self.module(words[place + 1])
-        script = next((os.path.normpath(word) for word in words if word.endswith(".py")), "")
-        return script if script in self._texts else None
-
-
-def _is_usable(words: Sequence[str]) -> bool:
-    """Return whether a documented command can run as it is: no stand-ins, uploads or shell."""
-    is_refused = any(_UPLOADS.search(word) or word in _OPERATORS or "{" in word for word in words)
-    return not is_refused and not stand_ins(words)
-
-
-# ---------------------------------------------------------------------------- the draft
-
-
-class _Script(NamedTuple):
-    """A way to start Python code of the repository."""
-
-    words: tuple[str, ...]
-    path: str
-    place: str
-    is_documented: bool
-    score: int
-
-
-class _Draft:
-    """One draft: fields are added with the places they come from."""
-
-    def __init__(self, tree: _Repository) -> None:
-        self.tree = tree
-        self.evidence: dict[str, list[str]] = {}
-        self.questions: list[OpenQuestion] = []
-        drivers: dict[str, str] = {}
-        for path in tree.scripts[:_MOST_SCRIPTS]:
-            for name, place in tree.imports(path).items():
-                if _HARDWARE.fullmatch(name.partition(".")[0]) and tree.module(name) is None:
-                    drivers.setdefault(path, place)
-        self.drives_hardware: dict[str, str] = {}
-        for path in tree.scripts[:_MOST_SCRIPTS] if drivers else ():
-            near = next((near for near in tree.reachable(path) if near in drivers), None)
-            if near is not None:
-                self.drives_hardware[path] = drivers[near]
-
-    def result(self) -> AdapterDraft:
-        train = self._choose("commands.train", _TRAINS)
-        evaluate = self._choose("commands.eval", _EVALUATES)
-        reach = [] if train is None else self.tree.reachable(train.path)
-        flags = self.tree.options(reach)[0] if reach else {}
-        seed = _option_of(flags, "seed")
-        adapter = Adapter(
-            commands=Commands(
-                train=self._command("commands.train", train, ("seed", "steps", "run_dir")),
-                eval=self._command("commands.eval", evaluate, ("checkpoint", "seed", "run_dir")),
-                smoke=None,
-                resume=None,
-            ),
-            config=self._config(reach),
-            logging=Logging(sources=tuple(self._logs(reach, flags))),
-            metrics=MetricMap(),
-            files=self._files(),
-            launcher=LauncherSpec(),
-            seeds=Seeds(flag=seed[0], controllable=True) if seed else Seeds(),
-            outputs=RepositoryOutputs(checkpoint_glob=self._checkpoints(reach)),
-            hazards=tuple(self._hazards(reach)),
-        )
-        if seed:
-            self._cite("seeds", seed[1])
-        provenance = {
-            field: Provenance(
-                status="inferred" if self.evidence.get(field) else "unknown",
-                evidence=tuple(self.evidence.get(field, ())[:_MOST_SHOWN]),
-            )
-            for field in FIELDS
-        }
-        self._ask_about(adapter)
-        return AdapterDraft(
-            adapter=adapter.model_copy(update={"provenance": provenance}),
-            questions=tuple(self.questions),
-        )
-
-    def _cite(self, field: str, *places: str) -> None:
-        self.evidence.setdefault(field, []).extend(places)
-
-    def _ask(self, field: str, why: str, candidates: Iterable[str] = ()) -> None:
-        shown = tuple(dict.fromkeys(candidates))[:_MOST_SHOWN]
-        self.questions.append(OpenQuestion(field=field, why=why, candidates=shown))
-
-    def _choose(self, field: str, name: re.Pattern[str]) -> _Script | None:
-        """Return the script that clearly plays a role; ask where there is none or several."""
-        scripts = sorted(self._scripts(name), key=lambda script: -script.score)
-        unsafe = [script for script in scripts if script.path in self.drives_hardware]
-        scripts = [script for script in scripts if script not in unsafe]
-        for path in [script.path for script in unsafe][:1]:
-            self._ask(field, f"{path} drives hardware ({self.drives_hardware[path]})")
-        best = [script for script in scripts if script.score == scripts[0].score]
-        if len({script.path for script in best}) > 1:
-            lines = (" ".join(script.words) for script in best)
-            self._ask(field, "several commands are equally likely", lines)
-            return None
-        if not best and not unsafe:
-            self._ask(field, "no command was found")
-        return best[0] if best else None
-
-    def _scripts(self, name: re.Pattern[str]) -> Iterator[_Script]:
-        """Yield what may play a role, with a score: documented, installed, named so, learns."""
-        tree, other = self.tree, _EVALUATES if name is _TRAINS else _TRAINS
-        commands: dict[str, tuple[tuple[str, ...], str]] = {}
-        for target, words, place in tree.documented():
-            commands.setdefault(target, (words, place))
-        installed = {
-            tree.module(module): (word, place)
-            for word, (module, place) in tree.console_scripts().items()
-        }
-
-        def has_role(path: str, role: re.Pattern[str]) -> bool:
-            names = (PurePosixPath(path).stem, installed.get(path, ("", ""))[0])
-            return any(map(role.search, names))
-
-        paths = sorted(tree.scripts, key=lambda x: (not has_role(x, name), x.count("/"), x))
-        for path in paths[:_MOST_SCRIPTS]:
-            main = next((place for _, place in tree.find(path, _MAIN)), None)
-            if main is None and path not in commands and path not in installed:
-                continue
-            reach = tree.reachable(path) if path in commands else [path]
-            learns = name is _TRAINS and any(_LEARNS.search(tree.text(each)) for each in reach)
-            if has_role(path, other) or not (has_role(path, name) or learns):
-                continue
-            score = 4 * (path in commands) + 2 * has_role(path, name) + learns
-            words, place = ("python", path), main or f"{path}:1"
-            if path in installed:
-                words, place, score = (installed[path][0],), installed[path][1], score + 2
-            words, place = commands.get(path, (words, place))
-            score = 4 * score - min(path.count("/"), 3)
-            yield _Script(words, path, place, path in commands, score)
-
     def _command(
         self, field: str, script: _Script | None, roles: Sequence[str]
-    ) -> CommandSpec | None:
+    ) -> dict[str, Any] | None:
         if script is None:
             return None
-        flags, required = self.tree.options(self.tree.reachable(script.path))
+        flags, required = self._options(self.reachable(script.path))
         words, places = list(script.words), [script.place]
         given = {word.partition("=")[0] for word in words}
         for role in roles:
-            found = _option_of(flags, role)
-            if found is not None:
+            if found := _option_of(flags, role):
                 _place(words, found[0], role)
                 given.add(found[0])
                 places.append(found[1])
@@ -379,47 +348,45 @@ class _Draft:
             self._ask(field, why, (" ".join(script.words),))
             return None
         self._cite(field, *places)
-        return CommandSpec(argv=(*words, *(("{overrides}",) if field == "commands.train" else ())))
+        return {"argv": [*words, *(["{overrides}"] if field == "commands.train" else [])]}
 
-    def _config(self, reach: Sequence[str]) -> ConfigSpec:
+    # ------------------------------------------------------------------ other fields
+
+    def _config(self, reach: Sequence[str]) -> dict[str, Any]:
         for package, (system, style) in _SYSTEMS.items():
-            place = self.tree.imported(reach, rf"{package}(?:\..*)?")
-            if place is not None:
+            if place := self.imported(reach, rf"{package}(?:\..*)?"):
                 self._cite("config", place)
-                files = [x for x in self.tree.paths if re.search(r"(?:conf|cfg).*\.ya?ml$", x)]
+                files = [x for x in self.paths if re.search(r"(?:conf|cfg).*\.ya?ml$", x)]
                 folders = sorted({str(PurePosixPath(path).parent) for path in files})
-                roots = tuple(folders[:_MOST_SHOWN]) if system == "hydra" else ()
-                return ConfigSpec(system=system, detail=package, override_style=style, roots=roots)
-        return ConfigSpec(system=None, override_style=None)
+                roots = folders[:_MOST_SHOWN] if system == "hydra" else []
+                known = {"system": system, "override_style": style}
+                return {**known, "detail": package, "roots": roots}
+        return {"system": None, "override_style": None}
 
-    def _logs(self, reach: Sequence[str], flags: Iterable[str]) -> Iterator[LogSource]:
+    def _logs(self, reach: Sequence[str], flags: Iterable[str]) -> Iterator[dict[str, Any]]:
         names = ("--track", "--wandb", "--use-wandb", "--use_wandb")
         switch = next((flag for flag in flags if flag in names), None)
         for package in _TRACKERS:
-            if place := self.tree.imported(reach, rf"{package}(?:\..*)?"):
+            if place := self.imported(reach, rf"{package}(?:\..*)?"):
                 self._cite("logging", place)
-                yield LogSource(
-                    kind="wandb" if package == "wandb" else "custom",
-                    default=switch is None,
-                    switch=switch,
-                    network=True,
-                )
-        if place := self.tree.imported(reach, _TENSORBOARD):
+                kind = "wandb" if package == "wandb" else "custom"
+                optional = {"default": switch is None, "switch": switch}
+                yield {"kind": kind, **optional, "network": True}
+        if place := self.imported(reach, _TENSORBOARD):
             self._cite("logging", place)
-            yield LogSource(kind="tensorboard")
+            yield {"kind": "tensorboard"}
         for end, kind in ((".jsonl", "json"), (".csv", "csv")):
             pattern = rf"[\"']([^\"'\n]*{re.escape(end)})[\"']"
-            found = (each for path in reach for each in self.tree.find(path, pattern))
+            found = (each for path in reach for each in self.find(path, pattern))
             if named := next(found, None):
                 self._cite("logging", named[1])
                 name = PurePosixPath(named[0][1]).name
-                template = None if name == end else name
-                yield LogSource(kind=cast("Any", kind), path_template=template)
+                yield {"kind": kind, "path_template": None if name == end else name}
 
     def _checkpoints(self, reach: Sequence[str]) -> str | None:
         found: dict[str, str] = {}
         for path in reach:
-            for match, place in self.tree.find(path, r"[\"']([^\"'\s]+)[\"']"):
+            for match, place in self.find(path, r"[\"']([^\"'\s]+)[\"']"):
                 name = PurePosixPath(match[1]).name
                 if _CHECKPOINT.fullmatch(name):
                     found.setdefault(re.sub(r"\{[^}]*\}|%\w", "*", name), place)
@@ -429,21 +396,23 @@ class _Draft:
         self._cite("outputs", place)
         return f"**/*{name}" if name.startswith(".") else name
 
-    def _files(self) -> Files:
-        paths = [x for x in self.tree.scripts if _EVALUATOR.search(PurePosixPath(x).stem)]
-        self._cite("files.evaluator", *(f"{path}:1" for path in paths[:_MOST_SHOWN]))
-        return Files(evaluator=FileSet(globs=tuple(paths[:50])))
-
-    def _hazards(self, reach: Sequence[str]) -> Iterator[Hazard]:
-        for path, place in list(self.drives_hardware.items())[:1]:
-            yield Hazard(id="actuates_hardware", detail=f"{path} drives hardware", evidence=place)
-        for package in _TRACKERS:
-            if place := self.tree.imported(reach, rf"{package}(?:\..*)?"):
-                yield Hazard(id="network_by_default", detail=f"uses {package}", evidence=place)
-        for name, pattern in _HAZARDS:
-            for path in reach:
-                for match, place in self.tree.find(path, pattern):
-                    yield Hazard(id=name, detail=match[0][:60], evidence=place)
+    def _hazards(self, reach: Sequence[str]) -> Iterator[dict[str, str]]:
+        found = [
+            ("actuates_hardware", f"{path} drives hardware", place)
+            for path, place in list(self.drives_hardware.items())[:1]
+        ]
+        found += [
+            ("network_by_default", f"uses {package}", place)
+            for package in _TRACKERS
+            if (place := self.imported(reach, rf"{package}(?:\..*)?"))
+        ]
+        found += [
+            (name, match[0][:60], place)
+            for name, pattern in _HAZARDS
+            for path in reach
+            for match, place in self.find(path, pattern)
+        ]
+        return ({"id": x, "detail": detail, "evidence": place} for x, detail, place in found)
 
     def _ask_about(self, adapter: Adapter) -> None:
         train, evaluate = adapter.commands.train, adapter.commands.eval

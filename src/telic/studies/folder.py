@@ -11,10 +11,7 @@ from telic.core.text import is_dict
 from telic.errors import UnknownName
 from telic.storage.files import as_record
 from telic.studies.canonical import SLUG
-from telic.studies.documents.adapter import Adapter
-from telic.studies.documents.base import DocumentPart, read_document, read_yaml, write_yaml
-from telic.studies.documents.contract import Contract
-from telic.studies.documents.metrics import MetricSpec, Protocol
+from telic.studies.documents.base import DocumentPart, read_yaml, write_yaml
 from telic.studies.errors import StudyError
 
 STATE_FOLDER = ".telic"
@@ -121,22 +118,10 @@ class StudyFolder:
         """Return the folder of a run."""
         return self.runs / run_id
 
+    def artefacts(self, run_id: str) -> Path:
+        """Return the folder of a run that belongs to the training; {run_dir} of its command."""
+        return self.runs / run_id / "artefacts"
+
     def evidence_file(self, evidence_id: str) -> Path:
         """Return the file of an evidence record."""
         return self.evidence / f"{evidence_id}.json"
-
-    def read_contract(self) -> Contract:
-        """Return the contract as it is on disk."""
-        return read_document(self.contract, Contract)
-
-    def read_adapter(self) -> Adapter:
-        """Return the task's adapter."""
-        return read_document(self.adapter, Adapter)
-
-    def read_metric_spec(self) -> MetricSpec:
-        """Return the metric specification."""
-        return read_document(self.metric_spec, MetricSpec)
-
-    def read_protocol(self) -> Protocol:
-        """Return the evaluation protocol."""
-        return read_document(self.protocol, Protocol)

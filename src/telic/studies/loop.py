@@ -1,38 +1,45 @@
 """Run a study through the loop of telic: propose, check, run, judge, record, decide.
 
 An iteration is one candidate: the baseline first, then those that people and agents propose, or a
-proposer that the contract names (`automation.proposer`). The ledger is the record of the loop, so a
-killed process resumes where it was. What is next is decided by `next`; this module takes the step.
+proposer that the contract names (automation.proposer) and a person approves as autonomy. The ledger
+is the record of the loop, so a killed process resumes where it was and proposes the same again.
+What is next is decided by next; this module takes the step.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import time
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
 from telic.core.config import Record
+from telic.core.text import is_dict
+from telic.errors import TelicError
 from telic.loop import Loop
+from telic.storage.reading import parse_json
+from telic.studies.adapter_check import prove_adapter
 from telic.studies.candidates import new_candidate, withdraw
+from telic.studies.canonical import content_hash
 from telic.studies.contract import amend, check_contract
 from telic.studies.decide import decide
 from telic.studies.documents.base import SYSTEM, StudyActor
 from telic.studies.documents.candidate import CandidateStatus
+from telic.studies.documents.contract import ParamRange
+from telic.studies.errors import StudyError
 from telic.studies.evidence.audit import audit_result
-from telic.studies.evidence.monitor import monitor_run
+from telic.studies.evidence.measurement import monitor_run
+from telic.studies.launch._machine import run_program
 from telic.studies.launch.attempt import LaunchRequest
 from telic.studies.launch.launch import launch
 from telic.studies.launch.recovery import reconcile, stop_run
 from telic.studies.next import NextAction, note_next
-from telic.studies.proposer import propose_change
 from telic.studies.queue import TOKEN, more_seeds, plan_incumbent_check
 from telic.studies.rules.checks import validate_candidate
-from telic.studies.rules.results import advance
-from telic.studies.rules.stops import ingest
-from telic.studies.smoke import prove_adapter
+from telic.studies.rules.results import advance, ingest
 from telic.studies.study import Study
 
 _POLL_S = 0.1
@@ -120,22 +127,24 @@ class _StudyParts:
 
     def propose(self, number: int) -> LoopCandidate | None:
         """Return the next candidate; None when a person or an author is needed."""
-        self._advance(lambda step: step.action == "propose" or len(self._candidates()) >= number)
+
+        def names() -> list[str]:
+            return list(self._study.state.candidates)
+
+        self._advance(lambda step: step.action == "propose" or len(names()) >= number)
         is_late = time.monotonic() >= self._deadline
-        if len(self._candidates()) < number and self.step.action == "propose" and not is_late:
+        if len(names()) < number and self.step.action == "propose" and not is_late:
             draft = propose_change(self._study, self.step)
             if draft is not None:
-                title = draft.pop("title")
-                new_candidate(self._study, title, draft, self._actor)
-        names = self._candidates()
-        return LoopCandidate(id=names[number - 1]) if len(names) >= number else None
+                new_candidate(self._study, draft.pop("title"), draft, self._actor)
+        return LoopCandidate(id=names()[number - 1]) if len(names()) >= number else None
 
     def check(self, number: int, candidate: LoopCandidate) -> None:
         """Run it: its checks V01 to V16 and the gates of each launch are steps of their own."""
 
     def run(self, number: int, candidate: LoopCandidate) -> None:
         """Take steps until the candidate is decided on, or a person or an author is needed."""
-        self._advance(lambda _: self._status(candidate) in _ENDED)
+        self._advance(lambda _: self._study.candidate_state(candidate.id).status in _ENDED)
 
     def judge(self, number: int, candidate: LoopCandidate, result: None) -> LoopVerdict:
         """Return where the candidate stands; its audit is in the ledger."""
@@ -146,42 +155,32 @@ class _StudyParts:
         """Continue after a decision; end where one is left to a person or an author."""
         return None if verdict.status in _ENDED else str(verdict.status)
 
-    def _candidates(self) -> list[str]:
-        return list(self._study.state.candidates)
-
-    def _status(self, candidate: LoopCandidate) -> CandidateStatus:
-        return self._study.candidate_state(candidate.id).status
-
     def _advance(self, is_done: Callable[[NextAction], bool]) -> None:
         """Take steps until one is reached that is done, or that cannot be taken here."""
-        before = None
+        study, before = self._study, None
         while True:
-            step = self.step = note_next(self._study)
+            step = self.step = note_next(study)
             if step.action != "wait" or before != step:
                 self._on_step(step)
             is_stuck = step == before and step.action != "wait"  # it cannot be settled from here
+            is_barred = step.action in ("launch", "prove", "wait") and not self._may_launch
+            is_left = needs_person(step)
+            if step.action == "agree" and not (
+                study.state.contract_version or study.state.approvals
+            ):
+                found = check_contract(study)  # a first contract without open questions
+                is_left = bool(found.questions) or len(found.problems) > 1
             is_late = time.monotonic() >= self._deadline
-            if is_done(step) or is_stuck or is_late or not self._may_take(step):
+            if is_done(step) or is_stuck or is_late or is_barred or is_left:
                 return
             before = step
-            if step.action == "reconcile" and not self._processes:
-                reconcile(self._study)
-            else:
-                take_step(self._study, step, self._actor)
-
-    def _may_take(self, step: NextAction) -> bool:
-        if step.action in ("launch", "prove", "wait") and not self._may_launch:
-            return False
-        return not needs_person(step) or _may_agree(self._study, step)
+            take_step(study, step, self._actor, processes=self._processes)
 
 
-def _may_agree(study: Study, step: NextAction) -> bool:
-    """Return whether a first contract can be recorded: no question, no approval yet."""
-    state = study.state
-    if step.action != "agree" or state.contract_version is not None or state.approvals:
-        return False
-    found = check_contract(study)
-    return not found.questions and len(found.problems) == 1  # it is not agreed on yet
+_TAKEN = (
+    *("agree", "prove", "reconcile", "wait", "ingest", "monitor", "stop", "audit", "decide"),
+    *("advance", "plan", "validate", "abandon", "propose", "launch"),
+)
 
 
 def needs_person(step: NextAction) -> bool:
@@ -193,54 +192,143 @@ def needs_person(step: NextAction) -> bool:
     return bool(step.blocking) or step.action not in _TAKEN
 
 
-def take_step(study: Study, step: NextAction, actor: StudyActor) -> None:
+def take_step(study: Study, step: NextAction, actor: StudyActor, *, processes: bool = True) -> None:
     """Take one step that needs neither a person nor an author."""
-    _TAKEN[step.action](study, step, actor)
-
-
-def _decide(study: Study, step: NextAction, actor: StudyActor) -> None:
-    args = step.args
-    # A gain that fresh seeds refute is taken back by the system, where the contract decides.
-    by = SYSTEM if args["verdict"] == "revert" else actor
-    cited = {name: args[name] for name in ("audit", "cause", "to") if name in args}
-    decide(study, args["candidate"], args["verdict"], by, step.why, **cited)
-
-
-def _wait(study: Study, step: NextAction, actor: StudyActor) -> None:
-    time.sleep(_POLL_S)
-    reconcile(study, processes=True)
-
-
-def _advance_phase(study: Study, step: NextAction, actor: StudyActor) -> None:
-    if step.args.get("more_seeds"):
-        more_seeds(study, step.args["candidate"], actor, step.why)
+    args, why = step.args, step.why
+    name, run = str(args.get("candidate")), str(args.get("run"))
+    if step.action == "wait":
+        time.sleep(_POLL_S)
+    if step.action in ("wait", "reconcile"):
+        reconcile(study, processes=processes)
+    elif step.action == "decide":
+        # A gain that fresh seeds refute is taken back by the system, where the contract decides.
+        by = SYSTEM if args["verdict"] == "revert" else actor
+        cited = {key: args[key] for key in ("audit", "cause", "to") if key in args}
+        decide(study, name, args["verdict"], by, why, **cited)
+    elif step.action == "launch":
+        fields = {key: args[key] for key in ("candidate", "phase", "seed", "gpu", "retry_of")}
+        launch(study, LaunchRequest(**fields, execute=True, confirm=TOKEN), actor)
+    elif step.action == "advance" and args.get("more_seeds"):
+        more_seeds(study, name, actor, why)
     else:
-        advance(study)
+        others: dict[str, Callable[[], object]] = {
+            "agree": lambda: amend(study, actor, "first version"),
+            "prove": lambda: prove_adapter(study, actor),
+            "ingest": lambda: ingest(study, run, actor),
+            "monitor": lambda: monitor_run(study, run, actor),
+            "stop": lambda: stop_run(study, run, args.get("by", "stop_rule"), why),
+            "audit": lambda: audit_result(study, name, actor),
+            "advance": lambda: advance(study),
+            "plan": lambda: plan_incumbent_check(study, actor),
+            "validate": lambda: validate_candidate(study, name),
+            "abandon": lambda: withdraw(study, name, actor, why),
+            "propose": lambda: new_candidate(study, "baseline", {"kind": "baseline"}, actor),
+        }
+        others[step.action]()
 
 
-def _launch(study: Study, step: NextAction, actor: StudyActor) -> None:
-    fields = {key: step.args[key] for key in ("candidate", "phase", "seed", "gpu", "retry_of")}
-    launch(study, LaunchRequest(**fields, execute=True, confirm=TOKEN), actor)
+# ---------------------------------------------------------------------------- the proposer
+
+_ROUNDS = 12
+"""halvings of the step of the numeric proposer before it gives up"""
 
 
-_TAKEN: dict[str, Callable[[Study, NextAction, StudyActor], object]] = {
-    "agree": lambda study, step, actor: amend(study, actor, "first version"),
-    "prove": lambda study, step, actor: prove_adapter(study, actor),
-    "reconcile": lambda study, step, actor: reconcile(study, processes=True),
-    "wait": _wait,
-    "ingest": lambda study, step, actor: ingest(study, step.args["run"], actor),
-    "monitor": lambda study, step, actor: monitor_run(study, step.args["run"], actor),
-    "stop": lambda study, step, actor: stop_run(
-        study, step.args["run"], step.args.get("by", "stop_rule"), step.why
-    ),
-    "audit": lambda study, step, actor: audit_result(study, step.args["candidate"], actor),
-    "decide": _decide,
-    "advance": _advance_phase,
-    "plan": lambda study, step, actor: plan_incumbent_check(study, actor),
-    "validate": lambda study, step, actor: validate_candidate(study, step.args["candidate"]),
-    "abandon": lambda study, step, actor: withdraw(study, step.args["candidate"], actor, step.why),
-    "propose": lambda study, step, actor: new_candidate(
-        study, "baseline", {"kind": "baseline"}, actor
-    ),
-    "launch": _launch,
-}
+def propose_change(study: Study, step: NextAction) -> dict[str, Any] | None:
+    """Return a draft with its title; None where an author is needed, or ideas are used up.
+
+    Raises StudyError E_PROPOSER when the proposer's command fails.
+    """
+    if step.args.get("kind") == "baseline":
+        return {"title": "baseline", "kind": "baseline"}
+    automation = study.contract.automation
+    if not automation.autoloop or study.standing("autonomy").status != "approved":
+        return None
+    if automation.proposer == "numeric":
+        return next(_moves(study), None)
+    return None if automation.proposer is None else _asked(study, automation.proposer)
+
+
+def _values(study: Study, candidate: str | None) -> dict[str, Any]:
+    """Return the parameters that a candidate sets."""
+    if candidate is None:
+        return dict(study.contract.baseline.overrides)
+    return {path: x.to for path, x in study.candidate(candidate).change.overrides.items()}
+
+
+def _moves(study: Study) -> Iterator[dict[str, Any]]:
+    """Yield untried moves of one parameter each: both ways, then with half the step."""
+    values = _values(study, study.incumbent.candidate if study.incumbent else None)
+    params = {
+        path: allowed
+        for path, allowed in study.contract.scope.params.items()
+        if allowed.type in ("float", "int") and allowed.min is not None and allowed.max is not None
+    }
+    tried = {content_hash(_values(study, name)) for name in study.state.candidates}
+    for place in range(2 * _ROUNDS):
+        share, is_up = 0.5 ** (place // 2 + 1), place % 2 == 0
+        for path, allowed in params.items():
+            now = values.get(path)
+            to = _moved(now, allowed, share if is_up else -share)
+            if to != now and content_hash({**values, path: to}) not in tried:
+                yield _draft(study, values, path, to)
+
+
+def _moved(now: Any, allowed: ParamRange, share: float) -> float | int:
+    """Return a value moved by a share of its range, on a log scale where the range asks for it."""
+    low, high = float(allowed.min or 0.0), float(allowed.max or 0.0)
+    is_log = low > 0 and high / low >= 10
+    to, back = (math.log, math.exp) if is_log else (float, float)
+    start = to(now) if isinstance(now, int | float) else (to(low) + to(high)) / 2
+    value = back(min(max(start + share * (to(high) - to(low)), to(low)), to(high)))
+    ratio = allowed.max_step_ratio
+    if ratio is not None and isinstance(now, int | float) and now > 0:
+        value = min(max(value, now / ratio), now * ratio)
+    value = min(max(float(f"{value:.4g}"), low), high)
+    return round(value) if allowed.type == "int" else value
+
+
+def _draft(study: Study, values: dict[str, Any], path: str, to: Any) -> dict[str, Any]:
+    """Return a draft that moves one parameter and keeps what the incumbent sets."""
+    kept = {name: {"from": value, "to": value} for name, value in values.items()}
+    primary = study.metric_spec.primary
+    evidence = study.evidence_names("audit") or list(study.state.evidence)
+    return {
+        "title": f"{path} {to:g}",
+        "kind": "config",
+        "change": {"overrides": {**kept, path: {"from": values.get(path), "to": to}}},
+        "hypothesis": {
+            "statement": f"{path} = {to:g} improves {primary.key}.",
+            "mechanism": "One parameter of the scope moves; nothing else changes.",
+            "expected": {"metric": primary.key, "direction": primary.direction},
+            "falsifier": "gain < 0",
+        },
+        "evidence_refs": evidence[-1:],
+        "origin": {"engine": "numeric"},
+    }
+
+
+def _asked(study: Study, argv: tuple[str, ...]) -> dict[str, Any]:
+    """Return the draft that the proposer's command prints for the state of the study."""
+    history = [
+        {"id": name, "status": held.status, "reason": held.reason, "overrides": overrides}
+        for name, held in study.state.candidates.items()
+        for overrides in [study.candidate(name).change.model_dump(mode="json")["overrides"]]
+    ]
+    facts = {
+        "task": study.contract.task.as_data(),
+        "metric": study.metric_spec.primary.as_data(),
+        "scope": study.contract.scope.as_data(),
+        "incumbent": study.incumbent and study.incumbent.as_data(),
+        "values": _values(study, study.incumbent.candidate if study.incumbent else None),
+        "candidates": history,
+        "evidence": (study.evidence_names("audit") or list(study.state.evidence))[-5:],
+    }
+    try:
+        answer = parse_json(
+            run_program(argv, study.root, json.dumps(facts)), "The proposer's draft"
+        )
+    except TelicError as error:
+        raise StudyError("E_PROPOSER", error.message, hint=error.hint) from None
+    if not is_dict(answer) or not isinstance(answer.get("title"), str):
+        raise StudyError("E_PROPOSER", "The proposer printed no draft with a title.")
+    return {"origin": {"engine": argv[0], "model": argv[0]}, **answer}

@@ -1,7 +1,8 @@
 """The next safe action of a study: the first that applies, in a fixed order.
 
 Nothing is changed or started here: the action holds the exact command and the reason. A launch that
-would be refused is never suggested: the next action is then the one that opens its gate.
+would be refused is never suggested: the next action is then the one that opens its gate. A check
+that failed is quoted with its code and what would mend it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 from pydantic import Field
 
 from telic.errors import TelicError
+from telic.studies.adapter_check import proof_of
 from telic.studies.canonical import moment, run_id, utc_now
 from telic.studies.contract import check_contract
 from telic.studies.decide import NO_INCUMBENT, standing_audits
@@ -20,38 +22,33 @@ from telic.studies.documents.base import DocumentPart
 from telic.studies.documents.candidate import CandidateStatus, RunStatus
 from telic.studies.documents.contract import Phase
 from telic.studies.errors import StudyError
-from telic.studies.evidence.integrity import altered_artefacts
-from telic.studies.evidence.monitor import WATCH_EVERY, fatal_alerts
-from telic.studies.evidence.review import REVIEW, ask_for_review, is_unreviewed, own_praise_counts
+from telic.studies.evidence.measurement import WATCH_EVERY, fatal_alerts
+from telic.studies.evidence.review import is_unreviewed
+from telic.studies.evidence.store import altered_artefacts
 from telic.studies.launch.attempt import LaunchAttempt, LaunchRequest
 from telic.studies.launch.process import RunProcess
 from telic.studies.launch.recovery import due_move, is_over
 from telic.studies.queue import JOB_OVER, TOKEN, Job, checked_arms, seeds_fit
-from telic.studies.rules.checks import changed_since, check_candidate
-from telic.studies.rules.gates import EVALUATOR_CHANGED, GATES, evaluate, shut
+from telic.studies.rules._table import RuleResult
+from telic.studies.rules.checks import CHECKS, changed_since, check_candidate
+from telic.studies.rules.gates import GATES, evaluate
 from telic.studies.rules.results import (
     PhaseStep,
+    agreement_problems,
     check_incumbent,
     completed,
     is_checked,
-    judge_conditions,
-    next_phase,
-    phase_step,
-    standing_exploit,
-)
-from telic.studies.rules.stops import (
-    agreement_problems,
+    judge_falsifier,
     ledger_problems,
+    phase_step,
     record_findings,
+    standing_exploit,
     standing_stops,
 )
-from telic.studies.rules.table import RuleResult
-from telic.studies.smoke import proof_of
 from telic.studies.study import Study
 
 S = CandidateStatus
 _CLAIM: Phase = "promotion"
-_LAST_PHASES = (_CLAIM, "incumbent_validation")
 _OVER = (S.ACCEPTED, S.REJECTED, S.REVERTED, S.INCONCLUSIVE)
 _VERDICTS = {
     "valid_improvement": "accept",
@@ -66,8 +63,9 @@ _PROVE = "telic study adapter --smoke --confirm RUN_CANDIDATE"
 _AUDIT = "telic study audit {}"
 _AMEND = "telic study contract --amend TEXT"
 _APPROVE = "telic study approve experiment --candidate {}"
-_WITHDRAW = "telic study decide {} withdraw --because TEXT"
+_DECIDE = "telic study decide {} {} --because TEXT"
 _REVISE = "telic study propose FILE --revise {}"
+_REVIEW = "telic study audit {} --exploit --finding TEXT"
 _LOOKED_AT = tuple(code for code in GATES if code not in ("G01", "G03"))
 """gates of a launch that is not confirmed yet, in a study whose ledger is verified"""
 
@@ -127,6 +125,7 @@ def _due(study: Study) -> Iterator[NextAction]:
     yield from _verdicts(study)
     yield from _stopped(study, ("stop", "ask"))
     yield from _work(study)
+    yield from _repairs(study)
     yield from _ideas(study)
 
 
@@ -137,6 +136,15 @@ def _with_status(study: Study, *statuses: CandidateStatus) -> list[str]:
 def _waiting(study: Study) -> Iterator[NextAction]:
     if live := study.state.active_runs:
         yield _do("wait", "runs are under way", runs=list(live))
+
+
+def _trusted(study: Study) -> str | None:
+    return study.incumbent.candidate if study.incumbent else None
+
+
+def _decides(study: Study) -> bool:
+    """Return whether the contract lets the study decide without a person."""
+    return study.state.automation.decide == "auto"
 
 
 # ---------------------------------------------------------------------------- obstacles
@@ -167,12 +175,12 @@ def _obstacles(study: Study) -> Iterator[NextAction]:
         command = "adapter --draft" if name == "adapter.yaml" else "contract"
         ask = f"what belongs into {name}?"
         yield _do("agree", f"{name} is not written", f"telic study {command}", ask)
-    if (proof := proof_of(study)) is not None and not study.state.baseline:
-        failed = [f"{each['name']}: {each['why']}" for each in proof if each["passed"] is False]
-        if failed:
-            again = "correct adapter.yaml or metric_spec.yaml and agree on it, then prove it again"
-            why = f"the smoke test of the adapter failed: {'; '.join(failed)}"
-            yield _do("ask", why, _PROVE, again)
+    proof = None if study.state.baseline else proof_of(study)
+    failed = [f"{x['name']}: {x['why']}" for x in proof or () if x["passed"] is False]
+    if failed:
+        again = "correct adapter.yaml or metric_spec.yaml and agree on it, then prove it again"
+        why = f"the smoke test of the adapter failed: {'; '.join(failed)}"
+        yield _do("ask", why, _PROVE, again)
     if problems := agreement_problems(study):
         is_approved_only = all("void" in each for each in problems)
         command = "telic study approve" if is_approved_only else _AMEND
@@ -198,13 +206,13 @@ def _stopped(study: Study, effects: tuple[str, ...]) -> Iterator[NextAction]:
         yield _do("stop", stop.why, f"{_RUN} --stop {runs[0]}", *asks, **args, run=runs[0])
     if kills or stop.effect != "pause":
         yield from _waiting(study)
+    command = f"{_RUN} --resume --because TEXT"
     if not pauses:
+        command = "telic study report --close --because TEXT"
         more = f"telic study contract --set PLACE=VALUE, then: {_AMEND}"
         asks.append(f"or a person allows more: {more}")
-    command = f"{_RUN} --resume" if pauses else "telic study report --close"
-    command = f"{command} --because TEXT"
     if stop.rule == "hacking_high" and (names := _unreviewed(study)):
-        command = REVIEW.format(names[0])
+        command = _REVIEW.format(names[0])
     yield _do("stop", stop.why, command, *asks, **args)
 
 
@@ -222,28 +230,29 @@ def _results(study: Study) -> Iterator[NextAction]:
             ask = "restore the file; if it is lost, the run is entered as unusable"
             command = f"{_AUDIT.format(run)} --unusable"
             yield _do("repair", f"{run}: {why[0]}", command, ask, run=run)
-    alerts = study.events_of("monitor.alert", about=state.active_runs)
     for run in _unasked(study) if state.automation.kill_fatal else ():
-        if signs := fatal_alerts(alerts, [run]):
+        if signs := fatal_alerts(study, [run]):
             why = f"{run}: {signs[0]}, and the contract ends such runs (automation.kill_fatal)"
             args = {"run": run, "by": "monitor", "rule": "kill_fatal"}
             yield _do("stop", why, f"{_RUN} --stop {run}", **args)
     for run in unmeasured:
         yield _do("ingest", f"{run}: it finished and was not measured", _AUDIT.format(run), run=run)
     last = {run: state.runs[run].intent_at for run in state.active_runs}
+    alerts = study.events_of("monitor.alert", about=state.active_runs)
     last |= {str(alert.subject): alert.at for alert in alerts}
     for run, at in last.items():
         if moment(utc_now()) - moment(at) > WATCH_EVERY:
             why = f"{run}: it runs, and was not monitored for a while"
             yield _do("monitor", why, _AUDIT.format(run), run=run)
     for name in _unreviewed(study):
-        why, asks = f"{name}: its reward may be gamed; is it?", ask_for_review(name)
-        yield _do("review", why, REVIEW.format(name), *asks, candidate=name)
-    trusted = study.incumbent.candidate if study.incumbent else None
-    open_arms = {x.seed for x in _open_jobs(study) if (x.candidate, x.phase) == (trusted, _CLAIM)}
-    for name in _claims(study, audited=False):
+        why = f"{name}: its reward may be gamed; is it?"
+        yield _do("review", why, _REVIEW.format(name), *_review_asks(name), candidate=name)
+    control = (_trusted(study), _CLAIM)
+    open_arms = {x.seed for x in _open_jobs(study) if (x.candidate, x.phase) == control}
+    for name in _claims(study):
         seeds = {run.seed for run in state.runs_of(name, _CLAIM).values()}
-        if not _has_no_rival(study, name) and not open_arms & seeds:  # its control arm has ended
+        is_waiting = open_arms & seeds or _has_no_rival(study, name)  # for its control arm
+        if not is_waiting and not _is_audited(study, name):
             why = f"{name}: its runs are measured, its claim is not audited"
             yield _do("audit", why, _AUDIT.format(name), candidate=name)
 
@@ -259,7 +268,11 @@ def _unreviewed(study: Study) -> list[str]:
     ]
 
 
-# ---------------------------------------------------------------------------- claims
+def _review_asks(candidate: str) -> tuple[str, ...]:
+    return (
+        "a reviewer other than its author decides (--no-exploit: the reward is not exploited)",
+        f"a passing self-review counts after a person approves: {_APPROVE.format(candidate)}",
+    )
 
 
 def _steps(study: Study, *verdicts: str) -> list[PhaseStep]:
@@ -268,21 +281,34 @@ def _steps(study: Study, *verdicts: str) -> list[PhaseStep]:
     return [each for each in steps if each.verdict in verdicts]
 
 
-def _claims(study: Study, *, audited: bool) -> list[str]:
-    """Return completed candidates without a later phase, with or without a valid audit."""
-    found: list[str] = []
-    for step in _steps(study, "wait"):
-        name = step.candidate
-        has_audit = bool(standing_audits(study, name)) and (
-            study.audits(name)[-1].protocol_hash == (study.state.protocol_hash or "")
-        )
-        if step.phase in _LAST_PHASES and has_audit == audited:
-            found.append(name)
-    return found
+def _claims(study: Study) -> list[str]:
+    """Return completed candidates about which an audit decides."""
+    return [step.candidate for step in _steps(study, "claim")]
+
+
+def _is_audited(study: Study, name: str) -> bool:
+    now = study.state.protocol_hash or ""
+    return bool(standing_audits(study, name)) and study.audits(name)[-1].protocol_hash == now
 
 
 def _has_no_rival(study: Study, name: str) -> bool:
     return study.candidate_state(name).kind != "baseline" and study.incumbent is None
+
+
+# ---------------------------------------------------------------------------- decisions
+
+
+def _decision(name: str, verdict: str, why: str, *asks: str, **cited: str) -> NextAction:
+    """Return a decision; `cited` are an audit, a cause or a successor."""
+    words = [f"--{key} {value}" for key, value in cited.items()]
+    command = _DECIDE.format(name, " ".join([verdict, *words]))
+    return _do("decide", why, command, *asks, candidate=name, verdict=verdict, **cited)
+
+
+def _successor(study: Study, name: str) -> dict[str, str]:
+    """Return the option of a revert that leaves the study without an incumbent."""
+    has_other = _trusted(study) not in (None, name) or study.state.previous_incumbent(name)
+    return {} if has_other else {"to": NO_INCUMBENT}
 
 
 def _doubts(study: Study) -> Iterator[NextAction]:
@@ -294,36 +320,21 @@ def _doubts(study: Study) -> Iterator[NextAction]:
     arms = [name, *([found.control] if found.control else [])]
     if not is_lost and seeds_fit(study, arms, "incumbent_validation", found.n):
         yield _do("plan", found.why, _RUN, candidate=name, more_seeds=True)
-    revert, keep = _revert(study, name), f"telic study decide {name} keep --because TEXT"
-    first, second = (revert, keep) if is_lost else (keep, revert)
-    verdict = "revert" if is_lost else "keep"
+    choices = {"keep": dict[str, str](), "revert": _successor(study, name)}
+    verdict, other = ("revert", "keep") if is_lost else ("keep", "revert")
+    second = _decision(name, other, "", **choices[other]).command
     asks = () if _decides(study) else (f"a person decides; instead: {second}",)
-    to = {} if not is_lost or study.state.previous_incumbent(name) else {"to": NO_INCUMBENT}
-    yield _do("decide", found.why, first, *asks, candidate=name, verdict=verdict, **to)
-
-
-def _decides(study: Study) -> bool:
-    """Return whether the contract lets the study decide without a person."""
-    return study.state.automation.decide == "auto"
-
-
-def _revert(study: Study, name: str) -> str:
-    """Return the command that reverts an accepted candidate."""
-    is_other = study.incumbent is not None and study.incumbent.candidate != name
-    has_successor = is_other or study.state.previous_incumbent(name) is not None
-    to = "" if has_successor else f" --to {NO_INCUMBENT}"
-    return f"telic study decide {name} revert{to} --because TEXT"
+    yield _decision(name, verdict, found.why, *asks, **choices[verdict])
 
 
 def _exploits(study: Study) -> dict[str, str]:
     """Return candidates without live runs, and the incumbent, that a review calls an exploit."""
     state = study.state
     running = {state.runs[run].candidate for run in state.active_runs}
-    trusted = study.incumbent.candidate if study.incumbent else None
     return {
         name: finding
         for name, held in state.candidates.items()
-        if ((held.status not in _OVER and name not in running) or name == trusted)
+        if ((held.status not in _OVER and name not in running) or name == _trusted(study))
         and (finding := standing_exploit(study, name))
     }
 
@@ -334,69 +345,48 @@ def _objections(study: Study) -> Iterator[NextAction]:
     found += [
         (name, result.cause, result.why)
         for name in study.state.candidates
-        for result in judge_conditions(study, name)
-        if result.is_met
+        if (result := judge_falsifier(study, name)) and result.is_met
     ]
     for name, cause, why in found:
-        status = study.candidate_state(name).status
-        verdict, asks, command = "reject", (), _WITHDRAW.format(name)
+        status, asks = study.candidate_state(name).status, ()
+        step = _decision(name, "reject", f"{name}: {why}", cause=cause)
         if status == S.ACCEPTED:
-            verdict, command = "revert", _revert(study, name)
+            step = _decision(name, "revert", step.why, **_successor(study, name))
             asks = ("a person reverts it",)
-        elif status in (S.COMPLETED, S.DEBUG):
-            command = f"telic study decide {name} reject --cause {cause} --because TEXT"
         if cause == "exploit":
             asks = (f"a person may approve it anyway: {_APPROVE.format(name)}",)
-        args = {"candidate": name, "verdict": verdict, "cause": cause}
-        yield _do("decide", f"{name}: {why}", command, *asks, **args)
+        is_tried = status in (S.ACCEPTED, S.COMPLETED, S.DEBUG)
+        command = step.command if is_tried else _DECIDE.format(name, "withdraw")
+        args = {**step.args, "cause": cause}
+        yield step.model_copy(update={"blocking": asks, "command": command, "args": args})
 
 
 def _verdicts(study: Study) -> Iterator[NextAction]:
     """Yield the decisions that audits, used-up attempts and phase rules suggest."""
-    for name in _claims(study, audited=True):
+    for name in filter(lambda name: _is_audited(study, name), _claims(study)):
         audit, phase = study.audits(name)[-1], study.candidate_state(name).phase
         verdict = _VERDICTS[audit.verdict]
         why = ": ".join([f"{audit.id} says {audit.verdict}", *audit.reasons[:1]])
         is_open = verdict == "inconclusive"
         if is_open and phase and seeds_fit(study, [name], phase, audit.arms["x"].n):
-            command = f"telic study decide {name} more-seeds --because TEXT"
-            more = f"{why}, and more seeds fit the budget"
+            command, more = _DECIDE.format(name, "more-seeds"), f"{why}, and more seeds fit"
             yield _do("advance", more, command, candidate=name, more_seeds=True)
         asks = not _decides(study) and verdict == "accept"
         ask = ("a person accepts (automation.decide: ask)",) if asks else ()
-        command = f"telic study decide {name} {verdict} --audit {audit.id} --because TEXT"
-        yield _do("decide", why, command, *ask, candidate=name, verdict=verdict, audit=audit.id)
+        yield _decision(name, verdict, why, *ask, audit=audit.id)
     for name in _with_status(study, S.DEBUG):
         if not _may_be_repaired(study, name):
             yield _decision(name, "reject", f"{name}: every attempt to repair it was used")
-    for each in _steps(study, "wait"):
-        if why := _why_unclaimed(study, each):
-            yield _decision(each.candidate, "inconclusive", f"{each.candidate}: {why}")
+    alone = "the present protocol has no incumbent to compare with"
+    for name in filter(lambda name: _has_no_rival(study, name), _claims(study)):
+        yield _decision(name, "inconclusive", f"{name}: {alone}")
+    for each in _steps(study, "pointless"):
+        yield _decision(each.candidate, "inconclusive", f"{each.candidate}: {each.why}")
     repair = f"correct metric_spec.yaml, then: {_AMEND}, telic study audit RUN"
     for each in _steps(study, "unreadable", "hold"):
-        asks = (f"is it given up, or can its log be read otherwise? {repair}",)
-        asks = asks if each.verdict == "unreadable" else ()
-        yield _decision(
-            each.candidate, "reject", f"{each.phase}: {each.why}", *asks, cause="phase_rule"
-        )
-
-
-def _decision(name: str, verdict: str, why: str, *asks: str, **cause: str) -> NextAction:
-    flag = "".join(f" --cause {each}" for each in cause.values())
-    command = f"telic study decide {name} {verdict}{flag} --because TEXT"
-    return _do("decide", why, command, *asks, candidate=name, verdict=verdict, **cause)
-
-
-def _why_unclaimed(study: Study, step: PhaseStep) -> str | None:
-    """Return why no audit can decide about a completed candidate; None when one can."""
-    name, phase = step.candidate, step.phase
-    if standing_audits(study, name):
-        return None
-    if phase in _LAST_PHASES:
-        alone = "the present protocol has no incumbent to compare with"
-        return alone if _has_no_rival(study, name) else None
-    later = phase and next_phase(phase, study.candidate(name).plan.phases)
-    return None if later else "its plan ends before anything could be claimed"
+        ask = f"is it given up, or can its log be read otherwise? {repair}"
+        asks, why = (ask,) if each.verdict == "unreadable" else (), f"{each.phase}: {each.why}"
+        yield _decision(each.candidate, "reject", why, *asks, cause="phase_rule")
 
 
 def _may_be_repaired(study: Study, candidate: str) -> bool:
@@ -407,8 +397,12 @@ def _may_be_repaired(study: Study, candidate: str) -> bool:
 # ---------------------------------------------------------------------------- work and ideas
 
 
+def _open_jobs(study: Study) -> list[Job]:
+    return [job for job in study.jobs if job.status not in JOB_OVER]
+
+
 def _work(study: Study) -> Iterator[NextAction]:
-    """Yield what moves the open candidates forward."""
+    """Yield what moves the open candidates forward, and the check of a new incumbent."""
     for each in _steps(study, "advance"):
         yield _do("advance", each.why, _RUN, candidate=each.candidate, phase=each.to)
     barred, valid = _exploits(study), _with_status(study, S.VALIDATED)
@@ -416,8 +410,8 @@ def _work(study: Study) -> Iterator[NextAction]:
     # Before anything is checked or given up for it: no revision of a candidate helps here.
     waits = ready or valid or _with_status(study, S.DRAFT)
     if waits and (changed := study.changed_evaluators(study.root)):
-        why = f"{', '.join(changed)} is not the evaluator of the protocol"
-        yield _do("ask", why, None, EVALUATOR_CHANGED, gate="G19")
+        why = f"G19 {', '.join(changed)} is not the evaluator of the protocol"
+        yield _do("ask", why, None, GATES["G19"].mend, gate="G19")
     for name in valid:
         if changed := ", ".join(changed_since(study, name)):
             why = f"{name}: {changed} changed since it was validated"
@@ -430,8 +424,13 @@ def _work(study: Study) -> Iterator[NextAction]:
             blocked = remedy_for(study, ready[0])
             yield blocked or _do("prove", why, _PROVE, candidate=name)
         yield from _launch(study, ready[0])
-    yield from _incumbent_check(study)
-    yield from _repairs(study)
+    if (trusted := _trusted(study)) is not None and not is_checked(study):
+        if seeds_fit(study, checked_arms(study, trusted), "incumbent_validation", 0):
+            why = f"{trusted}: its claim was not checked on fresh seeds"
+            yield _do("plan", why, _RUN, candidate=trusted)
+        why = f"{trusted}: no fresh seeds or no budget are left to check its claim with"
+        ask = "a person trusts it unchecked, or allows more seeds in the contract"
+        yield _decision(trusted, "keep", why, *(() if _decides(study) else (ask,)))
 
 
 def _repairs(study: Study) -> Iterator[NextAction]:
@@ -439,46 +438,25 @@ def _repairs(study: Study) -> Iterator[NextAction]:
     open_jobs = {(job.candidate, job.phase) for job in _open_jobs(study)}
     for name in _with_status(study, S.VALIDATED):
         if (name, study.state.candidates[name].phase) not in open_jobs:
-            why = f"{name}: all its jobs are over and it was not completed; revise or withdraw it"
-            yield _mend(name, why)
-    faults = {name: _fault(study, name) for name in _with_status(study, S.DRAFT)}
-    for name in [name for name, fault in faults.items() if not fault]:
+            yield _mend(name, "all its jobs are over and it was not completed", "withdraw")
+    checks = {name: check_candidate(study, name) for name in _with_status(study, S.DRAFT)}
+    failed = {name: [x for x in found if not x.passed] for name, found in checks.items()}
+    for name in (name for name, found in failed.items() if not found):
         why = f"{name}: it is a draft that was not checked"
         yield _do("validate", why, _RUN, candidate=name)
-    for name, fault in faults.items():
-        yield _mend(name, f"{name}: {fault}")
+    for name, found in failed.items():
+        rule = CHECKS[found[0].id]
+        why = f"{found[0].id} ({rule.title}): {found[0].why}"
+        yield _mend(name, why, "withdraw", rule.mend)
     for name in _with_status(study, S.DEBUG):
         if _may_be_repaired(study, name):
-            give_up = f"or a person gives it up: telic study decide {name} reject --because TEXT"
-            why = f"{name}: {study.candidate_state(name).reason or 'it failed'}; repair it"
-            yield _do("mend", why, _REVISE.format(name), give_up, candidate=name)
+            yield _mend(name, study.candidate_state(name).reason or "it failed", "reject")
 
 
-def _mend(name: str, why: str) -> NextAction:
-    give_up = f"or withdraw it: {_WITHDRAW.format(name)}"
-    return _do("mend", why, _REVISE.format(name), give_up, candidate=name)
-
-
-def _fault(study: Study, draft: str) -> str:
-    """Return the first check that a draft fails."""
-    failed = (each for each in check_candidate(study, draft) if not each.passed)
-    return next((f"{each.id}: {each.why}" for each in failed), "")
-
-
-def _open_jobs(study: Study) -> list[Job]:
-    return [job for job in study.jobs if job.status not in JOB_OVER]
-
-
-def _incumbent_check(study: Study) -> Iterator[NextAction]:
-    """Yield the check of an incumbent's claim on fresh seeds, if it was not checked yet."""
-    if study.incumbent is None or is_checked(study):
-        return
-    name = study.incumbent.candidate
-    if seeds_fit(study, checked_arms(study, name), "incumbent_validation", 0):
-        yield _do("plan", f"{name}: its claim was not checked on fresh seeds", _RUN, candidate=name)
-    why = f"{name}: no fresh seeds or no budget are left to check its claim with"
-    ask = "a person trusts it unchecked, or allows more seeds in the contract"
-    yield _decision(name, "keep", why, *(() if _decides(study) else (ask,)))
+def _mend(name: str, why: str, end: str, *asks: str) -> NextAction:
+    """Return the revision of a candidate, or its end."""
+    give_up = f"or give it up: {_DECIDE.format(name, end)}"
+    return _do("mend", f"{name}: {why}", _REVISE.format(name), *asks, give_up, candidate=name)
 
 
 def _ideas(study: Study) -> Iterator[NextAction]:
@@ -518,66 +496,47 @@ def remedy_for(study: Study, job: Job) -> NextAction | None:
     request = LaunchRequest(job.candidate, job.phase, job.seed, gpu=job.gpu, retry_of=job.run_id)
     nonce = secrets.token_hex(8)
     attempt = LaunchAttempt(study, request, run_id=run_id(), nonce=nonce, processes=False)
-    closed = shut(evaluate(attempt, _LOOKED_AT), dry=True)
-    if not closed:
+    gate = next((x for x in evaluate(attempt, _LOOKED_AT) if not x.passed), None)
+    if gate is None:
         return None
-    gate = closed[0]
     action, command, *asks = _remedy(attempt, gate)
     args: dict[str, Any] = job.model_dump(include={"candidate", "phase", "seed"})
     args |= {"gate": gate.id, **({"verdict": "revert"} if action == "decide" else {})}
-    why = f"{job.name} cannot start: {gate.id} {gate.why}"
+    why = f"{job.name} cannot start: {gate.id} ({GATES[gate.id].title}) {gate.why}"
     return NextAction(action=action, args=args, why=why, blocking=tuple(asks), command=command)
 
 
-_Remedy = tuple[Any, ...]
-"""an action, its command, and what a person is asked"""
-
-
-def _remedy(attempt: LaunchAttempt, gate: RuleResult) -> _Remedy:
+def _remedy(attempt: LaunchAttempt, gate: RuleResult) -> tuple[Any, ...]:
     """Return the action that opens a gate, its command, and what a person is asked."""
-    study, name, why = attempt.study, attempt.request.candidate, gate.why
-    is_trusted = attempt.held.status == S.ACCEPTED
-    give_up = f"or withdraw the candidate: {_WITHDRAW.format(name)}"
-    give_up = f"or revert it: {_revert(study, name)}" if is_trusted else give_up
+    study, name, status = attempt.study, attempt.request.candidate, attempt.held.status
+    revert = _decision(name, "revert", "", **_successor(study, name)).command
+    give_up = f"or give it up: {_DECIDE.format(name, 'withdraw')}"
+    give_up = f"or revert it: {revert}" if status == S.ACCEPTED else give_up
+    mend = GATES[gate.id].mend
     match gate.id, gate.remedy:
         case "G04", _:
-            return "agree", _AMEND, why
+            return "agree", _AMEND, gate.why, mend
         case "G05", _:
-            unmet = study.missing_approvals
-            command = f"telic study approve {' '.join(each.key for each in unmet)}"
-            asks = [f"approval {each.name} is {each.status}: {each.why}" for each in unmet]
-            return "agree", command, *asks
+            keys = " ".join(each.key for each in study.missing_approvals)
+            return "agree", f"telic study approve {keys}", *gate.why.split("; ")
         case "G06", _:
-            ask = f"approval experiment:{name}: {why}"
-            return "agree", _APPROVE.format(name), ask, *(() if is_trusted else (give_up,))
-        case (("G07" | "G08" | "G11"), _):
-            return _check_again(attempt)
-        case "G10", "review":
-            return "review", REVIEW.format(name), *ask_for_review(name)
-        case "G19", "old base" if attempt.held.status != S.VALIDATED:
-            return _check_again(attempt)
-        case "G19", "old base":
+            asks = () if status == S.ACCEPTED else (give_up,)
+            return "agree", _APPROVE.format(name), gate.why, *asks
+        case (("G10" | "G22"), "review"):
+            return "review", _REVIEW.format(name), *_review_asks(name)
+        case "G19", "old base" if status == S.VALIDATED:
             newer = "the draft names as base_commit a commit that has the evaluator of the protocol"
             return "mend", _REVISE.format(name), newer, give_up
+        # Validate again what was validated, give up what already runs, restore an incumbent.
+        case (("G07" | "G08" | "G11"), _) | ("G19", "old base"):
+            if status == S.VALIDATED:
+                return "validate", _RUN
+            if status == S.LAUNCHED:
+                return "abandon", _DECIDE.format(name, "withdraw")
+            return "decide", revert, f"restore what {name} needs, or a person reverts it"
         case "G20", field if field:
             return "ask", "telic study approve", f"is {field} in adapter.yaml right?"
-        case "G22", "review":
-            ask = "a reviewer other than its author looks at it"
-            command = f"telic study audit {name} --no-exploit --finding TEXT"
-            return "review", command, ask, own_praise_counts(name)
         case "G23", "actuation":
-            return "agree", f"telic study approve physical_actuation --candidate {name}", why
+            return "agree", f"telic study approve physical_actuation --candidate {name}", gate.why
         case _:
-            command = _AMEND if gate.id in ("G13", "G14", "G22") else None
-            return "ask", command, GATES[gate.id].question, give_up
-
-
-def _check_again(attempt: LaunchAttempt) -> _Remedy:
-    """Validate again what was validated, give up what already runs, restore an incumbent."""
-    name, status = attempt.request.candidate, attempt.held.status
-    if status == S.VALIDATED:
-        return "validate", _RUN
-    if status == S.LAUNCHED:
-        return "abandon", _WITHDRAW.format(name)
-    ask = f"restore what {name} needs, or a person reverts it"
-    return "decide", _revert(attempt.study, name), ask
+            return "ask", _AMEND if gate.id in ("G13", "G14", "G22") else None, mend, give_up

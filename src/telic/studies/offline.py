@@ -12,51 +12,27 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, cast
 
+from telic.studies._git_read import is_allowed
 from telic.studies.errors import GateRefused
-from telic.studies.git_read import is_allowed
 
 _PROCESS_EVENTS = frozenset(
-    {
-        "subprocess.Popen",
-        "os.exec",
-        "os.posix_spawn",
-        "os.spawn",
-        "os.fork",
-        "os.forkpty",
-        "os.system",
-        "os.startfile",
-        "pty.spawn",
-    }
+    (
+        *("subprocess.Popen", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty"),
+        *("os.system", "os.startfile", "pty.spawn"),
+    )
 )
 _SOCKET_EVENTS = frozenset(
-    {
-        "socket.connect",
-        "socket.bind",
-        "socket.sendto",
-        "socket.sendmsg",
-        "socket.getaddrinfo",
-        "socket.gethostbyname",
-        "socket.gethostbyaddr",
-        "socket.getnameinfo",
-    }
+    f"socket.{name}"
+    for name in (
+        *("connect", "bind", "sendto", "sendmsg"),
+        *("getaddrinfo", "gethostbyname", "gethostbyaddr", "getnameinfo"),
+    )
 )
 FRAMEWORKS = frozenset(
-    {
-        "torch",
-        "tensorflow",
-        "jax",
-        "flax",
-        "mujoco",
-        "gym",
-        "gymnasium",
-        "stable_baselines3",
-        "ray",
-        "isaaclab",
-        "isaacgym",
-        "brax",
-        "wandb",
-        "mlflow",
-    }
+    (
+        *("torch", "tensorflow", "jax", "flax", "mujoco", "gym", "gymnasium", "brax", "ray"),
+        *("stable_baselines3", "isaaclab", "isaacgym", "wandb", "mlflow"),
+    )
 )
 
 _active: ContextVar[str | None] = ContextVar("offline", default=None)

@@ -11,13 +11,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from telic.errors import TelicError
-from telic.studies import lifecycle
-from telic.studies.budget import shortfalls
+from telic.studies.candidates import transition
 from telic.studies.documents.base import SYSTEM, DocumentPart, StudyActor
 from telic.studies.documents.candidate import CandidateStatus, RunStatus
 from telic.studies.documents.contract import ROLES, Amounts, Phase, SeedPools
 from telic.studies.errors import GateRefused
-from telic.studies.state import RunState, StudyState
+from telic.studies.state import RunState, StudyState, shortfalls
 
 if TYPE_CHECKING:
     from telic.studies.study import Study
@@ -157,7 +156,7 @@ def more_seeds(study: Study, candidate: str, actor: StudyActor, reason: str) -> 
         seeds = fresh_seeds(study, phase, [candidate])
         mover = SYSTEM if held.status == CandidateStatus.COMPLETED else actor
         facts = {"phase": phase, "seeds": list(seeds), "content_hash": held.content_hash}
-        lifecycle.transition(study, candidate, CandidateStatus.VALIDATED, mover, reason, facts)
+        transition(study, candidate, CandidateStatus.VALIDATED, mover, reason, facts)
     return seeds
 
 
@@ -205,4 +204,4 @@ def seeds_fit(study: Study, arms: list[str], phase: Phase, n: int) -> bool:
     except TelicError:  # the pool has too few
         return False
     wanted = Amounts(launches=len(arms) * len(seeds))
-    return not shortfalls(study.state, wanted, arms[0], phase)
+    return not shortfalls(study.state, wanted, arms[0])

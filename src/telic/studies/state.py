@@ -1,4 +1,4 @@
-"""The state of a study: a fold over the entries of its ledger.
+"""The state of a study: a fold over the entries of its ledger, and the budget that follows from it.
 
 Data that the fold reads, by kind of entry (other keys of `data` are for people):
 
@@ -33,10 +33,10 @@ from pydantic import BaseModel, Field
 from telic.core.config import Record
 from telic.storage.files import plain
 from telic.storage.journal import JournalEntry, JournalHead
-from telic.studies.budget import BudgetState, budget_state, total
 from telic.studies.documents.base import DocumentPart, Sha, actor_of
 from telic.studies.documents.candidate import LIVE_RUNS, CandidateStatus, RunStatus
 from telic.studies.documents.contract import (
+    RESOURCES,
     Amounts,
     Approval,
     ApprovalKey,
@@ -290,9 +290,9 @@ class StudyState:
 
 def apply(state: StudyState, entry: JournalEntry) -> None:
     """Take the next entry of the ledger into the state."""
-    group = entry.kind.partition(".")[0]
-    if group in _APPLY:
-        _APPLY[group](state, entry, entry.data)
+    fold = _APPLY.get(entry.kind) or _APPLY.get(entry.kind.partition(".")[0])
+    if fold is not None:
+        fold(state, entry, entry.data)
     state.ledger_head, state.updated_at = entry.head, entry.at
 
 
@@ -301,10 +301,11 @@ def _known(kind: type[BaseModel], data: dict[str, Any]) -> dict[str, Any]:
     return {key: data[key] for key in kind.model_fields if data.get(key) is not None}
 
 
-def _study(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> None:
-    if entry.kind == "study.created":
-        state.study_kind = data.get("kind")
-        return
+def _created(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> None:
+    state.study_kind = data.get("kind")
+
+
+def _status(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> None:
     state.study_status = data["status"]
     if data["status"] == "open":
         state.fired_stops, state.opened_seq = (), entry.seq
@@ -362,56 +363,38 @@ def _move(state: StudyState, name: str, entry: JournalEntry) -> None:
     state.candidates[name] = held.model_copy(update=changes)
 
 
-def _launch(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> None:
-    match entry.kind:
-        case "launch.intent":
-            held = state.candidates.get(data["candidate"])
-            own = {
-                "status": RunStatus.STARTING,
-                "revision": 1 if held is None else held.revision,
-                "is_sealed": bool(data.get("sealed")),
-                "is_clean": data.get("gates", {}).get("G18"),
-                "reservation": {"launches": 1, **data.get("reservation", {})},
-                "intent_at": entry.at,
-            }
-            state.runs[data["run"]] = RunState.model_validate({**_known(RunState, data), **own})
-        case "launch.started":
-            changes = {"status": RunStatus.RUNNING, "started_at": entry.at}
-            _update_run(state, data["run"], **changes, identity=dict(data.get("identity", {})))
-            _move(state, str(data.get("candidate") or entry.subject), entry)
-        case "launch.aborted":
-            changes = {"status": RunStatus.ABORTED, "ended_at": entry.at}
-            _update_run(state, data["run"], **changes, why=data.get("reason", ""))
-        case _:  # a refusal is for people
-            pass
+def _intent(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> None:
+    held = state.candidates.get(data["candidate"])
+    own = {
+        "status": RunStatus.STARTING,
+        "revision": 1 if held is None else held.revision,
+        "is_sealed": bool(data.get("sealed")),
+        "is_clean": data.get("gates", {}).get("G18"),
+        "reservation": {"launches": 1, **data.get("reservation", {})},
+        "intent_at": entry.at,
+    }
+    state.runs[data["run"]] = RunState.model_validate({**_known(RunState, data), **own})
 
 
 def _run(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> None:
+    """Take the start or the end of a run into the state; an end counts once."""
     name, what = str(data.get("run") or entry.subject), entry.kind.partition(".")[2]
-    if what == "adopted":
-        _update_run(state, name, status=RunStatus.RUNNING)
-    # An end that is entered twice counts once.
-    elif (
-        what in ("finished", "failed", "killed", "lost")
-        and name in state.runs
-        and state.runs[name].is_live
-    ):
-        _update_run(
-            state,
-            name,
-            status=RunStatus(what),
-            ended_at=entry.at,
-            actual=Amounts.model_validate(data.get("actual") or {}),
-            killed_by=data.get("by"),
-            why=data.get("why", ""),
-            artefacts=data.get("artefacts"),
-            code_hash=data.get("code_hash"),
-        )
-
-
-def _update_run(state: StudyState, run: str, **changes: Any) -> None:
-    if run in state.runs:
-        state.runs[run] = state.runs[run].model_copy(update=changes)
+    run, changes = state.runs.get(name), dict[str, Any]()
+    if what == "started":
+        changes = {"started_at": entry.at, "identity": dict(data.get("identity", {}))}
+        _move(state, str(data.get("candidate") or entry.subject), entry)
+    if what in ("started", "adopted"):
+        changes["status"] = RunStatus.RUNNING
+    elif what == "aborted":
+        why = data.get("reason", "")
+        changes = {"status": RunStatus.ABORTED, "ended_at": entry.at, "why": why}
+    elif what in ("finished", "failed", "killed", "lost") and run is not None and run.is_live:
+        changes = {key: data.get(key) for key in ("artefacts", "code_hash")}
+        changes |= {"status": RunStatus(what), "ended_at": entry.at, "why": data.get("why", "")}
+        actual = Amounts.model_validate(data.get("actual") or {})
+        changes |= {"actual": actual, "killed_by": data.get("by")}
+    if run is not None and changes:
+        state.runs[name] = run.model_copy(update=changes)
 
 
 def _evidence(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> None:
@@ -420,8 +403,6 @@ def _evidence(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> N
 
 
 def _decision(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> None:
-    if entry.kind != "decision.recorded":
-        return
     name = str(entry.subject)
     held = state.candidates.get(name)
     own = {"candidate": name, "actor": actor_of(entry).label, "at": entry.at}
@@ -440,17 +421,16 @@ def _decision(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> N
 
 
 def _incumbent(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> None:
-    if entry.kind == "incumbent.check":
-        before = state.checks.get(data["candidate"], CheckPlan())
-        plan = CheckPlan(control=data.get("control"), seeds=(*before.seeds, *data["seeds"]))
-        state.checks[data["candidate"]] = plan
+    before = state.checks.get(data["candidate"], CheckPlan())
+    plan = CheckPlan(control=data.get("control"), seeds=(*before.seeds, *data["seeds"]))
+    state.checks[data["candidate"]] = plan
 
 
 def _work_order(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> None:
-    if entry.kind == "work_order.submitted":  # a call of unknown price costs what the contract says
-        price = state.budget_limits.unknown_call_usd if data.get("usd") is None else data["usd"]
-        call = Amounts(llm_usd=price, llm_tokens=data.get("tokens"), llm_calls=1)
-        state.calls = total(state.calls, call)
+    # A call of unknown price costs what the contract says.
+    price = state.budget_limits.unknown_call_usd if data.get("usd") is None else data["usd"]
+    call = Amounts(llm_usd=price, llm_tokens=data.get("tokens"), llm_calls=1)
+    state.calls = total(state.calls, call)
 
 
 def _stop(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> None:
@@ -461,15 +441,75 @@ def _stop(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> None:
 
 
 _APPLY: dict[str, Callable[[StudyState, JournalEntry, dict[str, Any]], None]] = {
-    "study": _study,
-    "contract": _contract,
+    "study.created": _created,
+    "study.status": _status,
+    "contract.amended": _contract,
     "approval": _approval,
     "candidate": _candidate,
-    "launch": _launch,
+    "launch.intent": _intent,
+    "launch": _run,
     "run": _run,
     "evidence": _evidence,
-    "decision": _decision,
-    "incumbent": _incumbent,
-    "work_order": _work_order,
+    "decision.recorded": _decision,
+    "incumbent.check": _incumbent,
+    "work_order.submitted": _work_order,
     "stop": _stop,
 }
+"""by kind of entry, or by its first word; others (refusals, proposals, notes) are for people"""
+
+
+_SLACK = 1e-9
+_NOTHING = Amounts()
+
+
+class BudgetState(DocumentPart):
+    """Amounts spent, reserved for live runs, and left; left is None where unlimited."""
+
+    spent: Amounts = Amounts()
+    reserved: Amounts = Amounts()
+    left: Amounts = Amounts()
+
+
+def budget_state(limits: StudyBudget, spent: Amounts, reserved: Amounts) -> BudgetState:
+    """Return the state of a budget."""
+    left = left_of(limits, total(spent, reserved))
+    return BudgetState(spent=spent, reserved=reserved, left=left)
+
+
+def total(*amounts: Amounts) -> Amounts:
+    """Add amounts; a resource that is None everywhere stays None."""
+    totals: dict[str, float] = {}
+    for each in amounts:
+        for name in RESOURCES:
+            if (value := getattr(each, name)) is not None:
+                totals[name] = totals.get(name, 0) + value
+    return Amounts(**totals)
+
+
+def left_of(limits: Amounts, used: Amounts, own: Amounts = _NOTHING) -> Amounts:
+    """Return what is left of every limited resource, at least 0, if `own` were not used."""
+    return Amounts(
+        **{
+            name: max(0.0, limit - max(0.0, (getattr(used, name) or 0) - (getattr(own, name) or 0)))
+            for name in RESOURCES
+            if (limit := getattr(limits, name)) is not None
+        }
+    )
+
+
+def exceeding(wanted: Amounts, left: Amounts) -> list[tuple[str, float, float]]:
+    """Return the resources of which more is wanted than is left: name, need and rest."""
+    amounts = [(name, getattr(wanted, name), getattr(left, name)) for name in RESOURCES]
+    return [x for x in amounts if x[1] is not None and x[2] is not None and x[1] > x[2] + _SLACK]
+
+
+def shortfalls(state: StudyState, wanted: Amounts, candidate: str) -> list[str]:
+    """Return which budgets a reservation would exceed, one sentence each; empty when it fits."""
+    limits = state.budget_limits
+    own = left_of(limits.per_candidate, state.used(candidate=candidate))
+    left = {"the study": state.budget.left, candidate: own}
+    return [
+        f"{name}: {need:g} is wanted and {rest:g} is left for {whose}."
+        for whose, amounts in left.items()
+        for name, need, rest in exceeding(wanted, amounts)
+    ]

@@ -18,23 +18,24 @@ from telic.errors import UnknownName
 from telic.storage.journal import JournalEntry
 from telic.storage.keys import SigningKey
 from telic.storage.reading import file_hash
-from telic.studies import approvals, git_read
+from telic.studies import _git_read as git_read
+from telic.studies import approvals
+from telic.studies._ledger import Ledger
+from telic.studies._source_tree import SourceTree
 from telic.studies.approvals import Standing
 from telic.studies.candidates import read_candidate
 from telic.studies.canonical import content_hash, existing_key
 from telic.studies.contract import contract_hash, protocol_hash, required_approvals
 from telic.studies.documents.adapter import Adapter
-from telic.studies.documents.base import Sha, StudyActor, read_yaml
+from telic.studies.documents.base import Sha, StudyActor, read_document, read_yaml
 from telic.studies.documents.candidate import Candidate, Evidence, EvidenceKind
-from telic.studies.documents.contract import ApprovalKey, Contract, Phase
-from telic.studies.documents.metrics import MetricSpec, Protocol
+from telic.studies.documents.contract import ApprovalKey, Contract, MetricSpec, Phase, Protocol
+from telic.studies.errors import StudyError
 from telic.studies.evidence.audit import Audit
 from telic.studies.evidence.store import altered, read_evidence
-from telic.studies.folder import Registry, StudyFolder, read_registry
-from telic.studies.ledger import Ledger
+from telic.studies.folder import StudyFolder
 from telic.studies.queue import Job, jobs_of
-from telic.studies.source_tree import SourceTree
-from telic.studies.state import CandidateState, Incumbent, StudyState
+from telic.studies.state import CandidateState, Incumbent, RunState, StudyState
 
 _Arguments = ParamSpec("_Arguments")
 _Answer = TypeVar("_Answer")
@@ -142,29 +143,24 @@ class Study:
     # ------------------------------------------------------------------ the files
 
     @cached_property
-    def registry(self) -> Registry:
-        """The repository's index of studies."""
-        return read_registry(self.root)
-
-    @cached_property
     def contract(self) -> Contract:
         """The contract on disk."""
-        return self.folder.read_contract()
+        return read_document(self.folder.contract, Contract)
 
     @cached_property
     def adapter(self) -> Adapter:
         """The adapter on disk."""
-        return self.folder.read_adapter()
+        return read_document(self.folder.adapter, Adapter)
 
     @cached_property
     def metric_spec(self) -> MetricSpec:
         """The metric specification on disk."""
-        return self.folder.read_metric_spec()
+        return read_document(self.folder.metric_spec, MetricSpec)
 
     @cached_property
     def protocol(self) -> Protocol:
         """The evaluation protocol on disk."""
-        return self.folder.read_protocol()
+        return read_document(self.folder.protocol, Protocol)
 
     @cached_property
     def contract_hash(self) -> Sha:
@@ -174,12 +170,14 @@ class Study:
     @cached_property
     def metric_spec_hash(self) -> Sha | None:
         """The hash of the metric file on disk; None while there is none."""
-        return _yaml_hash(self.folder.metric_spec)
+        path = self.folder.metric_spec
+        return content_hash(read_yaml(path)) if path.is_file() else None
 
     @cached_property
     def adapter_hash(self) -> Sha | None:
         """The hash of the adapter on disk; None while there is none."""
-        return _yaml_hash(self.folder.adapter)
+        path = self.folder.adapter
+        return content_hash(read_yaml(path)) if path.is_file() else None
 
     @cached_property
     def protocol_hash(self) -> Sha | None:
@@ -246,6 +244,13 @@ class Study:
                 "candidate", name, list(candidates), see="telic study status candidates"
             )
         return candidates[name]
+
+    def run_state(self, name: str) -> RunState:
+        """Return a run as recorded in the ledger; raises StudyError E_NO_RUN."""
+        if name not in self.state.runs:
+            live = ", ".join(self.state.active_runs) or "none is live"
+            raise StudyError("E_NO_RUN", f"Unknown run {name}.", hint=f"Live runs: {live}.")
+        return self.state.runs[name]
 
     def candidate_folder(self, name: str) -> Path:
         """Return the folder of a candidate's current revision."""
@@ -331,7 +336,3 @@ class Study:
         """Return the audits of a candidate, oldest first."""
         names = self.evidence_names("audit", candidate=candidate)
         return tuple(Audit.parse(self.sheet(name).payload, name) for name in names)
-
-
-def _yaml_hash(path: Path) -> Sha | None:
-    return content_hash(read_yaml(path)) if path.is_file() else None

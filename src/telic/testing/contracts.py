@@ -17,7 +17,7 @@ from telic.judges.code import Judge
 from telic.judges.verdict import Verdict
 from telic.search.plan import SearchPlan, make_plan
 from telic.search.policies import PolicyFamily
-from telic.search.proposers import PolicyDraft, PolicyProposal, Proposer, View
+from telic.search.proposers import PolicyDraft, PolicyProposal, Proposer, SearchView
 from telic.search.records import (
     History,
     PolicyCandidate,
@@ -223,8 +223,8 @@ class _ProposerTrial:
         self.proposer.replay(self._view(), iteration.candidates, recording)
         self._note(list(iteration.candidates), recording)
 
-    def _view(self) -> View:
-        return View(self._history, len(self.log) + 1, 9, self._seed, 1)
+    def _view(self) -> SearchView:
+        return SearchView(self._history, len(self.log) + 1, 9, self._seed, 1)
 
     def _try(
         self, drafts: Sequence[PolicyDraft]

@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 from telic.core.config import Config
 from telic.envs.domain_randomization import RandomizationLevel
 from telic.errors import UnknownName
-from telic.tracking.tokens import Distance, LossWeights
+from telic.tracking._tokens import LossWeights
 from telic.training.job import PpoSettings
 
 LayerSizes = Annotated[tuple[int, ...], Field(min_length=1)]
@@ -53,8 +53,11 @@ class MotionsGroup(Config):
     families: tuple[str, ...] = Field(default=(), description="families to generate; empty: all")
     seed: int = Field(default=0, description="of the generator")
     at_once: int = Field(default=1024, ge=1, description="clips that are loaded at a time")
-    renew_every: int = Field(
-        default=0, ge=0, description="batches between loads of other clips; 0: never"
+    renew_every: int | None = Field(
+        default=None,
+        ge=0,
+        description="batches between loads of other clips; 0: never; None: 200 where there are "
+        "more clips than at_once",
     )
     held_share: float = Field(
         default=0.2, ge=0, le=0.9, description="share of generated clips for validation and tests"
@@ -207,12 +210,12 @@ class LossesGroup(Config):
     cycle: float = Field(default=1.0, ge=0, description="of re-encoded motions")
     guide: float = Field(default=0.0, ge=0, description="toward actions that follow the joints")
     rows: float = Field(default=1.0, gt=0, le=1, description="share of each minibatch")
-    distance: Distance = Field(default="mse", description="between latents")
+    distance: Literal["mse"] = Field(default="mse", description="between latents")
     constant: tuple[str, ...] = Field(default=(), description="encoders that alignment keeps")
 
     def weights(self) -> LossWeights:
         """Return them as the networks take them."""
-        return LossWeights(**self.model_dump())
+        return LossWeights(**self.model_dump(exclude={"distance"}))
 
 
 class Schedule(Config):

@@ -26,13 +26,13 @@ from telic.envs.tokens import SENSES, DecoderFacts, write_decoder
 from telic.errors import TelicError, UsageError
 from telic.motions.library import MotionLibrary
 from telic.motions.robot import MotionRobot
-from telic.robots import TOKENS
 from telic.robots.scene import ASSETS, write_licence, write_scene
+from telic.sim.files import TOKENS
 from telic.storage.files import write_json, write_text
 from telic.storage.reading import read_text
+from telic.tracking._observations import local_points, point_turns
+from telic.tracking._parts import substeps
 from telic.tracking.evaluate import ClipPlayer
-from telic.tracking.observations import local_points, point_turns
-from telic.tracking.parts import substeps
 from telic.tracking.task import ClipChoice, TrackingTask, open_motions
 from telic.tracking.tracker import Tracker, TrackerDeployment, TrackerExport, export_tracker
 

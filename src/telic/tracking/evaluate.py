@@ -6,6 +6,7 @@ same tracker gives the same numbers each time. Frames after a failure do not cou
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Sequence
 from itertools import combinations
@@ -21,6 +22,7 @@ from torch import Tensor
 from telic import __version__
 from telic.core.events import Listener, LogMessage, ignore
 from telic.core.quantiser import agreement, code_use
+from telic.core.stats import wilson
 from telic.core.tensors import flags, integers, norm, table
 from telic.errors import UnknownName
 from telic.motions.clip import Split
@@ -31,6 +33,8 @@ from telic.rendering.jobs import render_one
 from telic.storage.files import write_json
 from telic.storage.layout import RunFolder
 from telic.storage.trajectories import REFERENCE, Trajectory, TrajectoryFacts, write_trajectory
+from telic.tracking._token_phases import settle
+from telic.tracking._tokens import LOSSES, TokenNetworks
 from telic.tracking.config import TrackingConfig
 from telic.tracking.reports import (
     ClipResult,
@@ -42,8 +46,6 @@ from telic.tracking.reports import (
     summarise_encoder,
 )
 from telic.tracking.task import ClipChoice, clips_of, make_tracking, tracking_task
-from telic.tracking.token_phases import settle
-from telic.tracking.tokens import LOSSES, TokenNetworks
 from telic.tracking.tracker import Tracker, TrackerFacts, member_tracker, save_tracker
 from telic.training.evaluate import LABELS, Evaluation, evaluation_record
 from telic.training.job import TrainJob
@@ -75,14 +77,6 @@ class PlayTape(NamedTuple):
     """(n, width) by encoder, of every few steps"""
     available: Tensor
     """(n, encoders) bool"""
-
-
-class MeasuredClips(NamedTuple):
-    """How clips were followed, and the episodes that are worth a look."""
-
-    report: TrackingReport
-    episodes: dict[str, Trajectory]
-    """p10, median and p90 of how far clips were followed"""
 
 
 class ClipPlayer:
@@ -169,12 +163,8 @@ class ClipPlayer:
         own = [each for each in results[: len(self.pairs)] if each.encoder == self.encoders[0]]
         return summarise_encoder("resting", own)
 
-    def evaluate(self, tracker: Tracker, split: str) -> TrackingReport:
-        """Play everything and measure it."""
-        return self.measure(tracker, split).report
-
-    def measure(self, tracker: Tracker, split: str) -> MeasuredClips:
-        """Play everything and measure it; keep the episodes that are worth a look."""
+    def measure(self, tracker: Tracker, split: str) -> tuple[TrackingReport, dict[str, Trajectory]]:
+        """Play everything; return the report, and p10, median and p90 of the episodes."""
         results: list[ClipResult] = []
         tapes: list[PlayTape] = []
         for pairs in self.rounds():
@@ -198,6 +188,16 @@ class ClipPlayer:
             label: self.episode(tapes[place // size], place % size, self.pairs[place], label)
             for label, place in chosen.items()
         }
+        pairs_alike: list[PairAgreement] = []
+        for (i, one), (j, other) in combinations(enumerate(self.encoders), 2):
+            both = there[:, i] & there[:, j]
+            found = agreement(codes[one], codes[other], both)
+            # Of frames that have nothing to do with each other: a fixed shuffle.
+            order = torch.randperm(len(codes[other]), generator=torch.Generator().manual_seed(0))
+            chance = agreement(codes[one], codes[other][order], both & both[order])
+            pairs_alike.append(
+                PairAgreement(one=one, other=other, chance=chance.equal_share, **found._asdict())
+            )
         report = TrackingReport(
             step=tracker.facts.step,
             member=tracker.facts.member,
@@ -207,13 +207,10 @@ class ClipPlayer:
                 TokenUse(encoder=name, **code_use(own, levels)._asdict())
                 for name, own in codes.items()
             ),
-            agreement=tuple(
-                _agreement(self.encoders, i, j, codes, there)
-                for i, j in combinations(range(len(self.encoders)), 2)
-            ),
+            agreement=tuple(pairs_alike),
             clips=tuple(kept),
         )
-        return MeasuredClips(report, episodes)
+        return report, episodes
 
     def episode(
         self, tape: PlayTape, row: int, pair: tuple[int, int], label: str | None = None
@@ -258,24 +255,6 @@ class ClipPlayer:
     def close(self) -> None:
         """Free the environments."""
         self.env.close()
-
-
-def _agreement(
-    names: list[str], i: int, j: int, codes: dict[str, Tensor], available: Tensor
-) -> PairAgreement:
-    both = available[:, i] & available[:, j]
-    one, other = codes[names[i]], codes[names[j]]
-    found = agreement(one, other, both)
-    # Of frames that have nothing to do with each other: a fixed shuffle.
-    order = torch.randperm(len(other), generator=torch.Generator().manual_seed(0))
-    chance = agreement(one, other[order], both & both[order])
-    return PairAgreement(
-        one=names[i],
-        other=names[j],
-        equal_share=found.equal_share,
-        chance=chance.equal_share,
-        distance=found.distance,
-    )
 
 
 def played_clips(config: TrackingConfig, library: MotionLibrary, split: Split) -> list[int]:
@@ -375,17 +354,23 @@ class TrackEvaluator:
             self.player.measure(self.tracker(member, global_step), self.split)
             for member in range(self.setup.population.size)
         ]
-        self.reports = [each.report for each in measured]
-        self.episodes = [each.episodes for each in measured]
+        self.reports = [report for report, _ in measured]
+        self.episodes = [episodes for _, episodes in measured]
         records = [_record(report) for report in self.reports]
         return Evaluation(records, [{} for _ in records])
 
 
 def _record(report: TrackingReport) -> EvaluationRecord:
-    """Return a report as evaluations of any training are kept: its return is the progress."""
-    return evaluation_record(
+    """Return a report as evaluations of any training are kept: its return is the progress.
+
+    Its interval is Wilson's, widened to whole clips: a bootstrap of equal values has no width.
+    """
+    progress = np.array([clip.progress for clip in report.clips])
+    low = wilson(math.floor(progress.sum()), len(progress))
+    high = wilson(math.ceil(progress.sum()), len(progress))
+    record = evaluation_record(
         report.step,
-        np.array([clip.progress for clip in report.clips]),
+        progress,
         episode_length=fmean(clip.frames for clip in report.clips),
         terminated_share=1.0 - report.success_rate,
         env_return=None,
@@ -395,6 +380,7 @@ def _record(report: TrackingReport) -> EvaluationRecord:
             for name in ("success_rate", "mpjpe_l_mm", "mpjpe_g_mm")
         },
     )
+    return record.model_copy(update={"interval": low and high and (low.low, high.high)})
 
 
 class TrackRecorder(Recorder):

@@ -8,7 +8,7 @@ import re
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import Field
 
@@ -54,6 +54,7 @@ class EncoderResult(Record):
     success_rate: float
     interval: tuple[float, float] | None = Field(description="95 % Wilson interval over clips")
     global_success_rate: float
+    global_interval: tuple[float, float] | None = Field(default=None, description="the same")
     progress_rate: float
     mpjpe_g_mm: float = Field(description="weighted by frames, as all errors are")
     mpjpe_l_mm: float
@@ -83,6 +84,7 @@ def summarise_encoder(encoder: str, results: Sequence[ClipResult]) -> EncoderRes
         success_rate=statistics.fmean(result.success for result in results),
         interval=wilson(len(good), len(results)),
         global_success_rate=statistics.fmean(result.global_success for result in results),
+        global_interval=wilson(sum(result.global_success for result in results), len(results)),
         progress_rate=statistics.fmean(result.progress for result in results),
         mpjpe_g_mm=of("mpjpe_g_mm"),
         mpjpe_l_mm=of("mpjpe_l_mm"),
@@ -139,6 +141,29 @@ class TrackingReport(Record):
         """Return failed clips first, the largest local error first."""
         order = sorted(self.clips, key=lambda r: (r.success, -r.errors.mpjpe_l_mm))
         return order[:count]
+
+
+class TrackingVerdict(Record):
+    """How the members of a run track held-out clips, every encoder in turn: its journal's end."""
+
+    plays: int
+    successes: int
+    success_rate: float
+    interval: tuple[float, float] | None = Field(description="95 % Wilson interval over plays")
+    mpjpe_l_mm: float = Field(description="local error, mean of plays")
+
+
+def verdict_of(reports: Sequence[TrackingReport]) -> TrackingVerdict:
+    """Return the verdict of the last reports of a run's members."""
+    plays = [clip for report in reports for clip in report.clips]
+    good = sum(clip.success for clip in plays)
+    return TrackingVerdict(
+        plays=len(plays),
+        successes=good,
+        success_rate=good / max(len(plays), 1),
+        interval=wilson(good, len(plays)),
+        mpjpe_l_mm=statistics.fmean([clip.errors.mpjpe_l_mm for clip in plays] or [0.0]),
+    )
 
 
 def as_csv(report: TrackingReport) -> str:
@@ -200,22 +225,67 @@ def _interval(bounds: tuple[float, float] | None) -> str:
     return MISSING if bounds is None else f"{bounds[0]:.1%} to {bounds[1]:.1%}"
 
 
+def _table(columns: dict[str, list[Any]], title: str = "") -> doc.Table:
+    """Return a table from its columns by head; spaces at the end of a head make it unique."""
+    heads = tuple(head.strip() for head in columns)
+    return doc.Table(heads, list(zip(*columns.values(), strict=True)), title)
+
+
 def evaluation_report(report: TrackingReport, videos: Sequence[Path] = ()) -> doc.Report:
     """Return the page of an evaluation, with videos of the worst clips."""
-    clips = len({each.clip for each in report.clips})
-    everyone = (*report.encoders, *([report.control] if report.control else ()))
-    sections = [
-        doc.Section("Tracking accuracy", (_encoder_table(everyone),)),
-        doc.Section("Tokens", _tokens(report)),
-        doc.Section(
-            "Worst clips",
-            (*(_film(path) for path in videos), _clip_table(report.worst(_WORST))),
-        ),
-        doc.Section(
-            "Every clip",
-            (doc.Details(f"{len(report.clips)} plays", (_clip_table(report.worst(10_000)),)),),
-        ),
+    every = (*report.encoders, *([report.control] if report.control else ()))
+    accuracy = _table(
+        {
+            "encoder": [x.encoder for x in every],
+            "success": [_share(x.success_rate) for x in every],
+            "95 % interval": [_interval(x.interval) for x in every],
+            "in place": [_share(x.global_success_rate) for x in every],
+            "95 % interval ": [_interval(x.global_interval) for x in every],
+            "progress": [_share(x.progress_rate) for x in every],
+            "local mm": [_number(x.mpjpe_l_mm) for x in every],
+            "world mm": [_number(x.mpjpe_g_mm) for x in every],
+            "aligned mm": [_number(x.mpjpe_pa_mm) for x in every],
+            "m/s": [_number(x.velocity_m_s, 3) for x in every],
+            "m/s²": [_number(x.acceleration_m_s2, 2) for x in every],
+            "joints rad": [_number(x.joint_rad, 3) for x in every],
+        }
+    )
+    alike = _table(
+        {
+            "encoders": [f"{x.one} / {x.other}" for x in report.agreement],
+            "equal codes": [_share(x.equal_share) for x in report.agreement],
+            "of unrelated frames": [_share(x.chance) for x in report.agreement],
+            "levels apart": [_number(x.distance, 2) for x in report.agreement],
+        },
+        "Agreement of the tokens of the same frame",
+    )
+    uses = _table(
+        {
+            "encoder": [x.encoder for x in report.tokens],
+            "bits used per number": [_number(x.entropy_bits, 2) for x in report.tokens],
+            "levels never used": [_share(x.dead_share) for x in report.tokens],
+            "outermost levels": [_share(x.saturated_share) for x in report.tokens],
+        },
+        "Use of codes",
+    )
+    tokens = tuple(table for table in (alike, uses) if table.rows)
+    ghosts = [
+        doc.Video(
+            path,
+            "The robot and, as a ghost, its reference: "
+            + path.stem.partition("_worst_")[2].replace("_", " "),
+            plays=False,
+        )
+        for path in videos
     ]
+    whole = doc.Details(f"{len(report.clips)} plays", (_clip_table(report.worst(10_000)),))
+    sections = (
+        doc.Section("Tracking accuracy", (accuracy,)),
+        *((doc.Section("Tokens", tokens),) if tokens else ()),
+        doc.Section("Worst clips", (*ghosts, _clip_table(report.worst(_WORST)))),
+        doc.Section("Every clip", (whole,)),
+    )
+    clips = len({each.clip for each in report.clips})
     header = (
         doc.Text(f"{report.member} after {report.step:,} control steps", "where"),
         doc.Text(
@@ -225,71 +295,19 @@ def evaluation_report(report: TrackingReport, videos: Sequence[Path] = ()) -> do
             "limit in the world. Frames after a failure do not count."
         ),
     )
-    kept = tuple(section for section in sections if section.blocks)
-    return doc.Report(f"Tracker: {report.member}", kept, doc.Section("", header))
-
-
-def _encoder_table(results: Sequence[EncoderResult]) -> doc.Table:
-    heads = (
-        *("encoder", "success", "95 % interval", "in place", "progress", "local mm"),
-        *("world mm", "aligned mm"),
-        *("m/s", "m/s²", "joints rad"),
-    )
-    rows = [
-        (
-            *(each.encoder, _share(each.success_rate), _interval(each.interval)),
-            *(_share(each.global_success_rate), _share(each.progress_rate)),
-            *(_number(each.mpjpe_l_mm), _number(each.mpjpe_g_mm), _number(each.mpjpe_pa_mm)),
-            _number(each.velocity_m_s, 3),
-            *(_number(each.acceleration_m_s2, 2), _number(each.joint_rad, 3)),
-        )
-        for each in results
-    ]
-    return doc.Table(heads, rows)
-
-
-def _tokens(report: TrackingReport) -> tuple[doc.Block, ...]:
-    pairs = [
-        (
-            f"{each.one} / {each.other}",
-            _share(each.equal_share),
-            _share(each.chance),
-            _number(each.distance, 2),
-        )
-        for each in report.agreement
-    ]
-    uses = [
-        (
-            each.encoder,
-            _number(each.entropy_bits, 2),
-            _share(each.dead_share),
-            _share(each.saturated_share),
-        )
-        for each in report.tokens
-    ]
-    blocks: list[doc.Block] = []
-    if pairs:
-        heads = ("encoders", "equal codes", "of unrelated frames", "levels apart")
-        blocks.append(doc.Table(heads, pairs, "How alike tokens of the same frame are"))
-    if uses:
-        heads = ("encoder", "bits used per number", "levels never used", "outermost levels")
-        blocks.append(doc.Table(heads, uses, "How codes are used"))
-    return tuple(blocks)
+    return doc.Report(f"Tracker: {report.member}", sections, doc.Section("", header))
 
 
 def _clip_table(results: Sequence[ClipResult]) -> doc.Table:
-    heads = ("clip", "encoder", "followed", "in place", "played", "local mm", "world mm", "drift m")
-    rows = [
-        (
-            *(each.clip, each.encoder, doc.Tick(each.success), doc.Tick(each.global_success)),
-            *(_share(each.progress), _number(each.errors.mpjpe_l_mm)),
-            *(_number(each.errors.mpjpe_g_mm), _number(each.errors.drift_m, 2)),
-        )
-        for each in results
-    ]
-    return doc.Table(heads, rows)
-
-
-def _film(path: Path) -> doc.Video:
-    words = path.stem.partition("_worst_")[2].replace("_", " ")
-    return doc.Video(path, f"The robot and, as a ghost, its reference: {words}", plays=False)
+    return _table(
+        {
+            "clip": [x.clip for x in results],
+            "encoder": [x.encoder for x in results],
+            "followed": [doc.Tick(x.success) for x in results],
+            "in place": [doc.Tick(x.global_success) for x in results],
+            "played": [_share(x.progress) for x in results],
+            "local mm": [_number(x.errors.mpjpe_l_mm) for x in results],
+            "world mm": [_number(x.errors.mpjpe_g_mm) for x in results],
+            "drift m": [_number(x.errors.drift_m, 2) for x in results],
+        }
+    )

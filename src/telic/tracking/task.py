@@ -27,12 +27,14 @@ from telic.motions.clip import Split
 from telic.motions.generate import generated_library
 from telic.motions.library import MotionLibrary
 from telic.motions.robot import motion_robot
-from telic.sim import Simulation, simulate
-from telic.tracking import sampler, scores
+from telic.sim.base import Simulation
+from telic.sim.simulation import simulate
+from telic.tracking import _sampler as sampler
+from telic.tracking import _scores as scores
+from telic.tracking._observations import RowView
+from telic.tracking._parts import TrackedParts, substeps, tracked_parts
+from telic.tracking._reference import BodyFrames, ReferenceTable
 from telic.tracking.config import TerminationsGroup, TrackingConfig
-from telic.tracking.observations import RowView
-from telic.tracking.parts import TrackedParts, substeps, tracked_parts
-from telic.tracking.reference import BodyFrames, ReferenceTable
 
 _DRAWS, _PUSH = 21, 23
 """streams of random numbers"""

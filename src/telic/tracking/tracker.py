@@ -17,19 +17,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor
 
 from telic.core.config import Record
 from telic.core.tensors import integers, numbers
-from telic.core.text import file_name
+from telic.core.text import safe_name
 from telic.errors import BadFile, MissingExtra, MissingFile, TelicError
 from telic.storage.files import replacing, write_json
+from telic.tracking._observations import RowColumns, RowFacts
+from telic.tracking._parts import tracked_parts
+from telic.tracking._tokens import TokenNetworks
 from telic.tracking.config import TrackingConfig
-from telic.tracking.observations import RowColumns, RowFacts
-from telic.tracking.parts import tracked_parts
-from telic.tracking.tokens import TokenNetworks
 from telic.training.export.files import TOLERANCE, OnnxGraph
 from telic.training.loop import DAMAGE
 from telic.training.networks import Layer
@@ -157,11 +156,10 @@ def _read(path: Path) -> Tracker:
     return Tracker(config, facts, flat, scaling)
 
 
-Array = NDArray[Any]
+Feed = dict[str, Tensor]
 _EDGE = 1e-3
 """how near to the edge between two levels, in levels, rounding may go either way"""
 _TRIALS = 256
-_WRITING = "Writing a tracker as ONNX"
 
 
 class ExportedFile(Record):
@@ -230,134 +228,91 @@ def export_tracker(tracker: Tracker, folder: Path) -> TrackerExport:
     """
     tracker = tracker.to("cpu")
     folder.mkdir(parents=True, exist_ok=True)
-    facts, trials = _facts(tracker), _trials(tracker)
-    made = {
-        f"encoder_{file_name(each.name)}.onnx": _encoder(tracker, trials, place)
-        for place, each in enumerate(tracker.shape.encoders)
-    }
-    made |= {"decoder.onnx": _decoder(tracker, trials), "tracker.onnx": _whole(tracker, trials)}
-    files = tuple(_write(folder / name, each, facts) for name, each in made.items())
-    write_json(folder / "tracker.json", {**facts, "files": [f.model_dump() for f in files]})
-    return TrackerExport(folder=str(folder), files=files)
-
-
-class _Trials(NamedTuple):
-    """Rows to compare files on, as seen in training, in which every encoder drives in turn."""
-
-    rows: Tensor
-    seen: Tensor
-    """the same, normalised"""
-    tokens: list[Tensor]
-    """by encoder"""
-    clear: list[Tensor]
-    """by encoder, rows in which no number lies on the edge of a level"""
-
-
-def _trials(tracker: Tracker) -> _Trials:
-    scaling, shape, encoders = tracker.actor.scaling, tracker.shape, tracker.shape.encoders
+    shape, networks, views = tracker.shape, tracker.networks, tracker.actor.views
+    scaling, encoders, senses = tracker.actor.scaling, shape.encoders, range(*shape.senses)
+    facts = _facts(tracker)
+    # Rows to compare files on, as seen in training, in which every encoder drives in turn.
     noise = torch.randn(_TRIALS, shape.inputs, generator=torch.Generator().manual_seed(0))
     rows = scaling.shift[0] + noise / scaling.scale[0]
-    drives = torch.arange(_TRIALS) % len(encoders)
-    rows[:, slice(*shape.driving)] = torch.nn.functional.one_hot(drives, len(encoders)).float()
+    drives = torch.nn.functional.one_hot(torch.arange(_TRIALS) % len(encoders), len(encoders))
+    rows[:, slice(*shape.driving)] = drives.float()
     rows[:, slice(*shape.available)] = 1.0
     rows = rows[:, : shape.actor_inputs].contiguous()
-    narrow = Scaling(*(part[..., : shape.actor_inputs] for part in scaling))
-    seen = narrow.apply(rows.unsqueeze(0))
-    nets, views = tracker.networks, tracker.actor.views
-    latents = [nets.encode(views, seen, each.name)[0] for each in encoders]
-    levels = [nets.quantiser.bound(latent) for latent in latents]
-    clear = [((y - y.floor() - 0.5).abs() > _EDGE).all(1) for y in levels]
-    return _Trials(rows, seen, [nets.quantiser(latent) for latent in latents], clear)
+    seen = Scaling(*(part[..., : shape.actor_inputs] for part in scaling)).apply(rows.unsqueeze(0))
+    latents = [networks.encode(views, seen, each.name)[0] for each in encoders]
+    tokens = [networks.quantiser(latent) for latent in latents]
+    levels = [networks.quantiser.bound(latent) for latent in latents]
+    clear = torch.stack([((y - y.floor() - 0.5).abs() > _EDGE).all(1) for y in levels], dim=1)
+    files: list[ExportedFile] = []
 
+    def begin(name: str, places: Sequence[int]) -> tuple[_Graph, str]:
+        graph, index = _Graph("Writing a tracker as ONNX"), list(places)
+        shift, scale = (part[0, 0, index].numpy() for part in scaling)
+        return graph, graph.normalised(name, shift, scale)
 
-class _Made(NamedTuple):
-    """A graph, what to feed it, and what should come of it."""
+    def control(graph: _Graph, token: str, felt: str) -> str:
+        x = graph.op("Concat", token, felt, axis=1)
+        return graph.clipped(graph.layers(x, networks.layers(views, "control")), 1.0)
 
-    graph: _Graph
-    output: tuple[str, str, int]
-    """what gives it, its name and its columns"""
-    feed: dict[str, Tensor]
-    expected: Tensor
-    clear: Tensor | None = None
-    """(n,) bool, rows that can be compared; None: all"""
+    def write(
+        name: str, graph: _Graph, output: str, what: str, feed: Feed, wanted: Tensor, kept: Tensor
+    ) -> None:
+        inputs = {key: given.shape[1] for key, given in feed.items()}
+        with replacing(folder / name) as temporary:
+            about = {**facts, "inputs": json.dumps(inputs)}
+            result = output, what, wanted.shape[1]
+            temporary.write_bytes(graph.model(inputs, result, about))
+            off = np.abs(_run(temporary, feed) - wanted.numpy())[kept.numpy()]
+            worst = float(off.max()) if len(off) else float("nan")
+            if not worst <= TOLERANCE:  # so that NaN fails too
+                raise TelicError(
+                    f"{name} was not written: it deviates from the tracker by {worst:.2g}, more "
+                    f"than {TOLERANCE:g}.",
+                    hint="The tracker itself is intact. Please report this with its file.",
+                )
+        compared = int(kept.sum())
+        files.append(
+            ExportedFile(
+                name=name,
+                inputs=inputs,
+                outputs={what: wanted.shape[1]},
+                deviation=worst,
+                compared=compared,
+                on_edge=_TRIALS - compared,
+            )
+        )
 
+    for place, each in enumerate(encoders):
+        graph, x = begin("told", each.columns)
+        token = graph.quantised(graph.layers(x, networks.layers(views, each.name)), shape.levels)
+        feed = {"told": rows[:, list(each.columns)]}
+        name = f"encoder_{safe_name(each.name)}.onnx"
+        write(name, graph, token, "token", feed, tokens[place], clear[:, place])
 
-def _scales(tracker: Tracker, places: Sequence[int]) -> tuple[Array, Array]:
-    scaling, index = tracker.actor.scaling, list(places)
-    return scaling.shift[0, 0, index].numpy(), scaling.scale[0, 0, index].numpy()
+    graph, felt = begin("senses", senses)
+    wanted = networks.decode(views, tokens[0].unsqueeze(0), seen[..., slice(*shape.senses)])[0]
+    feed = {"token": tokens[0], "senses": rows[:, slice(*shape.senses)]}
+    action, everything = control(graph, "token", felt), torch.ones(_TRIALS, dtype=torch.bool)
+    write("decoder.onnx", graph, action, "action", feed, wanted.clamp(-1.0, 1.0), everything)
 
-
-def _stack(tracker: Tracker, name: str) -> list[Layer]:
-    return tracker.networks.layers(tracker.actor.views, name)
-
-
-def _encoder(tracker: Tracker, trials: _Trials, place: int) -> _Made:
-    graph, shape = _Graph(_WRITING), tracker.shape
-    own = shape.encoders[place]
-    x = graph.normalised("told", *_scales(tracker, own.columns))
-    token = graph.quantised(graph.layers(x, _stack(tracker, own.name)), shape.levels)
-    feed = {"told": trials.rows[:, list(own.columns)]}
-    output = (token, "token", shape.width)
-    return _Made(graph, output, feed, trials.tokens[place], trials.clear[place])
-
-
-def _decoder(tracker: Tracker, trials: _Trials) -> _Made:
-    graph, shape, token = _Graph(_WRITING), tracker.shape, trials.tokens[0]
-    senses = graph.normalised("senses", *_scales(tracker, range(*shape.senses)))
-    x = graph.op("Concat", "token", senses, axis=1)
-    action = graph.clipped(graph.layers(x, _stack(tracker, "control")), 1.0)
-    felt = trials.seen[..., slice(*shape.senses)]
-    wanted = tracker.networks.decode(tracker.actor.views, token.unsqueeze(0), felt)[0]
-    feed = {"token": token, "senses": trials.rows[:, slice(*shape.senses)]}
-    return _Made(graph, (action, "action", shape.outputs), feed, wanted.clamp(-1.0, 1.0))
-
-
-def _whole(tracker: Tracker, trials: _Trials) -> _Made:
-    graph, shape = _Graph(_WRITING), tracker.shape
-    rows = graph.normalised("rows", *_scales(tracker, range(shape.actor_inputs)))
+    graph, x = begin("rows", range(shape.actor_inputs))
     latent = ""
-    for place, each in enumerate(shape.encoders):
-        own = graph.layers(graph.columns(rows, each.columns), _stack(tracker, each.name))
+    for place, each in enumerate(encoders):
+        own = graph.layers(graph.columns(x, each.columns), networks.layers(views, each.name))
         if place:
-            drives = graph.columns(rows, [shape.driving[0] + place])
-            chosen = graph.op("Greater", drives, graph.constant(np.float32(0.5)))
+            driven = graph.columns(x, [shape.driving[0] + place])
+            chosen = graph.op("Greater", driven, graph.constant(np.float32(0.5)))
             own = graph.op("Where", chosen, own, latent)
         latent = own
-    token = graph.quantised(latent, shape.levels)
-    x = graph.op("Concat", token, graph.columns(rows, range(*shape.senses)), axis=1)
-    action = graph.clipped(graph.layers(x, _stack(tracker, "control")), 1.0)
-    wanted = tracker.networks.act(tracker.actor.views, trials.seen)[0].clamp(-1.0, 1.0)
-    drives = trials.rows[:, slice(*shape.driving)] > 0.5
-    clear = (torch.stack(trials.clear, dim=1) | ~drives).all(1)
-    return _Made(graph, (action, "action", shape.outputs), {"rows": trials.rows}, wanted, clear)
+    action = control(graph, graph.quantised(latent, shape.levels), graph.columns(x, senses))
+    wanted = networks.act(views, seen)[0].clamp(-1.0, 1.0)
+    kept = (clear | ~drives.bool()).all(1)
+    write("tracker.onnx", graph, action, "action", {"rows": rows}, wanted, kept)
+    write_json(folder / "tracker.json", {**facts, "files": [f.model_dump() for f in files]})
+    return TrackerExport(folder=str(folder), files=tuple(files))
 
 
-def _write(path: Path, made: _Made, facts: dict[str, str]) -> ExportedFile:
-    _, output, width = made.output
-    inputs = {name: rows.shape[1] for name, rows in made.feed.items()}
-    clear = np.ones(_TRIALS, bool) if made.clear is None else made.clear.numpy()
-    with replacing(path) as temporary:
-        about = {**facts, "inputs": json.dumps(inputs)}
-        temporary.write_bytes(made.graph.model(inputs, made.output, about))
-        off = np.abs(_run(temporary, made.feed) - made.expected.numpy())[clear]
-        worst = float(off.max()) if clear.any() else float("nan")
-        if not worst <= TOLERANCE:  # so that NaN fails too
-            raise TelicError(
-                f"{path.name} was not written: it deviates from the tracker by {worst:.2g}, more "
-                f"than {TOLERANCE:g}.",
-                hint="The tracker itself is intact. Please report this with its file.",
-            )
-    return ExportedFile(
-        name=path.name,
-        inputs=inputs,
-        outputs={output: width},
-        deviation=worst,
-        compared=int(clear.sum()),
-        on_edge=int((~clear).sum()),
-    )
-
-
-def _run(path: Path, feed: dict[str, Tensor]) -> Array:
+def _run(path: Path, feed: Feed) -> np.ndarray:
     try:
         import onnxruntime
     except ImportError:

@@ -1,6 +1,7 @@
 """Train trackers: the population trainer with token networks, schedules and tracking's measures.
 
-    train_tracker        find or make the run's folder, and do the work in it
+    train_tracker        find or make the run's folder, and run the loop in it
+     TrackingParts       the steps of `telic.loop`: train, then measure held-out clips
       build              environment, token networks, population, collector
       training.loop      the main flow: collect, learn, record, evaluate, save
         TokenNetworks    adds the token losses to the gradient (`PolicyNetworks.descend`)
@@ -12,28 +13,40 @@ Only telic's own code runs here, so there is no confined worker.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from pydantic import ValidationError
 from torch import Tensor
 
-from telic.core.events import Listener, ignore
+from telic.core.events import Listener, LogMessage, ignore
 from telic.core.seeds import derive
 from telic.core.tensors import integers, learn_beside_simulation
 from telic.errors import BadFile, ConfigError, UnknownName, UsageError
+from telic.loop import Loop
 from telic.motions.clip import Split
 from telic.motions.library import MotionLibrary
 from telic.rewards._run import RunnerChoice
 from telic.rewards.reward import load_reward
 from telic.storage.files import read_record, remove_unfinished, write_json
+from telic.storage.journal import Journal
+from telic.storage.keys import usable_key
 from telic.storage.layout import RunFolder
+from telic.tracking._token_phases import warm_up
+from telic.tracking._tokens import LOSSES, TokenNetworks
 from telic.tracking.config import Schedule, TrackingConfig
 from telic.tracking.evaluate import ClipPlayer, TrackEvaluator, TrackRecorder, played_clips
+from telic.tracking.reports import (
+    TrackingReport,
+    TrackingVerdict,
+    latest_reports,
+    verdict_of,
+)
 from telic.tracking.task import (
     CURRICULUM,
     TrackingTask,
@@ -42,10 +55,15 @@ from telic.tracking.task import (
     open_motions,
     tracking_task,
 )
-from telic.tracking.token_phases import warm_up
-from telic.tracking.tokens import LOSSES, TokenNetworks
 from telic.training import loop
-from telic.training.folder import create, find_unfinished, new_run, set_status, working_on
+from telic.training.folder import (
+    create,
+    find_unfinished,
+    new_run,
+    read_result,
+    set_status,
+    working_on,
+)
 from telic.training.job import Member, RewardSource, TrainJob, member_groups
 from telic.training.population import Actor, Population
 from telic.training.ppo import PpoLearner
@@ -55,9 +73,10 @@ from telic.training.rollout import Batch, Collector, EpisodeTracker, Group, Scor
 from telic.training.run import Run, prepare_folders
 from telic.training.setup import Setup
 
-CONFIG = "tracking.json"
-"""the resolved configuration, in the run's folder"""
+CONFIG, JOURNAL = "tracking.json", "journal.jsonl"
+"""the resolved configuration, and the journal of its loop, in the run's folder"""
 _REWARD = "tracking"
+_RENEW_EVERY = 200
 
 
 def tracking_job(
@@ -123,8 +142,7 @@ def build(
         device=env.device,
     )
     population.on_anneal = partial(apply_schedules, population, networks, task, config)
-    renews = config.motions.renew_every > 0
-    kind = RenewingCollector if renews else Collector
+    kind = RenewingCollector if config.motions.renew_every else Collector
     collector = kind(env, scoring, population.networks, population.distribution, settings.horizon)
     if isinstance(collector, RenewingCollector):
         collector.join(config, library, task)
@@ -211,71 +229,111 @@ class TrackingOptions(NamedTuple):
     save_every_s: float = 10.0
 
 
+class _Stopped(Exception):
+    """A training was asked to stop: it has no verdict yet."""
+
+
+class TrackingParts:
+    """The steps of tracking for `telic.loop`: train trackers of one configuration, measure them."""
+
+    candidate_type, verdict_type = TrackingConfig, TrackingVerdict
+
+    def __init__(
+        self,
+        job: TrainJob,
+        config: TrackingConfig,
+        folder: RunFolder,
+        keeper: RunKeeper,
+        should_stop: Callable[[], bool],
+    ) -> None:
+        self.job, self.config, self.folder, self.keeper = job, config, folder, keeper
+        self._should_stop = should_stop
+
+    def propose(self, number: int) -> TrackingConfig | None:
+        """Return the configuration; there is no second one."""
+        return self.config if number == 1 else None
+
+    def check(self, number: int, candidate: TrackingConfig) -> TrackingVerdict | None:
+        """Refuse schedules of what cannot be scheduled."""
+        check_schedules(candidate)
+        return None
+
+    def run(self, number: int, candidate: TrackingConfig) -> list[TrackingReport]:
+        """Train, or resume the training; return the last report of every member."""
+        job, folder, keeper = self.job, self.folder, self.keeper
+        library = open_motions(candidate)
+        cell = member_groups(job, folder)[0]
+        prepare_folders(cell, folder)
+        if job.device == "cpu":
+            learn_beside_simulation()
+        else:
+            torch.backends.cuda.matmul.allow_tf32 = True
+        train, trained_on = clips_of(library, "train"), training_clips(candidate, library)
+        keeper.emit(LogMessage(message=_coverage_text(candidate, len(train), len(trained_on))))
+        setup = build(job, candidate, library)
+        split = measured_split(library)
+        clips = played_clips(candidate, library, split)
+        player = ClipPlayer(candidate, library, clips, device=job.device, threads=job.threads)
+        evaluator = TrackEvaluator(setup, candidate, player, split, keeper.emit)
+        recorder = TrackRecorder(job, folder, keeper.emit, setup, evaluator)
+        try:
+            if not cell.state.exists():
+                warm_up(setup, candidate, keeper.emit)
+            monitor = loop.Monitor(evaluator, recorder)
+            stops = lambda: self._should_stop() or folder.stop.exists()  # noqa: E731
+            finished = loop.train(setup, monitor, cell.state, stops)
+            summary, members = summarise(setup, recorder, finished, recorder.seconds, [None])
+            for own, result in zip(recorder.folders, members, strict=True):
+                write_json(own.summary, result)
+            write_json(folder.summary, summary)
+            recorder.emit(summary)
+        finally:
+            recorder.close()
+            setup.env.close()
+            player.close()
+        if not finished:
+            raise _Stopped
+        return latest_reports(folder)
+
+    def judge(
+        self, number: int, candidate: TrackingConfig, result: list[TrackingReport]
+    ) -> TrackingVerdict:
+        """Return how well the members track held-out clips."""
+        return verdict_of(result)
+
+    def decide(self, number: int, candidate: TrackingConfig, verdict: TrackingVerdict) -> str:
+        """End the loop: a configuration is trained once."""
+        return "completed"
+
+
 def train_tracker(config: TrackingConfig, runs_dir: Path, options: TrackingOptions) -> Run:
     """Train trackers, or resume the same training where it was interrupted."""
     check_schedules(config)
-    kept = ("device", "threads", "evaluations", "save_every_s")
-    given = {name: getattr(options, name) for name in kept}
-    job = tracking_job(config, options.seeds, **given)
-    found = None if options.fresh else find_unfinished(job, runs_dir, options.name)
     if config.trainer.processes > 1:
         raise ConfigError(
             f"trainer.processes={config.trainer.processes}: a tracker is trained by one process.",
             hint="Leave trainer.processes out; --seeds trains several trackers together.",
         )
+    motions, library = config.motions, open_motions(config)
+    if motions.renew_every is None and len(library.chosen("train")) > motions.at_once:
+        motions = motions.model_copy(update={"renew_every": _RENEW_EVERY})
+        config = config.model_copy(update={"motions": motions})
+    kept = ("device", "threads", "evaluations", "save_every_s")
+    job = tracking_job(config, options.seeds, **{name: getattr(options, name) for name in kept})
+    found = None if options.fresh else find_unfinished(job, runs_dir, options.name)
     folder = found or new_run(runs_dir, options.name)
     with working_on(folder, is_new=found is None):
-        library = open_motions(config)
         if found is None:
             create(job, folder, None, confined=False)
             write_json(folder.path / CONFIG, config)
         remove_unfinished(folder.path)
         folder.stop.unlink(missing_ok=True)
-        with RunKeeper(job, folder, options.on_event) as keeper:
-            summary = _work(job, config, library, folder, keeper, options)
+        journal = Journal(folder.path / JOURNAL, f"tracking {job.key}", usable_key(runs_dir))
+        with RunKeeper(job, folder, options.on_event) as keeper, contextlib.suppress(_Stopped):
+            Loop(journal, TrackingParts(job, config, folder, keeper, options.should_stop)).run()
+        summary = read_result(folder)
         set_status(folder, summary["status"])
     return Run(folder.path, summary)
-
-
-def _work(
-    job: TrainJob,
-    config: TrackingConfig,
-    library: MotionLibrary,
-    folder: RunFolder,
-    keeper: RunKeeper,
-    options: TrackingOptions,
-) -> dict[str, Any]:
-    cell = member_groups(job, folder)[0]
-    prepare_folders(cell, folder)
-    if job.device == "cpu":
-        learn_beside_simulation()
-    else:
-        torch.backends.cuda.matmul.allow_tf32 = True
-    setup = build(job, config, library)
-    split = measured_split(library)
-    clips = played_clips(config, library, split)
-    player = ClipPlayer(config, library, clips, device=job.device, threads=job.threads)
-    evaluator = TrackEvaluator(setup, config, player, split, keeper.emit)
-    recorder = TrackRecorder(job, folder, keeper.emit, setup, evaluator)
-    try:
-        if not cell.state.exists():
-            warm_up(setup, config, keeper.emit)
-        finished = loop.train(
-            setup,
-            loop.Monitor(evaluator, recorder),
-            cell.state,
-            lambda: options.should_stop() or folder.stop.exists(),
-        )
-        summary, members = summarise(setup, recorder, finished, recorder.seconds, [None])
-        for own, result in zip(recorder.folders, members, strict=True):
-            write_json(own.summary, result)
-        write_json(folder.summary, summary)
-        recorder.emit(summary)
-        return summary.model_dump()
-    finally:
-        recorder.close()
-        setup.env.close()
-        player.close()
 
 
 def measured_split(library: MotionLibrary) -> Split:
@@ -313,6 +371,19 @@ def resume_tracker(run: RunFolder, on_event: Listener, should_stop: Callable[[],
 
 
 # ---- a large library, a part at a time
+
+
+def _coverage_text(config: TrackingConfig, total: int, loaded: int) -> str:
+    """Return how many clips a training uses."""
+    if loaded == total:
+        return f"training on all {total} clips"
+    if config.motions.renew_every:
+        every = f"other clips every {config.motions.renew_every} batches"
+        return f"training on all {total} clips, {loaded} at a time, {every}"
+    return (
+        f"training on {loaded} of {total} clips, because motions.renew_every=0 and "
+        f"motions.at_once={config.motions.at_once}"
+    )
 
 
 def training_clips(
@@ -361,7 +432,7 @@ class RenewingCollector(Collector):
     def collect(self, actor: Actor, noise: Tensor, alive: Tensor) -> Batch:
         """Load what this batch follows, then collect it."""
         number = int(self._task.memory["batches"].item())
-        every = self._config.motions.renew_every
+        every = self._config.motions.renew_every or 1
         renewal, batch_of_it = divmod(number, every)
         if renewal != self._loaded:
             table = self._task.table

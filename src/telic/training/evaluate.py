@@ -62,7 +62,7 @@ class Evaluator:
     @torch.no_grad()
     def evaluate(self, actor: Actor, global_step: int) -> Evaluation:
         """Play one episode in every environment with the most likely actions."""
-        tape = self._play(actor)
+        tape, spec = self._play(actor), self.env.spec
         totals = tape["reward"].sum(0).view(self.members, self.episodes)
         lengths = tape["played"].sum(0).view(self.members, self.episodes)
         records: list[EvaluationRecord] = []
@@ -75,10 +75,25 @@ class Evaluator:
             for label, share in LABELS.items():
                 pick = int(order[min(int(share * self.episodes), self.episodes - 1)])
                 row, length = columns.start + pick, int(lengths[member, pick])
-                total = totals[member, pick].item()
-                facts = self._facts(member, label, global_step, total)
-                facts = facts.model_copy(update={"extra": {"row": pick}})
-                kept[-1][label] = self._trajectory(member, tape, row, length, facts)
+                total, names = totals[member, pick].item(), self.scoring.term_names[member]
+                facts = TrajectoryFacts(
+                    env_id=self.job.env,
+                    env_kwargs=self.job.env_args,
+                    dt_s=spec.dt_s or 1.0,
+                    seed=self.seeds(self.job)[member],
+                    label=label,
+                    global_step=global_step,
+                    total_return=total if np.isfinite(total) else None,
+                    obs_names=spec.obs_names,
+                    action_names=spec.action_names,
+                    body_names=spec.body_names,
+                    joint_names=spec.joint_names,
+                    reward_term_names=tuple(names),
+                    extra={"row": pick},
+                )
+                own = {k: v[:length, row].numpy() for k, v in tape.items() if k != "played"}
+                own["reward_terms"] = own["reward_terms"][:, : len(names)]
+                kept[-1][label] = Trajectory(own, facts)
         return Evaluation(records, kept)
 
     def _play(self, actor: Actor) -> dict[str, Tensor]:
@@ -166,32 +181,6 @@ class Evaluator:
                 for name, value in zip(names, terms, strict=True)
             },
         )
-
-    def _facts(self, member: int, label: str, global_step: int, total: float) -> TrajectoryFacts:
-        spec = self.env.spec
-        return TrajectoryFacts(
-            env_id=self.job.env,
-            env_kwargs=self.job.env_args,
-            dt_s=spec.dt_s or 1.0,
-            seed=self.seeds(self.job)[member],
-            label=label,
-            global_step=global_step,
-            total_return=total if np.isfinite(total) else None,
-            obs_names=spec.obs_names,
-            action_names=spec.action_names,
-            body_names=spec.body_names,
-            joint_names=spec.joint_names,
-            reward_term_names=tuple(self.scoring.term_names[member]),
-        )
-
-    def _trajectory(
-        self, member: int, tape: dict[str, Tensor], row: int, length: int, facts: TrajectoryFacts
-    ) -> Trajectory:
-        columns = {
-            name: value[:length, row].numpy() for name, value in tape.items() if name != "played"
-        }
-        columns["reward_terms"] = columns["reward_terms"][:, : len(self.scoring.term_names[member])]
-        return Trajectory(columns, facts)
 
 
 def evaluation_record(global_step: int, returns: np.ndarray, **rest: Any) -> EvaluationRecord:

@@ -11,7 +11,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from telic.errors import Refused, TelicError, UsageError
 from telic.storage.files import (
@@ -21,7 +21,7 @@ from telic.storage.files import (
     write_json,
     write_text,
 )
-from telic.storage.layout import MemberFolder, RunFolder, changed_at, check_name
+from telic.storage.layout import MemberFolder, RunFolder, check_name
 from telic.storage.locks import RunLock, lock_holder
 from telic.storage.workspace import Workspace
 from telic.training.job import TrainJob, is_shared, processes
@@ -47,36 +47,27 @@ def working_on(folder: RunFolder, *, is_new: bool) -> Generator[None]:
     is refused.
     """
     with RunLock(folder.lock, folder.name):
-        if is_new:
-            _require_free_name(folder)
+        if is_new and folder.config.exists():  # one without it was never begun
+            raise TelicError(
+                f"A run named {folder.name} exists already: it is finished, was asked for with "
+                "other settings, or was begun by an earlier version.",
+                hint="Choose another --name, or leave it out.",
+            )
         set_status(folder, "running")
         try:
             yield
         except TelicError as error:
             set_status(folder, "failed", error=str(error))
             if is_new and isinstance(error, UsageError | Refused) and not folder.events.exists():
-                _remove(folder)  # nothing began: a refused request leaves no trace
+                # Nothing began: a refused request leaves no trace. The folder goes whole and at
+                # once: file by file, it would meet those of a run that takes the name.
+                mark = f"{TEMPORARY_MARK}{os.getpid()}-{secrets.token_hex(4)}"
+                gone = folder.path.rename(folder.path.with_name(mark))
+                shutil.rmtree(gone, ignore_errors=True)
             raise
         except BaseException:
             set_status(folder, "interrupted")
             raise
-
-
-def _remove(folder: RunFolder) -> None:
-    """Remove a run whole and at once: file by file, it would meet those of who takes the name."""
-    mark = f"{TEMPORARY_MARK}{os.getpid()}-{secrets.token_hex(4)}"
-    gone = folder.path.rename(folder.path.with_name(mark))
-    shutil.rmtree(gone, ignore_errors=True)
-
-
-def _require_free_name(folder: RunFolder) -> None:
-    # A folder with a config.json is a run; one without was never begun.
-    if folder.config.exists():
-        raise TelicError(
-            f"A run named {folder.name} exists already: it is finished, was asked for with other "
-            "settings, or was begun by an earlier version.",
-            hint="Choose another --name, or leave it out.",
-        )
 
 
 def new_run(runs_dir: Path, name: str | None = None) -> RunFolder:
@@ -153,6 +144,9 @@ def find_unfinished(job: TrainJob, runs_dir: Path, name: str | None) -> RunFolde
     return None if path is None else RunFolder(path)
 
 
+RunStatus = Literal["running", "completed", "stopped", "failed", "interrupted"]
+
+
 def set_status(
     folder: RunFolder, status: str, error: str | None = None, videos: str | None = None
 ) -> None:
@@ -173,7 +167,7 @@ def status_of(folder: RunFolder) -> str:
     """Return the run's state; a "running" one without a lock was interrupted."""
     if not folder.status.exists():
         return "interrupted"
-    status = read_fields(folder.status, status=str)["status"]
+    status = read_fields(folder.status, status=RunStatus)["status"]
     if status == "running" and lock_holder(folder.lock) is None:
         return "interrupted"
     return status
@@ -202,17 +196,16 @@ def describe(folder: RunFolder) -> dict[str, Any]:
     summary: Mapping[str, Any] = {}
     if folder.summary.exists():
         summary = read_fields(folder.summary, **_RESULTS)
-    status: Mapping[str, Any] = {}
+    known: Mapping[str, Any] = {"status": "interrupted", "error": None}
     if folder.status.exists():
-        status = read_fields(folder.status, status=str, error=str | None)
+        known = read_fields(folder.status, status=RunStatus, error=str | None)
+    is_dead = known["status"] == "running" and lock_holder(folder.lock) is None
     return {
         "run": folder.name,
         "path": str(folder.path),
         "env": read_fields(folder.config, env=str)["env"],
-        "status": status_of(folder),
-        "error": status.get("error"),
-        "members": len(folder.members()),
-        "updated": max(map(changed_at, folder.path.iterdir())),
+        "status": "interrupted" if is_dead else known["status"],
+        "error": known["error"],
         **{name: summary.get(name) for name in _RESULTS},
     }
 

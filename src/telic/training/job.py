@@ -17,7 +17,7 @@ from pydantic import Field, field_validator, model_validator
 
 from telic.core.config import Config, Record
 from telic.core.request import FieldHelp, PlacedRequest, VerbRequest, argument, inner, option
-from telic.core.text import crossed, integers, pairs, read_count
+from telic.core.text import crossed, integer_list, pairs, read_count
 from telic.errors import BadFile
 from telic.storage.files import read_fields
 from telic.storage.layout import RunFolder
@@ -65,7 +65,7 @@ class JobRequest(TrainOptions, VerbRequest):
         many=True,
     )
     steps: int | None = option("Steps per member, e.g. 500k, 2M.", default=None, read=read_count)
-    seeds: Sequence[int] = option("Training seeds: 1,2,3 or 1-3.", default=(1,), read=integers)
+    seeds: Sequence[int] = option("Training seeds: 1,2,3 or 1-3.", default=(1,), read=integer_list)
     preset: str = option("Settings to start from; see: telic presets", default="default")
     learner: Literal["auto", "ppo", "reppo", "flashsac"] = option(
         "Learning algorithm: ppo, reppo, flashsac, or auto (by robot and device).", default="auto"
@@ -186,6 +186,11 @@ class PpoSettings(Config):
     noise_hold: int = Field(
         default=1, ge=1, description="most steps for which a vector of action noise is held"
     )
+    mirror: bool = Field(
+        default=False,
+        description="PPO: learn from every sample once more with left and right exchanged; "
+        "refused where robot or reward is not symmetric",
+    )
     activation: Literal["tanh", "elu", "relu"] = Field(
         default="tanh", description="hidden activation"
     )
@@ -232,6 +237,8 @@ class PpoSettings(Config):
 
     @model_validator(mode="after")
     def _divides(self) -> PpoSettings:
+        if self.mirror and self.learner != "ppo":
+            raise ValueError(f"mirror=true is for PPO, not for {self.learner}.")
         if self.learner != "flashsac" and self.batch_size % self.minibatch_size:
             fits = max(d for d in range(1, self.minibatch_size + 1) if self.batch_size % d == 0)
             raise ValueError(
@@ -326,9 +333,11 @@ class TrainJob(TrainOptions):
     @property
     def key(self) -> str:
         """A hash of everything that decides the numbers: the same command gives the same key."""
-        # A folder that was moved holds the same policies to start from.
+        # A folder that was moved holds the same policies to start from: iteration, run, member,
+        # folder and file say which one it is.
         members = tuple(
-            member.model_copy(update={"start": _place(member.start)}) for member in self.members
+            one.model_copy(update={"start": one.start and "/".join(Path(one.start).parts[-5:])})
+            for one in self.members
         )
         moved = self.model_copy(update={"members": members})
         decides_nothing: Any = dict.fromkeys(
@@ -362,11 +371,6 @@ def settings_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _place(start: str | None) -> str | None:
-    """Return where a policy is inside of its session: iteration, run, member, folder and file."""
-    return None if start is None else "/".join(Path(start).parts[-5:])
-
-
 # ---- which members share a process
 #
 # Code that got past every list controls the process it runs in, and with it what other members in
@@ -392,20 +396,20 @@ class MemberGroup(NamedTuple):
 
 
 def processes(job: TrainJob, *, confined: bool = True) -> list[list[str]]:
-    """Return the names of the members of each process, as the manifest keeps them."""
-    apart = not job.on_gpu and confined
+    """Return the names of the members of each process, as the manifest keeps them.
+
+    Members of a group are spread evenly over the devices, neighbors together.
+    """
+    apart, places = not job.on_gpu and confined, len(job.devices) or 1
     groups: dict[str, list[str]] = {}
     for member in job.members:
         program = program_of(job.rewards[member.reward]) if apart else _OWN
         groups.setdefault(program, []).append(member.name)
-    return [part for group in groups.values() for part in _spread(group, len(job.devices) or 1)]
-
-
-def _spread(names: Sequence[str], places: int) -> list[list[str]]:
-    """Split names into as many consecutive parts of nearly the same size as there are places."""
-    cuts = [round(len(names) * place / places) for place in range(places + 1)]
-    parts = [list(names[start:end]) for start, end in itertools.pairwise(cuts)]
-    return [part for part in parts if part]
+    parts: list[list[str]] = []
+    for names in groups.values():
+        cuts = [round(len(names) * place / places) for place in range(places + 1)]
+        parts += [names[start:end] for start, end in itertools.pairwise(cuts) if end > start]
+    return parts
 
 
 def is_shared(job: TrainJob, groups: list[list[str]]) -> bool:
@@ -434,29 +438,26 @@ def program_of(reward: RewardSource) -> str:
         return _OWN
     try:
         tree = ast.parse(reward.source)
-        for node in tree.body:
-            if isinstance(node, ast.ClassDef):
-                _forget_weights(node)
+        for statement in (
+            each for node in tree.body if isinstance(node, ast.ClassDef) for each in node.body
+        ):
+            match statement:
+                case ast.Assign(targets=[ast.Name(id="weights")], value=ast.Dict() as weights):
+                    weights.values = [_without_number(value) for value in weights.values]
+                case _:
+                    pass
         return ast.dump(tree)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return reward.source  # equal only to itself
 
 
-def _forget_weights(reward: ast.ClassDef) -> None:
-    for statement in reward.body:
-        match statement:
-            case ast.Assign(targets=[ast.Name(id="weights")], value=ast.Dict() as weights):
-                weights.values = [
-                    ast.Constant(0) if _is_number(value) else value for value in weights.values
-                ]
-            case _:
-                pass
-
-
-def _is_number(value: ast.expr) -> bool:
+def _without_number(value: ast.expr) -> ast.expr:
+    """Return 0 for a number, which may have a sign, and any other expression as it is."""
+    inner = value
     if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub | ast.UAdd):
-        value = value.operand
-    return isinstance(value, ast.Constant) and type(value.value) in (int, float)
+        inner = value.operand
+    is_number = isinstance(inner, ast.Constant) and type(inner.value) in (int, float)
+    return ast.Constant(0) if is_number else value
 
 
 def member_groups(job: TrainJob, run: RunFolder) -> list[MemberGroup]:
@@ -468,38 +469,22 @@ def member_groups(job: TrainJob, run: RunFolder) -> list[MemberGroup]:
             f"{run.manifest} lists processes, and not of the members of this run.",
             hint="The file was changed; start from scratch with --fresh.",
         )
-    if len(groups) == 1:
-        return [MemberGroup(_on_device(job, 0), run.state, run.summary)]
-    return [
-        MemberGroup(
-            _on_device(_part(job, group), number),
-            run.cell_state(number + 1),
-            run.cell_result(number + 1),
-        )
-        for number, group in enumerate(groups)
-    ]
-
-
-def _on_device(job: TrainJob, number: int) -> TrainJob:
-    """Return the job of a group on the device that is its turn."""
-    if not job.devices:
-        return job
-    update = {
-        "device": job.devices[number % len(job.devices)],
-        "devices": (),
-        "threads": job.threads or max(1, len(usable_cores()) // len(job.devices)),
-    }
-    return job.model_copy(update=update)
-
-
-def _part(job: TrainJob, names: Sequence[str]) -> TrainJob:
-    """Return the job of some members."""
-    members = [member for member in job.members if member.name in names]
-    used = sorted({member.reward for member in members})
-    update = {
-        "rewards": tuple(job.rewards[index] for index in used),
-        "members": tuple(
-            member.model_copy(update={"reward": used.index(member.reward)}) for member in members
-        ),
-    }
-    return job.model_copy(update=update)
+    found: list[MemberGroup] = []
+    for number, group in enumerate(groups):
+        update: dict[str, Any] = {}
+        if len(groups) > 1:
+            members = [member for member in job.members if member.name in group]
+            used = sorted({member.reward for member in members})
+            update["rewards"] = tuple(job.rewards[index] for index in used)
+            update["members"] = tuple(
+                one.model_copy(update={"reward": used.index(one.reward)}) for one in members
+            )
+        if job.devices:
+            cores = max(1, len(usable_cores()) // len(job.devices))
+            update["device"] = job.devices[number % len(job.devices)]
+            update |= {"devices": (), "threads": job.threads or cores}
+        files = run.state, run.summary
+        if len(groups) > 1:
+            files = run.cell_state(number + 1), run.cell_result(number + 1)
+        found.append(MemberGroup(job.model_copy(update=update), *files))
+    return found

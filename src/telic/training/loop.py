@@ -61,11 +61,7 @@ def train(
 ) -> bool:
     """Train to the end or until asked to stop; returns whether it got to the end.
 
-    Args:
-        setup: all moving parts.
-        monitor: what evaluates and records.
-        state: file of the resumable state.
-        should_stop: asked after every batch.
+    `state` is the file of the resumable state, `should_stop` is asked after every batch.
     """
     progress = restore_state(state, setup)
     if progress is None:
@@ -124,12 +120,8 @@ def collecting(setup: Setup, iteration: int) -> Callable[[], Batch]:
     """Return what collects the batch of an iteration with the policies as they are now."""
     population = setup.population
     # Everything that another thread reads is copied here, before learning continues.
-    return partial(
-        setup.collector.collect,
-        population.actor(),
-        population.noise(iteration),
-        population.alive.clone(),
-    )
+    copied = population.actor(), population.noise(iteration), population.alive.clone()
+    return partial(setup.collector.collect, *copied)
 
 
 class IterationResult(NamedTuple):
@@ -248,7 +240,9 @@ def retire_unsound(setup: Setup, batch: Batch, unsound: Tensor, recorder: Record
             f"Every member stopped. {reasons}",
             hint="Look at the reward's terms in the saved moment; clamp what can grow.",
         )
-    _silence(batch, ~population.alive)
+    for name in ("inputs", "next_inputs", "actions", "log_probs", "rewards", "terms"):
+        numbers: Tensor = getattr(batch, name)
+        numbers.masked_fill_(~population.alive.view(1, -1, *[1] * (numbers.dim() - 2)), 0.0)
 
 
 def _what(setup: Setup, member: int, batch: Batch) -> str:
@@ -267,23 +261,18 @@ def _what(setup: Setup, member: int, batch: Batch) -> str:
     return "The gradient"
 
 
-def _silence(batch: Batch, members: Tensor) -> None:
-    for name in ("inputs", "next_inputs", "actions", "log_probs", "rewards", "terms"):
-        numbers: Tensor = getattr(batch, name)
-        numbers.masked_fill_(members.view(1, -1, *[1] * (numbers.dim() - 2)), 0.0)
-
-
 # ---- saving and resuming: a resumed run gives the numbers of an uninterrupted one
 
 
 def save_state(path: Path, setup: Setup, progress: Progress) -> None:
     """Write everything in one stroke; a reader finds the old state or the new one."""
+    batch = progress.pending
     state = {
         "format": _FORMAT,
         "key": setup.job.key,
         "iteration": progress.iteration,
         "seconds": progress.seconds,
-        "pending": _batch_state(progress.pending) if progress.pending else None,
+        "pending": batch and {**batch._asdict(), "actor": batch.actor.tensors()},
         "population": setup.learner.state_dict(path.parent),
         "collector": setup.collector.state_dict(),
         "tracker": setup.tracker.state_dict(),
@@ -322,16 +311,9 @@ def _restored(path: Path, setup: Setup) -> Progress:
     setup.tracker.load_state_dict(state["tracker"])
     for health, saved in zip(setup.health, state["health"], strict=True):
         health.load_state_dict(saved)
-    pending = _batch_of(state["pending"], setup) if state["pending"] else None
+    pending = None
+    if state["pending"]:
+        actor = setup.population.actor()
+        actor.load(state["pending"].pop("actor"))
+        pending = Batch(**state["pending"], actor=actor)
     return Progress(state["iteration"], state["seconds"], pending)
-
-
-def _batch_state(batch: Batch) -> dict[str, Any]:
-    tensors = {name: value for name, value in batch._asdict().items() if name != "actor"}
-    return {**tensors, "actor": batch.actor.tensors()}
-
-
-def _batch_of(state: dict[str, Any], setup: Setup) -> Batch:
-    actor = setup.population.actor()
-    actor.load(state.pop("actor"))
-    return Batch(**state, actor=actor)

@@ -62,63 +62,49 @@ def _note(name: str, message: str, fix: str | None = None) -> MachineCheck:
     return MachineCheck(name=name, state="note", message=message, fix=fix)
 
 
+def _bad(name: str, message: str, fix: str | None) -> MachineCheck:
+    return MachineCheck(name=name, state="bad", message=message, fix=fix)
+
+
 def examine() -> list[MachineCheck]:
     """Return every check; takes a few seconds because rendering is really tried."""
     from telic.rendering import choose_backend
     from telic.sandbox.host import available
 
-    backend = choose_backend()
-    rays = "no GL found; videos are drawn by ray casting"
-    nicer = "For nicer ones: apt-get install libegl1 libgl1-mesa-dri libosmesa6"
-    return [
-        _packages(),
-        _processors(),
-        _disk(),
-        _graphics_card(),
-        _note("rendering", rays, nicer) if backend == "rays" else _ok("rendering", backend),
-        _ffmpeg(),
-        *(
-            (_ok if part.active else _note)(f"confinement: {part.name}", part.message)
-            for part in available().parts
-        ),
-        _signing_key(),
-        *(_extra(name, modules) for name, modules in _EXTRAS.items()),
-    ]
-
-
-def _signing_key() -> MachineCheck:
-    try:
-        key = user_key()
-    except (TelicError, OSError) as error:
-        fix = getattr(error, "hint", None)
-        return MachineCheck(name="signing key", state="bad", message=str(error), fix=fix)
-    return _ok("signing key", f"Ed25519 {key.public}, in {key_file()}")
-
-
-def _packages() -> MachineCheck:
-    installed = versions()
+    installed, python = versions(), platform.python_version()
     missing = [name for name, number in installed.items() if number is None and name != "telic"]
     text = ", ".join(f"{name} {number}" for name, number in installed.items() if number)
+    checks = [_ok("packages", f"Python {python}, {text}")]
     if missing:
-        said = f"{text}; missing: {', '.join(missing)}"
-        return MachineCheck(name="packages", state="bad", message=said, fix="pip install telic")
-    return _ok("packages", f"Python {platform.python_version()}, {text}")
-
-
-def _processors() -> MachineCheck:
+        checks = [_bad("packages", f"{text}; missing: {', '.join(missing)}", "pip install telic")]
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     system = f"{platform.system()} {platform.machine()}"
-    return _ok("machine", f"{system}, {usable} CPU cores, {memory / 2**30:.0f} GiB")
-
-
-def _disk() -> MachineCheck:
+    checks.append(_ok("machine", f"{system}, {usable} CPU cores, {memory / 2**30:.0f} GiB"))
     free = shutil.disk_usage(Path.cwd()).free
-    text = f"{free / 1e9:.0f} GB free here"
-    if free > 2e9:
-        return _ok("disk", text)
-    fix = "Free some space, or use --runs-dir on another disk."
-    return MachineCheck(name="disk", state="bad", message=text, fix=fix)
+    room, elsewhere = f"{free / 1e9:.0f} GB free here", "Free some space, or use --runs-dir."
+    checks.append(_ok("disk", room) if free > 2e9 else _bad("disk", room, elsewhere))
+    checks.append(_graphics_card())
+    backend = choose_backend()
+    rays = "no GL found; videos are drawn by ray casting"
+    nicer = "For nicer ones: apt-get install libegl1 libgl1-mesa-dri libosmesa6"
+    is_plain = backend == "rays"
+    checks.append(_note("rendering", rays, nicer) if is_plain else _ok("rendering", backend))
+    checks.append(_ffmpeg())
+    for part in available().parts:
+        checks.append((_ok if part.active else _note)(f"confinement: {part.name}", part.message))
+    try:
+        key = user_key()
+        checks.append(_ok("signing key", f"Ed25519 {key.public}, in {key_file()}"))
+    except (TelicError, OSError) as error:
+        checks.append(_bad("signing key", str(error), getattr(error, "hint", None)))
+    for extra, modules in _EXTRAS.items():
+        absent = ", ".join(module for module in modules if find_spec(module) is None)
+        how = f"pip install 'telic[{extra}]'"
+        name = f"extra {extra}"
+        is_there = _ok(name, "installed")
+        checks.append(_note(name, f"not installed: {absent}", how) if absent else is_there)
+    return checks
 
 
 def _ffmpeg() -> MachineCheck:
@@ -131,7 +117,7 @@ def _ffmpeg() -> MachineCheck:
         words = said.stdout.split()
     except (TelicError, OSError, subprocess.TimeoutExpired) as error:
         fix = "pip install imageio-ffmpeg, or name one in IMAGEIO_FFMPEG_EXE."
-        return MachineCheck(name="ffmpeg", state="bad", message=f"no videos: {error}", fix=fix)
+        return _bad("ffmpeg", f"no videos: {error}", fix)
     return _ok("ffmpeg", f"{words[2] if len(words) > 2 else 'of an unknown version'}, {path}")
 
 
@@ -145,29 +131,15 @@ def _graphics_card() -> MachineCheck:
         return _note("GPU", f"not used: {reason}; training uses the CPU")
     name, (free, total) = torch.cuda.get_device_name(0), torch.cuda.mem_get_info(0)
     text = f"{name}, {free / 2**30:.0f} of {total / 2**30:.0f} GiB free, CUDA {torch.version.cuda}"
-    driver = _driver_version()
-    text += f", driver {driver}" if driver else ""
+    file = Path("/proc/driver/nvidia/version")
+    driver = re.search(r"\b(\d+\.\d+(\.\d+)?)\b", file.read_text()) if file.exists() else None
+    text += f", driver {driver[1]}" if driver else ""
     missing = [module for module in _EXTRAS["gpu"] if find_spec(module) is None]
     if missing:
         text += f"; not used: {', '.join(missing)} missing"
         return _note("GPU", text, "pip install 'telic[gpu]'")
     used = ", ".join(f"{package} {version(package)}" for package in ("mujoco-warp", "warp-lang"))
     return _ok("GPU", f"{text}, {used}; use it with --device cuda")
-
-
-def _driver_version() -> str | None:
-    """Return the version of the NVIDIA driver; None where it does not say."""
-    path = Path("/proc/driver/nvidia/version")
-    number = re.search(r"\b(\d+\.\d+(\.\d+)?)\b", path.read_text()) if path.exists() else None
-    return number.group(1) if number else None
-
-
-def _extra(name: str, modules: tuple[str, ...]) -> MachineCheck:
-    missing = [module for module in modules if find_spec(module) is None]
-    if not missing:
-        return _ok(f"extra {name}", "installed")
-    fix = f"pip install 'telic[{name}]'"
-    return _note(f"extra {name}", f"not installed: {', '.join(missing)}", fix)
 
 
 def versions() -> dict[str, str | None]:

@@ -214,20 +214,17 @@ def _checked(name: str, source: str, weights: dict[str, float], trusted: bool) -
         ) from None
     if not trusted:
         try:
-            check_source(_without_foreign_base(source), f"{name}.py")
+            read = source
+            if "import RewardFunction" in source.replace("from telic import", ""):
+                # The loader replaces imports of RewardFunction from another system.
+                from telic.rewards.load import without_own_imports
+
+                read = without_own_imports(source)
+            check_source(read, f"{name}.py")
         except RefusedCode as error:
             hint = f"{error.hint or ''} If you wrote this file yourself, add --trust.".strip()
             raise RefusedCode(error.message, hint=hint, line=error.line) from None
     return RewardSource(name=name, source=source, weights=weights, trusted=trusted)
-
-
-def _without_foreign_base(source: str) -> str:
-    """Leave out imports of RewardFunction from another system, which the loader replaces."""
-    if "import RewardFunction" not in source.replace("from telic import", ""):
-        return source
-    from telic.rewards.load import without_own_imports
-
-    return without_own_imports(source)
 
 
 def _distinct(sources: list[RewardSource]) -> list[RewardSource]:

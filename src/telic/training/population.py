@@ -22,6 +22,7 @@ from telic.training.networks import (
 )
 
 if TYPE_CHECKING:
+    from telic.training.mirror import MirrorSet
     from telic.training.rollout import Batch
 
 CLIP = 10.0
@@ -168,6 +169,7 @@ class Population:
         self.initial_rate = self.learning_rate.clone()
         self.rate_factors = self._rate_factors()
         self.on_anneal: Callable[[float], None] | None = None
+        self.mirror: MirrorSet | None = None
 
     def _rate_factors(self) -> Tensor | None:
         """Return (P, size) factors of the learning rate; None: they are all one."""

@@ -102,7 +102,8 @@ class PpoLearner(Learner):
 def make_samples(population: Population, batch: Batch) -> tuple[Samples, Tensor]:
     """Turn a batch into samples, and let the running statistics take it in.
 
-    Returns them with the explained variance, (P,).
+    Returns them with the explained variance, (P,). With a mirror, the second half of the samples
+    are the mirror images of the first.
     """
     networks, scaling = _networks(population), batch.actor.scaling
     T, P, n = batch.rewards.shape
@@ -128,32 +129,28 @@ def make_samples(population: Population, batch: Batch) -> tuple[Samples, Tensor]
         population.gamma,
         population.gae_lambda,
     )  # (T, P, n)
-    returns = advantage + now
-    population.moments.update(raw, population.alive)
-
     # A <- (A - mean A) / std A, over the member's batch
-    found = by_member(advantage)
+    found, returns = by_member(advantage), by_member(advantage + now)
     normal = (found - found.mean(1, keepdim=True)) / (found.std(1, keepdim=True) + 1e-8)
-    log_probs = by_member(batch.log_probs)
-    if population.settings.overlap:
+    # 1 - Var[R - V] / Var[R]
+    explained = 1.0 - found.var(1) / returns.var(1).clamp_min(1e-8)
+    log_probs, actions = by_member(batch.log_probs), by_member(batch.actions)
+    if population.mirror is not None:
+        # In the mirror, the same would have happened, and been as likely.
+        raw = torch.cat((raw, population.mirror.inputs(raw)), dim=1)
+        actions = torch.cat((actions, population.mirror.actions(actions)), dim=1)
+        inputs = scaling.apply(raw)
+        normal, returns, log_probs = (each.repeat(1, 2) for each in (normal, returns, log_probs))
+    population.moments.update(raw, population.alive)
+    if population.settings.overlap or population.mirror is not None:
         # The batch was collected one update ago. Clip around today's policy, and weigh by how much
         # more likely it is to act so (decoupled PPO, Hilton et al. 2021):
         # A <- A * min(pi_now(a|s) / pi_acted(a|s), 2)
         outputs = networks.act(views, batch.actor.part(inputs))
-        proximal = population.distribution.log_prob(
-            outputs, views.log_std, by_member(batch.actions)
-        )
+        proximal = population.distribution.log_prob(outputs, views.log_std, actions)
         normal = normal * (proximal - log_probs).exp().clamp_(max=_MAX_WEIGHT)
         log_probs = proximal
-    samples = Samples(
-        inputs=inputs,
-        actions=by_member(batch.actions),
-        log_probs=log_probs,
-        advantages=normal,
-        returns=by_member(returns),
-    )
-    # 1 - Var[R - V] / Var[R]
-    return samples, 1.0 - found.var(1) / by_member(returns).var(1).clamp_min(1e-8)
+    return Samples(inputs, actions, log_probs, normal, returns), explained
 
 
 def advantages(
@@ -190,7 +187,10 @@ def advantages(
 def update(
     population: Population, actor: Actor, samples: Samples, shuffles: Iterable[Tensor]
 ) -> UpdateStats:
-    """Improve every living member on its own samples, shuffled for each epoch, (P, B)."""
+    """Improve every living member on its own samples, shuffled for each epoch, (P, B).
+
+    A minibatch has the mirror images of its samples, too, where there are any.
+    """
     settings = population.settings
     packed, widths = _pack(samples)
     P, B, _ = packed.shape
@@ -200,10 +200,13 @@ def update(
     sums = torch.zeros(6, P, device=packed.device)
     steps = torch.zeros(P, device=packed.device)
 
+    size = settings.minibatch_size * (1 if population.mirror is None else 2)
     for order in shuffles:
+        if population.mirror is not None:
+            order = torch.stack((order, order + B // 2), dim=-1).flatten(1)
         shuffled = _shuffle(packed, order)
-        for start in range(0, B, settings.minibatch_size):
-            minibatch = _unpack(shuffled[:, start : start + settings.minibatch_size], widths)
+        for start in range(0, B, size):
+            minibatch = _unpack(shuffled[:, start : start + size], widths)
             grad, losses = gradient(population, actor, minibatch)
             grad_norm = norm(grad, dim=1)
             # What is counted and changed for a member depends on that member alone.

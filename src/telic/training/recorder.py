@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 import torch
 
+from telic import __version__
 from telic.core.events import Listener, LogMessage, TrainProgress, TrainStart
 from telic.core.tensors import flags, table
 from telic.storage.files import replacing
-from telic.storage.layout import MemberFolder, RunFolder
+from telic.storage.layout import RunFolder
 from telic.storage.scalars import ScalarLog, read_rows
 from telic.storage.trajectories import write_trajectory
 from telic.training.evaluate import Evaluation
@@ -73,7 +74,10 @@ class Recorder:
         self._session = progress.seconds, self.step
         for member, log in enumerate(self._scalars):
             log.truncate_after(self.step)
-            self.evaluations[member] = read_evaluations(self.folders[member])
+            self.evaluations[member] = [
+                EvaluationRecord.model_validate({k: v for k, v in row.items() if k != "type"})
+                for row in read_rows(self.folders[member].scalars, "eval")
+            ]
         if self.job.tensorboard:
             self._boards = [
                 TensorBoardLog(folder.tensorboard_dir, read_rows(folder.scalars, "train"))
@@ -122,7 +126,9 @@ class Recorder:
         self.how()
         self.seconds = seconds
         self.step = iteration * self.job.settings.batch_size
-        rate = self._rate(seconds)
+        start, step = self._session
+        passed, done = seconds - start, (self.step - step) * len(self.job.members)
+        rate = done / passed if passed > 0 else None
         for member, log in enumerate(self._scalars):
             if not (numbers["alive"][member] and numbers["finite"][member]):
                 continue
@@ -141,11 +147,6 @@ class Recorder:
                 self._report(member, finding)
         if time.perf_counter() - self._last_progress > PROGRESS_EVERY_S or before == 0:
             self._progress(seconds, rate)
-
-    def _rate(self, seconds: float) -> float | None:
-        start, step = self._session
-        passed = seconds - start
-        return (self.step - step) * len(self.job.members) / passed if passed > 0 else None
 
     def _episodes(self, member: int, ended: int) -> dict[str, Any]:
         recent = self._setup.tracker.recent[member]
@@ -247,14 +248,21 @@ class Recorder:
 
     def keep_policy(self, setup: Setup, member: int) -> None:
         """Write a member's policy as it is now."""
-        save_policy(
-            self.folders[member].checkpoint(self.step),
-            setup.population,
-            member,
-            setup.env.action_low,
-            setup.env.action_high,
-            policy_facts(setup, member, self.step),
-        )
+        env, job, who = setup.env, setup.job, setup.job.members[member]
+        facts = {
+            "telic": __version__,
+            "env": job.env,
+            "env_args": job.env_args,
+            "member": who.name,
+            "seed": who.seed,
+            "step": self.step,
+            "reward": job.rewards[who.reward].name,
+            "obs_names": list(env.spec.obs_names),
+            "action_names": list(env.spec.action_names),
+            "dt_s": env.spec.dt_s,
+        }
+        path = self.folders[member].checkpoint(self.step)
+        save_policy(path, setup.population, member, env.action_low, env.action_high, facts)
 
     def save_is_due(self) -> bool:
         """Say whether enough time has passed since the last resumable save."""
@@ -268,33 +276,6 @@ class Recorder:
         """Close all files."""
         for file in (*self._scalars, *self._boards):
             file.close()
-
-
-def read_evaluations(folder: MemberFolder) -> list[EvaluationRecord]:
-    """Return the evaluations written so far."""
-    return [
-        EvaluationRecord.model_validate({k: v for k, v in row.items() if k != "type"})
-        for row in read_rows(folder.scalars, "eval")
-    ]
-
-
-def policy_facts(setup: Setup, member: int, step: int) -> dict[str, Any]:
-    """Return what a policy file says about itself."""
-    from telic import __version__
-
-    spec, who = setup.env.spec, setup.job.members[member]
-    return {
-        "telic": __version__,
-        "env": setup.job.env,
-        "env_args": setup.job.env_args,
-        "member": who.name,
-        "seed": who.seed,
-        "step": step,
-        "reward": setup.job.rewards[who.reward].name,
-        "obs_names": list(spec.obs_names),
-        "action_names": list(spec.action_names),
-        "dt_s": spec.dt_s,
-    }
 
 
 def summarise(
@@ -328,7 +309,9 @@ def summarise(
         )
         summaries.append(summary)
     total = recorder.step * len(summaries)
-    winner = max((one for one in summaries if one.best), key=_score, default=None)
+    # A best evaluation is finite; members are compared by it even where rewards differ in scale.
+    found = [one for one in summaries if one.best and one.best.mean_return is not None]
+    winner = max(found, key=lambda one: one.best.mean_return if one.best else 0.0, default=None)
     result = RunSummary(
         run=recorder.run.name,
         env=setup.job.env,
@@ -345,9 +328,3 @@ def summarise(
 
 def _mean(values: list[float] | list[int]) -> float | None:
     return fmean(values) if values else None
-
-
-def _score(summary: MemberSummary) -> float:
-    """Compare members by the environment's own return when their rewards differ in scale."""
-    best = summary.best
-    return best.mean_return if best and best.mean_return is not None else float("-inf")

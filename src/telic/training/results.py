@@ -23,7 +23,7 @@ from telic.core.events import (
     Listener,
     TrainProgress,
     TrainStart,
-    decode,
+    decode_event,
     log_line,
 )
 from telic.errors import WorkerDied
@@ -276,12 +276,8 @@ class RunKeeper:
     ) -> None:
         """Prepare to receive messages.
 
-        Args:
-            job: what the worker was asked for.
-            run: whose files are written.
-            listener: called with every event.
-            result: where the summary goes; None: it is the run's.
-            translate: returns the event to log instead of one of the worker; None: log nothing.
+        The summary goes to `result`, or is the run's; `translate` returns the event to log instead
+        of one of the worker, or None.
         """
         self._job, self._run, self._listener = job, run, listener
         self._result = result or run.summary
@@ -307,8 +303,8 @@ class RunKeeper:
             message = cleaned(message, _MOST_VALUES)
             if "record" in message:
                 self._write(TrainingReport.model_validate(message))
-            elif (event := self._translate(decode(message, TRAINING_EVENTS))) is not None:
-                self._emit(event)
+            elif (event := self._translate(decode_event(message, TRAINING_EVENTS))) is not None:
+                self.emit(event)
         except ValueError as error:
             _refuse(error)
 
@@ -319,13 +315,8 @@ class RunKeeper:
         return self._summary
 
     def emit(self, event: Event) -> None:
-        """Log an event of this process."""
-        if self._log is None and self._run.events.exists():
-            self._log = JsonLines(self._run.events)
-        self._emit(event)
-
-    def _emit(self, event: Event) -> None:
-        if self._log is None and isinstance(event, TrainStart):
+        """Log an event; the log begins with training."""
+        if self._log is None and (isinstance(event, TrainStart) or self._run.events.exists()):
             self._log = JsonLines(self._run.events)
         if self._log is not None and not isinstance(event, TrainProgress):
             self._logged += 1

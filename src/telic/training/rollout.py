@@ -50,7 +50,7 @@ class Scoring:
         self.num_envs = env.num_envs // self.members
         self.obs_dim = env.obs_dim
         self.critic_sees = tuple(critic_sees)
-        self._env = env
+        self.device, self._env = env.device, env
         self._errors: dict[int, RewardError] = {}
         for group in self.groups:
             group.reward.start(group.members * self.num_envs, env.device)

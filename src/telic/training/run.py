@@ -1,8 +1,7 @@
 """Train: run a job in confined processes, in the folder of its run.
 
 Members that share a process (`job.processes`) are a group, trained by one worker. A worker may
-write to the folders made here and nowhere else: this process writes
-what was asked for and what came of it.
+write to the folders made here and nowhere else: this process writes the request and the results.
 """
 
 from __future__ import annotations
@@ -12,8 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
-from functools import partial
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -83,10 +81,6 @@ class _Order(NamedTuple):
     should_wait: Callable[[], bool] | None
     confined: bool
 
-    def importing_once(self) -> AbstractContextManager[None]:
-        """Let workers be forks of a process that has imported already."""
-        return nursery.prewarmed((_ENTRY,)) if self.confined else nullcontext()
-
 
 def execute(
     job: TrainJob,
@@ -125,19 +119,16 @@ def execute(
         remove_unfinished(folder.path)
         folder.stop.unlink(missing_ok=True)
         order = _Order(folder, should_stop, should_wait, confined)
-        summary = _train(job, order, on_event)
+        groups = member_groups(job, folder)
+        if len(groups) == 1:
+            with RunKeeper(job, folder, on_event) as keeper:
+                _train_group(groups[0], order, keeper)
+                summary = keeper.summary()
+        else:  # workers are forks of a process that has imported already
+            with nursery.prewarmed((_ENTRY,)) if confined else nullcontext():
+                summary = _train_groups(job, groups, order, on_event)
         set_status(folder, summary.status, videos=videos)
     return Run(folder.path, summary.model_dump())
-
-
-def _train(job: TrainJob, order: _Order, on_event: Listener) -> RunSummary:
-    groups = member_groups(job, order.folder)
-    if len(groups) > 1:
-        with order.importing_once():
-            return _train_groups(job, groups, order, on_event)
-    with RunKeeper(job, order.folder, on_event) as keeper:
-        _train_group(groups[0], order, keeper)
-        return keeper.summary()
 
 
 def _train_groups(
@@ -155,12 +146,33 @@ def _train_groups(
         with one_at_a_time:
             on_event(event)
 
+    def train(number: int) -> RunSummary | TelicError:
+        """Train a group unless that is done; return its summary, or why there is none."""
+        group = groups[number]
+        if group.result.exists():
+            summary = read_record(group.result, RunSummary)
+            if summary.status == "completed":
+                return summary
+        with RunKeeper(
+            group.job,
+            order.folder,
+            listen,
+            result=group.result,
+            translate=lambda event: joint.translate(number, event),
+        ) as keeper:
+            try:
+                _train_group(group, order, keeper)
+                return keeper.summary()
+            except _OF_A_GROUP as error:
+                names = ", ".join(reward.name for reward in group.job.rewards)
+                keeper.emit(LogMessage(message=f"{names} cannot be trained: {error}"))
+                return error
+
     def train_on(device: int) -> list[RunSummary | TelicError]:
         results: list[RunSummary | TelicError] = []
         for number in range(device, len(groups), devices):
-            result = _group_result(groups[number], order, listen, partial(joint.translate, number))
-            results.append(result)
-            if isinstance(result, RunSummary) and result.status == "stopped":
+            results.append(train(number))
+            if isinstance(last := results[-1], RunSummary) and last.status == "stopped":
                 break
             joint.finish(number)
         return results
@@ -189,8 +201,8 @@ def _train_groups(
         best_return=best.best_return if best else None,
         members=[name for one in done for name in one.members],
     )
-    with RunKeeper(job, order.folder, on_event) as keeper:
-        if done:
+    if done:
+        with RunKeeper(job, order.folder, on_event) as keeper:
             write_json(order.folder.summary, whole)
             keeper.emit(whole)
     if failures:
@@ -198,39 +210,11 @@ def _train_groups(
     return whole
 
 
-def _group_result(
-    group: MemberGroup,
-    order: _Order,
-    on_event: Listener,
-    translate: Callable[[Event], Event | None],
-) -> RunSummary | TelicError:
-    """Train a group unless that is done; return its summary, or why there is none."""
-    if group.result.exists():
-        summary = read_record(group.result, RunSummary)
-        if summary.status == "completed":
-            return summary
-    with RunKeeper(
-        group.job, order.folder, on_event, result=group.result, translate=translate
-    ) as keeper:
-        try:
-            _train_group(group, order, keeper)
-            return keeper.summary()
-        except _OF_A_GROUP as error:
-            names = ", ".join(reward.name for reward in group.job.rewards)
-            keeper.emit(LogMessage(message=f"{names} cannot be trained: {error}"))
-            return error
-
-
 class JointProgress:
     """Turns the progress of groups into that of their run."""
 
     def __init__(self, members: Sequence[int], devices: int) -> None:
-        """Start with nothing trained.
-
-        Args:
-            members: size of each group.
-            devices: group i is trained on device i modulo their number.
-        """
+        """Take the size of each group; group i is trained on device i modulo `devices`."""
         self._members, self._devices = members, devices
         self._latest: dict[int, TrainProgress] = {}
         self._finished: set[int] = set()
@@ -271,54 +255,41 @@ class JointProgress:
         )
 
 
-# ---- the processes of a group
-
-
 def _train_group(group: MemberGroup, order: _Order, keeper: RunKeeper) -> None:
     """Let one process train the members of a group."""
-    folders = prepare_folders(group, order.folder)
+    job = group.job
+    folders, imports = prepare_folders(group, order.folder), import_folders(job.env)
+    payload = {
+        "job": job.model_dump(mode="json"),
+        "run": str(order.folder.path.absolute()),
+        "state": str(group.state.absolute()),
+        "imports": list(map(str, imports)),
+    }
     if not order.confined:
         from telic.training import worker  # brings torch
 
-        payload = _payload(group, order)
         channel = LocalChannel(keeper.receive, order.should_stop)
         worker.run(worker.prepare(payload, channel), payload, channel)
-    else:
-        host.run_worker(
-            _ENTRY,
-            _payload(group, order),
-            writable=folders,
-            on_message=keeper.receive,
-            should_stop=order.should_stop,
-            should_wait=order.should_wait,
-            **_worker_options(group.job, order),
-        )
-
-
-def _payload(group: MemberGroup, order: _Order) -> dict[str, Any]:
-    return {
-        "job": group.job.model_dump(mode="json"),
-        "run": str(order.folder.path.absolute()),
-        "state": str(group.state.absolute()),
-        "imports": list(map(str, import_folders(group.job.env))),
-    }
-
-
-def _worker_options(job: TrainJob, order: _Order) -> host.WorkerOptions:
-    """Return what a worker may use."""
+        return
     started_from = {Path(one.start).absolute() for one in job.members if one.start}
     installed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     simulations = (job.settings.num_envs + job.eval_episodes) * len(job.members)
-    return {
-        "log": order.folder.worker_log,
-        "readable": sorted(started_from.union(env_access(job.env, job.env_args).readable)),
-        "devices": device_files() if job.on_gpu else (),
-        "python_path": import_folders(job.env),
-        "limits": Limits(
+    host.run_worker(
+        _ENTRY,
+        payload,
+        writable=folders,
+        on_message=keeper.receive,
+        should_stop=order.should_stop,
+        should_wait=order.should_wait,
+        log=order.folder.worker_log,
+        readable=sorted(started_from.union(env_access(job.env, job.env_args).readable)),
+        devices=device_files() if job.on_gpu else (),
+        python_path=imports,
+        limits=Limits(
             memory_bytes=max(Limits().memory_bytes, int(_MEMORY_SHARE * installed)),
             reserved_bytes=simulations * _ARENA_BYTES,
         ),
-    }
+    )
 
 
 def prepare_folders(group: MemberGroup, run: RunFolder) -> list[Path]:

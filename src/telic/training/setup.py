@@ -19,6 +19,7 @@ from telic.rewards.reward import Reward, load_reward
 from telic.training.evaluate import Evaluator
 from telic.training.flashsac import FlashSac, FlashSacActor
 from telic.training.job import TrainJob
+from telic.training.mirror import STATES, Mirror, MirrorSet, SignedOrder, find_mirror
 from telic.training.networks import Networks, Shape
 from telic.training.pathwise import SquashedActor
 from telic.training.population import Learner, Population
@@ -123,6 +124,8 @@ def build(job: TrainJob, rewards: list[Reward], env: VecEnv) -> Setup:
         networks=LEARNERS[settings.learner].actor(shape),
         device=env.device,
     )
+    if settings.mirror:
+        population.mirror = MirrorSet(_mirrors(job, rewards, scoring))
     collector = Collector(
         env, scoring, population.networks, population.distribution, settings.horizon
     )
@@ -134,6 +137,30 @@ def build(job: TrainJob, rewards: list[Reward], env: VecEnv) -> Setup:
     ]
     learner = LEARNERS[settings.learner].learner(population, job.iterations)
     return Setup(job, env, scoring, population, learner, collector, tracker, health)
+
+
+def _mirrors(job: TrainJob, rewards: list[Reward], scoring: Scoring) -> list[Mirror]:
+    """Find the mirror image of every member's samples; raises BadEnvironment where there is none.
+
+    Inputs of a population are observation, memory as wide as its widest reward's, extra fields.
+    """
+    plain = {name: value for name, value in job.env_args.items() if not name.startswith("terrain")}
+    plain |= {"variation": "none"} if "variation" in plain else {}
+    alone = job.model_copy(update={"env_args": plain, "device": "cpu"})
+    found: list[Mirror] = []
+    for reward in rewards:
+        env = make_env(alone, 2 * STATES, [0])
+        mirror = find_mirror(env, Scoring(env, [Group(reward.copy(), 0, 1)], scoring.critic_sees))
+        env.close()
+        own, gap = scoring.obs_dim + reward.memory_size, scoring.memory_size - reward.memory_size
+        places = torch.arange(scoring.critic_inputs - gap)
+        places[own:] += gap
+        index, sign = torch.arange(scoring.critic_inputs), torch.zeros(scoring.critic_inputs)
+        index[places], sign[places] = places[mirror.inputs.index], mirror.inputs.sign
+        device = scoring.device
+        inputs = SignedOrder(index.to(device), sign.to(device))
+        found.append(Mirror(inputs, SignedOrder(*(part.to(device) for part in mirror.actions))))
+    return [found[member.reward] for member in job.members]
 
 
 def make_env(job: TrainJob, per_member: int, seeds: list[int]) -> VecEnv:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import pydantic.type_adapter  # noqa: F401
 import torch
 
-from telic.core.events import Event, LogMessage, encode
+from telic.core.events import Event, LogMessage, encode_event
 from telic.core.tensors import learn_beside_simulation
 from telic.envs.simulators.names import simulated
 from telic.envs.vector import VecEnv
@@ -162,7 +162,7 @@ def _train(prepared: Prepared, folder: RunFolder, state: Path, channel: Channel)
         if isinstance(event, EvalDone):
             seal.check()
         channel.heartbeat(_STEP_S, doing)
-        channel.send(encode(event))
+        channel.send(encode_event(event))
 
     def should_stop() -> bool:
         channel.heartbeat(_STEP_S, doing)
@@ -204,10 +204,10 @@ def _probe_all(
     for source, reward in zip(job.rewards, rewards, strict=True):
         channel.heartbeat(_PROBE_S, f"probing the reward {source.name}")
         report = probe(reward, env)
-        channel.send(encode(report.model_copy(update={"reward": source.name})))
+        channel.send(encode_event(report.model_copy(update={"reward": source.name})))
         reports.append(report.model_dump(mode="json"))
     return reports
 
 
 def _log(message: str) -> dict[str, Any]:
-    return encode(LogMessage(message=message))
+    return encode_event(LogMessage(message=message))

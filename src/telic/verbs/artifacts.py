@@ -8,7 +8,6 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from telic.core.config import Record
 from telic.core.request import RunsRequest, argument, inner, option, place
 from telic.core.verb import Wrapped, verb
 from telic.errors import TelicError, UsageError
@@ -16,7 +15,7 @@ from telic.session.records import is_running, verified
 from telic.storage.files import read_fields
 from telic.storage.layout import DAMAGED, MemberFolder, RunFolder, SessionFolder
 from telic.storage.scalars import EvaluationRow, columns_of, is_evaluation, read_rows
-from telic.storage.workspace import WORK, Kind, Thing, Workspace, has_begun
+from telic.storage.workspace import WORK, ArtifactKind, Thing, Workspace, has_begun
 from telic.verbs.lines import ArtifactLine, judged_facts, read_line
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from telic.verbs.study_runs import StatusReport
 
 _NAMED = "Session, run, search, study or policy: its id, the start of one, a path, or 'latest'."
-_ALL: tuple[Kind, ...] = (*WORK, "study", "policy")
+_ALL: tuple[ArtifactKind, ...] = (*WORK, "study", "policy")
 
 
 class ArtifactRequest(RunsRequest):
@@ -33,7 +32,7 @@ class ArtifactRequest(RunsRequest):
     thing: str = argument(_NAMED, default="latest", metavar="THING")
     root: Path | str = place("The repository, for studies.", "--root", default=Path())
 
-    def find(self, *kinds: Kind, prefer_running: bool = False) -> Thing:
+    def find(self, *kinds: ArtifactKind, prefer_running: bool = False) -> Thing:
         """Return what is meant; "latest" is one of these kinds, another name may be anything."""
         workspace = Workspace(self.runs_dir, self.root)
         if self.thing == "latest":
@@ -47,7 +46,7 @@ class ArtifactRequest(RunsRequest):
         return thing
 
 
-_INSTEAD: dict[Kind, str] = {
+_INSTEAD: dict[ArtifactKind, str] = {
     "search": "telic report writes its map, where every policy plays.",
     "study": "See: telic study --help",
     "policy": "Name the run that it belongs to.",
@@ -68,19 +67,19 @@ class PolicyRequest(MemberRequest):
     step: int | None = option("Checkpoint; default: the best.", default=None)
     root: Path | str = inner("The repository, for studies.", default=Path())
 
-    def choose(self) -> PolicyPlace:
+    def choose(self) -> _PolicyPlace:
         """Return where the policy is: of a session, the one that was judged."""
         thing = self.find("session", "run", "policy")
         if thing.kind == "session":
             return self._judged(thing)
         if thing.kind == "run":
-            return PolicyPlace(RunFolder(thing.path), self.member, self.step, thing.path)
+            return _PolicyPlace(RunFolder(thing.path), self.member, self.step, thing.path)
         is_file = thing.path.is_file()
         member = thing.path.parent.parent if is_file else thing.path
         step = int(thing.path.stem.removeprefix("policy_")) if is_file else self.step
-        return PolicyPlace(RunFolder(member.parent), member.name, step, member)
+        return _PolicyPlace(RunFolder(member.parent), member.name, step, member)
 
-    def _judged(self, thing: Thing) -> PolicyPlace:
+    def _judged(self, thing: Thing) -> _PolicyPlace:
         folder = SessionFolder(thing.path)
         best = {"best_iteration": int | None, "best_step": int | None, "best_member": str | None}
         summary = read_fields(folder.summary, **best) if folder.summary.exists() else {}
@@ -92,13 +91,13 @@ class PolicyRequest(MemberRequest):
             )
         run = folder.iteration(iteration).run
         if self.member is not None:
-            return PolicyPlace(run, self.member, self.step, thing.path)
+            return _PolicyPlace(run, self.member, self.step, thing.path)
         own = summary.get("best_step")
         is_judged = self.step in (None, own)
-        return PolicyPlace(run, member, own if is_judged else self.step, thing.path, is_judged)
+        return _PolicyPlace(run, member, own if is_judged else self.step, thing.path, is_judged)
 
 
-class PolicyPlace(NamedTuple):
+class _PolicyPlace(NamedTuple):
     """The place of a policy; None is chosen by its evaluations."""
 
     run: RunFolder
@@ -139,7 +138,7 @@ class ArtifactList(Wrapped):
 @verb(ArtifactListRequest)
 def list_artifacts(request: ArtifactListRequest) -> ArtifactList:
     """List sessions, runs, searches and studies: what was asked, state, score."""
-    kinds: tuple[Kind, ...] = (request.kind,) if request.kind else (*WORK, "study")
+    kinds: tuple[ArtifactKind, ...] = (request.kind,) if request.kind else (*WORK, "study")
     found = Workspace(request.runs_dir, request.root).things(*kinds)
     begun = (x for x in found if x.kind != "session" or has_begun(x.path))
     return ArtifactList([read_line(thing) for thing in islice(begun, request.limit)])
@@ -159,29 +158,8 @@ class RunPage(NamedTuple):
         return {**self.facts, "members": members}
 
 
-class SessionPage(Record):
-    """A session: what was asked, what was tried, and where its files are."""
-
-    session: str
-    path: str
-    intent: str
-    env: str | None
-    state: str
-    iterations: int | None
-    score: float | None
-    origin: str | None
-    labels: int
-    disputed: int
-    tried: list[dict[str, Any]]
-    reasons: tuple[str, ...] = ()
-    """why it did not reach more than its state"""
-    limits: tuple[str, ...] = ()
-    """what narrows a pass"""
-    report: str | None
-
-
 @verb(MemberRequest)
-def show(request: MemberRequest) -> RunPage | SessionPage | SearchSummary | StatusReport:
+def show(request: MemberRequest) -> RunPage | dict[str, Any] | SearchSummary | StatusReport:
     """Show a session, run, search, study or policy: results, findings and files."""
     thing = request.find(*_ALL)
     return _PAGES[thing.kind](thing, request.member)
@@ -226,31 +204,35 @@ def _member(folder: MemberFolder) -> dict[str, Any]:
     }
 
 
-def _session_page(thing: Thing, member: str | None) -> SessionPage:
+def _session_page(thing: Thing, member: str | None) -> dict[str, Any]:
     folder, line = SessionFolder(thing.path), read_line(thing)
     if line.state == DAMAGED:
         raise TelicError(line.error or f"{thing.name} is damaged.")
-    shown = ("number", "change", "score", "passed", "best", "tags", "steps", "failure")
+    shown = ("number", "change", "score", "best", "tags", "steps", "failure")
+    tried = [
+        {name: facts.get(name) for name in shown} | {"reached_threshold": facts.get("passed")}
+        for facts in judged_facts(folder)
+    ]
     report = next((path for path in (folder.page, folder.report) if path.exists()), None)
     has_ended = folder.summary.exists() and not is_running(folder)
     ended = verified(folder) if has_ended else None
-    return SessionPage(
-        session=line.id,
-        path=str(folder.path),
-        intent=line.title,
+    return {
+        "session": line.id,
+        "path": str(folder.path),
+        "intent": line.title,
         **line.model_dump(include={"env", "iterations", "score", "origin", "labels", "disputed"}),
-        state=ended.outcome if ended else line.state,
-        tried=[{name: facts.get(name) for name in shown} for facts in judged_facts(folder)],
-        reasons=ended.reasons if ended else (),
-        limits=ended.limits if ended else (),
-        report=None if report is None else str(report),
-    )
+        "state": ended.outcome if ended else line.state,
+        "tried": tried,
+        "reasons": ended.reasons if ended else (),
+        "limits": ended.limits if ended else (),
+        "report": None if report is None else str(report),
+    }
 
 
 def _search_page(thing: Thing, member: str | None) -> SearchSummary:
-    from telic.search.runner import load
+    from telic.search.runner import load_search
 
-    return load(thing.path.parent, thing.path.name).summary
+    return load_search(thing.path.parent, thing.path.name).summary
 
 
 def _study_page(thing: Thing, member: str | None) -> StatusReport:
@@ -265,7 +247,7 @@ def _study(thing: Thing) -> dict[str, Any]:
     return {"root": thing.path.absolute().parents[4], "task": task, "study": study}
 
 
-_PAGES: dict[Kind, Callable[[Thing, str | None], Any]] = {
+_PAGES: dict[ArtifactKind, Callable[[Thing, str | None], Any]] = {
     "run": _run_page,
     "session": _session_page,
     "search": _search_page,
@@ -325,9 +307,9 @@ def report(request: ArtifactRequest) -> ReportPlace:
     thing = request.find("session", "search", "study")
     if thing.kind == "search":
         from telic.search.report import write_page
-        from telic.search.runner import load
+        from telic.search.runner import load_search
 
-        return ReportPlace(None, str(write_page(load(thing.path.parent, thing.path.name))))
+        return ReportPlace(None, str(write_page(load_search(thing.path.parent, thing.path.name))))
     if thing.kind == "study":
         from telic.verbs.study_runs import report as write_report
 
@@ -357,7 +339,7 @@ class DeleteRequest(RunsRequest):
     undo: bool = option("Restore it from the trash instead; THING may be 'latest'.", default=False)
 
 
-class ArtifactMoved(NamedTuple):
+class _ArtifactMoved(NamedTuple):
     """An artifact that was deleted or restored."""
 
     kind: str
@@ -372,13 +354,13 @@ class ArtifactMoved(NamedTuple):
 
 
 @verb(DeleteRequest)
-def delete(request: DeleteRequest) -> ArtifactMoved:
+def delete(request: DeleteRequest) -> _ArtifactMoved:
     """Move a session, run or search to the trash, or restore it with --undo."""
     if request.undo:
         return restore(request.thing, runs_dir=request.runs_dir)
     workspace = Workspace(request.runs_dir)
     thing = workspace.find(request.thing, *WORK)
-    return ArtifactMoved(thing.kind, thing.name, str(workspace.delete(thing)), True)
+    return _ArtifactMoved(thing.kind, thing.name, str(workspace.delete(thing)), True)
 
 
 class RestoreRequest(RunsRequest):
@@ -390,7 +372,7 @@ class RestoreRequest(RunsRequest):
 
 
 @verb(RestoreRequest)
-def restore(request: RestoreRequest) -> ArtifactMoved:
+def restore(request: RestoreRequest) -> _ArtifactMoved:
     """Restore a session, run or search from the trash."""
     thing = Workspace(request.runs_dir).restore(request.thing)
-    return ArtifactMoved(thing.kind, thing.name, str(thing.path), False)
+    return _ArtifactMoved(thing.kind, thing.name, str(thing.path), False)

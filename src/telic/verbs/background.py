@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any, Literal
 
 from telic.core.config import Record
@@ -26,7 +27,7 @@ from telic.core.events import Event, SearchStart, SessionStart, TrainStart
 from telic.core.text import is_mapping, is_row
 from telic.core.verb import Verb
 from telic.errors import Refused, TelicError, UnknownName, telling_places
-from telic.jobs.process import Process, ProcessId, is_same_process
+from telic.jobs.process import Process, ProcessId, end_after_grace, is_same_process
 from telic.storage.files import read_record, write_json
 from telic.storage.layout import changed_at, new_name
 from telic.verbs import catalogue
@@ -84,16 +85,11 @@ def start_verb(
     *,
     without: Sequence[str] = (),
 ) -> StartedJob:
-    """Start a verb in a process that outlives this one.
+    """Start a verb, by its path in the catalogue, in a process that outlives this one.
 
-    Args:
-        words: of its command: ("run",) or ("bench", "intents").
-        path: the verb, as in the catalogue.
-        values: fields of its request as plain data; the others have their defaults.
-        runs_dir: the folder of runs, which also keeps the files of the job.
-        without: environment variables that it must not see.
+    `values` are fields of its request as plain data; it does not see the variables `without`.
     """
-    verb = catalogue.load(path)
+    verb = catalogue.load_verb(path)
     _request(verb, values, runs_dir=str(runs_dir))  # an invalid request is refused here
     job, folder = new_name(words[-1]), runs_dir / STARTED
     command = shlex.join(["telic", *words, *command_words(verb, values)])
@@ -201,8 +197,13 @@ def main(file: str) -> int:
     progress = JobProgress(pid=own.pid, started=own.started)
     write_json(state, progress)
     stopping = threading.Event()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        end_after_grace(128 + number)
+        stopping.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda number, frame: stopping.set())
+        signal.signal(number, stop)
 
     def hear(event: Event) -> None:
         nonlocal progress
@@ -214,7 +215,7 @@ def main(file: str) -> int:
             case _:
                 pass
 
-    verb = catalogue.load(request.verb)
+    verb = catalogue.load_verb(request.verb)
     inner = {"on_event": hear, "should_stop": stopping.is_set, "command": request.command}
     try:
         with telling_places():

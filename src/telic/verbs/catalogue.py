@@ -21,7 +21,7 @@ class VerbGroup(NamedTuple):
     examples: str = ""
 
 
-def load(path: str) -> Verb[Any, Any]:
+def load_verb(path: str) -> Verb[Any, Any]:
     """Return the verb that "module:name" names."""
     module, _, name = path.partition(":")
     return getattr(import_module(_full_name(module)), name)

@@ -61,7 +61,7 @@ class WorkState(NamedTuple):
         return f"Resume with: telic resume {self.name}" if is_waiting else ""
 
 
-def becomes(is_so: Callable[[], bool], seconds: float) -> bool:
+def _becomes(is_so: Callable[[], bool], seconds: float) -> bool:
     """Wait until a condition holds; return whether it does."""
     deadline = time.monotonic() + seconds
     while not is_so():
@@ -103,7 +103,7 @@ def stop(request: WorkStopRequest) -> WorkState:
     folder.stop.touch()
     if not request.wait:
         return WorkState(thing.kind, thing.name, "stopping")
-    if not becomes(lambda: not thing.is_running, request.wait):
+    if not _becomes(lambda: not thing.is_running, request.wait):
         raise TelicError(
             f"{thing.name} has not stopped after {request.wait:g} s.",
             hint="It stops after its current step; try again, or see its events.jsonl.",
@@ -207,7 +207,7 @@ def pause(request: SessionPauseRequest) -> WorkState:
     if not is_running(folder):
         raise UsageError(f"{folder.name} is not running; it is {session_state(folder)}.")
     folder.pause.touch()
-    becomes(lambda: session_state(folder) != "pausing" and folder.pause.exists(), request.wait)
+    _becomes(lambda: session_state(folder) != "pausing" and folder.pause.exists(), request.wait)
     return WorkState("session", folder.name, session_state(folder))
 
 

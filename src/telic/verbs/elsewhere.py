@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _LISTEN_S = 0.2
 
 
-class VerbJob(NamedTuple):
+class _VerbJob(NamedTuple):
     """A verb as a job, and the file of its progress."""
 
     spec: JobSpec
@@ -47,15 +47,9 @@ class VerbJob(NamedTuple):
 
 
 def do_elsewhere(request: PlacedRequest, words: Sequence[str], path: str) -> Any:
-    """Run a verb at the place that its request names; return the session, run or search.
-
-    Args:
-        request: of the verb.
-        words: of its command.
-        path: the verb, as in the catalogue.
-    """
+    """Run a verb at the place that its request names; return the session, run or search."""
     remote = RemoteVerbs(request)
-    fields = catalogue.load(path).fields
+    fields = catalogue.load_verb(path).fields
     given = {field.name: getattr(request, field.name) for field in fields}
     job = remote.job(words, path, given)
     with remote:
@@ -92,11 +86,11 @@ class RemoteVerbs:
         """Number of jobs that can run at a time."""
         return self._pool.at_once
 
-    def job(self, words: Sequence[str], path: str, given: Mapping[str, Any]) -> VerbJob:
+    def job(self, words: Sequence[str], path: str, given: Mapping[str, Any]) -> _VerbJob:
         """Return the job of a verb; raises UsageError for work that would wait for answers."""
         values = {
             field.name: plain(given[field.name])
-            for field in catalogue.load(path).fields
+            for field in catalogue.load_verb(path).fields
             if field.how.scope not in ("inner", "place") and field.name in given
             if field.default is MISSING or given[field.name] != field.default
         }
@@ -107,7 +101,7 @@ class RemoteVerbs:
             )
         return verb_job(words, path, values, self._runs_dir)
 
-    def result(self, job: VerbJob, on_event: Listener) -> Any:
+    def result(self, job: _VerbJob, on_event: Listener) -> Any:
         """Run a job; return the session, run or search that it made."""
         from telic.verbs import _resume  # loads torch
 
@@ -130,9 +124,9 @@ class RemoteVerbs:
         return self.result(self.job(("run",), "session:run", given), on_event)
 
 
-def verb_job(words: Sequence[str], path: str, values: dict[str, Any], runs_dir: Path) -> VerbJob:
+def verb_job(words: Sequence[str], path: str, values: dict[str, Any], runs_dir: Path) -> _VerbJob:
     """Write a verb as a job; files that it names by a relative path are sent along."""
-    command = shlex.join(["telic", *words, *command_words(catalogue.load(path), values)])
+    command = shlex.join(["telic", *words, *command_words(catalogue.load_verb(path), values)])
     cwd, whole = Path.cwd(), runs_dir.absolute()
     if not whole.is_relative_to(cwd) or whole == cwd:
         cwd = whole.parent
@@ -151,7 +145,7 @@ def verb_job(words: Sequence[str], path: str, values: dict[str, Any], runs_dir: 
         key=key,
         command=command,
     )
-    return VerbJob(spec, runs_dir, file.with_suffix(".state.json"))
+    return _VerbJob(spec, runs_dir, file.with_suffix(".state.json"))
 
 
 def _named_files(values: Any, cwd: Path) -> Iterator[str]:
@@ -167,7 +161,7 @@ def _named_files(values: Any, cwd: Path) -> Iterator[str]:
             yield path.as_posix()
 
 
-def thing_of(job: VerbJob, future: Future[JobRecord], on_event: Listener) -> Path:
+def thing_of(job: _VerbJob, future: Future[JobRecord], on_event: Listener) -> Path:
     """Wait for a job, emitting its events; returns the folder of its session, run or search.
 
     Raises the error that it ended with, or Refused when it was stopped or could not run.

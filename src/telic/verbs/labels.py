@@ -58,7 +58,7 @@ class LabelRequest(RunsRequest):
     )
 
 
-class LabelTaken(NamedTuple):
+class _LabelTaken(NamedTuple):
     """A label, and the calibration of the judge by all labels."""
 
     session: str
@@ -78,7 +78,7 @@ class LabelTaken(NamedTuple):
         return f"{self.standing.words}{veto}"
 
 
-class LabelList(NamedTuple):
+class _LabelList(NamedTuple):
     """Labels and vetoes of a session."""
 
     session: str
@@ -104,7 +104,7 @@ class LabelList(NamedTuple):
 
 
 @verb(LabelRequest, examples=EXAMPLES)
-def label(request: LabelRequest) -> LabelTaken | LabelList | LabellingTask | LabelAgreement:
+def label(request: LabelRequest) -> _LabelTaken | _LabelList | LabellingTask | LabelAgreement:
     """Label whether an episode is what you asked for; labels calibrate the judge."""
     workspace = Workspace(request.runs_dir)
     if request.export is not None:
@@ -120,7 +120,7 @@ def label(request: LabelRequest) -> LabelTaken | LabelList | LabellingTask | Lab
         if not folder.judge.exists():
             raise UsageError(f"{folder.name} has no judge yet, so there is nothing to label.")
         standing = labels.calibration_of(folder, threshold)
-        return LabelList(
+        return _LabelList(
             folder.name, labels.read_labels(folder), labels.read_vetoes(folder), standing
         )
     made = labels.add_label(
@@ -133,7 +133,7 @@ def label(request: LabelRequest) -> LabelTaken | LabelList | LabellingTask | Lab
         author=request.author,
         by=request.by,
     )
-    return LabelTaken(folder.name, made, labels.calibration_of(folder, threshold))
+    return _LabelTaken(folder.name, made, labels.calibration_of(folder, threshold))
 
 
 class VetoRequest(RunsRequest):
@@ -149,7 +149,7 @@ class VetoRequest(RunsRequest):
     )
 
 
-class VetoTaken(NamedTuple):
+class _VetoTaken(NamedTuple):
     """A veto, and the session whose pass it withdrew."""
 
     session: str
@@ -162,7 +162,7 @@ class VetoTaken(NamedTuple):
 
 
 @verb(VetoRequest, examples=EXAMPLES)
-def veto(request: VetoRequest) -> VetoTaken:
+def veto(request: VetoRequest) -> _VetoTaken:
     """Withdraw a pass: the session becomes unproven, permanently and on record."""
     from telic.session.labels import add_veto
     from telic.session.report.document import rewrite_report
@@ -172,4 +172,4 @@ def veto(request: VetoRequest) -> VetoTaken:
     rewrite_report(folder, redraws=False)  # what was judged looks as it did
     best = verified(folder).best_iteration
     hint = f'Try again: telic branch {folder.name} --iteration {best} --note "..."'
-    return VetoTaken(folder.name, made, hint)
+    return _VetoTaken(folder.name, made, hint)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -14,7 +14,7 @@ from telic.session.records import is_running
 from telic.session.records import state_of as session_state
 from telic.storage.files import read_fields, read_record
 from telic.storage.layout import DAMAGED, RunFolder, SessionFolder
-from telic.storage.workspace import Kind, Thing
+from telic.storage.workspace import ArtifactKind, Thing
 
 STUDY_MARK = "~"
 """between the names of task and study in an id: no name holds it"""
@@ -29,7 +29,7 @@ class ArtifactLine(Record):
     """One line of a list."""
 
     id: str
-    kind: Kind
+    kind: ArtifactKind
     title: str
     """the intent, the method, or the task: what people know it by"""
     name: str | None = None
@@ -76,7 +76,7 @@ class ArtifactAbout(Record):
 def read_line(thing: Thing) -> ArtifactLine:
     """Return the line of an artifact; a damaged one must not hide the others."""
     try:
-        line, about = _LINES[thing.kind](thing), read_about(thing)
+        line, about = _LINES[thing.kind](thing), _read_about(thing)
         return line if about is None else line.model_copy(update=about.model_dump())
     except TelicError as error:
         return ArtifactLine(
@@ -91,7 +91,7 @@ def read_line(thing: Thing) -> ArtifactLine:
         )
 
 
-def read_about(thing: Thing) -> ArtifactAbout | None:
+def _read_about(thing: Thing) -> ArtifactAbout | None:
     """Return the name, tags and note of an artifact."""
     file = thing.path / "about.json"
     return read_record(file, ArtifactAbout) if file.exists() else None
@@ -187,7 +187,7 @@ def _run(thing: Thing) -> ArtifactLine:
         state=facts["status"],
         is_running=thing.is_running,
         best_return=facts["best_return"],
-        members=facts["members"],
+        members=len(names),
         steps=facts["total_timesteps"],
         seconds=facts["training_time_s"],
         seeds=tuple(sorted({int(seed) for _, _, seed in seeds})),
@@ -195,6 +195,9 @@ def _run(thing: Thing) -> ArtifactLine:
         error=facts["error"],
         updated=thing.last_active,
     )
+
+
+_Ended = Literal["completed", "stopped", "failed"]
 
 
 def state_of(thing: Thing) -> str:
@@ -208,7 +211,7 @@ def state_of(thing: Thing) -> str:
     if thing.is_running:
         return "running"
     summary = thing.path / "summary.json"
-    return read_fields(summary, outcome=str)["outcome"] if summary.exists() else "interrupted"
+    return read_fields(summary, outcome=_Ended)["outcome"] if summary.exists() else "interrupted"
 
 
 def _search(thing: Thing) -> ArtifactLine:
@@ -238,7 +241,7 @@ def _study(thing: Thing) -> ArtifactLine:
     )
 
 
-_LINES: dict[Kind, Callable[[Thing], ArtifactLine]] = {
+_LINES: dict[ArtifactKind, Callable[[Thing], ArtifactLine]] = {
     "session": _session,
     "run": _run,
     "search": _search,

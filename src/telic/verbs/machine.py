@@ -64,36 +64,27 @@ class EnvPage(NamedTuple):
         return self.spec
 
 
-class EnvRequest(VerbRequest):
-    """All environments, or one."""
+class EnvsRequest(VerbRequest):
+    """Environments of training, one of them, or the tasks of policy search."""
 
     env: str | None = argument(
         "Environment to describe: an id, module:Class or MJCF path.", default=None
     )
     every: bool = option("Also list Gymnasium's other ids.", "--all", default=False)
-
-
-@verb(EnvRequest)
-def read_envs(request: EnvRequest) -> EnvList | EnvPage:
-    """List environments, or describe one: observations, actions, info values, bodies, reward."""
-    from telic.envs.catalogue import catalogue, describe
-
-    if request.env is not None:
-        permit_env(request.env)
-        return EnvPage(request.env, describe(request.env))
-    return EnvList([env for env in catalogue() if request.every or env.fast])
-
-
-class EnvsRequest(EnvRequest):
-    """Environments of training, or tasks of policy search."""
-
     search: bool = option("List the tasks of telic search instead.", default=False)
 
 
 @verb(EnvsRequest)
 def envs(request: EnvsRequest) -> EnvList | EnvPage | SearchTasks:
     """List environments, or describe one: observations, actions, info values, bodies, reward."""
-    return search_tasks() if request.search else read_envs(request.env, every=request.every)
+    from telic.envs.catalogue import catalogue, describe
+
+    if request.search:
+        return search_tasks()
+    if request.env is not None:
+        permit_env(request.env)
+        return EnvPage(request.env, describe(request.env))
+    return EnvList([env for env in catalogue() if request.every or env.fast])
 
 
 class QuantitiesRequest(VerbRequest):
@@ -151,7 +142,7 @@ class PluginRequest(VerbRequest):
     check: bool = option("List stale files instead of writing them.", default=False)
 
 
-class PluginFiles(NamedTuple):
+class _PluginFiles(NamedTuple):
     """The package for coding agents: files that were written, or that are stale."""
 
     plugin: str
@@ -160,15 +151,15 @@ class PluginFiles(NamedTuple):
 
 
 @verb(PluginRequest, exit_code=lambda found: 4 if found.stale else 0)
-def build(request: PluginRequest) -> PluginFiles:
+def build(request: PluginRequest) -> _PluginFiles:
     """Write catalogues, manifests, skills, agents and hooks for coding agents.
 
     Exit code 4 when --check finds a stale file.
     """
     root = Path(request.root)
     if request.check:
-        return PluginFiles(str(root / HOME), [], differences(root))
-    return PluginFiles(str(root / HOME), write_package(root), [])
+        return _PluginFiles(str(root / HOME), [], differences(root))
+    return _PluginFiles(str(root / HOME), write_package(root), [])
 
 
 class HookRequest(VerbRequest):
@@ -261,6 +252,7 @@ class JudgesRequest(RunsRequest):
         metavar="SESSION ...",
     )
     only: Sequence[str] = option("Pairs by id: a,b.", default=(), read=names)
+    times: int = option("Number of times each policy is judged again.", default=1, minimum=1)
 
 
 @verb(JudgesRequest)
@@ -271,7 +263,8 @@ def judges(request: JudgesRequest) -> JudgeReport | FlipReport:
     if request.sessions:
         from telic.bench.reliability import flip_rate
 
-        return flip_rate([Workspace(request.runs_dir).session(name) for name in request.sessions])
+        folders = [Workspace(request.runs_dir).session(name) for name in request.sessions]
+        return flip_rate(folders, request.times)
     known = {pair.id: pair for pair in load_pairs()}
     if unknown := [name for name in request.only if name not in known]:
         raise UnknownName("pair", unknown[0], list(known))

@@ -52,7 +52,7 @@ class MotionRequest(VerbRequest):
     )
 
 
-class MotionLine(NamedTuple):
+class _MotionLine(NamedTuple):
     """One clip in a list."""
 
     clip: str
@@ -64,14 +64,14 @@ class MotionLine(NamedTuple):
     has_human: bool
 
 
-class MotionList(NamedTuple):
+class _MotionList(NamedTuple):
     """Clips of a library."""
 
     robot: str
     total: int
     """clips that match, listed or not"""
     hours: float
-    clips: list[MotionLine]
+    clips: list[_MotionLine]
 
 
 class MotionPage(Record):
@@ -96,7 +96,7 @@ class MotionPage(Record):
 
 
 @verb(MotionRequest, examples=_EXAMPLES)
-def show_motions(request: MotionRequest) -> MotionList | MotionPage:
+def show_motions(request: MotionRequest) -> _MotionList | MotionPage:
     """List the clips of a library, or show one: origin, processing steps, measurements, a video."""
     library = motions.library.MotionLibrary.open(request.library)
     if request.clip is None:
@@ -107,7 +107,7 @@ def show_motions(request: MotionRequest) -> MotionList | MotionPage:
             if words in line.name.lower() or words in line.origin.source.lower()
         ]
         lines = [
-            MotionLine(
+            _MotionLine(
                 line.name,
                 round(line.duration_s, 3),
                 line.fps,
@@ -119,7 +119,7 @@ def show_motions(request: MotionRequest) -> MotionList | MotionPage:
             for line in found[:_MOST_LISTED]
         ]
         hours = sum(line.duration_s for line in found) / 3600
-        return MotionList(library.robot.name, len(found), hours, lines)
+        return _MotionList(library.robot.name, len(found), hours, lines)
     clip = library.clip(request.clip)
     measured = motions.checks.measure(library.robot, clip)
     if request.out is not None:
@@ -215,7 +215,7 @@ class ImportMotionsRequest(IntakeRequest):
 
 @verb(ImportMotionsRequest, examples=_EXAMPLES, exit_code=_nothing_added)
 def import_motions(request: ImportMotionsRequest) -> MotionIntake:
-    """Import BVH, AMASS, DeepMimic, and the files of GMR, TWIST2, ASAP, PBHC, BeyondMimic, Unitree.
+    """Import BVH, AMASS, and the files of GMR, TWIST2, ASAP, PBHC, BeyondMimic, Unitree.
 
     Formats are recognized by content; pickles are never executed. Human motions
     and motion libraries of other robots are retargeted to the robot.

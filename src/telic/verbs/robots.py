@@ -151,8 +151,8 @@ def robots(request: RobotsRequest) -> RobotList | RobotPage | RobotText:
 def _describe(name: str) -> RobotText:
     """Return the description of a robot as TOML; guessed where its model does not say."""
     from telic.envs.robot_facts import robot_facts
-    from telic.robots.build import named_record
-    from telic.robots.record import RobotRecord, as_toml, guessed
+    from telic.robots.build import complete, named_record
+    from telic.robots.record import RobotRecord, as_toml
 
     if name in robot_names():
         record = named_record(name)
@@ -161,7 +161,7 @@ def _describe(name: str) -> RobotText:
     else:
         model = _model_file(str(OWN.get(name, name)))
         record = RobotRecord.parse({"model": str(model.absolute())})
-    record = guessed(Path(record.model), record.model_dump(exclude={"model"}))
+    record, _ = complete(record)
     return RobotText(toml=as_toml(record, robot_facts(_simulated(name)).model_dump()))
 
 

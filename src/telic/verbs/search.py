@@ -6,11 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from telic.core.request import (
-    PlacedRequest,
-    VerbRequest,
-    option,
-)
+from telic.core.request import PlacedRequest, option
 from telic.core.verb import Wrapped, verb
 from telic.envs.simulators.names import permit_env, refuse_simulated
 from telic.search.config import SearchConfig
@@ -76,9 +72,8 @@ class SearchTasks(Wrapped):
     columns = ("id", "states", "actions", "target", "time_limit")
 
 
-@verb(VerbRequest)
-def search_tasks(request: VerbRequest) -> SearchTasks:
-    """List the tasks of policy search."""
+def search_tasks() -> SearchTasks:
+    """Return the tasks of policy search."""
     from telic.search import worlds
 
     return SearchTasks([worlds.find_task(name) for name in worlds.TASKS])
@@ -91,9 +86,8 @@ class SearchMethods(Wrapped):
     methods: dict[str, dict[str, Any]]
 
 
-@verb(VerbRequest)
-def search_methods(request: VerbRequest) -> SearchMethods:
-    """List the methods of policy search, with the switches that differ from the defaults."""
+def search_methods() -> SearchMethods:
+    """Return the methods of policy search, with the switches that differ from the defaults."""
     from telic.search.plan import method_names, switches_of
 
     found = {name: switches_of(name).model_dump(exclude_defaults=True) for name in method_names()}

@@ -70,13 +70,7 @@ def _read(request: IntentRequest) -> MeasurableIntent:
         doubts.append("no demonstration of this exists: its judge is not validated on a good one")
     if request.model is not None:
         doubts.append(f"read by the composer: {request.model} may read it differently")
-    return MeasurableIntent(
-        criteria=made.criteria,
-        doubts=tuple(doubts),
-        not_understood=made.not_understood,
-        dropped=made.dropped,
-        covered=made.covered,
-    )
+    return MeasurableIntent.of(made.model_copy(update={"doubts": tuple(doubts)}))
 
 
 @verb(IntentRequest, examples=_EXAMPLES, exit_code=_exit_code)
@@ -146,7 +140,7 @@ class OrderList(Wrapped):
     hint = "Show one: telic orders KEY. Answer it: telic orders KEY FILE"
 
 
-class AnswersTaken(NamedTuple):
+class _AnswersTaken(NamedTuple):
     """Where answers were put by key, and what is wrong with others."""
 
     accepted: dict[str, str]
@@ -170,12 +164,12 @@ telic orders all answers/             hand in answers/KEY.json for every order
     examples=_ORDER_EXAMPLES,
     exit_code=lambda result: 2 if getattr(result, "refused", None) else 0,
 )
-def orders(request: OrdersRequest) -> OrderList | WorkOrder | AnswersTaken:
+def orders(request: OrdersRequest) -> OrderList | WorkOrder | _AnswersTaken:
     """List the work orders of a session that runs with --model host, show one, or answer it."""
     from telic.llm import work_orders  # loads all of llm
 
     if request.key == "all" and request.file is not None:
-        return AnswersTaken(*work_orders.answer_orders(request.folder, Path(request.file)))
+        return _AnswersTaken(*work_orders.answer_orders(request.folder, Path(request.file)))
     if request.key in (None, "all"):
         return OrderList(work_orders.list_orders(request.folder))
     if request.file is None:
@@ -184,4 +178,4 @@ def orders(request: OrdersRequest) -> OrderList | WorkOrder | AnswersTaken:
 
     text = sys.stdin.read() if request.file == "-" else given_text(request.file, "The answer")
     path = work_orders.answer_order(request.folder, request.key, text)
-    return AnswersTaken({path.name.partition(".")[0]: str(path)}, {})
+    return _AnswersTaken({path.name.partition(".")[0]: str(path)}, {})

@@ -15,8 +15,10 @@ from telic.core.verb import Question, Verb, verb
 from telic.storage.reading import read_text
 from telic.studies.adapter_check import (
     AdapterCheck,
+    SmokeProof,
     check_adapter,
     confirm_all,
+    prove_adapter,
     unconfirmed,
     unconfirmed_hash,
 )
@@ -38,14 +40,12 @@ from telic.studies.contract import (
     hash_evaluator,
 )
 from telic.studies.documents.base import StudyActor, write_yaml, yaml_text
-from telic.studies.documents.contract import ApprovalKey
-from telic.studies.documents.metrics import MetricSpec, Protocol
+from telic.studies.documents.contract import ApprovalKey, MetricSpec, Protocol
 from telic.studies.draft import write_draft
 from telic.studies.errors import GateRefused
 from telic.studies.folder import StudyKind
 from telic.studies.launch.attempt import check_words
 from telic.studies.offline import offline
-from telic.studies.smoke import SmokeProof, prove_adapter
 from telic.studies.study import Study
 
 CANDIDATE = "Candidate, e.g. c-0003-more-tracking."

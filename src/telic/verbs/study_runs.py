@@ -22,11 +22,10 @@ from telic.storage.workspace import kind_of
 from telic.studies.administration import close_study, pause_study, resume_study, why_stopped
 from telic.studies.documents.candidate import Evidence, RunStatus
 from telic.studies.evidence.audit import audit_result
-from telic.studies.evidence.integrity import changed_files
-from telic.studies.evidence.monitor import monitor_run
-from telic.studies.evidence.reflection import reflect_run
-from telic.studies.evidence.review import review_candidate
+from telic.studies.evidence.measurement import monitor_run
+from telic.studies.evidence.review import reflect_run, review_candidate
 from telic.studies.evidence.robustness import probe_candidate
+from telic.studies.evidence.store import changed_files
 from telic.studies.launch.attempt import check_words, next_request
 from telic.studies.launch.launch import DryRun, LaunchResult, launch, look
 from telic.studies.launch.recovery import reconcile
@@ -34,7 +33,7 @@ from telic.studies.launch.recovery import stop_run as ask_to_stop
 from telic.studies.loop import run_study
 from telic.studies.next import NextAction, next_step, note_next
 from telic.studies.report import write_report
-from telic.studies.rules.stops import ingest
+from telic.studies.rules.results import ingest
 from telic.studies.study import Study
 from telic.verbs.study import PersonRequest, StudyRequest, study_verb
 

@@ -9,12 +9,11 @@ from telic.core.request import argument, option
 from telic.core.verb import Question, verb
 from telic.storage.journal import JournalHead
 from telic.studies.approvals import change_diff
-from telic.studies.budget import BudgetState
 from telic.studies.launch.attempt import check_words, next_request
 from telic.studies.launch.launch import DryRun, look
 from telic.studies.next import NextAction, next_step
 from telic.studies.report import report_text
-from telic.studies.state import CandidateState, FiredStop, Incumbent, RunState
+from telic.studies.state import BudgetState, CandidateState, FiredStop, Incumbent, RunState
 from telic.verbs.study import CANDIDATE, StudyRequest, study_verb
 from telic.verbs.study_runs import RunRequest, StudyProgress, resume_question, run
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from telic import tracking
 from telic.core.config import dotted
 from telic.core.request import PlacedRequest, RunsRequest, argument, option
-from telic.core.text import file_name, integers
+from telic.core.text import integer_list, safe_name
 from telic.core.verb import Wrapped, verb
 from telic.errors import UsageError
 from telic.report.html import render_page
@@ -44,7 +44,7 @@ class TrackRequest(PlacedRequest):
         "Change a setting: --set command.frames=8; repeatable.", "--set", default=(), many=True
     )
     library: str | None = option("Folder of motions; default: generated ones.", default=None)
-    seeds: Sequence[int] = option("Training seeds: 1,2,3 or 1-3.", default=(1,), read=integers)
+    seeds: Sequence[int] = option("Training seeds: 1,2,3 or 1-3.", default=(1,), read=integer_list)
     steps: int | None = option("Control steps per seed; default: the preset's.", default=None)
     device: str = option("cpu or cuda.", default="cpu")
     threads: int | None = option("Physics threads; default all cores.", default=None)
@@ -112,7 +112,7 @@ class TrackerRequest(RunsRequest):
     seed: int | None = option("Which member; default: the first.", default=None)
     step: int | None = option("Which of its trackers; default: the last.", default=None)
 
-    def choose(self) -> ChosenTracker:
+    def choose(self) -> _ChosenTracker:
         """Return the tracker that is meant."""
         run = RunFolder(Path(self.run))
         if not run.path.is_dir():
@@ -138,10 +138,10 @@ class TrackerRequest(RunsRequest):
                 hint="They appear at each evaluation, in <member>/checkpoints/tracker_<step>.pt.",
             )
         last = known[-1]
-        return ChosenTracker(run, MemberFolder(run.path / last.member), last.path, last.step)
+        return _ChosenTracker(run, MemberFolder(run.path / last.member), last.path, last.step)
 
 
-class ChosenTracker(NamedTuple):
+class _ChosenTracker(NamedTuple):
     """A tracker's file and where it belongs."""
 
     run: RunFolder
@@ -187,7 +187,7 @@ def eval(request: EvalRequest) -> TrackerEvaluation:
     tracker = tracking.tracker.load_tracker(chosen.path).to(request.device)
     clips = tracking.evaluate.played_clips(config, library, split)
     player = tracking.evaluate.ClipPlayer(config, library, clips, device=request.device)
-    report = player.evaluate(tracker, split)
+    report, _ = player.measure(tracker, split)
     report = report.model_copy(update={"control": player.control()})
     folder = chosen.member.path / "evaluations"
     stem = f"eval_{chosen.step}_{split}"
@@ -196,7 +196,7 @@ def eval(request: EvalRequest) -> TrackerEvaluation:
     write_text(files[1], tracking.reports.as_csv(report))
     videos: list[Path] = []
     for place, worst in enumerate(report.worst(request.videos), start=1):
-        clip = file_name(f"{worst.clip}_{worst.encoder}")
+        clip = safe_name(f"{worst.clip}_{worst.encoder}")
         videos.append(folder / f"{stem}_worst_{place}_{clip}.mp4")
         tracking.evaluate.clip_video(player, tracker, worst, videos[-1])
     player.close()

@@ -92,29 +92,20 @@ class PresetTable(Wrapped):
     presets: dict[str, dict[str, Preset]]
 
 
-class PresetRequest(VerbRequest):
-    """Settings of presets."""
-
-    env: str | None = argument("Environment; all of them if left out.", default=None)
-
-
-@verb(PresetRequest)
-def read_presets(request: PresetRequest) -> PresetTable:
-    """Show the settings that training starts from."""
-    from telic.training.plan import PRESETS, preset
-
-    every = sorted({env for by_env in PRESETS.values() for env in by_env})
-    envs = [request.env] if request.env else every
-    return PresetTable({name: {env: preset(name, env) for env in envs} for name in PRESETS})
-
-
-class PresetsRequest(PresetRequest):
+class PresetsRequest(VerbRequest):
     """Presets of training, or methods of policy search."""
 
+    env: str | None = argument("Environment; all of them if left out.", default=None)
     search: bool = option("Show the methods of telic search instead.", default=False)
 
 
 @verb(PresetsRequest)
 def presets(request: PresetsRequest) -> PresetTable | SearchMethods:
     """Show the settings that training starts from, or the methods of policy search."""
-    return search_methods() if request.search else read_presets(request.env)
+    from telic.training.plan import PRESETS, preset
+
+    if request.search:
+        return search_methods()
+    every = sorted({env for by_env in PRESETS.values() for env in by_env})
+    envs = [request.env] if request.env else every
+    return PresetTable({name: {env: preset(name, env) for env in envs} for name in PRESETS})

@@ -16,7 +16,7 @@ from telic.errors import MissingExtra, UsageError
 from telic.verbs.artifacts import ArtifactRequest, ReportPlace, report
 
 if TYPE_CHECKING:
-    from telic.web.static_site import SavedSite
+    from telic.web._static_site import SavedSite
 
 _EXAMPLES = """
 telic serve                                          the address is printed, and opened
@@ -67,7 +67,7 @@ def write_report(request: ArtifactReportRequest) -> ReportPlace | SavedSite:
         where = {"runs_dir": request.runs_dir, "root": request.root}
         return report(request.thing, **where)
     require_web()
-    from telic.web.static_site import write_site
+    from telic.web._static_site import write_site
 
     thing = request.find("session", "run", "search", "study")
     return write_site(thing, Path(request.runs_dir), Path(request.root), request.site)
@@ -81,8 +81,8 @@ def serve(request: DashboardRequest) -> None:
     """
     require_web()
     from telic.connections import find_token, listen
+    from telic.web._gate import TOKEN_VARIABLE
     from telic.web.app import address_of, serve_until_stopped
-    from telic.web.gate import TOKEN_VARIABLE
 
     token = find_token(TOKEN_VARIABLE, "web-token", request.new_token)
     try:

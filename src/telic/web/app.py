@@ -24,25 +24,27 @@ from telic.connections import BoundedConnection, answer_until_stopped
 from telic.core.config import Record
 from telic.errors import MissingFile, TelicError, UnknownName, UsageError
 from telic.web import (
-    artifacts,
-    benchmarks,
-    compare,
-    curves,
-    files,
-    machine,
-    orders,
-    playback,
-    start,
-    streams,
-    verb_routes,
+    _artifacts as artifacts,
 )
-from telic.web.gate import API, WebGate
-from telic.web.place import WebPlace
+from telic.web import (
+    _benchmarks,
+    _compare,
+    _curves,
+    _files,
+    _machine,
+    _orders,
+    _playback,
+    _start,
+    _streams,
+    _verb_routes,
+)
+from telic.web._gate import API, WebGate
+from telic.web._place import WebPlace
 
 STATIC = Path(__file__).parent / "static"
 _PARTS = (
-    *(artifacts, files, curves, compare, streams, playback, orders),
-    *(benchmarks, start, machine, verb_routes),
+    *(artifacts, _files, _curves, _compare, _streams, _playback, _orders),
+    *(_benchmarks, _start, _machine, _verb_routes),
 )
 _log = logging.getLogger("telic.web")
 _COMPRESSED = {

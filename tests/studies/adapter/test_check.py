@@ -6,7 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from telic.cli.main import app
-from telic.studies.documents.base import read_yaml, write_yaml
+from telic.studies.documents.adapter import Adapter
+from telic.studies.documents.base import read_document, read_yaml, write_yaml
 from telic.studies.folder import StudyFolder
 
 TRAIN = (
@@ -79,4 +80,4 @@ def test_what_is_wrong_is_named(folder, parts, problem):
 def test_citations_of_earlier_versions_are_read(folder):
     old = {"status": "inferred", "confidence": 0.7}
     change(folder, provenance__seeds={**old, "evidence": [{"path": "train.py", "line": 4}]})
-    assert folder.read_adapter().provenance["seeds"].evidence == ("train.py:4",)
+    assert read_document(folder.adapter, Adapter).provenance["seeds"].evidence == ("train.py:4",)

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
+from telic.studies.adapter_check import prove_adapter
 from telic.studies.launch.process import RunProcess
-from telic.studies.smoke import prove_adapter
 from tests.studies.launch import toy_study
 from tests.studies.launch.toy_study import AGENT, make_study
 

@@ -5,7 +5,7 @@ import secrets
 import subprocess
 from pathlib import Path
 
-from telic.studies.candidates import FILES, PATCH_NAME, new_candidate
+from telic.studies.candidates import FILES, PATCH_NAME, new_candidate, transition
 from telic.studies.contract import amend
 from telic.studies.decide import decide
 from telic.studies.documents.base import RUNNER, StudyActor, update_yaml, write_yaml
@@ -13,7 +13,6 @@ from telic.studies.evidence import store
 from telic.studies.evidence.audit import audit_result
 from telic.studies.evidence.measurement import Measurement
 from telic.studies.folder import StudyFolder, activate
-from telic.studies.lifecycle import transition
 from telic.studies.rules.checks import validate_candidate
 from telic.studies.rules.results import advance
 from tests.studies.fresh import FreshStudy

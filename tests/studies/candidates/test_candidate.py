@@ -1,17 +1,16 @@
 import pytest
 
-from telic.errors import UnknownName
 from telic.storage.files import read_json
 from telic.studies import candidates
 from telic.studies.approvals import approval_diff
 from telic.studies.candidates import (
     new_candidate,
     revise_candidate,
+    transition,
     withdraw,
 )
 from telic.studies.documents.base import RUNNER, SYSTEM, StudyActor
 from telic.studies.errors import GateRefused, InvalidDocument, StudyError
-from telic.studies.lifecycle import transition
 from telic.studies.rules.checks import validate_candidate
 from tests.studies.candidates.small_study import (
     AGENT,
@@ -70,7 +69,7 @@ def test_a_baseline_takes_its_seeds_from_the_contract(study):
 
 def test_ids_are_never_used_again_not_even_after_a_crash(study, monkeypatch):
     with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
-        patch.setattr(candidates.lifecycle, "create", lambda *_: 1 / 0)
+        patch.setattr(candidates, "create", lambda *_: 1 / 0)
         make(study, "lost")
     assert make(study, "next").startswith("c-0002-")
 
@@ -81,20 +80,9 @@ def test_an_author_cannot_write_what_the_system_keeps(study, key):
         new_candidate(study, "sly", {**draft(study), key: "accepted"}, AGENT)
 
 
-def test_only_makers_make_candidates(study):
-    with pytest.raises(GateRefused, match="E_TRANSITION"):
-        make(study, actor=RUNNER)
-
-
 def test_a_file_may_not_leave_the_candidates_folder(study, tmp_path):
     with pytest.raises(InvalidDocument, match="leaves"):
         make(study, files={"../../../evil.py": tmp_path / "repo" / "evaluate.py"})
-
-
-def test_an_unknown_candidate_is_said_with_what_there_is(study):
-    make(study)
-    with pytest.raises(UnknownName, match="c-0001-more-weight"):
-        study.candidate("c-0001-more-wait")
 
 
 def test_a_revision_keeps_the_earlier_ones(study):

@@ -14,8 +14,8 @@ from telic.studies.rules.results import (
     check_incumbent,
     is_checked,
     read_condition,
+    record_findings,
 )
-from telic.studies.rules.stops import record_findings
 from tests.studies.candidates.small_study import (
     AGENT,
     HUMAN,
@@ -258,7 +258,7 @@ def test_an_exploit_is_given_up_and_accepted_only_by_a_person(claimed):
 def test_a_crash_before_the_ledger_line_decides_nothing(claimed, monkeypatch):
     audit_result(claimed, BETTER, AGENT)
     with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
-        patch.setattr("telic.studies.lifecycle.transition", lambda *_: 1 / 0)
+        patch.setattr("telic.studies.decide.transition", lambda *_: 1 / 0)
         decide(claimed, BETTER, "accept", HUMAN, "better")
     state = claimed.state
     assert state.incumbent is not None and state.incumbent.candidate == BASELINE

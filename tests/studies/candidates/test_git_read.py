@@ -3,7 +3,7 @@ import subprocess
 import pytest
 
 from telic.errors import Refused
-from telic.studies import git_read
+from telic.studies import _git_read as git_read
 
 GOOD = "--- a/reward.py\n+++ b/reward.py\n@@ -1 +1 @@\n-weight = 1\n+weight = 2\n"
 
@@ -69,14 +69,6 @@ def test_a_patch_is_checked_against_its_base_whatever_lies_in_the_tree(repositor
     assert snapshot(repository) == before
 
 
-def test_an_unknown_base_is_said(repository, tmp_path):
-    patch = tmp_path / "patch.diff"
-    patch.write_text(GOOD)
-    assert not git_read.has_commit(repository, "1" * 40)
-    why = git_read.why_patch_fails(repository, patch, "1" * 40)
-    assert why is not None and "base commit" in why
-
-
 def test_a_file_system_monitor_named_by_the_repository_does_not_run(repository, tmp_path):
     mark, hook = tmp_path / "ran", tmp_path / "hook"
     hook.write_text(f"#!/bin/sh\ntouch {mark}\n")
@@ -85,8 +77,3 @@ def test_a_file_system_monitor_named_by_the_repository_does_not_run(repository, 
     subprocess.run(words, cwd=repository, check=True)
     git_read.changed_paths(repository)
     assert not mark.exists()
-
-
-def test_a_folder_without_git_has_no_commit(tmp_path):
-    assert git_read.head_commit(tmp_path) is None
-    assert not git_read.is_repository(tmp_path)

@@ -4,13 +4,13 @@ import pytest
 
 from telic.studies.administration import resume_study
 from telic.studies.approvals import Consent
+from telic.studies.candidates import transition
 from telic.studies.canonical import utc_now
 from telic.studies.decide import decide
 from telic.studies.documents.base import RUNNER
 from telic.studies.evidence.audit import audit_result
-from telic.studies.lifecycle import transition
 from telic.studies.next import next_step, note_next
-from telic.studies.rules.checks import validate_candidate
+from telic.studies.rules.checks import CHECKS, validate_candidate
 from telic.studies.rules.results import advance
 from tests.studies.candidates.small_study import (
     AGENT,
@@ -57,7 +57,11 @@ def test_a_study_is_led_from_the_idea_to_the_launch(based):
 def test_a_draft_that_fails_its_checks_is_mended_not_checked_again(study):
     name = make(study, plan={"est": {}})
     found = next_step(study)
-    assert found.action == "mend" and "V14: plan.est.gpu_h is missing" in found.why
+    assert (
+        found.action == "mend"
+        and "V14 (estimate fits the budget): plan.est.gpu_h is missing" in found.why
+    )
+    assert found.blocking[0] == CHECKS["V14"].mend
     assert found.command == f"telic study propose FILE --revise {name}"
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from telic.studies.git_read import first_match, read_patch
+from telic.studies._git_read import first_match, read_patch
 
 TWO_FILES = """\
 diff --git a/src/reward.py b/src/reward.py

@@ -2,10 +2,9 @@
 
 import pytest
 
-from telic.studies.candidates import revise_candidate
+from telic.studies.candidates import revise_candidate, transition
 from telic.studies.documents.base import RUNNER, SYSTEM
 from telic.studies.errors import GateRefused
-from telic.studies.lifecycle import transition
 from telic.studies.queue import fresh_seeds, more_seeds
 from telic.studies.rules.checks import validate_candidate
 from telic.studies.rules.results import advance

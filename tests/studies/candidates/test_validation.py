@@ -178,12 +178,6 @@ def test_v03_only_a_draft_is_validated(study):
     assert "completed" in failures(study, name)["V03"]
 
 
-def test_v03_a_paused_study_validates_nothing(study):
-    name = make(study)
-    study.append("study.status", None, {"status": "paused", "reason": "lunch"}, AGENT)
-    assert "not open" in failures(study, name)["V03"]
-
-
 def test_v06_a_step_starts_where_the_parent_ended(study):
     parent = make(study)
     change = {"overrides": {"reward.weight": {"from": 3.0, "to": 4.0}}}
@@ -294,13 +288,6 @@ def test_v15_a_draft_that_nobody_tried_blocks_nobody(study):
 
 
 # ------------------------------------------------------------------ what validating does
-
-
-def test_a_failed_validation_changes_no_file(study):
-    name = make(study, evidence_refs=[])
-    before = {p: p.read_bytes() for p in study.folder.path.rglob("*") if p.is_file()}
-    assert not validate_candidate(study, name).ok
-    assert before == {p: p.read_bytes() for p in study.folder.path.rglob("*") if p.is_file()}
 
 
 def test_what_changed_since_the_validation_is_noticed(study):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from telic.storage.files import write_json
-from telic.studies import approvals, contract, lifecycle
+from telic.studies import approvals, candidates, contract
 from telic.studies.approvals import Consent
 from telic.studies.documents.base import StudyActor, write_yaml
 from telic.studies.documents.candidate import Candidate, Hypothesis, Origin
-from telic.studies.documents.metrics import Extractor, MetricSpec, Primary, Protocol
+from telic.studies.documents.contract import Extractor, MetricSpec, Primary, Protocol
 
 AGENT = StudyActor(kind="agent", name="coder")
 HUMAN = StudyActor(kind="human", name="ada")
@@ -47,7 +47,7 @@ def add_candidate(study, name="c-0001-try", kind="config", actor=AGENT):
         origin=Origin(engine="agent"),
     )
     write_json(study.folder.candidate_file(name), made.as_data())
-    lifecycle.create(study, name, actor, {"kind": kind, "content_hash": made.compute_hash()})
+    candidates.create(study, name, actor, {"kind": kind, "content_hash": made.compute_hash()})
     return made
 
 

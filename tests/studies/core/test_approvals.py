@@ -13,12 +13,12 @@ import pytest
 from telic.storage.files import write_json
 from telic.storage.keys import key_file
 from telic.studies import approvals, contract
+from telic.studies._ledger import Ledger
 from telic.studies.approvals import ask_on_terminal, current_actor
 from telic.studies.canonical import existing_key, signing_key
 from telic.studies.contract import ALWAYS_REQUIRED
 from telic.studies.documents.base import update_yaml, write_yaml
 from telic.studies.errors import BrokenIntegrity, GateRefused, StudyError
-from telic.studies.ledger import Ledger
 from tests.studies.core.small import AGENT, CONSENT, HUMAN, add_candidate, approve_all
 
 
@@ -276,8 +276,8 @@ def test_comments_survive_answers(agreed):
     contract.draft_contract(agreed, {"budget.gpu_h": 96, "scope.params.a.b": {"max": 2}})
     text = agreed.folder.contract.read_text()
     assert "# when is it done?" in text
-    assert agreed.folder.read_contract().budget.gpu_h == 96
-    assert agreed.folder.read_contract().scope.params["a.b"].max == 2
+    assert agreed.contract.budget.gpu_h == 96
+    assert agreed.contract.scope.params["a.b"].max == 2
     with pytest.raises(StudyError, match="budget: unknown key gpu_hours"):
         contract.draft_contract(agreed, {"budget.gpu_hours": 3})
     assert agreed.folder.contract.read_text() == text
@@ -296,4 +296,4 @@ def test_an_amendment_that_was_killed_before_its_event_is_made_again(agreed, mon
     assert Ledger(agreed.folder).state().contract_version == 1
     changed = contract.amend(agreed, AGENT, "more").data["diff"]
     assert {"-  launches: 60", "+  launches: 90"} <= {*changed}
-    assert agreed.folder.read_contract().version == 2
+    assert agreed.contract.version == 2

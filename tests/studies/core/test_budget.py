@@ -2,11 +2,11 @@
 
 import pytest
 
-from telic.studies.budget import shortfalls
+from telic.studies._ledger import Ledger
 from telic.studies.documents.base import RUNNER, SYSTEM, update_yaml
 from telic.studies.documents.contract import Amounts
 from telic.studies.errors import StudyBudgetExceeded
-from telic.studies.ledger import Ledger
+from telic.studies.state import shortfalls
 from tests.studies.core.small import AGENT, complete
 
 LIMITS = {
@@ -78,10 +78,10 @@ def test_settling_twice_charges_once(limited):
 def test_more_than_is_left_is_refused(limited):
     intend(limited, "r-1", gpu_h=5)
     state = Ledger(limited.folder).state()
-    assert shortfalls(state, Amounts(gpu_h=5), "c-0002-y", "promotion") == []
-    (said,) = shortfalls(state, Amounts(gpu_h=5.1), "c-0002-y", "promotion")
+    assert shortfalls(state, Amounts(gpu_h=5), "c-0002-y") == []
+    (said,) = shortfalls(state, Amounts(gpu_h=5.1), "c-0002-y")
     assert "5 is left for the study" in said and StudyBudgetExceeded.exit_code == 7
-    (said,) = shortfalls(state, Amounts(gpu_h=2), "c-0001-x", "promotion")
+    (said,) = shortfalls(state, Amounts(gpu_h=2), "c-0001-x")
     assert "1 is left for c-0001-x" in said
 
 

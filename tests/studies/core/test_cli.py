@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from telic.cli.main import app
-from telic.studies.ledger import Ledger
+from telic.studies._ledger import Ledger
 from tests.studies.core.small import approve_all
 
 runner = CliRunner()

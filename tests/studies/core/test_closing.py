@@ -40,7 +40,7 @@ def test_hashes_of_the_evaluator_are_filled_in(agreed):
     first = hash_evaluator(agreed, ["evaluate.py"])
     (agreed.root / "evaluate.py").write_text("two")
     again = hash_evaluator(agreed)
-    assert again == agreed.folder.read_protocol().evaluator_files
+    assert again == agreed.protocol.evaluator_files
     assert again.keys() == first.keys() and again != first
     with pytest.raises(StudyError, match="not a file of the repository"):
         hash_evaluator(agreed, ["../other.py"])

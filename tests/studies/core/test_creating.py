@@ -4,16 +4,17 @@ import pytest
 
 from telic.errors import UnknownName, UsageError
 from telic.studies import administration
+from telic.studies._ledger import Ledger
 from telic.studies.administration import create_study
 from telic.studies.errors import StudyError
 from telic.studies.folder import StudyFolder, read_registry
-from telic.studies.ledger import Ledger
+from telic.studies.study import Study
 from tests.studies.core.small import AGENT, CONSENT, HUMAN, content
 
 
 def test_a_new_study_is_complete_and_active(study):
     assert StudyFolder.find(study.root).path == study.folder.path
-    assert study.folder.read_contract().task.statement == "walk"
+    assert study.contract.task.statement == "walk"
     assert [each.kind for each in Ledger(study.folder).entries()] == ["study.created"]
     assert read_registry(study.root).tasks == {"g1-walk": ("speed",)}
 
@@ -28,7 +29,7 @@ def test_what_a_killed_process_began_is_finished(study):
     study.folder.contract.unlink()
     study.folder.registry.unlink()
     create_study(study.root, "g1-walk", "speed", AGENT, statement="walk")
-    assert StudyFolder.find(study.root).read_contract().version == 1
+    assert Study.find(study.root).contract.version == 1
     assert len(Ledger(study.folder).entries()) == 1
 
 

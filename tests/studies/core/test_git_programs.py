@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from telic.studies import git_read
+from telic.studies import _git_read as git_read
 
 
 def git(root, *words):

@@ -4,12 +4,12 @@ import itertools
 
 import pytest
 
-from telic.studies import lifecycle
+from telic.studies import candidates
+from telic.studies._ledger import Ledger
 from telic.studies.decide import decide
 from telic.studies.documents.base import RUNNER, SYSTEM, ActorKind, StudyActor
 from telic.studies.documents.candidate import CandidateStatus
 from telic.studies.errors import GateRefused, StudyError
-from telic.studies.ledger import Ledger
 from tests.studies.core.small import AGENT, ENGINE, HUMAN, add_candidate, content
 
 NAME = "c-0001-try"
@@ -74,7 +74,7 @@ def go(study, to, actor=None):
     allowed = ALLOWED.get((status.value, to), {"human"})
     actor = actor or ACTORS[sorted(allowed)[0]]
     data = {"run": "r-1", "phase": "promotion", "revision": 2}
-    return lifecycle.transition(study, NAME, to, actor, "because", data)
+    return candidates.transition(study, NAME, to, actor, "because", data)
 
 
 @pytest.mark.parametrize("status", STATUSES)
@@ -106,14 +106,14 @@ def test_a_failed_candidate_is_repaired_before_an_agent_rejects_it(in_status):
 def test_an_id_is_never_used_twice_and_a_paused_study_takes_no_candidates(agreed):
     add_candidate(agreed)
     with pytest.raises(GateRefused, match="used before"):
-        lifecycle.create(agreed, NAME, AGENT, {"kind": "config"})
+        candidates.create(agreed, NAME, AGENT, {"kind": "config"})
     Ledger(agreed.folder).append("study.status", None, {"status": "paused"}, HUMAN)
     with pytest.raises(GateRefused, match="paused"):
-        lifecycle.create(agreed, "c-0002-other", AGENT, {"kind": "config"})
+        candidates.create(agreed, "c-0002-other", AGENT, {"kind": "config"})
     with pytest.raises(GateRefused, match="runner may not"):
-        lifecycle.create(agreed, "c-0002-other", RUNNER, {"kind": "config"})
+        candidates.create(agreed, "c-0002-other", RUNNER, {"kind": "config"})
 
 
 def test_a_candidate_that_does_not_exist_is_named(agreed):
     with pytest.raises(StudyError, match="c-0009-none"):
-        lifecycle.transition(agreed, "c-0009-none", "validated", SYSTEM)
+        candidates.transition(agreed, "c-0009-none", "validated", SYSTEM)

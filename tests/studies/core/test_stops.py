@@ -5,10 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from telic.storage.journal import JournalHead
-from telic.studies.documents.contract import Amounts, StopRule, StudyBudget
-from telic.studies.documents.metrics import Primary
-from telic.studies.rules import stops as module
-from telic.studies.rules.stops import check_stops
+from telic.studies.documents.contract import Amounts, Primary, StopRule, StudyBudget
+from telic.studies.rules import results as module
+from telic.studies.rules.results import check_stops
 from telic.studies.state import CandidateState, DecisionState, Incumbent, StudyState
 
 NOW = "2026-08-01T09:00:00Z"

@@ -4,10 +4,10 @@ import json
 import math
 
 from telic.storage.files import write_json
+from telic.studies.candidates import transition
 from telic.studies.contract import amend
 from telic.studies.documents.base import RUNNER, SYSTEM, update_yaml
 from telic.studies.evidence.measurement import analyze_run
-from telic.studies.lifecycle import transition
 from tests.studies.candidates.small_study import HUMAN, end_run, make, make_study, start_run
 from tests.studies.fresh import FreshStudy
 

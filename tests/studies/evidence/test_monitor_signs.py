@@ -1,12 +1,11 @@
 """Every sign of trouble fires on a planted case and is silent on a healthy one."""
 
 import math
-from dataclasses import replace
 
 import pytest
 
-from telic.studies.evidence.logs import Series
-from telic.studies.evidence.monitor import Vitals, learning_signatures, vital_signatures
+from telic.studies.evidence._logs import Series
+from telic.studies.evidence.measurement import Vitals, learning_signatures, vital_signatures
 
 
 def line(values, steps=1000):
@@ -39,38 +38,25 @@ def test_a_healthy_run_shows_nothing():
     assert signs() == {}
 
 
-FIRING = [
-    ("nan_inf", "fatal", {"policy_loss": line([1.0, math.nan, 2.0])}, {}),
-    ("kl_blowup", "warn", {"kl": line([0.02] * 97 + [0.11] * 3)}, {}),
-    ("kl_blowup", "fatal", {"kl": line([0.02] * 99 + [1.1])}, {}),
-    ("value_explosion", "fatal", {"value_loss": line([1] * 90 + [40 * i for i in range(10)])}, {}),
-    ("reward_regression", "warn", {"return": line([*range(80), *[40] * 20])}, {}),
-    ("metric_divergence", "warn", {"success": line([0.01 * wobble(i) for i in range(100)])}, {}),
-]
-
-
-@pytest.mark.parametrize(("code", "severity", "changes", "settings"), FIRING)
-def test_a_planted_trouble_is_seen(code, severity, changes, settings):
-    found = signs(changes, **settings)
+@pytest.mark.parametrize(
+    ("code", "severity", "changes"),
+    [
+        ("nan_inf", "fatal", {"policy_loss": line([1.0, math.nan, 2.0])}),
+        ("metric_divergence", "warn", {"success": line([0.01 * wobble(i) for i in range(100)])}),
+    ],
+)
+def test_a_planted_trouble_is_seen(code, severity, changes):
+    found = signs(changes)
     assert set(found) == {code} and found[code].severity == severity
 
 
-SILENT = [
-    ("kl_blowup", {"kl": line([0.02] * 98 + [0.11] * 2)}, {}),
-    ("value_explosion", {"value_loss": line([1.0] * 90 + [400.0 - 20 * i for i in range(10)])}, {}),
-    ("reward_regression", {"return": line([*range(80), *[60] * 20])}, {}),
-    ("metric_divergence", {"success": line([0.5] * 100), "return": line([1.0] * 100)}, {}),
-]
-
-
-@pytest.mark.parametrize(("code", "changes", "settings"), SILENT)
-def test_just_short_of_trouble_is_silent(code, changes, settings):
-    assert code not in signs(changes, **settings)
+def test_a_flat_return_is_no_divergence():
+    assert signs({"success": line([0.5] * 100), "return": line([1.0] * 100)}) == {}
 
 
 def test_few_points_say_nothing():
     few = {name: Series(each.steps[:9], each.values[:9]) for name, each in HEALTHY.items()}
-    few["kl"] = line([2.0] * 9)
+    few["success"] = line([0.5] * 9)
     assert list(learning_signatures(few, "success", "max")) == []
 
 
@@ -85,11 +71,11 @@ def test_a_metric_to_be_minimised_is_turned():
     assert signs(falling, primary="error", direction="min") == {}
 
 
-WELL = Vitals(is_alive=True, silent_s=30.0, median_gap_s=5.0, free_disk_gb=50.0)
+WELL = Vitals(is_alive=True, silent_s=30.0, gap_s=5.0, free_disk_gb=50.0)
 ENDED = Vitals(is_alive=False, has_exit_record=True, exit_code=0)
 VITAL = [
     ("stalled", "warn", WELL, {"silent_s": 121.0}, {"silent_s": 119.0}),
-    ("stalled", "fatal", WELL, {"silent_s": 361.0}, {"silent_s": 361.0, "median_gap_s": 40.0}),
+    ("stalled", "fatal", WELL, {"silent_s": 361.0}, {"silent_s": 361.0, "gap_s": 40.0}),
     ("dead", "fatal", WELL, {"is_alive": False}, {"is_alive": False, "has_exit_record": True}),
     ("silent_failure", "fatal", ENDED, {"lacks": ("checkpoint",)}, {}),
     ("resource", "fatal", ENDED, {"text": "CUDA out of memory."}, {"text": "memory is fine"}),
@@ -100,6 +86,6 @@ VITAL = [
 
 @pytest.mark.parametrize(("code", "severity", "base", "bad", "good"), VITAL)
 def test_vital_signs_fire_and_are_silent(code, severity, base, bad, good):
-    found = {each.id: each.severity for each in vital_signatures(replace(base, **bad))}
+    found = {each.id: each.severity for each in vital_signatures(base._replace(**bad))}
     assert found == {code: severity}
-    assert list(vital_signatures(replace(base, **good))) == []
+    assert list(vital_signatures(base._replace(**good))) == []

@@ -4,11 +4,10 @@ import math
 
 import pytest
 
-from telic.studies.documents.metrics import Guardrail, MetricSpec
-from telic.studies.evidence.logs import Series
-from telic.studies.evidence.reflection import (
+from telic.studies.documents.contract import MetricSpec
+from telic.studies.evidence._logs import Series
+from telic.studies.evidence.review import (
     GuardrailChange,
-    guardrail_change,
     hacking_risk,
     reflect,
 )
@@ -63,15 +62,6 @@ def test_inactive_rising_falling():
     assert "inactive" in terms["still"].flags
 
 
-def test_few_evaluations_are_insufficient():
-    _, found = terms_of({"a": RISE}, metric=line(range(7)))
-    assert found.insufficient_data and found.terms[0].alignment is None
-    _, found = terms_of({"a": RISE}, metric=line(range(8)))
-    assert not found.insufficient_data and found.terms[0].alignment == pytest.approx(1.0)
-    _, found = terms_of({}, metric=None)
-    assert found.insufficient_data and found.hacking.level == "low"
-
-
 def test_the_risk_formula_by_hand():
     half_broken = [
         GuardrailChange(key="a", mean_w0=1, mean_w1=0, is_degraded=True),
@@ -92,21 +82,6 @@ def test_a_rising_metric_is_no_divergence_and_domination_alone_is_medium():
     for share, level in ((0.6, "low"), (0.9, "medium")):
         found = hacking_risk({}, None, share, ())
         assert found.level == level and found.score == pytest.approx(0.3 * (share - 0.6) / 0.3)
-
-
-@pytest.mark.parametrize(("last", "fires"), [(49, 1.0), (51, 0.0)])
-def test_episodes_that_became_short_are_a_sign(last, fires):
-    series = {"episode_length": line([100] * 9 + [last] * 9)}
-    assert fires == hacking_risk(series, None, 0.0, ()).D
-
-
-def test_guardrails_degrade_beyond_their_margin_or_past_their_threshold():
-    loss = Guardrail(key="falls", direction="min", rule="non_inferior", margin=0.5)
-    assert guardrail_change(loss, RISE).is_degraded
-    assert not guardrail_change(loss.model_copy(update={"margin": 0.9}), RISE).is_degraded
-    limit = Guardrail(key="speed", direction="max", rule="absolute", threshold=0.5)
-    assert guardrail_change(limit, FALL).is_degraded
-    assert not guardrail_change(limit, RISE).is_degraded
 
 
 def test_a_planted_exploit_is_high():

@@ -7,22 +7,37 @@ import time
 import pytest
 
 from telic.storage.files import read_json, write_json
+from telic.studies.administration import resume_study
 from telic.studies.approvals import Consent, grant
 from telic.studies.canonical import utc_now
 from telic.studies.documents.base import StudyActor, update_yaml
 from telic.studies.errors import GateRefused, StudyError
 from telic.studies.evidence.audit import audit_result
-from telic.studies.evidence.measurement import Measurement, analyze_run
-from telic.studies.evidence.monitor import fatal_alerts, look_at_run, monitor_run, open_alerts
-from telic.studies.evidence.reflection import reflect_run
-from telic.studies.evidence.review import is_unreviewed, may_be_author, review_candidate
-from telic.studies.rules.results import standing_exploit
-from telic.studies.rules.stops import standing_stops
-from tests.studies.candidates.small_study import AGENT, HUMAN, start_run
+from telic.studies.evidence.measurement import (
+    Measurement,
+    analyze_run,
+    fatal_alerts,
+    look_at_run,
+    monitor_run,
+    open_alerts,
+)
+from telic.studies.evidence.review import (
+    is_unreviewed,
+    may_be_author,
+    reflect_run,
+    review_candidate,
+)
+from telic.studies.next import note_next
+from telic.studies.rules.results import standing_exploit, standing_stops
+from tests.studies.candidates.small_study import AGENT, HUMAN, change_contract, start_run
 from tests.studies.evidence.claimed_study import BETTER, GAMED, leave_files, log_rows, promoted
 
 TWIN = StudyActor(kind="agent", name="reviewer", session=AGENT.session)
 """who may be the author by another name"""
+
+
+def check(audit, code):
+    return next(each for each in audit.checks if each.id == code)
 
 
 def measured(study, title="more weight", final=BETTER, **changes):
@@ -97,7 +112,7 @@ def test_a_seed_that_failed_cannot_be_left_out(study):
     held = read_json(study.folder.candidate_file(name))
     write_json(study.folder.candidate_file(name), {**held, "plan": plan})
     found = audit_result(study, name, AGENT).audit
-    assert found.verdict == "invalid" and found.check("A05").value == ["seed 107"]
+    assert found.verdict == "invalid" and check(found, "A05").value == ["seed 107"]
 
 
 def test_runs_that_are_not_measured_are_missing(study):
@@ -105,7 +120,7 @@ def test_runs_that_are_not_measured_are_missing(study):
     for run in runs[:-1]:
         analyze_run(study, run, AGENT)
     found = audit_result(study, name, AGENT).audit
-    assert found.verdict == "invalid" and runs[-1] in found.check("A05").why
+    assert found.verdict == "invalid" and runs[-1] in check(found, "A05").why
 
 
 def test_altered_evidence_voids_the_claim(study):
@@ -115,7 +130,7 @@ def test_altered_evidence_voids_the_claim(study):
     write_json(path, {**read_json(path), "summary": "0.99"})
     assert study.altered([sheet]) == [sheet]
     found = audit_result(study, name, AGENT).audit
-    assert found.verdict == "invalid" and "evidence" in found.check("A01").value
+    assert found.verdict == "invalid" and "evidence" in check(found, "A01").value
 
 
 def test_a_changed_evaluator_shows_between_the_arms(study):
@@ -123,7 +138,7 @@ def test_a_changed_evaluator_shows_between_the_arms(study):
     for run in runs:
         analyze_run(study, run, AGENT)
     found = audit_result(study, name, AGENT).audit
-    assert found.verdict == "invalid" and not found.check("A04").passed
+    assert found.verdict == "invalid" and not check(found, "A04").passed
 
 
 def test_every_try_against_the_same_incumbent_counts(study):
@@ -140,13 +155,13 @@ def test_a_planted_exploit_reaches_high_and_blocks_the_claim(study):
     assert found.reflection.hacking.level == "high", found.reflection.hacking
     assert study.sheet(found.evidence.id).kind == "reflection"
     audit = audit_result(study, name, AGENT).audit
-    assert audit.verdict == "invalid" and not audit.check("A11").passed
+    assert audit.verdict == "invalid" and not check(audit, "A11").passed
     with pytest.raises(GateRefused, match="E_OWN_REVIEW"):
         review_candidate(study, name, AGENT, "fine", is_exploit=False)
     review_candidate(study, name, HUMAN, "it stands still; no exploit", is_exploit=False)
-    assert audit_result(study, name, AGENT).audit.check("A11").passed
+    assert check(audit_result(study, name, AGENT).audit, "A11").passed
     reflect_run(study, runs[1], AGENT)
-    assert audit_result(study, name, AGENT).audit.check("A11").passed, "reviewed once is enough"
+    assert check(audit_result(study, name, AGENT).audit, "A11").passed, "reviewed once is enough"
     report = look_at_run(study, runs[0])
     assert "metric_divergence" in {each.id for each in report.signatures}
 
@@ -163,6 +178,23 @@ def test_a_high_risk_stops_reward_work_until_somebody_else_has_looked(study):
     assert standing_stops(study) == ()
 
 
+def test_a_breached_guardrail_pauses_the_study_until_a_person_resumes_it(study):
+    change_contract(study, {"stop_rules": [{"rule": "guardrail_breach"}]})
+    name, runs = promoted(study, "reckless", BETTER)
+    for run in runs:
+        log = study.folder.artefacts(run) / "metrics.jsonl"
+        log.write_text(log.read_text().replace('"falls": 0.', '"falls": 9.'))
+        analyze_run(study, run, AGENT)
+    assert standing_stops(study) == ()
+    audit_result(study, name, AGENT)
+    (stop,) = standing_stops(study)
+    assert (stop.rule, stop.effect) == ("guardrail_breach", "pause")
+    assert stop.why == f"{name} broke falls" and note_next(study).action == "stop"
+    assert [each.rule for each in study.state.fired_stops] == ["guardrail_breach"]
+    resume_study(study, Consent(by="ada", method="tty", at=utc_now()), "it may fall")
+    assert standing_stops(study) == ()
+
+
 def test_praise_of_its_own_settles_nothing_until_a_person_approves_it_knowingly(study):
     name, runs = measured(study, "bonus", GAMED, is_gamed=True)
     review_candidate(study, name, HUMAN, "fine", is_exploit=False)
@@ -170,10 +202,10 @@ def test_praise_of_its_own_settles_nothing_until_a_person_approves_it_knowingly(
     assert is_unreviewed(study, name), "it knew nothing of the reflection"
     review_candidate(study, name, TWIN, "fine", is_exploit=False)
     assert is_unreviewed(study, name)
-    assert not audit_result(study, name, AGENT).audit.check("A11").passed
+    assert not check(audit_result(study, name, AGENT).audit, "A11").passed
     grant(study, "experiment", Consent(by="ada", method="tty", at=utc_now()), candidate=name)
     assert not is_unreviewed(study, name)
-    assert audit_result(study, name, AGENT).audit.check("A11").passed
+    assert check(audit_result(study, name, AGENT).audit, "A11").passed
 
 
 def test_the_same_words_about_a_newer_reflection_are_another_review(study):
@@ -230,11 +262,11 @@ def test_trouble_is_entered_once_and_cleared_when_it_is_over(study):
     head = study.ledger.head
     monitor_run(study, run, AGENT)
     assert study.ledger.head == head, "nothing new"
-    assert fatal_alerts(study.events, [run]) == (f"nan_inf in {run}",)
+    assert fatal_alerts(study, [run]) == (f"nan_inf in {run}",)
     log = study.folder.run(run) / "artefacts" / "metrics.jsonl"
     log.write_text("".join(json.dumps(row) + "\n" for row in rows))
     monitor_run(study, run, AGENT)
-    assert fatal_alerts(study.events, [run]) == () and not open_alerts(study.events, [run])[run]
+    assert fatal_alerts(study, [run]) == () and not open_alerts(study.events, [run])[run]
 
 
 def test_a_silent_process_is_stalled_and_a_gone_one_is_dead(study):

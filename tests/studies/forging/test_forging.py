@@ -17,8 +17,8 @@ from telic.errors import TelicError
 from telic.studies.approvals import grant
 from telic.studies.decide import decide
 from telic.studies.documents.base import SYSTEM
-from telic.studies.evidence.integrity import changed_files
 from telic.studies.evidence.measurement import analyze_run
+from telic.studies.evidence.store import changed_files
 from telic.studies.folder import StudyFolder
 from telic.studies.launch.recovery import reconcile
 from telic.studies.loop import needs_person, take_step

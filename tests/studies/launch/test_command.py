@@ -72,11 +72,6 @@ def test_a_seed_that_the_command_does_not_place_goes_last(flag, words):
     assert found.argv[2:] == words
 
 
-def test_a_seed_may_travel_in_the_environment():
-    found = build(["python"], seeds={"env_flag": "SEED", "controllable": True})
-    assert found.env == {"SEED": "7"} and found.argv == ("python",)
-
-
 def test_what_is_not_known_is_not_invented():
     with pytest.raises(InvalidDocument, match=r"\{steps\} of the command has no value"):
         build(["python", "{steps}"])
@@ -87,12 +82,6 @@ def test_what_is_not_known_is_not_invented():
 def test_a_folder_outside_of_the_repository_is_refused():
     with pytest.raises(InvalidDocument, match="outside"):
         build(["python"], cwd="../elsewhere")
-
-
-def test_the_hash_is_of_words_and_folder():
-    one, two = build(["python", "a b"]), build(["python", "a", "b"])
-    assert one.hash == build(["python", "a b"]).hash != two.hash
-    assert one.hash != build(["python", "a b"], cwd="sub").hash
 
 
 def test_a_venv_is_entered_without_a_shell(tmp_path):

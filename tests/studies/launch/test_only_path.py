@@ -15,11 +15,11 @@ from tests.studies.launch.toy_study import AGENT, starts
 
 PACKAGE = Path(telic.__file__).parent
 CHECKED = ("studies/", "plugin/", "mcp/", "verbs/study", "verbs/machine.py", "cli/")
-MAY_START = ("studies/launch/", "studies/git_read.py")
+MAY_START = ("studies/launch/", "studies/_git_read.py")
 MAY_LAUNCH = {
     "verbs/study_runs.py",
     "studies/loop.py",
-    "studies/smoke.py",
+    "studies/adapter_check.py",
 }
 STARTERS = {"subprocess", "multiprocessing", "pty", "concurrent.futures", "asyncio"}
 CALLS = ("system", "popen", "fork", "posix_spawn", "startfile", "exec", "spawn")

@@ -12,13 +12,13 @@ from telic.studies.contract import amend
 from telic.studies.documents.base import update_yaml
 from telic.studies.errors import StudyError
 from telic.studies.evidence.review import review_candidate
-from telic.studies.launch import isolation
+from telic.studies.launch import _isolation as isolation
 from telic.studies.launch import launch as launching
+from telic.studies.launch._isolation import prepare_tree, tree_of
 from telic.studies.launch.attempt import TOKEN, LaunchRequest
-from telic.studies.launch.isolation import prepare_tree, tree_of
 from telic.studies.launch.launch import launch
 from telic.studies.launch.process import RunProcess
-from telic.studies.launch.recovery import move_candidates, reconcile, record_start, stop_run
+from telic.studies.launch.recovery import reconcile, record_start, stop_run
 from tests.studies.launch.test_gates import draft, enter_run
 from tests.studies.launch.test_supervisor import is_running, wait_for
 from tests.studies.launch.toy_study import (
@@ -58,7 +58,7 @@ def crashed_launch(study, candidate, monkeypatch, module, name, seed=1):
 
 
 def outcomes(study, **options):
-    return {each.run: each.outcome for each in reconcile(study, **options)}
+    return reconcile(study, **options)
 
 
 def test_an_announced_launch_that_nobody_started_is_given_up(study, candidate, monkeypatch):
@@ -250,5 +250,5 @@ def test_losses_of_an_earlier_revision_do_not_count(study, candidate):
     name = enter_run(study, candidate)
     record_start(study, name, "n", {})
     study.append("run.lost", name, {"run": name, "why": "gone"}, HUMAN)
-    move_candidates(study)
+    reconcile(study)
     assert study.state.candidates[candidate].status == "launched"

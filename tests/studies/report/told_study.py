@@ -3,9 +3,8 @@
 from telic.storage.files import write_json
 from telic.studies.decide import decide
 from telic.studies.evidence.audit import audit_result
-from telic.studies.evidence.measurement import analyze_run
-from telic.studies.evidence.monitor import monitor_run
-from telic.studies.evidence.reflection import reflect_run
+from telic.studies.evidence.measurement import analyze_run, monitor_run
+from telic.studies.evidence.review import reflect_run
 from telic.studies.evidence.robustness import ParameterSummary, ProbeSummary
 from telic.studies.evidence.store import add_evidence
 from telic.studies.next import NextAction

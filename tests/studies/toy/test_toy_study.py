@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from telic.studies.git_read import is_allowed
+from telic.studies._git_read import is_allowed
 from tests.studies.toy.doors import CommandLine, Refused
 from tests.studies.toy.driver import ToyStudy
 
@@ -100,10 +100,11 @@ def the_hack_was_noticed(study, state):
 
 def every_seed_was_fresh(state):
     finished = [each for each in state["runs"].values() if each["status"] == "finished"]
-    assert len(finished) == len(state["runs"]) == 42
+    assert len(finished) == len(state["runs"]) == 45
     by_role = {}
     for run in finished:
         by_role.setdefault((run["candidate"], run["phase"]), []).append(run["seed"])
+    assert sorted(by_role["c-0001-baseline", "smoke"]) == [1, 1, 1, 2], "the adapter is proven"
     for name in (SAME, HACK, BETTER):
         assert sorted(by_role[name, "promotion"]) == [100, 101, 102, 103, 104]
     assert sorted(by_role["c-0001-baseline", "promotion"]) == [100, 101, 102, 103, 104]
@@ -113,7 +114,7 @@ def every_seed_was_fresh(state):
 
 def only_run_starts_processes(study, state):
     assert set(study.door.started) == {"adapter", "run"}
-    assert study.door.started.count("run") >= len(state["runs"])
+    assert len(study.door.started) >= len(state["runs"])
 
 
 def the_report_tells_it(study):
@@ -158,7 +159,7 @@ def an_edited_line_shuts_the_gate(study, launch):
     with pytest.raises(Refused) as caught:
         study.door.agent(*launch)
     assert caught.value.code == 3
-    assert "G05 budget is void" in caught.value.said
+    assert "approval budget is void" in caught.value.said
     assert study.door.agent("next")["action"] == "agree"
     contract.write_text(agreed)
 

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from telic.studies import git_read
+from telic.studies import _git_read as git_read
+from telic.studies._ledger import Ledger
 from telic.studies.folder import StudyFolder
-from telic.studies.launch import isolation, launch, supervisor
-from telic.studies.ledger import Ledger
+from telic.studies.launch import _isolation as isolation
+from telic.studies.launch import launch, supervisor
 from telic.studies.study import Study
 from tests.studies.launch import toy_study
 

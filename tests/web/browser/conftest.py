@@ -79,8 +79,8 @@ class serving:  # noqa: N801 - reads as a phrase
     def __enter__(self) -> str:
         import uvicorn
 
+        from telic.web._place import WebPlace
         from telic.web.app import address_of, gated
-        from telic.web.place import WebPlace
 
         listening = listen("127.0.0.1", 0)
         app = gated(WebPlace(self._root / "runs", self._root), TOKEN)

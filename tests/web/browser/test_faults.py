@@ -11,10 +11,9 @@ from tests.web.browser.conftest import Tab, serving
 from tests.web.conftest import TOKEN
 from tests.web.made import RUN, SESSION, make_session, make_workspace, write
 
-TABS = 20
 
-
-def test_twenty_tabs_share_one_stream_and_ended_work_needs_none(browser, tmp_path):
+@pytest.mark.parametrize("count", [8, pytest.param(20, marks=pytest.mark.slow)])
+def test_many_tabs_share_one_stream_and_ended_work_needs_none(browser, tmp_path, count):
     root = make_workspace(tmp_path)
     live = root / "runs" / "session_20260101_000000_eeee5555"
     make_session(live)
@@ -23,7 +22,7 @@ def test_twenty_tabs_share_one_stream_and_ended_work_needs_none(browser, tmp_pat
         opened = []
         context.on("request", lambda asked: "/api/stream" in asked.url and opened.append(asked.url))
         context.new_page().goto(f"{address}/trash?token={TOKEN}")
-        tabs = [context.new_page() for _ in range(TABS)]
+        tabs = [context.new_page() for _ in range(count)]
         for number, page in enumerate(tabs):
             page.goto(f"{address}/runs/{live.name if number % 2 else SESSION}/events")
         for page in tabs:
@@ -120,13 +119,13 @@ def test_the_address_carries_filter_order_and_tab(tab, furnished):
     tab.page.get_by_role("heading", name="Gallery").wait_for()
 
 
-@pytest.mark.parametrize("width", [1300, 768, 390])
+@pytest.mark.parametrize("width", [pytest.param(1300, marks=pytest.mark.slow), 768, 390])
 def test_no_page_is_cut_or_scrolls_sideways(browser, address, furnished, width):
     tab = Tab(browser, address, viewport={"width": width, "height": 844})
     paths = (f"/runs/{furnished.failed}", f"/runs/{furnished.failed}/evidence", "/runs", "/gallery")
     for path in (*paths, "/", "/machine", "/bench", f"/runs/{RUN}", f"/play/{furnished.failed}"):
         tab.page.goto(tab.address + path)
-        tab.page.wait_for_timeout(700)
+        tab.page.wait_for_timeout(400)
         wide = tab.page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
         assert wide <= 0, path
         if path == "/runs":

@@ -2,8 +2,8 @@
 
 import pytest
 
-from telic.web.place import WebPlace
-from telic.web.static_site import write_site
+from telic.web._place import WebPlace
+from telic.web._static_site import write_site
 
 pytestmark = pytest.mark.slow
 

@@ -53,7 +53,7 @@ function Heading({ thing, found, session }: { thing: string; found: IterationDet
   const { judged } = found;
   const line = session.iterations.find((each) => each.number === found.number);
   return (
-    <Panel title={<>Iteration {found.number}: {line?.change || found.candidate?.change}</>} actions={judged && <Badge state={judged.passed ? "passed" : "not_passed"} />}>
+    <Panel title={<>Iteration {found.number}: {line?.change || found.candidate?.change}</>} actions={judged && <Badge tone={judged.passed ? "good" : "bad"}>{judged.passed ? "reached the threshold" : "did not pass"}</Badge>}>
       <div className="column">
         <Figures rows={[["mean score of the policies", score(judged?.score)], ["steps", short(line?.steps)], ["training", duration(line?.training_s)], ["judging", duration(line?.judging_s)], ["policies", count(found.members.length)]]} />
         {line?.failure && <div className="notice bad">{line.failure}</div>}

@@ -30,7 +30,7 @@ export function ReportPanel({ thing, isReadOnly }: { thing: string; isReadOnly: 
           <div className="stacked">
             <Panel title="Export" actions={!isReadOnly && <><button type="button" onClick={write}>Rewrite the report</button><button type="button" onClick={start} disabled={isExporting}>{isExporting ? "Exporting…" : exported.length ? "Export again" : "Export the policy"}</button>{exported.length > 0 && <a className="button primary" href={`/api/artifacts/${encodeURIComponent(thing)}/bundle`} download>Download all (ZIP)</a>}</>}>
               <div className="column">
-                {exported.length > 0 ? <ul className="column" style={{ gap: "0.2rem" }}>{exported.map((file) => <li key={file.key}><a href={file.url} download={file.name.split("/").at(-1)}>{file.name.split("/").at(-1)}</a> <span className="small soft">{bytes(file.bytes)}</span></li>)}</ul> : <p className="soft small">ONNX and TorchScript with the normalizer included, verified to 1e-5, and a model card.</p>}
+                {exported.length > 0 ? <ul className="column" style={{ gap: "0.2rem" }}>{exported.map((file) => <li key={file.key}><a href={file.url} download={file.name.split("/").at(-1)}>{file.name.split("/").at(-1)}</a> <span className="small soft">{bytes(file.bytes)}</span></li>)}</ul> : <p className="soft small">ONNX and NumPy with the normalizer included, verified to 1e-5, and a model card.</p>}
                 <Command line={`telic export ${thing}`} />
               </div>
             </Panel>

@@ -53,7 +53,7 @@ export default function SearchPage({ detail, search, reload }: { detail: Detail;
             </Panel>
           )}
           <Panel title="Command line"><div className="column"><Command line={`telic show ${line.id}`} /><Command line={`telic report ${line.id}`} /></div></Panel>
-          {search.config && <Panel title="Settings"><Facts rows={Object.entries(search.config).filter(([, value]) => value !== null && typeof value !== "object").map(([name, value]) => [words(name), String(value)])} /></Panel>}
+          {search.config && <Panel title="Settings"><Facts rows={Object.entries(search.config).filter(([name, value]) => name !== "schema_version" && value !== null && typeof value !== "object").map(([name, value]) => [words(name), String(value)])} /></Panel>}
         </div>
       </div>
     </>

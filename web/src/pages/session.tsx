@@ -36,7 +36,8 @@ export function SessionPage({ detail, session, tab, reload }: { detail: Artifact
   const training = live.pulse?.training;
   const judged = session.summary?.score ?? at.score;
   const standing = training ? { ...at, step: Math.max(training.step, at.step ?? 0), totalSteps: training.total_steps, isScreening: training.is_screening } : { ...at, score: judged };
-  const [place, number_] = tab.split("/");
+  const [asked, number_] = tab.split("/");
+  const place = TABS.some(([key]) => key === asked) ? asked : "";
   return (
     <>
       <PageHead

@@ -135,7 +135,7 @@ export function sentenceOf(event: LoggedEvent, at?: Standing): string | null {
     case "session.judged": {
       if (event.failure) return `Iteration ${text("number")} could not be trained: ${text("failure")}`;
       const failed = (event.tags as string[] | undefined)?.map(words).join(", ");
-      return `Iteration ${text("number")} ${event.passed ? "passed" : "did not pass"}: score ${score(event.score as number | null)}${failed ? ` (failed criteria: ${failed})` : ""}.`;
+      return `Iteration ${text("number")} ${event.passed ? "reached the threshold" : "did not pass"}: score ${score(event.score as number | null)}${failed ? ` (failed criteria: ${failed})` : ""}.`;
     }
     case "session.spent":
       return `Spent so far: ${duration(event.seconds as number)}, ${short(event.steps as number)} steps${event.calls ? `, ${plural(event.calls as number, "model call")}` : ""}.`;

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from telic.search.proposers import HistoryProposer, PolicyProposal, drafts
+from telic.search.proposers import NumericProposer, PolicyProposal, drafts
 
 
-class Halving(HistoryProposer):
+class Halving(NumericProposer):
     """Draws around the incumbent within a range that halves every few iterations."""
 
     name = "halving"

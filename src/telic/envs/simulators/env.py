@@ -38,17 +38,11 @@ def make_simulated(
     num_threads: int | None = None,
     **arguments: Any,
 ) -> SimulatorEnv:
-    """Start a simulator and wait until it is ready.
+    """Start a simulator, one process per seed, and wait until it is ready.
 
-    Args:
-        name: "mjlab:TASK" or "isaaclab:TASK".
-        num_envs: environments in the batch.
-        device: device of the simulation and of the tensors: "cpu" or "cuda".
-        seed: one seed, or one per member of a population; each has a process of its own.
-        python: the Python of the simulator's own environment; None: the one telic runs in.
-        answer_s: seconds that a step may take before the simulator counts as hung.
-        num_threads: accepted for uniformity, without effect.
-        **arguments: attributes of the task's configuration with dots between them.
+    `python` is that of the simulator's own environment, `answer_s` the time a step may take before
+    the simulator counts as hung. Arguments are attributes of the task's configuration with dots
+    between them; `num_threads` has no effect.
     """
     what = simulated(name)
     if what is None:

@@ -13,8 +13,9 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from telic.errors import UsageError
-from telic.storage.keys import permit
+from telic.errors import Refused, UsageError
+from telic.sim.files import MODEL_FILES
+from telic.storage.keys import permit, require_permitted
 
 _HERE = Path(__file__).parent
 
@@ -86,7 +87,8 @@ def named_code(env: str, env_args: Mapping[str, Any] | None = None) -> tuple[str
         python = str((env_args or {}).get("python") or sys.executable)
         return (f"{env} run by {absolute_python(python)}",)
     place, colon, name = env.rpartition(":")
-    if not colon or os.path.exists(env):
+    # As `factory.make` tells data from code: a file that is called "evil.py:Env" must not matter.
+    if not colon or env.endswith(MODEL_FILES):
         return ()
     if place.endswith(".py"):
         return (f"the class {Path(place).expanduser().absolute()}:{name}",)
@@ -98,3 +100,14 @@ def named_code(env: str, env_args: Mapping[str, Any] | None = None) -> tuple[str
 def permit_env(env: str | Path, env_args: Mapping[str, Any] | None = None) -> None:
     """Permit the code that the user names as an environment."""
     permit(*named_code(str(env), env_args))
+
+
+def require_permitted_request(values: Mapping[str, Any]) -> None:
+    """Raise Refused for code that an agent names in a request: an agent is not the user."""
+    arguments = {**(values.get("env_args") or {}), "python": values.get("python")}
+    require_permitted(*named_code(str(values.get("env") or ""), arguments))
+    if values.get("trust"):
+        raise Refused(
+            "An agent cannot have code run without confinement.",
+            hint="Run it in a terminal: telic train --trust",
+        )

@@ -1,9 +1,8 @@
 """Motion files of other tools, recognized by their content, not by their names.
 
 BVH                 CMU, LAFAN1, SOMA, Mixamo: one reader, any skeleton with two legs
-NPZ, pickle, JSON   named arrays, see `LAYOUTS`
+NPZ, pickle         named arrays, see `LAYOUTS`
 CSV                 Unitree's LAFAN1 (no header), BONES-SEED, or named columns
-DeepMimic           JSON with Frames
 """
 
 from __future__ import annotations
@@ -18,9 +17,10 @@ import numpy as np
 
 from telic.core.text import is_dict
 from telic.errors import BadFile, TelicError
-from telic.motions.formats import people, robots
-from telic.motions.formats.pickles import read_pickle
-from telic.motions.formats.track import MOST_VALUES, Arrays, MotionTrack, ReadOptions
+from telic.motions.formats import _people as people
+from telic.motions.formats import _robots as robots
+from telic.motions.formats._pickles import read_pickle
+from telic.motions.formats._track import MOST_VALUES, Arrays, MotionTrack, ReadOptions
 from telic.storage.reading import read_bytes
 
 _LARGEST = 2_000_000_000
@@ -70,14 +70,12 @@ def read_motions(path: Path, options: ReadOptions = ReadOptions()) -> Iterator[M
             yield from array_tracks(read_pickle(content, where), where, name, options)
         elif start[:9].upper() == b"HIERARCHY":
             yield people.read_bvh(content, where, name, options)
-        elif start[:1] in (b"{", b"["):
-            yield people.read_deepmimic(content, where, name, options)
         elif b"," in start.split(b"\n")[0] and b"\x00" not in start:
             yield robots.read_csv(content, where, name)
         else:
             raise BadFile(
                 f"{where} is empty or of an unknown format.",
-                hint="Known: BVH, NPZ, pickles of arrays, DeepMimic's JSON and tables (CSV).",
+                hint="Known: BVH, NPZ, pickles of arrays and tables (CSV).",
             )
     except TelicError:
         raise

@@ -41,7 +41,7 @@ from telic.session.robustness import read_card
 from telic.storage.files import read_fields, read_record
 from telic.storage.layout import MemberFolder, RunFolder, SessionFolder
 from telic.storage.reading import read_text
-from telic.storage.scalars import Kind, read_rows
+from telic.storage.scalars import RowKind, read_rows
 from telic.storage.trajectories import Environment
 
 Blocks = Sequence[doc.Block]
@@ -459,7 +459,7 @@ def curves_section(ended: EndedSession) -> Blocks:
     return [doc.Beside(tuple(charts)), doc.Text(note, "note")] if charts else []
 
 
-def _over_seeds(members: Sequence[MemberFolder], kind: Kind, name: str) -> list[Point]:
+def _over_seeds(members: Sequence[MemberFolder], kind: RowKind, name: str) -> list[Point]:
     """Return mean, least and most at every step that all members have a value for.
 
     Neighbours are averaged, with the widest band, until a chart can show them.

@@ -6,13 +6,15 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, TypeGuard, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap
 from ruamel.yaml.error import YAMLError
 
 from telic.core.config import Record
+from telic.core.text import is_dict, is_row
 from telic.errors import BadFile, MissingFile
 from telic.storage.files import TEMPORARY_MARK, disk_errors, plain, write_json, write_text
 from telic.storage.journal import JournalEntry
@@ -85,7 +87,7 @@ class Document(DocumentPart):
     def parse(cls, data: Any, source: str = "document") -> Self:
         """Build from plain values; raises InvalidDocument E_SCHEMA that names every bad field."""
         expected = str(cls.model_fields["schema_id"].default)
-        given = data.get("schema") if _is_table(data) else None
+        given = data.get("schema") if is_dict(data) else None
         ours, theirs = _SCHEMA.fullmatch(expected), _SCHEMA.fullmatch(str(given))
         if ours is None or theirs is None or theirs[1] != ours[1]:
             why = f"{source} starts with schema {given!r}; {expected} was expected."
@@ -147,8 +149,12 @@ def write_yaml(path: Path, data: Any) -> None:
 
 
 def yaml_text(data: Any) -> str:
-    """Return plain values as YAML, for people to read."""
-    return _dump(plain(data))
+    """Return plain values as YAML, for people to read; values with comments keep them."""
+    writer, out = _yaml("rt"), io.StringIO()
+    writer.width = 100
+    writer.indent(mapping=2, sequence=4, offset=2)
+    writer.dump(data if isinstance(data, CommentedMap) else plain(data), out)
+    return out.getvalue()
 
 
 def update_yaml(path: Path, changes: Mapping[str, Any]) -> None:
@@ -157,10 +163,10 @@ def update_yaml(path: Path, changes: Mapping[str, Any]) -> None:
     A value of None is written as null; nothing is removed.
     """
     old = _parsed(path, _yaml("rt").load) or {}
-    if not _is_table(old):
+    if not is_dict(old):
         raise InvalidDocument("E_YAML", f"{path} does not hold keys and values.")
     _merge_into(old, plain(changes))
-    write_text(path, _dump(old))
+    write_text(path, yaml_text(old))
 
 
 def merged(old: Any, changes: Mapping[str, Any]) -> Any:
@@ -207,28 +213,11 @@ def _yaml(kind: Literal["rt", "safe"]) -> Any:
     return yaml
 
 
-def _dump(data: Any) -> str:
-    writer = _yaml("rt")
-    writer.width = 100
-    writer.indent(mapping=2, sequence=4, offset=2)
-    out = io.StringIO()
-    writer.dump(data, out)
-    return out.getvalue()
-
-
-def _is_table(value: Any) -> TypeGuard[dict[str, Any]]:
-    return isinstance(value, dict)
-
-
-def _is_list(value: Any) -> TypeGuard[list[Any]]:
-    return isinstance(value, list)
-
-
 def _without_dates(value: Any) -> Any:
     """Turn what YAML reads as dates back into text: JSON has none."""
-    if _is_table(value):
+    if is_dict(value):
         return {str(key): _without_dates(item) for key, item in value.items()}
-    if _is_list(value):
+    if is_row(value):
         return [_without_dates(item) for item in value]
     return value.isoformat().replace("+00:00", "Z") if hasattr(value, "isoformat") else value
 
@@ -236,7 +225,7 @@ def _without_dates(value: Any) -> Any:
 def _merge_into(old: dict[str, Any], changes: Mapping[str, Any]) -> None:
     for key, value in changes.items():
         inner = old.get(key)
-        if _is_table(value) and _is_table(inner):
+        if is_dict(value) and is_dict(inner):
             _merge_into(inner, value)
         else:
             old[key] = value

@@ -7,8 +7,7 @@ from pydantic import Field
 
 from telic.studies.canonical import SLUG
 from telic.studies.documents.base import DocumentPart, Envelope, Sha
-from telic.studies.documents.contract import Amounts, CandidateKind, Phase
-from telic.studies.documents.metrics import Direction
+from telic.studies.documents.contract import Amounts, CandidateKind, Direction, Phase
 
 
 class CandidateStatus(StrEnum):

@@ -15,14 +15,12 @@ from telic.storage.files import as_record
 from telic.studies.canonical import content_hash, utc_now
 from telic.studies.documents.base import Document, DocumentPart, StudyActor
 from telic.studies.documents.candidate import CheckResult, Evidence, RunStatus
-from telic.studies.documents.contract import BudgetUnit, Phase
-from telic.studies.documents.metrics import Guardrail, Primary
+from telic.studies.documents.contract import BudgetUnit, Guardrail, Phase, Primary
 from telic.studies.errors import StudyError
-from telic.studies.evidence import statistics
-from telic.studies.evidence.measurement import Measurement
-from telic.studies.evidence.monitor import fatal_alerts
+from telic.studies.evidence import _statistics as statistics
+from telic.studies.evidence._statistics import Ends, oriented
+from telic.studies.evidence.measurement import Measurement, fatal_alerts
 from telic.studies.evidence.review import is_reviewed, newest_level
-from telic.studies.evidence.statistics import Ends, oriented
 from telic.studies.evidence.store import add_evidence
 
 if TYPE_CHECKING:
@@ -64,14 +62,12 @@ AUDIT_CHECKS = {
 }
 """what each check looks at, and what mends a failure"""
 
-_FEWEST_RUNS = 5
 _BUDGET_TOLERANCE = 0.02
 _FIRST_ALPHA, _LATER_ALPHA = 0.05, 0.025
 """a claim that was looked at before is tested more strictly"""
 _LEAST_POI = 0.75
 _VOIDING = {"A01", "A02", "A03", "A04", "A05", "A06", "A07", "A08", "A11"}
 _BASELINE = {"A01", "A02", "A04", "A05", "A06", "A07", "A08", "A09", "A12"}
-_CLAIM_PHASES: tuple[Phase, ...] = ("promotion", "incumbent_validation")
 
 
 class ArmSummary(DocumentPart):
@@ -135,10 +131,6 @@ class Audit(Document):
     n_star: int | None = None
     prng_seed: str
     """whole number as text: it does not fit into a double"""
-
-    def check(self, code: str) -> CheckResult | None:
-        """Return a check by its code."""
-        return next((each for each in self.checks if each.id == code), None)
 
 
 class AuditResult(DocumentPart):
@@ -211,41 +203,43 @@ def _gather(study: Study, candidate: str) -> ClaimFacts:
     """
     incumbent = study.incumbent.candidate if study.incumbent else None
     is_baseline = study.candidate_state(candidate).kind == "baseline"
-    phases: tuple[Phase, ...] = ("incumbent_validation",) if is_baseline else ("promotion",)
-    if is_baseline and incumbent in (None, candidate):
-        return _facts(study, _arm(study, candidate, phases), None)
-    if incumbent is None:
-        raise StudyError(
-            "E_NO_INCUMBENT",
-            f"{candidate} needs an incumbent to be compared with.",
-            hint="Run and accept a baseline under this protocol first.",
-        )
-    if incumbent == candidate:
-        raise StudyError(
-            "E_IS_INCUMBENT",
-            f"{candidate} is the incumbent: there is nothing to compare it with.",
-            hint="Its claim was audited before it was accepted; see telic study report.",
-        )
-    ours = _arm(study, candidate, phases)
-    theirs = _arm(study, incumbent, _CLAIM_PHASES, is_control=True)
-    wanted = {run.seed for run in ours.runs}
-    common = tuple(run for run in theirs.runs if run.seed in wanted)
-    if wanted and len(common) == len(wanted):  # its runs on our seeds, where it has all of them
-        theirs = theirs.model_copy(update={"runs": common, "unfinished": ()})
-    return _facts(study, ours, theirs)
-
-
-def _facts(study: Study, ours: Arm, theirs: Arm | None) -> ClaimFacts:
-    spec, seeds = study.metric_spec, study.contract.seeds
-    used = {run.run for arm in (ours, theirs) if arm for run in arm.runs}
-    sheets = [name for name, x in study.state.evidence.items() if x.run in used]
+    ours = _arm(study, candidate, ("incumbent_validation",) if is_baseline else ("promotion",))
+    theirs = None
+    if not is_baseline or incumbent not in (None, candidate):
+        if incumbent is None:
+            raise StudyError(
+                "E_NO_INCUMBENT",
+                f"{candidate} needs an incumbent to be compared with.",
+                hint="Run and accept a baseline under this protocol first.",
+            )
+        if incumbent == candidate:
+            raise StudyError(
+                "E_IS_INCUMBENT",
+                f"{candidate} is the incumbent: there is nothing to compare it with.",
+                hint="Its claim was audited before it was accepted; see telic study report.",
+            )
+        theirs = _arm(study, incumbent, ("promotion", "incumbent_validation"), is_control=True)
+        wanted = {run.seed for run in ours.runs}
+        common = tuple(run for run in theirs.runs if run.seed in wanted)
+        if wanted and len(common) == len(wanted):  # its runs on our seeds, if it has all of them
+            theirs = theirs.model_copy(update={"runs": common, "unfinished": ()})
+    spec, seeds, state = study.metric_spec, study.contract.seeds, study.state
+    used = sorted(run.run for arm in (ours, theirs) if arm for run in arm.runs)
+    sheets = [name for name, x in state.evidence.items() if x.run in used]
     parts = {"ledger": study.ledger.verify().ok, "evidence": not study.altered(sheets)}
-    is_risky = newest_level(study, used) == "high"
     ran = {run.run for run in ours.runs}
     earlier = sum(  # audits that judged this claim with fewer runs and left it open
         audit.verdict in ("inconclusive", "provisional") and set(audit.arms["x"].runs) < ran
-        for audit in study.audits(ours.candidate)
+        for audit in study.audits(candidate)
     )
+    claim = (theirs.candidate if theirs else None, state.protocol_hash)
+    last_p = {
+        name: audit.stats.welch_p
+        for name in state.candidates
+        if name != candidate
+        for audit in study.audits(name)
+        if (audit.incumbent, audit.protocol_hash) == claim
+    }
     facts = ClaimFacts(
         id="a-",
         at="",
@@ -254,33 +248,21 @@ def _facts(study: Study, ours: Arm, theirs: Arm | None) -> ClaimFacts:
         primary=spec.primary,
         guardrails=spec.guardrails,
         altered=tuple(name for name, is_intact in parts.items() if not is_intact),
-        protocol_hash=study.state.protocol_hash or "",
+        protocol_hash=state.protocol_hash or "",
         checkpoint_selection=study.protocol.checkpoint_selection,
         equal_budget=study.contract.baseline.equal_budget,
         allowed_seeds=tuple(sorted(seeds.pool("promotion") | seeds.pool("validation"))),
         selection_seeds=tuple(sorted(seeds.pool("selection"))),
-        open_fatal=fatal_alerts(study.events_of("monitor.alert", about=tuple(used)), used),
-        is_risk_unreviewed=is_risky and not is_reviewed(study, ours.candidate),
-        sigma_0=study.state.noise_floor,
-        other_p=_other_p(study, ours.candidate, theirs.candidate if theirs else None),
+        open_fatal=fatal_alerts(study, used),
+        is_risk_unreviewed=newest_level(study, used) == "high"
+        and not is_reviewed(study, candidate),
+        sigma_0=state.noise_floor,
+        other_p=tuple(sorted(p for p in last_p.values() if p is not None)),
         look=1 + earlier,
     )
     # Named by all it rests on: the same facts are the same audit, other facts another one.
     name = f"a-{content_hash(facts.as_data())[:12]}"
     return facts.model_copy(update={"id": name, "at": utc_now()})
-
-
-def _other_p(study: Study, candidate: str, incumbent: str | None) -> tuple[float, ...]:
-    """Return the last p of every other candidate that was claimed against this incumbent."""
-    claim = (incumbent, study.state.protocol_hash)
-    last = {
-        name: audit.stats.welch_p
-        for name in study.state.candidates
-        if name != candidate
-        for audit in study.audits(name)
-        if (audit.incumbent, audit.protocol_hash) == claim
-    }
-    return tuple(sorted(p for p in last.values() if p is not None))
 
 
 def _arm(study: Study, candidate: str, phases: Iterable[Phase], *, is_control: bool = False) -> Arm:
@@ -329,16 +311,9 @@ def audit_result(study: Study, candidate: str, actor: StudyActor) -> AuditResult
         if known.payload["id"] == facts.id:
             return AuditResult(audit=Audit.parse(known.payload, name), evidence=known)
     audit = audit_claim(facts)
-    evidence = add_evidence(
-        study,
-        "audit",
-        audit.as_data(),
-        actor,
-        candidate=candidate,
-        protocol_hash=audit.protocol_hash,
-        producer="telic.audit_result",
-        summary=f"{audit.verdict}: {audit.reasons[0]}" if audit.reasons else audit.verdict,
-    )
+    text = ": ".join([audit.verdict, *audit.reasons[:1]])
+    data = audit.as_data()
+    evidence = add_evidence(study, "audit", data, actor, candidate=candidate, summary=text)
     return AuditResult(audit=audit, evidence=evidence)
 
 
@@ -373,10 +348,8 @@ def audit_claim(facts: ClaimFacts) -> Audit:
 
 
 def _summary(facts: ClaimFacts, arm: Arm, seed: int) -> ArmSummary:
-    direction = facts.primary.direction
-    scores, sign = arm.scores(direction), oriented(1.0, direction)
-    middle = statistics.iqm(scores)
-    interval = statistics.iqm_interval(scores, seed)
+    scores, sign = arm.scores(facts.primary.direction), oriented(1.0, facts.primary.direction)
+    middle, interval = statistics.iqm(scores), statistics.iqm_interval(scores, seed)
     ends = sorted(sign * end for end in interval) if interval else None
     return ArmSummary(
         n=len(arm.runs),
@@ -492,12 +465,8 @@ def _shortcomings(stats: AuditStats) -> list[str]:
 def _run_checks(facts: ClaimFacts, guardrails: Iterable[GuardrailResult]) -> list[CheckResult]:
     """Return all twelve checks, in order; what does not apply to a baseline passes."""
     runs, arms = facts.runs, facts.arms
-    other = [
-        run.run
-        for arm in arms
-        for run in arm.runs
-        if run.content_hash is None or run.content_hash != arm.content_hash
-    ]
+    owned = [(arm.content_hash, run) for arm in arms for run in arm.runs]
+    other = [run.run for own, run in owned if run.content_hash is None or run.content_hash != own]
     dirty = [run.run for run in runs if run.is_clean is not True]
     protocol, spec = _same(facts, "protocol_hash"), _same(facts, "metric_spec_hash")
     if not protocol[1] and protocol[0] != [facts.protocol_hash]:
@@ -506,7 +475,6 @@ def _run_checks(facts: ClaimFacts, guardrails: Iterable[GuardrailResult]) -> lis
     empty = [arm.candidate for arm in arms if not arm.runs]
     broken = [rail.key for rail in guardrails if not rail.passed and rail.severity == "block"]
     counts = [len(arm.runs) for arm in arms]
-    fewest, code = min(counts), _same(facts, "code_hash")
     risk = ["is high and not reviewed"] if facts.is_risk_unreviewed else []
     found: dict[str, tuple[Any, str]] = {
         "A01": ([*facts.altered], _listed({"altered": facts.altered})),
@@ -515,12 +483,12 @@ def _run_checks(facts: ClaimFacts, guardrails: Iterable[GuardrailResult]) -> lis
             _listed({"launched as something else": other, "worktree not clean": dirty}),
         ),
         "A03": (protocol[0], protocol[1] or spec[1]),
-        "A04": (code[0], _code_differences(code)),
+        "A04": _same_code(facts),
         "A05": (unfinished, _listed({"not finished": unfinished, "no finished run": empty})),
         "A06": _seeds(facts),
         "A07": (facts.checkpoint_selection, ""),  # the protocol has no other rules
         "A08": _budget(facts),
-        "A09": (counts, "" if fewest >= _FEWEST_RUNS else f"an arm has {fewest} of 5 runs"),
+        "A09": (counts, "; ".join(f"an arm has {x} of 5 runs" for x in counts if x < 5)),
         "A10": (broken, _listed({"broken": broken})),
         "A11": ([*facts.open_fatal], _listed({"open": facts.open_fatal, "hacking risk": risk})),
         "A12": _same(facts, "hardware"),
@@ -540,14 +508,16 @@ def _same(facts: ClaimFacts, field: str) -> tuple[list[str], str]:
     return recorded, "" if len(recorded) == 1 else f"{field} differs between runs"
 
 
-def _code_differences(code: tuple[list[str], str]) -> str:
-    """Return which parts of what measured differ between runs."""
-    parts = [value.split("-") for value in code[0]]
+def _same_code(facts: ClaimFacts) -> tuple[list[str], str]:
+    """Check that the same code measured all runs; say which parts of it differ."""
+    hashes, why = _same(facts, "code_hash")
     names = ("evaluator", "interpreter", "packages", "extractor")
-    if not code[1] or len({*map(len, parts), len(names)}) > 1:
-        return code[1]
-    differ = [name for i, name in enumerate(names) if len({part[i] for part in parts}) > 1]
-    return f"{', '.join(differ)} differ between runs" if differ else code[1]
+    parts = [value.split("-") for value in hashes]
+    if why and {len(names), *map(len, parts)} == {len(names)}:
+        columns = zip(names, *parts, strict=True)
+        differ = [name for name, *column in columns if len(set(column)) > 1]
+        why = f"{', '.join(differ)} differ between runs" if differ else why
+    return hashes, why
 
 
 def _listed(problems: Mapping[str, Sequence[str]]) -> str:
@@ -559,28 +529,25 @@ def _seeds(facts: ClaimFacts) -> tuple[list[str], str]:
     problems: list[str] = []
     for arm in facts.arms:
         seeds = [run.seed for run in arm.runs]
-        if len(set(seeds)) < len(seeds):
-            problems.append(f"{arm.candidate} uses a seed twice")
-        if outside := sorted(set(seeds) - allowed):
-            problems.append(f"{arm.candidate} uses seeds outside the pool: {outside}")
-        if again := sorted(set(seeds) & used):
-            problems.append(f"{arm.candidate} uses seeds of the selection: {again}")
+        found = {
+            "uses a seed twice": sorted({x for x in seeds if seeds.count(x) > 1}),
+            "uses seeds outside the pool": sorted(set(seeds) - allowed),
+            "uses seeds of the selection": sorted(set(seeds) & used),
+        }
+        problems += [f"{arm.candidate} {what}: {which}" for what, which in found.items() if which]
     return problems, "; ".join(problems)
 
 
 def _budget(facts: ClaimFacts) -> tuple[Any, str]:
     """Compare what was launched: {steps} of the recorded commands, or the unit of the contract."""
-    if facts.equal_budget == "wall_clock":
-        amounts = [run.wall_s for run in facts.runs]
-    else:
-        amounts = [run.launched_steps for run in facts.runs]
-        if not any(amounts):
-            return None, ""  # the command takes no {steps}: all runs have the same command
+    is_timed = facts.equal_budget == "wall_clock"
+    amounts = [run.wall_s if is_timed else run.launched_steps for run in facts.runs]
+    if not is_timed and not any(amounts):
+        return None, ""  # the command takes no {steps}: all runs have the same command
     known = [amount for amount in amounts if amount is not None]
     if len(known) < len(amounts):
         return known, f"{facts.equal_budget} is not recorded for every run"
     low, high = min(known, default=0.0), max(known, default=0.0)
-    tolerance = _BUDGET_TOLERANCE if facts.equal_budget == "wall_clock" else 0.0
-    is_equal = high - low <= tolerance * high
+    is_equal = high - low <= (_BUDGET_TOLERANCE if is_timed else 0.0) * high
     why = f"runs were launched with {low:g} to {high:g} ({facts.equal_budget})"
     return [low, high], "" if is_equal else why

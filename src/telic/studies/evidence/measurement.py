@@ -1,39 +1,40 @@
-"""Measure a run by its files: its score, its guardrails and its curves.
+"""Measure a run by its files, and monitor it while it is live.
 
 The score is that of the contract's evaluator, on seeds that no training saw, or else of the
-training's own log.
+training's own log. Monitoring says whether a run is alive and learning; nothing is stopped here.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Mapping
+import re
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import Field
 
 from telic.errors import TelicError
 from telic.storage.files import read_fields
+from telic.storage.journal import JournalEntry
 from telic.storage.reading import file_hash, files_below
-from telic.studies.canonical import content_hash
-from telic.studies.documents.adapter import Adapter, RepositoryOutputs
-from telic.studies.documents.base import DocumentPart, StudyActor
+from telic.studies.canonical import content_hash, moment, utc_now
+from telic.studies.documents.base import Document, DocumentPart, StudyActor
 from telic.studies.documents.candidate import Evidence
-from telic.studies.documents.metrics import MetricSpec
 from telic.studies.errors import BrokenIntegrity, StudyError
-from telic.studies.evidence.integrity import require_unaltered
-from telic.studies.evidence.logs import Series, aggregate, read_rows, to_series
-from telic.studies.evidence.store import add_evidence
-from telic.studies.folder import StudyFolder
-from telic.studies.launch.evaluations import EVALUATIONS, NOMINAL, expected_names
-from telic.studies.state import RunState
+from telic.studies.evidence._logs import Aggregate, Series, aggregate, gain, read_rows, to_series
+from telic.studies.evidence.store import add_evidence, require_unaltered
+from telic.studies.launch.command import EVALUATIONS, NOMINAL, expected_names
+from telic.studies.launch.process import RunProcess
 
 if TYPE_CHECKING:
     from telic.studies.study import Study
 
-ARTEFACTS = "artefacts"
 _CURVE_POINTS = 120
 _KINDS = {"tensorboard": "tensorboard", "csv": "csv", "json": "json", "stdout": "regex_stdout"}
 """kinds of log sources in an adapter that can be read"""
@@ -91,120 +92,28 @@ class RunLog(NamedTuple):
     problems: tuple[str, ...]
 
 
-class _LogNumbers(NamedTuple):
-    """The numbers of one log."""
-
-    scores: dict[str, float]
-    guardrails: dict[str, float]
-    series: dict[str, Series]
-
-
-class _RunNumbers(NamedTuple):
-    """The numbers of a run: means over its evaluations."""
-
-    scores: dict[str, float]
-    guardrails: dict[str, float]
-    perturbed: dict[str, float]
-    series: dict[str, Series]
-    files: list[Path]
-    problem: str
-
-
 def analyze_run(
     study: Study, run: str, actor: StudyActor, *, is_unusable: bool = False
 ) -> Evidence:
     """Measure a run that has ended and enter it as evidence; again is the same evidence.
 
-    A run whose files were changed after it ended is not measured; with `is_unusable` it is entered
-    as one without a score. Raises StudyError E_RUN_LIVE while it still runs, BrokenIntegrity
-    E_ARTEFACTS for changed files.
+    A log that cannot be read is a finding: the run is not measured, and `problem` says why. A run
+    whose files were changed after it ended is not measured; with `is_unusable` it is entered as one
+    without a score. Raises StudyError E_RUN_LIVE while it still runs, BrokenIntegrity E_ARTEFACTS
+    for changed files.
     """
-    state = run_state(study.state.runs, run)
+    state, folder, spec = study.run_state(run), study.folder.run(run), study.metric_spec
     if state.is_live:
         raise StudyError(
             "E_RUN_LIVE", f"{run} is still {state.status}.", hint="Look at it: telic study audit"
         )
-    measurement = measure_run(study, run, state, is_unusable=is_unusable)
-    primary = measurement.primary
-    return add_evidence(
-        study,
-        "metrics",
-        measurement.as_data(),
-        actor,
-        run=run,
-        candidate=state.candidate,
-        protocol_hash=measurement.protocol_hash,
-        producer="telic.analyze",
-        summary=f"not measured: {measurement.problem}" if primary is None else f"{primary:.6g}",
-    )
-
-
-def run_state(runs: Mapping[str, RunState], run: str) -> RunState:
-    """Return a run as the ledger knows it; raises StudyError E_NO_RUN."""
-    if run not in runs:
-        raise StudyError("E_NO_RUN", f"The ledger has no run {run}.")
-    return runs[run]
-
-
-def measure_run(
-    study: Study, run: str, state: RunState, *, is_unusable: bool = False
-) -> Measurement:
-    """Return the numbers of a run, from its files alone.
-
-    A log that cannot be read is a finding: the run is not measured, and `problem` says why.
-    """
-    folder, spec, actual = study.folder.run(run), study.metric_spec, state.actual
-    found = _read_results(study, run, state, is_unusable=is_unusable)
-    rails = [rule.key for rule in spec.guardrails]
-    missing = [key for key in rails if key not in found.guardrails]
-    hours = actual.wall_clock_h if actual else None
-    parts = (spec.primary, *spec.components, *spec.guardrails)
-    drawn = {"return", *(part.key for part in parts)}
-    return Measurement(
-        run=run,
-        candidate=state.candidate,
-        phase=state.phase,
-        seed=state.seed,
-        kind=state.kind,
-        primary=fmean(found.scores.values()) if found.scores else None,
-        scores=found.scores,
-        guardrails=found.guardrails,
-        perturbed=found.perturbed,
-        missing=tuple(missing if found.scores else [spec.primary.key, *rails]),
-        problem=found.problem or ("" if found.scores else f"{spec.primary.key} is not in the log"),
-        steps=last_step(found.series),
-        launched_steps=state.steps,
-        wall_s=None if hours is None else 3600 * hours,
-        protocol_hash=study.protocol_hash,
-        metric_spec_hash=study.metric_spec_hash,
-        code_hash=state.code_hash
-        and f"{state.code_hash}-{content_hash(spec.extractor.as_data())[:20]}",
-        content_hash=state.content_hash,
-        is_clean=state.is_clean,
-        hardware=_hardware_class(folder / "hw.json"),
-        files={str(x.relative_to(folder)): file_hash(x) for x in found.files if x.is_file()},
-        curves={
-            name: _thinned(each)
-            for name, each in found.series.items()
-            if name in drawn or name.startswith("reward/")
-        },
-    )
-
-
-def _read_results(study: Study, run: str, state: RunState, *, is_unusable: bool) -> _RunNumbers:
-    """Read the evaluations of a run, or its training log if the protocol has no evaluator.
-
-    A missing or unreadable evaluation leaves the run unmeasured: a mean over the others would be
-    another number.
-    """
-    folder, spec = study.folder.run(run), study.metric_spec
     names = expected_names(study.protocol, state.phase)
-    paths = {f"{NOMINAL}/": _log_path(study.folder, run, spec)}
+    paths = {f"{NOMINAL}/": _log_path(study, run)}
     if names:
-        home = folder / ARTEFACTS / EVALUATIONS
+        home = study.folder.artefacts(run) / EVALUATIONS
         paths = {name: home / name / spec.extractor.path for name in names}
-    worlds: dict[str, list[_LogNumbers]] = {}
-    problem, files = "", list[Path]()
+    worlds: dict[str, list[dict[str, float]]] = {}
+    problem, files, series = "", list[Path](), None
     for name, path in paths.items():
         if not path.resolve().is_relative_to(folder.resolve()):
             text = f"The extractor path {spec.extractor.path} leaves the run."
@@ -212,96 +121,129 @@ def _read_results(study: Study, run: str, state: RunState, *, is_unusable: bool)
         files += files_below(path) if path.is_dir() else [path]
         try:
             require_unaltered(study, run, path)
-            numbers = _read_log(spec, study.adapter, path)
-            if names and not numbers.scores:
+            numbers, logged = _read_log(study, path)
+            if names and "" not in numbers:
                 raise TelicError(f"{spec.primary.key} is not in the evaluator's output.")
             worlds.setdefault(name.rpartition("/")[0], []).append(numbers)
-        except TelicError as error:
+            series = series if names else logged
+        except TelicError as error:  # a mean over the other evaluations would be another number
             if isinstance(error, BrokenIntegrity) and not is_unusable:
                 raise
-            where = f"the evaluation {name}: " if names else ""
-            problem = problem or f"{where}{error.message}"
-    nominal = worlds.pop(NOMINAL, [])
-    series = nominal[0].series if nominal and not names else read_run_log(study.folder, run).series
-    if problem:
-        return _RunNumbers({}, {}, {}, series, files, problem)
-    perturbed = {
-        world: fmean(fmean(each.scores.values()) for each in found)
-        for world, found in worlds.items()
-    }
-    scores = _means([each.scores for each in nominal])
-    return _RunNumbers(
-        scores, _means([each.guardrails for each in nominal]), perturbed, series, files, ""
+            problem = problem or (f"the evaluation {name}: " if names else "") + error.message
+    means = {} if problem else {world: _means(tables) for world, tables in worlds.items()}
+    nominal = means.pop(NOMINAL, {})
+    score = nominal.pop("", None)
+    series = read_run_log(study, run).series if series is None else series
+    rails = [rule.key for rule in spec.guardrails]
+    hours = state.actual.wall_clock_h if state.actual else None
+    drawn = {"return", spec.primary.key, *(part.key for part in spec.components), *rails}
+    extractor = content_hash(spec.extractor.as_data())[:20]
+    found = Measurement(
+        run=run,
+        candidate=state.candidate,
+        phase=state.phase,
+        seed=state.seed,
+        kind=state.kind,
+        primary=score,
+        scores={} if score is None else {"": score},
+        guardrails=nominal,
+        perturbed={world: numbers[""] for world, numbers in means.items()},
+        missing=(
+            *(() if score is not None else (spec.primary.key,)),
+            *(key for key in rails if score is None or key not in nominal),
+        ),
+        problem=problem or ("" if score is not None else f"{spec.primary.key} is not in the log"),
+        steps=last_step(series),
+        launched_steps=state.steps,
+        wall_s=None if hours is None else 3600 * hours,
+        protocol_hash=study.protocol_hash,
+        metric_spec_hash=study.metric_spec_hash,
+        code_hash=state.code_hash and f"{state.code_hash}-{extractor}",
+        content_hash=state.content_hash,
+        is_clean=state.is_clean,
+        hardware=_hardware_class(folder / "hw.json"),
+        files={str(x.relative_to(folder)): file_hash(x) for x in files if x.is_file()},
+        curves={
+            name: _thinned(each)
+            for name, each in series.items()
+            if name in drawn or name.startswith("reward/")
+        },
     )
+    text = f"not measured: {found.problem}" if score is None else f"{score:.6g}"
+    return add_evidence(study, "metrics", found.as_data(), actor, run=run, summary=text)
 
 
 def _means(tables: list[dict[str, float]]) -> dict[str, float]:
     """Return the mean by key, of the keys that every table has."""
-    keys = [key for key in tables[0] if all(key in each for each in tables)] if tables else []
+    keys = [key for key in tables[0] if all(key in each for each in tables)]
     return {key: fmean(each[key] for each in tables) for key in keys}
 
 
-def _read_log(spec: MetricSpec, adapter: Adapter, path: Path) -> _LogNumbers:
-    """Return the numbers of one log, under logged and canonical names."""
-    pattern = (spec.extractor.model_extra or {}).get("x-pattern")
-    axis = spec.extractor.step or adapter.metrics.map.get("step")
-    rows = read_rows(spec.extractor.kind, path, pattern)
-    series = _named(to_series(rows, axis), spec, adapter)
-    part = series.get(spec.primary.key)
-    value = aggregate(part, spec.primary.aggregate) if part else None
-    scores = {} if value is None else {"": value}
-    rails = {
-        rule.key: aggregate(series[rule.key], "mean")
-        for rule in spec.guardrails
-        if rule.key in series
+def _read_log(study: Study, path: Path) -> tuple[dict[str, float], dict[str, Series]]:
+    """Return the guardrails of a log by key, its primary metric under "", and all its series."""
+    spec = study.metric_spec
+    series = _named(study, _series(study, spec.extractor.kind, path))
+    wanted: dict[str, tuple[str, Aggregate]] = {x.key: (x.key, "mean") for x in spec.guardrails}
+    wanted[""] = (spec.primary.key, spec.primary.aggregate)
+    numbers = {
+        name: value
+        for name, (key, how) in wanted.items()
+        if key in series and (value := aggregate(series[key], how)) is not None
     }
-    return _LogNumbers(
-        scores, {key: value for key, value in rails.items() if value is not None}, series
-    )
+    return numbers, series
 
 
-def read_run_log(folder: StudyFolder, run: str) -> RunLog:
+def _series(study: Study, kind: str, path: Path) -> dict[str, Series]:
+    """Return the series of a log that is read as the metric spec says."""
+    extractor = study.metric_spec.extractor
+    pattern = (extractor.model_extra or {}).get("x-pattern")
+    axis = extractor.step or study.adapter.metrics.map.get("step")
+    return to_series(read_rows(kind, path, pattern), axis)
+
+
+def read_run_log(study: Study, run: str) -> RunLog:
     """Return all series of a run under logged and canonical names.
 
     Sources are the metric spec's extractor, the run's own metrics.jsonl, and those the adapter
     names; where two have the same name the first one counts.
     """
-    spec, adapter, inside = folder.read_metric_spec(), folder.read_adapter(), folder.run(run)
-    artefacts, own = inside / ARTEFACTS, _log_path(folder, run, spec)
-    pattern = (spec.extractor.model_extra or {}).get("x-pattern")
-    places = [(spec.extractor.kind, own, pattern), ("jsonl", inside / "metrics.jsonl", None)]
-    for source in adapter.logging.sources:
+    inside, artefacts = study.folder.run(run), study.folder.artefacts(run)
+    own = _log_path(study, run)
+    places: dict[Path, str] = {own: study.metric_spec.extractor.kind}
+    places.setdefault(inside / "metrics.jsonl", "jsonl")
+    for source in study.adapter.logging.sources:
         template, kind = source.path_template, _KINDS.get(source.kind)
         if kind == "regex_stdout":
-            places.append((kind, inside / "stdout.log", None))
+            places.setdefault(inside / "stdout.log", kind)
         elif kind is not None and template is not None:
             path = artefacts / template.replace("{run_dir}", str(artefacts))
             if path.resolve().is_relative_to(inside.resolve()):
-                kind = "jsonl" if template.endswith(".jsonl") else kind
-                places.append((kind, path, None))
+                places.setdefault(path, "jsonl" if template.endswith(".jsonl") else kind)
     series: dict[str, Series] = {}
     problems: list[str] = []
-    for kind, path, pattern in places:
+    for path, kind in places.items():
         if path.exists():
-            axis = spec.extractor.step or adapter.metrics.map.get("step") if path == own else None
             try:
-                series = {**to_series(read_rows(kind, path, pattern), axis), **series}
+                found = _series(study, kind, path) if path == own else None
+                found = to_series(read_rows(kind, path)) if found is None else found
+                series = {**found, **series}
             except TelicError as error:
                 problems.append(str(error))
-    return RunLog(_named(series, spec, adapter), tuple(problems))
+    return RunLog(_named(study, series), tuple(problems))
 
 
-def _log_path(folder: StudyFolder, run: str, spec: MetricSpec) -> Path:
+def _log_path(study: Study, run: str) -> Path:
     """Return where the extractor reads: in the run's artefacts, else in its own folder."""
-    inside = folder.run(run)
-    paths = [base / spec.extractor.path for base in (inside / ARTEFACTS, inside)]
+    bases = (study.folder.artefacts(run), study.folder.run(run))
+    paths = [base / study.metric_spec.extractor.path for base in bases]
     return next((path for path in paths if path.exists()), paths[0])
 
 
-def _named(series: dict[str, Series], spec: MetricSpec, adapter: Adapter) -> dict[str, Series]:
+def _named(study: Study, series: dict[str, Series]) -> dict[str, Series]:
     """Return the series with the canonical names of adapter and metric spec added."""
-    own = {spec.primary.key: spec.primary.source} if spec.primary.source else {}
-    names = {**adapter.metrics.map, **own}
+    primary = study.metric_spec.primary
+    own = {primary.key: primary.source} if primary.source else {}
+    names = {**study.adapter.metrics.map, **own}
     return {**series, **{new: series[old] for new, old in names.items() if old in series}}
 
 
@@ -310,14 +252,10 @@ def last_step(series: Mapping[str, Series]) -> float | None:
     return max((each.steps[-1] for each in series.values() if each.steps), default=None)
 
 
-def missing_outputs(inside: Path, outputs: RepositoryOutputs) -> list[str]:
-    """Return the outputs of a complete run that this folder lacks."""
-    marker, glob, artefacts = (
-        outputs.completion.marker_file,
-        outputs.checkpoint_glob,
-        inside / ARTEFACTS,
-    )
-    missing: list[str] = []
+def missing_outputs(study: Study, run: str) -> list[str]:
+    """Return the outputs of a complete run that its folder lacks."""
+    outputs, artefacts, missing = study.adapter.outputs, study.folder.artefacts(run), list[str]()
+    marker, glob = outputs.completion.marker_file, outputs.checkpoint_glob
     if marker is not None and not (artefacts / marker.removeprefix("{run_dir}/")).is_file():
         missing.append(f"marker {marker}")
     if glob is not None and not any(artefacts.glob(glob.removeprefix("{run_dir}/"))):
@@ -326,10 +264,9 @@ def missing_outputs(inside: Path, outputs: RepositoryOutputs) -> list[str]:
 
 
 def _thinned(series: Series) -> tuple[tuple[float, float], ...]:
-    steps, values, _ = series.finite()
-    stride = max(1, math.ceil(len(steps) / _CURVE_POINTS))
-    places = sorted({*range(0, len(steps), stride), *([len(steps) - 1] if steps else [])})
-    return tuple((steps[i], values[i]) for i in places)
+    points = list(zip(*series.finite(), strict=True))
+    stride = max(1, math.ceil(len(points) / _CURVE_POINTS))
+    return tuple(dict.fromkeys([*points[::stride], *points[-1:]]))
 
 
 def _hardware_class(path: Path) -> str | None:
@@ -342,3 +279,221 @@ def _hardware_class(path: Path) -> str | None:
     flags = [f"{name}={value}" for name, value in sorted((facts["precision_flags"] or {}).items())]
     machine = str(facts.get("platform", "")).split(" ")[-1]
     return "; ".join([machine, *(gpus or ["cpu"]), *flags])
+
+
+# ---------------------------------------------------------------------------- monitoring
+
+WATCH_EVERY = timedelta(minutes=10)
+"""longest time between two monitor reports of a live run"""
+_GIB = 2**30
+_TEXT_BYTES = 20_000
+_REMOTE_S = 120.0
+"""a process on another machine counts as alive while its heartbeat is younger"""
+_PATIENCE_S, _PATIENCE_GAPS = 120.0, 10
+_MIN_DISK_GB = 2.0
+_OUT_OF_MEMORY_CODE = 137
+_RESOURCE_TEXT = re.compile(
+    r"out of memory|OutOfMemory|CUDA error: |Cannot allocate memory|No space left on device|"
+    r"GPU has fallen off the bus|Unable to determine the device handle|oom-kill",
+    re.IGNORECASE,
+)
+_MIN_POINTS = 10
+_MUST_BE_FINITE = re.compile(r"loss|return|reward|grad", re.IGNORECASE)
+_FLAT = 0.2
+"""pooled standard deviations within which a metric counts as flat"""
+
+
+class Signature(DocumentPart):
+    """A sign of trouble."""
+
+    id: str
+    severity: Literal["info", "warn", "fatal"]
+    value: float | None = None
+    threshold: float | None = None
+    since_step: float | None = None
+    evidence: str
+
+
+class MonitorReport(Document):
+    """The health of a run."""
+
+    schema_id: str = Field(default="telic.monitor/1", alias="schema")
+    run: str
+    at: str
+    progress: float | None
+    """share of the planned steps"""
+    process: dict[str, Any]
+    signatures: tuple[Signature, ...]
+    recommendation: Literal["continue", "checkpoint_and_stop", "kill", "inspect"]
+    problems: tuple[str, ...] = ()
+    """logs that could not be read"""
+
+
+def look_at_run(study: Study, run: str) -> MonitorReport:
+    """Return the health of a run, from its files and the process table alone."""
+    state, spec = study.run_state(run), study.metric_spec
+    log = read_run_log(study, run)
+    steps = study.candidate(state.candidate).plan.steps
+    planned = None if steps is None else steps * study.contract.phase_share(state.phase, steps)
+    vitals = _vitals(study, run, log.series)
+    curves = learning_signatures(log.series, spec.primary.key, spec.primary.direction)
+    signs = (*vital_signatures(vitals), *curves)
+    is_lost = vitals.is_alive and any(sign.severity == "fatal" for sign in signs)
+    reached = last_step(log.series)
+    return MonitorReport(
+        run=run,
+        at=utc_now(),
+        progress=None if not planned or reached is None else min(1.0, reached / planned),
+        process={
+            "alive": vitals.is_alive,
+            "exit_code": vitals.exit_code,
+            "silent_s": vitals.silent_s,
+        },
+        signatures=signs,
+        recommendation="kill" if is_lost else "inspect" if signs else "continue",
+        problems=log.problems,
+    )
+
+
+def monitor_run(study: Study, run: str, actor: StudyActor) -> MonitorReport:
+    """Return the health of a run and record what is new: alerts that began or were cleared."""
+    report = look_at_run(study, run)
+    now = {sign.id: sign for sign in report.signatures}
+    events = study.events_of("monitor.alert", about=(run,))
+    before = open_alerts(events, [run])[run]
+    begun = {name: sign for name, sign in now.items() if before.get(name) != sign.severity}
+    cleared = sorted(before.keys() - now.keys())
+    if begun:
+        text = ", ".join(sorted(now))
+        sheet = add_evidence(study, "monitor", report.as_data(), actor, run=run, summary=text)
+        for name, sign in begun.items():
+            facts = {"run": run, "signature": name, "severity": sign.severity, "evidence": sheet.id}
+            study.append("monitor.alert", run, facts, actor)
+    last = moment(events[-1].at if events else study.state.runs[run].intent_at)
+    if cleared or (not begun and moment(utc_now()) - last > WATCH_EVERY):
+        # That a healthy run was monitored is recorded, too.
+        name = cleared[0] if cleared else "looked"
+        facts = {"run": run, "signature": name, "severity": "info", "cleared": cleared}
+        study.append("monitor.alert", run, facts, actor)
+    return report
+
+
+def open_alerts(events: Iterable[JournalEntry], runs: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Return the alerts of some runs that were not cleared: severity by run and signature."""
+    found: dict[str, dict[str, str]] = {run: {} for run in runs}
+    for event in events:
+        alerts = found.get(str(event.subject))
+        if event.kind == "monitor.alert" and alerts is not None:
+            for cleared in event.data.get("cleared", ()):
+                alerts.pop(cleared, None)
+            if event.data["severity"] != "info":
+                alerts[str(event.data["signature"])] = event.data["severity"]
+    return found
+
+
+def fatal_alerts(study: Study, runs: Iterable[str]) -> tuple[str, ...]:
+    """Return the open fatal alerts of some runs."""
+    alerts = open_alerts(study.events_of("monitor.alert"), runs).items()
+    return tuple(f"{x} in {run}" for run, each in alerts for x in each if each[x] == "fatal")
+
+
+# ---------------------------------------------------------------------------- the process
+
+
+class Vitals(NamedTuple):
+    """The state of a run's process; None is unknown."""
+
+    is_alive: bool
+    has_exit_record: bool = False
+    exit_code: int | None = None
+    silent_s: float | None = None
+    """seconds since it last wrote"""
+    gap_s: float = 0.0
+    """mean seconds between logged points"""
+    lacks: tuple[str, ...] = ()
+    """missing outputs of a complete run: marker, checkpoint"""
+    text: str = ""
+    """the end of its output"""
+    free_disk_gb: float | None = None
+
+
+def _vitals(study: Study, run: str, series: Mapping[str, Series]) -> Vitals:
+    folder, state = study.folder.run(run), study.state.runs[run]
+    process = RunProcess(folder)
+    ended, is_alive = process.exit_record, process.state == "alive"
+    if process.state in ("unclaimed", "elsewhere"):
+        beat = process.heartbeat if process.state == "elsewhere" else None
+        age = moment(utc_now()) - moment(beat["at"]) if beat else timedelta()
+        is_alive = state.is_live and ended is None and age.total_seconds() < _REMOTE_S
+    is_killed = ended and ended.get("signal") == "SIGKILL" and ended.get("ended_by") is None
+    files = [*study.folder.artefacts(run).rglob("*"), *folder.glob("*.log")]
+    written = max((path.stat().st_mtime for path in files if path.is_file()), default=None)
+    text = ""
+    for path in (folder / name for name in ("stdout.log", "stderr.log")):
+        with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _TEXT_BYTES))
+            text += file.read().decode(errors="replace") + "\n"
+    points = max((len(each.steps) for each in series.values()), default=0)
+    ran_s = 0.0 if written is None else written - moment(state.intent_at).timestamp()
+    return Vitals(
+        is_alive=is_alive,
+        has_exit_record=ended is not None,
+        exit_code=_OUT_OF_MEMORY_CODE if is_killed else (ended or {}).get("code"),
+        silent_s=None if written is None else max(0.0, time.time() - written),
+        gap_s=ran_s / points if points else 0.0,
+        lacks=tuple(missing_outputs(study, run)) if ended else (),
+        text=text,
+        free_disk_gb=shutil.disk_usage(study.root).free / _GIB,
+    )
+
+
+def _sign(
+    name: str, severity: str, evidence: str, value: float | None = None, *more: float
+) -> Signature:
+    """Return a sign of trouble with its value, threshold and first step."""
+    numbers = zip(("value", "threshold", "since_step"), (value, *more), strict=False)
+    fields = {"id": name, "severity": severity, "evidence": evidence, **dict(numbers)}
+    return Signature.model_validate(fields)
+
+
+def vital_signatures(run: Vitals) -> Iterator[Signature]:
+    """Yield every sign of trouble in the process."""
+    limit = max(_PATIENCE_S, _PATIENCE_GAPS * run.gap_s)
+    if run.is_alive and run.silent_s is not None and run.silent_s > limit:
+        severity = "fatal" if run.silent_s > 3 * limit else "warn"
+        yield _sign("stalled", severity, "seconds without a new point", run.silent_s, limit)
+    if not run.is_alive and not run.has_exit_record:
+        yield _sign("dead", "fatal", "the process is gone and left no exit record")
+    if run.has_exit_record and run.exit_code == 0 and run.lacks:
+        text = f"exit code 0, but missing: {', '.join(run.lacks)}"
+        yield _sign("silent_failure", "fatal", text)
+    if found := _RESOURCE_TEXT.search(run.text):
+        yield _sign("resource", "fatal", f"its output says: {found[0]}")
+    elif run.exit_code == _OUT_OF_MEMORY_CODE:
+        yield _sign("resource", "fatal", "exit code 137: killed, most often for lack of memory")
+    if run.free_disk_gb is not None and run.free_disk_gb < _MIN_DISK_GB:
+        yield _sign("resource", "fatal", "GB of free disk", run.free_disk_gb, _MIN_DISK_GB)
+
+
+# ---------------------------------------------------------------------------- learning curves
+
+
+def learning_signatures(
+    series: Mapping[str, Series], primary: str, direction: str
+) -> Iterator[Signature]:
+    """Yield every sign of trouble in the learning curves."""
+    found = {name: each.finite() for name, each in series.items()}
+    long = {name: each for name, each in found.items() if len(each.values) >= _MIN_POINTS}
+    for name in sorted({primary, *filter(_MUST_BE_FINITE.search, series)} & series.keys()):
+        points = zip(*series[name], strict=True)
+        bad = next((point for point in points if not math.isfinite(point[1])), None)
+        if bad is not None:
+            text = f"{name} is {bad[1]} at step {bad[0]:g}"
+            sign = _sign("nan_inf", "fatal", text)
+            yield sign.model_copy(update={"since_step": bad[0]})
+    returns, metric = long.get("return"), long.get(primary)
+    if returns and metric and primary != "return":
+        up, real = gain(returns, 0.2), gain(metric.oriented(direction), 0.2)
+        if up is not None and real is not None and up > 1 and real <= _FLAT:
+            text = f"return up by {up:.2g} standard deviations, {primary} by {real:.2g}"
+            yield _sign("metric_divergence", "warn", text, up, 1.0, returns.part(0.8, 1).steps[0])

@@ -18,10 +18,10 @@ from telic.storage.files import as_record
 from telic.studies.documents.base import Document, DocumentPart, StudyActor
 from telic.studies.documents.candidate import Evidence, RunStatus
 from telic.studies.errors import StudyError
+from telic.studies.evidence._statistics import draw, oriented, seed_of
 from telic.studies.evidence.measurement import Measurement
-from telic.studies.evidence.statistics import draw, oriented, seed_of
 from telic.studies.evidence.store import add_evidence
-from telic.studies.launch.evaluations import perturbations_of
+from telic.studies.launch.command import perturbations_of
 
 if TYPE_CHECKING:
     from telic.studies.study import Study
@@ -138,11 +138,9 @@ def probe_candidate(
         runs=tuple(run.run for run in runs),
         parameters=tuple(parameters),
     )
-    about = {"candidate": candidate, "protocol_hash": summary.protocol_hash}
     text = ", ".join(f"{x.path} {x.feasible[0]:g} to {x.feasible[1]:g}" for x in parameters)
-    sheet = add_evidence(
-        study, "dr_probe", summary.as_data(), actor, producer="telic.probe", summary=text, **about
-    )
+    data = summary.as_data()
+    sheet = add_evidence(study, "dr_probe", data, actor, candidate=candidate, summary=text)
     return summary, sheet
 
 

@@ -1,17 +1,33 @@
-"""Evidence on disk: written once, named by its content, and known to the ledger."""
+"""Evidence on disk, and proof by hash that the files of a study are what was recorded.
+
+Evidence is written once, named by its content, and known to the ledger. The supervisor of a run
+lists every file with its hash when the run ends, and signs its exit record with a key derived for
+this run from the user's own; the ledger keeps the hash of the list.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import hashlib
+import hmac
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from telic import __version__
-from telic.storage.files import plain, read_record
-from telic.studies.canonical import content_hash, utc_now
-from telic.studies.documents.base import StudyActor, write_once
-from telic.studies.documents.candidate import Evidence, EvidenceKind, Producer
-from telic.studies.errors import StudyError
+from telic.errors import TelicError
+from telic.storage.files import plain, read_json, read_record
+from telic.storage.reading import file_hash, read_bytes
+from telic.studies.candidates import FILES, files_of
+from telic.studies.canonical import content_hash, existing_key, utc_now
+from telic.studies.contract import contract_hash
+from telic.studies.documents.base import StudyActor, read_document, write_once
+from telic.studies.documents.candidate import Candidate, Evidence, EvidenceKind, Producer
+from telic.studies.documents.contract import Contract
+from telic.studies.errors import BrokenIntegrity, StudyError
 from telic.studies.folder import StudyFolder
+from telic.studies.launch.process import RunProcess
+from telic.studies.launch.supervisor import MANIFEST_FILE, seal_of
 from telic.studies.state import StudyState
 
 if TYPE_CHECKING:
@@ -24,26 +40,20 @@ def add_evidence(
     payload: Mapping[str, Any],
     actor: StudyActor,
     *,
-    candidate: str | None = None,
-    run: str | None = None,
-    protocol_hash: str | None = None,
-    producer: str = "telic",
     summary: str = "",
+    run: str | None = None,
+    candidate: str | None = None,
 ) -> Evidence:
-    """Write a fact sheet and commit it; the same facts again are the same evidence.
+    """Write an evidence record and commit it; the same facts again are the same evidence.
 
     The file comes first and the ledger second: a crash between them leaves an orphan, never an
-    entry without its file.
+    entry without its file. A record about a run is about its candidate, too.
     """
-    subject = tuple(name for name in (run, candidate) if name)
-    facts = plain(payload)
-    identity = {
-        "kind": kind,
-        "subject": subject,
-        "protocol_hash": protocol_hash,
-        "payload": facts,
-        "producer": producer,
-    }
+    if run in study.state.runs:
+        candidate = study.state.runs[run].candidate
+    subject, facts = tuple(name for name in (run, candidate) if name), plain(payload)
+    producer = actor.label if kind == "review" else f"telic.{kind}"
+    identity = {"kind": kind, "subject": subject, "payload": facts, "producer": producer}
     name = f"e-{content_hash(identity)[:12]}"
     if name in study.ledger.state().evidence:  # as it is now: others may have added it
         return study.sheet(name)
@@ -57,7 +67,7 @@ def add_evidence(
             created_by=actor,
             kind=kind,
             subject=subject,
-            protocol_hash=protocol_hash,
+            protocol_hash=facts.get("protocol_hash"),
             payload=facts,
             payload_hash=content_hash(facts),
             producer=Producer(name=producer, version=__version__),
@@ -65,17 +75,13 @@ def add_evidence(
         )
         sheet = sheet.model_copy(update={"content_hash": sheet.compute_hash()})
         write_once(path, sheet.as_data())
-    study.append(
-        "evidence.added",
-        name,
-        {"id": name, "kind": kind, "hash": sheet.content_hash, "run": run, "candidate": candidate},
-        actor,
-    )
+    entry = {"id": name, "kind": kind, "hash": sheet.content_hash, "run": run}
+    study.append("evidence.added", name, {**entry, "candidate": candidate}, actor)
     return sheet
 
 
 def read_evidence(folder: StudyFolder, name: str) -> Evidence:
-    """Return a fact sheet; raises StudyError E_NO_EVIDENCE when there is none."""
+    """Return an evidence record; raises StudyError E_NO_EVIDENCE when there is none."""
     path = folder.evidence_file(name)
     if not path.is_file():
         raise StudyError("E_NO_EVIDENCE", f"Unknown evidence {name}.")
@@ -84,15 +90,135 @@ def read_evidence(folder: StudyFolder, name: str) -> Evidence:
 
 def altered(folder: StudyFolder, state: StudyState, names: Iterable[str]) -> list[str]:
     """Return the evidence whose file is gone or is not what the ledger recorded."""
-    return [name for name in names if not _is_intact(folder, state, name)]
+    found: list[str] = []
+    for name in names:
+        entry = state.evidence.get(name)
+        if entry is None or not folder.evidence_file(name).is_file():
+            found.append(name)
+            continue
+        sheet = read_evidence(folder, name)
+        hashes = {sheet.compute_hash(), sheet.content_hash, entry.hash}
+        if len(hashes) > 1 or content_hash(sheet.payload) != sheet.payload_hash:
+            found.append(name)
+    return found
 
 
-def _is_intact(folder: StudyFolder, state: StudyState, name: str) -> bool:
-    entry = state.evidence.get(name)
-    if entry is None or not folder.evidence_file(name).is_file():
-        return False
-    sheet = read_evidence(folder, name)
-    return (
-        sheet.compute_hash() == sheet.content_hash == entry.hash
-        and content_hash(sheet.payload) == sheet.payload_hash
-    )
+# ---------------------------------------------------------------------------- integrity
+
+
+def why_unsealed(record: dict[str, Any], folder: Path, key: str) -> str | None:
+    """Return why an exit record is not what its supervisor wrote; None when it is."""
+    if not hmac.compare_digest(seal_of(record, key).encode(), str(record.get("seal")).encode()):
+        return "exit.json is not what the supervisor of the run wrote"
+    listed = folder / MANIFEST_FILE
+    if record.get("artefacts") and not listed.is_file():
+        return f"{MANIFEST_FILE}, the list of files of the run, is gone"
+    if record.get("artefacts") and file_hash(listed) != record["artefacts"]:
+        return f"{MANIFEST_FILE} is not the list that the supervisor of the run wrote"
+    return None
+
+
+def altered_artefacts(study: Study, run: str, below: Path | None = None) -> list[str]:
+    """Return the files of an ended run, or those below a path, that changed since; empty if none.
+
+    Runs of earlier versions have no list of files and are not checked.
+    """
+    state, folder = study.state.runs[run], study.folder.run(run)
+    if state.artefacts is None:
+        return []
+    listed = folder / MANIFEST_FILE
+    if not listed.is_file() or file_hash(listed) != state.artefacts:
+        return [f"{MANIFEST_FILE} of {run} is gone or is not what the ledger recorded"]
+    recorded: dict[str, str] = json.loads(read_bytes(listed))
+    present = [path for path in (folder / "artefacts").rglob("*") if path.is_file()]
+    names = {*recorded, *(path.relative_to(folder).as_posix() for path in present)}
+    altered: list[str] = []
+    for name in sorted(names):
+        path = folder / name
+        if below is not None and not path.resolve().is_relative_to(below.resolve()):
+            continue
+        if name not in recorded:
+            altered.append(f"{name} was not there when the run ended")
+        elif not path.is_file():
+            altered.append(f"{name} is gone since the run ended")
+        elif file_hash(path) != recorded[name]:
+            altered.append(f"{name} was changed after the run ended")
+    return altered
+
+
+def require_unaltered(study: Study, run: str, below: Path) -> None:
+    """Raise BrokenIntegrity E_ARTEFACTS when a file, or one of a folder, changed after the run."""
+    if altered := altered_artefacts(study, run, below):
+        raise BrokenIntegrity(
+            "E_ARTEFACTS",
+            f"{run} is not measured: {altered[0]}.",
+            hint="Restore the file. If it is lost, record that: telic study audit RUN --unusable",
+        )
+
+
+def changed_files(study: Study) -> tuple[str, ...]:
+    """Return what differs from the record, one sentence each; empty when nothing does."""
+    found: list[str] = []
+    for check in (_evidence, _revisions, _contracts, _runs):
+        try:
+            found += check(study)
+        except TelicError as error:  # a file that cannot be read any more is changed, too
+            found.append(error.message)
+    return tuple(found)
+
+
+def _evidence(study: Study) -> Iterator[str]:
+    for name in study.altered(study.state.evidence):
+        yield f"evidence/{name}.json is gone or is not what the ledger recorded"
+
+
+def _revisions(study: Study) -> Iterator[str]:
+    """Compare every revision with the hash that it was last entered or validated with."""
+    known: dict[tuple[str, int], dict[str, Any]] = {}
+    at: dict[str, int] = {}
+    kinds = ("candidate.created", "candidate.revised", "candidate.validated")
+    for entry in study.events_of(*kinds):
+        name, data = str(entry.subject), entry.data
+        at[name] = data.get("revision", at.get(name, 1))
+        if data.get("content_hash"):
+            known[name, at[name]] = data
+    for (name, number), data in known.items():
+        path = study.folder.candidate_file(name, number)
+        if not path.is_file():
+            yield f"revision {number} of {name} is gone"
+            continue
+        record = Candidate.parse(read_json(path), str(path))
+        is_changed = record.compute_hash() != data["content_hash"]
+        if is_changed or data.get("record_hash") not in (None, content_hash(read_json(path))):
+            yield f"revision {number} of {name} is not what the ledger recorded"
+        attached = {f"{FILES}/{each.path}": each.sha256 for each in record.change.files}
+        if record.change.patch:
+            attached[record.change.patch] = record.change.patch_sha256 or ""
+        for file, content in files_of(record, path.parent).items():
+            if hashlib.sha256(content).hexdigest() != attached[file]:
+                yield f"{file} of revision {number} of {name} is not what came with it"
+
+
+def _contracts(study: Study) -> Iterator[str]:
+    for event in study.events_of("contract.amended"):
+        path = study.folder.contract_version(int(event.data["version"]))
+        if not path.is_file():
+            yield f"{path.name} of contract.history is gone"
+        elif contract_hash(read_document(path, Contract)) != event.data["hash"]:
+            yield f"{path.name} of contract.history is not the version that was agreed on"
+
+
+def _runs(study: Study) -> Iterator[str]:
+    key = existing_key(study.root)
+    for name, run in study.state.runs.items():
+        if run.is_live:
+            continue
+        yield from (f"{name}: {why}" for why in altered_artefacts(study, name))
+        if key is None or not run.is_sealed or not run.artefacts:
+            continue  # without the key, on another machine, the list of files is still checked
+        record, folder = RunProcess(study.folder.run(name)).exit_record, study.folder.run(name)
+        why = "exit.json is gone"
+        if record is not None:
+            why = why_unsealed(record, folder, key.derive(f"telic run {run.nonce}"))
+        if why:
+            yield f"{name}: {why}"

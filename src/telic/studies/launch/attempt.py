@@ -20,7 +20,7 @@ from telic.jobs.pool import PlacedJob, placed_command
 from telic.jobs.spec import JOB_FILE, JobSpec
 from telic.storage.reading import file_hash
 from telic.studies.canonical import signing_key, utc_now
-from telic.studies.documents.adapter import Adapter, CommandSpec
+from telic.studies.documents.adapter import CommandSpec
 from telic.studies.documents.candidate import (
     Candidate,
     CandidateStatus,
@@ -31,40 +31,29 @@ from telic.studies.documents.candidate import (
 from telic.studies.documents.contract import PHASES, RESOURCES, Amounts, Contract, Phase
 from telic.studies.errors import InvalidDocument, StudyError
 from telic.studies.launch import supervisor
+from telic.studies.launch._isolation import evaluator_tree, tree_of
+from telic.studies.launch._machine import Machine, look
 from telic.studies.launch.command import (
     Command,
     RunEnvironment,
+    RunStep,
     Values,
     build_command,
     import_path,
+    plan_evaluations,
     run_environment,
 )
-from telic.studies.launch.evaluations import RunStep, plan_evaluations
-from telic.studies.launch.isolation import evaluator_tree, tree_of
-from telic.studies.launch.machine import Machine, look
 from telic.studies.queue import TOKEN
 from telic.studies.rules.checks import check_candidate
 from telic.studies.state import CandidateState
 from telic.studies.study import Study
 
-ARTEFACTS = "artefacts"
-"""folder inside the run folder that belongs to the training; {run_dir} of its command"""
 SMOKE_TIMEOUT_S = 300.0
 LAUNCHING = (CandidateStatus.VALIDATED, CandidateStatus.LAUNCHED, CandidateStatus.ACCEPTED)
 """statuses in which a run of a candidate may start"""
 _GRACE_S = 30.0
 _REMOTE_GRACE_S = 90.0
 """further seconds in which a job on another machine may end, and Slurm warn it of its limit"""
-_SBATCH = frozenset(
-    (
-        *("partition", "account", "qos", "reservation", "wckey", "time", "nodes", "ntasks", "mem"),
-        *("ntasks-per-node", "cpus-per-task", "mem-per-cpu", "mem-per-gpu", "gres", "gpus"),
-        *("gpus-per-node", "gpus-per-task", "nodelist", "exclude", "constraint", "exclusive"),
-        *("comment", "signal"),
-    )
-)
-"""directives of Slurm that a run may carry: an array or a dependency would start more runs, or
-later ones, than the gates have checked"""
 
 
 class LaunchRequest(NamedTuple):
@@ -135,13 +124,8 @@ def reservation_of(contract: Contract, plan: Plan, phase: Phase) -> Amounts:
 class LaunchAttempt:
     """A snapshot of a study for one launch request; each question is answered once.
 
-    Args:
-        study: later entries change nothing of what was evaluated.
-        request: the run to launch.
-        run_id: the name of the run.
-        nonce: identifies this attempt.
-        processes: whether the GPU driver may be asked.
-        is_final: whether this is the last check before the start, when the tree must exist.
+    Later entries of the ledger change nothing of what was evaluated. With `processes` the GPU
+    driver may be asked; `is_final` is the last check before the start, when the tree must exist.
     """
 
     def __init__(
@@ -154,19 +138,9 @@ class LaunchAttempt:
         processes: bool,
         is_final: bool = False,
     ) -> None:
-        self.study = study.pinned()
-        self.request = request
-        self.run_id = run_id
-        self.nonce = nonce
-        self.processes = processes
-        self.is_final = is_final
-        self.now = utc_now()
-        self.run_folder = study.folder.run(run_id)
-
-    @property
-    def adapter(self) -> Adapter:
-        """The adapter of the repository."""
-        return self.study.adapter
+        self.study, self.request, self.run_id, self.nonce = study.pinned(), request, run_id, nonce
+        self.processes, self.is_final, self.now = processes, is_final, utc_now()
+        self.run_folder, self.artefacts = study.folder.run(run_id), study.folder.artefacts(run_id)
 
     @property
     def candidate(self) -> Candidate:
@@ -192,9 +166,14 @@ class LaunchAttempt:
         return tree_of(self.study.folder, self.candidate)
 
     @cached_property
+    def evaluator_tree(self) -> Path:
+        """The tree in which results are measured."""
+        return evaluator_tree(self.study.folder, self.candidate, self.study.protocol)
+
+    @cached_property
     def spec(self) -> CommandSpec:
         """The adapter's command for this phase; raises InvalidDocument E_COMMAND without one."""
-        commands = self.adapter.commands
+        commands = self.study.adapter.commands
         spec = (commands.smoke if self.request.phase == "smoke" else None) or commands.train
         if spec is None:
             raise InvalidDocument(
@@ -229,110 +208,73 @@ class LaunchAttempt:
     @cached_property
     def command(self) -> Command:
         """The exact arguments."""
-        steps = self.reservation.env_steps
+        adapter, steps = self.study.adapter, self.reservation.env_steps
         values = Values(
             seed=self.request.seed,
-            run_dir=self.run_folder / ARTEFACTS,
+            run_dir=self.artefacts,
             overrides=self.overrides,
             device="cuda:0" if self.gpus else "cpu",
             steps=int(steps) if steps is not None and self.candidate.plan.steps else None,
-            nproc=int(self.adapter.launcher.options.get("nproc") or len(self.gpus) or 1),
+            nproc=int(adapter.launcher.options.get("nproc") or len(self.gpus) or 1),
             nonce=self.nonce,
         )
-        return build_command(self.adapter, self.spec, values, self.tree, self.study.root)
-
-    @property
-    def takes_steps(self) -> bool:
-        """Whether the command is told how long to train."""
-        return any("{steps}" in word for word in self.spec.argv)
-
-    @cached_property
-    def evaluator_tree(self) -> Path:
-        """Where results are measured."""
-        return evaluator_tree(self.study.folder, self.candidate, self.study.protocol)
-
-    @property
-    def evaluator(self) -> dict[str, Any]:
-        """The code that measures: the evaluator, all it imports, and its interpreter.
-
-        Of a checkout every importable file counts: none may change before the evaluation.
-        """
-        study, tree = self.study, self.evaluator_tree
-        is_checkout = tree not in (study.root, self.tree)
-        spec, programs = study.protocol.command, [self.command.argv[0]]
-        return {
-            "tree": str(tree),
-            "files": {name: file_hash(tree / name) for name in study.evaluator_closure(tree)},
-            "checkout": supervisor.importable_files(tree) if is_checkout else None,
-            "programs": programs if spec is None else [*programs, spec.argv[0]],
-        }
-
-    @cached_property
-    def network_approved(self) -> bool:
-        """True if a person approved the network of the present contract."""
-        network = self.study.contract.network
-        if network is None or not network.destinations:
-            return False
-        return self.study.standing("network").status == "approved"
+        return build_command(adapter, self.spec, values, self.tree, self.study.root)
 
     @cached_property
     def environment(self) -> RunEnvironment:
         """The environment of the run."""
-        choices: dict[str, str] = {}
-        for source in self.adapter.logging.sources:
-            choices |= source.offline_env
+        study, network = self.study, self.study.contract.network
+        has_network = network is not None and bool(network.destinations)
         own = {
             "TELIC_RUN": self.run_id,
             "TELIC_NONCE": self.nonce,
-            "TELIC_RUN_DIR": str(self.run_folder / ARTEFACTS),
+            "TELIC_RUN_DIR": str(self.artefacts),
             "TELIC_SEED": str(self.request.seed),
         }
-        if self.tree != self.study.root:
+        if self.tree != study.root:
             own |= import_path(self.tree)
-        if self.study.contract.hardware.gpus:  # else the choice of devices is left alone
+        if study.contract.hardware.gpus:  # else the choice of devices is left alone
             own["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, self.gpus))
+        sources = study.adapter.logging.sources
         return run_environment(
             os.environ,
             declared=self.command.env,
-            offline_choices=choices,
+            offline_choices={k: v for source in sources for k, v in source.offline_env.items()},
             own=own,
-            network_approved=self.network_approved,
+            network_approved=has_network and study.standing("network").status == "approved",
         )
 
     @cached_property
     def machine(self) -> Machine:
         """The facts of this machine."""
-        hardware = self.study.contract.hardware
-        wants_gpus = bool(self.gpus) or hardware.min_free_gpu_gb is not None
-        return look(self.study.root, at_gpus=self.processes and wants_gpus)
+        wants_gpus = self.gpus or self.study.contract.hardware.min_free_gpu_gb is not None
+        return look(self.study.root, at_gpus=self.processes and bool(wants_gpus))
 
     # ------------------------------------------------------------------ the start
 
     @property
-    def timeout_s(self) -> float | None:
-        """Seconds after which the training is stopped."""
+    def _limits_s(self) -> tuple[float | None, float]:
+        """Seconds after which the training is stopped, and killed if it goes on."""
+        limit = self.command.timeout_s
         if self.request.phase == "smoke":
-            return min(self.command.timeout_s or SMOKE_TIMEOUT_S, SMOKE_TIMEOUT_S)
-        return self.command.timeout_s
-
-    @property
-    def _grace_s(self) -> float:
-        return float(self.adapter.launcher.options.get("grace_s", _GRACE_S))
+            limit = min(limit or SMOKE_TIMEOUT_S, SMOKE_TIMEOUT_S)
+        return limit, float(self.study.adapter.launcher.options.get("grace_s", _GRACE_S))
 
     @cached_property
     def job(self) -> PlacedJob | None:
         """The job and its place, without secrets; None for a run on this machine."""
-        kind, options = self.adapter.launcher.kind, self.adapter.launcher.options
+        kind, options = self.study.adapter.launcher.kind, self.study.adapter.launcher.options
         if kind == "local":
             return None
         asks = {**options.get("sbatch", {}), "no-requeue": True} if kind == "slurm" else options
-        limit_s = self.timeout_s and self.timeout_s + self._grace_s + _REMOTE_GRACE_S
+        limit_s, grace_s = self._limits_s
+        whole_s = limit_s and limit_s + grace_s + _REMOTE_GRACE_S
         place = JobPlace(
             kind=kind,
             address=options.get("address"),
             attempts=1,  # another attempt would be a launch that no gate has checked
             gpus=len(self.gpus),
-            minutes=0 if limit_s is None else math.ceil(limit_s / 60) + 1,
+            minutes=0 if whole_s is None else math.ceil(whole_s / 60) + 1,
             cluster="local" if options.get("cluster") == "local" else "slurm",
             asks=asks if kind != "ray" else {},
         )
@@ -340,61 +282,66 @@ class LaunchAttempt:
         job = JobSpec(name=f"telic-{self.nonce}", argv=(), cwd="", env=env)
         return PlacedJob(place=place, job=job)
 
-    @property
-    def launcher_problems(self) -> tuple[str, ...]:
-        """Options of the adapter's launcher that a run may not have."""
-        return tuple(
-            f"--{name} is not a directive that a run may carry"
-            for name in self.adapter.launcher.options.get("sbatch", {})
-            if name not in _SBATCH
-        )
-
     @cached_property
     def steps(self) -> tuple[RunStep, ...]:
         """The training and the evaluations after it, where they are to run."""
-        command, artefacts = self.command, self.run_folder / ARTEFACTS
-        device, study = "cuda:0" if self.gpus else "cpu", self.study
         evaluations = plan_evaluations(
-            self.adapter,
-            study.protocol,
+            self.study.adapter,
+            self.study.protocol,
             self.request.phase,
-            artefacts,
+            self.artefacts,
             tree=self.evaluator_tree,
-            home=study.root,
-            device=device,
+            home=self.study.root,
+            device="cuda:0" if self.gpus else "cpu",
         )
-        place = {"folder": ".", "cwd": str(command.cwd), "measures": not evaluations}
-        train = RunStep(name="train", argv=command.argv, **place)
-        steps = (train, *evaluations)
-        return steps if self.job is None else tuple(map(self._placed, steps))
-
-    def _placed(self, step: RunStep) -> RunStep:
-        """Return the step that runs another one at the launcher's place, with its time limit."""
-        words = ["env", *(f"{name}={value}" for name, value in step.env.items())]
-        if self.timeout_s:  # counted from its start, not from its place in a queue
-            words = ["timeout", f"--kill-after={self._grace_s:g}", f"{self.timeout_s:g}", *words]
-        job = self.run_folder / JOB_FILE
-        argv = placed_command(job, Path(step.cwd), (*words, *step.argv))
-        return step.model_copy(update={"argv": argv, "cwd": str(self.run_folder), "env": {}})
+        place = {"folder": ".", "cwd": str(self.command.cwd), "measures": not evaluations}
+        train = RunStep(name="train", argv=self.command.argv, **place)
+        if self.job is None:
+            return (train, *evaluations)
+        placed: list[RunStep] = []
+        limit_s, grace_s = self._limits_s
+        for step in (train, *evaluations):
+            words = ["env", *(f"{name}={value}" for name, value in step.env.items())]
+            if limit_s:  # counted from its start, not from its place in a queue
+                words = ["timeout", f"--kill-after={grace_s:g}", f"{limit_s:g}", *words]
+            job = self.run_folder / JOB_FILE
+            argv = placed_command(job, Path(step.cwd), (*words, *step.argv))
+            there = {"argv": argv, "cwd": str(self.run_folder), "env": {}}
+            placed.append(step.model_copy(update=there))
+        return tuple(placed)
 
     @property
     def order(self) -> dict[str, Any]:
-        """cmd.json: what the supervisor runs; enough to start the run again by hand."""
-        glob, is_remote = self.adapter.outputs.checkpoint_glob, self.job is not None
-        template = self.adapter.outputs.run_dir_template
+        """cmd.json: what the supervisor runs; enough to start the run again by hand.
+
+        Of the evaluator's checkout every importable file counts: none may change before it runs.
+        """
+        study, tree, is_remote = self.study, self.evaluator_tree, self.job is not None
+        outputs, spec, (limit_s, grace_s) = (
+            study.adapter.outputs,
+            study.protocol.command,
+            self._limits_s,
+        )
+        glob, template = outputs.checkpoint_glob, outputs.run_dir_template
+        is_checkout = tree not in (study.root, self.tree)
         return {
             "nonce": self.nonce,
             "argv": list(self.command.argv),
             "argv_hash": self.command.hash,
             "cwd": str(self.command.cwd),
-            "timeout_s": None if is_remote else self.timeout_s,
-            "grace_s": self._grace_s + (_REMOTE_GRACE_S if is_remote else 0.0),
+            "timeout_s": None if is_remote else limit_s,
+            "grace_s": grace_s + (_REMOTE_GRACE_S if is_remote else 0.0),
             "checkpoint_glob": None if glob is None else glob.removeprefix("{run_dir}/"),
-            "selection": self.study.protocol.checkpoint_selection,
+            "selection": study.protocol.checkpoint_selection,
             "steps": [step.model_dump(mode="json") for step in self.steps],
-            "evaluator": self.evaluator,
+            "evaluator": {
+                "tree": str(tree),
+                "files": {name: file_hash(tree / name) for name in study.evaluator_closure(tree)},
+                "checkout": supervisor.importable_files(tree) if is_checkout else None,
+                "programs": [self.command.argv[0], *(spec.argv[:1] if spec else ())],
+            },
             "collect": template and template.format(seed=self.request.seed, nonce=self.nonce),
-            "launcher": self.adapter.launcher.kind,
+            "launcher": study.adapter.launcher.kind,
             "started_by": list(self.started_by),
             "tool_version": __version__,
         }

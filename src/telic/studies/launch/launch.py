@@ -13,23 +13,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from telic import __version__
 from telic.core.config import Record
 from telic.errors import TelicError
 from telic.jobs.spec import JOB_FILE
 from telic.storage.files import write_json
-from telic.studies import git_read
+from telic.studies import _git_read as git_read
 from telic.studies.canonical import content_hash, run_id
 from telic.studies.documents.base import RUNNER, StudyActor
 from telic.studies.documents.candidate import CheckResult, RunStatus
 from telic.studies.errors import EnvironmentBlocked
-from telic.studies.launch.attempt import ARTEFACTS, LaunchAttempt, LaunchRequest, check_words
+from telic.studies.launch._isolation import mode_of, prepare_evaluator, prepare_tree
+from telic.studies.launch.attempt import LaunchAttempt, LaunchRequest, check_words
 from telic.studies.launch.command import OVERRIDES_FILE, redact_environment
-from telic.studies.launch.isolation import mode_of, prepare_evaluator, prepare_tree
 from telic.studies.launch.process import RunProcess
 from telic.studies.launch.recovery import reconcile, record_start
 from telic.studies.launch.supervisor import ORDER_FILE
-from telic.studies.rules.gates import evaluate, refusal, shut
+from telic.studies.rules.gates import evaluate, refusal
 from telic.studies.study import Study
 
 _CLAIM_S = 20.0
@@ -49,7 +48,7 @@ class DryRun(Record):
     @property
     def is_open(self) -> bool:
         """Every gate but the confirmation is open."""
-        return not shut(self.gates, dry=True)
+        return all(each.passed or each.id == "G01" for each in self.gates)
 
 
 class LaunchResult(Record):
@@ -166,7 +165,7 @@ def _record_gates(
     }
     listed = [each.as_data() for each in results]
     study.append("gate.evaluated", request.candidate, {**facts, "gates": listed}, RUNNER)
-    if closed := shut(results):
+    if closed := [each for each in results if not each.passed]:
         reasons = {each.id: each.why for each in closed}
         study.append("launch.refused", request.candidate, {**facts, "shut": reasons}, RUNNER)
         raise refusal(closed)
@@ -175,42 +174,32 @@ def _record_gates(
 def _intent(
     attempt: LaunchAttempt, results: Sequence[CheckResult], actor: StudyActor
 ) -> dict[str, Any]:
-    candidate, request = attempt.candidate, attempt.request
+    """Return the announcement of a run; files of its folder have the rest."""
+    request, takes_steps = attempt.request, any("{steps}" in x for x in attempt.spec.argv)
     return {
         "run": attempt.run_id,
         "candidate": request.candidate,
         "phase": request.phase,
         "seed": request.seed,
-        "steps": attempt.reservation.env_steps if attempt.takes_steps else None,
-        "kind": "train",
+        "steps": attempt.reservation.env_steps if takes_steps else None,
         "nonce": attempt.nonce,
         "sealed": True,
         "argv": list(attempt.command.argv),
-        "argv_hash": attempt.command.hash,
         "steps_hash": content_hash([step.model_dump() for step in attempt.steps]),
-        "launcher": attempt.adapter.launcher.kind,
-        "env": redact_environment(attempt.environment.changed),
-        "withheld": list(attempt.environment.withheld),
-        "cwd": str(attempt.command.cwd),
-        "worktree": None if attempt.tree == attempt.study.root else str(attempt.tree),
-        "base_commit": candidate.base_commit,
-        "patch_hash": candidate.change.patch_sha256,
-        "content_hash": candidate.compute_hash(),
+        "launcher": attempt.study.adapter.launcher.kind,
+        "content_hash": attempt.candidate.compute_hash(),
         "gates": {each.id: each.passed for each in results},
         "reservation": attempt.reservation.model_dump(exclude_none=True),
         "gpu": attempt.gpus[0] if attempt.gpus else None,
         "retry_of": request.retry_of,
-        "host": attempt.machine.host,
-        "tool_version": __version__,
         "asked_by": actor.label,
     }
 
 
 def _write_run_folder(attempt: LaunchAttempt) -> None:
     """Write all that is needed to start the run again by hand, and the job of a launcher."""
-    folder, environment = attempt.run_folder, attempt.environment
-    candidate, tree, changed = attempt.candidate, attempt.tree, attempt.environment.changed
-    inherited = {name: x for name, x in environment.variables.items() if name not in changed}
+    folder, environment, tree = attempt.run_folder, attempt.environment, attempt.tree
+    candidate, changed = attempt.candidate, environment.changed
     git: dict[str, Any] = {
         "tree": str(tree),
         "mode": mode_of(attempt.study.folder, candidate),
@@ -221,17 +210,17 @@ def _write_run_folder(attempt: LaunchAttempt) -> None:
         git["commit"] = git_read.head_commit(tree)
         git["changed"] = list(git_read.changed_paths(tree))
         git["diff"] = git_read.ask(tree, "diff", "--no-ext-diff", "HEAD", "--").out
-    (folder / ARTEFACTS).mkdir(parents=True)
-    if attempt.adapter.config.override_style == "file":
-        write_json(folder / ARTEFACTS / OVERRIDES_FILE, attempt.overrides)
-    write_json(folder / ORDER_FILE, attempt.order)
+    attempt.artefacts.mkdir(parents=True)
+    if attempt.study.adapter.config.override_style == "file":
+        write_json(attempt.artefacts / OVERRIDES_FILE, attempt.overrides)
+    inherited = {name: x for name, x in environment.variables.items() if name not in changed}
     env = {
         "set": redact_environment(changed),
         "inherited": redact_environment(inherited),
         "withheld": list(environment.withheld),
         "network": "offline" if environment.is_offline else "approved",
-        "enforced_by": "environment" if environment.is_offline else "none",
     }
+    write_json(folder / ORDER_FILE, attempt.order)
     write_json(folder / "env.json", env)
     write_json(folder / "git.json", git)
     write_json(folder / "hw.json", attempt.machine.model_dump(mode="json"))

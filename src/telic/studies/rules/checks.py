@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -13,8 +13,9 @@ from typing import Any, cast
 
 from telic.errors import BadFile
 from telic.storage.reading import file_hash, read_bytes, read_text
-from telic.studies import git_read, lifecycle
-from telic.studies.budget import exceeding, left_of, total
+from telic.studies import _git_read as git_read
+from telic.studies._git_read import Patch, first_match, read_patch
+from telic.studies.candidates import transition
 from telic.studies.canonical import content_hash, utc_now
 from telic.studies.contract import overlaps
 from telic.studies.documents.base import SYSTEM, DocumentPart
@@ -39,10 +40,9 @@ from telic.studies.evidence.robustness import (
     range_problems,
 )
 from telic.studies.folder import STATE_FOLDER
-from telic.studies.git_read import Patch, first_match, read_patch
+from telic.studies.rules._table import Problems, Rule, rule, run_rules
 from telic.studies.rules.results import GAIN, read_condition
-from telic.studies.rules.table import Problems, Rule, run_rules
-from telic.studies.state import CandidateState
+from telic.studies.state import CandidateState, exceeding, left_of, total
 from telic.studies.study import Study
 
 WRITES_CODE = ("reward_engineering", "code", "algorithm", "environment_generation")
@@ -52,6 +52,7 @@ _SEED_NAMES = frozenset(
 )
 _NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?")
 _SEED_WORD = re.compile(r"seed|random_state", re.IGNORECASE)
+CHECKS: dict[str, Rule] = {}
 
 
 # ---------------------------------------------------------------------------- validation
@@ -100,7 +101,7 @@ def validate_candidate(study: Study, name: str) -> ValidationOutcome:
         changed = [*changed_since(study, name), *failed]
         if changed and study.candidate_state(name).status == CandidateStatus.VALIDATED:
             to, reason = CandidateStatus.DRAFT, f"{', '.join(changed)} changed or failed"
-            lifecycle.transition(study, name, to, SYSTEM, reason, {"changed": changed})
+            transition(study, name, to, SYSTEM, reason, {"changed": changed})
         held = study.candidate_state(name)
         if not failed and held.status == CandidateStatus.DRAFT:
             candidate, ran = study.candidate(name), study.state.runs_of(name).values()
@@ -114,7 +115,7 @@ def validate_candidate(study: Study, name: str) -> ValidationOutcome:
                 "phase": held.phase if is_planned else candidate.plan.phases[0],
             }
             to, reason = CandidateStatus.VALIDATED, "all checks passed"
-            lifecycle.transition(study, name, to, SYSTEM, reason, facts)
+            transition(study, name, to, SYSTEM, reason, facts)
         status = study.candidate_state(name).status
     return ValidationOutcome(candidate=name, status=status, checks=checks)
 
@@ -136,6 +137,10 @@ def _present_hashes(study: Study, name: str) -> dict[str, Any]:
         "protocol_hash": study.protocol_hash,
         "adapter_hash": study.adapter_hash,
     }
+
+
+def _check(code: str, title: str, mend: str) -> Callable[..., Any]:
+    return rule(CHECKS, code, title, mend)
 
 
 class _Case:
@@ -177,9 +182,7 @@ class _Case:
         return self.study.contract.excepted(rule, self.now) is not None
 
 
-# ---------------------------------------------------------------------------- V01 to V03
-
-
+@_check("V01", "complete for its kind", "fill in what is missing")
 def _complete(case: _Case) -> Problems:
     candidate, plan = case.candidate, case.candidate.plan
     if candidate.kind != "baseline" and not candidate.evidence_refs:
@@ -204,6 +207,7 @@ def _complete(case: _Case) -> Problems:
         yield "isolation.mode is in_place: a change of files needs a worktree"
 
 
+@_check("V02", "consistent, references exist", "correct the names that it refers to")
 def _consistent(case: _Case) -> Problems:
     candidate, folder = case.candidate, case.study.folder
     names = (candidate.id, candidate.task_id, candidate.study_id)
@@ -218,16 +222,15 @@ def _consistent(case: _Case) -> Problems:
     for ref in (*candidate.evidence_refs, candidate.reflection_ref, candidate.dr_probe_ref):
         if ref is not None and ref not in case.evidence:
             yield f"no intact evidence {ref}"
-    waiting, seen = list(candidate.parents), set[str]()
-    while waiting:
-        name = waiting.pop()
-        if name not in seen and name in case.others:
-            waiting += case.study.candidate(name).parents
-        seen.add(name)
-    if case.name in seen:
+    ancestors = list(candidate.parents)
+    for name in ancestors:  # grows meanwhile
+        known = case.study.candidate(name).parents if name in case.others else ()
+        ancestors += [each for each in known if each not in ancestors]
+    if case.name in ancestors:
         yield "it is its own ancestor"
 
 
+@_check("V03", "allowed by the lifecycle", "propose a child that names it as a parent")
 def _movable(case: _Case) -> Problems:
     if case.held.status not in case.may_be:
         yield f"it is {case.held.status}; this needs {' or '.join(sorted(case.may_be))}"
@@ -235,15 +238,14 @@ def _movable(case: _Case) -> Problems:
         yield "the study is not open"
 
 
-# ---------------------------------------------------------------------------- V04 to V08
-
-
+@_check("V04", "kind in scope", "choose a kind of scope.kinds, or amend the contract")
 def _kind_in_scope(case: _Case) -> Problems:
     kind, agreed = case.candidate.kind, case.study.contract.scope.kinds
     if kind != "baseline" and kind not in agreed:
         yield f"kind {kind} is not in scope.kinds ({', '.join(agreed)})"
 
 
+@_check("V05", "parameters in range", "choose values of scope.params, or amend the contract")
 def _parameters_in_range(case: _Case) -> Problems:
     overrides, scope = case.candidate.change.overrides, case.study.contract.scope
     if case.candidate.kind == "baseline":
@@ -293,6 +295,7 @@ def _why_outside(value: Any, allowed: ParamRange) -> str | None:
     return None
 
 
+@_check("V06", "steps not too large", "take smaller steps from the value of its parent")
 def _steps_small(case: _Case) -> Problems:
     """Measure steps from where a parameter really is: in the first parent, or the baseline."""
     start = dict(case.study.contract.baseline.overrides)
@@ -319,6 +322,7 @@ def _steps_small(case: _Case) -> Problems:
                 yield f"{path} changes by a factor of {ratio:.3g}; {most:g} is the most"
 
 
+@_check("V07", "files in scope", "change files of scope.files only, or amend the contract")
 def _files_in_scope(case: _Case) -> Problems:
     files = case.study.contract.scope.files
     for why in case.patch.problems if case.patch else ():
@@ -332,6 +336,7 @@ def _files_in_scope(case: _Case) -> Problems:
             yield f"{path} is not in scope.files.allow"
 
 
+@_check("V08", "short enough to review", "split the change")
 def _short(case: _Case) -> Problems:
     paths = [case.folder / "files" / file.path for file in case.candidate.change.files]
     lines = case.patch.changed_lines if case.patch else 0
@@ -341,9 +346,7 @@ def _short(case: _Case) -> Problems:
         yield f"{lines} lines change; scope.limits.max_diff_lines is {most}"
 
 
-# ---------------------------------------------------------------------------- V09 and V10
-
-
+@_check("V09", "patch applies", "make the patch again against base_commit")
 def _patch_applies(case: _Case) -> Problems:
     study, change, base = case.study, case.candidate.change, case.candidate.base_commit
     if study.is_git and base is not None and not git_read.has_commit(study.root, base):
@@ -367,6 +370,7 @@ def _patch_applies(case: _Case) -> Problems:
             yield f"files/{file.path} is not the file that was described"
 
 
+@_check("V10", "evaluator and metric untouched", "leave evaluator and metric as they are")
 def _measure_untouched(case: _Case) -> Problems:
     study = case.study
     protected = {
@@ -395,9 +399,7 @@ def _measure_untouched(case: _Case) -> Problems:
         yield f"the evaluator {path} is missing or is not the one of the protocol"
 
 
-# ---------------------------------------------------------------------------- V11 and V12
-
-
+@_check("V11", "hypothesis is falsifiable", "complete hypothesis and falsifier")
 def _falsifiable(case: _Case) -> Problems:
     hypothesis, spec = case.candidate.hypothesis, case.study.metric_spec
     for name in ("statement", "mechanism", "falsifier"):
@@ -418,6 +420,7 @@ def _falsifiable(case: _Case) -> Problems:
         yield f"hypothesis.expected.metric {expected.metric} is not in the metric spec ({known})"
 
 
+@_check("V12", "required evidence cited", "cite the evidence that is asked for")
 def _evidence_cited(case: _Case) -> Problems:
     candidate = case.candidate
     if candidate.kind == "reward_engineering" or candidate.reflection_ref is not None:
@@ -448,9 +451,7 @@ def _citation_problems(case: _Case, kind: str, ref: str | None) -> Problems:
         yield f"{ref} is evidence of {found}, not of {kind}"
 
 
-# ---------------------------------------------------------------------------- V13 and V14
-
-
+@_check("V13", "seeds fresh and from their pool", "take unused seeds of the pool")
 def _seeds_fresh(case: _Case) -> Problems:
     """Refuse a seed seen in another role, or for a claim by an earlier revision."""
     study, runs = case.study, case.study.state.runs_of(case.name).values()
@@ -479,6 +480,7 @@ def _seeds_fresh(case: _Case) -> Problems:
             yield f"{phase} seeds {', '.join(used)} were already used for this candidate"
 
 
+@_check("V14", "estimate fits the budget", "lower plan.est, or amend the budget")
 def _affordable(case: _Case) -> Problems:
     """Compare the estimate, which covers its own past runs, with what other candidates left."""
     plan, budget, state = case.candidate.plan, case.study.contract.budget, case.study.state
@@ -493,9 +495,6 @@ def _affordable(case: _Case) -> Problems:
     for name in ("env_steps", "gpu_h", "wall_clock_h"):
         if getattr(budget, name) is not None and getattr(plan.est, name) is None:
             yield f"plan.est.{name} is missing, and the budget limits it"
-
-
-# ---------------------------------------------------------------------------- V15 and V16
 
 
 def _effect(study: Study, candidate: Candidate) -> dict[str, Any]:
@@ -522,6 +521,7 @@ def _effect(study: Study, candidate: Candidate) -> dict[str, Any]:
     }
 
 
+@_check("V15", "not tried before", "change something else, or set replicate_of")
 def _new(case: _Case) -> Problems:
     candidate, study = case.candidate, case.study
     if candidate.kind == "baseline":
@@ -538,11 +538,17 @@ def _new(case: _Case) -> Problems:
             yield f"{name} tried the same change; cite it as a parent or set replicate_of"
 
 
+@_check("V16", "more than a change of seeds", "change more than seeds")
 def _more_than_seeds(case: _Case) -> Problems:
     candidate, seeds = case.candidate, case.study.adapter.seeds
     flags = {flag.lstrip("-+") for flag in (seeds.flag, seeds.env_flag) if flag}
     train = case.study.adapter.commands.train
-    managed = set(_managed(train.argv if train else ()))
+    managed: set[str] = set()  # parameters that a placeholder sets: --steps {steps}, steps={steps}
+    for before, word in pairwise(["", *(train.argv if train else ())]):
+        name, joint, value = word.partition("=")
+        name, value = (name, value) if joint else (before, word)
+        if value in ("{steps}", "{seed}", "{run_dir}", "{nonce}"):
+            managed.add(name.lstrip("-+").replace("-", "_"))
     for path in candidate.change.overrides:
         last = re.split(r"[./]", path)[-1].replace("-", "_").lower()
         if path.lstrip("-+") in flags or last.lstrip("_") in _SEED_NAMES:
@@ -565,36 +571,7 @@ def _more_than_seeds(case: _Case) -> Problems:
             yield "the patch changes nothing but seeds"
 
 
-def _managed(argv: Sequence[str]) -> Iterator[str]:
-    """Yield the parameters that a command sets by a placeholder: --steps {steps}, steps={steps}."""
-    for before, word in pairwise(["", *argv]):
-        name, joint, value = word.partition("=")
-        name, value = (name, value) if joint else (before, word)
-        if value in ("{steps}", "{seed}", "{run_dir}", "{nonce}"):
-            yield name.lstrip("-+").replace("-", "_")
-
-
 def _masked(line: str) -> str:
     """Return a line of code without blanks, comments and the numbers of seeds."""
     code = line.split("#")[0]
     return "".join((_NUMBER.sub("0", code) if _SEED_WORD.search(code) else code).split())
-
-
-CHECKS: dict[str, Rule] = {
-    "V01": Rule("complete for its kind", _complete),
-    "V02": Rule("consistent, references exist", _consistent),
-    "V03": Rule("allowed by the lifecycle", _movable),
-    "V04": Rule("kind in scope", _kind_in_scope),
-    "V05": Rule("parameters in range", _parameters_in_range),
-    "V06": Rule("steps not too large", _steps_small),
-    "V07": Rule("files in scope", _files_in_scope),
-    "V08": Rule("short enough to review", _short),
-    "V09": Rule("patch applies", _patch_applies),
-    "V10": Rule("evaluator and metric untouched", _measure_untouched),
-    "V11": Rule("hypothesis is falsifiable", _falsifiable),
-    "V12": Rule("required evidence cited", _evidence_cited),
-    "V13": Rule("seeds fresh and from their pool", _seeds_fresh),
-    "V14": Rule("estimate fits the budget", _affordable),
-    "V15": Rule("not tried before", _new),
-    "V16": Rule("more than a change of seeds", _more_than_seeds),
-}

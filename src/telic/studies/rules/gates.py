@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from telic.storage.reading import file_hash
-from telic.studies import git_read
-from telic.studies.budget import shortfalls
+from telic.studies import _git_read as git_read
 from telic.studies.documents.candidate import CandidateStatus, CheckResult, RunStatus
 from telic.studies.errors import (
     BrokenIntegrity,
@@ -25,17 +24,16 @@ from telic.studies.errors import (
     StudyError,
 )
 from telic.studies.evidence.review import is_unreviewed, last_review
+from telic.studies.launch._isolation import is_made, mode_of, tree_problems
+from telic.studies.launch._machine import preflight
 from telic.studies.launch.attempt import LaunchAttempt
 from telic.studies.launch.command import shell_problems
-from telic.studies.launch.isolation import is_made, mode_of, tree_problems
-from telic.studies.launch.machine import preflight
 from telic.studies.queue import TOKEN, why_seed_is_spent
-from telic.studies.rules.checks import WRITES_CODE
-from telic.studies.rules.results import standing_exploit
-from telic.studies.rules.stops import standing_stops
-from telic.studies.rules.table import Problem, Problems, Rule, RuleResult, run_rules
+from telic.studies.rules._table import Problem, Problems, Rule, RuleResult, rule, run_rules
+from telic.studies.rules.checks import CHECKS, WRITES_CODE
+from telic.studies.rules.results import standing_exploit, standing_stops
+from telic.studies.state import shortfalls
 
-_Result = TypeVar("_Result", bound=CheckResult)
 _CONTROL_CHECKS = ("V02", "V09", "V10")
 """checks of a control arm: an accepted candidate is not judged again as an idea"""
 _DESTRUCTIVE = re.compile(
@@ -45,6 +43,16 @@ _DESTRUCTIVE = re.compile(
 )
 _INSTALLERS = frozenset({"pip", "pip3", "uv", "conda", "mamba", "apt", "apt-get", "brew", "npm"})
 _REMOVERS = frozenset({"rm", "rmdir", "shred", "dd", "mkfs", "truncate"})
+_SBATCH = frozenset(
+    (
+        *("partition", "account", "qos", "reservation", "wckey", "time", "nodes", "ntasks", "mem"),
+        *("ntasks-per-node", "cpus-per-task", "mem-per-cpu", "mem-per-gpu", "gres", "gpus"),
+        *("gpus-per-node", "gpus-per-task", "nodelist", "exclude", "constraint", "exclusive"),
+        *("comment", "signal"),
+    )
+)
+"""directives of Slurm that a run may carry: an array or a dependency would start more runs, or
+later ones, than the gates have checked"""
 _ERRORS: dict[str, type[StudyError]] = {
     "G03": BrokenIntegrity,
     "G08": InvalidDocument,
@@ -52,6 +60,8 @@ _ERRORS: dict[str, type[StudyError]] = {
     "G17": EnvironmentBlocked,
 }
 """errors of gates that are shut alone"""
+_AMEND = "then: telic study contract --amend TEXT"
+GATES: dict[str, Rule] = {}
 
 
 def evaluate(attempt: LaunchAttempt, only: Sequence[str] | None = None) -> tuple[RuleResult, ...]:
@@ -60,22 +70,18 @@ def evaluate(attempt: LaunchAttempt, only: Sequence[str] | None = None) -> tuple
     return run_rules(gates, attempt)
 
 
-def shut(results: Sequence[_Result], *, dry: bool = False) -> list[_Result]:
-    """Return the gates that are shut; a dry run needs no confirmation."""
-    return [each for each in results if not each.passed and not (dry and each.id == "G01")]
-
-
 def refusal(closed: Sequence[CheckResult]) -> StudyError:
     """Return the error for shut gates; its kind, and so the exit code, follows from which."""
-    codes = {each.id for each in closed}
-    first = "G03" if "G03" in codes else closed[0].id
+    codes = [each.id for each in closed]
+    first = "G03" if "G03" in codes else codes[0]
     kind = _ERRORS.get(first, GateRefused) if first == "G03" or len(codes) == 1 else GateRefused
-    listed = "; ".join(f"{each.id} {each.why}" for each in closed)
-    return kind(
-        f"E_{closed[0].id}",
-        f"Not launched. {listed}.",
-        hint="telic study run CANDIDATE without --confirm shows every gate.",
-    )
+    listed = "; ".join(f"{each.id} ({GATES[each.id].title}): {each.why}" for each in closed)
+    mend = "; ".join(f"{code}: {GATES[code].mend}" for code in codes)
+    return kind(f"E_{codes[0]}", f"Not launched. {listed}.", hint=f"To mend it: {mend}.")
+
+
+def _gate(code: str, title: str, mend: str) -> Callable[..., Any]:
+    return rule(GATES, code, title, mend)
 
 
 def _is_control(attempt: LaunchAttempt) -> bool:
@@ -83,9 +89,10 @@ def _is_control(attempt: LaunchAttempt) -> bool:
     return attempt.held.status == CandidateStatus.ACCEPTED
 
 
-# ---------------------------------------------------------------------------- G01 to G06
+# ---------------------------------------------------------------------------- agreement
 
 
+@_gate("G01", "launch confirmed", f"add --confirm {TOKEN}")
 def _confirmed(attempt: LaunchAttempt) -> Problems:
     if not attempt.request.execute:
         yield "this is a dry run"
@@ -93,20 +100,20 @@ def _confirmed(attempt: LaunchAttempt) -> Problems:
         yield f"the token is not {TOKEN}"
 
 
+@_gate("G02", "study open", "should it continue? telic study run --resume --because TEXT")
 def _open(attempt: LaunchAttempt) -> Problems:
-    study, folder = attempt.study, attempt.study.folder
-    if folder.study_id not in study.registry.tasks.get(folder.task_id, ()):
-        yield f"the repository has no study {study.name}"
-    if study.state.study_status != "open":
-        yield f"the study is {study.state.study_status}"
+    if (status := attempt.study.state.study_status) != "open":
+        yield f"the study is {status}"
 
 
+@_gate("G03", "ledger intact", "restore ledger.jsonl from version control, then: telic verify")
 def _intact(attempt: LaunchAttempt) -> Problems:
     found = attempt.study.ledger.verify()
     if not found.ok:
         yield f"line {found.bad_seq} of the ledger is bad: {found.why}"
 
 
+@_gate("G04", "contract agreed", f"undo the edit of contract.yaml, or agree on it, {_AMEND}")
 def _agreed(attempt: LaunchAttempt) -> Problems:
     study = attempt.study
     if not study.is_contract_agreed:
@@ -114,11 +121,13 @@ def _agreed(attempt: LaunchAttempt) -> Problems:
         yield f"contract.yaml ({study.contract_hash[:12]}) is not the agreed one ({agreed})"
 
 
+@_gate("G05", "required approvals hold", "a person approves them: telic study approve")
 def _approved(attempt: LaunchAttempt) -> Problems:
     for each in attempt.study.missing_approvals:
-        yield f"{each.name} is {each.status}: {each.why}"
+        yield f"approval {each.name} is {each.status}: {each.why}"
 
 
+@_gate("G06", "experiment approved", "a person approves it: telic study approve experiment")
 def _experiment_approved(attempt: LaunchAttempt) -> Problems:
     """Require an approval of the candidate or its class; of an exploit, one after the review."""
     name = attempt.request.candidate
@@ -126,12 +135,13 @@ def _experiment_approved(attempt: LaunchAttempt) -> Problems:
     if exploit := standing_exploit(attempt.study, name):
         yield f"{exploit}; a person may approve it anyway"
     elif standing.status != "approved":
-        yield f"{name} is {standing.status}: {standing.why}"
+        yield f"approval experiment:{name} is {standing.status}: {standing.why}"
 
 
-# ---------------------------------------------------------------------------- G07 to G12
+# ---------------------------------------------------------------------------- the candidate
 
 
+@_gate("G07", "unchanged since validation", "validate it again: telic study run")
 def _unchanged(attempt: LaunchAttempt) -> Problems:
     """Compare it with what was validated.
 
@@ -146,24 +156,24 @@ def _unchanged(attempt: LaunchAttempt) -> Problems:
     if not runs_again and held.status not in (CandidateStatus.VALIDATED, CandidateStatus.LAUNCHED):
         yield f"it is {held.status}, not validated"
         return
-    content = attempt.candidate.compute_hash()
-    same = {"the candidate": held.content_hash == content}
+    same = {"the candidate": held.content_hash == attempt.candidate.compute_hash()}
     if not runs_again:
         same["the evaluation protocol"] = held.protocol_hash == study.protocol_hash
     if held.status == CandidateStatus.VALIDATED:
         same["the contract"] = held.contract_hash == study.contract_hash
         same["the adapter"] = held.adapter_hash == study.adapter_hash
-    for what, is_same in same.items():
-        if not is_same:
-            yield f"{what} has changed since it was validated"
+    for what in (what for what, is_same in same.items() if not is_same):
+        yield f"{what} has changed since it was validated"
 
 
+@_gate("G08", "checks V01 to V16 pass", "revise it: telic study propose FILE --revise CANDIDATE")
 def _checked(attempt: LaunchAttempt) -> Problems:
     for check in attempt.checks:
         if not check.passed and (not _is_control(attempt) or check.id in _CONTROL_CHECKS):
-            yield f"{check.id}: {check.why}"
+            yield f"{check.id} ({CHECKS[check.id].title}): {check.why}"
 
 
+@_gate("G10", "phases in order", "in which order should its phases run? Revise its plan")
 def _in_order(attempt: LaunchAttempt) -> Problems:
     study, name, phase = attempt.study, attempt.request.candidate, attempt.request.phase
     planned = attempt.candidate.plan.phases
@@ -182,6 +192,7 @@ def _in_order(attempt: LaunchAttempt) -> Problems:
                 yield f"no run of {earlier} has finished"
 
 
+@_gate("G11", "seed planned and fresh", "take a planned, unused seed of the pool: --seed NUMBER")
 def _seed_fresh(attempt: LaunchAttempt) -> Problems:
     study, request, state = attempt.study, attempt.request, attempt.study.state
     phase, seed, name = request.phase, request.seed, request.candidate
@@ -204,11 +215,16 @@ def _seed_fresh(attempt: LaunchAttempt) -> Problems:
             yield f"{request.retry_of} is {run.status}; only lost and preempted runs are retried"
 
 
-# ---------------------------------------------------------------------------- G13 to G18
+# ---------------------------------------------------------------------------- the machine
 
 
+@_gate(
+    "G13",
+    "hardware and launcher of the contract",
+    f"may it run here, with that launcher? Allow it in the contract's hardware, {_AMEND}",
+)
 def _hardware(attempt: LaunchAttempt) -> Problems:
-    hardware, kind = attempt.study.contract.hardware, attempt.adapter.launcher.kind
+    hardware, kind = attempt.study.contract.hardware, attempt.study.adapter.launcher.kind
     host = socket.gethostname()
     if hardware.launcher == "local" and {"local", "localhost", host}.isdisjoint(hardware.hosts):
         yield f"{host} is not one of {', '.join(hardware.hosts)}"
@@ -218,16 +234,18 @@ def _hardware(attempt: LaunchAttempt) -> Problems:
         yield f"the adapter starts runs with {kind}, the contract allows {hardware.launcher}"
 
 
+@_gate("G14", "fits the budget", f"may it cost more? Raise the contract's budget, {_AMEND}")
 def _affordable(attempt: LaunchAttempt) -> Problems:
-    request, state = attempt.request, attempt.study.state
-    yield from shortfalls(state, attempt.reservation, request.candidate, request.phase)
+    yield from shortfalls(attempt.study.state, attempt.reservation, attempt.request.candidate)
 
 
+@_gate("G15", "no stop rule", "what should be done about the stop rule? See telic study next")
 def _not_stopped(attempt: LaunchAttempt) -> Problems:
     for stop in standing_stops(attempt.study):
         yield f"{stop.rule}: {stop.why}"
 
 
+@_gate("G16", "place and GPU free", "wait, or stop one of the runs: telic study run --stop RUN")
 def _place_free(attempt: LaunchAttempt) -> Problems:
     state, contract, request = attempt.study.state, attempt.study.contract, attempt.request
     live = {name: state.runs[name] for name in state.active_runs}
@@ -236,9 +254,9 @@ def _place_free(attempt: LaunchAttempt) -> Problems:
         yield f"{len(live)} of {most} runs are active: {', '.join(live)}"
     if contract.hardware.gpus and not attempt.gpus:
         yield "no GPU of the contract is free"
-    template = attempt.adapter.outputs.run_dir_template
+    template = attempt.study.adapter.outputs.run_dir_template
     if live and template is not None and "{nonce}" not in template:
-        yield "outputs.run_dir_template has no {nonce}, so only one run at a time can be told apart"
+        yield "outputs.run_dir_template has no {nonce}: outputs of two runs at a time would mix"
     for name, run in live.items():
         if run.gpu is not None and run.gpu in attempt.gpus:
             yield f"{name} has GPU {run.gpu}"
@@ -247,16 +265,18 @@ def _place_free(attempt: LaunchAttempt) -> Problems:
             yield f"{name} is the same run and is live"
 
 
+@_gate("G17", "machine ready", "can this machine be given the missing resources?")
 def _machine_ready(attempt: LaunchAttempt) -> Problems:
-    hardware = attempt.study.contract.hardware
-    yield from preflight(
-        attempt.machine,
-        gpus=attempt.gpus if attempt.processes else (),  # only the driver knows whether one answers
-        min_free_gpu_gb=hardware.min_free_gpu_gb,
-        min_free_disk_gb=hardware.min_free_disk_gb,
-    )
+    # Only the driver knows whether a GPU answers.
+    gpus = attempt.gpus if attempt.processes else ()
+    yield from preflight(attempt.machine, attempt.study.contract.hardware, gpus)
 
 
+@_gate(
+    "G18",
+    "runs in its own tree",
+    "commit, stash or remove uncommitted changes, or fetch the missing commit",
+)
 def _isolated(attempt: LaunchAttempt) -> Problems:
     """Require that it runs in its base with its change, and in nothing else.
 
@@ -267,13 +287,19 @@ def _isolated(attempt: LaunchAttempt) -> Problems:
     if mode == "in_place" or is_made(study.folder, candidate) or attempt.is_final:
         waived = study.contract.excepted("worktree_required", attempt.now) is not None
         yield from tree_problems(study.folder, candidate, excepted=waived)
-    elif mode == "worktree" and (base is None or not git_read.has_commit(study.root, base)):
+    elif base is None or not git_read.has_commit(study.root, base):
         yield f"commit {base} is missing, so no worktree can be made"
 
 
-# ---------------------------------------------------------------------------- G19 to G24
+# ---------------------------------------------------------------------------- the command
 
 
+@_gate(
+    "G19",
+    "evaluator and metric as agreed",
+    f"restore the evaluator, or agree on it: telic study contract --evaluator FILE, {_AMEND}; "
+    "earlier measurements are then repeated",
+)
 def _measured_as_agreed(attempt: LaunchAttempt) -> Problems:
     study, protocol = attempt.study, attempt.study.protocol
     if not study.is_protocol_agreed:
@@ -286,7 +312,7 @@ def _measured_as_agreed(attempt: LaunchAttempt) -> Problems:
         yield f"{study.root / path} is not the evaluator of the protocol"
     for path in in_tree if attempt.tree != study.root else ():
         why = f"{attempt.tree / path} is not the evaluator of the protocol"
-        yield why if at_home else Problem(why, "old base")
+        yield Problem(why, "" if at_home else "old base")
     if protocol.dataset is not None:
         path = study.root / protocol.dataset
         if not path.is_file():
@@ -295,11 +321,15 @@ def _measured_as_agreed(attempt: LaunchAttempt) -> Problems:
             yield f"{protocol.dataset} is not the dataset of the protocol"
 
 
+@_gate(
+    "G20",
+    "command confirmed, without shell",
+    "what is the command? Edit adapter.yaml, then: telic study approve",
+)
 def _command_confirmed(attempt: LaunchAttempt) -> Problems:
-    adapter = attempt.adapter
+    adapter = attempt.study.adapter
     is_smoke = attempt.spec is adapter.commands.smoke
-    command = "commands.smoke" if is_smoke else "commands.train"
-    for name in (command, "metrics", "seeds"):
+    for name in ("commands.smoke" if is_smoke else "commands.train", "metrics", "seeds"):
         section = name.partition(".")[0]
         source = adapter.provenance.get(name) or adapter.provenance.get(section)
         if source is None or source.status != "confirmed":
@@ -308,18 +338,26 @@ def _command_confirmed(attempt: LaunchAttempt) -> Problems:
     yield from shell_problems(attempt.command.argv)
 
 
+@_gate(
+    "G21",
+    "network off or approved",
+    "may it reach the network? Approve it, or take the setting out of adapter.yaml",
+)
 def _network(attempt: LaunchAttempt) -> Problems:
-    if not attempt.network_approved:
-        yield from attempt.environment.problems
+    yield from attempt.environment.problems
 
 
+@_gate(
+    "G22",
+    "generated code allowed and reviewed",
+    f"may generated code be run? Allow it in the contract's generated_code, {_AMEND}",
+)
 def _generated_code(attempt: LaunchAttempt) -> Problems:
-    study, candidate, options = attempt.study, attempt.candidate, attempt.adapter.launcher.options
-    brings_code = bool(candidate.change.patch or candidate.change.files)
+    study, candidate = attempt.study, attempt.candidate
     is_generated = candidate.origin.model is not None or candidate.kind in WRITES_CODE
-    if not brings_code or not is_generated:
+    if not is_generated or not (candidate.change.patch or candidate.change.files):
         return
-    allowed = study.contract.generated_code
+    allowed, options = study.contract.generated_code, study.adapter.launcher.options
     if allowed is None or not allowed.allowed:
         yield "the contract does not allow generated code"
     elif study.standing("generated_code").status != "approved":
@@ -332,12 +370,17 @@ def _generated_code(attempt: LaunchAttempt) -> Problems:
         yield Problem("it has no passing review by another person or agent", "review")
 
 
+@_gate(
+    "G23",
+    "command harmless",
+    "is that harmless? Then correct adapter.yaml, then: telic study approve",
+)
 def _harmless(attempt: LaunchAttempt) -> Problems:
     refused = {
         "installs_packages_at_runtime": "it installs packages while it runs",
         "deletes_results": "it deletes results",
     }
-    for hazard in attempt.adapter.hazards:
+    for hazard in attempt.study.adapter.hazards:
         if hazard.id in refused:
             yield f"{refused[hazard.id]} ({hazard.detail or hazard.id})"
         elif hazard.id == "actuates_hardware":
@@ -361,78 +404,9 @@ def word_problems(argv: tuple[str, ...]) -> Iterator[str]:
         yield f"{' '.join(argv[:4])} installs packages"
 
 
+@_gate("G24", "launcher options allowed", "correct the launcher's options in adapter.yaml")
 def _launcher_valid(attempt: LaunchAttempt) -> Problems:
     _ = attempt.steps  # raises unless the whole command can be built
-    yield from attempt.launcher_problems
-
-
-EVALUATOR_CHANGED = (
-    "restore the evaluator, or agree on the new one: telic study contract --evaluator FILE, then "
-    "telic study contract --amend TEXT; earlier measurements are then repeated"
-)
-GATES: dict[str, Rule] = {
-    "G01": Rule("launch confirmed", _confirmed),
-    "G02": Rule(
-        "study open",
-        _open,
-        "should the study continue? (telic study run --resume --because TEXT)",
-    ),
-    "G03": Rule("ledger intact", _intact),
-    "G04": Rule("contract agreed", _agreed),
-    "G05": Rule("required approvals hold", _approved),
-    "G06": Rule("experiment approved", _experiment_approved),
-    "G07": Rule("unchanged since validation", _unchanged),
-    "G08": Rule("checks V01 to V16 pass", _checked),
-    "G10": Rule(
-        "phases in order", _in_order, "in which order should its phases run? Revise its plan"
-    ),
-    "G11": Rule("seed planned and fresh", _seed_fresh),
-    "G13": Rule(
-        "hardware and launcher of the contract",
-        _hardware,
-        "may it run here, with that launcher? Then allow it in the contract's hardware",
-    ),
-    "G14": Rule(
-        "fits the budget", _affordable, "may it cost more? Then raise the contract's budget"
-    ),
-    "G15": Rule("no stop rule", _not_stopped, "what should be done about the stop rule?"),
-    "G16": Rule(
-        "place and GPU free",
-        _place_free,
-        "wait, or stop one of the runs: telic study run --stop RUN",
-    ),
-    "G17": Rule(
-        "machine ready", _machine_ready, "can this machine be given the missing resources?"
-    ),
-    "G18": Rule(
-        "runs in its own tree",
-        _isolated,
-        "commit, stash or remove uncommitted changes, or fetch the missing commit",
-    ),
-    "G19": Rule("evaluator and metric as agreed", _measured_as_agreed, EVALUATOR_CHANGED),
-    "G20": Rule(
-        "command confirmed, without shell",
-        _command_confirmed,
-        "what is the command? edit adapter.yaml, then telic study approve",
-    ),
-    "G21": Rule(
-        "network off or approved",
-        _network,
-        "may it reach the network? Else take the setting out of adapter.yaml",
-    ),
-    "G22": Rule(
-        "generated code allowed and reviewed",
-        _generated_code,
-        "may generated code be run? Then allow it in the contract's generated_code",
-    ),
-    "G23": Rule(
-        "command harmless",
-        _harmless,
-        "is that harmless? Then correct it: edit adapter.yaml, then telic study approve",
-    ),
-    "G24": Rule(
-        "launcher options allowed",
-        _launcher_valid,
-        "what is wrong with the launcher's options in adapter.yaml?",
-    ),
-}
+    for name in attempt.study.adapter.launcher.options.get("sbatch", {}):
+        if name not in _SBATCH:
+            yield f"--{name} is not a directive that a run may carry"

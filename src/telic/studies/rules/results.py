@@ -1,23 +1,35 @@
-"""Rules about results: phases, reviews, conditions, and the incumbent's gain on fresh seeds."""
+"""Rules about results: phases, reviews, conditions, the incumbent's gain, and stop rules.
+
+Stop rules are evaluated before every launch and at every step of the loop, and recorded when they
+fire. The integrity of the ledger and of the agreement are checked here, too.
+"""
 
 from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
 
+from telic.core.config import Record
+from telic.errors import TelicError
 from telic.storage.files import as_record
-from telic.studies import lifecycle
-from telic.studies.documents.base import SYSTEM, DocumentPart
-from telic.studies.documents.candidate import CandidateStatus, RunStatus
-from telic.studies.documents.contract import PHASES, Phase
-from telic.studies.evidence.measurement import Measurement
-from telic.studies.evidence.monitor import fatal_alerts
-from telic.studies.evidence.review import is_approved_knowing, last_review
-from telic.studies.evidence.statistics import difference_interval, iqm, oriented, seed_of
+from telic.studies.candidates import transition
+from telic.studies.canonical import moment, utc_now
+from telic.studies.documents.base import SYSTEM, DocumentPart, StudyActor
+from telic.studies.documents.candidate import CandidateStatus, Evidence, RunStatus
+from telic.studies.documents.contract import PHASES, RESOURCES, Phase, StopName, StopRule
+from telic.studies.evidence._statistics import difference_interval, iqm, oriented, seed_of
+from telic.studies.evidence.measurement import Measurement, analyze_run, fatal_alerts
+from telic.studies.evidence.review import (
+    hacking_levels,
+    is_approved_knowing,
+    last_review,
+    reflect_run,
+)
+from telic.studies.evidence.store import add_evidence
 from telic.studies.queue import JOB_OVER
-from telic.studies.state import StudyState
+from telic.studies.state import DecisionState, StudyState
 from telic.studies.study import Study, fact
 
 # ---------------------------------------------------------------------------- phases
@@ -28,8 +40,8 @@ class PhaseStep(NamedTuple):
 
     candidate: str
     phase: Phase | None
-    verdict: Literal["advance", "hold", "wait", "unreadable"]
-    """wait: not known yet, or an audit decides"""
+    verdict: Literal["advance", "hold", "wait", "unreadable", "claim", "pointless"]
+    """wait: not known yet; claim: an audit decides; pointless: its plan ends before one could"""
     why: str
     to: Phase | None = None
 
@@ -39,11 +51,6 @@ def completed(state: StudyState) -> list[str]:
     return [n for n, each in state.candidates.items() if each.status == CandidateStatus.COMPLETED]
 
 
-def next_phase(phase: Phase, planned: Sequence[Phase]) -> Phase | None:
-    """Return the planned phase after this one."""
-    return next((each for each in planned if PHASES.index(each) > PHASES.index(phase)), None)
-
-
 @fact
 def phase_step(study: Study, candidate: str) -> PhaseStep:
     """Return whether a completed candidate enters its next phase; changes nothing.
@@ -51,26 +58,31 @@ def phase_step(study: Study, candidate: str) -> PhaseStep:
     Smoke runs and short trials must finish without a fatal sign and be measured; their score does
     not matter: an audit of the promotion decides about that.
     """
-    phase, plan = study.candidate_state(candidate).phase, study.candidate(candidate).plan
-    later = next_phase(phase, plan.phases) if phase else None
-    if later is None or phase not in ("smoke", "short_trial"):
-        return PhaseStep(candidate, phase, "wait", "no phase is left; an audit decides")
-    runs = _last_runs(study, candidate, phase)
+    phase, planned = study.candidate_state(candidate).phase, study.candidate(candidate).plan.phases
+
+    def step(verdict: Any, why: str, to: Phase | None = None) -> PhaseStep:
+        return PhaseStep(candidate, phase, verdict, why, to)
+
+    if phase in ("promotion", "incumbent_validation"):
+        return step("claim", "no phase is left; an audit decides")
+    later = [x for x in planned if phase and PHASES.index(x) > PHASES.index(phase)]
+    if phase is None or not later:
+        return step("pointless", "its plan ends before anything could be claimed")
+    runs = _last_runs(study, candidate, phase).values()
     if not runs:
-        return PhaseStep(candidate, phase, "wait", f"no run of {phase} has ended")
-    for run in runs.values():
-        sheet = measured(study, run)
+        return step("wait", f"no run of {phase} has ended")
+    for run in runs:
+        sheet, fatal = measured(study, run), fatal_alerts(study, [run])
         if study.state.runs[run].status != RunStatus.FINISHED:
-            return PhaseStep(candidate, phase, "hold", f"{run} did not finish")
-        fatal = fatal_alerts(study.events_of("monitor.alert", about=(run,)), [run])
+            return step("hold", f"{run} did not finish")
         if fatal and phase == "smoke":
-            return PhaseStep(candidate, phase, "hold", f"{run} showed {', '.join(fatal)}")
+            return step("hold", f"{run} showed {', '.join(fatal)}")
         if sheet is None:
-            return PhaseStep(candidate, phase, "wait", f"the metric of {run} has not been read")
+            return step("wait", f"the metric of {run} has not been read")
         if sheet.primary is None:
-            why = f"the metric of {run} cannot be read: {sheet.problem or 'it has no score'}"
-            return PhaseStep(candidate, phase, "unreadable", why)
-    return PhaseStep(candidate, phase, "advance", "it starts, logs and ends as it should", later)
+            problem = sheet.problem or "it has no score"
+            return step("unreadable", f"the metric of {run} cannot be read: {problem}")
+    return step("advance", "it starts, logs and ends as it should", later[0])
 
 
 def advance(study: Study) -> list[PhaseStep]:
@@ -80,7 +92,7 @@ def advance(study: Study) -> list[PhaseStep]:
         for step in steps:
             if step.to is not None:
                 to, facts = CandidateStatus.VALIDATED, {"phase": step.to}
-                lifecycle.transition(study, step.candidate, to, SYSTEM, step.why, facts)
+                transition(study, step.candidate, to, SYSTEM, step.why, facts)
     return steps
 
 
@@ -101,7 +113,17 @@ def measured(study: Study, run: str) -> Measurement | None:
     return None if sheet is None else as_record(sheet.payload, Measurement, sheet.id)
 
 
-# ---------------------------------------------------------------------------- reviews
+def _scores(study: Study, candidate: str, phase: Phase) -> dict[int, float]:
+    """Return the scores of a candidate by seed, oriented so that larger is better."""
+    direction = study.metric_spec.primary.direction
+    return {
+        seed: oriented(sheet.primary, direction)
+        for seed, run in _last_runs(study, candidate, phase).items()
+        if (sheet := measured(study, run)) is not None and sheet.primary is not None
+    }
+
+
+# ---------------------------------------------------------------------------- objections
 
 
 def standing_exploit(study: Study, candidate: str) -> str | None:
@@ -119,8 +141,6 @@ def standing_exploit(study: Study, candidate: str) -> str | None:
     return f"{review.id} calls it an exploit: {review.payload['finding']}"
 
 
-# ---------------------------------------------------------------------------- conditions
-
 GAIN = "gain"
 """name in a condition of the primary metric's lead over the incumbent on the same seeds"""
 _FORM = re.compile(r"\s*(\S+)\s*(<=|>=|<|>)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*")
@@ -136,7 +156,7 @@ class Condition(NamedTuple):
 
 
 class ConditionResult(DocumentPart):
-    """The result of checking one condition."""
+    """The result of checking the falsifier of a candidate."""
 
     candidate: str
     cause: Literal["falsifier_met"] = "falsifier_met"
@@ -160,61 +180,36 @@ def read_condition(text: str) -> Condition | None:
 
 
 @fact
-def judge_conditions(study: Study, candidate: str) -> tuple[ConditionResult, ...]:
+def judge_falsifier(study: Study, candidate: str) -> ConditionResult | None:
     """Check the falsifier of a completed candidate once all runs of its promotion are measured."""
     held, phase = study.candidate_state(candidate), "promotion"
-    if held.status != CandidateStatus.COMPLETED or held.phase != phase:
-        return ()
     text = study.candidate(candidate).hypothesis.falsifier
     condition = read_condition(text)
-    value = _value(study, condition.what, candidate, phase) if condition else None
-    if condition is None or value is None:
-        return ()
-    result = ConditionResult(
+    if held.status != CandidateStatus.COMPLETED or held.phase != phase or condition is None:
+        return None
+    runs, trusted = _last_runs(study, candidate, phase), study.incumbent
+    value = None
+    if condition.what != GAIN:
+        key, sheets = study.metric_spec.primary.key, [measured(study, x) for x in runs.values()]
+        numbers = [{**x.guardrails, key: x.primary} if x else {} for x in sheets]
+        values = [each.get(condition.what) for each in numbers]
+        value = iqm([x for x in values if x is not None]) if None not in values else None
+    elif trusted is not None and trusted.candidate != candidate:
+        ours, theirs = _scores(study, candidate, phase), _scores(study, trusted.candidate, phase)
+        if runs and runs.keys() == ours.keys() <= theirs.keys():
+            value = (iqm(list(ours.values())) or 0.0) - (iqm([theirs[x] for x in ours]) or 0.0)
+    if value is None:
+        return None
+    return ConditionResult(
         candidate=candidate,
         condition=text.strip(),
         value=value,
         is_met=_COMPARE[condition.comparison](value, condition.number),
-        runs=tuple(_last_runs(study, candidate, phase).values()),
+        runs=tuple(runs.values()),
     )
-    return (result,)
-
-
-def _value(study: Study, what: str, candidate: str, phase: Phase) -> float | None:
-    """Return the number that a condition is about; None while it is not known."""
-    primary, held = study.metric_spec.primary, study.incumbent
-    sheets = [measured(study, run) for run in _last_runs(study, candidate, phase).values()]
-    if what != GAIN:
-        numbers = [{**x.guardrails, primary.key: x.primary} if x else {} for x in sheets]
-        values = [each.get(what) for each in numbers]
-        return iqm([each for each in values if each is not None]) if None not in values else None
-    if held is None or held.candidate == candidate or not sheets:
-        return None
-    ours, theirs = _scores(study, candidate, phase), _scores(study, held.candidate, phase)
-    if len(ours) < len(sheets) or not ours.keys() <= theirs.keys():
-        return None
-    x, y = iqm(list(ours.values())), iqm([theirs[seed] for seed in ours])
-    return None if x is None or y is None else x - y
-
-
-def _scores(study: Study, candidate: str, phase: Phase) -> dict[int, float]:
-    """Return the scores of a candidate by seed, oriented so that larger is better."""
-    direction = study.metric_spec.primary.direction
-    sheets = {seed: measured(study, x) for seed, x in _last_runs(study, candidate, phase).items()}
-    return {
-        seed: oriented(sheet.primary, direction)
-        for seed, sheet in sheets.items()
-        if sheet is not None and sheet.primary is not None
-    }
 
 
 # ---------------------------------------------------------------------------- fresh seeds
-
-_OUTCOMES = {
-    "holds": "it holds",
-    "lost": "more than half of it is lost",
-    "cannot_tell": "that does not tell whether half of it is left",
-}
 
 
 class IncumbentCheck(NamedTuple):
@@ -226,7 +221,7 @@ class IncumbentCheck(NamedTuple):
 
     candidate: str
     control: str | None
-    outcome: str
+    outcome: Literal["holds", "lost", "cannot_tell"]
     claimed: float
     n: int
     """seeds that both have been measured on"""
@@ -251,6 +246,7 @@ def is_checked(study: Study) -> bool:
 def check_incumbent(study: Study) -> IncumbentCheck | None:
     """Compare the incumbent's gain on fresh seeds with the claimed one; None while not known.
 
+    It holds if the whole interval is above half of the claimed gain, and is lost if it is below.
     None, too, for a baseline, and once a person has decided to keep it.
     """
     held, state, phase = study.incumbent, study.state, "incumbent_validation"
@@ -272,23 +268,234 @@ def check_incumbent(study: Study) -> IncumbentCheck | None:
     ours = _scores(study, name, phase)
     theirs = _scores(study, plan.control, phase) if plan.control else {}
     common = sorted(set(plan.seeds) & ours.keys() & theirs.keys())
-    x, y = [ours[seed] for seed in common], [theirs[seed] for seed in common]
+    x, y, n = [ours[seed] for seed in common], [theirs[seed] for seed in common], len(common)
     interval = difference_interval(x, y, seed_of(f"check of {name}"))
-    outcome, n = "cannot_tell", len(common)
-    why = f"{n} seeds were measured for both it and a control; two are the least"
-    if interval is not None:
-        gain, low, high = (iqm(x) or 0.0) - (iqm(y) or 0.0), interval.low, interval.high
-        outcome = gain_outcome(claimed, low, high)
-        why = (
-            f"on {n} fresh seeds it gains {gain:.4g} [{low:.4g}, {high:.4g}] over "
-            f"{plan.control}; {claimed:.4g} was claimed, and {_OUTCOMES[outcome]}"
-        )
+    if interval is None:
+        why = f"{n} seeds were measured for both it and a control; two are the least"
+        return IncumbentCheck(name, plan.control, "cannot_tell", claimed, n, why)
+    outcome, words = "cannot_tell", "that does not tell whether half of it is left"
+    if interval.low > 0.5 * claimed:
+        outcome, words = "holds", "it holds"
+    elif interval.high < 0.5 * claimed:
+        outcome, words = "lost", "more than half of it is lost"
+    gain = (iqm(x) or 0.0) - (iqm(y) or 0.0)
+    why = f"on {n} fresh seeds it gains {gain:.4g} [{interval.low:.4g}, {interval.high:.4g}] over "
+    why += f"{plan.control}; {claimed:.4g} was claimed, and {words}"
     return IncumbentCheck(name, plan.control, outcome, claimed, n, why)
 
 
-def gain_outcome(claimed: float, low: float, high: float) -> str:
-    """Compare the interval of a gain on fresh seeds with half of the gain that was claimed."""
-    least = 0.5 * claimed
-    if low > least:
-        return "holds"
-    return "lost" if high < least else "cannot_tell"
+# ---------------------------------------------------------------------------- integrity
+
+
+@fact
+def ledger_problems(study: Study) -> tuple[str, ...]:
+    """Return what is wrong with the chain itself; then nothing else can be trusted."""
+    check = study.ledger.verify()
+    return () if check.ok else (f"ledger line {check.bad_seq}: {check.why}",)
+
+
+@fact
+def agreement_problems(study: Study) -> tuple[str, ...]:
+    """Return where files and approvals are no longer what was agreed on."""
+    try:
+        agreed = {
+            "contract.yaml was edited and is not the agreed version": study.is_contract_agreed,
+            "metric_spec.yaml is not the agreed one": study.is_metric_spec_agreed,
+            "eval_protocol.yaml is not the agreed one": study.is_protocol_agreed,
+        }
+    except TelicError as error:
+        return (error.message,)
+    void = [each for each in study.missing_approvals if each.status == "void"]
+    return (
+        *(problem for problem, holds in agreed.items() if not holds),
+        *(f"the approval {each.key} is void: {each.why}" for each in void),
+    )
+
+
+# ---------------------------------------------------------------------------- stop rules
+
+_Effect = Literal["close", "stop", "pause", "ask"]
+_ENDED = (
+    *(CandidateStatus.ACCEPTED, CandidateStatus.REJECTED),
+    *(CandidateStatus.INCONCLUSIVE, CandidateStatus.DEBUG),
+)
+_LIFTS_ITSELF = ("hacking_high", "human_stop")
+"""rules that end by themselves: after a review, a resume, or when the file STOP is removed"""
+
+
+class Stop(Record):
+    """A rule that holds now."""
+
+    rule: StopName
+    effect: _Effect
+    why: str
+    kill_running: bool = False
+
+
+def _target_reached(study: Study, rule: StopRule) -> str | None:
+    primary, held = study.metric_spec.primary, study.incumbent
+    target = primary.target if rule.value is None else rule.value
+    if target is None or held is None or held.ci is None:
+        return None
+    is_max = primary.direction == "max"
+    worst = held.ci[0] if is_max else held.ci[1]
+    is_reached = worst >= target if is_max else worst <= target
+    return f"{held.candidate} holds {worst:g}, the target is {target:g}" if is_reached else None
+
+
+def _budget_exhausted(study: Study, rule: StopRule) -> str | None:
+    left = study.state.budget.left
+    gone = [name for name in RESOURCES if getattr(left, name) == 0]
+    return f"nothing is left of {', '.join(gone)}" if gone else None
+
+
+def _counted(study: Study, rule: StopRule) -> str | None:
+    """Return whether as many candidates were made, or decided on, as were planned."""
+    tried = [each for each in study.state.candidates.values() if each.kind != "baseline"]
+    count = len(tried) if rule.rule == "max_candidates" else len(_final(study.state))
+    what = "candidates" if rule.rule == "max_candidates" else "decisions"
+    is_over = rule.value is not None and count >= rule.value
+    return f"{count} {what} are all that were planned" if is_over else None
+
+
+def _no_progress(study: Study, rule: StopRule) -> str | None:
+    most = rule.k or 5
+    recent = [x for x in _final(study.state) if x.phase == "promotion"][-most:]
+    if len(recent) == most and all(x.to != CandidateStatus.ACCEPTED for x in recent):
+        return f"the last {most} promotions were not accepted"
+    return None
+
+
+def _wallclock_deadline(study: Study, rule: StopRule) -> str | None:
+    is_over = rule.at is not None and moment(utc_now()) >= moment(rule.at)
+    return f"the deadline {rule.at} has passed" if is_over else None
+
+
+def _failure_streak(study: Study, rule: StopRule) -> str | None:
+    most, state = rule.k or 3, study.state
+    held = [x for x in state.candidates.values() if x.since_seq >= state.opened_seq]
+    ended = [each for each in held if each.status in _ENDED]
+    latest = sorted(ended, key=lambda each: each.since_seq)[-most:]
+    if len(latest) == most and all(each.status == CandidateStatus.DEBUG for each in latest):
+        return f"the last {most} candidates all ended in debug"
+    return None
+
+
+def _guardrail_breach(study: Study, rule: StopRule) -> str | None:
+    """Return whether the last audits since the study was opened all broke a blocking guardrail."""
+    entries, since = study.state.evidence, study.state.opened_seq
+    names = [name for name in study.evidence_names("audit") if entries[name].seq > since]
+    broken: list[str] = []
+    for sheet in (study.sheet(name).payload for name in names[-(rule.k or 1) :]):
+        rails = [x for x in sheet["guardrails"] if not x["passed"] and x["severity"] == "block"]
+        broken += (
+            [f"{sheet['candidate']} broke {', '.join(x['key'] for x in rails)}"] if rails else []
+        )
+    return "; ".join(broken) if broken and len(broken) == (rule.k or 1) else None
+
+
+def _hacking_high(study: Study, rule: StopRule) -> str | None:
+    is_high = hacking_levels(study)[-2:] == ("high", "high")
+    return "two reflections in a row say high" if is_high else None
+
+
+def _human_stop(study: Study, rule: StopRule) -> str | None:
+    if study.state.study_status == "paused":
+        return "the study is paused"
+    return "there is a file named STOP" if study.folder.stop_file.exists() else None
+
+
+def _final(state: StudyState) -> list[DecisionState]:
+    """Return the decisions that ended a try."""
+    return [each for each in state.decisions.values() if each.to in _ENDED]
+
+
+_RULES: dict[StopName, tuple[Callable[[Study, StopRule], str | None], _Effect]] = {
+    "target_reached": (_target_reached, "close"),
+    "max_candidates": (_counted, "stop"),
+    "max_iterations": (_counted, "stop"),
+    "no_progress": (_no_progress, "stop"),
+    "wallclock_deadline": (_wallclock_deadline, "stop"),
+    "guardrail_breach": (_guardrail_breach, "pause"),
+    "integrity": (lambda study, rule: next(iter(ledger_problems(study)), None), "pause"),
+    "budget_exhausted": (_budget_exhausted, "stop"),
+    "failure_streak": (_failure_streak, "pause"),
+    "hacking_high": (_hacking_high, "pause"),
+    "human_stop": (_human_stop, "pause"),
+}
+_DEFAULT: tuple[StopName, ...] = (
+    "budget_exhausted",
+    "failure_streak",
+    "hacking_high",
+    "human_stop",
+)
+"""rules of every study"""
+
+
+def check_stops(study: Study) -> list[Stop]:
+    """Return the rules that hold now: those of the contract, and those that always apply."""
+    rules: dict[StopName, StopRule] = {name: StopRule(rule=name) for name in _DEFAULT}
+    rules |= {rule.rule: rule for rule in study.state.stop_rules if rule.rule in _RULES}
+    stops: list[Stop] = []
+    for name, rule in rules.items():
+        why_of, effect = _RULES[name]
+        if why := why_of(study, rule):
+            kills = rule.kill_running
+            stops.append(Stop(rule=name, effect=rule.action or effect, why=why, kill_running=kills))
+    return stops
+
+
+@fact
+def standing_stops(study: Study) -> tuple[Stop, ...]:
+    """Return the stop rules that hold now or fired before and were not lifted."""
+    # When a person reopens a study, they know of the rules that had fired.
+    waived = {
+        (event.data["rule"], event.data.get("why", ""))
+        for event in study.events_of("stop.fired")
+        if event.seq <= study.state.opened_seq and event.data["rule"] not in _LIFTS_ITSELF
+    }
+    stops = {
+        each.rule: each
+        for each in check_stops(study)
+        if (each.rule, each.why) not in waived or each.effect not in ("pause", "ask")
+    }
+    for fired in study.state.fired_stops:
+        stop = Stop.model_validate({"rule": fired.rule, "effect": "pause", "why": fired.why})
+        stops.setdefault(stop.rule, stop)
+    return tuple(stops.values())
+
+
+# ---------------------------------------------------------------------------- records
+
+
+def ingest(study: Study, run: str, actor: StudyActor, *, is_unusable: bool = False) -> Evidence:
+    """Measure a run that has ended, reflect on its reward, and record what follows."""
+    sheet = analyze_run(study, run, actor, is_unusable=is_unusable)
+    state, terms = study.state.runs[run], {each.key for each in study.metric_spec.components}
+    is_reward = study.candidate_state(state.candidate).kind.startswith("reward_")
+    has_terms = sheet.payload["primary"] is not None and terms & sheet.payload["curves"].keys()
+    if is_reward and state.phase != "smoke" and has_terms:
+        reflect_run(study, run, actor)
+    record_findings(study)
+    return sheet
+
+
+def record_findings(study: Study) -> bool:
+    """Record conditions and stop rules that hold and are not yet in the ledger; True if any."""
+    before, state = study.ledger.head, study.state
+    is_agreed = state.contract_version is not None and study.folder.metric_spec.is_file()
+    if not is_agreed or state.study_status != "open":
+        return False
+    with study.locked():
+        for name in study.state.candidates:
+            if result := judge_falsifier(study, name):
+                facts, text = result.as_data(), result.why
+                add_evidence(study, "condition", facts, SYSTEM, candidate=name, summary=text)
+        for stop in standing_stops(study):
+            fired = [x for x in study.events_of("stop.fired") if x.data["rule"] == stop.rule][-1:]
+            is_new = [x for x in fired if x.seq > study.state.opened_seq]
+            if not is_new or is_new[0].data.get("why") != stop.why:
+                facts = {"rule": stop.rule, "why": stop.why, "effect": stop.effect}
+                stands = stop.effect in ("pause", "ask") and stop.rule not in _LIFTS_ITSELF
+                study.append("stop.fired", None, {**facts, "stands": stands}, SYSTEM)
+    return study.ledger.head != before

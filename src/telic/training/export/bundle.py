@@ -14,14 +14,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import gymnasium
 import jinja2
 
 from telic import __version__
 from telic.core.text import number
-from telic.errors import UsageError
+from telic.errors import TelicError, UsageError
 from telic.report import document as doc
 from telic.report.charts import ChartLine, LineChart, Point, picture
 from telic.report.markdown import fenced, formula, plain, render_section, words
+from telic.rewards.memory_program import memory_program
 from telic.storage.files import (
     TEMPORARY_MARK,
     json_text,
@@ -33,9 +35,10 @@ from telic.storage.files import (
 from telic.storage.keys import signer_of, usable_key
 from telic.storage.layout import MemberFolder, RunFolder
 from telic.storage.locks import RunLock
+from telic.storage.reading import read_text
 from telic.storage.scalars import Column, EvaluationRow, downsample, read_columns, read_rows
 from telic.training.export import run_policy
-from telic.training.export.deployment import FOLDER, RobotBundle, RobotCheck, deploy
+from telic.training.export.deployment import FOLDER, RobotCheck, deploy
 from telic.training.export.files import export_checked
 from telic.training.folder import environment_of
 from telic.training.policy import Policy, find_policy, load_policy
@@ -62,6 +65,7 @@ _COPIED = {
     "run_policy.py": "runs the policy with onnxruntime, or with nothing but numpy",
     "reward_fn.py": "the reward it was trained on",
     "reward_spec.json": "the reward's terms, weights and formula",
+    "memory.json": "one step of the reward's memory, as far as the policy sees it",
 }
 
 
@@ -108,37 +112,60 @@ def export_run(
 ) -> dict[str, Any]:
     """Write the bundle of one policy and return what was made.
 
-    A policy of a robot that telic drives gets a folder to deploy, too.
+    A policy of a robot that telic drives gets a folder to deploy, too. Without a member or a step,
+    the best ones are taken.
 
     Args:
         run: where the policy was trained.
-        member: name of the member; None: the best one.
-        step: checkpoint; None: the one that evaluated best.
+        member: name of the member.
+        step: checkpoint.
         out: folder to write; None: `export` in the run's folder.
         proof: the evidence of a session that judged this policy.
         check: plays what is deployed elsewhere, and says how far that agrees; needs a driven robot.
-
-    Raises:
-        UnknownName: there is no such member or checkpoint.
-        UsageError: nothing is trained yet, or the folder holds something else.
-        TelicError: a file does not act like the policy; it is not written.
     """
     folder = choose_member(run, member)
     file = find_policy(folder.path, step)
     with _Bundle.filling(out or run.path / "export") as bundle:
-        policy = load_policy(file)
+        policy, memory = load_policy(file), "memory.json"
         # The trainer's worker wrote the file; what others will open is what was asked for.
         policy.facts |= dict(zip(("env", "env_args"), environment_of(run), strict=True))
         evidence = gather(run, folder, policy)
-        deviations = _write_policy(evidence, bundle)
+        record = evidence.evaluation or {}
+        about = {name: record.get(name) for name in ("mean_return", "interval")}
+        about["reward_sha256"] = evidence.reward_sha256
+        deviations = {name: export_checked(policy, bundle.place(name), about) for name in _EXPORTED}
         bundle.copy(file, "policy.pt")
         bundle.copy(Path(run_policy.__file__), "run_policy.py")
         bundle.copy(folder.reward_code, "reward_fn.py")
         bundle.copy(folder.reward_spec, "reward_spec.json")
+        if policy.memory_size:
+            reward = read_text(folder.reward_code)
+            try:
+                program = memory_program(reward, *environment_of(run), run_policy.Memory)
+                write_text(bundle.place("memory.json"), program.model_dump_json())
+            except TelicError as error:
+                memory = f"not shipped: {error}"
         for source, (name, _) in (proof.files if proof else {}).items():
             bundle.copy(source, name)
         robot = deploy(policy, environment_of(run), bundle.copy, check)
-        _write_card(evidence, folder, bundle, deviations, proof, robot)
+        who = f"{evidence.env}, {evidence.config['reward']}, seed {evidence.config['seed']}"
+        curve = learning_curve(evidence.curve, evidence.evaluations, who)
+        if curve:
+            write_text(bundle.place(_CURVE), curve)
+        videos = {clip.label: clip.path for clip in folder.videos() if clip.step == evidence.step}
+        video = videos.get("median") or next(iter(videos.values()), None)
+        video = proof.video if proof and proof.video else video
+        if video:
+            bundle.copy(video, _VIDEO)
+        meaning = {**_EXPORTED, **_COPIED, **(dict(proof.files.values()) if proof else {})}
+        contents = Contents(
+            files={name: meaning[name] for name in bundle.names if name in meaning},
+            deviations=deviations,
+            curve=_CURVE if curve else None,
+            video=_VIDEO if video else None,
+            robot=None if robot is None else robot.section,
+        )
+        write_text(bundle.place(_CARD), card(evidence, contents, proof))
         bundle.finish(
             {
                 "schema_version": 1,
@@ -158,10 +185,11 @@ def export_run(
         "folder": str(bundle.path),
         "member": folder.name,
         "step": evidence.step,
-        "return": (evidence.evaluation or {}).get("mean_return"),
+        "return": record.get("mean_return"),
         "largest deviation": float(f"{max(deviations.values()):.1e}"),
         "files": ", ".join([*names, _LIST]),
         **({} if proof is None else {"outcome": ": ".join((proof.outcome, *proof.reasons))}),
+        **({"memory": memory} if policy.memory_size else {}),
         **({} if robot is None else robot.screen_lines),
     }
 
@@ -210,7 +238,7 @@ class ExportEvidence(NamedTuple):
     def env(self) -> str:
         """The environment's id, class, or the name of its model file without the user's folders."""
         name = self.config["env"]
-        return Path(name).name if is_own_model(name) else name
+        return Path(name).name if _is_own_model(name) else name
 
 
 def gather(run: RunFolder, member: MemberFolder, policy: Policy) -> ExportEvidence:
@@ -306,55 +334,13 @@ class _Bundle:
         if earlier.exists():
             known = read_fields(earlier, files=dict[str, Any])["files"]
         for name in known.keys() - files.keys():
-            if self._is_inside(name):  # whatever the list says, nothing outside is removed
+            # Whatever the list says, nothing outside of the bundle's own folder is removed.
+            if (self.path / name).resolve().parent.is_relative_to(self.path.resolve()):
                 (self.path / name).unlink(missing_ok=True)
         # The list first: with it, the folder is one that the next export may fill.
         for name in (_LIST, *files):
             (self.path / name).parent.mkdir(parents=True, exist_ok=True)
             os.replace(self._building / name, self.path / name)
-
-    def _is_inside(self, name: str) -> bool:
-        """Say whether a name is of a file in the bundle's own folder."""
-        return (self.path / name).resolve().parent.is_relative_to(self.path.resolve())
-
-
-def _write_policy(evidence: ExportEvidence, bundle: _Bundle) -> dict[str, float]:
-    """Write the exported forms, each proven; return how far each deviates."""
-    record = evidence.evaluation or {}
-    about = {
-        "reward_sha256": evidence.reward_sha256,
-        "mean_return": record.get("mean_return"),
-        "interval": record.get("interval"),
-    }
-    return {name: export_checked(evidence.policy, bundle.place(name), about) for name in _EXPORTED}
-
-
-def _write_card(
-    evidence: ExportEvidence,
-    member: MemberFolder,
-    bundle: _Bundle,
-    deviations: dict[str, float],
-    proof: PolicyProof | None,
-    robot: RobotBundle | None,
-) -> None:
-    who = f"{evidence.env}, {evidence.config['reward']}, seed {evidence.config['seed']}"
-    curve = learning_curve(evidence.curve, evidence.evaluations, who)
-    if curve:
-        write_text(bundle.place(_CURVE), curve)
-    videos = {clip.label: clip.path for clip in member.videos() if clip.step == evidence.step}
-    video = videos.get("median") or next(iter(videos.values()), None)
-    video = proof.video if proof and proof.video else video
-    if video:
-        bundle.copy(video, _VIDEO)
-    meaning = {**_EXPORTED, **_COPIED, **(dict(proof.files.values()) if proof else {})}
-    contents = Contents(
-        files={name: meaning[name] for name in bundle.names if name in meaning},
-        deviations=deviations,
-        curve=_CURVE if curve else None,
-        video=_VIDEO if video else None,
-        robot=None if robot is None else robot.section,
-    )
-    write_text(bundle.place(_CARD), card(evidence, contents, proof))
 
 
 def _fingerprint(path: Path) -> dict[str, Any]:
@@ -367,13 +353,7 @@ def learning_curve(
     evaluations: Sequence[Mapping[str, Any]],
     title: str,
 ) -> str | None:
-    """Return training returns and evaluations with their intervals as SVG; None without any.
-
-    Args:
-        train: the columns "global_step" and "episodic_return".
-        evaluations: rows with global_step, mean_return and interval.
-        title: the line above it.
-    """
+    """Return training returns and evaluations with their intervals as SVG; None without any."""
     steps = [float(step or 0) for step in train["global_step"]]
     xs, ys = downsample(steps, train["episodic_return"], _CURVE_POINTS)
     marks = [
@@ -406,7 +386,7 @@ def card(evidence: ExportEvidence, contents: Contents, proof: PolicyProof | None
     terms = {term["name"]: term for term in reward.get("terms", [])}
     names: list[str] = policy.facts["action_names"]
     env, env_args = evidence.config["env"], evidence.config["env_args"]
-    algorithm = evidence.summary.get("algorithm", "ppo")
+    algorithm, known = evidence.summary.get("algorithm", "ppo"), gymnasium.registry.get(env)
     sections = (*(proof.sections if proof else ()), *filter(None, [contents.robot]))
     text = _template().render(
         {**evidence._asdict(), **contents._asdict()},
@@ -420,8 +400,9 @@ def card(evidence: ExportEvidence, contents: Contents, proof: PolicyProof | None
         actions=list(zip(names, policy.low.tolist(), policy.high.tolist(), strict=False)),
         terms=[(name, terms.get(name, {}), sums.get(name)) for name in {**terms, **sums}],
         call="policy(obs, memory)" if policy.memory_size else "policy(obs)",
-        own_model=is_own_model(env) or "xml_file" in env_args,
-        gymnasium_task=comes_with_gymnasium(env),
+        own_model=_is_own_model(env) or "xml_file" in env_args,
+        # one of Gymnasium's own tasks, not of a package that adds some
+        gymnasium_task=known is not None and str(known.entry_point).startswith("gymnasium.envs"),
         json=json.dumps,
     )
     return re.sub(r"\n{3,}", "\n\n", text).rstrip() + "\n"
@@ -448,14 +429,5 @@ def _template() -> jinja2.Template:
     return environment.get_template("card.md.j2")
 
 
-def is_own_model(env: str) -> bool:
-    """Return whether an environment is a model file of the user's."""
+def _is_own_model(env: str) -> bool:
     return env.endswith((".xml", ".mjcf", ".mjb", ".urdf"))
-
-
-def comes_with_gymnasium(env: str) -> bool:
-    """Return whether an id is one of Gymnasium's own tasks, not of a package that adds some."""
-    import gymnasium
-
-    spec = gymnasium.registry.get(env)
-    return spec is not None and str(spec.entry_point).startswith("gymnasium.envs")

@@ -269,15 +269,6 @@ def _row(values: Any) -> Row:
     return tuple(float(value) for value in cast("list[float]", np.asarray(values).tolist()))
 
 
-def as_json(about: Deployment) -> str:
-    """Return the text of deploy.json, with every row of numbers on a line of its own."""
-
-    def row(found: re.Match[str]) -> str:
-        return "[" + " ".join(found[1].split()) + "]"
-
-    return re.sub(r"\[([^\[\]{}]+)\]", row, json_text(about.model_dump(mode="json")))
-
-
 def read_deployment(text: str) -> Deployment:
     """Return what a deploy.json says; raises BadFile that names the field at fault."""
     try:
@@ -418,8 +409,11 @@ def deploy(
         names = {path: path.relative_to(folder).as_posix() for path in files}
         for path, name in names.items():
             keep(path, f"{FOLDER}/{name}")
-        archive = Path(place) / ARCHIVE
-        _zip({f"{about.robot}/{name}": path for path, name in names.items()}, archive)
+        archive = Path(place) / ARCHIVE  # the same files always give the same bytes
+        with zipfile.ZipFile(archive, "w") as into:
+            for path, name in sorted(names.items(), key=lambda each: each[1]):
+                entry = zipfile.ZipInfo(f"{about.robot}/{name}")
+                into.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED, 6)
         keep(archive, ARCHIVE)
     return RobotBundle(about, None, agreement, origin)
 
@@ -453,7 +447,10 @@ def write_deployment(policy: Policy, environment: Environment, folder: Path) -> 
         env.close()
     starts_of(environment, _STARTS, seed=0).write(folder / "starts.npz")
     export_checked(policy, folder / "policy.onnx")
-    write_text(folder / "deploy.json", as_json(about))
+    # Every row of numbers on a line of its own.
+    text = json_text(about.model_dump(mode="json"))
+    text = re.sub(r"\[([^\[\]{}]+)\]", lambda row: f"[{' '.join(row[1].split())}]", text)
+    write_text(folder / "deploy.json", text)
     write_text(folder / "run.py", read_text(_RUNNER))
     write_licence(model_file, folder)
     write_text(folder / "README.md", _words(about))
@@ -544,10 +541,3 @@ It was tried in simulation only. Begin with the robot off the ground and little 
 |---|---|
 {rows}
 """
-
-
-def _zip(files: dict[str, Path], archive: Path) -> None:
-    """Write an archive of files by name; the same files always give the same bytes."""
-    with zipfile.ZipFile(archive, "w") as into:
-        for name, path in sorted(files.items()):
-            into.writestr(zipfile.ZipInfo(name), path.read_bytes(), zipfile.ZIP_DEFLATED, 6)

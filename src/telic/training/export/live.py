@@ -126,7 +126,14 @@ def live_policy(
         UsageError: it needs what only Python has; says what.
     """
     env_id, arguments = environment[0], _endless(environment)
-    _require_model(env_id)
+    # Others are refused before anything of theirs is imported.
+    known = env_id in TASKS or robot_path(env_id) is not None
+    if not known and not env_id.endswith((".xml", ".mjcf")):
+        raise UsageError(
+            f"{Path(env_id).name} is not a model of MuJoCo that telic simulates itself, so its "
+            "policy cannot run in a browser.",
+            hint="Watch its recorded episodes.",
+        )
     if ground_in(arguments).block:
         raise UsageError(
             "The block that the arm handles is not in the arm's file, and does not travel.",
@@ -134,7 +141,10 @@ def live_policy(
         )
     require_no_memory(policy)
     flat = _made(env_id, 1, arguments)
-    files = travelling_scene(_model_file(env_id, arguments), flat.model, ground)
+    located = str(robot_path(env_id) or env_id)
+    source = model_file(TrajectoryFacts(env_id=located, env_kwargs=arguments, dt_s=None))
+    assert source is not None
+    files = travelling_scene(source, flat.model, ground)
     with tempfile.TemporaryDirectory() as place:
         export_checked(policy, Path(place) / POLICY)
         files[POLICY] = (Path(place) / POLICY).read_bytes()
@@ -149,17 +159,6 @@ def live_policy(
     finally:
         env.close()
     return LiveFolder(about, files)
-
-
-def _require_model(env_id: str) -> None:
-    """Refuse environments that are not MuJoCo models, before anything of theirs is imported."""
-    if env_id in TASKS or robot_path(env_id) is not None or env_id.endswith((".xml", ".mjcf")):
-        return
-    raise UsageError(
-        f"{Path(env_id).name} is not a model of MuJoCo that telic simulates itself, so its policy "
-        "cannot run in a browser.",
-        hint="Watch its recorded episodes.",
-    )
 
 
 def _endless(environment: Environment) -> dict[str, Any]:
@@ -187,13 +186,6 @@ def _made(env_id: str, count: int, arguments: dict[str, Any]) -> MujocoEnv:
     return env
 
 
-def _model_file(env_id: str, arguments: dict[str, Any]) -> Path:
-    located = str(robot_path(env_id) or env_id)
-    found = model_file(TrajectoryFacts(env_id=located, env_kwargs=arguments, dt_s=None))
-    assert found is not None
-    return found
-
-
 def _about(
     env: MujocoEnv,
     env_id: str,
@@ -204,7 +196,13 @@ def _about(
     model, task = env.model, env.task
     driven = describe(env, task, Path(env_id).stem) if isinstance(task, RobotTask) else None
     blocks = None if driven else seen_blocks(env)
-    starts = _starts(env_id, arguments)
+    others = _made(env_id, _STARTS, arguments)
+    try:
+        others.reset()
+        rows = zip(*(others.sim.field(name).numpy() for name in ("qpos", "qvel")), strict=True)
+        starts = tuple(LiveStart(qpos=_row(one), qvel=_row(other)) for one, other in rows)
+    finally:
+        others.close()
     torso = env.robot.torso or min(1, model.nbody - 1)
     trace = _trace(env, policy, starts[0], driven)
     return LivePolicy(
@@ -239,17 +237,6 @@ def seen_blocks(env: MujocoEnv) -> tuple[SeenBlock, ...]:
             "cannot compute it."
         )
     return tuple(env.task.seen)
-
-
-def _starts(env_id: str, arguments: dict[str, Any]) -> tuple[LiveStart, ...]:
-    env = _made(env_id, _STARTS, arguments)
-    try:
-        env.reset()
-        qpos, qvel = (env.sim.field(name).numpy().copy() for name in ("qpos", "qvel"))
-    finally:
-        env.close()
-    rows = zip(qpos, qvel, strict=True)
-    return tuple(LiveStart(qpos=_row(one), qvel=_row(other)) for one, other in rows)
 
 
 def _trace(
@@ -305,7 +292,10 @@ def travelling_scene(
         root = tree.getroot()
         _let_older_read(root)
         for mesh in _unfelt(root, flat):
-            _shrink(mesh, place / ASSETS)
+            mesh.set("name", mesh.get("name") or Path(mesh.get("file") or "").stem)
+            mesh.set("file", _UNFELT)
+            mesh.set("scale", "1 1 1")
+            (place / ASSETS / _UNFELT).write_bytes(_tetrahedron())
         if ground != "flat":
             _lay(root, flat, ground, place / ASSETS)
         tree.write(place / SCENE, encoding="unicode")
@@ -348,22 +338,12 @@ def _unfelt(root: ElementTree.Element, model: mujoco.MjModel) -> list[ElementTre
     return found
 
 
-def _shrink(mesh: ElementTree.Element, assets: Path) -> None:
-    mesh.set("name", mesh.get("name") or Path(mesh.get("file") or "").stem)
-    mesh.set("file", _UNFELT)
-    mesh.set("scale", "1 1 1")
-    (assets / _UNFELT).write_bytes(_TETRAHEDRON)
-
-
 def _tetrahedron() -> bytes:
     """Return a solid of a tenth of a metre, as a binary STL file."""
     corners = 0.1 * np.array([(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)], dtype="<f4")
     faces = ((0, 2, 1), (0, 1, 3), (0, 3, 2), (1, 2, 3))
     rows = [bytes(12) + corners[list(face)].tobytes() + bytes(2) for face in faces]
     return bytes(80) + struct.pack("<I", len(rows)) + b"".join(rows)
-
-
-_TETRAHEDRON = _tetrahedron()
 
 
 def _lay(

@@ -1,0 +1,377 @@
+"""Context of prompts: the beginning that all of a session share, and what differs between them.
+
+Every prompt begins with the same text, byte for byte, so that caches of prompts hit: the intent,
+the rules of the session, the robot, and its quantities with measured numbers. It is made once and
+kept in the session's folder. What an answer decides, such as the length of an episode, comes later.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+import torch
+
+from telic.authors.author import Brief
+from telic.core.text import few_digits
+from telic.envs.factory import make
+from telic.envs.mujoco import MujocoEnv
+from telic.envs.spec import EnvSpec
+from telic.envs.tasks import RULES
+from telic.errors import TelicError
+from telic.judges.criteria import Criterion
+from telic.judges.demonstrations import Examples, open_env
+from telic.judges.episode import MeasuredTogether, RecordedEpisode
+from telic.judges.validation import ExampleResult
+from telic.quantities import QUANTITIES
+from telic.quantities.quantity import NotRecorded
+from telic.quantities.reference import describe_quantities
+from telic.rewards.recording import Transition, keep
+from telic.robots.terrain import (
+    FIELD_M,
+    STAIRS_M,
+    TERRAINS,
+    ground_in,
+    hardest_step,
+    steepest,
+    steps_of,
+)
+from telic.storage.files import read_fields, write_text
+from telic.storage.layout import list_runs
+from telic.storage.reading import read_text
+from telic.storage.trajectories import RECORDED, Trajectory, read_trajectory
+from telic.training.plan import OWN
+
+_PROMPTS = Path(__file__).parent / "prompts"
+_NARROWLY = 0.1
+"""distance from the passing score within which an example passes or fails narrowly"""
+_ALWAYS_RECORDED = ("obs", "next_obs", "action", "terminated", "truncated")
+_ABOUT = {"x": "roll to the right", "y": "front flip", "z": "turn to the left"}
+_ROWS, _SECONDS, _MOST_STEPS = 4, 5.0, 400
+"""episodes per column of measured numbers, and their length"""
+_REST = "at rest"
+_MOST_PARTS = 4
+"""feet or axes of a quantity up to which each one has a range of its own"""
+_SIGN = re.compile(r"positive|negative|1 is|turn")
+"""what the second sentence on a quantity must say to be shown: which way or end is which"""
+_SEARCHED = 20
+"""earlier trainings among which one with the environment's own reward is looked for"""
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_PROMPTS),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,
+    )
+
+
+def render(name: str, **values: Any) -> str:
+    """Return the prompt `<name>.md` filled in with values."""
+    return _templates().get_template(f"{name}.md").render(**values).strip()
+
+
+def prompt_source(name: str) -> str:
+    """Return the template of a prompt."""
+    return read_text(_PROMPTS / f"{name}.md")
+
+
+# ---- the shared beginning
+
+
+def session_context(brief: Brief) -> str:
+    """Return the beginning of every prompt of a session; made once, then read from its folder."""
+    path = brief.folder.context
+    if not path.exists():
+        spec, config, episodes = brief.spec, brief.config, _recorded(brief)
+        starts, noise = "as the environment itself draws them", "reset_noise_scale"
+        if (scale := spec.arguments.get(noise)) is not None:
+            starts = f"the resting pose with random noise of ±{scale:g} on positions and velocities"
+        write_text(
+            path,
+            render(
+                "context",
+                config=config,
+                spec=spec,
+                rules=RULES.get(spec.id),
+                observations=_observations(spec),
+                facts=[*_recording(spec), *_unseen(spec), *_unwrapped(spec)],
+                starts=starts,
+                quantities=_quantities(spec, episodes),
+                columns=list(episodes),
+                seconds=_SECONDS,
+            ),
+        )
+    return read_text(path)
+
+
+def _observations(spec: EnvSpec) -> str:
+    """Return the columns of the observation; blocks by body ("cinert/torso/…") are one each."""
+    parts: list[str] = []
+    for _, group in groupby(enumerate(spec.obs_names), lambda pair: pair[1].partition("/")[0]):
+        (first, start), *rest = group
+        parts.append(f"{first} {start}" if not rest else f"{first}..{rest[-1][0]} {start} ...")
+    return ", ".join(parts)
+
+
+def _quantities(
+    spec: EnvSpec, episodes: dict[str, list[Trajectory]]
+) -> list[tuple[str, str, str, list[str], str]]:
+    """Return name, unit, kind, measured ranges and meaning of every quantity."""
+    ranges = [_ranges(own, spec, is_still=name == _REST) for name, own in episodes.items()]
+    rows: list[tuple[str, str, str, list[str], str]] = []
+    for row in describe_quantities(spec):
+        named = QUANTITIES[row.name].arguments
+        name = f"{row.name}({', '.join(named)})" if named else row.name
+        kind = f"A{row.memory or ''}" if row.kind == "accumulated" else ""
+        shape = "" if row.shape == "(N,)" else f" per {row.shape[4:-1]}"
+        measured = [own.get(row.name, "") for own in ranges]
+        first, *more = row.formula.rstrip(".").split(". ")
+        meaning = ". ".join((first, *(each for each in more[:1] if _SIGN.search(each))))
+        rows.append((name, row.unit, f"{kind}{shape}".strip(), measured, meaning))
+    return rows
+
+
+def _recorded(brief: Brief) -> dict[str, list[Trajectory]]:
+    """Return episodes at rest, with random actions, and of a policy of the own reward, if any."""
+    env_id = brief.config.env
+    env = open_env(env_id, {}, 2 * _ROWS)
+    names = tuple(f"{kind}{row}" for kind in ("rest", "random") for row in range(_ROWS))
+    random, moments = torch.Generator().manual_seed(0), list[Transition]()
+    obs = env.reset()
+    for _ in range(min(_MOST_STEPS, round(_SECONDS / (env.dt or 0.05)))):
+        if env.num_actions is not None:
+            action = torch.randint(env.num_actions, (2 * _ROWS,), generator=random)
+            action[:_ROWS] = 0
+        else:
+            low, high = env.action_low.clamp(min=-10.0), env.action_high.clamp(max=10.0)
+            action = low + (high - low) * torch.rand(2 * _ROWS, len(low), generator=random)
+            rest = low.clamp(min=0.0).minimum(high)
+            action[:_ROWS] = env.action_rest if isinstance(env, MujocoEnv) else rest
+        step = env.step(action)
+        ended = step.terminated.clone()
+        moments.append(Transition(obs, action, step.final_obs, keep(step.info), ended, step.reward))
+        obs = step.obs
+    made = Examples.of(env_id, {}, env, names, moments)
+    rows = [made.trajectory(name) for name in names]
+    found = {_REST: rows[:_ROWS], "random actions": rows[_ROWS:]}
+    native = _native(brief)
+    return {**found, "native policy": native} if native else found
+
+
+def _native(brief: Brief) -> list[Trajectory]:
+    """Return the last evaluation of a policy that was trained with the environment's own reward."""
+    for run in list_runs(brief.folder.path.parent)[:_SEARCHED]:
+        with suppress(TelicError):  # a damaged run is skipped
+            for member in run.members():
+                kinds = {"env": str, "reward": str, "env_args": dict[str, Any] | None}
+                asked = read_fields(member.config, **kinds)
+                is_native = asked["env"] == brief.config.env and asked["reward"] == OWN
+                if is_native and (recorded := member.trajectories()):
+                    where = asked["env"], asked["env_args"] or {}
+                    return [read_trajectory(recorded[-1].path, where)]
+    return []
+
+
+def _ranges(
+    episodes: Sequence[Trajectory], spec: EnvSpec, *, is_still: bool = False
+) -> dict[str, str]:
+    """Return the range of each quantity: of a moment the 5th to 95th percentile, else the end."""
+    together, ranges = MeasuredTogether(episodes, spec), dict[str, str]()
+    views = [
+        RecordedEpisode(episode, spec, among=(together, place))
+        for place, episode in enumerate(episodes)
+    ]
+    for row in describe_quantities(spec):
+        if QUANTITIES[row.name].arguments:
+            continue  # depends on a body, a joint or a point
+        try:
+            values = [view.quantity(row.name) for view in views]
+        except NotRecorded:
+            continue
+        ends = row.kind == "accumulated" or is_still
+        each = np.concatenate([own[-1:] if ends else own for own in values])
+        flat = each.reshape(len(each), -1)
+        if flat.shape[1] > _MOST_PARTS:
+            flat = flat.reshape(-1, 1)
+        low, high = np.percentile(flat, (50, 50) if is_still else (5, 95), axis=0)
+        pairs = [(_plain(a), _plain(b)) for a, b in zip(low.tolist(), high.tolist(), strict=True)]
+        ranges[row.name] = " ".join(a if a == b else f"{a}..{b}" for a, b in pairs)
+    return ranges
+
+
+def _plain(value: float) -> str:
+    """Return a number with two digits, without exponents; what is tiny is 0."""
+    return f"{value:.0f}" if abs(value) >= 10 else f"{round(value, 2) + 0.0:.2g}"
+
+
+def _recording(spec: EnvSpec) -> Iterator[str]:
+    kept = [name for name in RECORDED if name in spec.info_keys]
+    # An episode gives the size of the forces it recorded, as a step does.
+    kept += ["contacts"] if "cfrc_ext" in kept and "contacts" in spec.info_keys else []
+    columns = (*kept, *_ALWAYS_RECORDED)
+    yield (
+        f"Recorded for the judge, after every step: `{' '.join(columns)}`, and with them every "
+        "quantity in the list."
+    )
+    quantities = {row.name for row in describe_quantities(spec)}
+    others = sorted(set(spec.info_keys) - {*columns, *quantities, "dt", "episode_start"})
+    if others:
+        yield (
+            f"In `info` for a reward and not recorded, so a judge cannot use it: "
+            f"`{' '.join(others)}`."
+        )
+
+
+def _unseen(spec: EnvSpec) -> Iterator[str]:
+    """Yield the coordinates of the robot that its policy does not observe."""
+    if spec.robot is None or not any(name in spec.obs_names for name in spec.joint_names):
+        return  # the columns of this observation have no known names
+    places: list[str] = []
+    for slide in spec.robot.root.slides:
+        before = [joint for joint in spec.joints if joint.qpos_address <= slide.qpos]
+        joint = max(before, key=lambda joint: joint.qpos_address)
+        axis = f"_{'xyz'[slide.qpos - joint.qpos_address]}" if joint.kind == "free" else ""
+        if f"{joint.name}{axis}" not in spec.obs_names:
+            places.append(f"{slide.axis} (`qpos[{slide.qpos}]`)")
+    if places:
+        yield (
+            f"The policy does not observe {' and '.join(places)}: it cannot know where it is along "
+            "there, only how fast it moves. Reward and judge can measure it."
+        )
+
+
+def _unwrapped(spec: EnvSpec) -> Iterator[str]:
+    """Yield the angles that keep counting beyond a turn."""
+    root = spec.robot.root if spec.robot else None
+    hinge = root.hinge if root else None
+    for joint in spec.joints:
+        if joint.kind != "hinge" or joint.low is not None:
+            continue
+        turn = ""
+        if hinge is not None and hinge.qpos == joint.qpos_address:
+            turn = f", by {hinge.sign * 2 * math.pi:+.2f} for every {_ABOUT[hinge.axis]}"
+        yield (
+            f"`{joint.name}` (`qpos[{joint.qpos_address}]`) is an angle that is not wrapped: it "
+            f"counts beyond ±{math.pi:.2f}{turn}."
+        )
+    if root is not None and root.quaternion is not None:
+        yield (
+            "The torso's orientation is a quaternion, w first; `q` and `-q` are the same "
+            "orientation. `roll`, `pitch` and `yaw` are wrapped; what ends in `_rotation` or "
+            "`_turns` adds up over the episode and is not."
+        )
+
+
+# ---- the environment as it is configured
+
+
+def configured(env: str, env_args: dict[str, Any]) -> list[str]:
+    """Return the facts of an environment that its arguments decide: length, end and terrain."""
+    made = make(env, num_envs=1, **env_args)
+    made.close()
+    spec, limit = made.spec, made.spec.max_episode_steps
+    length = "An episode has no time limit."
+    if limit is not None:
+        seconds = "" if spec.dt_s is None else f" ({limit * spec.dt_s:g} s)"
+        length = f"An episode has at most {limit} steps{seconds}."
+    return [length, _termination(spec), *_terrain(spec)]
+
+
+def _termination(spec: EnvSpec) -> str:
+    ends, rules = spec.arguments.get("terminate_when_unhealthy"), RULES.get(spec.id)
+    is_free = rules is None and spec.arguments.get("healthy_z_range", ()) is None
+    if ends is False or is_free or (rules is not None and rules.ends == "never"):
+        return "An episode never ends early, whatever the robot does: falling costs no time."
+    if rules is None and ends is None:
+        return "The environment itself decides whether an episode ends early."
+    why = "when it is unhealthy" if rules is None else rules.ends.rpartition("=False: ")[2]
+    ranges = [
+        f"{name} = {value}"
+        for name, value in spec.arguments.items()
+        if name.startswith("healthy_") and name.endswith("_range")
+    ]
+    here = f" (here {', '.join(ranges)})" if ranges else ""
+    return f"An episode ends early: {why}{here}. Steps after that earn nothing."
+
+
+def _terrain(spec: EnvSpec) -> Iterator[str]:
+    if "terrain" not in spec.arguments:
+        return
+    ground = ground_in(spec.arguments)
+    if ground.kind == "flat":
+        kinds = ", ".join(f"`{kind}`" for kind in TERRAINS)
+        yield f"The ground is flat. Where the intent needs another, it can be {kinds}."
+        return
+    tall = spec.robot.rest_height if spec.robot and spec.robot.rest_height else 0.3
+    sizes = {
+        "stairs": f"{steps_of(tall)} steps, each up to {hardest_step(ground.hardest, tall):.2g} m "
+        "high (`ground_step`)",
+        "slopes": f"a slope {STAIRS_M:g} m long, up to {math.degrees(steepest(ground.hardest)):.0f}"
+        " degrees steep (`ground_step`: its rise for each metre)",
+        "rough": "lumps (`ground_step`: the highest)",
+    }
+    start = "at the foot, with the way up ahead along +x"
+    if spec.arguments.get("terrain_start") != "foot":
+        start = "in the middle of a field, its highest place"
+    yield (
+        f"The ground is `{ground.kind}`: fields of {FIELD_M:g} m side by side, from easy to hard, "
+        f"each with {sizes[ground.kind]}. An episode begins {start}. `ground_height` is that of "
+        "the ground below the torso, 0 at the foot of every field; `height` is that of the torso "
+        "above it. The policy sees nothing of the ground. It is judged on freshly drawn fields."
+    )
+
+
+# ---- criteria and examples
+
+
+def criterion_words(criterion: Criterion) -> str:
+    """Return a criterion with what it measures and how much of it is right, for a prompt."""
+    ends = [
+        f"{word} {value:g} {'' if criterion.unit == '1' else criterion.unit}".rstrip()
+        for word, value in (("nothing at", criterion.zero), ("full credit at", criterion.goal))
+        if value is not None
+    ]
+    kind = "constraint" if criterion.is_guard else f"{criterion.kind}, weight {criterion.weight:g}"
+    how = f"; {criterion.direction.replace('_', ' ')}, {', '.join(ends)}" if ends else ""
+    return f"{criterion.title} ({kind}): {criterion.quantity}{how}"
+
+
+def example_rows(
+    examples: Sequence[ExampleResult], threshold: float | None = None
+) -> list[tuple[str, ...]]:
+    """Return examples as rows: name, judge's score, pay, pay by term, what earned little."""
+    rows: list[tuple[str, ...]] = []
+    for each in examples:
+        terms = ", ".join(f"{name} {few_digits(value)}" for name, value in each.terms.items())
+        score, pay = (
+            "unknown" if value is None else few_digits(value) for value in (each.score, each.pay)
+        )
+        name = f"{each.name}{' (good)' if each.is_good else ''}"
+        rows.append((name, f"{score}{_remark(each, threshold)}", pay, terms, each.reason or ""))
+    return rows
+
+
+def _remark(example: ExampleResult, threshold: float | None) -> str:
+    """Return a remark on a score that is wrong, or close to the threshold."""
+    if threshold is None or example.score is None:
+        return ""
+    by = example.score - threshold
+    if example.is_good and by < 0:
+        return f", **which would not pass: {-by:.3f} too little**"
+    if not example.is_good and by >= 0:
+        return ", **which passes**"
+    if abs(by) >= _NARROWLY:
+        return ""
+    return f", passes narrowly ({by:.3f})" if by >= 0 else f", **fails narrowly ({-by:.3f})**"

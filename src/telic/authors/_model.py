@@ -1,0 +1,472 @@
+"""A model as a session's author: it reads, writes, reviews, revises, watches and analyses.
+
+A role's prompt is a template in prompts/. The authors of reward and judge see the criteria and the
+robot, never one another's code; only the reviewer sees both files, and each author gets the
+findings about its own. A reviewer's objection stays open until a reviewer withdraws it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from telic.authors._cast import Cast
+from telic.authors._context import configured, criterion_words, example_rows
+from telic.authors._history import SessionHistory
+from telic.authors._second_reader import not_judged
+from telic.authors._vision import VisionJudge, contrast_of
+from telic.authors.answers import (
+    Analysis,
+    Elicited,
+    Review,
+    Revision,
+    WrittenJudge,
+    WrittenReward,
+)
+from telic.authors.author import Brief, MeasurableIntent, try_written
+from telic.authors.candidate import (
+    RewardCandidate,
+    SessionIteration,
+    Variant,
+    check_judge,
+    check_reward,
+    structure_text,
+    weights_in,
+)
+from telic.authors.footage import Footage
+from telic.core.events import LogMessage
+from telic.errors import RewardError, TelicError, UsageError
+from telic.judges.criteria import Composition, Criterion, Objection
+from telic.judges.criteria_check import (
+    criteria_problems,
+    has_problem,
+    measured_problems,
+    with_measures,
+)
+from telic.judges.failure_modes import HABITS
+from telic.judges.measured import read_judge
+from telic.judges.validation import Trial, text_hash
+from telic.judges.verdict import Verdict
+from telic.llm import Image
+from telic.storage.files import once, read_record
+from telic.storage.layout import IterationFolder
+from telic.training.job import PpoSettings
+from telic.training.plan import for_device, preset
+
+File = TypeVar("File", WrittenReward, WrittenJudge)
+# Bounds of the trainer's settings: factors of the environment's preset for what depends on it,
+# plain ranges for the rest; a preset outside of a range widens it.
+_FACTORS = {"learning_rate": (0.25, 4.0), "target_kl": (0.25, 3.0), "epochs": (0.3, 2.0)}
+_RANGES = {
+    "gamma": (0.95, 0.999),
+    "gae_lambda": (0.8, 1.0),
+    "clip": (0.1, 0.4),
+    "entropy_coef": (0.0, 0.05),
+    "value_coef": (0.1, 2.0),
+    "log_std": (-2.0, 0.5),
+}
+_TRIES = 3
+_ASK_AGAIN = (
+    "Use a stronger model, or start from scratch with --fresh: the same command would only read "
+    "the same paid answers again."
+)
+_HARDEST = 0.6
+"""difficulty of the hardest fields of a requested terrain"""
+
+
+class Flaw(NamedTuple):
+    """A problem of a revision."""
+
+    text: str
+    is_fatal: bool = True
+    """False: a doubt, which goes back to the reviser while tries are left"""
+
+
+class ModelAuthor:
+    """Ask a model, or the person or agent who answers work orders, for everything."""
+
+    def __init__(self, cast: Cast, brief: Brief) -> None:
+        self._cast, self._brief, self._config = cast, brief, brief.config
+        self._folder, self._spec = brief.folder, brief.spec
+        self._preset = preset(for_device("default", brief.config.device), brief.config.env).settings
+        self._replies: dict[str, str] = {}
+        """what the authors said about the objections to their last files"""
+
+    def read(self) -> MeasurableIntent:
+        """Ask for measurable criteria of the intent; a second reader names what is not judged."""
+        elicited = self._elicited
+        criteria = with_measures(self._config.criteria or elicited.criteria)
+        left = not_judged(self._config.intent, self._spec, criteria, elicited.covered)
+        return MeasurableIntent(
+            criteria=criteria,
+            doubts=elicited.ambiguous,
+            not_understood=elicited.not_understood,
+            dropped=tuple(words for words in left if words not in elicited.not_understood),
+            covered=elicited.covered,
+        )
+
+    @cached_property
+    def _elicited(self) -> Elicited:
+        """The model's reading of the intent, sent back until its criteria have no problems."""
+        here = configured(self._config.env, {})
+        refusals: list[str] = []
+        for _ in range(_TRIES):
+            elicited = self._cast.ask(
+                "elicitor", Elicited, failure_modes=HABITS, here=here, refusals=refusals
+            )
+            problems = self._criteria_problems(elicited)
+            if not problems:
+                return elicited
+            refusals.append("\n".join(("", *(f"- {problem}" for problem in problems))))
+        raise UsageError(
+            f"The criteria could not be used after {_TRIES} tries. {refusals[-1]}", hint=_ASK_AGAIN
+        )
+
+    def _criteria_problems(self, elicited: Elicited) -> list[str]:
+        criteria, spec = with_measures(elicited.criteria), self._spec
+        found = criteria_problems(criteria, elicited.phases, spec, elicited.fine, elicited.terrain)
+        problems = list(found)
+        usable = [each for each in criteria if each.measure and not has_problem(each, spec)]
+        if usable:
+            folder, args = self._folder.path / "criteria", self._env_args(elicited)
+            problems += measured_problems(self._config.env, args, usable, folder)
+        return problems
+
+    def _env_args(self, elicited: Elicited) -> dict[str, object]:
+        env_args: dict[str, object] = {"max_episode_steps": self._steps(elicited.seconds)}
+        if "terminate_when_unhealthy" in self._spec.arguments:
+            env_args["terminate_when_unhealthy"] = elicited.ends_when_it_falls
+        if "terrain" in self._spec.arguments and elicited.terrain != "flat":
+            env_args |= {
+                "terrain": elicited.terrain,
+                "terrain_start": elicited.terrain_start,
+                "terrain_hardest": _HARDEST,
+            }
+        return env_args
+
+    # ---- reward and judge
+
+    def write(self, wanted: MeasurableIntent) -> Composition:
+        """Ask for a reward, and independently for code of criteria that the host cannot measure."""
+        elicited = self._elicited
+        env_args, in_code = self._env_args(elicited), _in_code(wanted.criteria)
+        with ThreadPoolExecutor(2) as pool:
+            writing = pool.submit(self._write, WrittenReward, env_args, wanted.criteria)
+            judging = pool.submit(self._write, WrittenJudge, env_args, in_code) if in_code else None
+            reward, judge = writing.result(), judging.result().source if judging else ""
+        settings, moved = within(reward.settings, self._preset)
+        return Composition(
+            intent=self._config.intent,
+            env=self._spec.id,
+            criteria=wanted.criteria,
+            phases=elicited.phases,
+            reward=reward.source,
+            judge=judge,
+            env_args=env_args,
+            settings=settings,
+            steps=reward.steps,
+            doubts=(*wanted.doubts, *moved),
+            not_understood=wanted.not_understood,
+            dropped=wanted.dropped,
+            covered=wanted.covered,
+            motions=elicited.demonstration,
+            fine=elicited.fine,
+        )
+
+    def _write(
+        self,
+        answer: type[File],
+        env_args: dict[str, Any],
+        criteria: Sequence[Criterion],
+        problems: Sequence[str] = (),
+        source: str = "",
+        refused: Collection[str] = (),
+    ) -> File:
+        """Ask for a file until it passes the static checks.
+
+        A rewrite is always asked for with all its problems and the file they are about, whatever
+        came in between; a program that was sent back before is refused (`refused`: their hashes).
+        """
+        is_reward = answer is WrittenReward
+        check = check_reward if is_reward else check_judge
+        refusals: list[str] = []
+        for _ in range(_TRIES):
+            written = self._cast.ask(
+                "reward_author" if is_reward else "judge_author",
+                answer,
+                criteria=[criterion_words(each) for each in criteria],
+                here=configured(self._config.env, env_args),
+                problems=problems,
+                source=source,
+                refusals=refusals,
+                bounds=_bounds_text(self._preset),
+            )
+            try:
+                check(written.source)
+            except TelicError as error:
+                refusals.append(f"{error}\n\n```python\n{written.source}\n```")
+                continue
+            if program_hash(written.source) not in refused:
+                return written
+            refusals.append("it is the same program that was sent back. Change what is wrong.")
+        raise RewardError(
+            f"No usable {'reward' if is_reward else 'judge'} was written in {_TRIES} tries. "
+            f"{refusals[-1][:500]}",
+            hint=_ASK_AGAIN,
+        )
+
+    def review(
+        self, written: Composition, trial: Trial, may_rewrite: bool = True
+    ) -> Composition | None:
+        """Ask a reviewer for bugs and exploits, and the authors to fix what is open."""
+        found = self._cast.ask(
+            "reviewer",
+            Review,
+            criteria=[criterion_words(each) for each in written.criteria],
+            here=configured(self._config.env, written.env_args),
+            written=written,
+            threshold=self._config.threshold,
+            rows=example_rows(trial.examples, self._config.threshold),
+            found=(*trial.reward_problems, *trial.judge_problems),
+            objections=[each for each in written.objections if each.withdrawn is None],
+            replies=self._replies,
+        )
+        objections = reviewed(written, found)
+        changes: dict[str, object] = {"objections": objections}
+        self._replies = {}
+        for about, measured in (("reward", trial.reward_problems), ("judge", trial.judge_problems)):
+            still = [each for each in objections if each.about == about and each.withdrawn is None]
+            problems = (*measured, *(each.text for each in still))
+            if not problems or not may_rewrite:
+                continue
+            rewritten = self._rewrite(about, written, problems, {each.file for each in still})
+            if rewritten is None:
+                continue  # the file stays, and so do the objections
+            self._replies[about] = rewritten.reasoning
+            changes[about] = rewritten.source
+            if isinstance(rewritten, WrittenReward):
+                settings, _ = within(rewritten.settings, self._preset)
+                changes |= {"steps": rewritten.steps, "settings": settings}
+        return written.model_copy(update=changes)
+
+    def _rewrite(
+        self, about: str, written: Composition, problems: Sequence[str], refused: Collection[str]
+    ) -> WrittenReward | WrittenJudge | None:
+        """Ask for another file; None: nothing usable came, so the present one is kept."""
+        is_reward, in_code = about == "reward", _in_code(written.criteria)
+        if not is_reward and not in_code:
+            return None  # there is no code to change
+        source = written.reward if is_reward else read_judge(written.judge).code
+        given = problems, source, {*refused, program_hash(source)}
+        try:
+            if is_reward:
+                return self._write(WrittenReward, written.env_args, written.criteria, *given)
+            return self._write(WrittenJudge, written.env_args, in_code, *given)
+        except RewardError as error:
+            self._brief.emit(LogMessage(message=f"the {about} is kept as it was: {error.message}"))
+            return None
+
+    # ---- revisions
+
+    def revise(self, history: list[SessionIteration], notes: Sequence[str]) -> RewardCandidate:
+        """Ask what to try next, until an answer can be run; a doubt about it is raised once."""
+        past = SessionHistory.of(self._folder, history)
+        picture, criteria = self._median_picture(past), self._agreed()
+        refusals: list[str] = []
+        for left in reversed(range(_TRIES)):
+            revision = self._cast.ask(
+                "reviser",
+                Revision,
+                images=picture,
+                criteria=[criterion_words(each) for each in criteria],
+                here=configured(self._config.env, past.candidates[past.best.number].env_args),
+                story=past.text(self._config.threshold, notes, self._config.iterations, criteria),
+                bounds=_bounds_text(self._preset),
+                has_picture=bool(picture),
+                refusals=refusals,
+            )
+            flaw = self._flaw(past, revision)
+            if flaw is None or (not left and not flaw.is_fatal):
+                return self._candidate(revision, past)
+            refusals.append(flaw.text)
+        raise RewardError(
+            f"The reviser wrote nothing usable in {_TRIES} tries. {refusals[-1]}", hint=_ASK_AGAIN
+        )
+
+    def _agreed(self) -> Sequence[Criterion]:
+        path = self._folder.author
+        return read_record(path, Composition).criteria if path.exists() else ()
+
+    def _median_picture(self, past: SessionHistory) -> list[Image]:
+        """Return the median episode of the latest policy as a contact sheet; none without one."""
+        latest, best = past.history[-1], past.history[-1].best_member
+        if best is None or not self._config.vision:
+            return []
+        files = self._folder.iteration(latest.number)
+        where = self._config.env, past.candidates[latest.number].env_args
+        try:
+            episode = files.episode(best.member, best.median_episode)
+            sheet = Footage(episode, files.judged_dir / "looked", where).sheet()
+            return [Image(data=sheet.read_bytes())]
+        except TelicError as error:
+            self._brief.emit(LogMessage(message=f"the reviser gets no picture: {error}"))
+            return []
+
+    def _flaw(self, past: SessionHistory, revision: Revision) -> Flaw | None:
+        """Return the problem of a revision: of its parts, its code, or what examples show."""
+        if revision.based_on not in past.candidates:
+            there = ", ".join(map(str, sorted(past.candidates)))
+            return Flaw(f"Iteration {revision.based_on} does not exist; there are: {there}.")
+        try:
+            if revision.source is not None:
+                check_reward(revision.source)
+            candidate = self._candidate(revision, past)
+            own = weights_in(candidate.reward)
+        except TelicError as error:
+            code = "" if revision.source is None else f"\n\n```python\n{revision.source}\n```"
+            return Flaw(f"{error}{code}")
+        named = {name for weights in revision.weights for name in weights}
+        if strange := sorted(named - set(own)):
+            return Flaw(f"No weight is named {', '.join(strange)}; there are: {', '.join(own)}.")
+        if revision.source is None:
+            return None  # it ran before
+        written = read_record(self._folder.author, Composition)
+        revised = {"env_args": candidate.env_args, "reward": candidate.reward}
+        trial = try_written(self._brief, written.model_copy(update=revised))
+        text = "\n".join(f"- {problem}" for problem in trial.reward_problems)
+        # A reward that could not be run has no examples.
+        return Flaw(text, is_fatal=not trial.examples) if text else None
+
+    def _candidate(self, revision: Revision, past: SessionHistory) -> RewardCandidate:
+        base = past.candidates[revision.based_on]
+        env_args = dict(base.env_args)
+        if revision.seconds is not None:
+            env_args["max_episode_steps"] = self._steps(revision.seconds)
+        can_fall = "terminate_when_unhealthy" in self._spec.arguments
+        if revision.ends_when_it_falls is not None and can_fall:
+            env_args["terminate_when_unhealthy"] = revision.ends_when_it_falls
+        settings, moved = within({**base.settings, **revision.settings}, self._preset)
+        chosen = past.find(revision.based_on).variant
+        kept = {} if revision.source else base.variants[chosen].weights
+        return RewardCandidate(
+            reward=revision.source or structure_text(base, chosen),
+            variants=tuple(
+                Variant(weights={**kept, **changes}, warm=revision.warm)
+                for changes in revision.weights or ({},)
+            ),
+            env_args=env_args,
+            settings=settings,
+            steps=revision.steps or base.steps,
+            parent=revision.based_on,
+            change="; ".join((revision.change, *moved)),
+            diagnosis=revision.diagnosis,
+            lessons=revision.lessons,
+        )
+
+    def watch(self, episodes: list[Path], verdicts: list[Verdict]) -> list[Verdict]:
+        """Ask the vision model about some of the episodes that code has judged."""
+        if not self._config.vision or not episodes:
+            return verdicts
+        written = read_record(self._folder.author, Composition)
+        files = IterationFolder(episodes[0].parents[2])
+        candidate = read_record(files.candidate, RewardCandidate)
+        where = self._config.env, candidate.env_args
+        trial = read_record(self._folder.trial, Trial)
+        contrast = contrast_of(written, trial, *where)
+        folder = episodes[0].parent / "looked"
+        eyes = VisionJudge(self._cast, written.criteria, folder, where, contrast)
+        return eyes.second_opinion(episodes, verdicts)
+
+    def analyse(
+        self, history: list[SessionIteration], outcome: str = "", reasons: Sequence[str] = ()
+    ) -> None:
+        """Ask for an analysis of the session; its report can do without."""
+        if not history:
+            return
+        past = SessionHistory.of(self._folder, history)
+        ask = partial(
+            self._cast.ask,
+            "analyst",
+            Analysis,
+            outcome=outcome or ("passed" if past.history[-1].passed else "did not pass"),
+            reasons=reasons,
+            story=past.text(self._config.threshold),
+        )
+        try:
+            once(self._folder.analysis, Analysis, ask)
+        except TelicError as error:
+            self._brief.emit(LogMessage(message=f"no analysis was written: {error}"))
+
+    def _steps(self, seconds: float) -> int:
+        return max(10, round(seconds / (self._spec.dt_s or 1.0)))
+
+
+def program_hash(source: str) -> str:
+    """Return a hash of what a file does: comments and layout do not count."""
+    return text_hash(ast.dump(ast.parse(read_judge(source).code or source)))
+
+
+def _in_code(criteria: Sequence[Criterion]) -> list[Criterion]:
+    return [each for each in criteria if not each.measure]
+
+
+def reviewed(written: Composition, found: Review) -> tuple[Objection, ...]:
+    """Return all objections after a review: known ones, withdrawn or not, and new ones."""
+    reasons = {each.objection: each.why for each in found.withdrawn}
+    objections = [
+        each if each.withdrawn else each.model_copy(update={"withdrawn": reasons.get(each.number)})
+        for each in written.objections
+    ]
+    known = {(each.about, each.text) for each in objections if each.withdrawn is None}
+    given: dict[Literal["reward", "judge"], tuple[str, ...]] = {
+        "reward": found.reward_problems,
+        "judge": found.judge_problems,
+    }
+    for about, texts in given.items():
+        file = program_hash(getattr(written, about))
+        for text in texts:
+            if (about, text) not in known:
+                number = len(objections) + 1
+                objections.append(Objection(number=number, about=about, text=text, file=file))
+    return tuple(objections)
+
+
+def bounds(preset: PpoSettings) -> dict[str, tuple[float, float]]:
+    """Return the lowest and highest value of every setting that may be changed."""
+    allowed = {
+        name: (min(low, getattr(preset, name)), max(high, getattr(preset, name)))
+        for name, (low, high) in _RANGES.items()
+    }
+    for name, (low, high) in _FACTORS.items():
+        usual = getattr(preset, name)
+        allowed[name] = (low * usual, high * usual)
+    return allowed
+
+
+def _bounds_text(preset: PpoSettings) -> str:
+    return "; ".join(
+        f"`{name}` {low:g} to {high:g}, usually {getattr(preset, name):g} "
+        f"({PpoSettings.model_fields[name].description})"
+        for name, (low, high) in bounds(preset).items()
+    )
+
+
+def within(asked: Mapping[str, Any], preset: PpoSettings) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the requested settings clamped to their bounds, and a sentence on every change."""
+    allowed = bounds(preset)
+    taken: dict[str, Any] = {}
+    moved: list[str] = []
+    for name, value in asked.items():
+        if name not in allowed or isinstance(value, bool | str):
+            moved.append(f"{name}={value} is not a setting that may be changed")
+            continue
+        low, high = allowed[name]
+        kept = min(max(float(value), low), high)
+        taken[name] = round(kept) if isinstance(getattr(preset, name), int) else kept
+        if kept != value:
+            moved.append(f"{name}={value:g} was clamped to {taken[name]:g}")
+    return taken, tuple(moved)

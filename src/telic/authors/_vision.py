@@ -1,0 +1,280 @@
+"""Have a vision model watch episodes: what should be seen, what is seen, and a second look.
+
+First, without any picture, the model states what each criterion would look like; that is asked once
+per session, as equal questions are answered from disk. Then it scores contact sheets of three
+episodes of a policy in one question, next to an episode that is right and one that is wrong: faults
+are found more often in contrast. Where it disagrees with the code judge it looks again, at other
+pictures with measurements. Nothing on a sheet shows how an episode was rewarded or judged.
+
+An outage, a refusal, the end of the budget or an episode that cannot be drawn is an unknown score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, create_model
+
+from telic.authors._cast import Cast
+from telic.authors._context import criterion_words
+from telic.authors.footage import Footage
+from telic.core.config import Record
+from telic.envs.mujoco import MujocoEnv
+from telic.errors import TelicError
+from telic.judges.criteria import Composition, Criterion
+from telic.judges.demonstrations import Examples, demonstrate, open_env
+from telic.judges.episode import measurable, measure_between
+from telic.judges.failure_modes import failure_modes, look_alikes
+from telic.judges.fusion import extend, fuse, resolve
+from telic.judges.validation import GOOD, Trial
+from telic.judges.verdict import WHOLE, Disagreement, Verdict, unknown
+from telic.judges.vision import (
+    LookFor,
+    filled,
+    look_for_form,
+    sighting_form,
+    verdict_of,
+    worth_watching,
+)
+from telic.llm import Cancelled, Image
+from telic.llm.names import HOST
+from telic.storage.trajectories import Environment, Trajectory, write_trajectory
+
+_REPEATS = 3
+"""independent answers about what is in dispute, of a model"""
+_USUAL = ("height", "forward_velocity", "uprightness", "pitch_turns", "heading_turns")
+"""measured over the disputed time in any case"""
+
+
+class VisionJudge:
+    """A model that watches episodes of one intent, next to others in contrast."""
+
+    def __init__(
+        self,
+        cast: Cast,
+        criteria: Sequence[Criterion],
+        folder: Path,
+        environment: Environment | None = None,
+        contrast: dict[str, Trajectory] | None = None,
+    ) -> None:
+        self._cast, self._criteria, self._folder = cast, criteria, folder
+        self._titles = [criterion.title for criterion in criteria]
+        self._environment, self._contrast = environment, contrast or {}
+
+    def second_opinion(self, episodes: Sequence[Path], code: Sequence[Verdict]) -> list[Verdict]:
+        """Return fused verdicts on all episodes of a policy, of which a few are watched.
+
+        Watched are those at the 10th, 50th and 90th percentile of the code score; their loss of
+        score is extended to the others (`extend`).
+        """
+        chosen = worth_watching(code)
+        seen = self.watch([episodes[index] for index in chosen])
+        fused = {index: fuse(code[index], one) for index, one in zip(chosen, seen, strict=True)}
+        disputed = [index for index in chosen if fused[index].disagreements]
+        if disputed:
+            first = dict(zip(chosen, seen, strict=True))
+            given = [(episodes[at], code[at], first[at], fused[at]) for at in disputed]
+            fused |= dict(zip(disputed, self._settled(given), strict=True))
+        return extend(code, fused)
+
+    def watch(self, episodes: Sequence[Path]) -> list[Verdict]:
+        """Return the model's verdicts on episodes of one policy."""
+        return self._verdicts(episodes, [{} for _ in episodes], 1)
+
+    def _settled(self, given: Sequence[tuple[Path, Verdict, Verdict, Verdict]]) -> list[Verdict]:
+        """Fuse verdicts after a second, closer look at what is in dispute.
+
+        It has new pictures of the disputed time and measurements over it; never the code judge's
+        score.
+        """
+        doubts = [
+            {dispute.criterion: dispute for dispute in fused.disagreements} for *_, fused in given
+        ]
+        # It decides, so it is repeated; a person is not asked the same question twice.
+        is_host = self._cast.player("vision").provider.name == HOST
+        again = self._verdicts(
+            [episode for episode, *_ in given], doubts, 1 if is_host else _REPEATS
+        )
+        settled: list[Verdict] = []
+        for (episode, code, vision, fused), second, disputes in zip(
+            given, again, doubts, strict=True
+        ):
+            if not second.seen:
+                reason = f"vision was not asked again: {second.reason}"
+                settled.append(fused.model_copy(update={"reason": reason}))
+                continue
+            measured = [self._measured(episode, dispute) for dispute in disputes.values()]
+            settled.append(resolve(code, vision, second, measured))
+        return settled
+
+    def _verdicts(
+        self, episodes: Sequence[Path], doubts: Sequence[dict[str, Disagreement]], repeats: int
+    ) -> list[Verdict]:
+        """Ask about several episodes at once; one that cannot be drawn is unknown."""
+        footages: list[Footage | TelicError] = []
+        for episode in episodes:
+            try:
+                footages.append(Footage(episode, self._folder, self._environment))
+            except TelicError as error:
+                footages.append(error)
+        forms: dict[int, list[Record]] = {}
+        failures: dict[int, str] = {
+            place: str(each) for place, each in enumerate(footages) if isinstance(each, TelicError)
+        }
+        for sample in range(repeats):
+            try:
+                answers, broken = self._look(footages, doubts, sample)
+            except Cancelled:
+                raise
+            except TelicError as error:
+                answers, broken = {}, dict.fromkeys(range(len(episodes)), str(error))
+            failures = {**broken, **failures}
+            for place, form in answers.items():
+                forms.setdefault(place, []).append(form)
+        return [
+            verdict_of(forms[place], self._titles)
+            if place in forms
+            else unknown("vision", failures.get(place, "it was not watched"))
+            for place in range(len(episodes))
+        ]
+
+    def _look(
+        self,
+        footages: Sequence[Footage | TelicError],
+        doubts: Sequence[dict[str, Disagreement]],
+        sample: int,
+    ) -> tuple[dict[int, Record], dict[int, str]]:
+        """Return the filled-in forms of one look by episode, and why others have none."""
+        sheets: list[Path] = []
+        words: list[str] = []
+        shown: dict[int, dict[str, Any]] = {}
+        broken: dict[int, str] = {}
+        for what, footage in self._compared():
+            sheets.append(footage.sheet(self._criteria))
+            words.append(what)
+        contrast = len(sheets)
+        for place, (footage, own) in enumerate(zip(footages, doubts, strict=True)):
+            if isinstance(footage, TelicError):
+                continue
+            name = f"episode {len(shown) + 1}"
+            try:
+                drawn = {name: footage.sheet(self._criteria)}
+                if own:
+                    windows = dict.fromkeys(map(_window, own.values()))
+                    drawn = {
+                        f"{name}, the time in doubt": footage.close_up(window)
+                        for window in list(windows)[:2]
+                    }
+            except TelicError as error:
+                broken[place] = str(error)
+                continue
+            sheets += drawn.values()
+            words += drawn
+            described = self._doubted(footage, own) if own else []
+            shown[place] = {"places": footage.places(), "doubts": described}
+        if not shown:
+            return {}, broken
+        spec = next(each.spec for each in footages if isinstance(each, Footage))
+        form = sighting_form(self._titles)
+        fields: dict[str, Any] = {
+            f"episode_{number}": (form, Field(description=f"episode {number}"))
+            for number in range(1, len(shown) + 1)
+        }
+        answer = self._cast.ask(
+            "vision_judge",
+            create_model("WatchedEpisodes", __base__=Record, **fields),
+            images=[Image(data=path.read_bytes()) for path in sheets],
+            sample=sample,
+            look_for=self._what_to_see([each.name for each in measurable(spec)]),
+            pictures=words,
+            has_contrast=contrast,
+            episodes=list(shown.values()),
+        )
+        found = {
+            place: getattr(answer, f"episode_{number}") for number, place in enumerate(shown, 1)
+        }
+        return found, broken
+
+    def _compared(self) -> list[tuple[str, Footage]]:
+        """Return the episodes to compare with, drawn like the others; without what cannot be."""
+        found: list[tuple[str, Footage]] = []
+        for number, (what, trajectory) in enumerate(self._contrast.items()):
+            path = self._folder / f"contrast_{number}.npz"
+            if not path.exists():
+                self._folder.mkdir(parents=True, exist_ok=True)
+                write_trajectory(path, trajectory)
+            found.append((what, Footage(path, self._folder, self._environment)))
+        return found
+
+    def _what_to_see(self, offered: Sequence[str]) -> dict[str, LookFor]:
+        """Return what each criterion would look like, by title."""
+        answer = self._cast.ask(
+            "vision_criteria",
+            look_for_form(self._titles, offered),
+            criteria=[criterion_words(each) for each in self._criteria],
+        )
+        return filled(answer, self._titles)
+
+    def _measured(self, episode: Path, dispute: Disagreement) -> Disagreement:
+        """Return the dispute with the quantity that settles it, measured over its time."""
+        footage = Footage(episode, self._folder, self._environment)
+        offered = [each.name for each in measurable(footage.spec)]
+        look = self._what_to_see(offered).get(dispute.criterion)
+        if look is None or look.measure is None:
+            return dispute
+        check = measure_between(footage.trajectory, footage.spec, look.measure, _window(dispute))
+        return dispute.model_copy(update={"check": check})
+
+    def _doubted(self, footage: Footage, disputes: dict[str, Disagreement]) -> list[str]:
+        """Return what is in doubt, when, and what is measured over that time."""
+        offered = [quantity.name for quantity in measurable(footage.spec)]
+        look_for = self._what_to_see(offered)
+        lines: list[str] = []
+        for name, dispute in disputes.items():
+            window = _window(dispute)
+            when = "" if window is None else f", from {window[0]:.2f} s to {window[1]:.2f} s"
+            own = look_for.values() if name == WHOLE else (look_for[name],)
+            named = [str(look.measure) for look in own if look.measure is not None]
+            measures: list[str] = []
+            for quantity in dict.fromkeys((*named, *(each for each in _USUAL if each in offered))):
+                check = measure_between(footage.trajectory, footage.spec, quantity, window)
+                if check is not None:
+                    measures.append(
+                        f"`{check.quantity}` [{check.unit}] mean {check.mean:.3g}, lowest "
+                        f"{check.lowest:.3g}, highest {check.highest:.3g}"
+                    )
+            what = "the intent as a whole" if name == WHOLE else f'"{name}"'
+            lines.append(f"{what}{when}; measured then: {'; '.join(measures) or 'nothing'}")
+        return lines
+
+
+def contrast_of(
+    written: Composition, trial: Trial, env: str, env_args: dict[str, Any]
+) -> dict[str, Trajectory]:
+    """Return a demonstration and the nearest failure mode, as far as there are some."""
+    bad = [each for each in trial.examples if not each.is_good and each.name not in trial.fine]
+    bad.sort(key=lambda each: -(each.score or 0.0))
+    found: dict[str, Trajectory] = {}
+    look = open_env(env, env_args, 1)
+    look.close()
+    led: Examples | None = None
+    if written.motions and isinstance(look, MujocoEnv):
+        led = demonstrate(
+            env, env_args, {**look_alikes(look, written.motions), GOOD: tuple(written.motions)}
+        )
+        found["for comparison: a scripted demonstration, which is right"] = led.trajectory(GOOD)
+    if bad:
+        name = bad[0].name
+        group = led if led is not None and name in led.names else failure_modes(env, env_args)
+        if name in group.names:
+            words = f'for comparison: a robot that only "{name}", which is wrong'
+            found[words] = group.trajectory(name)
+    return found
+
+
+def _window(dispute: Disagreement) -> tuple[float, float] | None:
+    if dispute.start_s is None or dispute.end_s is None:
+        return None
+    return dispute.start_s, dispute.end_s

@@ -1,0 +1,351 @@
+"""Views of results that the generic view does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.markup import escape
+
+from telic.cli._console import console, print_facts, print_rows
+from telic.cli._output import print_data, view
+from telic.core.text import count, duration, number, sparkline
+from telic.judges.criteria import scope_words
+from telic.session.outcome import outcome_words
+from telic.storage.files import read_fields
+from telic.storage.layout import RunFolder, SessionFolder
+from telic.storage.scalars import EvaluationRow
+
+if TYPE_CHECKING:
+    from telic.authors.author import MeasurableIntent
+    from telic.bench.intents import Benchmark
+    from telic.bench.results import Rate
+    from telic.llm.work_orders import WorkOrder
+    from telic.search.records import SearchSummary
+    from telic.search.runner import Search
+    from telic.session.loop import Session
+    from telic.tracking.reports import TrackingReport
+    from telic.training.job import TrainJob
+    from telic.training.run import Run
+    from telic.verbs.artifacts import RunPage
+    from telic.verbs.machine import EnvPage
+    from telic.verbs.motions import MotionIntake
+    from telic.verbs.robots import RobotText
+    from telic.verbs.track import TrackedRun, TrackerEvaluation
+
+_STYLES = {"passed": "bold green", "stopped": "bold"}
+_MARKS = {True: "[green]✓[/]", False: "[red]✗[/]", None: "[dim]-[/]"}
+_MOST_LINES = 40
+_RESUME = "run the same command to resume"
+
+
+def _interval(interval: Sequence[float | None] | None) -> str:
+    if not interval or interval[0] is None:
+        return "–"
+    return f"{number(interval[0])} … {number(interval[1])}"
+
+
+def _say(text: str, **options: Any) -> None:
+    console.print(text, soft_wrap=True, **options)
+
+
+# ---- sessions and runs
+
+
+def asked_lines(event: MeasurableIntent) -> Iterator[str]:
+    """Yield how an intent is read: criteria with goals and weights, and what is not judged."""
+    yield "criteria:"
+    whole = sum(each.weight for each in event.criteria) or 1.0
+    for each in event.criteria:
+        counts = "constraint" if each.is_guard else f"weight {each.weight / whole:.0%}"
+        counts += ", must be met" if each.is_stated else ""
+        if each.zero is not None and each.goal is not None:
+            ends = (each.zero, each.goal)
+            counts += ", no credit at {:.3g}, full at {:.3g} {}".format(*ends, each.unit).rstrip()
+        yield f"  • {escape(each.title)} [dim]({escape(counts)})[/]"
+    for doubt in event.doubts:
+        yield f"  [dim]{escape(doubt)}[/]"
+    left = (*event.not_understood, *event.dropped)
+    if scope := scope_words([each.words for each in event.covered], left):
+        yield f"  [{'yellow' if left else 'dim'}]{escape(scope)}[/]"
+
+
+@view
+def show_reading(reading: MeasurableIntent) -> None:
+    """Print how an intent is read."""
+    for line in asked_lines(reading):
+        _say(line)
+
+
+@view
+def show_session(session: Session) -> None:
+    """Print the outcome of a session, and how to use it."""
+    from telic.session.robustness import read_card, summary_line
+
+    summary = session.summary
+    verdict = outcome_words(summary.outcome, summary.limits)
+    styled = f"[{_STYLES.get(summary.outcome, 'bold yellow')}]{verdict}[/]"
+    resume = f"; {_RESUME}" if summary.outcome == "stopped" else ""
+    console.print(f"\n{styled}{resume}: {escape(summary.intent)} ({summary.env})")
+    for reason in summary.reasons:
+        console.print(f"[yellow]![/] {escape(reason)}")
+    if summary.reason:
+        console.print(f"[dim]{escape(summary.reason)}[/]")
+    if summary.score is not None:
+        low = f", lower bound {number(summary.low, 2)} (95 % confidence)"
+        line = f"score {number(summary.score, 2)}{', not proven' if summary.low is None else low}"
+        if summary.passing is not None:
+            line += f" ({summary.passing} of {summary.episodes} fresh episodes pass)"
+        console.print(line)
+    if (card := read_card(SessionFolder(session.path))) is not None:
+        _say(f"robustness: {summary_line(card)}")
+    page, video = session.path / "report.html", session.path / "report" / "median.mp4"
+    console.print(f"report  {page if page.exists() else session.path / 'report.md'}")
+    if video.exists():
+        console.print(f"video   {video}")
+    if session.run is not None:
+        console.print(f"policy  telic export {session.path.name}")
+
+
+@view
+def show_order(order: WorkOrder) -> None:
+    """Print a work order as a page."""
+    from telic.llm.work_orders import describe  # loads all of llm
+
+    _say(describe(order), markup=False)
+
+
+@view
+def show_run(run: Run) -> None:
+    """Print the result of a training, and where everything is."""
+    from telic.training.folder import best_member, is_resumable
+
+    summary, name, folder = run.summary, run.path.name, RunFolder(run.path)
+    best, facts = best_member(folder), dict[str, Any]()
+    if best is not None and best.summary.exists():
+        facts["best"] = best.name
+        if (found := read_fields(best.summary, best=EvaluationRow | None)["best"]) is not None:
+            facts["best"] = best.name if len(folder.members()) > 1 else None
+            facts["return"] = (
+                f"{number(found.get('mean_return'))} (95 % interval "
+                f"{_interval(found.get('interval'))}, {found.get('episodes')} fresh episodes, "
+                f"at {found['global_step']:,} steps)"
+            )
+            facts["episode length"] = number(found.get("episode_length"))
+    console.print()
+    print_facts(
+        {
+            "run": run.path,
+            "status": summary["status"],
+            **facts,
+            "steps": f"{summary['total_timesteps']:,}",
+            "time": duration(summary["training_time_s"]),
+            "steps per second": number(summary["steps_per_second"]),
+            "video": next((video for video in run.videos if "median" in video.name), None),
+        }
+    )
+    if summary["status"] == "completed":
+        console.print(f"\nnext: telic show {name}   telic play {name}   telic export {name}")
+    elif is_resumable(folder):
+        console.print(f"\nresume with: telic resume {name}")
+
+
+@view
+def show_plan(job: TrainJob) -> None:
+    """Print what would be trained."""
+    print_facts(
+        {
+            "environment": job.env,
+            "members": ", ".join(member.name for member in job.members),
+            "steps each": f"{job.iterations * job.settings.batch_size:,}",
+            "environments": job.settings.num_envs * len(job.members),
+            "evaluations": f"{job.evaluations} x {job.eval_episodes} episodes",
+        }
+    )
+
+
+@view
+def show_run_page(page: RunPage) -> None:
+    """Print a run with its members."""
+    shown = ("path", "env", "status", "total_timesteps", "training_time_s", "error", "command")
+    print_data({name: page.facts.get(name) for name in shown})
+    for member in page.members:
+        console.print(f"\n[bold]{escape(member['member'])}[/]  {sparkline(member['curve'])}")
+        if page.is_single:
+            _print_member(member)
+    if not page.is_single:
+        best = [((x["summary"] or {}).get("best") or {}, x["member"]) for x in page.members]
+        names = ("env_return", "episode_length", "global_step")
+        rows = [
+            (name, x.get("mean_return"), _interval(x.get("interval")), *map(x.get, names))
+            for x, name in best
+        ]
+        print_rows(["member", "return", "95 % interval", "task return", "length", "at step"], rows)
+
+
+def _print_member(member: dict[str, Any]) -> None:
+    shown = ("p10_return", "median_return", "p90_return", "episode_length")
+    rows = [
+        (x["global_step"], x.get("mean_return"), _interval(x.get("interval")), *map(x.get, shown))
+        for x in member["evaluations"]
+    ]
+    print_rows(["steps", "return", "95 % interval", "p10", "median", "p90", "length"], rows)
+    reward, summary = member["reward"] or {}, member["summary"] or {}
+    if reward.get("latex"):
+        console.print(f"\nreward: {escape(reward['latex'])}")
+    for term in reward.get("terms", []):
+        console.print(f"  {escape(term['name'])}: {escape(term.get('description') or '')}")
+    for finding in summary.get("findings", []):
+        console.print(f"[yellow]![/] {escape(finding['message'])}")
+    print_facts({"files": member["path"], "videos": ", ".join(member["videos"]) or None})
+
+
+# ---- searches, motions and trackers
+
+
+@view
+def show_search(search: Search) -> None:
+    """Print the result of a search."""
+    summary = search.summary
+    if summary.runs:
+        show_summary(summary)
+        console.print(f"\nbest    {list(search.best.best)}")
+        console.print(f"folder  {search.path}")
+        console.print(f"map     telic report {search.path.name}")
+    if not summary.runs or summary.outcome == "stopped":
+        console.print(f"[bold]stopped[/]; {_RESUME}")
+
+
+@view
+def show_summary(summary: SearchSummary) -> None:
+    """Print a line per run of a search."""
+    names = ("mean_all", "better_of_two", "best_seen", "incumbent_area")
+    more = ("episodes", "calls", "episodes_to_good")
+    rows = [
+        (
+            str(x.run),
+            x.fresh.mean,
+            _interval((x.fresh.low, x.fresh.high)),
+            *(getattr(x, name) for name in (*names, *more)),
+        )
+        for x in summary.runs
+    ]
+    heads = ["run", "fresh", "95 % interval", "all", "better of two", "best seen", "incumbent"]
+    title = f"{summary.env}: {summary.label}, {duration(summary.seconds)}"
+    print_rows([*heads, "episodes", "calls", "to good"], rows, title)
+
+
+@view
+def show_motion_intake(intake: MotionIntake) -> None:
+    """Print the clips that were not added, with the reason, and the totals."""
+    wrong = [line for line in intake.lines if line.outcome not in ("added", "duplicate")]
+    for line in wrong[:_MOST_LINES]:
+        mark = "[yellow]•[/]" if line.outcome == "rejected" else "[red]✗[/]"
+        _say(f"{mark} {escape(line.clip)} {line.outcome}: {escape(line.why)}")
+    if len(wrong) > _MOST_LINES:
+        console.print(f"… and {len(wrong) - _MOST_LINES:,} more; all of them with --json")
+    counts = ", ".join(f"{count:,} {what}" for what, count in intake.counts.items())
+    _say(f"{counts or 'nothing'}: {escape(intake.library)}")
+
+
+def _percent(interval: tuple[float, float] | None) -> str:
+    return "" if interval is None else "{:.0%} - {:.0%}".format(*interval)
+
+
+def _show_report(report: TrackingReport) -> None:
+    clips = count(len({each.clip for each in report.clips}), "clip")
+    console.print(f"\n[bold]{report.member} at {report.step:,} steps, {clips} ({report.split})[/]")
+    rows = [
+        (
+            x.encoder,
+            *(f"{x.success_rate:.1%}", _percent(x.interval)),
+            *(f"{x.global_success_rate:.1%}", _percent(x.global_interval)),
+            f"{x.progress_rate:.1%}",
+            *(x.mpjpe_l_mm, x.mpjpe_g_mm, x.velocity_m_s, x.acceleration_m_s2),
+        )
+        for x in (*report.encoders, *([report.control] if report.control else ()))
+    ]
+    heads = ["encoder", "success", "95 %", "in place", "95 %", "played", "local mm", "global mm"]
+    print_rows([*heads, "m/s", "m/s²"], rows)
+    pairs = [
+        (f"{x.one} / {x.other}", f"{x.equal_share:.0%}", f"{x.chance or 0.0:.0%}")
+        for x in report.agreement
+        if x.equal_share is not None
+    ]
+    if pairs:
+        print_rows(["tokens of", "equal codes", "by chance"], pairs)
+
+
+@view
+def show_tracked(run: TrackedRun) -> None:
+    """Print how the members of a training track held-out clips."""
+    for report in run.reports:
+        _show_report(report)
+    _say(f"\nfolder  {run.path}")
+    if run.status != "completed":
+        console.print(f"[bold]{run.status}[/]; {_RESUME}")
+
+
+@view
+def show_tracker_evaluation(found: TrackerEvaluation) -> None:
+    """Print the metrics of a tracker, and its worst clips."""
+    _show_report(found.report)
+    rows = [
+        (x.clip, x.encoder, f"{x.progress:.0%}", x.errors.mpjpe_l_mm) for x in found.report.worst(5)
+    ]
+    print_rows(["clip", "encoder", "played", "local mm"], rows, "worst")
+    for path in found.files:
+        _say(path)
+
+
+# ---- this machine and benchmarks
+
+
+@view
+def show_robot_file(text: RobotText) -> None:
+    """Print the file as it is."""
+    _say(text.toml, markup=False, end="")
+
+
+@view
+def show_env(page: EnvPage) -> None:
+    """Print the page of an environment."""
+    from telic.quantities.reference import environment_page
+
+    _say(environment_page(page.env), markup=False)
+
+
+def _rate(rate: Rate) -> str:
+    if rate.share is None:
+        return "0 of 0"
+    interval = f"{rate.low:.0%} to {rate.high:.0%} with 95 % confidence"
+    return f"{rate.passed} of {rate.total} ({rate.share:.0%}; {interval})"
+
+
+@view
+def show_benchmark(benchmark: Benchmark) -> None:
+    """Print a line per case, then rates by difficulty, category and robot."""
+    path, tally = benchmark
+    cases = [
+        (
+            *(x.case.id, x.case.difficulty, x.outcome.replace("_", " "), x.score, x.low),
+            *(x.iterations, x.env_steps, duration(x.seconds), x.reason or ""),
+        )
+        for x in tally.results
+    ]
+    heads = ["case", "difficulty", "outcome", "score", "lower bound", "iterations", "steps"]
+    print_rows([*heads, "time", "why"], cases)
+    groups = {"difficulty": tally.by_difficulty, "category": tally.by_category}
+    for title, found in (groups | {"robot": tally.by_env}).items():
+        rows = [(x.name, _rate(x.rate), x.mean_score) for x in found]
+        console.print()
+        print_rows([title, "passed", "mean score"], rows)
+    console.print(f"\n[bold]{_rate(tally.overall)}[/] pass")
+    if tally.median_seconds_to_pass is not None:
+        steps = number(tally.median_steps_to_pass)
+        console.print(f"median pass: {duration(tally.median_seconds_to_pass)} and {steps} steps")
+    cost = "an unknown amount" if tally.usd is None else f"${tally.usd:.2f}"
+    console.print(f"total: {duration(tally.seconds)} and {cost} for models")
+    if tally.waiting:
+        console.print(f"unfinished; {_RESUME}: {', '.join(tally.waiting)}")
+    console.print(f"page  {path / 'index.html'}")

@@ -1,0 +1,138 @@
+"""Signals that ask a command to end: Ctrl-C, SIGTERM and a lost terminal are one request to stop.
+
+The first one is polite: work that can be resumed saves, marks what it did and leaves; whatever else
+runs is unwound, so that no temporary file and no process stays behind. A second Ctrl-C or SIGTERM
+ends at once; a terminal that closes says so several times, which is one request. What has not ended
+some seconds after SIGTERM or SIGHUP is unwound, then killed: it resumes from its last save.
+
+    Ctrl-C (SIGINT)   exit code 1, as for everything that did not come to its end
+    SIGTERM           exit code 143
+    SIGHUP            exit code 129
+
+A signal that the command was started to ignore (`nohup`) stays ignored, and work that ended
+before it polled the request exits with its own code.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+import typer
+
+from telic.jobs.process import end_after_grace
+
+_ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_TERMINAL = (0, 1, 2)
+_ECHO_S = 0.2
+"""`timeout` and terminals send a signal to a process and to its group: that is not asking twice"""
+
+
+class SignalInterrupt(KeyboardInterrupt):
+    """Unwinds a command, as Ctrl-C does.
+
+    Not KeyboardInterrupt itself: Python notes one that passes a module which compiled code imports,
+    and leaves as if Ctrl-C had ended it, whatever exit code it was given.
+    """
+
+
+class StopSignal:
+    """A request to end this command, and its exit code."""
+
+    def __init__(self, *, saves: bool) -> None:
+        self.asked_by: signal.Signals | None = None
+        self.repeats_from, self.watch = 0.0, threading.Event()
+        self._saves = saves
+        self._shown = [handle for handle in _TERMINAL if _is_terminal(handle)]
+
+    def __call__(self) -> bool:
+        """Return whether the command was asked to end; polled by the work."""
+        return self.asked_by is not None
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of a command that was stopped by it."""
+        if self.asked_by in (None, signal.SIGINT):
+            return 1
+        return 128 + self.asked_by
+
+    def hear(self, number: int, frame: FrameType | None) -> None:
+        """Take a signal."""
+        if number == signal.SIGHUP:
+            self._leave_terminal()
+        if self.asked_by is None:
+            self.asked_by = signal.Signals(number)
+            self.repeats_from = time.monotonic() + _ECHO_S
+            if number != signal.SIGINT:
+                self.watch = end_after_grace(self.exit_code)
+            if not self._saves:
+                raise SignalInterrupt
+            # Not through a buffer: the signal may have come while one was written.
+            with suppress(OSError):
+                os.write(2, b"\nstopping after this update (Ctrl-C again: now) ...\n")
+        elif number != signal.SIGHUP and time.monotonic() > self.repeats_from:
+            raise SignalInterrupt
+
+    def _leave_terminal(self) -> None:
+        """Write into nothing from now on: a terminal that is gone refuses, and work would fail."""
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for handle in self._shown:
+            os.dup2(nothing, handle)
+        os.close(nothing)
+
+
+@contextmanager
+def stoppable(*, saves: bool) -> Generator[StopSignal]:
+    """Turn signals into a request to stop, which work that `saves` polls; other work is unwound."""
+    request = StopSignal(saves=saves)
+    if threading.current_thread() is not threading.main_thread():
+        yield request  # signals belong to the main thread
+        return
+    previous = {number: signal.getsignal(number) for number in _ASKING if _is_ours(number, saves)}
+    for number in previous:
+        signal.signal(number, request.hear)
+    try:
+        yield request
+    except BaseException as error:
+        request.repeats_from = math.inf  # further signals are not taken
+        if request.asked_by is None or not _is_interrupt(error):
+            raise
+        how = "Run the same command again to resume from the last save." if saves else ""
+        with suppress(OSError):
+            from telic.cli._console import errors
+
+            errors.print(f"stopped by {request.asked_by.name}. {how}".rstrip())
+        raise typer.Exit(request.exit_code) from None
+    finally:
+        request.watch.set()
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Say whether an error comes from being asked to stop.
+
+    Compiled code that is interrupted while it is imported makes an ImportError of it.
+    """
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
+def _is_ours(number: signal.Signals, saves: bool) -> bool:
+    if number == signal.SIGINT:  # Python itself unwinds at Ctrl-C
+        return saves
+    return signal.getsignal(number) is not signal.SIG_IGN
+
+
+def _is_terminal(handle: int) -> bool:
+    try:
+        return os.isatty(handle)
+    except OSError:
+        return False

@@ -1,0 +1,252 @@
+"""Refuse before training what contradicts itself, and what cannot be understood.
+
+Everything that is asked for is a demand: a quantity in an interval, for a span of time, always or
+at some moment. Two demands on one quantity whose spans meet and whose intervals do not are a
+contradiction, unless both are content with a moment. What a verb implies of other quantities (a
+jump leaves the ground, walking leaves the start) is a demand like any other, so that no pair of
+words needs a rule of its own.
+
+Criteria are read in the same way, by the metrics that measure them: a person may have edited them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations
+from typing import Any, NamedTuple
+
+from telic.composer._draft import Draft, JudgePart
+from telic.composer._sizes import speed
+from telic.composer.frames import Frame, Limit, ParsedIntent
+from telic.composer.lexicon import ignored_words, word_table
+from telic.composer.scene import Scene
+from telic.errors import Contradiction, NotUnderstood
+from telic.judges.tracks import Measure
+
+_SPEED, _WAY, _AHEAD = "the speed in m/s", "the way from the start in m", "the way forward in m"
+_FEET, _HANDS = "the height of the feet above the ground in m", "the hands on the ground"
+_TURN, _TILT = "the turn of the heading in turns", "the cosine of the tilt"
+_HEIGHT = "the height of the torso in m"
+_FAR, _CREDIT = math.inf, 0.75
+_STILL_MPS, _MOVES_MPS = 0.25, 0.3
+_DRIFT_M, _RAIL_M, _DRIFT_TURNS, _BAND_M = 0.5, 0.5, 0.08, 0.15
+_COMMANDED_M = 1.0
+_LASTS_S = 4.0
+"""half of a usual episode: a speed is held at least as long"""
+_UPRIGHT, _TILTED, _INVERTED = 0.5, 0.2, -0.2
+_LOW, _LYING, _HIGH = 0.7, 0.3, 0.85
+"""heights between lying and standing"""
+_CLOSE = 0.85
+_LATER = re.compile(r",?\s*\b(?:and then|then|after that|afterwards|before|finally|next)\b")
+
+
+class Demand(NamedTuple):
+    """A quantity in an interval, over one phase or throughout."""
+
+    quantity: str
+    low: float
+    high: float
+    words: str
+    phase: int | None = None
+    """None: throughout"""
+    always: bool = True
+    """at every moment of that time; False: at one at least"""
+
+    def excludes(self, other: Demand) -> bool:
+        """Return whether both cannot hold."""
+        meets = None in (self.phase, other.phase) or self.phase == other.phase
+        apart = self.low > other.high or other.low > self.high
+        return self.quantity == other.quantity and meets and apart and (self.always or other.always)
+
+    def interval(self) -> str:
+        """Return the interval in words."""
+        if self.high == _FAR:
+            return f"at least {self.low:.3g}"
+        if self.low == -_FAR:
+            return f"at most {self.high:.3g}"
+        return f"between {self.low:.3g} and {self.high:.3g}"
+
+
+def require_possible(parsed: ParsedIntent, scene: Scene) -> None:
+    """Refuse an intent that contradicts itself."""
+    demands = [demand for frame in parsed.frames for demand in _of_frame(frame, scene)]
+    demands += [demand for limit in parsed.limits for demand in _of_limit(limit, scene)]
+    hint = 'Leave one of them out, or say that it comes later: "..., then ...".'
+    _require(demands, "{} cannot both be done: {}.", hint)
+
+
+def require_consistent(draft: Draft) -> None:
+    """Refuse criteria of one phase that cannot all be met."""
+    demands = [demand for part in draft.parts for demand in _of_part(part, draft.seconds)]
+    hint = "Change the goal of one of them, or leave it out."
+    _require(demands, "The criteria {} cannot both be met: {}.", hint)
+
+
+def _require(demands: Sequence[Demand], message: str, hint: str) -> None:
+    for one, other in combinations(demands, 2):
+        if one.words != other.words and one.excludes(other):
+            why = f"{one.quantity} would have to be {one.interval()} and {other.interval()}"
+            raise Contradiction(
+                message.format(f'"{one.words}" and "{other.words}"', why), hint=hint
+            )
+
+
+def _of_frame(frame: Frame, scene: Scene) -> Iterator[Demand]:
+    """Yield what a verb and its postures ask for."""
+    word, phase, amount = frame.word, frame.phase, frame.amount
+    turns = 0.5
+    if amount is not None and amount.unit in ("rad", "turns"):
+        turns = amount.value / (2.0 * math.pi if amount.unit == "rad" else 1.0)
+    is_in_place = frame.direction == "in_place"
+    match frame.verb:
+        case "go" | "hop" | "circle" if not is_in_place:
+            yield from _of_going(frame, scene)
+        case "obey":  # commands to go and to turn will come
+            yield Demand(_WAY, _COMMANDED_M, _FAR, word, phase, False)
+            yield Demand(_AHEAD, _COMMANDED_M, _FAR, word, phase, False)
+        case "flip":
+            yield Demand(_TILT, -_FAR, _INVERTED, word, phase, False)
+        case "lie" if scene.is_tall:
+            yield Demand(_TILT, -_FAR, _TILTED, word, phase)
+        case _:
+            pass
+    if frame.verb == "lie" or (frame.verb == "stand" and is_in_place):
+        yield Demand(_SPEED, -_FAR, _STILL_MPS, word, phase)
+    if frame.verb in ("jump", "hop", "flip"):
+        yield Demand(_FEET, 0.02, _FAR, word, phase, False)
+    if frame.verb in ("turn", "circle", "obey"):
+        yield Demand(_TURN, turns, _FAR, word, phase, False)
+    low, lying, high = (scene.lies + k * (scene.stands - scene.lies) for k in (_LOW, _LYING, _HIGH))
+    postures = {
+        "upright": (_TILT, _UPRIGHT, _FAR),
+        "level": (_TILT, _UPRIGHT, _FAR),
+        "upside_down": (_TILT, -_FAR, _INVERTED),
+        "low": (_HEIGHT, -_FAR, low),
+        "lying": (_HEIGHT, -_FAR, lying),
+        "high": (_HEIGHT, high, _FAR),
+        "front_legs": (_HANDS, 1.0, 1.0),
+    }
+    for posture in frame.postures:
+        quantity, least, most = postures.get(posture, ("", 0.0, 0.0))
+        is_known = {_TILT: not scene.has("pole_angle"), _HEIGHT: scene.has("height")}
+        if quantity and is_known.get(quantity, True):
+            yield Demand(quantity, least, most, f"{word} {posture.replace('_', ' ')}", phase)
+
+
+def _of_going(frame: Frame, scene: Scene) -> Iterator[Demand]:
+    amount, word, phase = frame.amount, frame.word, frame.phase
+    way = amount.value if amount and amount.unit == "m" else None
+    if not (frame.duration_s or frame.count or way):  # what ends can be followed by rest
+        yield Demand(_SPEED, _MOVES_MPS, _FAR, word, phase)
+    if frame.verb == "circle" or (frame.verb == "hop" and frame.direction is None):
+        return
+    if way is None:
+        way = _RAIL_M if scene.on_rail else _LASTS_S * speed(frame, scene).value
+    yield Demand(_WAY, way, _FAR, word, phase, False)
+    if frame.direction in (None, "forward"):
+        yield Demand(_AHEAD, way, _FAR, word, phase, False)
+    for bound in frame.bounds:
+        low = -_FAR if bound.rule == "at_most" else bound.value
+        high = _FAR if bound.rule == "at_least" else bound.value
+        words = f"{bound.rule.replace('_', ' ')} {bound.value:g} {bound.unit}"
+        yield Demand(f"what is asked for in {bound.unit}", low, high, words, phase)
+
+
+def _of_limit(limit: Limit, scene: Scene) -> Iterator[Demand]:
+    said = limit.amount.value if limit.amount is not None else None
+    low_m, height = scene.lies + _LOW * (scene.stands - scene.lies), said or scene.stands
+    is_least = limit.amount is not None and limit.amount.rule == "at_least"
+    turns = said / (2 * math.pi) if said else _DRIFT_TURNS
+    limits = {
+        "no_jump": (_FEET, -_FAR, 0.0),
+        "no_drift": (_WAY, -_FAR, said or _DRIFT_M),
+        "no_forward": (_AHEAD, -_FAR, said or _DRIFT_M),
+        "no_turn": (_TURN, -_FAR, turns),
+        "upright": (_TILT, _UPRIGHT, _FAR),
+        "no_hands": (_HANDS, 0.0, 0.0),
+        "low_height": (_HEIGHT, -_FAR, said or low_m),
+        "keep_height": (_HEIGHT, height - _BAND_M, _FAR if is_least else height + _BAND_M),
+    }
+    if limit.kind in limits:
+        yield Demand(*limits[limit.kind], limit.words)
+
+
+def _of_part(part: JudgePart, seconds: float) -> Iterator[Demand]:
+    """Yield what a criterion asks of the quantity it measures to earn most of its credit."""
+    middle = part.zero + _CREDIT * (part.goal - part.zero)
+    low, high = (middle, _FAR) if part.goal > part.zero else (-_FAR, middle)
+    if part.is_about:
+        reach = 0.5 * abs(part.goal - part.zero)
+        low, high = part.goal - reach, part.goal + reach
+    yield Demand(part.quantity, low, high, part.title)
+    if part.value is None:
+        return
+    name, args = part.value.name, part.value.args
+    if name == "net_speed" and low > 0.0:
+        yield Demand("the way from the start", low * seconds, _FAR, part.title, None, False)
+    elif name in ("highest", "lowest", "farthest"):
+        # The largest is at most so much: always. It is at least so much: once.
+        always = (name != "lowest") == (high < _FAR)
+        yield _about(args[0], Demand("", low, high, part.title, None, always))
+    elif name in ("share_above", "share_below") and low > 0.5:
+        ends = (-_FAR, float(args[1])) if name == "share_below" else (float(args[1]), _FAR)
+        # More than half of the time here and more than half of the time there is too much.
+        found = _about(args[0], Demand("", *ends, part.title))
+        yield found._replace(quantity=f"{found.quantity}, for most of the time,")
+
+
+def _about(track: Any, demand: Demand) -> Demand:
+    """Return a demand on a track as one on the quantity behind it."""
+    if str(track).startswith(("gone(", "displacement")):
+        return demand._replace(quantity="the way from the start")
+    if isinstance(track, Measure) and track.name == "less" and track.args[2] > 0:
+        quantity, less, _ = track.args
+        return demand._replace(quantity=quantity, low=demand.low + less, high=demand.high + less)
+    return demand._replace(quantity=str(track))
+
+
+def not_understood(parsed: ParsedIntent, lost: Sequence[str], hint: str) -> NotUnderstood:
+    """Return the refusal of an intent whose verbs `lost` are unknown; none: nothing is known."""
+    words = ", ".join(f'"{word}"' for word in lost)
+    message = (
+        f"I do not know how to judge {words}, and that is what is to be done."
+        if lost
+        else f'Nothing in "{parsed.intent}" is a movement the composer knows.'
+    )
+    said = re.findall(r"\w+", parsed.intent.lower())
+    foreign = [word for word in said if word in word_table("requests")["foreign"]["words"]]
+    if len(foreign) > 1 or (foreign and len(said) < 4) or not parsed.intent.isascii():
+        hint = f"Only English is read. {hint}"
+    return NotUnderstood(message, hint=hint)
+
+
+def what_instead(
+    intent: str, lost: Sequence[str], name: str, able: Sequence[str], works: Callable[[str], bool]
+) -> str:
+    """Return what to do about a refusal: the nearest thing that works here, all things, a model.
+
+    Near is the same with a verb that is written alike, or without the part that lost it; then what
+    comes nearest by meaning; then the example with most words in common.
+    """
+    rows = [row["words"] for rows in word_table("verbs").values() for row in rows]
+    verbs = [words[0] for words in rows if " " not in words[0]]
+    options = [
+        re.sub(rf"\b{re.escape(word)}\b", other, intent, flags=re.IGNORECASE)
+        for word in lost
+        for other in difflib.get_close_matches(word.lower(), verbs, n=2, cutoff=_CLOSE)
+    ]
+    pieces = [piece.strip(" ,.;") for piece in _LATER.split(intent)]
+    kept = [piece for piece in pieces if not any(word in piece for word in lost)]
+    options += [", then ".join(kept)] if lost and kept else []
+    for meaning, deeds in word_table("requests")["near"].items():
+        if re.search(rf"\b({meaning})(s|es|ing|ped|ed)?\b", intent, re.IGNORECASE):
+            options += deeds
+    said = set(re.findall(r"\w+", intent.lower())) - ignored_words()
+    options += sorted(able, key=lambda example: -len(said & {*example.split()}))
+    near = next((each for each in options if each != intent and works(each)), None)
+    nearest = f'Nearest: "{near}". ' if near else ""
+    can = f"{name} can: {', '.join(able)}. " if able else "Try another environment. "
+    return f"{nearest}{can}Or let a model write: --model PROVIDER:MODEL (see telic run --help)."

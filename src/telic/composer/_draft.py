@@ -1,0 +1,260 @@
+"""Collect what behaviours write: the terms of a reward and the criteria of a judge."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from pydantic import ConfigDict
+from torch import Tensor
+
+from telic.composer.frames import Frame
+from telic.errors import UnknownName, UsageError
+from telic.judges.criteria import Criterion
+from telic.judges.tracks import Measure
+from telic.rewards.node import Expression, Term, shortened
+
+if TYPE_CHECKING:
+    from telic.composer._sizes import Goal
+
+_SEEN = frozenset({"waited"})
+"""memory that a policy needs to know what to do"""
+
+
+class WeightedTerm(NamedTuple):
+    """One term of a reward with its name and weight."""
+
+    name: str
+    term: Term
+    weight: float
+
+
+class JudgePart(Criterion):
+    """A criterion with the metric that measures it."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    zero: float = 0.0
+    goal: float = 0.0
+    value: Measure | None = None
+    """None of a gate between phases, which asks for the time that is left"""
+
+    @property
+    def is_about(self) -> bool:
+        """True if it asks for closeness to its goal."""
+        return self.direction == "about"
+
+    @property
+    def is_gate(self) -> bool:
+        """True if what follows waits for it."""
+        return self.kind == "phased"
+
+    def criterion(self, phase: int) -> Criterion:
+        """Return it as people read it and the host measures it, in a phase of a sequence."""
+        own: dict[str, Any] = {name: getattr(self, name) for name in Criterion.model_fields}
+        measure = self.measure if self.value is None else str(self.value)
+        return Criterion(**(own | {"measure": measure, "phase": phase}))
+
+    def with_numbers(self, zero: float, goal: float, weight: float) -> JudgePart:
+        """Return it with another range and weight."""
+        way = "about" if self.is_about else "at_least" if goal > zero else "at_most"
+        update = {"zero": zero, "goal": goal, "weight": weight, "direction": way}
+        return self.model_copy(update=update)
+
+
+class PhaseEnd(NamedTuple):
+    """End of a phase: what must hold, and for how long in all."""
+
+    reward: Expression
+    """a condition of the reward"""
+    judge: Measure
+    """the same of the judge: a mask"""
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class Draft:
+    """A reward and a judge in the making."""
+
+    terms: list[WeightedTerm] = field(default_factory=list[WeightedTerm])
+    is_seen: bool = False
+    """whether the policy must see the memory, too: a clock to step by"""
+    parts: list[JudgePart] = field(default_factory=list[JudgePart])
+    reached: list[PhaseEnd] = field(default_factory=list[PhaseEnd])
+    env_args: dict[str, Any] = field(default_factory=dict[str, Any])
+    settings: dict[str, Any] = field(default_factory=dict[str, Any])
+    """changes of the trainer's settings that this behaviour needs"""
+    seconds: float = 8.0
+    """length of an episode"""
+    practice: float = 1.0
+    """steps it takes, in parts of what this robot needs to learn to go"""
+    doubts: list[str] = field(default_factory=list[str])
+    """what the words left open, and what was taken"""
+    granted: list[str] = field(default_factory=list[str])
+    """what holds by itself on this robot, so that nothing needs to judge it"""
+    words: list[str] = field(default_factory=list[str])
+    """the verbs of the intent it was made from"""
+
+    def pay(self, name: str, weight: float, term: Term, words: str) -> None:
+        """Add a term unless one of that name is there."""
+        if name not in self.names:
+            self.terms.append(WeightedTerm(name, term.with_words(words), weight))
+        self.is_seen = self.is_seen or bool(_SEEN & term.slots().keys())
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the terms."""
+        return [each.name for each in self.terms]
+
+    def has_signal(self, *names: str) -> bool:
+        """Say whether a term is about one of these signals."""
+        nodes = (node for each in self.terms for node in each.term.nodes())
+        return any(node.name in names for node in nodes)
+
+    def score(
+        self,
+        title: str,
+        value: Measure,
+        zero: float,
+        goal: float,
+        *,
+        weight: float = 1.0,
+        tag: str | None = None,
+        within: float | None = None,
+        of: Goal | None = None,
+        unit: str | None = None,
+        meaning: str = "",
+        is_guard: bool = False,
+    ) -> str:
+        """Add a criterion unless one of that title is there, and return its title.
+
+        Args:
+            title: "%s" stands for the goal with its unit; a share of the time is added.
+            value: what is measured; unit and meaning are its own unless given.
+            zero: value that earns nothing.
+            goal: value that earns everything.
+            weight: share in the score.
+            tag: failure tag.
+            within: tolerance, where the goal is to be met and not passed; nothing at four times it.
+            of: where the goal comes from.
+            unit: of the value.
+            meaning: what is measured, in words.
+            is_guard: whether it is a constraint, which multiplies the score.
+        """
+        unit, meaning = value.unit if unit is None else unit, meaning or value.words
+        if of is not None and of.base is not None:  # what is done without it earns little
+            if of.is_exact:
+                within = abs(of.base - goal) / 3.0
+            else:
+                zero = of.base + 0.02 * (goal - of.base)
+        zero = zero if within is None else goal - 4.0 * within
+        at = "at least" if goal > zero else "at most"
+        if "%s" in title:
+            number = f"{goal:.2g} {unit}".rstrip()
+            near = f"{number} (±{within or 0.0:.2g} {unit}".rstrip() + ")"
+            title = title.replace("%s", f"{at} {number}" if within is None else near)
+        elif not is_guard and value.name.startswith("share") and value.name != "share_until":
+            title += f" {at} {goal:.0%} of the time"
+        if any(each.title == title for each in self.parts):
+            return title
+        hidden = ", ".join(each for each in value.quantities if each not in meaning)
+        part = JudgePart(
+            title=title,
+            value=value,
+            quantity=f"{meaning} ({hidden})" if hidden else meaning,
+            kind="cumulative" if value.metric.is_total else "sustained",
+            direction="at_least" if within is None else "about",
+            unit=unit,
+            tag=tag,
+            is_guard=is_guard,
+            source=of.source if of else "",
+            is_open=of is not None and of.is_open,
+            best=of.best if of else None,
+            best_source=of.best_source if of else "",
+        )
+        numbers = shortened(zero), shortened(goal), 0.0 if is_guard else weight
+        self.parts.append(part.with_numbers(*numbers))
+        return title
+
+    def require(
+        self,
+        title: str,
+        value: Measure,
+        zero: float,
+        goal: float,
+        *,
+        tag: str,
+        unit: str | None = None,
+    ) -> str:
+        """Add a constraint: what must hold for anything else to count."""
+        return self.score(title, value, zero, goal, tag=tag, unit=unit, is_guard=True)
+
+    def counted(
+        self, deed: str, value: Measure, frame: Frame, within: float = 0.25, *, tag: str
+    ) -> None:
+        """Add a criterion for how often something is done: just so often, or more, or less."""
+        count, rule = frame.count or 1, frame.count_rule
+        times = "once" if count == 1 else f"{count} times"
+        if rule == "about":
+            title = f"{deed} {times}"
+            self.score(title, value, 0.0, float(count), within=within, weight=3.0, tag=tag)
+            return
+        if rule == "at_most":
+            self.score(f"{deed} at all", value, 0.0, 1.0, weight=3.0, tag=tag)
+        title = f"{deed} {rule.replace('_', ' ')} {times}"
+        beyond = count - 1.0 if rule == "at_least" else count + 1.0
+        self.score(title, value, beyond, float(count), weight=3.0, tag=tag)
+
+    def ends_when(self, reward: Tensor, judge: Measure, seconds: float = 0.0) -> None:
+        """Say when this is done, for what comes after it: a condition, and a mask of the judge."""
+        self.reached.append(PhaseEnd(cast("Expression", reward), judge, seconds))
+
+    def doubt(self, text: str, holds: bool = False) -> None:
+        """Say once what the words left open, or what `holds` by itself on this robot."""
+        if text not in self.doubts:
+            self.doubts.append(text)
+        self.granted += [text] if holds else []
+
+
+def edit(drafts: Sequence[Draft], criteria: Sequence[Criterion]) -> None:
+    """Change the judge to criteria a person edited: other numbers, and none that were dropped.
+
+    Constraints and the ends of phases stay: they are there for the others.
+
+    Raises:
+        UnknownName: a criterion is none of the judge's.
+        UsageError: nothing is left that earns anything, or partial credit has no range.
+    """
+    known = {part.title: part for draft in drafts for part in draft.parts}
+    wanted = {each.title: each for each in criteria}
+    for title in (each for each in wanted if each not in known):
+        raise UnknownName("criterion", title, list(known))
+    for draft in drafts:
+        kept = [
+            part for part in draft.parts if part.is_guard or part.is_gate or part.title in wanted
+        ]
+        draft.parts = kept
+        for place, part in enumerate(kept):
+            if by := wanted.get(part.title):
+                zero = part.zero if by.zero is None else by.zero
+                goal = part.goal if by.goal is None else by.goal
+                changed = part.with_numbers(zero, goal, 0.0 if part.is_guard else by.weight)
+                title = part.title
+                for shown in ("{:.0%}", "{:.2g}"):  # the number in a title is its goal
+                    old = rf"(?<![\d.]){re.escape(shown.format(part.goal))}(?![\d.])"
+                    title = re.sub(old, shown.format(goal), title, count=1)
+                draft.parts[place] = changed.model_copy(update={"title": title})
+    parts = [part for draft in drafts for part in draft.parts]
+    if not any(part.weight > 0.0 for part in parts):
+        raise UsageError(
+            "No criterion with a weight is left, so every episode would be worth the same.",
+            hint=f"Keep one of: {', '.join(t for t, part in known.items() if not part.is_guard)}.",
+        )
+    for each in parts:
+        if each.zero == each.goal:
+            raise UsageError(
+                f'"{each.title}" earns nothing and everything at the same value, {each.goal:g}.',
+                hint="Give zero and goal different values: partial credit needs a range.",
+            )

@@ -1,0 +1,104 @@
+"""Carry an edited goal along: title, constraints, reward and judge follow from the changed number.
+
+"walk at 1 m/s" with a goal of 0.5 is "walk at 0.5 m/s": the intent is composed again with that
+number. A goal that no number of the intent decides (a share of the time) changes alone; criteria
+that exclude one another are refused (`telic.composer._conflict`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, get_args
+
+from telic.composer.frames import Amount, AmountRule, Frame, ParsedIntent, Unit
+from telic.errors import TelicError, UnknownName
+from telic.judges.criteria import Composition, Criterion
+
+_SAME = 0.01
+"""relative difference of goals that are the same: titles show two digits"""
+_DIMENSIONS = {"m/s": ("speed",), "m": ("distance", "height"), "turns": ("turning",)}
+
+
+def follow_edits(
+    parsed: ParsedIntent,
+    made: Composition,
+    criteria: Sequence[Criterion],
+    build: Callable[[ParsedIntent], Composition],
+) -> tuple[ParsedIntent, list[Criterion]]:
+    """Return the intent with the numbers that edited goals stand for, and the criteria by it.
+
+    Criteria may be those of an earlier call. Raises UnknownName for one that is not the judge's.
+    """
+    present = made
+    for each in criteria:
+        said, old, goal = _find(each.title, made), _find(each.title, present), each.goal
+        if said is None or old is None or said.is_guard or goal is None or not old.goal:
+            continue
+        if goal == said.goal:
+            continue
+        for other in _with_goal(parsed, old, goal) if not _is_same(goal, old.goal) else ():
+            try:
+                again = build(other)
+            except TelicError:
+                continue
+            new = _find(each.title, again)
+            if new is not None and new.goal is not None and _is_same(new.goal, goal):
+                parsed, present = other, again
+                break
+    found: list[Criterion] = []
+    for each in criteria:
+        new = _find(each.title, present)
+        if new is None:
+            raise UnknownName("criterion", each.title, [one.title for one in made.criteria])
+        old = _find(each.title, made) or new
+        update: dict[str, Any] = {"weight": each.weight}
+        for name in ("zero", "goal"):
+            said, was = getattr(each, name), getattr(old, name)
+            if said is not None and was is not None and not _is_same(said, was):
+                now = getattr(new, name)
+                update[name] = now if now is not None and _is_same(said, now) else said
+        found.append(new.model_copy(update=update))
+    return parsed, found
+
+
+def _find(title: str, made: Composition) -> Criterion | None:
+    """Return the criterion of a title, whatever its numbers are by now."""
+    alike = [each for each in made.criteria if _masked(each.title) == _masked(title)]
+    return next((each for each in made.criteria if each.title == title), next(iter(alike), None))
+
+
+def _masked(title: str) -> str:
+    plain = re.sub(r" \(±[^)]*\)|\bat (least|most) ", "", title).replace(" once", " 1 times")
+    return re.sub(r"\d[\d.]*(e-?\d+)?", "#", plain)
+
+
+def _is_same(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=_SAME, abs_tol=1e-6)
+
+
+def _with_goal(parsed: ParsedIntent, old: Criterion, goal: float) -> Iterator[ParsedIntent]:
+    """Yield the intent with each number changed that may decide a goal, or said for once."""
+    for place, frame in enumerate(parsed.frames):
+        for change in _changes(frame, old, goal):
+            frames = [*parsed.frames]
+            frames[place] = frame.model_copy(update=change)
+            yield parsed.model_copy(update={"frames": tuple(frames)})
+
+
+def _changes(frame: Frame, old: Criterion, goal: float) -> Iterator[dict[str, Any]]:
+    share = goal / old.goal if old.goal else 1.0
+    if frame.amount is not None and share > 0.0:
+        value = frame.amount.value * share
+        yield {"amount": frame.amount.model_copy(update={"value": value}), "bounds": ()}
+    if frame.count is not None and goal >= 1.0 and goal == round(goal):
+        yield {"count": round(goal)}
+    if frame.duration_s is not None and share > 0.0:
+        yield {"duration_s": frame.duration_s * share}
+    if old.unit in get_args(Unit) and goal > 0.0:
+        rule: AmountRule = "about" if old.direction == "about" else "at_least"
+        said = Amount.model_validate({"value": goal, "unit": old.unit, "rule": rule})
+        for dimension in _DIMENSIONS.get(old.unit, ()):
+            plain = {"degree": None, "factor": None, "bounds": ()}
+            yield {"amount": said, "dimension": dimension, **plain}

@@ -1,0 +1,359 @@
+"""Gaits, steps and terrain: foot contacts as terms of a reward and criteria of a judge.
+
+A gait (tables/speeds.toml) is taught by a clock that the policy sees: feet are paid for being on
+the ground, or off it, when the pattern says so.
+
+Optimizers discover that vibrating feet carry a body along, and that a pose which glides is as fast
+as a gait. On any robot a step differs from both: a foot that carries weight stays where it is while
+the body passes over it, and a step is a fair part of the length of a leg.
+
+Terrain is laid by the environment in fields from easy to hard; fresh fields are judged. A robot
+that climbs starts at the foot of a field, so that walking past it or turning round gains no height.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from torch import Tensor
+
+from telic.composer._draft import Draft
+from telic.composer._sizes import FROUDE, froude_speed, speed
+from telic.composer.frames import Direction, Frame
+from telic.composer.lexicon import word_table
+from telic.composer.scene import Scene
+from telic.judges import metrics, tracks
+from telic.judges.tracks import Measure
+from telic.rewards.signals import Airborne, Beat, Climbed, Measured, Not, Slip
+from telic.rewards.terms import Cost, Pay, Rhythm, SquareCost, When
+from telic.robots.terrain import STAIRS_M, TO_TOP_M, hardest_step, steepest, steps_of
+
+FLYING = ("run", "jog", "sprint")
+ON_GROUND = ("walk", "march", "crawl")
+ANY_GAIT = (None, "walk", "run", "jog", "step", "march")
+"""words that leave the gait open"""
+_PAIRED = {"trot": "diagonal", "pace": "same-side", "bound": "left and right"}
+_CORNERS = ("front left", "front right", "hind left", "hind right")
+_GAITS = word_table("speeds")["gaits"]
+STEPPING = -1.3
+"""initial log std of actions with which it stands from the first step on, and explores"""
+_GENTLE = -2.5
+"""the same for a robot whose actuators outweigh its body"""
+_FASTER = 1.2
+"""multiple of the least speed of a gait from which on its strides are more frequent"""
+_SWING_LEGS, _BOB, _SLOW = 0.1, 0.14, 0.03
+"""swing height of a foot in lengths of the leg; of sqrt(g L), how fast the body of a walker goes up
+and down, and from where it moves"""
+SUPPORT = {"two_legs", "one_leg", "rear_legs", "front_legs", "hands"}
+"""postures that say which feet are on the ground: no pattern of all feet is judged with them"""
+_HARDEST = {"stairs": 0.6, "slopes": 0.6, "rough": 0.7}
+"""difficulty of the hardest fields where the words do not say it"""
+_ENOUGH, _LITTLE = 0.75, 0.1
+"""of the way up or down: for full credit, and for none"""
+
+_Pairs = tuple[tuple[int, ...], tuple[int, ...]]
+_TWO: _Pairs = ((0,), (1,))
+
+
+class Gait(NamedTuple):
+    """A gait as a pattern of its feet."""
+
+    name: str
+    landings: tuple[tuple[float, ...], ...]
+    """for each foot, when it lands in a stride"""
+    duty: float
+    hertz: float
+
+
+def gait_meant(frame: Frame, scene: Scene) -> Gait | None:
+    """Return the gait that is asked for, on terrain at least one; None: any."""
+    feet = len(scene.spec.feet)
+    name = frame.gait or ((_usual(feet) or "") if frame.ground else "")
+    if name not in _GAITS:
+        return None
+    if not feet or not scene.spec.robot or not scene.spec.robot.legs or scene.leg is None:
+        if name in (*_PAIRED, "gallop", "pronk", "skip"):
+            raise scene.cannot(name, "it has no feet")
+        return None
+    pattern, duty, hertz = (_GAITS[name][key] for key in ("feet", "duty", "rate"))
+    corners = corners_of(frame.direction, scene)
+    if corners is None:
+        landings = _landings(name, feet, scene)
+    elif name == "skip":
+        raise scene.cannot(name, "skipping is a gait of two feet, and it has four; gallop is")
+    else:
+        by_foot = {corners[corner]: at for corner, at in zip(_CORNERS, pattern, strict=True)}
+        landings = tuple((by_foot[foot],) for foot in range(4))
+    # Faster than a gait need be, strides are longer and more frequent.
+    usual = froude_speed(scene, FROUDE[name]) if name in FROUDE else 0.0
+    plain = frame if frame.dimension == "speed" else frame.model_copy(update={"amount": None})
+    faster = max(speed(plain, scene).value / usual, 1.0) if usual else 1.0
+    hertz *= math.sqrt(faster if faster > _FASTER else 1.0)
+    return Gait(name, landings, duty, hertz * math.sqrt(scene.gravity / scene.leg))
+
+
+def _usual(feet: int) -> str | None:
+    return "trot" if feet == 4 else "walk" if feet > 1 else None
+
+
+def usual_gait(frame: Frame, scene: Scene) -> Gait | None:
+    """Return the gait that was asked for, or one that suits its feet: "walk" leaves it open."""
+    name = _usual(len(scene.spec.feet)) if frame.gait in ANY_GAIT else frame.gait
+    return gait_meant(frame.model_copy(update={"gait": name, "direction": None}), scene)
+
+
+def corners_of(direction: Direction | None, scene: Scene) -> dict[str, int] | None:
+    """Return the foot at each corner as seen in the direction of travel; None: not four feet."""
+    robot = scene.spec.robot
+    if robot is None or len(robot.feet) != 4 or len(robot.legs) != 4:
+        return None
+    x, y = {
+        "backward": (-1.0, 0.0),
+        "left": (0.0, 1.0),
+        "sideways": (0.0, 1.0),
+        "right": (0.0, -1.0),
+    }.get(direction or "forward", (1.0, 0.0))
+    ahead = [leg.place[0] * x + leg.place[1] * y for leg in robot.legs]
+    aside = [leg.place[1] * x - leg.place[0] * y for leg in robot.legs]
+    found: dict[str, int] = {}
+    for foot in range(4):
+        where = "front" if ahead[foot] > sum(ahead) / 4.0 else "hind"
+        side = "left" if aside[foot] > sum(aside) / 4.0 else "right"
+        found[f"{where} {side}"] = foot
+    return found if len(found) == 4 else None
+
+
+def _is_fore_and_aft(scene: Scene) -> bool:
+    """Return whether its two feet are one before the other, as in a plane."""
+    robot = scene.spec.robot
+    return robot is not None and robot.side_names == ("back", "front")
+
+
+def _landings(name: str, feet: int, scene: Scene) -> tuple[tuple[float, ...], ...]:
+    """Return when each of other than four feet lands, or refuse a gait of other feet."""
+    is_in_plane = _is_fore_and_aft(scene)
+    # Of two feet one before the other a trot has them half a stride apart, as each pair of four.
+    if name in _PAIRED and not (feet == 2 and (is_in_plane or name == "trot")):
+        has = {1: "one", 2: "two", 3: "three"}.get(feet, str(feet))
+        why = f"a {name} takes four feet at the corners of the body, and it has {has}"
+        raise scene.cannot(name, why)
+    if name == "skip" and feet == 2 and is_in_plane:
+        raise scene.cannot(name, "its feet are one before the other, not left and right")
+    if feet == 1 and name in (*ON_GROUND, "skip", "gallop"):
+        raise scene.cannot(name, "it has one foot, so that it can only hop")
+    if feet != 2 and name in ("skip", "gallop"):
+        raise scene.cannot(name, f"that is a gait of two or four feet, and it has {feet}")
+    if name == "skip":
+        return ((0.0, 0.25), (0.5, 0.75))
+    if feet == 2:
+        return ((0.0,), ({"pronk": 0.0, "gallop": 0.3}.get(name, 0.5),))
+    if name in ON_GROUND:
+        return tuple((foot / feet,) for foot in range(feet))
+    return tuple((0.5 * (foot % 2) if name in FLYING else 0.0,) for foot in range(feet))
+
+
+# ---- reward and judge
+
+
+def step_in(
+    gait: Gait,
+    frame: Frame,
+    scene: Scene,
+    draft: Draft,
+    only: Tensor | None = None,
+    until: tuple[metrics.Way, float] | None = None,
+) -> None:
+    """Teach and judge a gait, `only` while a condition holds; `until` so much way is made."""
+    judged = Draft()
+    if gait.name in ON_GROUND:
+        _judge_walk(gait.name, len(gait.landings), judged)
+    else:
+        _judge_flying(gait, frame, scene, judged)
+    for part in judged.parts:
+        value = part.value if until is None or part.value is None else part.value.until(*until)
+        draft.parts.append(part.model_copy(update={"value": value}))
+    if gait.name in ON_GROUND and scene.has("vertical_velocity"):
+        # Charge what throws a walker into the air, and let one that is easily thrown begin gently.
+        usual = _BOB * math.sqrt(scene.gravity * (scene.leg or 1.0))
+        bob = SquareCost(Measured("vertical_velocity"), usual, 4.0)
+        draft.pay("level", 0.5, bob, "going up and down, as a cost")
+        if scene.bounces:
+            draft.settings |= {"log_std": _GENTLE}
+            draft.practice = max(draft.practice, 2.0)
+    if gait.name in FLYING and (len(gait.landings) != 2 or _is_fore_and_aft(scene)):
+        pays = Pay(Airborne())
+        draft.pay("flight", 0.2, pays if only is None else When(only, pays), "in the air")
+    else:
+        keep_time(gait, scene, draft, only)
+
+
+def keep_time(gait: Gait, scene: Scene, draft: Draft, only: Tensor | None = None) -> None:
+    """Reward feet for following a clock that the policy sees, `only` while a condition holds."""
+    words = f"feet on and off the ground as in a {gait.name}, {gait.hertz:.2g} strides a second"
+    swing = _SWING_LEGS * (scene.leg or 1.0)
+    pays = Rhythm(Beat(gait.hertz), gait.landings, gait.duty, swing)
+    draft.pay("rhythm", 1.5, pays if only is None else When(only, pays), words)
+
+
+def _judge_walk(name: str, feet: int, draft: Draft) -> None:
+    flight = tracks.last("flight_share")
+    _wrong_gait(draft, "is off the ground at most 5% of the time", flight, 0.25, 0.05)
+    if name == "crawl":
+        if feet > 2:
+            value = tracks.share_above("feet_in_contact", 2.5)
+            _wrong_gait(draft, "keeps three feet on the ground", value, 0.4, 0.8)
+        return
+    title = "each foot is on the ground at least half of the time"
+    _wrong_gait(draft, title, tracks.last("stance_share"), 0.35, 0.5, 1.0)
+    if feet == 2:
+        _wrong_gait(draft, "its feet alternate", metrics.phase_apart(*_TWO), 0.35, 0.75, 3.0)
+    elif feet > 2:  # in whatever order, also in pairs: only what lands all at once is no walk
+        match = metrics.phase_match(*_every_pair(feet))
+        _wrong_gait(draft, "its feet do not all land together", match, 0.8, 0.5)
+
+
+def _judge_flying(gait: Gait, frame: Frame, scene: Scene, draft: Draft) -> None:
+    name, feet = gait.name, len(gait.landings)
+    corners, is_in_plane = corners_of(frame.direction, scene), _is_fore_and_aft(scene)
+    if name in FLYING and feet == 2 and not is_in_plane:
+        _wrong_gait(draft, "its feet alternate", metrics.phase_apart(*_TWO), 0.35, 0.75, 3.0)
+    elif name == "skip":
+        value = tracks.last("stride_alternation")  # 0.5 where each foot lands twice
+        title, tag = "lands twice on each foot", "wrong_gait"
+        draft.score(title, value, 0.0, 0.5, within=0.12, weight=3.0, tag=tag)
+    elif name == "gallop":
+        is_wide = not corners and is_in_plane
+        who = "its front and hind feet" if is_wide else "its left and right feet"
+        lag = tracks.mean(metrics.phase_lags(*_pairs(corners, "left and right")))
+        _wrong_gait(draft, f"{who} do not land together", lag, 0.03, 0.08, 3.0)
+        if not is_wide:
+            _wrong_gait(draft, f"{who} land shortly one after the other", lag, 0.42, 0.32, 3.0)
+    elif name == "pronk" and feet > 1:
+        value = metrics.phase_match(*_every_pair(feet))
+        _wrong_gait(draft, "its feet land together", value, 0.5, 0.85, 3.0)
+    elif name in _PAIRED:
+        together, apart = _PAIRED[name], "diagonal" if name == "pace" else "same-side"
+        if corners:
+            value = metrics.phase_match(*_pairs(corners, together))
+            _wrong_gait(draft, f"its {together} feet land together", value, 0.5, 0.85, 3.0)
+        other = "front and hind" if is_in_plane else "left and right"
+        title = f"its {apart if corners else other} feet land half a stride apart"
+        value = metrics.phase_apart(*_pairs(corners, apart))
+        _wrong_gait(draft, title, value, 0.35, 0.75, 3.0)
+    if name not in ("trot", "pace"):
+        title = {1: "its foot", 2: "both feet"}.get(feet, "all feet")
+        value = tracks.last("flight_share")
+        _wrong_gait(draft, f"{title} off the ground at least 8% of the time", value, 0.01, 0.08)
+
+
+def _wrong_gait(
+    draft: Draft, title: str, value: Measure, zero: float, goal: float, weight: float = 2.0
+) -> None:
+    draft.score(title, value, zero, goal, weight=weight, tag="wrong_gait")
+
+
+def land_together(scene: Scene, draft: Draft) -> None:
+    """Judge a hop: all feet land together, or it is on one of them alone."""
+    if len(scene.spec.feet) > 1:
+        title = "lands on all its feet at once, or on one alone"
+        value = metrics.lands_as_one(*_every_pair(len(scene.spec.feet)))
+        draft.score(title, value, 0.0, 0.6, weight=2.0, tag="wrong_gait")
+
+
+def _every_pair(feet: int) -> _Pairs:
+    pairs = [(high, low) for high in range(feet) for low in range(high)]
+    return tuple(high for high, _ in pairs), tuple(low for _, low in pairs)
+
+
+def _pairs(corners: dict[str, int] | None, which: str) -> _Pairs:
+    """Return the first and the second feet of two pairs of a kind; of two feet, these."""
+    if corners is None:
+        return _TWO
+    front_left, front_right, hind_left, hind_right = (corners[each] for each in _CORNERS)
+    return {
+        "diagonal": ((front_left, front_right), (hind_right, hind_left)),
+        "same-side": ((front_left, front_right), (hind_left, hind_right)),
+        "left and right": ((front_left, hind_left), (front_right, hind_right)),
+    }[which]
+
+
+def go_in_steps(gait: str | None, scene: Scene, draft: Draft, weight: float = 0.1) -> None:
+    """Constrain sliding and vibrating along, and charge for feet that slip by a weight."""
+    leg = scene.leg
+    if leg is None or not scene.has("slide_share", "x_position"):
+        return
+    draft.pay("grip", weight, Cost(Slip(), most=2.0), "feet slipping over the ground, as a cost")
+    draft.require("does not slide along", tracks.last("slide_share"), 0.8, 0.5, tag="drags")
+    slow = _SLOW * math.sqrt(scene.gravity * leg)
+    axes = tuple(f"{axis}_position" for axis in scene.axes)
+    value = metrics.way_per_touch(slow, leg, axes)
+    draft.require("does not vibrate in place", value, 0.05, 0.12, tag="jitters")
+    if gait in (*ON_GROUND, "trot", "pace"):
+        # Longer than any leg steps without flying. A foot that only drags along touches the ground
+        # once, whatever the others do.
+        value = metrics.way_per_step(slow, leg, axes)
+        draft.require("takes steps", value, 3.5, 2.2, tag="drags")
+
+
+# ---- terrain
+
+
+def require_ground(frame: Frame, scene: Scene) -> None:
+    """Refuse to go up or down where there is nothing to climb, and terrain that cannot be laid."""
+    if frame.ground is not None and "terrain" not in scene.spec.arguments:
+        why = "its environment is flat; robots that telic drives by position have it (telic robots)"
+        raise scene.cannot(f"go over {frame.ground}", why)
+    if frame.ground is None and frame.direction in ("up", "down"):
+        raise scene.cannot(
+            f"go {frame.direction}",
+            f'there is nothing to climb; say what: "go {frame.direction} the stairs", or the slope',
+        )
+
+
+def lay_ground(
+    frame: Frame, scene: Scene, draft: Draft, pace: float, ways: tuple[metrics.Way, str | None]
+) -> None:
+    """Ask the environment for terrain, and reward and judge what is climbed of it.
+
+    `ways` are the direction of travel, and a second one where it is half way between two.
+    """
+    kind = frame.ground
+    if kind is None:
+        return
+    climbs = 0 if kind == "rough" else -1 if frame.direction == "down" else 1
+    hardest = frame.hardest or _HARDEST[kind]
+    draft.env_args |= {
+        "terrain": kind,
+        "terrain_hardest": hardest,
+        "terrain_start": "foot" if climbs > 0 else "top",
+    }
+    draft.practice = max(draft.practice, 3.0)
+    draft.settings |= {"log_std": STEPPING}
+    sizes = {
+        "stairs": f"steps of up to {100 * hardest_step(hardest, scene.stands):.2g} cm",
+        "slopes": f"slopes of up to {math.degrees(steepest(hardest)):.2g} degrees",
+        "rough": f"lumps of up to {hardest * 18:.2g} % of its height",
+    }
+    draft.doubt(f'"{frame.word}": {sizes[kind]}, in fields from easy to hard')
+    if climbs:
+        lasts = (TO_TOP_M + 0.4) / max(pace, 0.05) + 1.0
+        draft.seconds = frame.duration_s or min(max(lasts, 3.0), 16.0)
+        stairs = kind == "stairs"
+        count = float(steps_of(scene.stands)) if stairs else STAIRS_M
+        share = Climbed(count)
+        pays = Pay(share if climbs > 0 else Not(share))
+        draft.pay("climb", 1.0, pays, "share of the way up or down that is made")
+        what, unit = ("steps", "steps") if stairs else ("m of the slope", "m")
+        goal = float(math.floor(_ENOUGH * count)) if stairs else _ENOUGH * count
+        title = f"{'climbs' if climbs > 0 else 'gets down'} {goal:.2g} {what}"
+        value, least = tracks.highest(metrics.climbed(climbs)), _LITTLE * count
+        draft.score(title, value, least, goal, weight=4.0, unit=unit, tag="too_low")
+        title = "does not go round it"
+        draft.require(title, value, least, 0.5 * goal, unit=unit, tag="never_moves")
+        value = metrics.turned_back(*ways)
+        draft.require("does not turn back", value, 0.8, 0.4, tag="wrong_way")
+    # A robot that slides along does not get over anything.
+    if frame.gait is None and (gait := gait_meant(frame, scene)) is not None:
+        keep_time(gait, scene, draft)
+        go_in_steps(gait.name, scene, draft)

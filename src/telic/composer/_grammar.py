@@ -1,0 +1,463 @@
+"""Read the text of an intent into items with a meaning, and the items into clauses.
+
+At each place the longest item is taken: a phrase of the tables, a number, a part of the body or
+something forbidden. What is said of something unknown ("a bar 50 cm high", "looking to the left")
+is left out, so that it is reported as not understood and never taken for something else.
+
+Clauses stand in the order of doing: "stand after jumping" is jump, then stand. A negation, a
+condition, an alternative or a comparison is nothing to do: what follows it is left unread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from telic.composer._amounts import Reading, number_reader, read_amount
+from telic.composer._parts import BodyPart, find_part
+from telic.composer.frames import Act, Amount, LimitKind
+from telic.composer.lexicon import (
+    PHRASES,
+    PhraseReader,
+    Sense,
+    Token,
+    determiners,
+    ignored_words,
+    lexicon,
+    word_table,
+)
+from telic.envs.spec import EnvSpec
+
+# Parts that move when the whole robot does: "without moving the cart".
+_WHOLE = {"torso", "cart", "base"}
+# Parts a limit may be about: not "bending the knees", which is not judged.
+_JUDGED_PARTS = {*_WHOLE, "pole", "poles", "tip"}
+_TRAVELS = {"go", "hop", "jump"}
+_MANNERS = {"direction", "posture", "degree", "part"}
+_STRENGTH = {"start": 0, "and": 1, "stop": 2, "then": 3, "after": 3, "before": 3, "first": 3}
+_NEGATIONS = ("without", "never", "don't", "dont")
+_NOUNS, _JOINED = ("at", "with", "of", "in", "a", "the", "its", "your"), (",", ".", "and", "then")
+_SHORT = 4  # letters up to which a word in "-ing" is a noun: "ring"
+_FOOT_M = 0.3048
+_MEASURED = {"m": {"height", "distance"}, "m/s": {"speed"}}
+"""what a word after a number may say that it measures: "1 m high" """
+_GRADED = {"low", "high"}
+"""postures that can be had more or less of: "as low as possible" """
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A piece of the text with a meaning; `slot` says which of the others is filled."""
+
+    slot: str
+    at: tuple[int, ...]
+    senses: tuple[Sense, ...] = ()
+    reading: Reading | None = None
+    part: BodyPart | None = None
+    limit: LimitKind | None = None
+    amount: Amount | None = None
+
+    @property
+    def end(self) -> int:
+        """Place after its last word."""
+        return self.at[-1] + 1
+
+    @property
+    def act(self) -> Act | None:
+        """Act of a verb."""
+        return self.senses[0].value if self.slot == "verb" else None
+
+    @property
+    def is_acting(self) -> bool:
+        """True of a verb that does something rather than keeps something."""
+        return self.slot == "verb" and not self.says("holder")
+
+    @property
+    def unit(self) -> str | None:
+        """Unit of a number."""
+        return self.reading.amount.unit if self.reading and self.reading.amount else None
+
+    def sense(self, verb: str | None = None) -> Sense | None:
+        """Return the meaning together with a verb; meanings for that verb alone come first."""
+        suited = [sense for sense in self.senses if sense.suits(verb)]
+        return max(suited, key=lambda each: "verbs" in each.says, default=None)
+
+    def says(self, key: str) -> bool:
+        """Return whether a verb has a property."""
+        return bool(self.senses[0].says.get(key))
+
+    def is_join(self, *values: str) -> bool:
+        """Return whether it is one of these joining words."""
+        return any(sense.slot == "join" and sense.value in values for sense in self.senses)
+
+
+@dataclass(slots=True)
+class Clause:
+    """Items between two joining words."""
+
+    join: str
+    """how it follows the clause before: start, and, stop, then, after, before, first"""
+    is_opening: bool = False
+    """whether a sentence begins with it"""
+    items: list[Item] = field(default_factory=list[Item])
+    delay: Item | None = None
+    """what comes before it: "after 3 seconds", "after 2 m" """
+
+    @property
+    def acts(self) -> bool:
+        """True where it has a verb of its own, not only one that keeps something."""
+        return any(item.is_acting for item in self.items)
+
+
+class Outline(NamedTuple):
+    """Groups of clauses, each done together and one after the other."""
+
+    items: list[Item]
+    groups: list[list[Clause]]
+    joints: set[int]
+    """places of the words that join clauses"""
+    idioms: set[int]
+    """places of phrases that are not understood as a whole"""
+
+
+def outline(tokens: Sequence[Token], spec: EnvSpec) -> Outline:
+    """Return the clauses of a text in the order of doing.
+
+    "A, then B", "B after A", "after A, B", "before B, A" and "B, but first A" are one.
+    """
+    scanner = _Scanner(tokens, spec)
+    items = scanner.scan()
+    clauses, joints = _clauses(items, [token.word for token in tokens])
+    groups: list[list[Clause]] = []
+    now, opened = 0, ""
+    for clause in (each for each in clauses if each.items):
+        # A full stop between "run" and "keep upright" does not make the second come later.
+        later = clause.join in ("then", "after", "before") or (
+            clause.join == "stop" and clause.acts
+        )
+        if any(sense.says.get("changes") for sense in clause.items[0].senses):
+            later = later or any(each.acts for group in groups for each in group)
+        if clause.join == "first" and groups:
+            now = 0
+        elif clause.join == "after" and groups and not clause.is_opening:
+            pass  # right before what was said last
+        elif opened:  # the main clause of "before B, A" and "after A, B"
+            now += opened == "after"
+        elif later or not groups:
+            now = len(groups)
+        else:
+            groups[now].append(clause)
+            continue
+        groups.insert(now, [clause])
+        opened = clause.join if clause.is_opening and clause.join in ("before", "after") else ""
+    return Outline(items, groups, joints, scanner.idioms)
+
+
+def _clauses(items: Sequence[Item], words: Sequence[str]) -> tuple[list[Clause], set[int]]:
+    """Cut items at joining words; return the clauses, and the places of words that join them.
+
+    What follows a negation, a condition, a comparison or an alternative is left unread.
+    """
+    clauses, joints = [Clause("start", is_opening=True)], set[int]()
+    unread: str | None = None
+    negated: Item | None = None
+    """the last thing that is not to be done"""
+    for place, item in enumerate(items):
+        last, after = clauses[-1], items[place + 1] if place + 1 < len(items) else None
+        if item.slot == "delay":  # to what is said next, or to what it stands behind
+            unread = None
+            if last.items and after is not None and after.is_acting:
+                clauses.append(Clause("then"))
+            clauses[-1].delay = item
+        elif item.slot != "join" and unread:
+            negated = item
+        elif item.slot != "join":
+            is_limit = item.limit is not None and not item.senses
+            negated = item if is_limit or words[item.at[0]] in _NEGATIONS else None
+            last.items.append(item)
+        else:
+            join, rest = item.senses[0].value, items[place + 1 :]
+            rest = rest[
+                : next((k for k, each in enumerate(rest) if each.slot == "join"), len(rest))
+            ]
+            join = _join_meant(join, words[item.at[0]], rest, last)
+            # "without running and jumping": "and" continues what is not to be done
+            is_and = item.is_join("and") and words[item.at[0]] not in (",", ".", "but")
+            is_ing = item.end < len(words) and words[item.end].endswith("ing")
+            forms = [words[k] for k in negated.at] if negated else []
+            is_list = is_ing and any(form.endswith("ing") for form in forms)
+            if join in ("negation", "aside", "or"):  # of what is offered the first is meant
+                unread, negated = join, None
+            elif join != "manner" and not (
+                is_and and (unread == "aside" or ((unread or negated) and is_list))
+            ):
+                unread = None
+                joints.update(item.at)
+                if item.is_join("before"):
+                    join = "then" if last.items or not last.is_opening else "before"
+                if last.items:
+                    clauses.append(Clause(join, is_opening=join == "stop"))
+                elif _STRENGTH[join] > _STRENGTH[last.join] and last.delay is None:
+                    last.join = join  # the stronger of two in a row (", and then")
+    return clauses, joints
+
+
+def _join_meant(join: str, word: str, rest: Sequence[Item], last: Clause) -> str:
+    """Return what joins: "hop forward with small jumps" says a manner, a purpose is kept or not."""
+    if join == "purpose":  # kept where it says how to be, or what not to do
+        kept = any(each.limit or each.slot == "verb" for each in rest)
+        return "and" if kept and not any(each.is_acting for each in rest) else "aside"
+    said = [each.act for each in rest if each.slot not in ("degree", "number")]
+    is_jump = len(said) == 1 < len(rest) and said[0] in ("jump", "hop")
+    is_how = is_jump and any(each.act in ("jump", "hop") for each in last.items)
+    return "manner" if word == "with" and is_how else join
+
+
+# ------------------------------------------------------------------------------------------ items
+
+
+class _Scanner:
+    """Takes the longest item at each place of a text."""
+
+    def __init__(self, tokens: Sequence[Token], spec: EnvSpec) -> None:
+        self.idioms: set[int] = set()
+        self._tokens = tokens
+        self._words = [token.word for token in tokens]
+        self._items: list[Item] = []
+        places = range(len(tokens))
+        self._parts = {k: part for k in places if (part := find_part(tokens, k, spec))}
+        self._readings = {k: reading for k in places if (reading := read_amount(tokens, k))}
+        self._readers: dict[str, PhraseReader] = {
+            "unknown": lambda _, place: ((place,), None) if self._is_unknown(place) else None,
+            "manner": self._read_manner,
+            "amount": number_reader(),
+            "measure": number_reader("amount", "count", "duration_s", "period_s"),
+            "bare": number_reader("bare"),
+            "multiple": number_reader("count", "bare"),
+            "length": number_reader("m"),
+        }
+
+    def scan(self) -> list[Item]:
+        """Return the items that say something of what is asked for, in order."""
+        place = 0
+        while place < len(self._tokens):
+            found = self._at(place)
+            idle = lexicon().find(self._tokens, place, "idle")
+            if idle is not None and (not found or idle.end > found[-1].end):
+                place = idle.end  # "in one direction" has no number
+                continue
+            if not found:
+                place += 1
+                continue
+            first, place = found[0], found[-1].end
+            reading = first.reading
+            is_delay = reading is not None and reading.period_s is None
+            is_delay = is_delay and bool(reading and (reading.duration_s or reading.amount))
+            if first.is_join("unread"):
+                self.idioms.update(first.at)
+            elif is_delay and self._items and self._items[-1].is_join("after"):
+                joint = self._items.pop()  # "after 3 seconds", but not "after 3 jumps"
+                self._items.append(replace(first, slot="delay", at=joint.at + first.at))
+            else:
+                self._items += found
+        pairs = zip(self._items, [*self._items, None][1:], strict=False)
+        return self._known_deeds([it for it, after in pairs if not self._has_object(it, after)])
+
+    def _known_deeds(self, items: Sequence[Item]) -> list[Item]:
+        """Leave out how something unknown is done, and cut "walk hands up" in two.
+
+        "walk looking to the left" does not go left, "look up and walk" not up: such a word begins a
+        clause, or ends in "-ing".
+        """
+        kept: list[Item] = []
+        begins, is_unknown, last = True, False, 0
+        for item in items:
+            for place in range(last, item.at[0]):
+                word = self._words[place]
+                if not self._tokens[place].silent and word not in ignored_words():
+                    is_participle = len(word) > _SHORT and word.endswith("ing") and word != "during"
+                    is_unknown = (begins and not word.endswith("ly")) or is_participle
+                    begins = False
+            if item.slot == "join":  # "glancing left and right" is one deed
+                is_unknown = is_unknown and self._words[item.at[0]] == "and"
+            elif item.slot in ("verb", "limit", "number"):
+                is_unknown = False
+            if not (is_unknown and item.slot in _MANNERS):
+                kept.append(item)
+            begins, last = item.slot == "join", item.end
+        for k in range(len(kept) - 2, 0, -1):  # "walk hands up" is "walk with hands up"
+            verb, part, where = kept[k - 1 : k + 2]
+            is_up = part.end == where.at[0] and {"up", "down"} & {s.value for s in where.senses}
+            if part.part and is_up and verb.is_acting and not verb.says("weak"):
+                kept.insert(k, Item("join", part.at[:1], (Sense("join", "and"),)))
+        return kept
+
+    def _is_unknown(self, place: int) -> bool:
+        """Return whether a word has no meaning and is not ignored either."""
+        if not 0 <= place < len(self._tokens) or self._tokens[place].silent:
+            return False
+        known = self._words[place] in ignored_words() or place in {*self._parts, *self._readings}
+        return not known and self._phrase(place, is_plain=True) is None
+
+    def _read_manner(self, _: Sequence[Token], place: int) -> tuple[tuple[int, ...], None] | None:
+        found = self._phrase(place, is_plain=True)
+        return (found.at, None) if found is not None and found.slot in _MANNERS else None
+
+    def _at(self, place: int) -> list[Item]:
+        token, reading = self._tokens[place], self._readings.get(place)
+        if token.silent:
+            value = {",": "and", ".": "stop"}.get(token.word)
+            return [Item("join", (place,), (Sense("join", value),))] if value else []
+        item = self._phrase(place)
+        compared = reading is not None and reading.rule is not None  # "no faster than 2 m/s"
+        if item is not None and item.is_join("negation") and not compared:
+            limited = self._readings.get(item.at[-1]) if len(item.at) > 1 else None
+            if limited is not None and limited.rule is not None:  # "but never faster than 2 m/s"
+                return [Item("join", item.at[:-1], (Sense("join", "and"),))]
+            return self._limits(item.at) or [item]  # alone it blocks its clause
+        # "don't move the cart", where "don't move" is a phrase too, and "from falling"
+        is_negation = self._words[place : place + 2] == ["do", "not"]
+        is_negated = is_negation or token.word in ("don't", "dont", "from")
+        at = (place, place + 1) if is_negation else (place,)
+        options = [
+            self._number(reading, item) if reading else [],
+            self._equative(place),
+            [Item("part", part.at, part=part)] if (part := self._parts.get(place)) else [],
+            [item] if item else [],
+            self._limits(at) if is_negated else [],
+        ]
+        return max(options, key=lambda option: option[-1].end if option else 0)
+
+    def _phrase(self, place: int, is_plain: bool = False) -> Item | None:
+        readers = None if is_plain else self._readers
+        match = lexicon().find(self._tokens, place, *PHRASES, readers=readers)
+        if match is None:
+            return None
+        senses, before = match.senses, self._words[max(place - 2, 0) : place]
+        if senses[0].says.get("noun") and senses[0].slot == "verb":
+            first = place  # "at a normal human pace": back over adjectives to the article
+            while first and not ({*self._words[first - 1 : first]} & {*_JOINED, *_NOUNS}):
+                if lexicon().find(self._tokens, first - 1, "verb") is not None:
+                    break
+                first -= 1
+            is_noun = first > 0 and self._words[first - 1] in {*determiners(), *_NOUNS}
+            senses = senses[1:] if is_noun else senses
+            if not senses:
+                return None
+        elif senses[0].says.get("noun") and determiners() & {*before} and before[-1] != "way":
+            return None  # "a straight back"
+        limit = senses[0].value if senses[0].slot == "limit" else None
+        slot = "until_end" if senses[0].value == "until_end" else senses[0].slot
+        amount = _at_most(match.read[0].amount) if limit and match.read else None
+        return Item(slot, match.at, senses, limit=limit, amount=amount)
+
+    def _number(self, reading: Reading, phrase: Item | None) -> list[Item]:
+        """Return a number: "three legs" counts no hops, "20 feet" gone are a length."""
+        end, part = reading.end, self._parts.get(reading.end)
+        is_equal = reading.count and self._words[end : end + 1] == ["as"]
+        if is_equal and self._phrase(end) is None:
+            equative = self._equative(end)
+            if not equative or equative[0].slot == "join":  # "three times as high"
+                after = equative[0].end if equative else end + 2
+                return [Item("join", (*reading.at, *range(end, after)), (Sense("join", "aside"),))]
+        item = Item("number", reading.at, reading=reading)
+        if reading.bare is not None and part is not None:
+            is_foot = self._words[end] in ("feet", "foot") and len(part.at) == 1
+            before = self._items[-1].sense() if self._items else None
+            goes = before is not None and (before.value in _TRAVELS or before.slot == "direction")
+            if not goes or not is_foot or self._words[reading.at[0]] == "from":
+                return [replace(item, reading=Reading(reading.at))]
+            length, at = round(_FOOT_M * reading.bare, 9), (*reading.at, *part.at)
+            feet = Amount(value=length, unit="m", rule=reading.rule or "about")
+            item = Item("number", at, reading=Reading(at, feet, rule=reading.rule))
+        if phrase is not None and phrase.end > end:
+            return [item]
+        after = self._phrase(item.end)  # says what the number measures: "1 m high"
+        senses = after.senses if after is not None else ()
+        about = [str(sense.says.get("dimension")) for sense in senses if sense.slot == "degree"]
+        about = [each for each in about if each in _MEASURED.get(item.unit or "", ())]
+        if after is None or not about:
+            return [item]
+        return [replace(item, at=item.at + after.at, senses=(Sense("dimension", about[0]),))]
+
+    def _equative(self, place: int) -> list[Item]:
+        """Read "as high as possible", and "as high as your leg" as a comparison, left unread."""
+        inner = self._phrase(place + 1) if self._words[place] == "as" else None
+        if inner is None or self._words[inner.end : inner.end + 1] != ["as"]:
+            return []
+        most = lexicon().find(self._tokens, inner.end, "degree")
+        if most is None or most.senses[0].value != "most":
+            return [Item("join", (place, *inner.at, inner.end), (Sense("join", "aside"),))]
+        values = {sense.value for sense in inner.senses}
+        if inner.slot in ("style", "limit") or (inner.slot == "posture" and not values & _GRADED):
+            return [replace(inner, at=(place, *inner.at, *most.at))]
+        return [inner, Item("degree", (place, *most.at), most.senses)]
+
+    def _limits(self, at: tuple[int, ...]) -> list[Item]:
+        """Read what is forbidden after a negation: "without falling, jumping or turning"."""
+        items: list[Item] = []
+        while at:
+            place = at[-1] + 1
+            while (match := lexicon().find(self._tokens, place, "forbidden")) is None:
+                # "letting the pole": a part passed belongs to the limit
+                if part := self._parts.get(place):
+                    at, place = (*at, *part.at), part.end
+                elif place < len(self._words) and self._words[place] in ignored_words():
+                    place += 1
+                else:
+                    return items
+            limit = Item("limit", (*at, *match.at), limit=match.senses[0].value)
+            limit = self._with_object(limit, match.senses[0].says.get("unit"))
+            if limit is None:
+                return items
+            items.append(limit)
+            # After a comma or "and" only the same form continues the list: "don't fall, jump".
+            words = self._words[limit.end : limit.end + 3]
+            length = 1 + (words[:1] == [","] and words[1:2] in (["or"], ["and"], ["nor"]))
+            is_list = len(words) > length and words[0] in (",", "and", "or", "nor")
+            is_ing = is_list and words[length].endswith("ing")
+            same = is_ing and self._words[match.at[0]].endswith("ing")
+            is_list = is_list and (words[length - 1] in ("or", "nor") or same)
+            at = tuple(range(limit.end, limit.end + length)) if is_list else ()
+        return items
+
+    def _with_object(self, limit: Item, unit: str | None) -> Item | None:
+        """Add the part ("moving the cart") and the number ("more than 1 m") that follow a limit."""
+        place = limit.end
+        while self._words[place : place + 1] and self._words[place] in ("the", "its", "your"):
+            place += 1
+        part = self._parts.get(place)
+        if limit.limit == "no_touch":
+            return replace(limit, at=(*limit.at, *part.at), part=part) if part else None
+        if part is not None:
+            # One limb held still is not the robot held in place.
+            is_drift = limit.limit == "no_drift"
+            if part.name not in (_WHOLE if is_drift else _JUDGED_PARTS):
+                return None
+            limit = replace(limit, at=(*limit.at, *part.at))
+        reading = self._readings.get(limit.end)
+        if reading is None or reading.amount is None:
+            return limit
+        if unit != reading.amount.unit:
+            return None  # so much of it is allowed, and how much it is is not judged
+        return replace(limit, at=(*limit.at, *reading.at), amount=_at_most(reading.amount))
+
+    def _has_object(self, verb: Item, after: Item | None) -> bool:
+        """Return whether something else is moved: "turn your head", "pick up a box"."""
+        if verb.slot != "verb":
+            return False
+        place = verb.end
+        while place < len(self._words) and self._words[place] in determiners():
+            place += 1
+        if place == verb.end:
+            return False
+        if after is None or after.part is None or after.at[0] != place:
+            return verb.act == "lift" and self._is_unknown(place)
+        is_whole = after.part.name in (*_WHOLE, "target") or verb.says("weak")
+        return "whole" in word_table("acts")[verb.senses[0].value] and not is_whole
+
+
+def _at_most(amount: Amount) -> Amount:
+    """Return how much a limit allows: "without moving more than 1 m"."""
+    return amount.model_copy(update={"rule": "at_most"})

@@ -1,0 +1,204 @@
+"""Moving a hand, a foot or a pole: reaching, lifting, kicking, waving, swinging up."""
+
+from __future__ import annotations
+
+from telic.composer._draft import Draft
+from telic.composer._manners import do_not_chatter, do_not_thrash, stay_on_feet
+from telic.composer._sizes import QUICK
+from telic.composer.frames import Frame
+from telic.composer.scene import Scene
+from telic.judges import metrics, tracks
+from telic.rewards import signals, terms
+from telic.rewards.signals import Above, Below, Measured, Part
+from telic.rewards.terms import Pay, Ratio, Small
+
+_RAISE_M, _WAVE_M, _KICK_MPS = 0.3, 0.15, 2.0
+_AWAY_M, _REACH_S = 0.12, 3.0
+"""distance of what keeps away from a target; longest episode of reaching for one"""
+
+
+def reach(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Bring the hand to the target and keep it there."""
+    away = "distance_to_target"
+    scene.require(away, "reach for a target")
+    draft.pay("near", 1.0, terms.Near(Measured(away), 10.0), "close to the target")
+    title, value = "gets within 0.03 m of the target", tracks.lowest(away)
+    draft.score(title, value, 0.12, 0.03, weight=2.0, tag="too_far")
+    value = tracks.share_below(away, 0.04)
+    draft.score("stays at the target", value, 0.1, 0.5, weight=1.0, tag="drifts")
+    if frame.degree in QUICK:
+        value = tracks.share_until(tracks.below(away, 0.06))
+        title = "gets there in the first 35% of the time"
+        draft.score(title, value, 0.7, 0.35, weight=1.0, tag="too_slow")
+    draft.ends_when(Below(Measured(away), 0.04), tracks.below(away, 0.04))
+    spec = scene.spec
+    lasts = spec.max_episode_steps * spec.dt_s if spec.max_episode_steps and spec.dt_s else 1.0
+    draft.seconds = min(max(lasts, 1.0), _REACH_S)
+
+
+def keep_away(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Keep the hand away from the target."""
+    away = "distance_to_target"
+    scene.require(away, "keep away from a target")
+    far = Ratio(Measured(away), _AWAY_M, low=0.0, most=1.0)
+    draft.pay("away", 1.0, far, f"distance to the target, up to {_AWAY_M:g} m")
+    title, value = f"keeps {_AWAY_M:g} m away from the target", tracks.share_above(away, _AWAY_M)
+    draft.score(title, value, 0.3, 0.9, weight=3.0, tag="too_far")
+    draft.ends_when(Above(Measured(away), _AWAY_M), tracks.above(away, _AWAY_M), 1.0)
+    do_not_thrash(scene, draft)
+
+
+def lift(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Hold a foot off the ground, or a hand up."""
+    ends = _ends(frame, scene, "lift")
+    if all(end in scene.spec.feet for end in ends):
+        name, mine = frame.part or "foot", scene.foot_places(ends)
+        others = tuple(foot for foot in range(len(scene.spec.feet)) if foot not in mine)
+        if not others:
+            raise scene.cannot(f"lift its {name}", "it has no other foot to stand on")
+        off, held = signals.OnlyFeet(mine, others), metrics.on_feet(mine, others)
+        draft.pay("off", 1.0, Pay(off), f"{name} off the ground, on the others")
+        if not scene.is_going:
+            draft.pay("still", 0.5, Small(Measured("speed"), 2.0), "not going anywhere")
+        value = tracks.share(held)
+        draft.score(f"holds its {name} up", value, 0.3, 0.8, weight=4.0, tag="too_low")
+        title, value = f"keeps its {name} up for %s", tracks.longest(held)
+        draft.score(title, value, 0.3, frame.duration_s or 1.5, weight=2.0, tag="jitters")
+        _stay(scene, draft)
+        draft.ends_when(Above(off, 0.5), held, frame.duration_s or 0.5)
+    else:
+        amount, name, torso = frame.amount, frame.part or "limb", scene.has("height")
+        is_said = amount is not None and amount.unit == "m" and amount.value > 0.0
+        target = amount.value if amount and is_said else _RAISE_M
+        if not is_said:
+            draft.doubt(f'"{frame.word}" is taken as {target:g} m above where the {name} began')
+        rise = signals.Rise(ends, from_torso=torso)
+        seen = metrics.rise(ends, from_torso=torso)
+        meaning = f"{name} above where it began, in parts of {target:.2g} m"
+        draft.pay("raise", 1.0, Ratio(rise, target, low=-0.5, most=1.0), meaning)
+        title, value = f"raises its {name} %s", tracks.highest(seen)
+        draft.score(title, value, 0.2 * target, 0.9 * target, weight=1.5, tag="too_low")
+        value = tracks.share_above(seen, 0.7 * target)
+        draft.score(f"keeps its {name} up", value, 0.2, 0.7, weight=3.0, tag="too_low")
+        up = 0.8 * target
+        draft.ends_when(Above(rise, up), tracks.above(seen, up), frame.duration_s or 0.3)
+    _keep_control(frame, scene, draft)
+    if frame.duration_s:
+        draft.seconds = max(frame.duration_s + 2.0, 4.0)
+
+
+def swing(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Swing up a pole, or wave a limb up and down."""
+    if scene.has("pole_angle") and (frame.direction == "up" or frame.part is not None):
+        _swing_up(scene, draft)
+        return
+    ends = _ends(frame, scene, "swing")
+    name, amount = frame.part or "limb", frame.amount
+    reach_m = amount.value if amount and amount.unit == "m" and amount.value > 0.0 else _WAVE_M
+    torso = scene.has("height")
+    rise = signals.Rise(ends, highest=True, from_torso=torso)
+    waves = signals.Cycles(rise, reach_m, 0.3 * reach_m)
+    draft.pay("wave", 1.0, terms.Done(waves), f"once per wave of the {name}")
+    draft.pay("next", 0.5, terms.BackAndForth(waves, reach_m), "on the way up, then down")
+    seen = metrics.rise(ends, highest=True, from_torso=torso)
+    times = tracks.cycles(seen, reach_m, 0.3 * reach_m)
+    if frame.count:
+        draft.counted(f"waves its {name}", tracks.last(times), frame, tag="too_low")
+    else:
+        title, value = f"waves its {name} at least 0.7 times per second", tracks.per_second(times)
+        draft.score(title, value, 0.1, 0.7, weight=3.0, tag="too_low")
+    _stay(scene, draft)
+    _keep_control(frame, scene, draft)
+    done = (frame.count or 2) - 0.5
+    draft.ends_when(Above(Part(waves, "times"), done), tracks.above(times, done))
+
+
+def _swing_up(scene: Scene, draft: Draft) -> None:
+    """Bring poles from hanging to upright."""
+    angle, seen = signals.PoleAngle(), metrics.pole_angle()
+    draft.pay("raise", 1.0, terms.Cosine(angle), "how far up the poles point")
+    value = tracks.share_below(seen, 0.3)
+    draft.score("keeps the pole up", value, 0.15, 0.5, weight=3.0, tag="too_low")
+    title, value = "the pole is up in the last second", tracks.mean_of_last(seen, 1.0)
+    draft.score(title, value, 1.0, 0.3, weight=2.0, tag="falls")
+    if scene.on_rail:
+        draft.doubt("episodes start with the pole up: it must be caught again when it has fallen")
+    draft.ends_when(Below(angle, 0.3), tracks.below(seen, 0.3))
+
+
+def kick(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Swing a foot forward while standing on another, or lying."""
+    scene.require("forward_velocity", "kick")
+    foot = _ends(frame, scene, "kick with")[0]
+    if foot not in scene.spec.feet:
+        raise scene.cannot(f"kick with its {frame.part}", "that is not a foot")
+    mine = scene.foot_places((foot,))[0]
+    others = tuple(index for index in range(len(scene.spec.feet)) if index != mine)
+    if not others:
+        raise scene.cannot("kick", "it has no other foot to stand on")
+    others = () if "lying" in frame.postures else others
+    sign = -1 if frame.direction == "backward" else 1
+    speed = _KICK_MPS * (0.5 if frame.degree in ("slow", "little") else 1.0)
+    fast = signals.KickSpeed(foot, mine, others, sign)
+    seen = metrics.kick_speed(foot, mine, others, sign)
+    words = "speed of the free foot, seen from the torso"
+    draft.pay("kick", 2.0, Ratio(fast, speed, low=0.0, most=1.5), words)
+    title, value = f"swings its {frame.part or 'foot'} at %s", tracks.highest(seen)
+    draft.score(title, value, 0.2 * speed, speed, weight=3.0, tag="too_slow")
+    wanted = frame.count or 1
+    title = f"kicks {wanted} times" if frame.count else "kicks and takes the foot back"
+    value = tracks.last(metrics.kicks(foot, mine, 0.6 * speed, others, sign))
+    draft.score(title, value, 0.0, float(wanted), weight=1.5, tag="too_slow")
+    _keep_control(frame, scene, draft)
+    draft.ends_when(Above(fast, 0.6 * speed), tracks.above(seen, 0.6 * speed))
+    draft.seconds = max(3.0, 1.5 * wanted + 1.5)
+
+
+def _stay(scene: Scene, draft: Draft) -> None:
+    """Judge that it does not wander off, unless it is also going somewhere or cannot."""
+    if not scene.is_going and scene.has("speed"):
+        value = tracks.share_below("speed", 0.5)
+        draft.score("stays where it is", value, 0.3, 0.8, weight=1.0, tag="drifts")
+
+
+def _keep_control(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Constrain thrashing and falling; a robot that lies has nothing to fall from."""
+    do_not_thrash(scene, draft)
+    if "lying" in frame.postures:
+        do_not_chatter(draft)
+    else:
+        stay_on_feet(scene, draft)
+
+
+def _ends(frame: Frame, scene: Scene, what: str) -> tuple[str, ...]:
+    """Return the outermost bodies of the part that is meant: feet and hands."""
+    spec = scene.spec
+    if spec.robot is None or not spec.body_names:
+        raise scene.cannot(f"{what} anything", "it has no body parts")
+    scene.require("body_height", f"{what} a limb")
+    if (
+        not scene.has("height")
+        and "target_y" in spec.joint_names
+        and "target_z" not in spec.joint_names
+    ):
+        raise scene.cannot(f"{what} anything", "its arm moves in a plane")
+    if frame.part and not frame.bodies:
+        names = ", ".join(name for name in spec.body_names if name != "world")
+        raise scene.cannot(f"{what} its {frame.part}", f"its bodies are {names}")
+    if not frame.bodies:  # none was named: a hand to wave, a foot to kick
+        hands = [name for name in spec.body_names if "lower_arm" in name or "hand" in name]
+        if what == "swing" and hands:
+            return (hands[0],)
+        feet = scene.feet("front") or scene.feet("right") or spec.feet
+        if not feet and "fingertip" in spec.body_names:
+            return ("fingertip",)
+        if not feet:
+            raise scene.cannot(f"{what} a limb", "it has neither feet nor hands")
+        return feet[:1]
+    if spec.torso in frame.bodies:
+        raise scene.cannot(f"{what} its {frame.part}", "that is what all else hangs on")
+    if feet := tuple(body for body in frame.bodies if body in spec.feet):
+        # "a foot" may be any: of a name that all feet share, one is meant
+        return feet[:1] if frame.part in ("foot", "leg") else feet
+    sides = [[body for body in frame.bodies if side in body] for side in ("left", "right")]
+    return tuple(side[-1] for side in sides if side) or frame.bodies[-1:]

@@ -1,0 +1,302 @@
+"""Shared by many behaviours: staying upright and moving economically; limits that hold throughout.
+
+Limits are constraints, so that keeping to them never earns anything by itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from telic.composer._draft import Draft
+from telic.composer._parts import bodies_of
+from telic.composer.frames import Frame, Limit
+from telic.composer.scene import Scene
+from telic.core.text import is_row
+from telic.judges import metrics, tracks
+from telic.rewards.signals import Along, Gone, Grounded, Measured, Size, SoFar, Touching
+from telic.rewards.terms import Alive, AtEase, Cosine, Cost, Pay, Peak, Poise, Small, Stay
+
+ALIVE = 0.3
+"""weight of each step without a fall, where little is enough"""
+_RESTS_ON = 5.0
+"""contact thresholds, of 1 % of the weight each, from which a body carries weight"""
+_OF_LEGS = ("go", "circle", "turn", "stand", "stop", "obey")
+_AT_EASE, _LEANS = 0.2, 0.25
+"""rad: distance of arms and waist from their resting pose, and lean of the torso"""
+_DRIFT_M, _TURN_RAD, _HEIGHT_M = 0.5, 0.5, 0.15
+_THRIFT = 0.7
+"""of the effort of a plain gait that is little: measured, see tables/calibration.toml"""
+_STRAIGHT, _VEERS = 0.2, 0.5
+"""metres aside per metre of way that are fine (11 degrees), and that are too much (27 degrees)"""
+_FACES, _TURNED_AWAY = 35.0, 75.0
+"""degrees of the heading from where it should face that are fine, and that are too much"""
+
+
+def stay_on_feet(scene: Scene, draft: Draft, *, alive: float | None = None) -> None:
+    """Constrain falling, sliding on the body and chattering.
+
+    `alive` weighs each step without a fall; None: by how tall the robot is.
+    """
+    if scene.ends_fallen:
+        # A tall robot falls by lunging, and lunging must not pay for the rest of the episode.
+        weight = alive or (1.0 if scene.is_tall else ALIVE)
+        draft.pay("alive", weight, Alive(), "still on its feet")
+        draft.require("does not terminate early", metrics.full_length(), 0.2, 0.9, tag="falls")
+    # An environment that checks only the height does not end when the robot lies on its back.
+    checks_tilt = scene.ends_fallen and "healthy_angle_range" in scene.spec.arguments
+    if not checks_tilt and scene.has("uprightness", "height") and not scene.is_on_hands:
+        stay_upright(scene, draft)
+    torso, robot = scene.torso, scene.spec.robot
+    if scene.is_on_hands and robot is not None and scene.has("uprightness"):
+        value = tracks.share_above("uprightness", -0.5)
+        draft.require("is not on its back", value, 0.3, 0.8, tag="falls")
+    if torso is not None and robot is not None and not scene.may_fall:
+        least = _RESTS_ON * robot.contact_threshold
+        draft.pay("body", 0.3, Cost(Touching((torso,), least)), "body on the ground, as a cost")
+        value = tracks.share(metrics.touching((torso,), least))
+        draft.require("keeps its body off the ground", value, 0.4, 0.1, tag="falls")
+    do_not_chatter(draft)
+
+
+def do_not_chatter(draft: Draft) -> None:
+    """Constrain actions that go from one extreme to the other at every step, which is 2 here."""
+    draft.require("does not chatter its actuators", metrics.shaking(), 1.8, 1.4, tag="jitters")
+
+
+def stay_upright(scene: Scene, draft: Draft) -> None:
+    """Constrain lying on the back; of a tall robot, lying at all."""
+    be_upright(draft, 0.2)
+    title, height = "is not on its back", None
+    if scene.is_tall:
+        title, height = "is on its feet", 0.5 * scene.stands
+    value = tracks.share(metrics.standing(0.2, height))
+    draft.require(title, value, 0.3, 0.8, tag="falls")
+
+
+def be_upright(draft: Draft, weight: float) -> None:
+    """Reward the right way up."""
+    draft.pay("upright", weight, Pay(Measured("uprightness"), -1.0, 1.0), "the right way up")
+
+
+def stay_at_height(scene: Scene, draft: Draft, width: float) -> None:
+    """Reward the standing height."""
+    height = Measured("height", minus=scene.stands)
+    draft.pay("posture", 0.5, Peak(height, 0.0, width), "at its standing height")
+
+
+def stay_straight(
+    frame: Frame, scene: Scene, draft: Draft, way: metrics.Way, aside: str | None = None
+) -> None:
+    """Constrain going aside and turning away: who goes somewhere goes straight, and faces ahead.
+
+    A robot that goes sideways or backward keeps facing where it did. One whose legs are alike on
+    all sides has no front to face with; one without legs winds along.
+    """
+    if not scene.has("lateral_velocity", "forward_velocity"):
+        return
+    degrees = metrics.DEGREES.get(way, 0.0) if isinstance(way, str) else way
+    if aside is not None:
+        degrees += 45.0 if (metrics.DEGREES[aside] - degrees) % 360.0 < 180.0 else -45.0
+    elif way != "ahead":
+        plain = {0.0: "left", 180.0: "left", 90.0: "forward", -90.0: "forward"}
+        across = Along(plain.get(degrees, degrees + 90.0))
+        draft.pay("straight", 0.2, Cost(Size(across), most=2.0), "not going aside")
+    if not scene.spec.feet or scene.is_turning or frame.ground is not None:
+        return
+    value = metrics.drift("ahead" if way == "ahead" else degrees)
+    draft.require("goes straight", value, _VEERS, _STRAIGHT, tag="drifts")
+    if scene.has("heading") and not scene.is_round and frame.heading is not None:
+        faced = Measured("heading", minus=math.radians(frame.heading))
+        draft.pay("facing", 0.3, Cosine(faced), "facing ahead")
+        value = metrics.facing_error(frame.heading)
+        draft.require("faces ahead", value, _TURNED_AWAY, _FACES, tag="drifts")
+
+
+def face_ahead(draft: Draft) -> None:
+    """Charge for turning."""
+    draft.pay("ahead", 0.2, Cost(Size(Measured("heading_rate")), most=3.0), "not turning")
+
+
+def hold_still(scene: Scene, draft: Draft, weight: float = 1.0) -> None:
+    """Keep the torso, where there is one that moves, and the joints at rest."""
+    if not scene.has("speed"):
+        scene.require("joint_speed", "hold still")
+    else:
+        draft.pay("still", weight, Small(Measured("speed"), 4.0), "not moving")
+        title, value = "stands still", tracks.share_below("speed", 0.25)
+        draft.score(title, value, 0.5, 0.9, weight=2.0 * weight, tag="drifts")
+        # A robot that jumps now and then is at rest most of the time, too.
+        title, value = "rests half of the time at a stretch", tracks.longest_below("speed", 0.3)
+        draft.score(title, value, 0.1, 0.5, weight=weight, tag="drifts")
+    if scene.has("joint_speed"):
+        draft.pay("calm", 0.3 * weight, Small(Measured("joint_speed"), 1.0), "joints at rest")
+        title, value = "joints rest", tracks.share_below("joint_speed", 1.5)
+        draft.score(title, value, 0.3, 0.8, weight=1.5 * weight, tag="jitters")
+
+
+def carry_oneself(frames: Sequence[Frame], scene: Scene, draft: Draft) -> None:
+    """Let a position-controlled robot with arms stand upright, its arms at rest.
+
+    Nothing else in walking is about arms: they would swing wildly, and the torso would sway. Words
+    about other limbs or postures take precedence.
+    """
+    of_legs = all(
+        frame.verb in _OF_LEGS and not frame.postures and not frame.bodies for frame in frames
+    )
+    is_driven = "commands" in scene.spec.arguments
+    if not of_legs or not is_driven or not scene.has("upper_pose_error"):
+        return
+    arms = AtEase(Measured("upper_pose_error"), _AT_EASE)
+    draft.pay("carriage", 0.8, arms, "arms and waist near the pose it stands in")
+    if scene.has("uprightness"):
+        draft.pay("poise", 1.0, Poise(1.0 - math.cos(_LEANS)), "upright, not swaying")
+    if scene.has("leg_splay") and len(scene.spec.feet) == 2:
+        legs = AtEase(Measured("leg_splay"), _AT_EASE)
+        draft.pay("stance", 0.6, legs, "legs below it, neither spread nor turned")
+
+
+def charge_change(scene: Scene, draft: Draft, weight: float) -> None:
+    """Charge for changes of the action."""
+    change = Cost(SoFar("action_change", 1 + scene.spec.act_dim), most=4.0)
+    draft.pay("smooth", weight, change, "change of the action, as a cost")
+
+
+def do_not_thrash(scene: Scene, draft: Draft) -> None:
+    """Constrain thrashing about until the behaviour happens by chance."""
+    if scene.has("action_change"):
+        charge_change(scene, draft, 0.2)
+        # Actions drawn at random from [-1, 1] change by 2/3 on average, squared.
+        value = tracks.mean("action_change")
+        draft.require("does not thrash about", value, 0.66, 0.45, tag="jitters")
+
+
+def change_slowly(scene: Scene, draft: Draft) -> None:
+    """Change the action little from step to step."""
+    if scene.has("action_change"):
+        charge_change(scene, draft, 0.3)
+        value = tracks.mean("action_change")
+        draft.score("changes its actions smoothly", value, 0.6, 0.2, weight=0.5, tag="jitters")
+
+
+def charge_effort(draft: Draft, weight: float = 0.1) -> None:
+    """Add the small penalty that keeps learning healthy."""
+    draft.pay("control", weight, Cost(Measured("effort")), "mean squared action, as a cost")
+
+
+def save_effort(scene: Scene, draft: Draft, *, is_thrift: bool = False) -> None:
+    """Use the actuators gently; thrift: clearly less than plain training of this robot does."""
+    charge_effort(draft, 0.4)
+    value, plain = tracks.mean("effort"), scene.known.get("effort")
+    title, zero, goal = "uses little effort", 0.9, 0.45
+    if plain is not None and is_thrift:
+        title = f"uses at most {_THRIFT:.0%} of the effort of a plain gait, {plain:g}"
+        zero, goal = plain, _THRIFT * plain
+    elif plain is not None:
+        zero, goal = 2.0 * plain, plain
+    elif is_thrift:
+        draft.doubt("no effort of a plain gait is measured for this robot: a fixed bound is taken")
+    draft.score(title, value, zero, goal, weight=0.5, tag="jitters")
+
+
+def allow_height(scene: Scene, draft: Draft, top: float) -> None:
+    """Let the torso rise this high, metres, where the environment would end the episode."""
+    limits = scene.spec.arguments.get("healthy_z_range")
+    if is_row(limits) and scene.ends_fallen and limits[1] < top:
+        draft.env_args["healthy_z_range"] = [float(limits[0]), round(top, 2)]
+
+
+# ---- limits
+
+
+def respect(limit: Limit, scene: Scene, draft: Draft) -> None:
+    """Reward and constrain keeping to a limit; one the robot cannot break asks for nothing."""
+    match limit.kind:
+        case "no_fall":
+            stay_on_feet(scene, draft)
+        case "upright" if scene.has("uprightness", "height"):
+            stay_upright(scene, draft)
+        case "no_drift" | "no_forward" if scene.has("displacement"):
+            _stay(limit, scene, draft)
+        case "no_turn" if scene.has("heading_turns"):
+            face_ahead(draft)
+            turns = (_stated(limit, "rad") or _TURN_RAD) / (2.0 * math.pi)
+            value = tracks.farthest("heading_turns")
+            draft.require("does not turn", value, 4.0 * turns, turns, tag="drifts")
+        case "no_jump" if scene.has("air_time"):
+            draft.pay("grounded", 0.3, Pay(Grounded()), "a foot on the ground")
+            value = tracks.mean(metrics.flying(0.1, 0.05))
+            draft.require("stays on the ground", value, 0.3, 0.05, tag="too_high")
+        case "low_height" | "keep_height" if scene.has("height"):
+            _keep_height(limit, scene, draft)
+        case "no_hands":
+            hands = bodies_of(frozenset({"hand"}), "hand", scene.spec) or scene.feet("front")
+            _keep_off_ground(hands, "hands", scene, draft)
+        case "no_touch":
+            _keep_off_ground(limit.bodies, limit.part or "body", scene, draft)
+        case "low_energy":
+            save_effort(scene, draft, is_thrift=True)
+        case "smooth" | "quiet":
+            save_effort(scene, draft)
+            change_slowly(scene, draft)
+        case _:
+            why = "this robot cannot do otherwise"
+            draft.doubt(f'"{limit.words}" asks for nothing: {why}', holds=True)
+
+
+def _stated(limit: Limit, unit: str) -> float | None:
+    """Return the number stated with a limit, if it has this unit."""
+    amount = limit.amount
+    return amount.value if amount and amount.unit == unit and amount.value > 0.0 else None
+
+
+def _stay(limit: Limit, scene: Scene, draft: Draft) -> None:
+    """Stay within a distance of the start; along x only, if just forward is forbidden."""
+    most = _stated(limit, "m") or _DRIFT_M
+    if limit.kind == "no_forward":
+        title, value = f"stays within {most:g} m ahead", tracks.highest("displacement")
+        backward = Measured("forward_velocity", sign=-1)
+        draft.pay("stay", 0.3, Pay(backward, -2.0, 0.0), "not going forward")
+    else:
+        # Light: a robot thrown about at first would rather fall than pay more than living earns.
+        meaning = "not going anywhere, and not being elsewhere"
+        draft.pay("stay", 0.2, Stay(Gone(scene.axes), most), meaning)
+        title, value = f"stays within {most:g} m", tracks.farthest("displacement")
+        if scene.has("y_position"):
+            value = tracks.highest(metrics.gone())
+    draft.require(title, value, 3.0 * most, most, tag="drifts")
+
+
+def _keep_height(limit: Limit, scene: Scene, draft: Draft) -> None:
+    """Keep the torso below, above or about a height."""
+    stated = _stated(limit, "m")
+    if limit.kind == "low_height":
+        most = stated or scene.lies + 0.7 * (scene.stands - scene.lies)
+        pays = Pay(Measured("height", minus=most, sign=-1), -1.0, 0.0)
+        title, tag = f"keeps its torso below {most:.2g} m", "too_high"
+        value = tracks.share_below("height", most)
+    elif stated is not None and limit.amount and limit.amount.rule == "at_least":
+        pays = Pay(Measured("height", minus=stated), -1.0, 0.0)
+        title, tag = f"keeps its torso above {stated:.2g} m", "too_low"
+        value = tracks.share_above("height", stated)
+    else:
+        about = stated or scene.stands
+        pays = Cost(Size(Measured("height", minus=about)), most=1.0)
+        title, tag = f"keeps its torso {about:.2g} m high (±{_HEIGHT_M:g} m)", "too_low"
+        value = tracks.share_near("height", about, _HEIGHT_M)
+    draft.pay("tall", 2.0, pays, title)
+    draft.require(title, value, 0.2, 0.75, tag=tag)
+
+
+def _keep_off_ground(bodies: Sequence[str], name: str, scene: Scene, draft: Draft) -> None:
+    """Keep some bodies off the ground; what the robot does not have is off it anyway."""
+    if not bodies or scene.spec.robot is None:
+        draft.doubt(f"this robot has no {name} to keep off the ground", holds=True)
+        return
+    if set(scene.spec.feet) <= set(bodies):
+        raise scene.cannot(f"keep its {name} off the ground", "it has no other foot to stand on")
+    least = scene.spec.robot.contact_threshold
+    touch = Cost(Touching(tuple(bodies), least))
+    draft.pay("handed", 0.5, touch, f"{name} on the ground, as a cost")
+    value = tracks.mean(metrics.touching(tuple(bodies), least))
+    draft.require(f"keeps its {name} off the ground", value, 0.4, 0.05, tag="falls")

@@ -1,0 +1,283 @@
+"""Put the frames of an intent in order: what is done together, and what comes after it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from telic.composer.frames import OPPOSITE, Amount, Frame, Limit, ParsedIntent
+
+_ABOUT_FACE = 180.0
+_QUARTER = Amount(value=0.25, unit="turns", rule="about")
+_TRAVELS = {"go", "hop", "circle"}
+_DEEDS = {"jump", "flip", "roll"}
+_MOVES = {*_TRAVELS, *_DEEDS, "turn"}
+_LIMBS = ("lift", "kick", "swing")
+_RESTS = {"stand", "stop", "sit", "lie"}
+_STANDS_AFTER = {*_DEEDS, "hop", "reach", "lift", "stand", "balance"}
+"""verbs that end with standing anyway"""
+_WANDERS = {*_DEEDS, "kick", "swing", "sit", "balance", "turn"}
+"""verbs that could wander off while they are done"""
+_RESTING = {"lie": ("lying",), "sit": ("low",)}
+_ON_REAR_OR_FRONT = {"rear_legs", "front_legs"}
+_POSES = {"low", "two_legs", "one_leg", *_ON_REAR_OR_FRONT}
+_LOW_VERBS = {"sit", "lie", "roll", "flip", "stand_up", "lean"}
+_LOW_POSES = {
+    "low",
+    "lying",
+    "hands",
+    "upside_down",
+    *_ON_REAR_OR_FRONT,
+}
+
+
+def arrange(parsed: ParsedIntent) -> list[list[Frame]]:
+    """Return the phases in their order, each the frames that are done together."""
+    phases: list[list[Frame]] = []
+    frames = _with_gait(_with_ways(parsed.frames))
+    for number in sorted({frame.phase for frame in frames}):
+        now: list[Frame] = []
+        for frame in (each for each in frames if each.phase == number):
+            before = now or (phases[-1] if phases else [])
+            if _is_done_anyway(frame, before):
+                if frame.duration_s is not None:
+                    before[-1] = before[-1].model_copy(update={"duration_s": frame.duration_s})
+            elif _is_repeated(frame, now):
+                continue
+            elif changed := _held_together(frame, now):
+                now[0] = changed
+            elif now and not _goes_with(frame, now):
+                phases.append(now)
+                now = [frame]
+            else:
+                _add(frame, now)
+        if now:
+            phases.append(now)
+    return _oriented(phases)
+
+
+def _oriented(phases: Sequence[Sequence[Frame]]) -> list[list[Frame]]:
+    """Return phases with where the body faces by then, and what that makes of words like "back"."""
+    found: list[list[Frame]] = []
+    heading: float | None = 0.0
+    for index, phase in enumerate(phases):
+        found.append([])
+        for frame in phase:
+            update: dict[str, Any] = {"phase": index, "heading": heading}
+            if frame.is_of_start and heading and abs(heading - _ABOUT_FACE) < 1.0:
+                # "turn around and walk back": where it came from is ahead now
+                update |= {"direction": OPPOSITE[frame.direction or "backward"]}
+                update["is_of_start"] = False
+            elif frame.is_of_start and heading:
+                update["is_of_start"] = False
+            elif _is_open_turn(frame) and index + 1 < len(phases):
+                update |= {"amount": _QUARTER, "dimension": "turning"}  # "turn left and walk"
+            found[-1].append(frame.model_copy(update=update))
+        for frame in found[-1]:
+            turned = _turned(frame)
+            heading = None if heading is None or turned is None else (heading + turned) % 360.0
+    return found
+
+
+def _is_open_turn(frame: Frame) -> bool:
+    """Return whether it turns to a side, and neither how far, how fast nor how long is said."""
+    plain = Frame(verb="turn", word=frame.word, direction=frame.direction, phase=frame.phase)
+    return frame.direction in ("left", "right") and frame == plain
+
+
+def _turned(frame: Frame) -> float | None:
+    """Return the degrees to the left that a frame turns the body by; None: unknown."""
+    if frame.verb != "turn":
+        return 0.0
+    amount, sign = frame.amount, 1.0
+    if frame.direction in ("right", "clockwise"):
+        sign = -1.0
+    if amount is not None and amount.unit in ("turns", "rad"):
+        if amount.rule != "about":
+            return None
+        turns = amount.value / (2.0 * math.pi if amount.unit == "rad" else 1.0)
+        return sign * 360.0 * turns * (frame.count or 1)
+    is_little = frame.degree == "little" and frame.dimension == "turning"
+    return sign * 45.0 if is_little else 0.0 if frame.count else None
+
+
+def travels(frame: Frame) -> bool:
+    """Return whether it goes somewhere."""
+    stays = frame.direction == "in_place" or (frame.direction is None and frame.verb == "hop")
+    return frame.verb in _TRAVELS and not stays
+
+
+def comes_home(frame: Frame) -> bool:
+    """Return whether a frame asks to come back, without saying how far that is."""
+    is_way = frame.amount is not None and frame.amount.unit == "m"
+    return frame.verb == "go" and frame.gait == "return" and frame.phase > 0 and not is_way
+
+
+def limits_of(parsed: ParsedIntent) -> tuple[Limit, ...]:
+    """Return the limits, and for what is done in place that it stays there."""
+    stays = [
+        Limit(kind="no_drift", words=f"{frame.word} in place")
+        for frame in parsed.frames
+        if frame.direction == "in_place" and frame.verb in _WANDERS
+    ]
+    is_going = any(frame.verb in _TRAVELS for frame in parsed.frames)
+    is_limited = any(limit.kind == "no_drift" for limit in parsed.limits)
+    if not stays or is_limited or (is_going and len(arrange(parsed)) > 1):
+        return parsed.limits
+    return (*parsed.limits, stays[0])
+
+
+def goes_low(frames: Sequence[Frame], limits: tuple[Limit, ...]) -> bool:
+    """Return whether it asks for poses in which an environment would take the robot for fallen."""
+    return any(limit.kind == "low_height" for limit in limits) or any(
+        frame.verb in _LOW_VERBS
+        or _LOW_POSES & set(frame.postures)
+        or (frame.verb == "swing" and frame.direction == "up")
+        or frame.gait == "crawl"
+        for frame in frames
+    )
+
+
+def _is_way(frame: Frame) -> bool:
+    return frame.amount is not None and frame.amount.unit == "m" and frame.dimension != "height"
+
+
+def _with_ways(frames: Sequence[Frame]) -> list[Frame]:
+    """Give distances to the frame they are about: "run and stop at 5 m", "and come back"."""
+    found: list[Frame] = []
+    for frame in frames:
+        last = next((k for k in range(len(found))[::-1] if found[k].verb == "go"), None)
+        way = found[last] if last is not None else None
+        if frame.verb == "stop" and _is_way(frame):
+            said = {"amount": frame.amount, "dimension": "distance"}
+            if last is None or way is None:
+                found.append(frame.model_copy(update={"verb": "go", **said}))
+            elif not _is_way(way):
+                found[last] = way.model_copy(update=said)
+            frame = frame.model_copy(update={"amount": None, "dimension": None})
+        elif way is not None and _is_way(way) and _goes_back(frame):
+            back = OPPOSITE.get(way.direction or "forward")
+            said = {"amount": way.amount, "direction": back, "is_of_start": True}
+            said |= {"dimension": frame.dimension or "distance"}
+            frame = frame.model_copy(update=said | {"phase": max(frame.phase, way.phase + 1)})
+        found.append(frame)
+    return found
+
+
+def _goes_back(frame: Frame) -> bool:
+    """Return whether it goes to where it came from, however far that is: "and walk back"."""
+    is_back = frame.is_of_start and frame.direction == "backward" and frame.amount is None
+    return frame.verb == "go" and (frame.gait == "return" or is_back) and not frame.duration_s
+
+
+def _with_gait(frames: list[Frame]) -> list[Frame]:
+    """Give the gait to commanded walking: "follow the commands while trotting"."""
+    first = next((frame for frame in frames if frame.verb == "obey"), None)
+    gaits = [
+        frame
+        for frame in frames
+        if frame.verb == "go" and frame.gait and frame.direction is None and frame.amount is None
+    ]
+    if first is None or len(gaits) != 1 or first.gait or gaits[0].phase != first.phase:
+        return frames
+    changed = first.model_copy(update={"gait": gaits[0].gait})
+    return [changed if each is first else each for each in frames if each is not gaits[0]]
+
+
+def _is_done_anyway(frame: Frame, before: list[Frame]) -> bool:
+    """Return whether it is part of what comes before: a flip lands, a reaching hand stays."""
+    verbs, is_timed = {each.verb for each in before}, frame.duration_s is not None
+    if {*frame.postures} - {"upright"}:
+        return False  # "and rear up" is not how a flip lands
+    if frame.verb == "balance":
+        return "swing" in verbs
+    if frame.verb not in ("stand", "stop"):
+        return False
+    stops = any(each.verb == "go" and _is_way(each) for each in before)
+    if frame.verb == "stop" and not is_timed and stops:
+        return True  # where a way ends, it stops
+    if verbs & {"flip", "roll", "reach"}:
+        return not is_timed
+    is_landing = not frame.until_end and not is_timed and frame.verb == "stand"
+    return bool("stand_up" in verbs or (is_landing and verbs & _STANDS_AFTER) or frame in before)
+
+
+def _is_repeated(frame: Frame, now: list[Frame]) -> bool:
+    """Return whether it only repeats what is done anyway: "walk, walk, walk"."""
+    plain = Frame(verb=frame.verb, word=frame.word, gait=frame.gait, phase=frame.phase)
+    return frame.verb in _TRAVELS and frame == plain and frame in now
+
+
+def _held_together(frame: Frame, now: list[Frame]) -> Frame | None:
+    """Return one frame for a pose and what is done in it; None: they are two.
+
+    "stand on your hind legs with a raised torso", "stand on your hind legs and walk"; and lying or
+    sitting while a limb moves: "lie on your back and kick".
+    """
+    if len(now) != 1:
+        return None
+    pose = now[0]
+    if {frame.verb, pose.verb} == {"stand"}:
+        is_one = frame.duration_s is None and not (pose.part and frame.part)
+        if is_one and pose.postures and frame.postures:
+            named = frame if frame.part else pose
+            postures = tuple(dict.fromkeys((*pose.postures, *frame.postures)))
+            held = {"postures": postures, "part": named.part, "bodies": named.bodies}
+            return pose.model_copy(update=held)
+    if pose.until_end or any(
+        each is not None for each in (pose.duration_s, pose.count, pose.amount)
+    ):
+        return None
+    is_pose = (
+        pose.verb in ("stand", "stand_up", "balance", "sit")
+        and bool(pose.postures)
+        and set(pose.postures) <= _POSES
+    )
+    is_limb = frame.verb in _LIMBS and (is_pose or pose.verb in _RESTING)
+    if is_limb or (frame.verb in {*_TRAVELS, "turn"} and is_pose and not pose.part):
+        implied = _RESTING.get(pose.verb, ())
+        postures = tuple(dict.fromkeys((*pose.postures, *implied, *frame.postures)))
+        return frame.model_copy(update={"postures": postures})
+    return None
+
+
+def _goes_with(frame: Frame, now: list[Frame]) -> bool:
+    """Return whether it can be done at the same time; what cannot comes afterwards."""
+    verbs = {each.verb for each in now}
+    if frame.verb in _RESTS or verbs & {*_RESTS, "stand_up"}:
+        return False
+    if frame.verb == "stand_up" and verbs & _MOVES:
+        return False  # "do a roll and come back up": a robot that stays up does not roll
+    if frame.duration_s is not None and any(each.duration_s is not None for each in now):
+        return False  # "walk for 3 s, hop for 3 s"
+    if frame.verb in verbs:
+        ahead = {"forward", "backward"}
+        going = [each for each in now if each.verb == "go"]
+        crosses = len(going) == 1 and (frame.direction in ahead) != (going[0].direction in ahead)
+        return frame.verb in _LIMBS or (frame.verb == "go" and crosses)
+    turned = [each for each in now if each.verb == "turn"]
+    by_angle = any(
+        each.count is not None or (each.amount and each.amount.unit in ("turns", "rad"))
+        for each in turned
+    )
+    # "turn around and walk back", "walk 2 m and turn left"; but "walk 2 m, turning left".
+    if frame.verb in _MOVES and not frame.word.endswith("ing"):
+        ends = any(
+            (each.verb == "go" and _is_way(each))
+            or (each.verb in _DEEDS and each.count is not None)
+            for each in now
+        )
+        return not (ends or turned)
+    return not (frame.verb == "go" and by_angle)
+
+
+def _add(frame: Frame, now: list[Frame]) -> None:
+    """Add a frame; join limbs that do the same: "lift the left arm and the right arm"."""
+    for index, other in enumerate(now):
+        if other.verb is frame.verb and frame.verb in _LIMBS:
+            bodies = tuple(dict.fromkeys((*other.bodies, *frame.bodies)))
+            part = " and ".join(each for each in (other.part, frame.part) if each) or None
+            now[index] = other.model_copy(update={"bodies": bodies, "part": part})
+            return
+    now.append(frame)

@@ -1,0 +1,518 @@
+"""Being in a pose: standing, balancing, sitting, lying, getting up; postures and styles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from telic.composer import _manners as manners
+from telic.composer._draft import Draft
+from telic.composer._parts import bodies_of
+from telic.composer._sizes import GENTLE, QUICK
+from telic.composer._travel import SETTLED
+from telic.composer.frames import Frame, Posture, Style
+from telic.composer.lexicon import word_table
+from telic.composer.scene import Scene
+from telic.judges import metrics, tracks
+from telic.rewards import signals, terms
+from telic.rewards.node import shortened
+from telic.rewards.signals import Above, Below, Measured, Part, Size
+from telic.rewards.terms import Cost, Pay, Ratio, When
+
+_GET_UP_S = 5.0
+_TALL, _UPRIGHT = 0.8, 0.85
+"""of the standing height, and of the vertical, from which a robot is on its feet"""
+_SEQUEL_S = 1.0
+"""rest before the next phase where no duration was stated"""
+_SLOWS_S, _LATE = 1.2, 0.2
+"""time to come to rest: so long, or so much of a stated duration"""
+_OTHER_POSES = {*word_table("postures")} - {"upright", "level", "straight_line"}
+_REARED, _HAUNCHES, _TILTED = 0.7, 0.6, 0.35
+"""rad: a torso is reared up from there on; that of a sitting dog, and from where on it sits"""
+_LEANS, _OF_FOUR = {"little": 0.15, "usual": 0.26, "much": 0.5}, 0.6
+"""rad: lean of the torso, and what part of it four legs can tilt it by"""
+_DEEP = 0.3
+"""height of a deep squat between lying and standing"""
+_KNEE_LEGS = 0.3
+"""height of a foot that is lifted high, in lengths of the leg"""
+_CLEAR_LEGS, _SEEN_UP = 0.12, 0.75
+"""height of a lifted foot in lengths of the leg, and the part of it that counts"""
+OWN = {
+    "sit": {"low", "upright"},
+    "lie": {"lying", "low"},
+    "stand_up": {"upright"},
+}
+"""postures that a verb implies"""
+
+
+# ---- verbs
+
+
+def stand(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Stay in place, at rest; on its feet unless another posture is asked for."""
+    manners.hold_still(scene, draft)
+    is_plain = not _OTHER_POSES & set(frame.postures)
+    amount = frame.amount
+    if amount is not None and amount.unit == "m" and frame.dimension == "height":
+        scene.require("height", "change its height")
+        about = amount.value + (scene.stands if frame.is_change else 0.0)
+        if not scene.lies < about < 1.3 * scene.stands:
+            why = f"it stands {scene.stands:.2g} m high, and lies {scene.lies:.2g} m high"
+            raise scene.cannot(f"hold its torso {about:.2g} m high", why)
+        width = max(abs(about - scene.stands) / 3.0, 0.01)
+        draft.pay("about", 1.0, terms.Peak(Measured("height"), about, 2.0 * width), "height")
+        title = f"holds its torso {about:.2g} m high (±{width:.2g} m)"
+        value = tracks.share_near("height", about, width)
+        draft.score(title, value, 0.2, 0.7, weight=5.0, tag="too_high")
+    elif is_plain and scene.has("height"):
+        width = min(0.25, 0.4 * (scene.stands - scene.lies))
+        manners.stay_at_height(scene, draft, width)
+        title = f"stays within {width:.2g} m of its standing height"
+        value = tracks.share_near("height", scene.stands, width)
+        draft.score(title, value, 0.3, 0.8, weight=1.5, tag="falls")
+    if is_plain or scene.ends_fallen:
+        manners.stay_on_feet(scene, draft)
+    if is_plain:
+        _do_not_move_first(frame, scene, draft)
+    if scene.has("speed"):
+        end_at_rest(draft, frame.duration_s or _SEQUEL_S)
+    _last(frame, draft)
+
+
+def _do_not_move_first(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Constrain moving before resting; in a later phase the robot may still brake."""
+    if scene.has("height"):
+        value = tracks.highest(tracks.less("height", scene.starts))
+        draft.require("does not jump", value, 0.35, 0.15, tag="drifts")
+    turns = [each for each in ("pitch_turns", "roll_turns", "heading_turns") if scene.has(each)]
+    if turns:
+        draft.require("does not turn", tracks.widest(tuple(turns)), 0.35, 0.15, tag="drifts")
+    if frame.phase == 0 and scene.has("x_position"):
+        value = tracks.widest(tuple(f"{axis}_position" for axis in scene.axes))
+        draft.require("stays where it is", value, 1.5, 0.6, tag="drifts")
+
+
+def end_at_rest(draft: Draft, seconds: float) -> None:
+    """End the phase once the robot has been at rest for so long."""
+    draft.ends_when(Below(Measured("speed"), 0.3), tracks.below("speed", 0.3), seconds)
+
+
+def rest_in_time(before: Sequence[Frame], now: Sequence[Frame], draft: Draft) -> None:
+    """Constrain a motion of a stated duration to end in time, where rest comes after it."""
+    timed = [each for each in before if each.duration_s is not None]
+    is_open = any(each.amount and each.amount.rule == "at_least" for each in timed)
+    if not timed or is_open or not {each.verb for each in now} <= {"stand", "stop"}:
+        return
+    seconds = max(each.duration_s or 0.0 for each in timed)
+    late = (1.0 - SETTLED) * seconds + max(_SLOWS_S, _LATE * seconds)
+    value = tracks.time_above("speed", 0.3)  # all of it: a pause does not count as rest
+    draft.require(f"comes to rest within {late:.2g} s", value, 1.7 * late, late, tag="drifts")
+
+
+def _last(frame: Frame, draft: Draft) -> None:
+    if frame.duration_s:
+        draft.seconds = max(frame.duration_s + 1.0, draft.seconds)
+
+
+def balance(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Keep poles upright, or the robot itself."""
+    if not scene.has("pole_angle"):
+        stand(frame, scene, draft)
+        return
+    angle, seen = signals.PoleAngle(), metrics.pole_angle()
+    draft.pay("upright", 1.0, terms.SmallSquare(angle, 20.0), "poles upright")
+    title, value = "keeps the pole up", tracks.share_below(seen, 0.15)
+    draft.score(title, value, 0.2, 0.95, weight=3.0, tag="falls")
+    lasts = frame.duration_s or _SEQUEL_S
+    draft.ends_when(Below(angle, 0.15), tracks.below(seen, 0.15), lasts)
+    _last(frame, draft)
+
+
+def sit(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Lower the torso, upright, and hold it there; or do so a number of times."""
+    scene.require("height", "sit")
+    scene.require("uprightness", "sit")
+    if "low" not in frame.postures and not frame.count and scene.has_front_and_rear:
+        _sit_on_haunches(frame, scene, draft)
+        return
+    span = scene.stands - scene.lies
+    share = _DEEP if frame.degree in QUICK and frame.dimension == "height" else 0.6
+    target = scene.lies + (share if "low" in frame.postures else 0.45) * span
+    width = 0.25 * span if share > _DEEP else 0.15 * span
+    low, high = target - 0.6 * width, target + 0.6 * width
+    value = tracks.share_above("uprightness", 0.6)
+    draft.require("keeps its torso upright", value, 0.2, 0.7, tag="falls")
+    manners.be_upright(draft, 0.4)
+    if frame.count:
+        top = scene.stands - 0.15 * span
+        down = ("height", -1, -high, -top)
+        _repeat("goes down and up", down, frame, scene, draft, tag="too_high")
+        return
+    height = Measured("height")
+    draft.pay("low", 1.0, terms.Peak(height, target, width), f"torso {target:.2g} m high")
+    title = f"holds its torso {target:.2g} m high (±{0.6 * width:.2g} m)"
+    value = tracks.share_between("height", low, high)
+    draft.score(title, value, 0.2, 0.7, weight=5.0, tag="too_high")
+    manners.hold_still(scene, draft, weight=0.5)
+    lasts = frame.duration_s or _SEQUEL_S
+    draft.ends_when(Above(height, shortened(low)), tracks.above("height", low), lasts)
+    draft.ends_when(Below(height, shortened(high)), tracks.below("height", high), lasts)
+    _last(frame, draft)
+
+
+def _sit_on_haunches(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Sit as a dog does: the rear down, the front up, its front feet on the ground."""
+    low, front = scene.stands - 0.2 * (scene.stands - scene.lies), scene.feet("front")
+    pitch, seen = Measured("pitch", sign=-1), tracks.less("pitch", sign=-1)
+    draft.pay("sit", 1.0, terms.Peak(pitch, _HAUNCHES, 0.3), "its front above its rear")
+    title, value = "sits on its haunches", tracks.share_between(seen, _TILTED, 1.2)
+    draft.score(title, value, 0.2, 0.7, weight=5.0, tag="under_rotates")
+    feet = tuple(scene.foot_places(front))
+    others = tuple(foot for foot in range(len(scene.spec.feet)) if foot not in feet)
+    draft.pay("front", 0.5, Pay(signals.FeetOff(feet), -1.0, 0.0), "front feet on the ground")
+    value = tracks.share(metrics.on_feet(feet, others))
+    draft.require("keeps its front feet on the ground", value, 0.6, 0.2, tag="too_high")
+    title, value = f"lowers its torso below {low:.2g} m", tracks.share_below("height", low)
+    draft.score(title, value, 0.2, 0.7, weight=2.0, tag="too_high")
+    manners.hold_still(scene, draft, weight=0.5)
+    lasts = frame.duration_s or _SEQUEL_S
+    draft.ends_when(Above(pitch, _TILTED), tracks.above(seen, _TILTED), lasts)
+    _last(frame, draft)
+
+
+def lean(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Tilt the torso to a side and hold it there, on its feet; a bow comes up again."""
+    way = frame.direction if frame.direction in ("backward", "left", "right") else "forward"
+    quantity = "roll" if way in ("left", "right") else "pitch"
+    scene.require(quantity, f"lean {way}")
+    sign, amount = (1 if way in ("forward", "right") else -1), frame.amount
+    size = "little" if frame.degree in GENTLE else "much" if frame.degree in QUICK else "usual"
+    angle = _LEANS[size] * (_OF_FOUR if len(scene.spec.feet) > 2 else 1.0)
+    if amount is not None and amount.unit in ("rad", "turns") and amount.value > 0.0:
+        angle = amount.value * (2.0 * math.pi if amount.unit == "turns" else 1.0)
+    else:
+        draft.doubt(f'"{frame.word}" is taken as {math.degrees(angle):.0f} degrees {way}')
+    if not scene.is_going:
+        manners.stay_on_feet(scene, draft)
+    if frame.bows:
+        nods = (quantity, sign, 0.8 * angle, 0.3 * angle)
+        _repeat("bows and comes up", nods, frame, scene, draft, tag="under_rotates")
+        return
+    tilt, seen = Measured(quantity, sign=sign), tracks.less(quantity, sign=sign)
+    words = f"leaning {way} by {angle:.2g} rad"
+    draft.pay("lean", 1.0, terms.Peak(tilt, angle, 0.5 * angle), words)
+    title = f"leans {math.degrees(angle):.0f} degrees {way} (±{math.degrees(0.4 * angle):.0f})"
+    value = tracks.share_near(seen, angle, 0.4 * angle)
+    draft.score(title, value, 0.2, 0.7, weight=5.0, tag="under_rotates")
+    if not scene.is_going:
+        manners.hold_still(scene, draft, weight=0.5)
+    far, lasts = 0.7 * angle, frame.duration_s or _SEQUEL_S
+    draft.ends_when(Above(tilt, far), tracks.above(seen, far), lasts)
+    _last(frame, draft)
+
+
+def _repeat(
+    deed: str,
+    cycle: tuple[str, int, float, float],
+    frame: Frame,
+    scene: Scene,
+    draft: Draft,
+    tag: str,
+) -> None:
+    """Go there and back a number of times; `cycle`: quantity, sign, where it is there, and back."""
+    (quantity, sign, there, back), count = cycle, frame.count or 1
+    cycles = signals.Cycles(Measured(quantity, sign=sign), there, back)
+    times, done = Part(cycles, "times"), count - 0.5
+    left = Below(times, done)
+    draft.pay("again", 1.0, When(left, terms.Done(cycles)), "once per time: back again")
+    draft.pay("next", 2.0, When(left, terms.Toward(cycles)), "on the way there, then back")
+    seen = tracks.cycles(tracks.less(quantity, sign=sign), there, back)
+    draft.counted(deed, tracks.last(seen), frame, tag=tag)
+    manners.do_not_thrash(scene, draft)
+    draft.ends_when(Above(times, done), tracks.above(seen, done))
+    draft.seconds = max(4.0, 2.0 * count + 1.0)
+
+
+def lie(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Lie on the ground, at rest."""
+    scene.require("height", "lie down")
+    scene.require("uprightness", "lie down")
+    span, lasts = scene.stands - scene.lies, frame.duration_s or _SEQUEL_S
+    top = scene.lies + 0.25 * span
+    held = metrics.lying(top, scene.is_tall)
+    draft.ends_when(Below(Measured("height"), shortened(top)), held, lasts)
+    if scene.is_tall:
+        draft.pay("flat", 0.5, terms.Flat(), "torso level with the ground")
+        draft.ends_when(Below(Size(Measured("uprightness")), 0.6), held, lasts)
+    low = Ratio(Measured("height", minus=scene.stands, sign=-1), span, low=0.0, most=1.0)
+    draft.pay("low", 1.0, low, "torso close to the ground")
+    title, value = "lies on the ground", tracks.share(held)
+    draft.score(title, value, 0.2, 0.7, weight=5.0, tag="too_high")
+    manners.hold_still(scene, draft, weight=0.5)
+    _last(frame, draft)
+
+
+def stand_up(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Get the torso up from lying, and keep it up."""
+    scene.require("height", "stand up")
+    rest = scene.spec.robot.rest_height if scene.spec.robot else None
+    if frame.phase == 0 and rest is not None and "starts" in scene.spec.arguments:
+        _get_up(rest, frame, scene, draft)
+        return
+    if frame.phase == 0 and rest is not None and rest > 0.8 * scene.stands:
+        draft.doubt("it stands when an episode starts: standing up is taken as staying up")
+        stand(frame, scene, draft)
+        return
+    goal, height = scene.stands / 1.3, Measured("height")
+    draft.pay("height", 1.0, Ratio(height, goal, low=None), "height of the torso")
+    title, value = f"gets its torso {goal:.2g} m up", tracks.highest("height")
+    draft.score(title, value, 0.3 * goal, 0.95 * goal, weight=2.0, tag="too_low")
+    title, value = "stays up", tracks.share_above("height", 0.8 * goal)
+    draft.score(title, value, 0.05, 0.4, weight=1.0, tag="falls")
+    up = tracks.above("height", 0.9 * goal)
+    draft.ends_when(Above(height, shortened(0.9 * goal)), up, frame.duration_s or 0.3)
+    _last(frame, draft)
+
+
+def _get_up(rest: float, frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Get on its feet from where it was dropped, in whatever attitude, and stay there."""
+    scene.require("uprightness", "get up")
+    draft.env_args["starts"] = "fallen"
+    draft.doubt(f'"{frame.word}": every episode begins with a fall, in any attitude')
+    draft.seconds = max(draft.seconds, _GET_UP_S, (frame.duration_s or 0.0) + _GET_UP_S)
+    manners.be_upright(draft, 1.0)
+    tall = Ratio(Measured("height"), rest, low=0.0, most=1.0)
+    pays = terms.Both(tall, Pay(Measured("uprightness"), 0.0, 1.0))
+    draft.pay("height", 1.5, pays, "height of the torso while the right way up")
+    stands = metrics.standing(_UPRIGHT, _TALL * rest)
+    title, value = "is on its feet in the second half", tracks.mean_of_end(stands, 2)
+    draft.score(title, value, 0.1, 0.9, weight=3.0, tag="stays_down")
+    title, value = "ends on its feet", tracks.mean_of_end(stands, 10)
+    draft.score(title, value, 0.2, 0.9, weight=1.0, tag="falls")
+    manners.do_not_chatter(draft)
+
+
+# ---- postures
+
+
+def supported(frame: Frame, scene: Scene) -> Frame:
+    """Return a frame with the feet or hands that it is done on, where the words leave them open.
+
+    A robot on two legs crawls on hands and knees; one on four feet with a front that is on two legs
+    is on its hind legs.
+    """
+    held = {*frame.postures}
+    hands = bodies_of(frozenset({"hand"}), "hand", scene.spec)
+    if frame.verb == "go" and frame.gait == "crawl" and scene.is_tall and hands:
+        held = held - {"low"} | {"hands"}
+    feet = scene.foot_places(scene.feet("rear"))
+    has_front = not scene.is_round or frame.verb == "go"
+    if "two_legs" in held and has_front and len(scene.spec.feet) == 4 and len(feet) == 2:
+        held = held - {"two_legs"} | {"rear_legs"}
+    postures = tuple(each for each in word_table("postures") if each in held)
+    return frame if held == {*frame.postures} else frame.model_copy(update={"postures": postures})
+
+
+def hold(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Reward and judge one posture; refuse it where the robot cannot take it."""
+    is_pole = posture == "upright" and scene.has("pole_angle")
+    if posture in OWN.get(frame.verb, ()) or is_pole:
+        return
+    match posture:
+        case "upright" | "level":
+            is_level = posture == "level"
+            scene.require("uprightness", "keep its torso level" if is_level else "be upright")
+            manners.be_upright(draft, 0.5)
+            least, title = (0.95, "keeps its torso level") if is_level else (0.85, "is upright")
+            value = tracks.share_above("uprightness", least)
+            draft.score(f"{title}", value, 0.3, 0.8, weight=2.0, tag="falls")
+        case "upside_down":
+            scene.require("uprightness", "be upside down")
+            draft.pay("upside", 1.5, Pay(Measured("uprightness", sign=-1)), "upside down")
+            value = tracks.share_below("uprightness", -0.7)
+            title, tag = "is upside down", "under_rotates"
+            draft.score(title, value, 0.1, 0.6, weight=4.0, tag=tag)
+        case "low" | "high" | "lying":
+            _hold_height(posture, scene, draft)
+        case "hands":
+            go_on_hands(scene, draft)
+        case "straight_line" if scene.has("y_position"):
+            aside = Cost(Size(Measured("lateral_velocity")), most=2.0)
+            draft.pay("straight", 0.4, aside, "not going aside")
+            title, value = "deviates at most 0.15 m per metre", metrics.aside_per_metre()
+            draft.score(title, value, 0.5, 0.15, weight=1.0, tag="drifts")
+        case "straight_line":
+            draft.doubt("in a plane every way is straight", holds=True)
+        case _:
+            _hold_feet(posture, frame, scene, draft)
+
+
+def _hold_height(posture: Posture, scene: Scene, draft: Draft) -> None:
+    scene.require("height", f"be {posture}")
+    span = scene.stands - scene.lies
+    share = {"high": 0.9, "low": 0.6, "lying": 0.25}[posture]
+    limit, is_high = scene.lies + share * span, posture == "high"
+    way = "above" if is_high else "below"
+    pays = terms.Sigmoid(
+        Measured("height", minus=limit, sign=1 if is_high else -1), shortened(0.1 * span)
+    )
+    draft.pay(posture, 1.0, pays, f"torso {way} {limit:.2g} m")
+    value = (tracks.share_above if is_high else tracks.share_below)("height", limit)
+    is_lying = posture == "lying"
+    title = "lies on the ground" if is_lying else f"holds its torso {way} {limit:.2g} m"
+    draft.score(title, value, 0.2, 0.75, weight=2.0, tag="too_low" if is_high else "too_high")
+
+
+def _hold_feet(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Touch the ground with some feet only: so many, a named one, the rear or front, the hands."""
+    what = f"be on {posture.replace('_', ' ')}"
+    scene.require("foot_contact", what)
+    feet = range(len(scene.spec.feet))
+    # A foot that hovers just above the ground, or rests on it without weight, touches nothing and
+    # looks as if it stood there: it must be clear of the ground.
+    has_legs = scene.leg is not None and scene.has("foot_height")
+    clear = _CLEAR_LEGS * scene.leg if scene.leg is not None and has_legs else None
+    seen = None if clear is None else _SEEN_UP * clear
+    weight, most = 1.0, 1 if posture == "one_leg" else 2
+    if posture in ("one_leg", "two_legs"):
+        if len(feet) < most:
+            raise scene.cannot(what, "it has one foot")
+        if len(feet) == most:
+            draft.doubt(f"it has {most} feet: this asks for nothing else", holds=True)
+            return
+        named = scene.foot_places(tuple(body for body in frame.bodies if body in scene.spec.feet))
+        if named and most == 1:
+            others = tuple(foot for foot in feet if foot not in named)
+            title, on = f"is on its {frame.part} only", signals.OnlyFeet(others)
+            held, lowest = metrics.on_feet(others, clear_m=seen), signals.FeetUp(others)
+        else:
+            title, on = f"is on {'one foot' if most == 1 else 'two feet'}", signals.FewFeet(most)
+            held, lowest = metrics.on_few_feet(most, clear_m=seen), signals.FeetUp(rank=most)
+    else:
+        place = "rear" if posture == "rear_legs" else "front"
+        mine = scene.foot_places(scene.feet(place))
+        if not mine and posture == "front_legs":
+            _hold_hands(scene, draft, what)
+            return
+        others = tuple(foot for foot in feet if foot not in mine)
+        if not mine or not others:
+            raise scene.cannot(what, "its feet are not in front and behind")
+        weight, title, on = 1.5, f"is on its {place} feet only", signals.OnlyFeet(others, mine)
+        held, lowest = metrics.on_feet(others, mine, clear_m=seen), signals.FeetUp(others)
+    draft.pay("legs", weight, Pay(on), title)
+    if clear is not None:
+        words = f"the other feet up by {clear:.2g} m"
+        draft.pay("lifted", 0.5, Ratio(lowest, clear, low=None, most=1.0), words)
+    value = tracks.share(held)
+    draft.score(f"{title}", value, 0.25, 0.7, weight=4.0, tag="too_low")
+    if posture in ("rear_legs", "front_legs") and scene.has("pitch"):
+        # Balancing with a level torso is not rearing up.
+        sign, end = (-1, "front") if posture == "rear_legs" else (1, "rear")
+        raised = Ratio(Measured("pitch", sign=sign), _REARED, most=1.0)
+        draft.pay("rear", 1.0, raised, f"its {end} raised")
+        title = f"raises its {end} by 40 degrees"
+        value = tracks.share_between(tracks.less("pitch", sign=sign), _REARED, 2.4)
+        draft.score(title, value, 0.2, 0.6, weight=4.0, tag="too_low")
+
+
+def go_on_hands(scene: Scene, draft: Draft) -> None:
+    """Be on hands and knees, torso low and level; of a robot on four feet that is all it can do."""
+    if not scene.is_tall:
+        draft.doubt("it is on all its feet anyway", holds=True)
+        return
+    hands = tuple(bodies_of(frozenset({"hand"}), "hand", scene.spec))
+    if not hands or scene.spec.robot is None:
+        raise scene.cannot("be on its hands", "it has no hands")
+    least, top = scene.spec.robot.contact_threshold, 0.6 * scene.stands
+    touch = signals.Touching(hands, least)
+    draft.pay("hands", 1.0, Pay(touch), "hands on the ground")
+    draft.pay("flat", 0.5, terms.Flat(), "torso level")
+    low = Ratio(
+        Measured("height", minus=scene.stands, sign=-1), 0.5 * scene.stands, low=0.0, most=1.0
+    )
+    draft.pay("low", 0.5, low, "torso low")
+    title, value = "is on its hands", tracks.share(metrics.touching(hands, least))
+    draft.score(title, value, 0.1, 0.5, weight=3.0, tag="too_high")
+    title, value = f"holds its torso below {top:.2g} m", tracks.share_below("height", top)
+    draft.score(title, value, 0.2, 0.75, weight=3.0, tag="too_high")
+
+
+def _hold_hands(scene: Scene, draft: Draft, what: str) -> None:
+    hands = tuple(bodies_of(frozenset({"hand"}), "hand", scene.spec))
+    if not hands or scene.spec.robot is None:
+        raise scene.cannot(what, "it has neither front feet nor hands")
+    least, feet = scene.spec.robot.contact_threshold, tuple(range(len(scene.spec.feet)))
+    on_hands = When(signals.Touching(hands, least), Pay(signals.FeetOff(feet)))
+    draft.pay("hands", 1.5, on_hands, "on its hands only")
+    title, value = "is on its hands only", metrics.on_hands_only(hands, least)
+    draft.score(title, tracks.share(value), 0.25, 0.7, weight=4.0, tag="too_low")
+
+
+# ---- styles
+
+
+def do_it(style: Style, frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Reward and judge one style."""
+    if style in ("efficient", "smooth", "gentle", "natural"):
+        manners.save_effort(scene, draft, is_thrift=style == "efficient")
+    if style == "steady" and frame.verb == "go" and scene.has("horizontal_speed"):
+        title, value = "varies its speed by at most 40%", tracks.spread("horizontal_speed")
+        draft.score(title, value, 1.0, 0.4, weight=1.0, tag="jitters")
+    if style in ("smooth", "gentle", "natural", "steady"):
+        manners.change_slowly(scene, draft)
+    is_striding = frame.verb == "go" and scene.has("stride_alternation")
+    if style == "alternating" or (style == "natural" and is_striding):
+        scene.require("stride_alternation", "alternate between its feet")
+        alternates = Pay(signals.SoFar("stride_alternation", 5))
+        draft.pay("alternate", 0.3, alternates, "one side after the other")
+        value = tracks.last("stride_alternation")
+        draft.score("alternates its feet", value, 0.3, 0.75, weight=1.5, tag="one_sided")
+    if style == "natural":
+        draft.doubt("natural is taken as smooth, gentle on the motors and with alternating feet")
+    if style == "symmetric":
+        scene.require("stride_alternation", "be symmetric")
+        robot = scene.spec.robot
+        assert robot is not None and robot.sides is not None  # the quantity says so
+        one, other = (tuple(side) for side in robot.sides)
+        skew = Cost(signals.Skew(one, other, len(scene.spec.feet)))
+        draft.pay("symmetric", 0.5, skew, "both sides used alike")
+        value = metrics.skew(one, other)
+        draft.score("uses both sides alike", value, 0.5, 0.15, weight=1.0, tag="one_sided")
+    if style == "limping":
+        _limp(frame, scene, draft)
+    if style == "high_knees":
+        scene.require("foot_height", "lift its feet high")
+        high = _KNEE_LEGS * (scene.leg or 1.0)
+        up = Ratio(signals.FeetUp(), high, low=None, most=1.0)
+        draft.pay("clear", 0.6, up, f"a foot {high:.2g} m above the others")
+        for foot in scene.spec.feet:
+            lifts = tracks.cycles(metrics.rise((foot,), from_torso=False), high, 0.4 * high)
+            title = f"lifts its {foot.replace('_', ' ')} {high:.2g} m high every other second"
+            draft.score(title, tracks.per_second(lifts), 0.1, 0.5, weight=1.5, tag="drags")
+    if style == "explosive":
+        scene.require("speed", "be explosive")
+        fast = max(0.5 * scene.top_speed, 0.2)
+        pays = Ratio(Measured("speed"), fast, low=0.0, most=2.0)
+        draft.pay("burst", 0.3, pays, "fast, whatever the direction")
+        title, value = f"bursts to {fast:.2g} m/s", tracks.highest("speed")
+        draft.score(title, value, 0.3 * fast, fast, tag="too_slow")
+
+
+def _limp(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Spare the leg that is named, or one side."""
+    scene.require("foot_contact", "limp")
+    robot, spared = scene.spec.robot, tuple(b for b in frame.bodies if b in scene.spec.feet)
+    assert robot is not None
+    if spared:
+        value = tracks.share(metrics.touching(spared, robot.contact_threshold))
+        title = f"uses its {frame.part}"
+        draft.pay("spare", 0.5, Cost(signals.Touching(spared, robot.contact_threshold)), title)
+        draft.score(title, value, 0.6, 0.35, weight=3.0, tag="one_sided")
+    elif robot.sides is not None:
+        one, other = (tuple(side) for side in robot.sides)
+        skew = Pay(signals.Skew(one, other, len(scene.spec.feet)), 0.0, 0.3)
+        draft.pay("limp", 0.5, skew, "one side used more than the other")
+        title, value = "uses one side more than the other", metrics.skew(one, other)
+        draft.score(title, value, 0.05, 0.2, weight=3.0, tag="one_sided")
+    else:
+        raise scene.cannot("limp", "it has no two sides")

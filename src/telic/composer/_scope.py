@@ -1,0 +1,304 @@
+"""Find out which criteria carry which words of an intent: every phrase that was read is tested.
+
+A phrase fills a slot of a frame or makes a limit. Whether anything is judged by it is tried: the
+same intent is composed once more with that slot empty or with another number in it. A phrase whose
+loss changes nothing that is judged is dropped, unless the verb means just that by itself ("jump
+up", see `tables/acts.toml`) or the robot cannot do otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from telic.composer._draft import Draft
+from telic.composer._manners import respect
+from telic.composer._postures import OWN, do_it, hold, supported
+from telic.composer.frames import (
+    OPPOSITE,
+    Frame,
+    ParsedIntent,
+    Posture,
+    WordClaim,
+)
+from telic.composer.lexicon import word_table
+from telic.composer.scene import Scene
+from telic.errors import BadEnvironment, TelicError
+from telic.judges.criteria import Composition, Covered
+
+Build = Callable[[ParsedIntent], Composition]
+
+_SIDES = ("left", "right")
+_PLAIN_UP = ("up", "upward", "upwards", "vertically")
+_ON_REAR = {"front legs", "front feet", "front leg", "front foot"}
+_PLAIN_GAITS = {None, "run", "walk", "return"}
+"""ways of going that differ in their speed alone, or by where they lead"""
+_OTHER, _MUCH = 1.37, 11.0
+"""what a number is multiplied by to see whether anything depends on it"""
+_FITS = {
+    "very_fast": {"fast", "much"},
+    "very_slow": {"slow", "much"},
+    "most": {"fast", "much", "very_fast"},
+}
+"""words that may have a part in a degree"""
+
+
+def audit_words(
+    parsed: ParsedIntent, scene: Scene, made: Composition, build: Build
+) -> tuple[Composition, set[str]]:
+    """Return a composition that says which criteria carry which words, and which words none does.
+
+    The titles returned with it are of criteria without which a stated phrase would be missed.
+    `build` composes a changed intent in the same way.
+    """
+    trial = _Ablation(parsed, scene, made, build)
+    covered: list[Covered] = []
+    left: list[WordClaim] = []
+    doubts = [*made.doubts]
+    stated: set[str] = set()
+    weights = {each.title: each.weight for each in made.criteria}
+    for claim in parsed.claims:
+        titles = trial.carriers(claim)
+        if titles and titles != trial.all and claim.slot != "verb":
+            stated.add(max(titles, key=lambda title: weights[title]))
+        elif claim.slot == "verb" and parsed.frames[claim.index].gait not in _PLAIN_GAITS:
+            stated |= {
+                each.title
+                for each in made.criteria
+                if each.tag == "wrong_gait" and each.weight >= 3.0
+            }
+        if titles is None:
+            left.append(claim)
+        elif claim.judged_as:
+            words = f"{claim.words} (judged as {claim.judged_as})"
+            left.append(claim.model_copy(update={"words": words}))
+            covered.append(Covered(words=claim.judged_as, criteria=titles))
+        else:
+            covered.append(Covered(words=claim.words, criteria=titles))
+        if claim.slot == "degree" and claim.value and claim.dimension == "speed":
+            amount = parsed.frames[claim.index].amount
+            if amount is not None and amount.unit == "m/s":
+                doubts.append(f'"{claim.words}" is taken as {amount.value:g} m/s, the number said')
+    # Of "far" and "as far as you can" the longer says it all.
+    dropped = [
+        claim.words
+        for claim in left
+        if not any(
+            other.at[0] <= claim.at[0]
+            and claim.at[-1] <= other.at[-1]
+            and len(claim.words) < len(other.words)
+            for other in left
+        )
+    ]
+    update = {"covered": tuple(covered), "dropped": tuple(dropped), "doubts": tuple(doubts)}
+    return made.model_copy(update=update), stated
+
+
+def still_covered(made: Composition, edited: Composition) -> Composition:
+    """Return a composition by edited criteria, with the words that are not judged any more."""
+    judged = {each.title for each in edited.criteria if each.weight > 0.0 or each.is_guard}
+    covered: list[Covered] = []
+    dropped = [*made.dropped]
+    for each in made.covered:
+        titles = tuple(title for title in each.criteria if title in judged)
+        if each.criteria and not titles:
+            dropped.append(each.words)
+        else:
+            covered.append(Covered(words=each.words, criteria=titles))
+    update = {"covered": tuple(covered), "dropped": tuple(dropped), "doubts": made.doubts}
+    return edited.model_copy(update=update)
+
+
+def covered_by(made: Composition, titles: Mapping[str, Collection[str]]) -> Composition:
+    """Return a composition with the words its criteria stand for, and those that none does."""
+    judged = {each.title for each in made.criteria}
+    carried = [(words, tuple(t for t in own if t in judged)) for words, own in titles.items()]
+    covered = tuple(Covered(words=words, criteria=own) for words, own in carried if own)
+    dropped = tuple(words for words, own in carried if not own)
+    return made.model_copy(update={"covered": covered, "dropped": dropped})
+
+
+@dataclass(slots=True)
+class _Ablation:
+    """An intent composed again and again, each time without one of its phrases."""
+
+    parsed: ParsedIntent
+    scene: Scene
+    made: Composition
+    build: Build
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Titles of all criteria."""
+        return tuple(each.title for each in self.made.criteria)
+
+    def carriers(self, claim: WordClaim) -> tuple[str, ...] | None:
+        """Return the titles of the criteria that carry a phrase; None: it is dropped."""
+        scene, index = self.scene, claim.index
+        if claim.slot == "limit":
+            limit = self.parsed.limits[index]
+            return self._alone(lambda draft: respect(limit, scene, draft))
+        frame = self.parsed.frames[index]
+        if claim.slot == "verb" and frame.gait == "return":
+            return self.without(index, {"gait": None})  # to where it began, or just back
+        whole = self.without(index, None)
+        match claim.slot:
+            case "verb":
+                return whole or self.all
+            case "target":
+                return (whole or self.all) if frame.verb == "reach" else None
+            case _ if whole is None and len(self.parsed.frames) > 1:
+                # "land on your feet, stably" after a flip, which lands by itself
+                own = claim.value in ("upright", "steady") or claim.slot == "until_end"
+                return self.all if own and frame.verb in ("stand", "balance") else None
+            case "posture":
+                return self._posture(claim.value, frame)
+            case "style":
+                style = claim.value
+                return self._alone(lambda draft: do_it(style, frame, scene, draft))
+            case "degree":
+                return self._degree(claim, frame)
+            case "direction":
+                return self._direction(claim, frame)
+            case "part" | "until_end" if _is_own(claim.slot, frame, scene):
+                return self.all
+            case _:
+                return self._tried(claim.slot, index)
+
+    def without(self, index: int, change: dict[str, Any] | None) -> tuple[str, ...] | None:
+        """Return what is judged otherwise with a frame changed, or left out; None: nothing is."""
+        frames = [*self.parsed.frames]
+        if change is None:
+            del frames[index]
+        else:
+            frames[index] = frames[index].model_copy(update=change)
+        try:
+            other = self.build(self.parsed.model_copy(update={"frames": tuple(frames)}))
+        except TelicError:
+            return self.all
+        keys = ("criteria", "judge", "env_args")
+        if all(getattr(other, key) == getattr(self.made, key) for key in keys):
+            return None
+        kept = set(other.criteria)
+        return tuple(e.title for e in self.made.criteria if e not in kept) or self.all
+
+    def _tried(self, slot: str, index: int) -> tuple[str, ...] | None:
+        """Return what is judged otherwise without what fills a slot of a frame."""
+        frame = self.parsed.frames[index]
+        changed = (self.without(index, change) for change in _changes(slot, frame))
+        titles = next((each for each in changed if each is not None), None)
+        said = (*((frame.amount,) if frame.amount else ()), *frame.bounds)
+        is_most = any(amount.rule == "at_most" for amount in said)
+        if slot == "amount" and (is_most or frame.count_rule == "at_most"):
+            # Going beyond a number that is not to be exceeded must cost something.
+            ways = {each.title: each.direction for each in self.made.criteria}
+            return tuple(title for title in titles or () if ways[title] != "at_least") or None
+        return titles
+
+    def _posture(self, posture: Posture, frame: Frame) -> tuple[str, ...] | None:
+        scene, held = self.scene, supported(frame, self.scene).postures
+        if posture not in held:  # two legs of four: the hind ones
+            posture = next((each for each in held if each not in frame.postures), posture)
+        is_pole = posture == "upright" and scene.has("pole_angle")
+        if is_pole or posture in OWN.get(frame.verb, ()):
+            return self.all
+        return self._alone(lambda draft: hold(posture, frame, scene, draft))
+
+    def _direction(self, claim: WordClaim, frame: Frame) -> tuple[str, ...] | None:
+        value, acts = claim.value, word_table("acts")[frame.verb]
+        is_plain = claim.words.split()[-1] in _PLAIN_UP
+        if value == "up" and "upright" in acts and not is_plain:
+            return None  # "stay in the air" is not to stand
+        is_own = value in acts.get("directions", ())
+        if value == "right" and self.scene.on_rail:
+            is_own = frame.verb == "go"
+        elif value == "down" and {"low", "lying"} & {*frame.postures}:
+            is_own = True
+        elif value == "up":
+            is_own = is_own or "rear_legs" in frame.postures
+        else:
+            is_own = is_own and frame.direction in (value, None)
+        is_side = value == "sideways" and frame.direction in _SIDES
+        if is_own:
+            return self.all
+        return (
+            self._tried("direction", claim.index) if value == frame.direction or is_side else None
+        )
+
+    def _degree(self, claim: WordClaim, frame: Frame) -> tuple[str, ...] | None:
+        degree, is_vague = frame.degree, claim.value in ("", "intensify", "most")
+        if frame.factor is not None:
+            is_part = claim.value in ("more", "less", "little", "much", "intensify", "")
+            return self.without(claim.index, {"factor": None}) if is_part else None
+        if degree is None and is_vague:
+            return () if frame.amount is not None or claim.value == "most" else None
+        about = {frame.dimension, "speed" if frame.dimension == "turning" else frame.dimension}
+        if claim.dimension is not None and claim.dimension not in about:
+            return None
+        if degree and not is_vague and claim.value not in {degree, *_FITS.get(degree, ())}:
+            return None  # not so in "fast, slowly"
+        if degree in word_table("acts")[frame.verb].get("degrees", ()):
+            return self.all
+        # "slowly, at 1 m/s": what the number is called
+        is_rate = frame.amount is not None and frame.amount.unit != "m"
+        is_called = claim.dimension == frame.dimension and is_rate
+        is_speed = is_called and (degree is None or frame.dimension == "speed")
+        return self._tried("amount" if is_speed else "degree", claim.index)
+
+    def _alone(self, add: Callable[[Draft], None]) -> tuple[str, ...] | None:
+        """Return the criteria that something adds by itself, as far as they are judged."""
+        draft = Draft()
+        try:
+            add(draft)
+        except BadEnvironment:  # a detail that this robot cannot show
+            return None
+        wanted = {part.title for part in draft.parts}
+        judged = {title: title.rpartition(": ")[2] for title in self.all}
+        titles = tuple(each for each, own in judged.items() if {each, own} & wanted)
+        return titles if titles or draft.granted else None
+
+
+def _is_own(slot: str, frame: Frame, scene: Scene) -> bool:
+    """Return whether a verb lasts, or is about that part, by itself: to balance, the pole."""
+    acts = word_table("acts")[frame.verb]
+    if slot == "until_end":
+        return "lasts" in acts
+    if frame.part in acts.get("own_parts", ()):
+        return frame.part != "torso" or bool(frame.postures)
+    if "rear_legs" in frame.postures and frame.part in _ON_REAR:
+        return True
+    return bool(frame.postures) and frame.bodies == (scene.torso,)
+
+
+def _changes(slot: str, frame: Frame) -> Iterator[dict[str, Any]]:
+    """Yield changes of a frame that show whether anything depends on a slot."""
+    match slot:
+        case "direction":
+            yield {"direction": None}
+            if frame.direction is not None and frame.direction in OPPOSITE:
+                # Forward may be what is done anyway.
+                yield {"direction": OPPOSITE[frame.direction]}
+        case "degree":
+            yield {"degree": None, "dimension": None}
+        case "part":
+            yield {"part": None, "bodies": ()}
+            yield {"part": "nothing", "bodies": ()}
+        case "until_end":
+            yield {"until_end": False}
+        case "ground":
+            yield {"ground": None, "hardest": None}
+        case "count" if frame.count is not None:
+            yield {"count": frame.count + 1}
+        case "duration" if frame.duration_s is not None:
+            yield {"duration_s": _OTHER * frame.duration_s}
+            yield {"duration_s": _MUCH * frame.duration_s}
+        case "period" if frame.period_s is not None:
+            yield {"period_s": _OTHER * frame.period_s}
+        case "amount" if frame.amount is not None:
+            other = frame.amount.model_copy(update={"value": _OTHER * frame.amount.value})
+            yield {"amount": other}
+            if frame.bounds:
+                yield {"bounds": ()}
+        case _:
+            return

@@ -1,0 +1,246 @@
+"""Return what fast, high and far are for a robot, from its legs and what it is known to reach.
+
+Animals of all sizes change from walking to running near the same Froude number, v^2 / (g L) with
+the length L of the legs: about 0.5 (Alexander 1989). So the words for gaits are Froude numbers
+here, and a robot twice as long must be faster by the root of two. What plain training is known to
+reach on a robot (`tables/calibration.toml`) raises goals that would be too easy, and never lowers
+them: for a humanoid that cannot run yet, the goal stays a run. Numbers that no episode can show are
+refused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from telic.composer.frames import Degree, Frame
+from telic.composer.lexicon import word_table
+from telic.composer.scene import Scene
+
+_TABLE = word_table("speeds")
+FROUDE: dict[str, float] = _TABLE["froude"]
+_SHARE_FAST, _SHARE_MOST = 0.6, 0.8
+_USUAL_OF_TOP = 0.4
+GENTLE = ("very_slow", "slow", "little")
+QUICK = ("fast", "very_fast", "most", "much")
+_WALKS_BELOW = 0.3
+BELOW = 0.7
+"""goal below a number that is not to be exceeded, as a share of it"""
+_JUMP_LEGS, _LEAP_LEGS, _UNKNOWN_JUMP, _UNKNOWN_LEAP = 0.25, 1.0, 0.2, 0.5
+"""a jump up and one forward, in lengths of the leg, and in m where nothing is known"""
+_LONGEST_PRACTICE = 4.0
+_NEAR_BEST = 0.9
+LONGEST_S = 40.0
+"""of an episode"""
+_MOST_SPEED, _MOST_JUMP = 3.0, 5.0
+"""times the best speed that is known, and the length of the legs"""
+_MOST_TIMES, _MOST_TURNS = 100.0, 80.0
+_LEAST_WAY, _LEAST_JUMP = 0.5, 0.2
+"""of the length of the legs: one lurch gets a body so far, and flailing so high"""
+_LEAST_M, _LEAST_TURN, _LEAST_MPS = 0.05, 0.01, 0.01
+
+
+class Goal(NamedTuple):
+    """A number that words stand for on a robot, and where it comes from."""
+
+    value: float
+    is_exact: bool
+    """whether more would be wrong, too"""
+    source: str
+    is_open: bool = False
+    """whether more is always better: "as fast as possible" """
+    best: float | None = None
+    """the best known of this robot, for an open goal"""
+    best_source: str = ""
+    is_said: bool = False
+    """whether the very number was said"""
+    base: float | None = None
+    """of a comparison, what it would be without: the plain walk of "walk faster" """
+
+
+def _with_best(goal: Goal, scene: Scene, what: str) -> Goal:
+    """Return an open goal with the best that is known, "speed" or "jump"."""
+    best = scene.known.get(f"best_{what}")
+    if not goal.is_open or best is None:
+        return goal
+    if (
+        what == "speed"
+        and _NEAR_BEST * best < goal.value
+        and best > froude_speed(scene, FROUDE["run"])
+    ):
+        # More than the best known cannot be asked for.
+        source = f"{_NEAR_BEST:.0%} of the best that is known"
+        goal = goal._replace(value=_NEAR_BEST * best, source=source)
+    return goal._replace(best=best, best_source=scene.known[f"best_{what}_source"])
+
+
+def compared(frame: Frame, plain: Goal, unit: str) -> Goal:
+    """Return a goal as a multiple of what the verb means without the comparison."""
+    factor = frame.factor or 1.0
+    source = f"{factor:g} times the {plain.value:.2g} {unit} of a plain {frame.word}"
+    return Goal(factor * plain.value, factor < 1.0, source, base=plain.value)
+
+
+def speed(frame: Frame, scene: Scene) -> Goal:
+    """Return the speed that a frame means, m/s."""
+    if frame.factor is not None and frame.dimension == "speed":
+        plain = frame.model_copy(update={"factor": None, "dimension": None, "degree": None})
+        return compared(frame, speed(plain, scene), "m/s")
+    amount, top = frame.amount, scene.top_speed
+    reached = "its known top speed" if "top_speed" in scene.known else "the top speed of its size"
+    if amount and amount.unit in ("m/s", "share") and amount.value > 0.0:
+        is_exact = amount.rule != "at_least"
+        if amount.unit == "share":
+            source = f"{amount.value:.0%} of {reached}, {top:.2g} m/s"
+            return Goal(amount.value * top, is_exact, source, is_said=True)
+        if amount.rule == "at_most":
+            # Well below what must not be exceeded, so that being at it is not enough any more.
+            source = f"below the {amount.value:g} m/s that was said"
+            return Goal(BELOW * amount.value, True, source, is_said=True)
+        return Goal(amount.value, is_exact, "as said", is_said=True)
+    degree = frame.degree if frame.dimension in (None, "speed") else None
+    if frame.dimension == "distance" and frame.degree == "most":
+        degree = "most"  # the farthest in a given time is the fastest
+    is_gentle, is_open = degree in GENTLE, degree == "most"
+    if scene.leg is None:
+        share = _TABLE["gait_of_top"].get(frame.gait or "", _USUAL_OF_TOP)
+        share = _TABLE["of_top"][degree] if degree else share
+        goal = Goal(share * top, is_gentle, f"{share:.0%} of {reached}, {top:.2g} m/s", is_open)
+        return _with_best(goal, scene, "speed")
+    gait = frame.gait if frame.gait in FROUDE else None
+    least = _legged_speed(gait, degree, scene)
+    share = _top_share(gait, degree)
+    if share * float(scene.known.get("top_speed", 0.0)) > least:
+        source = f"{share:.0%} of this robot's reference speed, {top:g} m/s"
+        goal = Goal(share * top, False, source, is_open)
+    else:
+        froude = least**2 / (scene.gravity * scene.leg)
+        source = f"Froude {froude:.2g} with legs of {scene.leg:.2g} m"
+        goal = Goal(least, is_gentle, source, is_open)
+    return _with_best(goal, scene, "speed")
+
+
+def froude_speed(scene: Scene, froude: float) -> float:
+    """Return the speed of a Froude number, m/s: v = sqrt(Fr g L)."""
+    return math.sqrt(froude * scene.gravity * (scene.leg or 0.0))
+
+
+def _legged_speed(gait: str | None, degree: Degree | None, scene: Scene) -> float:
+    """Return the least speed that is meant by a gait and a degree."""
+    plain = _TABLE["plain"].get(degree) if degree and not gait else None
+    named = gait or plain or ("run" if degree == "most" else "walk")
+    value = froude_speed(scene, FROUDE[named])
+    is_said = plain is not None or (gait, degree) == ("sprint", "very_fast")
+    if degree is None or degree == "moderate" or is_said:
+        return value
+    is_walking = FROUDE[gait or "run"] < _WALKS_BELOW
+    faster = _TABLE["faster_walk"] if is_walking else _TABLE["faster_run"]
+    return value * (_TABLE["slower"][degree] if degree in _TABLE["slower"] else faster[degree])
+
+
+def _top_share(gait: str | None, degree: Degree | None) -> float:
+    """Return the share of the known top speed that this asks for at least."""
+    plain = _TABLE["plain"].get(degree, "run") if degree else ""
+    share = _TABLE["share"].get(gait or plain, 0.0)
+    if not share or degree in GENTLE:
+        return 0.0
+    if degree is None or degree == "moderate":
+        return share if gait else 0.0
+    return max(share, _SHARE_FAST if degree in ("fast", "much") else _SHARE_MOST)
+
+
+def jump_height(frame: Frame, scene: Scene) -> Goal:
+    """Return how high a jump is meant to be, metres above standing."""
+    if frame.factor is not None and frame.dimension == "height":
+        plain = frame.model_copy(update={"factor": None, "dimension": None, "degree": None})
+        return compared(frame, jump_height(plain, scene), "m")
+    amount, leg = frame.amount, scene.leg or 0.0
+    if amount is not None and amount.unit == "m" and frame.dimension != "distance":
+        if amount.rule == "at_most":
+            return Goal(BELOW * amount.value, True, f"below the {amount.value:g} m that was said")
+        return Goal(amount.value, bool(frame.bounds), "as said")
+    own, known = _JUMP_LEGS * leg, float(scene.known.get("jump", 0.0))
+    value, source = own, f"{_JUMP_LEGS:g} of the length of its legs, {leg:.2g} m"
+    if known > own:
+        value, source = known, "this robot's reference jump"
+    if not value:
+        value, source = _UNKNOWN_JUMP, "an estimate: nothing is known of this robot"
+    is_about = frame.degree is not None and frame.dimension in (None, "height")
+    degree = frame.degree if frame.degree and is_about else "moderate"
+    share = _TABLE["up"].get(degree, 1.0)
+    source = source if share == 1.0 else f"{share:.0%} of {source}"
+    is_low = degree in GENTLE  # a high jump is not a small one
+    goal = Goal(share * value, is_low, source, degree == "most")
+    return _with_best(goal, scene, "jump")
+
+
+def leap_length(frame: Frame, scene: Scene) -> Goal:
+    """Return how far a jump is meant to go, metres in the air."""
+    if frame.factor is not None and frame.dimension == "distance":
+        plain = frame.model_copy(update={"factor": None, "degree": None})
+        return compared(frame, leap_length(plain, scene), "m")
+    amount, leg = frame.amount, scene.leg or 0.0
+    if amount is not None and amount.unit == "m" and frame.dimension == "distance":
+        return Goal(amount.value, False, "as said")
+    own, known = _LEAP_LEGS * leg, 0.5 * float(scene.known.get("top_speed", 0.0))
+    value, source = own, f"the length of its legs, {leg:.2g} m"
+    if known > own or not own:
+        value, source = known or _UNKNOWN_LEAP, "half a second at its known top speed"
+    degree = frame.degree if frame.dimension == "distance" else None
+    factor = 0.5 if degree in GENTLE else 1.0
+    return Goal(factor * value, False, source, degree == "most")
+
+
+def practice(scene: Scene, value: float) -> float:
+    """Return how much longer a speed takes to learn than what the calibration was measured on."""
+    return min(max(value / (_SHARE_FAST * scene.top_speed), 1.0), _LONGEST_PRACTICE)
+
+
+def goal_note(name: str, goal: Goal, unit: str = "m/s") -> str:
+    """Return a goal in the words shown before training."""
+    way = "about" if goal.is_exact else "at least"
+    more = ""
+    if goal.is_open:
+        known = "no best is known" if goal.best is None else f"the best known is {goal.best:.2g}"
+        more = f", and as much more as it can ({known})"
+    return f"{name}: {way} {goal.value:.2g} {unit} ({goal.source}){more}"
+
+
+def require_sizes(frames: Iterable[Frame], scene: Scene) -> None:
+    """Refuse numbers that no episode can show: too far, too often, or only a stumble."""
+    for frame in frames:
+        for value, least, most, unit in _sizes(frame, scene):
+            if value > most:
+                why = f"an episode of {LONGEST_S:g} s has room for {most:.3g} {unit} at most"
+            elif 0.0 < value < least:
+                why = f"less than {least:.2g} {unit} is only a stumble"
+            else:
+                continue
+            raise scene.cannot(f'show "{frame.word}" by {value:g} {unit}', why)
+
+
+def _sizes(frame: Frame, scene: Scene) -> Iterator[tuple[float, float, float, str]]:
+    """Yield each number that was said, the least and the most that can be shown, and the unit."""
+    amount, verb, leg = frame.amount, frame.verb, scene.leg or 0.0
+    if frame.count is not None:
+        yield float(frame.count), 0.0, _MOST_TIMES, "times"
+    if amount is None:
+        return
+    fastest = max(
+        scene.top_speed, scene.known.get("best_speed", 0.0), froude_speed(scene, FROUDE["sprint"])
+    )
+    least_way, farthest = max(_LEAST_M, _LEAST_WAY * leg), fastest * LONGEST_S
+    is_way = amount.unit == "m" and frame.dimension == "distance"
+    if amount.unit == "m/s" and verb in ("go", "hop", "circle"):
+        yield amount.value, _LEAST_MPS, _MOST_SPEED * fastest, "m/s"
+    elif is_way and verb == "go":
+        yield amount.value, least_way, farthest, "m"
+    elif is_way and verb == "circle":
+        laps = 2.0 * math.pi * (frame.count or 1)
+        yield amount.value, least_way, farthest / laps, "m of radius"
+    elif amount.unit == "m" and frame.dimension == "height" and verb in ("jump", "hop"):
+        yield amount.value, _LEAST_JUMP * leg, _MOST_JUMP * (leg or 1.0), "m high"
+    elif amount.unit in ("turns", "rad") and "whole" in word_table("acts")[verb]:
+        turns = amount.value / (2.0 * math.pi if amount.unit == "rad" else 1.0)
+        yield turns, _LEAST_TURN, _MOST_TURNS, "turns"

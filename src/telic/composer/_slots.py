@@ -1,0 +1,312 @@
+"""Fill the slots of one frame from the items of its deed, and record which words filled which."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from telic.composer._amounts import Reading
+from telic.composer._grammar import Item
+from telic.composer._parts import BodyPart
+from telic.composer.frames import Act, Amount, Degree, Frame
+from telic.composer.lexicon import Sense, word_table
+from telic.robots.terrain import TERRAINS
+
+_STRONGER = {"fast": "very_fast", "slow": "very_slow"}
+_LEAST = {"slow": "very_slow", "little": "little"}
+_LEVEL = {"forward", "backward", "left", "right"}
+_BESIDES = ("up", "in_place")
+"""directions that another one goes before"""
+_STRICTER = {"at_least": 1, "at_most": -1, "about": 0}
+
+
+@dataclass(slots=True)
+class Deed:
+    """A verb and the items that belong to it."""
+
+    verb: Act
+    word: str
+    phase: int
+    says: dict[str, Any] = field(default_factory=dict[str, Any])
+    items: list[Item] = field(default_factory=list[Item])
+    at: tuple[int, ...] = ()
+    """places of the words of its verb; empty for a verb that was not said again"""
+
+
+def implied_verb(item: Item) -> Act | None:
+    """Return the verb a word implies where there is none."""
+    if item.unit is not None:
+        rates = {"m/s": "go", "steps": "go", "turns": "turn", "rad": "turn", "rad/s": "turn"}
+        return rates.get(item.unit)
+    sense = item.sense()
+    if sense is None or sense.slot == "posture":
+        return None if sense is None else "stand"
+    if sense.slot == "direction":
+        turns = sense.value in ("clockwise", "counterclockwise")
+        still = sense.value in ("in_place", "up", "down")
+        return "turn" if turns else None if still else "go"
+    return "go" if sense.says.get("dimension") in ("speed", "distance") else None
+
+
+class Slots:
+    """The items of one deed, taken slot by slot."""
+
+    def __init__(self, deed: Deed) -> None:
+        self.deed = deed
+        self.claims: list[tuple[str, Item, Sense | None]] = []
+        """slots that were filled, each with the words and their meaning"""
+        self.in_place: list[Item] = []
+        """items that ask not to leave the place"""
+        self.part: BodyPart | None = None
+        self._fills: dict[str, Any] = {}
+        self.verb = self._verb()
+        self._is = word_table("acts")[self.verb]
+
+    def frame(self) -> Frame:
+        """Return what the deed asks for."""
+        says, verb, fills = self.deed.says, self.verb, self._fills
+        self._direct()
+        factor, degree, dimension = self._degree()
+        self._number(dimension)
+        amount: Amount | None = fills.get("amount")
+        if amount is None and "turns" in says and "count" not in fills:
+            amount = Amount(value=says["turns"], unit="turns", rule="about")
+        if amount is not None and amount.value < 0:
+            # "at -2 m/s" is backward, "by -90 degrees" to the right
+            amount = amount.model_copy(update={"value": -amount.value})
+            back = "right" if verb == "turn" else "backward"
+            fills["direction"] = fills["direction"] or back
+        if amount is not None and amount.unit == "share":
+            degree = None if degree == "most" else degree  # "80 % of top speed"
+            if factor is not None:  # "20 % faster"
+                factor, amount = 1.0 + math.copysign(amount.value, factor - 1.0), None
+        shift = 1 if self.deed.verb == "lift" and verb == "stand" else says.get("shift")
+        if amount is not None and shift and amount.unit == "m":
+            dimension, fills["is_change"] = "height", True
+            amount = amount.model_copy(update={"value": shift * amount.value})
+        elif amount is None and degree is None and factor is None:
+            dimension = None
+        elif dimension is None and amount is not None:
+            is_high = "high" in self._is and fills["direction"] not in _LEVEL
+            is_high = is_high and verb != "hop"
+            rates = {"m/s": "speed", "rad/s": "turning", "rad": "turning", "turns": "turning"}
+            rates["steps"] = "count"
+            rates["m"] = "height" if is_high else "distance"
+            dimension = rates.get(amount.unit)
+        elif dimension is None:
+            is_way = degree in ("little", "much") and verb in ("go", "circle")
+            dimension = "distance" if is_way else self._is["about"]
+        elif dimension == "speed" and "turning" in self._is:
+            dimension = "turning"
+        fills |= {"amount": amount, "degree": degree, "dimension": dimension, "factor": factor}
+        lasts = [item for item in self.deed.items if item.slot == "until_end"]
+        self.claims += [("until_end", item, None) for item in lasts]
+        # "stay for 3 seconds" says how long instead
+        fills["bows"] = bool(says.get("bows"))
+        fills["until_end"] = bool(lasts or (says.get("until_end") and "duration_s" not in fills))
+        postures = self._postures(shift if amount is None or amount.unit != "m" else None)
+        styles = {*says.get("styles", ()), *(sense.value for _, sense in self._take("style"))}
+        return Frame(
+            verb=verb,
+            word=self.deed.word,
+            gait=says.get("gait"),
+            part=self.part.name if self.part else None,
+            bodies=self.part.bodies if self.part else (),
+            postures=tuple(each for each in word_table("postures") if each in postures),
+            styles=tuple(each for each in word_table("styles") if each in styles),
+            phase=self.deed.phase,
+            **fills,
+        )
+
+    def _senses(self, slot: str) -> list[tuple[Item, Sense]]:
+        """Return the items that can fill a slot, with their meaning."""
+        found = [(item, item.sense(self.verb)) for item in self.deed.items]
+        return [
+            (item, sense)
+            for item, sense in found
+            if sense is not None and sense.slot == slot and item.slot != "until_end"
+        ]
+
+    def _take(self, slot: str) -> list[tuple[Item, Sense]]:
+        """Return them, and record that they fill it."""
+        found = self._senses(slot)
+        self.claims += [(slot, item, sense) for item, sense in found]
+        return found
+
+    def _verb(self) -> Act:
+        """Return what is meant: moving to a target is reaching, moving an arm is swinging it."""
+        named = [(item, item.part) for item in self.deed.items if item.part is not None]
+        targets = [item for item, part in named if part.name == "target"]
+        own = [(item, part) for item, part in named if part.name != "target"][:1]
+        self.claims += [("target", item, None) for item in targets]
+        self.claims += [("part", item, None) for item, _ in own]
+        self.part = own[0][1] if own else None
+        verb, name = self.deed.verb, self.part.name if self.part else ""
+        if verb == "go" and targets:
+            return "reach"
+        if verb == "reach" and not targets:
+            # "reach 2 m/s": nothing is reached for.
+            said = [implied_verb(item) for item in self.deed.items if item.reading]
+            return next((each for each in said if each is not None), verb)
+        if verb == "lift" and name == "torso":
+            return "stand"  # tall: see _postures
+        is_limb = any(word in name for word in word_table("parts")["limbs"])
+        return "swing" if verb == "go" and self.deed.says.get("weak") and is_limb else verb
+
+    def _direct(self) -> None:
+        """Fill where to, in which frame of reference, and over which ground."""
+        says, fills = self.deed.says, self._fills
+        found, own = self._senses("direction"), says.get("direction")
+        exact = [s.value for _, s in found if s.value not in _BESIDES]
+        if "left" in exact or "right" in exact:
+            exact = [value for value in exact if value != "sideways"]
+        for item, sense in found:
+            is_there = sense.value == "in_place" and own != "in_place"
+            if (exact or own) and is_there:
+                self.in_place.append(item)
+            elif sense.value not in exact[1:]:
+                self.claims.append(("direction", item, sense))
+                fills["is_of_start"] = sense.says.get("frame") == "start"
+        direction = exact[0] if exact else own if own else None
+        if (
+            direction is None
+            and found
+            and not ("turning" in self._is and found[0][1].value == "up")
+        ):
+            direction = found[0][1].value
+        kind, hardest = says.get("ground"), None
+        for item, sense in self._senses("ground"):
+            climbs = sense.says.get("direction")
+            said = [
+                claim
+                for claim in self.claims
+                if claim[2] and direction in (claim[2].value, claim[2].says.get("direction"))
+            ]
+            is_both = {climbs, direction} == {"up", "down"}
+            if is_both and all(item.at < other.at for _, other, _ in said):
+                self.claims = [claim for claim in self.claims if claim not in said]
+                is_both = False  # the first is meant, and the other named
+            if kind in (None, sense.value) and not is_both:
+                if climbs and own and own not in (climbs, "forward") and self.deed.at:
+                    # "reverse up the ramp": on slopes and stairs it goes ahead; that is reported.
+                    verb = Item("verb", self.deed.at)
+                    self.claims.append(("direction", verb, Sense("direction", own)))
+                direction = climbs or direction
+                self.claims.append(("ground", item, sense))
+                kind, hardest = sense.value, sense.says.get("hardest")
+        fills["ground"] = next((each for each in TERRAINS if each == kind), None)
+        fills |= {"direction": direction, "hardest": hardest}
+
+    def _degree(self) -> tuple[float | None, Degree | None, str | None]:
+        """Return a comparison as a factor, a degree in words, and what either is about."""
+        says, nouns = self.deed.says, self._senses("dimension")
+        found = self._take("degree")
+        unread = [(item, sense) for item, sense in nouns if item.reading is None]
+        self.claims += [("degree", item, sense) for item, sense in unread]
+        named = [sense.says["dimension"] for _, sense in found if "dimension" in sense.says]
+        dimension = next(iter((*named, *(sense.value for _, sense in nouns))), None)
+        degree = _combined([sense.value for _, sense in found if "factor" not in sense.says])
+        factor = None if degree == "most" else _factor([sense for _, sense in found])
+        if factor is not None:
+            return factor, None, dimension or self._is["about"]
+        if degree is None and not dimension and says.get("degree"):
+            return None, says["degree"], says.get("dimension", self._is["about"])
+        postures = {sense.value for _, sense in self._senses("posture")}
+        if degree == "most" and dimension is None and postures & {"low", "high"}:
+            dimension = "height"
+        return None, degree, dimension or (says.get("dimension") if degree else None)
+
+    def _number(self, dimension: str | None) -> None:
+        """Fill the slots of numbers; a second one of a kind stays unused."""
+        fills = self._fills
+        for item in self.deed.items:
+            reading = item.reading
+            is_other = item.unit == "steps" and self.verb != "go"
+            if reading is None or dimension == "energy" or is_other:
+                continue  # no share of the power is measured
+            amount, count = reading.amount, reading.count
+            if reading.bare is not None:
+                # "speed 2" is one; of "two quick jumps" it is how many.
+                is_named = any(self._senses("dimension")) or 0 < reading.bare < 1
+                amount, count = self._bare(reading, dimension if is_named else None)
+            said = {"period_s": reading.period_s, "duration_s": reading.duration_s}
+            said |= {"count": count, "amount": amount}
+            said = {name: new for name, new in said.items() if new is not None}
+            first: Amount | None = fills.get("amount")
+            rules = {first.rule, amount.rule} if first and amount else set[str]()
+            is_end = bool(first and amount and first.unit == amount.unit)
+            if is_end and first and amount and rules == {"at_least", "at_most"}:
+                # "at least 1 m/s and at most 3 m/s"
+                middle = (first.value + amount.value) / 2
+                fills["amount"] = Amount(value=middle, unit=first.unit, rule="about")
+                fills["bounds"] = (first, amount)
+            elif not said or fills.keys() & said.keys():
+                continue
+            else:
+                fills |= said
+                if amount is not None and reading.spread > 0.0:
+                    fills["bounds"] = tuple(
+                        Amount(
+                            value=amount.value + way * reading.spread, unit=amount.unit, rule=rule
+                        )
+                        for way, rule in ((-1, "at_least"), (1, "at_most"))
+                    )
+                if count is not None and reading.rule is not None:
+                    # Of times, one more or less is what comes next.
+                    step = _STRICTER[reading.rule] * reading.is_strict
+                    fills |= {"count": max(1, count + step), "count_rule": reading.rule}
+            self.claims.append((next(iter(said)).removesuffix("_s"), item, None))
+
+    def _bare(self, reading: Reading, dimension: str | None) -> tuple[Amount | None, int | None]:
+        """Return what a number without a unit means together with this verb."""
+        value, unit, is_part = reading.bare or 0.0, None, 0 < (reading.bare or 0.0) < 1
+        units = {"speed": "m/s", "height": "m", "distance": "m", "turning": "rad/s"}
+        if "turning" in self._is and value in word_table("numbers")["angles"]["bare_degrees"]:
+            value, unit = math.radians(value), "rad"
+        elif "turning" in self._is and is_part:  # "a half twist"
+            unit = "turns"
+        elif dimension in units:
+            unit = "share" if is_part else units[dimension]
+        if unit is not None:
+            said = {"value": value, "unit": unit, "rule": reading.rule or "about"}
+            return Amount.model_validate(said), None
+        counted = "counted" in self._is or self.deed.says.get("gait") == "step"
+        return None, int(value) if counted and value >= 1 and value == int(value) else None
+
+    def _postures(self, shift: int | None) -> set[str]:
+        """Return all postures: those named, of the verb, of a leg that is named, of a height."""
+        named = self._take("posture")
+        found = {*self.deed.says.get("postures", ()), *(sense.value for _, sense in named)}
+        found |= {each for _, sense in named for each in sense.says.get("postures", ())}
+        is_one = self.part is not None and self.part.name in word_table("parts")["one_leg"]
+        if is_one and self.verb in ("stand", "balance", "hop"):
+            found.add("one_leg")
+        if shift:
+            found.add("low" if shift < 0 else "high")
+        return found
+
+
+def _factor(senses: list[Sense]) -> float | None:
+    """Return the factor of a comparison: "slightly faster" is half the difference of "faster"."""
+    found = next((sense for sense in senses if "factor" in sense.says), None)
+    if found is None or found.says.get("is_exact"):
+        return None if found is None else float(found.says["factor"])
+    values = {sense.value for sense in senses}
+    share = 0.5 if "little" in values else 2.0 if values & {"much", "intensify"} else 1.0
+    return round(max(1.0 + share * (float(found.says["factor"]) - 1.0), 0.2), 3)
+
+
+def _combined(values: list[str]) -> Degree | None:
+    """Return one degree for all that was said: "very fast"."""
+    degrees = [value for value in values if value != "intensify"]
+    if "most" in degrees:  # "as slowly as possible", "as little as possible"
+        return next((_LEAST[each] for each in degrees if each in _LEAST), "most")
+    said = [degree for degree in degrees if degree != "little"]
+    if not said:
+        return "little" if degrees else None
+    speeds = [degree for degree in said if degree != "much"]
+    if not speeds:
+        return "much"
+    is_stronger = len(values) > len(degrees) or "much" in degrees
+    return _STRONGER.get(speeds[0], speeds[0]) if is_stronger else speeds[0]

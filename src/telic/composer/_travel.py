@@ -1,0 +1,531 @@
+"""Moving over the ground: at a speed, for a distance, in place, in a circle, turning, on command.
+
+Commanded velocities: the environment draws a new command every few seconds and shows it to the
+policy; some are to stand still. Each of the three rates is judged by its error as a share of the
+error of standing still, so that a robot that never moves, or ignores one rate, fails.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from telic.composer import _gaits as gaits
+from telic.composer import _sizes as sizes
+from telic.composer._draft import Draft
+from telic.composer._manners import charge_change, stay_on_feet, stay_straight
+from telic.composer.frames import Frame
+from telic.composer.scene import Scene
+from telic.errors import Refused
+from telic.judges import metrics, tracks
+from telic.rewards import signals, terms
+from telic.rewards.signals import Above, Along, Below, Measured, Part, Turns
+from telic.rewards.terms import Exact, Ratio, Small
+
+AHEAD = ("forward", "backward", "left", "right")
+_RAIL_M = 0.5
+_OVERSHOOT = 1.1
+"""where to aim for a distance of at least so much, in parts of it"""
+_MOST, _MOST_WALKING = 1.5, 1.15
+"""multiples of the goal up to which speed is rewarded: a faster walk is not a walk"""
+_STRIDES, _STEP_LEGS = 4.0, 0.5
+"""strides on a way from which on its gait is judged, and a step in lengths of the leg"""
+_ON_AXIS = {"forward": 1, "backward": -1}
+_OFF, _FAR_OFF = 0.2, 0.45
+"""relative error of a stated speed that is fine, and that is too much"""
+_SEQUEL_S = 2.0
+"""time at speed before the next phase where no duration was stated"""
+SETTLED = 0.85
+"""share of a stated duration that must be at speed: getting there takes some of it"""
+
+
+# ---- going
+
+
+def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> None:
+    """Travel in a direction at a speed; with `aside`, between two directions."""
+    gaits.require_ground(frame, scene)
+    if frame.gait == "swim" and scene.spec.feet:
+        raise scene.cannot("swim", "it has legs, and there is no water")
+    if frame.direction == "in_place":
+        _step_in_place(frame, scene, draft)
+        return
+    name, way, second = _way(frame, scene), seen_from_start(frame, scene), None
+    gait = gaits.gait_meant(frame, scene)
+    if scene.on_rail or (frame.amount and frame.amount.unit == "m" and frame.dimension != "height"):
+        _go_distance(frame, scene, draft, name, way)
+        return
+    is_counted = frame.amount is not None and frame.amount.unit == "steps"
+    if is_counted and frame.ground is None and frame.direction not in ("up", "down"):
+        _take_steps(frame, scene, draft, name, way)
+        return
+    goal = speed_meant(frame, scene, draft)
+    if aside is not None:
+        second = _way(aside, scene)
+    most = _MOST_WALKING if gait and gait.name in gaits.ON_GROUND else _MOST
+    if scene.is_turning and scene.has("heading_velocity") and name in _ON_AXIS:
+        # On a curve "forward" is where the body faces at each moment.
+        sign = _ON_AXIS[name]
+        along = Measured("heading_velocity", sign=sign)
+        pace = tracks.less("heading_velocity", sign=sign)
+        draft.pay("speed", 1.0, Ratio(along, goal.value, most=most), f"speed {name} of the body")
+        title = f"averages %s {name}, where it faces"
+        zero, value = 0.1 * goal.value, tracks.mean(pace)
+        draft.score(title, value, zero, goal.value, weight=3.0, tag="too_slow", of=goal)
+    else:
+        be_fast(draft, name, goal, most=most, aside=second, way=way)
+        along, pace = Along(way, second), metrics.pace(way, second)
+    value = tracks.share_above(pace, 0.3 * goal.value)
+    draft.score("keeps moving", value, 0.3, 0.75, tag="stops")
+    if frame.direction != "sideways":
+        stay_straight(frame, scene, draft, way, second)
+    gaits.lay_ground(frame, scene, draft, goal.value, (way, second))
+    if gait is not None and frame.gait is not None and not gaits.SUPPORT & {*frame.postures}:
+        gaits.step_in(gait, frame, scene, draft)
+        gaits.go_in_steps(frame.gait, scene, draft)
+    elif frame.gait in sizes.FROUDE and not scene.spec.feet:
+        draft.doubt(f'it has no feet: of "{frame.word}" only the speed can be judged')
+    stay_on_feet(scene, draft)
+    low, high = 0.7 * goal.value, 1.4 * goal.value
+    lasts = SETTLED * (frame.duration_s or _SEQUEL_S)
+    draft.ends_when(Above(along, low), tracks.above(pace, low), lasts)
+    if goal.is_exact:
+        draft.ends_when(Below(along, high), tracks.below(pace, high), lasts)
+    if frame.duration_s:
+        draft.seconds = max(frame.duration_s + 1.0, 2.0)
+
+
+def _way(frame: Frame, scene: Scene) -> str:
+    """Return the direction of travel; refuse one that the robot cannot move in."""
+    direction = frame.direction or "forward"
+    if scene.on_rail:
+        rail = {"right": "forward", "left": "backward"}
+        direction = rail.get(direction, direction)
+    if direction not in (*AHEAD, "sideways"):
+        direction = "forward"
+    require_way(direction, "go", scene)
+    return direction
+
+
+def seen_from_start(frame: Frame, scene: Scene) -> metrics.Way:
+    """Return the direction of travel in the frame of the start: turns before it are added."""
+    name = _way(frame, scene)
+    if frame.heading is None and scene.has("heading_velocity"):
+        return "ahead" if name == "forward" else name
+    if not frame.heading or frame.is_of_start or not scene.has("heading_velocity"):
+        return name
+    degrees = (frame.heading + metrics.DEGREES[name] + 180.0) % 360.0 - 180.0
+    return next((each for each, own in metrics.DEGREES.items() if own == degrees), degrees)
+
+
+def require_way(direction: str, what: str, scene: Scene) -> None:
+    """Refuse to move in a direction that the robot cannot move in."""
+    is_aside = direction in ("left", "right", "sideways")
+    scene.require("lateral_velocity" if is_aside else "forward_velocity", f"{what} {direction}")
+
+
+def be_fast(
+    draft: Draft,
+    name: str,
+    goal: sizes.Goal,
+    most: float = _MOST,
+    aside: str | None = None,
+    way: metrics.Way | None = None,
+) -> None:
+    """Reward and judge a speed, up to a multiple of the goal; `way` is seen from the start."""
+    seen = name if way is None else way
+    target, along, value = goal.value, Along(seen, aside), metrics.net_speed(seen, aside)
+    way = name if aside is None else f"{name} and {aside}"
+    if goal.is_exact:
+        pays, tag, within = Exact(along, target, 0.5 * target), "wrong_speed", 0.25 * target
+        draft.pay("speed", 1.0, pays, f"speed {way}, best at {target:.2g} m/s")
+    else:
+        tag, within = "too_slow", None
+        pays = Ratio(along, target, most=None if goal.is_open else most)
+        draft.pay("speed", 1.0, pays, f"speed {way}, in parts of {target:.2g} m/s")
+    title = f"averages %s {way}"
+    draft.score(title, value, 0.1 * target, target, within=within, weight=3.0, tag=tag, of=goal)
+    if goal.is_said:
+        # What is far from a stated speed does not pass by its gait. Below a number that must not
+        # be exceeded there is room up to that number.
+        is_below = goal.source.startswith("below")
+        off, far_off = (1.0 / sizes.BELOW - 1.0, 0.6) if is_below else (_OFF, _FAR_OFF)
+        value = metrics.speed_error(seen, target, aside, at_least=not goal.is_exact)
+        draft.require(f"is within {off:.0%} of the stated speed", value, far_off, off, tag=tag)
+
+
+def speed_meant(frame: Frame, scene: Scene, draft: Draft) -> sizes.Goal:
+    """Return the speed that is meant; say so before training, and train long enough for it."""
+    goal = sizes.speed(frame, scene)
+    if goal.source != "as said":
+        draft.doubt(sizes.goal_note(f'"{frame.word}"', goal))
+    draft.practice = max(draft.practice, sizes.practice(scene, goal.value))
+    known = scene.known.get("top_speed")
+    if known is not None and goal.value > known:
+        draft.doubt(
+            f"this robot's reference speed is {known:g} m/s (two to four minutes of plain "
+            f"training): {goal.value:.2g} m/s may need more steps, or a GPU"
+        )
+    return goal
+
+
+def _go_distance(
+    frame: Frame, scene: Scene, draft: Draft, direction: str, way: metrics.Way
+) -> None:
+    """Go a distance in the gait that is asked for, and stay there."""
+    amount = frame.amount
+    is_said = amount is not None and amount.unit == "m" and amount.value > 0.0
+    target = amount.value if amount and is_said else _RAIL_M
+    if amount and is_said and amount.rule == "at_most":
+        target *= sizes.BELOW
+        draft.doubt(f'"{frame.word}": about {target:.2g} m, below the {amount.value:g} m said')
+    is_least = amount is not None and is_said and amount.rule == "at_least"
+    aim = target * (_OVERSHOOT if is_least else 1.0)
+    if not is_said:
+        draft.doubt(f'"{frame.word}" is taken as {target:g} m along the rail')
+    made, seen = signals.Made(way), metrics.way_made(way)
+    pays = terms.Arrive(made, aim, max(0.2 * target, 0.1))
+    draft.pay("way", 1.0, pays, f"close to {aim:.2g} m {direction}")
+    title, value = f"ends %s {direction}", tracks.last(seen)
+    within = None if is_least else min(max(0.12 * target, 0.05), target / 4)
+    draft.score(title, value, 0.5 * target, target, within=within, weight=3.0, tag="too_far")
+    title, value = f"covers %s {direction}", tracks.highest(seen)
+    draft.score(title, value, 0.1 * target, 0.9 * target, weight=1.5, tag="too_slow")
+    if scene.is_last:
+        stop_in_the_end(draft, 0.8, 0.3, 1.5)
+        # A robot that is still on its way when time is up has arrived by chance.
+        value = metrics.still_under_way(way, target)
+        draft.require("has arrived before the end", value, 0.18, 0.1, tag="drifts")
+    stay_straight(frame, scene, draft, way)
+    gait = gaits.gait_meant(frame, scene)
+    if frame.gait in sizes.FROUDE and not gaits.SUPPORT & {*frame.postures}:
+        usual = sizes.speed(frame.model_copy(update={"amount": None}), scene).value
+        if gait is not None and gait.hertz * target / usual < _STRIDES:
+            draft.doubt(f"{target:g} m is too short a way to judge how its feet land")
+        elif gait is not None:  # judged on the way there: a robot that has arrived stands
+            under_way = Below(made, 0.85 * target)
+            gaits.step_in(gait, frame, scene, draft, under_way, (way, 0.85 * target))
+        gaits.go_in_steps(frame.gait, scene, draft, weight=0.2)
+    stay_on_feet(scene, draft)
+    if frame.dimension == "speed" and (frame.degree or frame.factor):
+        goal = speed_meant(frame.model_copy(update={"amount": None}), scene, draft)
+        within = 0.25 * goal.value if goal.is_exact else None
+        value, zero = metrics.net_speed(way).until(way, 0.85 * target), 0.1 * goal.value
+        title, tag = "averages %s on the way", "wrong_speed" if goal.is_exact else "too_slow"
+        draft.score(title, value, zero, goal.value, within=within, weight=3.0, tag=tag, of=goal)
+    there = (1.0 if is_least else 0.95) * target
+    draft.ends_when(Above(made, there), tracks.above(seen, there))
+    usual = sizes.speed(frame.model_copy(update={"amount": None}), scene).value
+    draft.seconds = min(max(1.5 * target / usual + 2.0, 4.0), sizes.LONGEST_S)
+
+
+def _take_steps(frame: Frame, scene: Scene, draft: Draft, direction: str, way: metrics.Way) -> None:
+    """Take a number of steps, each of them some way, and stop; two feet of four land per step."""
+    scene.require("stride_alternation", "count its steps")
+    assert frame.amount is not None and scene.leg is not None
+    count, leg = max(round(frame.amount.value), 1), scene.leg
+    usual = sizes.speed(frame.model_copy(update={"amount": None}), scene).value
+    draft.seconds = min(max(1.0 * count + 2.0, 4.0), sizes.LONGEST_S)
+    made, there = signals.Made(way), round(_STEP_LEGS * leg * count, 3)
+    draft.pay("way", 1.0, terms.Arrive(made, there, 0.5 * there), f"close to {there:.2g} m")
+    draft.pay("step", 1.0, terms.Touchdown(signals.Strides()), "a foot comes down")
+    per_step = len(scene.spec.feet) / 2.0 / draft.seconds
+    goal, within = per_step * count, per_step * max(0.5, 0.1 * count)
+    value, title = metrics.touchdowns(), f"takes {count} step{'s' if count > 1 else ''}"
+    if frame.amount.rule == "about":
+        draft.score(title, value, 0.0, goal, within=within, weight=3.0, tag="wrong_gait")
+    else:
+        is_least = frame.amount.rule == "at_least"
+        title = f"takes at {'least' if is_least else 'most'} {count} steps"
+        zero = goal - 2 * within if is_least else goal + 2 * within
+        draft.score(title, value, zero, goal, weight=3.0, tag="wrong_gait")
+    title, value = f"covers %s {direction}", tracks.highest(metrics.way_made(way))
+    draft.score(title, value, 0.1 * there, 0.5 * there, weight=2.0, tag="too_slow")
+    value = tracks.last("stride_alternation")
+    draft.score("steps with one foot after the other", value, 0.3, 0.8, tag="one_sided")
+    if scene.is_last:
+        stop_in_the_end(draft, max(0.8 * usual, 0.4), 0.3, 1.5)
+    stay_straight(frame, scene, draft, way)
+    gaits.go_in_steps(frame.gait, scene, draft, weight=0.2)
+    stay_on_feet(scene, draft)
+    draft.ends_when(Above(made, 0.5 * there), tracks.above(metrics.way_made(way), 0.5 * there))
+
+
+def stop_in_the_end(draft: Draft, zero: float, goal: float, weight: float) -> None:
+    """Judge that it is slow in the last second."""
+    title, value = "moves %s in the last second", tracks.mean_of_last("speed", 1.0)
+    draft.score(title, value, zero, goal, weight=weight, tag="drifts")
+
+
+def _step_in_place(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Walk in place: one foot after the other, without going anywhere."""
+    scene.require("stride_alternation", f"{frame.gait or 'go'} in place")
+    strides = signals.Strides()
+    draft.pay("step", 3.0, terms.Touchdown(strides), "a foot comes down")
+    draft.pay("stay", 0.7, Small(Measured("horizontal_speed"), 4.0), "not going anywhere")
+    title, value = "takes at least 2 steps per second", metrics.touchdowns()
+    draft.score(title, value, 0.3, 2.0, weight=2.0, tag="drags")
+    gait = gaits.gait_meant(frame, scene)
+    if gait is not None and gait.name not in gaits.ANY_GAIT:
+        gaits.step_in(gait, frame, scene, draft)
+    else:
+        title, value = "steps with one foot after the other", tracks.last("stride_alternation")
+        draft.score(title, value, 0.3, 0.8, weight=1.5, tag="one_sided")
+    title, value = "stays within 0.7 m of the start", tracks.farthest("displacement")
+    draft.require(title, value, 2.0, 0.7, tag="drifts")
+    stay_on_feet(scene, draft)
+    lasts = frame.duration_s or _SEQUEL_S
+    draft.ends_when(Above(Part(strides, "landed"), 0.0), metrics.touches(), lasts)
+
+
+# ---- turning
+
+
+def side_of(frame: Frame) -> str:
+    """Return the side that it turns to."""
+    is_right = frame.direction in ("right", "clockwise")
+    return "right" if is_right else "left"
+
+
+def circle(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Go round in a circle: forward along the heading while the heading turns."""
+    scene.require("heading_velocity", "go in a circle")
+    target, side, amount = speed_meant(frame, scene, draft).value, side_of(frame), frame.amount
+    radius = target / 0.8
+    if frame.dimension == "distance":
+        wider = {"little": 0.5, "much": 2.0, "most": 2.0}
+        radius *= wider.get(frame.degree or "moderate", 1.0)
+        radius = amount.value if amount and amount.unit == "m" else radius
+    rate, laps = target / radius, float(frame.count or 1)
+    draft.seconds = min(1.3 * laps * 2.0 * math.pi / rate + 1.0, sizes.LONGEST_S)
+    draft.doubt(f"the circle is taken as one with a radius of {radius:.2g} m, to the {side}")
+    heading, turned, wound = Turns(side), metrics.turned(side), metrics.winding(side)
+    ahead = Ratio(signals.Ahead(), target, most=1.2)
+    draft.pay("speed", 1.0, ahead, f"speed where it faces, in parts of {target:.2g} m/s")
+    turning = Exact(Part(heading, "rate"), rate, 0.6 * rate)
+    draft.pay("turn", 1.0, turning, f"turning {side} at {rate:.2g} rad/s")
+    title = f"goes round {'once' if laps == 1 else f'{laps:g} times'} to the {side}"
+    value, tag = tracks.last(wound), "under_rotates"
+    draft.score(title, value, 0.2 * laps, 0.9 * laps, weight=2.0, tag=tag)
+    faced = tracks.last(turned)
+    draft.score("faces where it goes", faced, 0.2 * laps, 0.85 * laps, weight=1.0, tag=tag)
+    way, length = 2.0 * math.pi * radius * laps, tracks.last("distance_travelled")
+    draft.score("travels %s", length, 0.2 * way, 0.75 * way, weight=1.5, tag="too_slow")
+    title, mean = "keeps a radius of %s", metrics.radius()
+    draft.score(title, mean, 0.0, radius, within=radius / 4, tag="drifts")
+    draft.require("goes round half way", value, 0.1 * laps, 0.5 * laps, tag="never_moves")
+    # A robot that walks there and back passes the middle of the path twice, too.
+    steadily = tracks.share_above(tracks.pace_of(wound), 0.2 * rate / (2.0 * math.pi))
+    draft.require("goes round steadily", steadily, 0.3, 0.65, tag="stops")
+    stay_on_feet(scene, draft)
+    done = 0.9 * laps
+    draft.ends_when(Above(Part(heading, "turned"), done), tracks.above(turned, done))
+
+
+def turn(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Turn about the vertical: by an angle, or on and on."""
+    scene.require("heading_rate", "turn about the vertical")
+    amount, turns = frame.amount, float(frame.count) if frame.count else None
+    if amount is None and frame.degree == "little" and frame.dimension == "turning":
+        turns = 0.125
+        draft.doubt(f'"{frame.word}" a little is taken as 45 degrees')
+    elif amount and amount.unit in ("turns", "rad"):
+        if amount.value == 0.25 and amount.unit == "turns":
+            draft.doubt(f'"{frame.word}" before what comes next is taken as 90 degrees')
+        per_turn = 1.0 if amount.unit == "turns" else 2.0 * math.pi
+        turns = amount.value / per_turn * (frame.count or 1)
+    if turns is not None:
+        _turn_by(frame, draft, side_of(frame), turns)
+    else:
+        _spin(frame, draft, side_of(frame))
+        # A position-controlled robot steps to a clock: else it shuffles and hardly turns.
+        going = frame.model_copy(update={"verb": "go", "amount": None})
+        if "commands" in scene.spec.arguments and (gait := gaits.usual_gait(going, scene)):
+            gaits.keep_time(gait, scene, draft)
+            draft.settings |= {"log_std": gaits.STEPPING}
+    stay_on_feet(scene, draft)
+
+
+def _spin(frame: Frame, draft: Draft, side: str) -> None:
+    amount = frame.amount
+    rate = 2.0 if frame.degree in sizes.QUICK else 0.5 if frame.degree in sizes.GENTLE else 1.0
+    is_said = amount is not None and amount.unit == "rad/s" and amount.value > 0.0
+    if amount and is_said:
+        rate = amount.value * (sizes.BELOW if amount.rule == "at_most" else 1.0)
+    if frame.duration_s:
+        draft.seconds = max(frame.duration_s + 1.0, 2.0)
+    whole = rate * draft.seconds / (2.0 * math.pi)
+    is_open = frame.degree == "most" and not frame.amount
+    heading, turned = Turns(side), metrics.turned(side)
+    turning, fast = Part(heading, "rate"), tracks.turning_rate(turned)
+    # What is paid for turning faster than asked is taken from staying in place.
+    pays = Ratio(turning, rate, most=None if is_open else 1.15)
+    draft.pay("turn", 1.0, pays, f"turning to the {side}")
+    title, value = f"rotates %s to the {side}", tracks.last_in_full_time(turned, draft.seconds)
+    is_exact = amount is not None and is_said and amount.rule != "at_least"
+    goal, within = (whole, 0.15 * whole) if is_exact else (0.7 * whole, None)
+    zero, of = (0.5 if is_said else 0.1) * goal, sizes.Goal(goal, is_exact, "", is_open)
+    tag = "under_rotates"
+    draft.score(title, value, zero, goal, within=within, weight=3.0, tag=tag, of=of)
+    value = tracks.share_above(fast, 0.3 * rate)
+    draft.score("keeps turning", value, 0.2, 0.6, weight=1.0, tag="stops")
+    if frame.duration_s:
+        held = tracks.above(fast, 0.5 * rate)
+        draft.ends_when(Above(turning, 0.5 * rate), held, frame.duration_s)
+    else:
+        draft.ends_when(Above(Part(heading, "turned"), 0.22), tracks.above(turned, 0.22))
+
+
+def _turn_by(frame: Frame, draft: Draft, side: str, turns: float) -> None:
+    """Turn by an angle and stop there."""
+    draft.is_seen = True  # the heading does not say how often it has turned
+    rule = frame.amount.rule if frame.amount else frame.count_rule
+    is_least = rule == "at_least"
+    if rule == "at_most":
+        draft.doubt(
+            f'"{frame.word}": about {sizes.BELOW * turns:.2g} turns, below the {turns:.2g} said'
+        )
+        turns *= sizes.BELOW
+    tolerance = min(0.06 + 0.05 * turns, turns / 4.0)
+    slow = 1.0 if frame.degree not in sizes.GENTLE else 0.5
+    draft.seconds = min(max(3.0, 3.0 * math.pi * turns / slow + 2.0), 30.0)
+    heading, turned = Turns(side), metrics.turned(side)
+    meaning = f"turned to the {side}, in parts of {turns:.3g} turns"
+    draft.pay("turn", 1.0, terms.TurnBy(heading, turns, at_least=is_least), meaning)
+    there = terms.TurnedThere(heading, turns, tolerance, at_least=is_least)
+    draft.pay("there", 1.0, there, "there, and no longer turning")
+    title, within = f"rotates %s to the {side}", None if is_least else tolerance
+    value, tag = (tracks.highest if is_least else tracks.last)(turned), "under_rotates"
+    draft.score(title, value, 0.2 * turns, turns, within=within, weight=3.0, tag=tag)
+    if not is_least:
+        value = tracks.share_near(turned, turns, 2 * tolerance)
+        draft.score("holds that heading", value, 0.02, 0.15, weight=1.0, tag="over_rotates")
+    far = turns - tolerance
+    draft.ends_when(Above(Part(heading, "turned"), far), tracks.above(turned, far))
+
+
+# ---- commanded velocities
+
+_EVERY_S = 2.5
+_ONLY = {
+    "forward": ((0.0, 1.0), (0.0, 0.0)),
+    "backward": ((-1.0, 0.0), (0.0, 0.0)),
+    "left": ((0.0, 0.0), (0.0, 1.0)),
+    "right": ((0.0, 0.0), (-1.0, 0.0)),
+    "sideways": ((0.0, 0.0), (-1.0, 1.0)),
+}
+"""ranges forward and sideways where a direction was stated, in parts of the largest commands"""
+_RATES = (
+    ("forward", "m/s", "forward velocity", "does not move forward or back", 2.0),
+    ("sideways", "m/s", "sideways velocity", "does not move sideways", 1.5),
+    ("turn", "rad/s", "turning rate", "does not turn", 1.5),
+)
+"""of each rate: name, unit, words, title where it is never commanded, weight"""
+
+
+class CommandRange(NamedTuple):
+    """Largest rates (forward, sideways, turn), and the lowest and highest of each."""
+
+    most: tuple[float, float, float]
+    spans: tuple[tuple[float, float], ...]
+
+
+def command_range(frame: Frame, scene: Scene, draft: Draft) -> CommandRange:
+    """Return what may be commanded: what was stated, or what suits the length of the legs."""
+    if "commands" not in scene.spec.arguments or not scene.has("command_error"):
+        why = "its environment gives none; robots that telic drives by position do (telic robots)"
+        raise scene.cannot("obey commands", why)
+    amount, lowest = frame.amount, None
+    ends = [bound.value for bound in frame.bounds if bound.unit == "m/s"]
+    if len(ends) > 1 and max(ends) > 0.0:
+        ahead, lowest = max(ends), min(ends)
+    elif amount is not None and amount.unit == "m/s" and amount.value > 0.0:
+        ahead = amount.value
+    else:
+        ahead = sizes.froude_speed(scene, 0.25) or scene.top_speed  # a brisk walk
+        is_share = amount is not None and amount.unit == "share"
+        if frame.degree is not None or frame.gait in sizes.FROUDE or is_share:
+            stated = sizes.speed(frame.model_copy(update={"verb": "go"}), scene).value
+            is_less = frame.degree in sizes.GENTLE or is_share
+            ahead = stated if is_less else max(stated, ahead)
+    turn = 0.17 * math.sqrt(scene.gravity / (scene.leg or 0.3))  # legs are pendulums
+    if amount is not None and amount.unit == "rad/s" and amount.value > 0.0:
+        turn = amount.value
+    ahead, aside, turn = (float(f"{value:.2g}") for value in (ahead, 0.5 * ahead, turn))
+    every_way = ((-1.0, 1.0), (-1.0, 1.0))
+    (back, forth), (right, left) = (
+        _ONLY.get(frame.direction, every_way) if frame.direction else every_way
+    )
+    low, high = back * ahead if lowest is None else lowest, forth * ahead
+    right, left = right * aside, left * aside
+    draft.doubt(
+        f'"{frame.word}": commands of {low:g} to {high:g} m/s ahead, {right:g} to {left:g} m/s to '
+        f"the left and up to {turn:g} rad/s of turning, another one every {_EVERY_S:g} s"
+    )
+    return CommandRange((ahead, aside, turn), ((low, high), (right, left), (-turn, turn)))
+
+
+def track_commands(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Track commanded velocities forward and sideways, and a turning rate."""
+    most, spans = command_range(frame, scene, draft)
+    names = (row[0] for row in _RATES)
+    draft.env_args["commands"] = {
+        **{name: [*span] for name, span in zip(names, spans, strict=True)},
+        "every_s": _EVERY_S,
+        "still": 0.2,  # share of commands to stand
+        "heading": 0.0,
+    }
+    draft.seconds = max(10.0, (frame.duration_s or 0.0) + 1.0)
+    draft.practice = 3.0  # times as long as walking: there are three rates to learn
+    draft.settings |= {"log_std": gaits.STEPPING}
+    # With every step the hips of a biped sway and turn, more than what is commanded. Rewarded by
+    # the moment, a policy holds its hips still instead of moving as commanded: so by the mean. What
+    # no mean sees is charged, or it turns to and fro.
+    sways = len(scene.feet()) <= 2
+    missed = signals.CommandError(most[0], most[2], mean_s=0.4 if sways else 0.0)
+    if sways:
+        words = "turning to and fro with every step, as a cost"
+        draft.pay("sway", 0.1, terms.Sway(missed), words)
+    words = "velocity over the ground close to the commanded one"
+    draft.pay("obey", 2.5, terms.FollowVelocity(missed), words)
+    draft.pay("turn", 1.5, terms.FollowTurn(missed), "turning rate close to the commanded one")
+    draft.pay("level", 0.5, terms.Level(), "going up and down, rolling and pitching, as a cost")
+    if scene.has("action_change"):
+        charge_change(scene, draft, 0.1)
+    for place, (_, unit, what, never, weight) in enumerate(_RATES):
+        low, high = spans[place]
+        is_commanded = (low, high) != (0.0, 0.0)
+        value = metrics.command_error(place, (0.15 if is_commanded else 1.0) * most[place])
+        if not is_commanded:
+            draft.score(never, value, 1.0, 0.35, weight=1.0, tag="drifts")
+            continue
+        span = f"up to {high:g}" if low == -high else f"{low:g} to {high:g}"
+        title = f"tracks the commanded {what}, {span} {unit}"
+        draft.score(title, value, 1.0, 0.35, weight=weight, tag="wrong_speed")
+        title = f"does not ignore the commanded {what}"
+        draft.require(title, value, 1.0, 0.75, tag="wrong_speed")
+    value = metrics.moves_at_rest(most)
+    draft.require("stands when commanded to", value, 0.5, 0.25, tag="drifts")
+    moving = signals.IsCommanded(most[0], most[2])
+    if frame.gait not in gaits.ANY_GAIT and (gait := gaits.gait_meant(frame, scene)) is not None:
+        gaits.step_in(gait, frame, scene, draft)
+    if (gait := gaits.usual_gait(frame, scene)) is not None:
+        gaits.keep_time(gait, scene, draft, only=moving)
+    if scene.has("foot_contact"):
+        words = "feet in the air while commanded to stand, as a cost"
+        draft.pay("stand", 0.5, terms.StandOnFeet(moving), words)
+    gaits.go_in_steps(frame.gait, scene, draft)
+    stay_on_feet(scene, draft)
+
+
+def require_alone(frames: Sequence[Frame]) -> None:
+    """Refuse another behaviour next to commands: they say what is done, and when."""
+    first = next((frame for frame in frames if frame.verb == "obey"), None)
+    other = next((frame for frame in frames if frame is not first), None)
+    if first is not None and other is not None:
+        raise Refused(
+            f'"{first.word}" is all that a robot can do at once: the commands say what it does, so '
+            f'"{other.word}" cannot be asked for besides.',
+            hint='Leave one of them out; a gait is said with the command: "trot as commanded".',
+        )

@@ -1,0 +1,313 @@
+"""Jobs on a Ray cluster whose machines share nothing: what a job needs travels, and comes home.
+
+An attempt is one Ray task. It works in a folder of the node's own, and with each heartbeat sends
+home what changed, so that the next attempt, on any node, resumes from there. Ray itself never
+retries: the pool does, because it knows why. Heartbeats go through one small actor on the head.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from telic.errors import BadFile, MissingExtra, Refused
+from telic.jobs._parcel import Marks, Unpacked, marks_of, pack, unpack
+from telic.jobs.spec import AttemptEnd, AttemptReport, JobBeat, JobFolder, JobSpec
+from telic.jobs.worker import keep_beat, run_attempt
+from telic.storage.files import read_json, write_bytes, write_json
+from telic.storage.locks import try_hold
+
+_MAIL_S = 0.25
+_ROUND_S = 0.02
+_PATIENCE_S = 60.0
+"""that a node waits for an earlier attempt to leave the job's folder"""
+_HEAD = {"node:__internal_head__": 0.001}
+
+
+class Letter(NamedTuple):
+    """A message that an attempt sends while it runs, and at its end."""
+
+    name: str
+    attempt: int
+    beat: str
+    """a JobBeat as JSON"""
+    log: bytes
+    """what it printed since the last one"""
+    parcel: bytes | None
+    """what it changed since the last one"""
+
+
+class Mailbox:
+    """The actor between attempts and the driver."""
+
+    def __init__(self) -> None:
+        self._letters: list[Letter] = []
+        self._stopping: set[str] = set()
+
+    def put(self, letter: Letter) -> bool:
+        """Keep a letter for the driver; returns whether the attempt must end."""
+        self._letters.append(letter)
+        return f"{letter.name}/{letter.attempt}" in self._stopping
+
+    def take(self) -> list[Letter]:
+        """Hand over the letters."""
+        letters, self._letters = self._letters, []
+        return letters
+
+    def stop(self, name: str, attempt: int) -> None:
+        """Have an attempt end when it beats next."""
+        self._stopping.add(f"{name}/{attempt}")
+
+
+class _Task(NamedTuple):
+    ref: Any
+    attempt: int
+    folder: JobFolder
+    cwd: Path
+
+
+class RayJobs:
+    """Attempts as tasks of a Ray cluster."""
+
+    def __init__(self, address: str | None = None) -> None:
+        self._ray = _ray()
+        self._is_ours = not self._ray.is_initialized()
+        if self._is_ours:
+            _connect(self._ray, address)
+        # Twice what runs at a time: a processor that gets free finds the next job waiting there.
+        self.room = 2 * max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+        self._mailbox = self._ray.remote(Mailbox).options(num_cpus=0, resources=_HEAD).remote()
+        self._run = self._ray.remote(attempt_elsewhere)
+        self._tasks: dict[str, _Task] = {}
+        self._ready: set[Any] = set()
+        self._looked = self._fetched = 0.0
+
+    def start(self, spec: JobSpec, folder: JobFolder, attempt: int) -> str:
+        """Send the job's files and have a node take it."""
+        cwd = Path(spec.cwd)
+        if folder.parcel.exists():  # a driver died while it unpacked
+            _take_in(folder, folder.parcel.read_bytes(), cwd)
+        brought = list(read_json(folder.brought)) if folder.brought.exists() else []
+        parcel = pack(cwd, [*spec.sends, *(name for name in brought if (cwd / name).exists())])
+        if parcel is None:
+            raise RuntimeError("the files that it needs are changing all the time")
+        task = self._run.options(
+            num_cpus=spec.cores, num_gpus=spec.gpus, max_retries=0, name=spec.name
+        )
+        ref = task.remote(spec.model_dump_json(), parcel.content, attempt, self._mailbox)
+        self._tasks[spec.name] = _Task(ref, attempt, folder, cwd)
+        return f"{spec.name} of Ray"
+
+    def look(self, spec: JobSpec, folder: JobFolder, attempt: int) -> AttemptReport:
+        """Take in what came home, then see whether the task is over."""
+        self._read_mail()
+        task = self._tasks[spec.name]
+        if task.ref not in self._over():
+            is_running = folder.beat(attempt).exists()
+            return AttemptReport(state="running" if is_running else "waiting")
+        del self._tasks[spec.name]
+        try:
+            end, letter = self._ray.get(task.ref)
+            self._deliver(letter, task)
+        except self._ray.exceptions.RayError as error:
+            return AttemptReport(state="gone", detail=_first_line(error))
+        except BadFile as error:
+            return AttemptReport(state="gone", detail=str(error))
+        return AttemptReport(state="done", end=AttemptEnd.model_validate_json(end))
+
+    def stop(self, spec: JobSpec, *, now: bool) -> None:
+        """Ask through the mailbox, or cancel the task."""
+        task = self._tasks.get(spec.name)
+        if task is None:
+            return
+        self._mailbox.stop.remote(spec.name, task.attempt)
+        if now:
+            self._ray.cancel(task.ref, force=True)
+            del self._tasks[spec.name]
+
+    def close(self) -> None:
+        """Cancel what still runs and leave the cluster, if it is still there."""
+        if not self._ray.is_initialized():
+            return
+        for task in self._tasks.values():
+            self._ray.cancel(task.ref, force=True)
+        self._tasks.clear()
+        self._ray.kill(self._mailbox)
+        if self._is_ours:
+            self._ray.shutdown()
+
+    def _over(self) -> set[Any]:
+        """Return the tasks that ended; asked once a round for all of them."""
+        now = time.monotonic()
+        if now - self._looked > _ROUND_S:
+            refs = [task.ref for task in self._tasks.values()]
+            self._ready = set(self._ray.wait(refs, num_returns=len(refs), timeout=0)[0])
+            self._looked = time.monotonic()
+        return self._ready
+
+    def _read_mail(self) -> None:
+        now = time.monotonic()
+        if now - self._fetched < _MAIL_S:
+            return
+        if not self._ray.is_initialized():
+            raise Refused(
+                "The connection to the Ray cluster is lost.",
+                hint="What came home is kept: run the same command again when it is back.",
+            )
+        self._fetched = now
+        for letter in self._ray.get(self._mailbox.take.remote()):
+            task = self._tasks.get(letter.name)
+            # An attempt that was given up may still write; its letters are ignored.
+            if task is not None and task.attempt == letter.attempt:
+                self._deliver(letter, task)
+
+    def _deliver(self, letter: Letter, task: _Task) -> None:
+        beat = JobBeat.model_validate_json(letter.beat)
+        if letter.log:
+            with task.folder.log(letter.attempt).open("ab") as log:
+                log.write(letter.log)
+        if letter.parcel is not None:
+            # First the parcel as one file: dying while unpacking leaves no half of a state.
+            write_bytes(task.folder.parcel, letter.parcel)
+            _take_in(task.folder, letter.parcel, task.cwd)
+        keep_beat(task.folder.beat(letter.attempt), beat)
+
+
+def _take_in(folder: JobFolder, content: bytes, cwd: Path) -> Unpacked:
+    """Unpack what came home, and note which files did."""
+    unpacked = unpack(content, cwd)
+    before = set(read_json(folder.brought)) if folder.brought.exists() else set[str]()
+    after = (before | set(unpacked.written)) - set(unpacked.removed)
+    if after != before:
+        write_json(folder.brought, sorted(after))
+    folder.parcel.unlink(missing_ok=True)
+    return unpacked
+
+
+def _connect(ray: Any, address: str | None) -> None:
+    try:
+        ray.init(
+            address=address or "auto",
+            namespace="telic",
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise Refused(
+            f"No Ray cluster found at {address or 'this machine'}: {_first_line(error)}",
+            hint="Start one with: ray start --head   or name one: --on ray://HOST:10001",
+        ) from None
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+def _ray() -> Any:
+    # Else a call after the connection is lost would start a cluster of its own on this machine.
+    os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
+    try:
+        return importlib.import_module("ray")
+    except ImportError:
+        raise MissingExtra("ray", "ray", "Running jobs on Ray") from None
+
+
+# ---------------------------------------------------------------------------- on a node
+
+
+def attempt_elsewhere(text: str, content: bytes, attempt: int, mailbox: Any) -> tuple[str, Letter]:
+    """Make an attempt on this node; returns how it ended, and the last of what it made."""
+    ray = _ray()
+    spec = JobSpec.model_validate_json(text)
+    node = str(ray.get_runtime_context().get_node_id())[:8]
+    with _own_folder(spec.name) as (own, lock):
+        unpack(content, own)
+        mail = _Mail(spec, own, attempt)
+        cwd = own if spec.sends or spec.folder is not None else Path(spec.cwd)
+        if spec.folder is not None:
+            (own / spec.folder).mkdir(parents=True, exist_ok=True)
+
+        def beat(alive: JobBeat) -> bool:
+            return bool(ray.get(mailbox.put.remote(mail.letter(alive))))
+
+        # Ray sets this for its own arithmetic; a job must compute as it would locally.
+        os.environ.pop("OMP_NUM_THREADS", None)
+        with mail.log.open("ab") as log:
+            end = run_attempt(spec, cwd, log, beat, node=node, holds=(lock,))
+        last = mail.letter(JobBeat(time=time.time(), node=node, pid=os.getpid()))
+        if last.parcel is None and spec.folder is not None:
+            end = end.model_copy(update={"error": "what it made did not stand still"})
+        return end.model_dump_json(), last
+
+
+class _Mail:
+    """The part of an attempt that has not been sent yet."""
+
+    def __init__(self, spec: JobSpec, cwd: Path, attempt: int) -> None:
+        self.log = cwd.with_name(f"{cwd.name}.log")
+        self.log.unlink(missing_ok=True)
+        self._spec, self._cwd, self._attempt = spec, cwd, attempt
+        self._parts = [] if spec.folder is None else [spec.folder]
+        self._known: Marks = marks_of(cwd, self._parts)
+        self._read = 0
+
+    def letter(self, beat: JobBeat) -> Letter:
+        """Return what is new."""
+        printed = b""
+        if self.log.exists():
+            with self.log.open("rb") as log:
+                log.seek(self._read)
+                printed = log.read()
+        self._read += len(printed)
+        parcel = pack(self._cwd, self._parts, self._known) if self._parts else None
+        if parcel is not None:
+            self._known = parcel.marks
+        content = parcel.content if parcel is not None else None
+        return Letter(self._spec.name, self._attempt, beat.model_dump_json(), printed, content)
+
+
+@contextmanager
+def _own_folder(name: str) -> Generator[tuple[Path, int]]:
+    """Yield an empty folder for a job, by the same path on every node, and its lock.
+
+    The job's process holds the lock too: what an earlier attempt left running here keeps it.
+    """
+    base = Path(tempfile.gettempdir()) / f"telic-jobs-{os.getuid()}"
+    base.mkdir(mode=0o700, exist_ok=True)
+    facts = base.lstat()
+    if facts.st_uid != os.getuid() or not stat.S_ISDIR(facts.st_mode):
+        raise PermissionError(f"{base} belongs to another user")
+    began = time.monotonic()
+    while (lock := _hold(base / f"{name}.lock")) is None:
+        if time.monotonic() - began > _PATIENCE_S:
+            raise TimeoutError(f"an earlier attempt at {name} is still running on this machine")
+        time.sleep(0.05)
+    folder = base / name
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        yield folder, lock
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.with_name(f"{name}.log").unlink(missing_ok=True)
+        (base / f"{name}.lock").unlink(missing_ok=True)
+        os.close(lock)
+
+
+def _hold(path: Path) -> int | None:
+    """Lock a file that its last holder removes."""
+    lock = try_hold(path)
+    if lock is not None and not (path.exists() and os.path.samestat(os.fstat(lock), path.stat())):
+        os.close(lock)
+        return None
+    return lock

@@ -1,0 +1,321 @@
+"""Verbs as tools: arguments from the fields of a request, the answer from its result.
+
+A verb that needs a person's consent becomes a tool that asks: the question is worked out, the
+client shows it as a form, and only then the verb runs.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import shlex
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+from anyio import from_thread
+from mcp.server.elicitation import ElicitationResult
+from mcp.server.mcpserver import Elicit, Resolve
+from mcp_types import ToolAnnotations
+from pydantic import Field
+
+from telic.core.config import Record
+from telic.core.request import RequestField
+from telic.core.verb import Question, Verb, as_data
+from telic.envs.simulators.names import require_permitted_request
+from telic.errors import UnknownName, telling_places
+from telic.mcp._workplace import (
+    ADDS,
+    READS,
+    RECORDS,
+    STARTS,
+    Call,
+    NoForm,
+    Server,
+    Typed,
+    add_tool,
+    ask,
+    caller,
+    consent_to,
+    guarded,
+    workplace,
+)
+from telic.storage.files import plain
+from telic.storage.workspace import WORK, Workspace
+from telic.verbs import catalogue
+from telic.verbs.background import start_verb
+
+_OFFERED = ("argument", "option", "context")
+
+
+class PersonAnswer(Record):
+    """The result of a verb that a person had to agree to."""
+
+    status: Literal["agreed", "ask_in_terminal"]
+    result: dict[str, Any] | None = None
+    command: str | None = None
+    """for the person to run in a terminal, where no form could be shown"""
+
+
+# ---------------------------------------------------------------------------- the tools
+
+
+class VerbTool(NamedTuple):
+    """A verb as a tool."""
+
+    name: str
+    verb: str
+    """module:name, as in the catalogue of verbs"""
+    hints: ToolAnnotations
+    asks: bool = False
+    """whether it asks a person; a tool that does not is refused what needs consent"""
+    required: tuple[str, ...] = ()
+    """fields that an agent must give"""
+    hidden: tuple[str, ...] = ()
+    """fields that an agent cannot give"""
+    help: str | None = None
+    """for an agent, where it differs from that of the command"""
+    command: str | None = None
+    """the command of a verb that runs in the background"""
+    defaults: Mapping[str, Any] = {}
+    """for an agent, where they differ from those of the command"""
+    thing: str | None = None
+    """the field that names a session, run or search; only a whole id is accepted, because a path
+    could lead out of the folder of runs"""
+
+
+_RUN_ALONE = ("confirm", "stop", "wait", "gpu")
+TOOLS = (
+    VerbTool("study_init", "study:init", RECORDS),
+    VerbTool("study_contract", "study:contract", RECORDS, asks=True),
+    VerbTool("study_approve", "study:approve", RECORDS, asks=True),
+    VerbTool("study_propose", "study_candidates:propose", RECORDS, hidden=("files", "patch")),
+    VerbTool("study_status", "study_runs:status", READS),
+    VerbTool("study_next", "study_runs:next_action", RECORDS),
+    VerbTool("study_audit", "study_runs:audit", RECORDS),
+    VerbTool(
+        "study_decide",
+        "study_candidates:decide_asking",
+        RECORDS,
+        asks=True,
+        required=("because",),
+    ),
+    VerbTool("study_report", "study_runs:report", RECORDS, hidden=("close", "because")),
+    VerbTool("study_verify", "study_runs:verify", READS, hidden=("adopt", "path")),
+)
+WITHOUT_LAUNCH = (
+    VerbTool("study_adapter", "study:adapter", RECORDS, hidden=("smoke", "confirm")),
+    VerbTool("study_run", "study_server:run_asking", RECORDS, asks=True, hidden=_RUN_ALONE),
+)
+"""tools that start nothing; with --allow-launch they are those of LAUNCHES"""
+
+LAUNCHES = (
+    VerbTool("study_adapter", "study:adapter", STARTS),
+    VerbTool("study_run", "study_server:run_asking", STARTS, asks=True, defaults={"minutes": 5.0}),
+    VerbTool(
+        "start_session",
+        "session:run",
+        STARTS,
+        command="run",
+        defaults={"model": "host"},
+        help="Start a session in the background: from words to a trained policy with evidence.",
+    ),
+    VerbTool(
+        "start_search",
+        "search:search",
+        STARTS,
+        command="search",
+        defaults={"model": "host"},
+        help="Start a policy search in the background.",
+    ),
+    VerbTool("stop_work", "control:stop", STARTS, thing="thing", defaults={"wait": 0.0}),
+)
+"""tools that start processes; only with --allow-launch"""
+
+OPINIONS = (
+    VerbTool(
+        "label_episode",
+        "labels:label",
+        ADDS,
+        required=("answer", "why"),
+        hidden=("export",),
+        thing="session",
+        help="Say whether a judged episode is what was asked for; recorded as an agent's label.",
+    ),
+    VerbTool(
+        "veto_session",
+        "labels:veto",
+        ADDS,
+        thing="session",
+        help="Withdraw the pass of a session; it becomes unproven, permanently.",
+    ),
+)
+"""opinions of an agent: its labels change no score, its veto can only reduce a claim"""
+
+
+def register(server: Server, tools: tuple[VerbTool, ...]) -> None:
+    """Add verbs as tools."""
+    for tool in tools:
+        verb = catalogue.load_verb(tool.verb)
+        make = _starting if tool.command else _asking if tool.asks else _plain
+        add_tool(server, make(tool, verb), tool.hints)
+
+
+def _plain(tool: VerbTool, verb: Verb[Any, Any]) -> Callable[..., Any]:
+    def do(call: Call, **values: Any) -> Any:
+        if tool.thing is not None:
+            known = [thing.name for thing in Workspace(workplace(call).runs_dir).things(*WORK)]
+            if values[tool.thing] not in known:
+                raise UnknownName("session, run or search", values[tool.thing], known)
+        require_permitted_request(values)
+        with telling_places():
+            return _data(verb.do(_request(tool, verb, call, values)))
+
+    return _signed(do, tool, verb, dict[str, Any])
+
+
+def _starting(tool: VerbTool, verb: Verb[Any, Any]) -> Callable[..., Any]:
+    """Return a tool that starts a verb in a process that outlives the server."""
+
+    def start(call: Call, **values: Any) -> dict[str, Any]:
+        given = {name: value for name, value in values.items() if value is not None}
+        require_permitted_request(given)
+        words, runs_dir = (str(tool.command),), workplace(call).runs_dir
+        return _data(start_verb(words, tool.verb, given, runs_dir))
+
+    return _signed(start, tool, verb, dict[str, Any])
+
+
+def _data(result: Any) -> dict[str, Any]:
+    """Return a result as one object; schemas of results would fill the context of the agent."""
+    data = plain(as_data(result))
+    return data if isinstance(data, dict) else {"result": data}
+
+
+class Asking(NamedTuple):
+    """The question of a call, if there is one."""
+
+    question: Question | None
+    needs_person: bool
+
+
+def _asking(tool: VerbTool, verb: Verb[Any, Any]) -> Callable[..., Any]:
+    def work_out(call: Call, **values: Any) -> Asking:
+        question = verb.ask(_request(tool, verb, call, values))
+        is_agreed = question is None or question.seen.get("needs_nobody")
+        return Asking(question, not is_agreed)
+
+    question = guarded(_signed(work_out, tool, verb, Asking, name=f"{tool.name}_question"))
+
+    def show(call: Call, asking: Annotated[Asking, Resolve(question)]) -> Elicit[Typed] | NoForm:
+        if asking.question is None or not asking.needs_person:
+            return NoForm()
+        return ask(call, asking.question)
+
+    show.__annotations__["asking"] = Annotated[Asking, Resolve(question)]
+    show.__qualname__ = f"{tool.name}_form"
+    form = guarded(show)
+
+    def do(call: Call, asking: Asking, answer: Any, **values: Any) -> dict[str, Any]:
+        question, consent = asking.question, None
+        if question is not None and asking.needs_person:
+            consent = consent_to(call, question, answer)
+            if consent is None:
+                command = shlex.join(question.command)
+                return plain(PersonAnswer(status="ask_in_terminal", command=command))
+        seen = question.seen if question else dict[str, Any]()
+        with telling_places():
+            result = verb.do(_request(tool, verb, call, values, consent=consent, seen=seen))
+        return plain(PersonAnswer(status="agreed", result=_data(result)))
+
+    resolved = {
+        "asking": Annotated[Asking, Resolve(question)],
+        "answer": Annotated[ElicitationResult[Typed], Resolve(form)],
+    }
+    return _signed(do, tool, verb, dict[str, Any], **resolved)
+
+
+def _request(
+    tool: VerbTool, verb: Verb[Any, Any], call: Call, values: dict[str, Any], **more: Any
+) -> Any:
+    """Return the request of a call: what was given, where the server works, and the caller.
+
+    Steps of a long call are reported to the client as progress.
+    """
+    place, actor, count = workplace(call), caller(call), itertools.count(1)
+    paths = {field.name for field in verb.fields if Path in field.alternatives}
+    given = {
+        name: place.inside(value) if name in paths and isinstance(value, str) else value
+        for name, value in values.items()
+    }
+    known = {
+        "root": place.root,
+        "runs_dir": place.runs_dir,
+        "actor": actor,
+        "author": actor.name,
+        "by": "agent",
+        "processes": tool.hints is STARTS,
+        "on_step": lambda text: from_thread.run(
+            call.report_progress, float(next(count)), None, str(text)
+        ),
+    }
+    names = {field.name for field in verb.fields} - given.keys()
+    own = {name: value for name, value in known.items() if name in names}
+    return verb.request(**given, **own, **more)
+
+
+def _parameter(tool: VerbTool, field: RequestField) -> inspect.Parameter:
+    kind, default = field.type, inspect.Parameter.empty
+    if Path in field.alternatives:
+        kind = str if field.is_required else str | None
+    how: dict[str, Any] = {"description": field.help, "json_schema_extra": _shorten}
+    if field.minimum is not None:
+        how["ge"] = field.minimum
+    if field.maximum is not None:
+        how["le"] = field.maximum
+    if not field.is_required and field.name not in (*tool.required, tool.thing):
+        default = how["default"] = tool.defaults.get(field.name, field.default)
+    return _keyword(field.name, Annotated[kind, Field(**how)], default)
+
+
+def _shorten(schema: dict[str, Any]) -> None:
+    """Drop what an agent does not need from the schema of a field: titles, and the type null."""
+    schema.pop("title", None)
+    types = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
+    if len(types) == 1:
+        del schema["anyOf"]
+        schema.update(types[0])
+        if schema.get("default", 0) is None:
+            del schema["default"]
+
+
+def _keyword(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> Any:
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, keyword, annotation=annotation, default=default)
+
+
+def _signed(
+    function: Callable[..., Any],
+    tool: VerbTool,
+    verb: Verb[Any, Any],
+    returns: Any,
+    name: str | None = None,
+    **resolved: Any,
+) -> Callable[..., Any]:
+    """Give a function of any keywords the signature that the server makes a schema from."""
+    call = inspect.Parameter("call", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Call)
+    parameters = [
+        call,
+        *(_keyword(each, annotation) for each, annotation in resolved.items()),
+        *(
+            _parameter(tool, field)
+            for field in verb.fields
+            if field.how.scope in _OFFERED and field.name not in tool.hidden
+        ),
+    ]
+    function.__name__ = function.__qualname__ = name or tool.name
+    function.__doc__ = tool.help or verb.help
+    function.__annotations__ = {x.name: x.annotation for x in parameters} | {"return": returns}
+    # pyrefly: ignore[missing-attribute]
+    function.__signature__ = inspect.Signature(parameters, return_annotation=returns)
+    return function

@@ -1,0 +1,408 @@
+"""Motions of robots: named arrays and tables of joints, and their columns in a robot's order.
+
+Files of trackers differ in the names of their arrays, in the order of quaternions and in the order
+of joints, and few name their columns. Where a file carries body positions, forward kinematics
+decide between the possible orders and reject a file that fits none of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from telic.core.tensors import from_numpy
+from telic.errors import BadFile, UnknownName
+from telic.motions.clip import MotionClip, MotionOrigin
+from telic.motions.formats._people import as_text, rotations, table_of
+from telic.motions.formats._track import (
+    Arrays,
+    BodyPositions,
+    ReadOptions,
+    RobotTrack,
+    cut_frames,
+    frame_rate,
+    required_rate,
+)
+from telic.motions.robot import MotionRobot
+
+_SUFFIX = re.compile(r"(_joint|_dof|_actuator|_link)$")
+JOINT_ORDERS: dict[str, str | None] = {
+    "model": "",
+    "isaac": None,
+    "23": "waist_(roll|pitch)|wrist_(pitch|yaw)",
+    "23-locked-wrists": "wrist",
+    "27-locked-waist": "waist_(roll|pitch)",
+    "21": "waist_(roll|pitch)|wrist",
+}
+"""orders of unnamed columns: the robot's joints without those that match; None: breadth first"""
+_FK_MEAN_M, _FK_BODY_M = 0.03, 0.08
+"""mean error of all bodies, and of one body, of joints that fit a file's body positions"""
+_FK_FRAMES = 64
+
+
+# ---- layouts of named arrays
+
+
+def read_own(arrays: Arrays) -> RobotTrack:
+    """Return telic's own arrays: root_pos, root_quat (w first), joint_pos, joint_names."""
+    root = arrays.numbers("root_pos", None, 3)
+    return RobotTrack(
+        arrays.name,
+        arrays.rate(),
+        root,
+        arrays.numbers("root_quat", len(root), 4),
+        arrays.numbers("joint_pos", len(root), None),
+        arrays.words("joint_names"),
+    )
+
+
+def read_gmr(arrays: Arrays) -> RobotTrack:
+    """Return GMR's and TWIST2's pickles: root_pos, root_rot (w last), dof_pos, local_body_pos."""
+    root = arrays.numbers("root_pos", None, 3)
+    quat, steps = _scalar_last(arrays.numbers("root_rot", len(root), 4), arrays.where)
+    bodies = None
+    if "local_body_pos" in arrays:
+        points = arrays.numbers("local_body_pos", len(root), None, 3)
+        bodies = BodyPositions(points, arrays.words("link_body_list"), is_local=True)
+    joints = arrays.numbers("dof_pos", len(root), None)
+    return RobotTrack(arrays.name, arrays.rate(), root, quat, joints, None, steps, bodies)
+
+
+def read_pose_aa(arrays: Arrays) -> RobotTrack:
+    """Return ASAP's, PBHC's and SONIC's pickles: root_trans_offset, root_rot (w last), dof.
+
+    The rotation vectors of pose_aa are angle times axis, which tells unnamed joints apart.
+    """
+    root = arrays.numbers("root_trans_offset", None, 3)
+    joints = arrays.numbers("dof", len(root), None)
+    pose = arrays.numbers("pose_aa", len(root), None, 3) if "pose_aa" in arrays else None
+    if "root_rot" in arrays:
+        quat, steps = _scalar_last(arrays.numbers("root_rot", len(root), 4), arrays.where)
+    elif pose is not None and pose.shape[1]:
+        quat, steps = Rotation.from_rotvec(pose[:, 0]).as_quat(scalar_first=True), ()
+    else:
+        raise BadFile(f"{arrays.where} has neither root_rot nor pose_aa.")
+    axes = None
+    if pose is not None and pose.shape[1] > joints.shape[1]:
+        turns = pose[:, 1 : 1 + joints.shape[1]]
+        size = np.linalg.norm(turns, axis=-1).max(axis=0)
+        axes = np.einsum("tjk,tj->jk", turns, joints)
+        axes = axes / np.maximum(np.linalg.norm(axes, axis=-1, keepdims=True), 1e-9)
+        axes[size < 1e-3] = 0.0  # a joint that does not move shows no axis
+    names = arrays.words("joint_names")
+    return RobotTrack(arrays.name, arrays.rate(), root, quat, joints, names, steps, axes=axes)
+
+
+def read_bodies(arrays: Arrays) -> RobotTrack:
+    """Return BeyondMimic's and mjlab's arrays: joint_pos, body_pos_w, body_quat_w (w first).
+
+    Some begin joint_pos with the root; others have the root as their first body.
+    """
+    joints = arrays.numbers("joint_pos", None, None)
+    names, body_names = arrays.words("joint_names"), arrays.words("body_names")
+    points = quats = None
+    if "body_pos_w" in arrays:
+        points = arrays.numbers("body_pos_w", len(joints), None, 3)
+        quats = arrays.numbers("body_quat_w", len(joints), points.shape[1], 4)
+    if names is not None and joints.shape[1] == len(names) + 7:
+        root, quat, joints = joints[:, :3], joints[:, 3:7], joints[:, 7:]
+    elif points is not None and quats is not None and points.shape[1]:
+        first = 1 if body_names and body_names[0] == "world" else 0
+        root, quat = points[:, first], quats[:, first]
+    else:
+        raise BadFile(f"{arrays.where} has no bodies and no root columns.")
+    speed = None
+    if "joint_vel" in arrays:
+        speed = arrays.numbers("joint_vel", len(joints), None)[:, -joints.shape[1] :]
+    bodies = None if points is None else BodyPositions(points, body_names)
+    return RobotTrack(
+        arrays.name, arrays.rate(), root, quat, joints, names, bodies=bodies, joint_vel=speed
+    )
+
+
+def read_amp(arrays: Arrays) -> RobotTrack:
+    """Return the arrays of Isaac Lab's AMP: dof_positions, body_positions, body_rotations."""
+    joints = arrays.numbers("dof_positions", None, None)
+    points = arrays.numbers("body_positions", len(joints), None, 3)
+    quats = arrays.numbers("body_rotations", len(joints), points.shape[1], 4)
+    if not points.shape[1]:
+        raise BadFile(f"{arrays.where} has no bodies.")
+    bodies = BodyPositions(points, arrays.words("body_names"))
+    names = arrays.words("dof_names")
+    return RobotTrack(
+        arrays.name, arrays.rate(), points[:, 0], quats[:, 0], joints, names, bodies=bodies
+    )
+
+
+def _scalar_last(quat: np.ndarray, where: str) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Return quaternions stored x, y, z, w with w first.
+
+    Some writers of these formats store w first. Then a robot that stands reads as upside down, and
+    the other order is used.
+    """
+    last = quat[:, [3, 0, 1, 2]]
+    up = {
+        key: float(np.median(rotations(each, where).apply([0.0, 0.0, 1.0])[:, 2]))
+        for key, each in (("last", last), ("first", quat))
+    }
+    if up["last"] < 0.2 and up["first"] > 0.7:
+        return quat, ("quaternions read with w first: with w last the robot is upside down",)
+    return last, ()
+
+
+# ---- tables
+
+_BONES_ROOT = tuple(f"root_{kind}{axis}" for kind in ("translate", "rotate") for axis in "XYZ")
+_BONES_FPS = 120.0
+_PLAIN_ROOT = (("x", "y", "z"), ("qx", "qy", "qz", "qw"))
+
+
+def read_csv(content: bytes, where: str, name: str) -> RobotTrack:
+    """Return the motion of comma-separated values.
+
+    Without a header: x, y, z, quaternion x y z w and joints in rad (Unitree's LAFAN1). With one:
+    BONES-SEED (root_translateX … in cm, <joint>_dof in degrees), or names of the columns before.
+    """
+    lines = as_text(content, where).splitlines()
+    rows = [(i, line) for i, line in enumerate(lines, start=1) if line.strip()]
+    if len(rows) < 3:
+        raise BadFile(f"{where} has {len(rows)} lines; a motion needs two frames or more.")
+    head = [cell.strip() for cell in rows[0][1].split(",")]
+    if re.fullmatch(r"[-+0-9.eE]+|nan|[-+]?inf", head[0], re.IGNORECASE):
+        table = table_of(rows, len(head), where, ",")
+        if table.shape[1] <= 7:
+            raise BadFile(f"{where} has {len(head)} columns; root and joints need more than 7.")
+        quat, steps = _scalar_last(table[:, 3:7], where)
+        return RobotTrack(name, None, table[:, :3], quat, table[:, 7:], None, steps)
+    if len(set(head)) != len(head):
+        raise BadFile(f"{where}, line 1: a column name occurs twice.")
+    table = table_of(rows[1:], len(head), where, ",")
+    columns = dict(zip(head, table.T, strict=True))
+    time = next((columns[key] for key in ("time", "timestamp", "t") if key in columns), None)
+    fps = None
+    if time is not None and np.median(np.diff(time)) > 0:
+        fps = frame_rate(1.0 / float(np.median(np.diff(time))), f"{where}, the time column")
+    if set(_BONES_ROOT) <= set(head):
+        names = tuple(cell for cell in head if cell.endswith("_dof"))
+        if not names:
+            raise BadFile(f"{where}, line 1: no column ends in _dof.")
+        root = np.stack([columns[each] for each in _BONES_ROOT[:3]], axis=1) / 100.0
+        angles = np.stack([columns[each] for each in _BONES_ROOT[3:]], axis=1)
+        quat = Rotation.from_euler("xyz", angles, degrees=True).as_quat(scalar_first=True)
+        joints = np.radians(np.stack([columns[each] for each in names], axis=1))
+        steps = ("converted from centimeters and degrees",)
+        return RobotTrack(name, fps or _BONES_FPS, root, quat, joints, names, steps)
+    lower = {cell.lower().removeprefix("root_").removeprefix("base_"): cell for cell in head}
+    missing = [each for group in _PLAIN_ROOT for each in group if each not in lower]
+    if missing:
+        raise BadFile(
+            f"{where}, line 1: column {missing[0]} is missing.",
+            hint="Columns: x, y, z, qx, qy, qz, qw and joint names, or those of BONES-SEED.",
+        )
+    root, last = (np.stack([columns[lower[each]] for each in g], axis=1) for g in _PLAIN_ROOT)
+    used = {lower[each] for group in _PLAIN_ROOT for each in group} | {"time", "timestamp", "t"}
+    names = tuple(cell for cell in head if cell not in used and cell.lower() != "frame")
+    joints = np.stack([columns[each] for each in names], axis=1) if names else table[:, :0]
+    return RobotTrack(name, fps, root, last[:, [3, 0, 1, 2]], joints, names)
+
+
+# ---- onto a robot
+
+
+def robot_clip(
+    track: RobotTrack,
+    robot: MotionRobot,
+    origin: MotionOrigin,
+    options: ReadOptions = ReadOptions(),  # noqa: B008  # frozen
+) -> MotionClip:
+    """Return a track as a clip of a robot, or raise BadFile that says why its joints do not fit."""
+    fps = required_rate(track.fps, options, track.name)
+    _check_rate(track, fps)
+    root = track.root_pos * (options.scale or 1.0)
+    if options.up == "y":
+        turn = Rotation.from_quat([0.5, 0.5, 0.5, 0.5])
+        quat = (turn * rotations(track.root_quat, track.name)).as_quat(scalar_first=True)
+        root = turn.apply(root)
+    else:
+        quat = track.root_quat
+    joints, steps = _in_order(track, robot, options)
+    part = cut_frames(len(root), fps, options, track.name)
+    return MotionClip(
+        name=track.name,
+        robot=robot.name,
+        fps=fps,
+        root_pos=root[part],
+        root_quat=quat[part],
+        joint_pos=joints[part],
+        joint_names=robot.joint_names,
+        origin=origin.model_copy(update={"steps": (*origin.steps, *track.steps, *steps)}),
+    )
+
+
+def _check_rate(track: RobotTrack, fps: float) -> None:
+    """Raise BadFile where the joint velocities of a file contradict its frame rate."""
+    if track.joint_vel is None or track.joint_vel.shape != track.joint_pos.shape:
+        return
+    steps, speeds = (track.joint_pos[2:] - track.joint_pos[:-2]) / 2, track.joint_vel[1:-1]
+    moved, both = float((steps * steps).sum()), float((speeds * steps).sum())
+    if both < 0.7 * np.sqrt(moved * float((speeds * speeds).sum())) or moved < 1e-9:
+        return  # velocities of other joints, or no motion
+    rate = both / moved
+    if not 0.75 < rate / fps < 1.33:
+        raise BadFile(
+            f"{track.name}: joint velocities belong to {rate:.1f} frames per second, but the rate "
+            f"is {fps:g}.",
+            hint=f"Pass --fps {round(rate)} if the velocities are right.",
+        )
+
+
+def _in_order(
+    track: RobotTrack, robot: MotionRobot, options: ReadOptions
+) -> tuple[np.ndarray, list[str]]:
+    """Return joints in the robot's order, verified, and what was assumed."""
+    own = [_SUFFIX.sub("", name) for name in robot.joint_names]
+    count = track.joint_pos.shape[1]
+    if track.joint_names is not None:
+        names = [_SUFFIX.sub("", name) for name in track.joint_names]
+        if len(names) != count:
+            raise BadFile(f"{track.name}: {len(names)} joint names for {count} columns.")
+        unknown = [name for name in names if name not in own]
+        missing = [name for name in own if name not in names]
+        if unknown or len(missing) > 0.4 * len(own):
+            raise BadFile(
+                f"{track.name} is not a motion of {robot.name}: it has {(unknown or names)[0]}, "
+                f"and {robot.name} has {(missing or own)[0]}.",
+                hint="Name its own robot with --robot, or retarget a human motion.",
+            )
+        orders = {"names": names}
+    else:
+        orders = {key: each for key, each in _orders(robot, own) if len(each) == count}
+        if options.joints is not None:
+            if options.joints not in JOINT_ORDERS:
+                raise UnknownName("joint order", options.joints, list(JOINT_ORDERS))
+            orders = {key: each for key, each in orders.items() if key == options.joints}
+        if not orders:
+            raise BadFile(
+                f"{track.name} has {count} unnamed joints; {robot.name} has {len(own)}"
+                + (
+                    f", and the order {options.joints} has another number."
+                    if options.joints
+                    else "."
+                ),
+                hint="Name its own robot with --robot, or add a header with joint names.",
+            )
+    columns: dict[str, np.ndarray] = {}
+    for key, names in orders.items():
+        joints = np.tile(robot.home.joint_pos.astype(float), (len(track.joint_pos), 1))
+        joints[:, [own.index(name) for name in names]] = track.joint_pos
+        fixed = [place for place, name in enumerate(own) if name not in names]
+        joints[:, fixed] = 0.0
+        columns[key] = joints
+    fixed = [name for name in own if name not in next(iter(orders.values()))]
+    chosen = _fitting(track, robot, columns, orders)
+    steps = [f"joint order: {chosen}"] if len(orders) > 1 else []
+    if fixed:
+        steps.append(f"not in the file, held at 0: {', '.join(fixed)}")
+    return columns[chosen], steps
+
+
+def _orders(robot: MotionRobot, own: list[str]) -> Iterator[tuple[str, list[str]]]:
+    for key, pattern in JOINT_ORDERS.items():
+        if pattern is None:
+            yield key, [own[place] for place in _breadth_first(robot)[0]]
+        else:
+            yield key, [name for name in own if not pattern or not re.search(pattern, name)]
+
+
+def _breadth_first(robot: MotionRobot) -> tuple[list[int], list[int]]:
+    """Return joints and bodies by depth, as simulators of NVIDIA order them."""
+    model, rows = robot.model, robot.kinematics().bodies
+    waiting, order = deque([robot.root]), list[int]()
+    while waiting:
+        order.append(waiting.popleft())
+        waiting.extend(b for b in rows if int(model.body_parentid[b]) == order[-1] != b)
+    depth = {body: place for place, body in enumerate(order)}
+    owners = [depth[int(model.jnt_bodyid[joint])] for joint in robot.joints]
+    joints = sorted(range(len(owners)), key=lambda place: (owners[place], place))
+    return joints, [rows.index(body) for body in order]
+
+
+def _fitting(
+    track: RobotTrack,
+    robot: MotionRobot,
+    columns: dict[str, np.ndarray],
+    orders: dict[str, list[str]],
+) -> str:
+    """Return the order of columns that the file's own body positions or axes agree with."""
+    if track.bodies is not None:
+        errors = {key: _fk_error(track, robot, joints) for key, joints in columns.items()}
+        known = {key: each for key, each in errors.items() if each is not None}
+        if known:
+            best = min(known, key=lambda key: float(known[key][0].mean()))
+            error, names = known[best]
+            by_body = error.mean(axis=0)
+            worst = int(np.argmax(by_body))
+            if error.mean() > _FK_MEAN_M or by_body[worst] > _FK_BODY_M:
+                frame = int(np.argmax(error[:, worst])) * max(1, len(track.root_pos) // _FK_FRAMES)
+                at = frame / track.fps if track.fps else frame
+                raise BadFile(
+                    f"{track.name}: the joints do not fit the body positions of the file: "
+                    f"{names[worst]} is off by {error[:, worst].max():.3f} m at {at:.2f} "
+                    f"{'s' if track.fps else 'frames'} (forward kinematics of {robot.name}).",
+                    hint="The columns may be in another order, or of another robot.",
+                )
+            return best
+    if track.axes is not None and len(columns) > 1:
+        model = robot.model
+        own = {_SUFFIX.sub("", n): j for n, j in zip(robot.joint_names, robot.joints, strict=True)}
+        agree: dict[str, float] = {}
+        for key, names in orders.items():
+            axes = np.array([model.jnt_axis[own[name]] for name in names])
+            agree[key] = float(np.abs((axes * track.axes).sum(axis=-1)).sum())
+        ranked = sorted(agree, key=lambda key: -agree[key])
+        if agree[ranked[0]] > agree[ranked[1]] + 0.5:
+            return ranked[0]
+    if len(columns) == 1 or "model" in columns:
+        return next(iter(columns))
+    raise BadFile(
+        f"{track.name} has {track.joint_pos.shape[1]} unnamed joints, which is ambiguous: "
+        f"{' or '.join(columns)}.",
+        hint=f"Say which: --joints {next(iter(columns))}",
+    )
+
+
+def _fk_error(
+    track: RobotTrack, robot: MotionRobot, joints: np.ndarray
+) -> tuple[np.ndarray, list[str]] | None:
+    """Return distances (frames, bodies) between the file's bodies and kinematics; None: unknown."""
+    assert track.bodies is not None
+    own = [_SUFFIX.sub("", name) for name in robot.body_names]
+    part = slice(0, None, max(1, len(joints) // _FK_FRAMES))
+    root, quat = track.root_pos[part], rotations(track.root_quat[part], track.name)
+    if track.bodies.is_local:
+        root, quat = np.zeros_like(root), Rotation.identity(len(root))
+    turned = quat.as_quat(scalar_first=True)
+    made = (
+        robot.kinematics()
+        .poses(*(from_numpy(each.astype(np.float32)) for each in (root, turned, joints[part])))[0]
+        .numpy()
+    )
+    points = track.bodies.points[part]
+    if track.bodies.names is None:
+        if points.shape[1] != len(own):
+            return None
+        orders = [list(range(len(own))), _breadth_first(robot)[1]]
+        found = [np.linalg.norm(made[:, order] - points, axis=-1) for order in orders]
+        best = min(range(2), key=lambda each: float(found[each].mean()))
+        return found[best], [own[place] for place in orders[best]]
+    names = [_SUFFIX.sub("", name) for name in track.bodies.names]
+    shared = [name for name in own if name in names]
+    if len(shared) < 3:
+        return None
+    theirs = points[:, [names.index(name) for name in shared]]
+    ours = made[:, [own.index(name) for name in shared]]
+    return np.linalg.norm(ours - theirs, axis=-1), shared

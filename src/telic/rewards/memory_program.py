@@ -1,0 +1,182 @@
+"""The update of the memory that a policy sees, as data that plays without telic.
+
+A reward is foreign code, so it is traced in a confined worker: one step of its memory becomes a
+list of array operations. Only what the seen names depend on is kept. `run_policy.py` of a bundle
+runs the list with numpy; here it must give the same numbers as the reward itself on recorded steps.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.func import functionalize
+from torch.fx import GraphModule, Node
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from telic.core.config import Record
+from telic.core.tensors import use_one_thread
+from telic.envs.access import env_access
+from telic.envs.factory import make
+from telic.envs.vector import Info
+from telic.errors import TelicError
+from telic.rewards.contract import initial_memory
+from telic.rewards.recording import Transition, collect
+from telic.rewards.reward import load_reward
+from telic.sandbox import host
+
+_INPUTS = ("obs", "action", "next_obs")
+_CLOSE = 1e-4
+
+
+class MemoryProgram(Record):
+    """One step of a reward's memory; `telic.training.export.run_policy` says how it is run."""
+
+    memory: dict[str, list[Any]]
+    """initial row of each name, of the seen ones and of those they depend on"""
+    seen: dict[str, int]
+    """size of every name in the order of the policy's input; negative: it is masked, and 0"""
+    inputs: dict[str, str]
+    """input of each node that is one: a name of the memory, obs, action, next_obs or an info"""
+    constants: dict[str, list[Any] | float | bool]
+    steps: tuple[tuple[str, str, list[Any], dict[str, Any]], ...] = Field(
+        description="node, operation, arguments and options; a node is {'node': name}"
+    )
+    results: dict[str, str]
+    """node of each name of the memory after the step"""
+
+
+def memory_program(
+    reward: str, env: str, env_args: dict[str, Any], player: Callable[[dict[str, Any]], Any]
+) -> MemoryProgram:
+    """Trace the memory of a reward's text; raises TelicError where it cannot be shipped.
+
+    `player` makes what will run it elsewhere, which must give the same numbers.
+    """
+    access = env_access(env, env_args)
+    with tempfile.TemporaryDirectory() as folder:
+        result = host.run_worker(
+            "telic.rewards.memory_program",
+            {"reward": reward, "env": env, "env_args": env_args},
+            writable=[Path(folder)],
+            readable=list(access.readable),
+            python_path=list(access.python_path),
+        )
+    try:  # a validation error is a ValueError, too
+        program = MemoryProgram.model_validate(result.get("program"))
+        playing = player(program.model_dump(mode="json"))
+    except ValueError as error:
+        raise TelicError(f"The memory of the reward cannot be shipped: {error}.") from None
+    for row in result["steps"]:
+        playing.follow({name: np.array(value) for name, value in row["given"].items()})
+        off = np.abs(playing.seen() - np.array(row["seen"])).max()
+        if not off <= _CLOSE * max(1.0, float(np.abs(row["seen"]).max())):
+            raise TelicError(f"The memory of the reward plays differently without telic: {off:.2g}")
+    return program
+
+
+def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
+    """Trace a reward, and record a few steps of its memory; entry of the confined worker."""
+    use_one_thread()
+    channel.heartbeat(120.0, "tracing the memory of a reward")
+    sample = make(payload["env"], num_envs=2, seed=0, **payload["env_args"])
+    recording = collect(sample, 32)
+    sample.close()
+    reward = load_reward(payload["reward"], label="reward_fn.py")
+    reward.decide(recording)
+    code, moments = reward.code, [each.map(lambda x: x[:1]) for each in recording.transitions]
+    if code is None or reward.mode != "batched":
+        raise TelicError("Only the memory of a reward for all environments at once can be traced.")
+    owner = code.create({}).owner
+    rows = initial_memory(owner.memory)
+    to = owner.memory_to
+    shown = tuple(rows) if to == "actor" else to
+    seen = {name: row.numel() * (1 if name in shown else -1) for name, row in rows.items()}
+    names = [*rows, *_INPUTS, *moments[0].info]
+    schema = moments[0].info.schema
+
+    def update(*given: Tensor) -> tuple[Tensor, ...]:
+        values = dict(zip(names, given, strict=True))
+        owner.memory = {name: values[name] for name in rows}
+        info = Info.of({name: values[name] for name in moments[0].info}, schema)
+        owner.compute(*(values[name] for name in _INPUTS), info)
+        return tuple(owner.memory[name] for name in rows)
+
+    def values_of(moment: Transition, memory: list[Tensor]) -> list[Tensor]:
+        inputs = [getattr(moment, name) for name in _INPUTS]
+        return [*memory, *inputs, *(moment.info.exact(name) for name in moment.info)]
+
+    memory, steps = list(rows.values()), list[dict[str, Any]]()
+    update(*values_of(moments[0], memory))  # what is computed once is a constant of the trace
+    traced = make_fx(functionalize(update))(*values_of(moments[0], memory))
+    program = _program(traced, names, rows, seen)
+    for moment in moments:
+        values = values_of(moment, memory)
+        memory = list(update(*values))
+        now = [
+            value.reshape(1, -1) * (size > 0)
+            for value, size in zip(memory, seen.values(), strict=True)
+        ]
+        given = dict(zip(names, values, strict=True))
+        fields = {name for name in program.inputs.values() if name not in rows}
+        given = {name: given[name].tolist() for name in fields}
+        steps.append({"given": given, "seen": cast("Any", torch.cat(now, 1)).tolist()})
+        if bool(moment.ended.any()):
+            break
+    return {"program": program.model_dump(mode="json"), "steps": steps}
+
+
+def _program(
+    traced: GraphModule, names: list[str], rows: dict[str, Tensor], seen: dict[str, int]
+) -> MemoryProgram:
+    """Return the part of a trace that the seen names depend on, step after step."""
+    nodes = list(traced.graph.nodes)
+    places = [node for node in nodes if node.op == "placeholder"]
+    inputs = dict(zip(places, names, strict=True))
+    outputs = dict(zip(rows, cast("Any", nodes[-1].args[0]), strict=True))
+    needed, known = list[Node](), {name for name, size in seen.items() if size > 0}
+    while True:
+        needed = [outputs[name] for name in known]
+        for node in needed:
+            needed += [each for each in node.all_input_nodes if each not in needed]
+        more = {inputs[node] for node in needed if node in inputs} & rows.keys()
+        if more <= known:
+            break
+        known |= more
+    kept = [node for node in nodes if node in set(needed)]
+    return MemoryProgram(
+        memory={name: cast("Any", row).tolist() for name, row in rows.items() if name in known},
+        seen=seen,
+        inputs={node.name: inputs[node] for node in kept if node in inputs},
+        constants={
+            node.name: cast("Any", getattr(traced, str(node.target))).tolist()
+            for node in kept
+            if node.op == "get_attr"
+        },
+        steps=tuple(
+            (
+                node.name,
+                str(node.target).split(".")[1 if "aten" in str(node.target) else 0],
+                [_plain(each) for each in node.args],
+                {name: _plain(each) for name, each in node.kwargs.items()},
+            )
+            for node in kept
+            if node.op == "call_function"
+        ),
+        results={name: outputs[name].name for name in rows if name in known},
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Return an argument as data; types of numbers by name."""
+    if isinstance(value, Node):
+        return {"node": value.name}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in cast("list[Any]", value)]
+    return value if isinstance(value, int | float | bool | None) else str(value)

@@ -1,0 +1,360 @@
+"""Confinement by the kernel: Landlock, its own file rules, and a filter of system calls (seccomp).
+
+A Landlock rule set once in force can only be tightened. It covers the calling thread and what that
+thread starts later; other threads that already run are covered from ABI 8 on (`SYNC_ABI`). Not
+covered by it, hence refused by the filter: chmod, chown, extended attributes, times.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import platform
+import stat
+import struct
+import sys
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+PR_CAPBSET_DROP = 24
+PR_SET_NO_NEW_PRIVS = 38
+
+LINUX = sys.platform == "linux"
+MACHINE = platform.machine()
+
+_CAPABILITY_VERSION_3 = 0x20080522
+_CAPSET = {"x86_64": 126, "aarch64": 91}
+# A run folder may belong to another user than the root of a container: keep write access to it.
+_CAP_DAC_OVERRIDE = 1
+_LAST_CAPABILITY = 63
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_VERSION_FLAG = 1
+_PATH_BENEATH = 1
+_SYNC_THREADS = 1 << 3
+SYNC_ABI = 8
+
+WRITE_FILE = 1 << 1
+READ_FILE = 1 << 2
+READ_DIR = 1 << 3
+REMOVE = 1 << 4 | 1 << 5
+MAKE_DIR = 1 << 7
+MAKE_FILE = 1 << 8
+REFER = 1 << 13  # rename between folders, ABI 2
+TRUNCATE = 1 << 14  # ABI 3
+DEVICE_IOCTL = 1 << 15  # ABI 5
+
+READ = READ_FILE | READ_DIR
+EXECUTE = 1 << 0
+# No symbolic links, sockets, pipes or devices: a reader outside could be led astray by them.
+WRITE = READ | WRITE_FILE | REMOVE | MAKE_DIR | MAKE_FILE | REFER | TRUNCATE
+DEVICE = READ_FILE | WRITE_FILE | DEVICE_IOCTL
+_OF_A_FILE = EXECUTE | READ_FILE | WRITE_FILE | TRUNCATE | DEVICE_IOCTL
+
+# Number of file rights known to each ABI: all that are known are denied unless granted.
+_RIGHTS_OF_ABI = {1: 13, 2: 14, 3: 15, 4: 15}
+_RIGHTS_NEWEST = 16
+
+
+def call(number: int, *arguments: int | ctypes.c_void_p | None) -> int:
+    """Make a raw system call; raises OSError when the kernel refuses."""
+    libc = _libc()
+    libc.syscall.restype = ctypes.c_long
+    wide = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
+    return _checked(libc.syscall(ctypes.c_long(number), *wide))
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def prctl(option: int, *arguments: int) -> int:
+    """Set a property of this process; raises OSError when the kernel refuses."""
+    libc = _libc()
+    padded = [ctypes.c_ulong(each) for each in (*arguments, 0, 0, 0, 0)[:4]]
+    return _checked(libc.prctl(option, *padded))
+
+
+def _checked(result: int) -> int:
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return result
+
+
+def forbid_new_privileges() -> None:
+    """Give up set-user-id programs for good; Landlock and seccomp ask for it."""
+    prctl(PR_SET_NO_NEW_PRIVS, 1)
+
+
+def drop_capabilities() -> None:
+    """Give up every power of root but writing to files that the mode bits would deny."""
+    if MACHINE not in _CAPSET:
+        raise NotImplementedError(f"the number of the call is not known on {MACHINE}")
+    for capability in range(_LAST_CAPABILITY + 1):
+        if capability != _CAP_DAC_OVERRIDE:
+            try:
+                prctl(PR_CAPBSET_DROP, capability)
+            except OSError:  # an ordinary user has none to drop; this kernel knows fewer
+                break
+    permitted = _capabilities_held()
+    remaining = permitted & (1 << _CAP_DAC_OVERRIDE)
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    low, high = remaining & 0xFFFFFFFF, remaining >> 32
+    data = (ctypes.c_uint32 * 6)(low, low, 0, high, high, 0)  # effective, permitted, inheritable
+    call(_CAPSET[MACHINE], _pointer(header), _pointer(data))
+
+
+def threads() -> list[str]:
+    """Return the names of the threads of this process, Python's or not."""
+    if not LINUX:
+        return ["main"]
+    names: list[str] = []
+    for task in os.listdir("/proc/self/task"):
+        with open(f"/proc/self/task/{task}/comm") as file:
+            names.append(file.read().strip())
+    return names
+
+
+def _capabilities_held() -> int:
+    with open("/proc/self/status") as file:
+        line = next(each for each in file if each.startswith("CapPrm:"))
+    return int(line.split()[1], 16)
+
+
+class _Ruleset(ctypes.Structure):
+    _fields_ = (
+        ("files", ctypes.c_uint64),
+        ("network", ctypes.c_uint64),
+        ("scoped", ctypes.c_uint64),
+    )
+
+
+class _PathRule(ctypes.Structure):
+    _pack_ = 1
+    _fields_ = (("rights", ctypes.c_uint64), ("parent", ctypes.c_int32))
+
+
+def landlock_abi() -> int:
+    """Return the version of Landlock this kernel has, 0 when it has none."""
+    if not LINUX:
+        return 0
+    try:
+        return call(_CREATE_RULESET, None, 0, _VERSION_FLAG)
+    except OSError:
+        return 0
+
+
+def restrict_files(grants: Iterable[tuple[Path, int]], version: int) -> None:
+    """Confine this thread and its future ones to the granted paths; no network or signals."""
+    handled = (1 << _RIGHTS_OF_ABI.get(version, _RIGHTS_NEWEST)) - 1
+    rules = _Ruleset(handled, 0b11 if version >= 4 else 0, 0b11 if version >= 6 else 0)
+    # Older kernels accept a longer record as long as what they do not know is zero.
+    ruleset = call(_CREATE_RULESET, _pointer(rules), ctypes.sizeof(rules), 0)
+    try:
+        for path, rights in grants:
+            _grant(ruleset, path, rights & handled)
+        call(_RESTRICT_SELF, ruleset, _SYNC_THREADS if version >= SYNC_ABI else 0)
+    finally:
+        os.close(ruleset)
+
+
+def _grant(ruleset: int, path: Path, rights: int) -> None:
+    try:
+        parent = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except (FileNotFoundError, PermissionError, NotADirectoryError):
+        return
+    try:
+        is_folder = stat.S_ISDIR(os.fstat(parent).st_mode)
+        rule = _PathRule(rights if is_folder else rights & _OF_A_FILE, parent)
+        call(_ADD_RULE, ruleset, _PATH_BENEATH, _pointer(rule), 0)
+    finally:
+        os.close(parent)
+
+
+def _pointer(record: ctypes.Structure | ctypes.Array[ctypes.c_uint32]) -> ctypes.c_void_p:
+    return ctypes.cast(ctypes.pointer(record), ctypes.c_void_p)
+
+
+# ---- the filter
+
+# For this process and all its threads, assembled by hand. Allowed are the calls of the table, some
+# of them only with harmless arguments. What is left out: sockets, programs, child processes,
+# signals to others, ptrace, mounts and namespaces, modes and owners of files, links, kernel
+# interfaces. Refused calls fail with EPERM, so that the caller gets an ordinary error.
+
+NEWEST = {"x86_64": 450, "aarch64": 450}
+"""Calls above this number are newer than the table: answered as an old kernel would."""
+
+AUDIT_ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+
+_TABLE = """
+brk 12 214, mmap 9 222, munmap 11 215, mprotect 10 226, mremap 25 216, madvise 28 233, msync 26 227,
+mincore 27 232, mlock 149 228, munlock 150 229, mlock2 325 284, membarrier 324 283, mbind 237 235,
+get_mempolicy 239 236, set_mempolicy 238 237,
+
+read 0 63, write 1 64, readv 19 65, writev 20 66, pread64 17 67, pwrite64 18 68, preadv 295 69,
+pwritev 296 70, preadv2 327 286, pwritev2 328 287, lseek 8 62, close 3 57, close_range 436 436,
+fstat 5 80, fsync 74 82, fdatasync 75 83, ftruncate 77 46, fallocate 285 47, fadvise64 221 223,
+flock 73 32, dup 32 23, dup2 33 -, dup3 292 24, pipe 22 -, pipe2 293 59, getdents 78 -,
+getdents64 217 61, sendfile 40 71, copy_file_range 326 285, sync_file_range 277 84,
+readahead 187 213, fstatfs 138 44,
+
+stat 4 -, lstat 6 -, newfstatat 262 79, statx 332 291, access 21 -, faccessat 269 48,
+faccessat2 439 439, readlink 89 -, readlinkat 267 78, getcwd 79 17, chdir 80 49, fchdir 81 50,
+mkdir 83 -, mkdirat 258 34, rmdir 84 -, unlink 87 -, unlinkat 263 35, rename 82 -, renameat 264 38,
+renameat2 316 276, statfs 137 43, umask 95 166,
+
+nanosleep 35 101, clock_nanosleep 230 115, clock_gettime 228 113, clock_getres 229 114,
+gettimeofday 96 169, time 201 -, times 100 153, getitimer 36 102, setitimer 38 103,
+timerfd_create 283 85, timerfd_settime 286 86, timerfd_gettime 287 87,
+
+poll 7 -, ppoll 271 73, select 23 -, pselect6 270 72, epoll_create 213 -, epoll_create1 291 20,
+epoll_ctl 233 21, epoll_wait 232 -, epoll_pwait 281 22, epoll_pwait2 441 441, eventfd 284 -,
+eventfd2 290 19,
+
+futex 202 98, futex_waitv 449 449, set_robust_list 273 99, set_tid_address 218 96, rseq 334 293,
+gettid 186 178, getpid 39 172, getppid 110 173, exit 60 93, exit_group 231 94, sched_yield 24 124,
+sched_getaffinity 204 123, sched_getparam 143 121, sched_getscheduler 145 120,
+sched_get_priority_max 146 125, sched_get_priority_min 147 126, rt_sigaction 13 134,
+rt_sigprocmask 14 135, rt_sigreturn 15 139, rt_sigpending 127 136, rt_sigtimedwait 128 137,
+rt_sigsuspend 130 133, sigaltstack 131 132, restart_syscall 219 128, arch_prctl 158 -,
+getcpu 309 168, pause 34 -,
+
+getuid 102 174, geteuid 107 175, getgid 104 176, getegid 108 177, getresuid 118 148,
+getresgid 120 150, getgroups 115 158, getpgrp 111 -, getpgid 121 155, getsid 124 156, uname 63 160,
+sysinfo 99 179, getrusage 98 165, getrlimit 97 163, getpriority 140 141, getrandom 318 278,
+capget 125 90,
+
+clone 56 220, clone3 435 435, fcntl 72 25, ioctl 16 29, kill 62 129, open 2 -, openat 257 56,
+prctl 157 167, prlimit64 302 261, sched_setaffinity 203 122, tgkill 234 131
+"""
+
+
+_CHILDREN = ", fork 57 -, vfork 58 -, execve 59 221, wait4 61 260, waitid 247 95"
+"""for a process that starts a program of ours, as rendering starts ffmpeg"""
+
+
+def call_numbers(machine: str, table: str = _TABLE) -> dict[str, int]:
+    """Return the number of each call in the table on a machine; calls it lacks are left out."""
+    column = {"x86_64": 1, "aarch64": 2}[machine]
+    rows = [row.split() for row in table.split(",")]
+    return {row[0]: int(row[column]) for row in rows if row[column] != "-"}
+
+
+_SECCOMP = {"x86_64": 317, "aarch64": 277}
+_SET_MODE_FILTER = 1
+_FILTER_THREADS = 1
+
+_LOAD, _AND = 0x20, 0x54
+_JUMP_EQUAL, _JUMP_GREATER = 0x15, 0x25
+_RETURN = 0x06
+_ALLOW = 0x7FFF0000
+_KILL = 0x80000000
+_ERRNO = 0x00050000
+_OFFSET_NUMBER, _OFFSET_ARCHITECTURE, _OFFSET_ARGUMENTS = 0, 4, 16
+
+_CLONE_THREAD = 0x10000
+_CLONE_NAMESPACES = 0x7E020000
+_ANY_BIT = 0xFFFFFFFF
+_TRUNCATE, _ACCESS_MODE = 0o1000, 0o3
+# set/get name, get seccomp, capability and no-new-privileges state, name memory. Not PDEATHSIG.
+_PRCTLS = (15, 16, 21, 23, 39, 0x53564D41)
+# Push input to a terminal; talk to its driver.
+_TERMINAL_IOCTLS = (0x5412, 0x541C)
+# Have signals sent to another process.
+_SIGNAL_FCNTLS = (8, 10, 15)
+
+Instruction = tuple[int, int, int, int]
+
+
+class ArgumentRule(NamedTuple):
+    """Allow a call when (argument & mask) is, or is not, one of the values."""
+
+    argument: int
+    values: tuple[int, ...]
+    mask: int = _ANY_BIT
+    allows: bool = True
+
+
+def argument_rules(pid: int, children: bool = False) -> dict[str, ArgumentRule]:
+    """Return the calls that are allowed only with certain arguments."""
+    threads = ArgumentRule(0, (_CLONE_THREAD,), mask=_CLONE_THREAD)
+    no_namespaces = ArgumentRule(0, (0,), mask=_CLONE_NAMESPACES)
+    read_only_truncate = ArgumentRule(1, (_TRUNCATE,), _TRUNCATE | _ACCESS_MODE, allows=False)
+    return {
+        "clone": no_namespaces if children else threads,
+        "fcntl": ArgumentRule(1, _SIGNAL_FCNTLS, allows=False),
+        "ioctl": ArgumentRule(1, _TERMINAL_IOCTLS, allows=False),
+        "kill": ArgumentRule(0, (pid,)),
+        "open": read_only_truncate,
+        "openat": read_only_truncate._replace(argument=2),
+        "prctl": ArgumentRule(0, _PRCTLS),
+        "prlimit64": ArgumentRule(0, (0, pid)),
+        "sched_setaffinity": ArgumentRule(0, (0, pid)),
+        "tgkill": ArgumentRule(0, (pid,)),
+    }
+
+
+def filter_program(machine: str, pid: int, children: bool = False) -> list[Instruction]:
+    """Assemble the filter for a machine and a process, with or without child processes."""
+    refuse, unknown = _ERRNO | errno.EPERM, _ERRNO | errno.ENOSYS
+    code: list[Instruction] = [
+        (_LOAD, 0, 0, _OFFSET_ARCHITECTURE),
+        (_JUMP_EQUAL, 1, 0, AUDIT_ARCHITECTURE[machine]),
+        (_RETURN, 0, 0, _KILL),
+        (_LOAD, 0, 0, _OFFSET_NUMBER),
+        (_JUMP_GREATER, 0, 1, NEWEST[machine]),
+        (_RETURN, 0, 0, unknown),
+    ]
+    table = call_numbers(machine, _TABLE + _CHILDREN if children else _TABLE)
+    # Its flags lie in memory, out of reach; answered as missing, libc falls back to clone.
+    code += _when(table.pop("clone3"), [(_RETURN, 0, 0, unknown)])
+    for name, condition in argument_rules(pid, children).items():
+        if name in table:
+            code += _when(table.pop(name), _decide(condition, refuse))
+    for number in table.values():
+        code += _when(number, [(_RETURN, 0, 0, _ALLOW)])
+    return [*code, (_RETURN, 0, 0, refuse)]
+
+
+def _when(number: int, body: list[Instruction]) -> list[Instruction]:
+    return [(_JUMP_EQUAL, 0, len(body), number), *body]
+
+
+def _decide(condition: ArgumentRule, refuse: int) -> list[Instruction]:
+    inside, outside = (_ALLOW, refuse) if condition.allows else (refuse, _ALLOW)
+    body: list[Instruction] = [
+        (_LOAD, 0, 0, _OFFSET_ARGUMENTS + 8 * condition.argument),  # the low half, little-endian
+        (_AND, 0, 0, condition.mask),
+    ]
+    for value in condition.values:
+        body += [(_JUMP_EQUAL, 0, 1, value), (_RETURN, 0, 0, inside)]
+    return [*body, (_RETURN, 0, 0, outside)]
+
+
+def has_filter() -> bool:
+    """Say whether the filter is written for this machine."""
+    return LINUX and MACHINE in AUDIT_ARCHITECTURE
+
+
+def install_filter(children: bool = False) -> None:
+    """Put the filter in force in every thread, for good; needs no-new-privileges.
+
+    With `children`, programs may be started; they inherit the filter and the file rules. Raises
+    OSError where the kernel has no seccomp filters, or a thread could not be covered.
+    """
+    code = b"".join(
+        struct.pack("HBBI", *each) for each in filter_program(MACHINE, os.getpid(), children)
+    )
+    buffer = ctypes.create_string_buffer(code, len(code))
+    header = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(buffer))
+    holder = ctypes.create_string_buffer(header, len(header))
+    pointer = ctypes.cast(holder, ctypes.c_void_p)
+    uncovered = call(_SECCOMP[MACHINE], _SET_MODE_FILTER, _FILTER_THREADS, pointer)
+    if uncovered:
+        raise OSError(errno.ESRCH, f"thread {uncovered} could not be covered by the filter")

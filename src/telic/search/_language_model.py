@@ -1,0 +1,292 @@
+"""Policies proposed by a language model, and the parser for its answers.
+
+An answer is read strictly, and the model gets a precise error for an invalid one; if no attempt is
+valid, a hill-climbing step replaces it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+from pydantic import Field, field_validator
+
+from telic.core.config import Record
+from telic.core.text import is_row
+from telic.llm import (
+    ModelAnswerError,
+    Models,
+    Request,
+)
+from telic.search._writer import SYSTEM, Memories, Prompt, WatchedCandidate, Writer
+from telic.search.config import Switches
+from telic.search.policies import PolicyFamily, Space
+from telic.search.proposers import (
+    Climb,
+    Cma,
+    PolicyDraft,
+    PolicyProposal,
+    SearchView,
+    Tabular,
+)
+from telic.search.records import Candidates, History, ModelQuestion, PolicyCandidate
+from telic.search.task import BatchRecording
+
+Numbers = tuple[float, ...]
+Objection = Callable[[Numbers], str | None]
+
+_LISTED = 6
+_ASKED = ("llm", "fallback:climb")
+
+
+class PolicyAnswer(Record):
+    """One proposed policy."""
+
+    space: ClassVar[Space]
+    params: Any
+    explanation: str = ""
+
+
+class ModelProposer:
+    """Asks for policies in one of two roles: search, or critic alone."""
+
+    name = "llm"
+    needs_transitions = False
+
+    def __init__(
+        self, asker: Asker, writer: Writer, policy: PolicyFamily, switches: Switches
+    ) -> None:
+        self._asker, self._writer, self._switches = asker, writer, switches
+        self._space = policy.space
+        self._fallback = Climb(policy, count=1)
+        self.memories: Memories = {}
+        """episodes of history entries, for prompts that show them"""
+        self.last = ""
+        """how the latest selected policy behaved, for the critic alone"""
+
+    @property
+    def at_once(self) -> int:
+        """Return how many policies a call asks for."""
+        return self._switches.candidates
+
+    def propose(self, view: SearchView) -> PolicyProposal:
+        """Ask for new policies."""
+        if self._switches.proposer == "none":
+            prompt = self._writer.critic_only(view, self.last, self.memories)
+            return self._ask("critic", prompt, view, objection(view.history), 1)
+        prompt = self._writer.search(view, self.memories)
+        return self._ask("search", prompt, view, objection(view.history), self._switches.candidates)
+
+    def observe(self, candidates: Candidates, recording: BatchRecording | None) -> None:
+        """Do nothing: the history holds everything."""
+
+    def replay(
+        self, view: SearchView, candidates: Candidates, recording: BatchRecording | None
+    ) -> None:
+        """Do nothing: the history holds everything."""
+
+    def propose_again(self, view: SearchView, first: PolicyCandidate) -> PolicyProposal:
+        """Ask a second time, with or without the result of the first."""
+        known = first if self._switches.second_sees_first else None
+        prompt = self._writer.search(view, self.memories, known)
+        return self._ask("search", prompt, view, objection(view.history, first), 1, sample=1)
+
+    def _ask(
+        self,
+        role: str,
+        prompt: Prompt,
+        view: SearchView,
+        refused: Objection,
+        count: int,
+        sample: int = 0,
+    ) -> PolicyProposal:
+        try:
+            return self._asker.ask(role, prompt, refused, self.name, count=count, sample=sample)
+        except ModelAnswerError as error:
+            (draft,) = self._fallback.propose(view).drafts
+            fitted = self._space.fit(draft.params).params
+            note = f"no valid answer from the model, so a numeric step instead: {str(error)[:300]}"
+            return PolicyProposal([PolicyDraft(fitted, "fallback:climb")], note=note)
+
+
+class ModelCritic:
+    """A language model that reads what happened."""
+
+    name = "critic"
+
+    def __init__(self, asker: Asker, writer: Writer, switches: Switches) -> None:
+        self._asker, self._writer, self._switches = asker, writer, switches
+
+    def revise(self, view: SearchView, watched: WatchedCandidate) -> PolicyProposal:
+        """Ask for a revision."""
+        prompt = self._writer.critic(view.history, watched)
+        may_repeat = self._switches.allow_no_change
+        refused = objection(view.history, watched.candidate, may_repeat=may_repeat)
+        try:
+            return self._asker.ask("critic", prompt, refused, self.name)
+        except ModelAnswerError as error:
+            note = f"no valid answer from the critic, so no revision: {str(error)[:300]}"
+            return PolicyProposal([], note=note)
+
+
+class Hybrid:
+    """CMA-ES with the model's candidates injected; for tables, next to a learned tabular model."""
+
+    name = "hybrid"
+
+    def __init__(self, model: ModelProposer, numeric: Cma | Tabular) -> None:
+        self.model, self._numeric = model, numeric
+        self.needs_transitions = numeric.needs_transitions
+
+    @property
+    def at_once(self) -> int:
+        """Return the size of the population, the model's candidates included."""
+        own = self._numeric.at_once
+        return own if isinstance(self._numeric, Cma) else own + self.model.at_once
+
+    def propose(self, view: SearchView) -> PolicyProposal:
+        """Ask the model, then the optimiser; each candidate records its origin."""
+        asked = self.model.propose(view)
+        self._inject([draft.params for draft in asked.drafts])
+        own = self._numeric.propose(view).drafts
+        count = len(asked.drafts) if isinstance(self._numeric, Cma) else 0
+        return PolicyProposal([*asked.drafts, *own[count:]], asked.calls, asked.note)
+
+    def observe(self, candidates: Candidates, recording: BatchRecording | None) -> None:
+        """Update the optimiser with all candidates."""
+        self._numeric.observe(candidates, recording)
+
+    def replay(
+        self, view: SearchView, candidates: Candidates, recording: BatchRecording | None
+    ) -> None:
+        """Inject the candidates that the model proposed then."""
+        self._inject([candidate.params for candidate in candidates if candidate.origin in _ASKED])
+        self._numeric.replay(view, candidates, recording)
+
+    def _inject(self, policies: list[Numbers]) -> None:
+        if isinstance(self._numeric, Cma):
+            self._numeric.inject([np.array(params) for params in policies])
+
+
+class Asker:
+    """Asks for policies on behalf of one run."""
+
+    def __init__(self, models: Models, space: Space, run: int) -> None:
+        self._models, self._space, self._run = models, space, run
+        self.model = models.provider.name
+
+    def ask(
+        self,
+        role: str,
+        prompt: Prompt,
+        refused: Objection,
+        origin: str,
+        *,
+        count: int = 1,
+        sample: int = 0,
+    ) -> PolicyProposal:
+        """Return `count` valid policies; raises ModelAnswerError when they never become valid.
+
+        Runs that ask the same question get their own answers, distinguished by `sample`.
+        """
+        request = Request(
+            role=role,
+            prompt=prompt.text,
+            system=SYSTEM,
+            answer=answer_record(self._space, refused, count),
+            prompt_hash=prompt.version,
+            sample=2 * self._run + sample,
+        )
+        reply = self._models.ask(request)
+        call = ModelQuestion(
+            role=role,
+            key=request.key(self.model),
+            model=reply.model,
+            input_tokens=reply.tokens.input,
+            output_tokens=reply.tokens.output,
+            price_usd=reply.price_usd,
+            seconds=round(reply.latency_s, 3),
+            attempts=reply.attempts,
+        )
+        answer: Any = reply.answer
+        drafts: list[PolicyDraft] = []
+        for policy in [answer] if count == 1 else answer.candidates:
+            fitted = self._space.fit(policy.params)
+            drafts.append(PolicyDraft(fitted.params, origin, policy.explanation, fitted.warnings))
+        return PolicyProposal(drafts, (call,))
+
+
+def objection(
+    history: History, first: PolicyCandidate | None = None, *, may_repeat: bool = False
+) -> Objection:
+    """Return the check that rejects a policy that was tried before."""
+
+    def object_(params: tuple[float, ...]) -> str | None:
+        is_old = history.holds(params) or (first is not None and params == first.params)
+        is_refused = is_old and not may_repeat
+        return "this policy was tried before; propose another one" if is_refused else None
+
+    return object_
+
+
+def _read_numbers(value: Any, space: Space) -> Numbers:
+    """Return the numbers of an answer; raises ValueError that says exactly what is wrong."""
+    if not is_row(value) or len(value) != space.rank:
+        got = f"got {len(value)}" if is_row(value) else f"not {type(value).__name__}"
+        raise ValueError(f"expected {space.rank} numbers, {got}")
+
+    def is_allowed(item: Any) -> bool:
+        is_number = isinstance(item, int | float) and not isinstance(item, bool)
+        is_choice = space.choices is None or item in space.choices
+        return is_number and math.isfinite(item) and is_choice
+
+    wrong = [f"params[{i}] is {item!r:.40}" for i, item in enumerate(value) if not is_allowed(item)]
+    if wrong:
+        allowed = f"one of {list(space.choices)}" if space.choices else "a finite number"
+        more = f" and {len(wrong) - _LISTED} more" if len(wrong) > _LISTED else ""
+        raise ValueError(f"{', '.join(wrong[:_LISTED])}{more}: each must be {allowed}")
+    return tuple(map(float, value))
+
+
+def answer_record(space: Space, objection: Objection, count: int = 1) -> type[Record]:
+    """Return the record that an answer of `count` policies must become.
+
+    Args:
+        space: where the numbers lie.
+        objection: says why a policy is not welcome (tried before), or returns None.
+        count: policies asked for; more than one are a list named candidates.
+    """
+    told = f"{space.rank} numbers, in order, each "
+    if space.choices:
+        told += f"one of {list(space.choices)}"
+    else:
+        told += f"in [{space.low:g}, {space.high:g}] with at most {space.decimals} decimals"
+
+    class Proposal(PolicyAnswer):
+        """A policy, and why."""
+
+        params: tuple[float, ...] = Field(
+            description=told, json_schema_extra={"minItems": space.rank, "maxItems": space.rank}
+        )
+        explanation: str = Field(description="why, in one to three sentences")
+
+        @field_validator("params", mode="before")
+        @classmethod
+        def _read(cls, value: Any) -> Numbers:
+            numbers = _read_numbers(value, space)
+            if problem := objection(space.fit(numbers).params):
+                raise ValueError(problem)
+            return numbers
+
+    Proposal.space = space
+    if count == 1:
+        return Proposal
+
+    class Proposals(Record):
+        """Several policies."""
+
+        candidates: tuple[Proposal, ...] = Field(min_length=count, max_length=count)
+
+    return Proposals

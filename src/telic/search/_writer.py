@@ -1,0 +1,291 @@
+"""Prompts from task, policy and history, and episodes described as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+from textwrap import indent
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from telic.llm import prompt_hash, render
+from telic.search.config import Switches, Thinning
+from telic.search.plan import SearchPlan, Terms
+from telic.search.policies import Space
+from telic.search.proposers import SearchView
+from telic.search.records import Entry, History, PolicyCandidate
+from telic.search.task import TERMINATED, TIME_LIMIT, Floats, Rollouts, SearchTask, Trace
+
+_EXCERPT = 8
+_EDGE = 4  # steps kept at either end of a thinned trace
+_ENDS = {TERMINATED: "the episode ended by itself", TIME_LIMIT: "the time limit ended the episode"}
+_TEMPLATES = Path(__file__).parent / "prompts"
+_NEW = "Do not repeat a policy that was tried before."
+_KEEP = "You may return the policy unchanged."
+_LEAVE = (
+    "From a mean return of {gate} on, unless something fails again and again, leave the policy as "
+    "it is or change a single number a little, with a good reason.\n"
+)
+SYSTEM = (
+    "You improve small control policies by choosing their numbers. You answer with the numbers "
+    "asked for and a short reason, nothing else."
+)
+Memories = Mapping[int, Trace]
+
+
+class Prompt(NamedTuple):
+    """A finished prompt and the version of its template."""
+
+    text: str
+    version: str
+
+
+class WatchedCandidate(NamedTuple):
+    """A candidate, how it behaved, and from where on it should be left alone."""
+
+    candidate: PolicyCandidate
+    evidence: str
+    gate: float | None
+    memories: Memories
+
+
+class Writer:
+    """Writes the prompts of one run."""
+
+    def __init__(self, task: SearchTask, space: Space, switches: Switches, terms: Terms) -> None:
+        self._task, self._space, self._switches, self._terms = task, space, switches, terms
+
+    def search(
+        self, view: SearchView, memories: Memories, first: PolicyCandidate | None = None
+    ) -> Prompt:
+        """Ask for a new policy; `first` is one whose result is to be known already."""
+        has_text = "env_text" in self._switches.context
+        known = ""
+        if first is not None:
+            params = self._list(first.params)
+            known = f"\nTried a moment ago: {params} with a mean return of {first.mean:.2f}.\n"
+        wanted = self._switches.candidates
+        return self._fill(
+            "search",
+            rank=self._space.rank,
+            last=self._space.rank - 1,
+            range=self._range(),
+            target=f"{self._terms.target:g}",
+            iteration=view.iteration,
+            iterations=self._terms.stated_iterations or view.iterations,
+            environment=f"\n{self._environment()}\n" if has_text else "",
+            history=self._history(view.history, memories),
+            first=known,
+            count="one policy" if wanted == 1 else f"{wanted} different policies",
+            explore="try other values" if self._space.is_table else "try both signs of a number",
+            step=self._step(),
+            rules=_NEW,
+        )
+
+    def critic(self, history: History, watched: WatchedCandidate) -> Prompt:
+        """Ask for a revision of a policy that was watched."""
+        first, gate = watched.candidate, watched.gate
+        advice = "" if gate is None else _LEAVE.format(gate=f"{gate:g}")
+        return self._fill(
+            "critic",
+            environment=self._environment(),
+            params=self._list(first.params),
+            mean=f"{first.mean:.4g}",
+            episodes=len(first.tried.returns),
+            target=f"{self._terms.target:g}",
+            evidence=watched.evidence,
+            history=self._history(history, watched.memories),
+            step=self._step(),
+            gate=advice,
+            rules=_KEEP if self._switches.allow_no_change else _NEW,
+        )
+
+    def critic_only(self, view: SearchView, evidence: str, memories: Memories) -> Prompt:
+        """Ask for a policy and its revision in one answer."""
+        return self._fill(
+            "critic_only",
+            environment=self._environment(),
+            history=self._history(view.history, memories),
+            evidence=evidence or "Nothing was tried yet.",
+            iteration=view.iteration,
+            iterations=self._terms.stated_iterations or view.iterations,
+            target=f"{self._terms.target:g}",
+            step=self._step(),
+            rules=_NEW,
+        )
+
+    def _fill(self, name: str, **values: object) -> Prompt:
+        template = (_TEMPLATES / f"{name}.md").read_text(encoding="utf-8")
+        return Prompt(render(template, **values), prompt_hash(template))
+
+    def _environment(self) -> str:
+        names = "\n".join(f"- params[{i}]: {name}" for i, name in enumerate(self._space.names))
+        return (
+            f"## The task\n\n{self._task.story}\n\nReward: {self._task.rewards}\n\n"
+            f"## The policy\n\n{self._space.formula} {self._range()}\n\n{names}\n"
+        )
+
+    def _range(self) -> str:
+        space = self._space
+        if space.choices is not None:
+            return f"Each is one of {', '.join(map(str, space.choices))}."
+        digits = "decimal" if space.decimals == 1 else "decimals"
+        return (
+            f"Each lies in [{space.low:g}, {space.high:g}], with at most {space.decimals} {digits}."
+        )
+
+    def _step(self) -> str:
+        if self._space.is_table:
+            return "Any number may take any of its values."
+        return f"A step of about {self._terms.step_size:g} in a number is a sensible small change."
+
+    def _history(self, history: History, memories: Memories) -> str:
+        entries = history.shown(self._switches.history_view)
+        if not entries:
+            return "Nothing yet."
+        lines = [self._entry(entry, memories.get(entry.number)) for entry in entries]
+        if hidden := len(history.shown("full")) - len(entries):
+            lines.append(f"- {hidden} more that are not listed")
+        return "\n".join(lines)
+
+    def _entry(self, entry: Entry, memory: Trace | None) -> str:
+        count = len(entry.returns)
+        if self._switches.uncertainty:
+            spread = "" if entry.error is None else f" ± {entry.error:.2g}"
+            result = f"return {entry.mean:.4g}{spread} ({count} episode{'s' * (count > 1)})"
+        elif entry.is_warmup:
+            result = f"return {entry.mean:.2f} of a single episode"
+        else:
+            result = f"mean return {entry.mean:.2f}"
+        line = f"- {self._list(entry.params)}: {result}"
+        if memory is None:
+            return line
+        if "trajectories" in self._switches.context:
+            switches = self._switches
+            steps = describe_trace(self._task, memory, switches.trace_steps, switches.thinning)
+            return f"{line}\n  one of its episodes:\n{indent(steps, '    ')}"
+        return f"{line}\n  an episode: {excerpt(self._task, memory)}"
+
+    def _list(self, params: tuple[float, ...]) -> str:
+        digits = self._space.decimals
+        return f"[{', '.join(f'{value:.{digits}f}' for value in params)}]"
+
+
+def describe_behaviour(kind: str, plan: SearchPlan, rollouts: Rollouts, candidate: int) -> str:
+    """Return the evidence of one candidate, as a switch asks for it."""
+    returns, switches = rollouts.returns[candidate], plan.switches
+    parts: list[str] = []
+    if kind.startswith("stats"):
+        parts.append(statistics(plan.terms.solved, rollouts, candidate))
+    for title, rollout in _shown(kind, returns):
+        trace = rollouts.trace(candidate, rollout)
+        text = describe_trace(plan.task, trace, switches.trace_steps, switches.thinning)
+        parts.append(f"### {title} (return {returns[rollout]:.4g})\n\n{text}")
+    return "\n\n".join(parts)
+
+
+def statistics(success: float, rollouts: Rollouts, candidate: int) -> str:
+    """Summarise the episodes of a candidate."""
+    returns, lengths = rollouts.returns[candidate], rollouts.lengths[candidate]
+    ends, counts = np.unique(rollouts.ends[candidate], return_counts=True)
+    solved = int((returns >= success).sum())
+    how = "; ".join(
+        f"in {n} {_ENDS.get(str(end), 'it was cut short')}"
+        for end, n in zip(ends, counts, strict=True)
+    )
+    return (
+        f"- return: mean {returns.mean():.4g}, lowest {returns.min():.4g}, "
+        f"highest {returns.max():.4g}\n"
+        f"- steps: mean {lengths.mean():.4g}, fewest {lengths.min()}, most {lengths.max()}\n"
+        f"- of {len(returns)} episodes {solved} succeeded and {len(returns) - solved} did not\n"
+        f"- {how}"
+    )
+
+
+def describe_trace(
+    task: SearchTask, trace: Trace, most_steps: int, thinning: Thinning = "turns"
+) -> str:
+    """Return an episode, one line per step; a long one is thinned."""
+    chosen = interesting_steps(trace, most_steps, thinning)
+    # To write a single step out takes no more room than to say that it is left out.
+    between = [after - 1 for before, after in pairwise(chosen) if after - before == 2]
+    steps = sorted([*chosen, *between])
+    names = ["state"] if task.is_table else [seen.name for seen in task.observations]
+    lines = [f"step: {', '.join(names)} -> action -> reward"]
+    before = -1
+    for step in steps:
+        if step > before + 1:
+            lines.append(f"({step - before - 1} steps left out)")
+        lines.append(
+            f"{step}: {_numbers(trace.obs[step])} -> {_numbers(trace.action[step])} -> "
+            f"{trace.reward[step]:.3g}"
+        )
+        before = step
+    if len(trace.obs) > before + 1:
+        lines.append(f"({len(trace.obs) - before - 1} steps left out)")
+    ending = _ENDS.get(trace.end, "it was cut short")
+    lines.append(f"then {_numbers(trace.next_obs[-1])}; {ending} after {len(trace.obs)} steps")
+    return "\n".join(lines)
+
+
+def interesting_steps(trace: Trace, most: int, thinning: Thinning = "turns") -> list[int]:
+    """Return at most `most` steps: both ends, then those where the action changes, then even ones.
+
+    Repeated actions carry little information; changes show where the policy decides. With
+    `ends`, as the published runs had it, the first and the last half of them are all.
+    """
+    count = len(trace.obs)
+    if count <= most:
+        return list(range(count))
+    if thinning == "ends":
+        return [*range(most - most // 2), *range(count - most // 2, count)]
+    edge = max(1, min(_EDGE, most // 3))
+    chosen = {*range(edge), *range(count - edge, count)}
+    action = trace.action if trace.action.ndim == 1 else np.sign(trace.action[:, 0])
+    turns = np.flatnonzero(action[1:] != action[:-1]) + 1
+    for pool in (turns, np.arange(count)):
+        left = most - len(chosen)
+        fresh = [int(step) for step in pool if int(step) not in chosen]
+        if left <= 0 or not fresh:
+            continue
+        picks = np.linspace(0, len(fresh) - 1, min(left, len(fresh))).astype(int)
+        chosen |= {fresh[pick] for pick in picks}
+    return sorted(chosen)
+
+
+def excerpt(task: SearchTask, trace: Trace) -> str:
+    """Return the first and the last steps of an episode on one line."""
+    count = len(trace.obs)
+    steps = range(count) if count <= _EXCERPT else [*range(_EDGE), *range(count - _EDGE, count)]
+    parts = [f"{_numbers(trace.obs[s])}->{_numbers(trace.action[s])}" for s in steps]
+    if count > _EXCERPT:
+        parts.insert(_EDGE, f"({count - _EXCERPT} steps)")
+    return " | ".join([*parts, _numbers(trace.next_obs[-1])])
+
+
+def nearest(returns: Floats, value: float) -> int:
+    """Return the first episode whose return is closest to a value."""
+    return int(np.abs(returns - value).argmin())
+
+
+def _shown(kind: str, returns: Floats) -> list[tuple[str, int]]:
+    """Return the title and number of each episode that is written out."""
+    median = ("The median episode", nearest(returns, float(np.median(returns))))
+    match kind:
+        case "median_trace" | "stats+median":
+            return [median]
+        case "mean_trace" | "last_trace":
+            return [("The episode closest to the mean", nearest(returns, float(returns.mean())))]
+        case "three_traces":
+            worst, best = int(returns.argmin()), int(returns.argmax())
+            return [("The worst episode", worst), median, ("The best episode", best)]
+        case _:
+            return []
+
+
+def _numbers(value: NDArray[Any] | Any) -> str:
+    words = [f"{number:.3g}" for number in np.atleast_1d(value)]
+    return words[0] if len(words) == 1 else f"[{', '.join(words)}]"

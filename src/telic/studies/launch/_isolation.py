@@ -1,0 +1,201 @@
+"""The working tree of a candidate: the repository itself, or a git worktree of its own.
+
+A worktree is made once per candidate revision. Its manifest is written last: a worktree without one
+is incomplete, nothing ever ran in it, and it is made again. A candidate that runs in place
+continues in a worktree of its own commit once the repository has moved on.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Literal
+
+from telic.core.config import Record
+from telic.storage.files import read_record, write_json
+from telic.storage.locks import taking_turns
+from telic.storage.reading import file_hash
+from telic.studies import _git_read as git_read
+from telic.studies.documents.candidate import Candidate
+from telic.studies.documents.contract import Protocol
+from telic.studies.errors import EnvironmentBlocked
+from telic.studies.folder import STATE_FOLDER, StudyFolder
+
+_GIT_S = 300
+TreeMode = Literal["in_place", "worktree"]
+
+
+class TreeManifest(Record):
+    """The state of a worktree when it was made."""
+
+    schema_version: Literal[1] = 1
+    base_commit: str
+    files: dict[str, str]
+    """hash by path, of files that differ from the base"""
+
+
+def mode_of(folder: StudyFolder, candidate: Candidate) -> TreeMode:
+    """Return where the candidate runs now: in place only while that is what it was validated on."""
+    mode, base, root = candidate.isolation.mode, candidate.base_commit, folder.root
+    if mode != "in_place" or base is None or not git_read.is_repository(root):
+        return mode
+    head = git_read.head_commit(root)
+    if head is None or head == base or not git_read.has_commit(root, base):
+        return mode
+    return (
+        "worktree" if any(_is_code(x) for x in git_read.differing_paths(root, base, head)) else mode
+    )
+
+
+def tree_of(folder: StudyFolder, candidate: Candidate) -> Path:
+    """Return where the candidate runs, whether the tree exists or not."""
+    in_place = mode_of(folder, candidate) == "in_place"
+    return folder.root if in_place else _own_tree(folder, candidate)
+
+
+def _own_tree(folder: StudyFolder, candidate: Candidate) -> Path:
+    name = f"{folder.study_id}.{candidate.id}.r{candidate.revision}"
+    return folder.state_root / "worktrees" / folder.task_id / name
+
+
+def _manifest_file(folder: StudyFolder, candidate: Candidate) -> Path:
+    """Return the manifest's path: outside of the tree, which must stay as it is."""
+    tree = _own_tree(folder, candidate)
+    return tree.with_name(f"{tree.name}.json")
+
+
+def is_made(folder: StudyFolder, candidate: Candidate) -> bool:
+    """Return whether the candidate's own tree exists and is complete."""
+    return _manifest_file(folder, candidate).exists() and _own_tree(folder, candidate).is_dir()
+
+
+def prepare_tree(folder: StudyFolder, candidate: Candidate) -> Path:
+    """Make the candidate's tree unless it exists; return it."""
+    tree, base = tree_of(folder, candidate), candidate.base_commit
+    if tree == folder.root:
+        return tree
+    tree.parent.mkdir(parents=True, exist_ok=True)
+    with taking_turns(folder.locks / "worktrees.lock"):
+        if is_made(folder, candidate):
+            return tree
+        if base is None:
+            raise EnvironmentBlocked("E_TREE", f"{candidate.id} names no base commit.")
+        _git(folder.root, "worktree", "prune")
+        if tree.exists():
+            _git(folder.root, "worktree", "remove", "--force", str(tree))
+        _git(folder.root, "worktree", "add", "--detach", str(tree), base)
+        home = folder.candidate_file(candidate.id, candidate.revision).parent
+        if candidate.change.patch:
+            _git(tree, "apply", "-p1", str((home / candidate.change.patch).resolve()))
+        for changed in candidate.change.files:
+            target = tree / changed.path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(home / "files" / changed.path, target)
+        manifest = TreeManifest(base_commit=base, files=_contents(tree))
+        write_json(_manifest_file(folder, candidate), manifest)
+    return tree
+
+
+def evaluator_tree(folder: StudyFolder, candidate: Candidate, protocol: Protocol) -> Path:
+    """Return where results are measured: a checkout of the base commit, whatever trains.
+
+    It is the training's own tree if its log is measured, and the repository without git.
+    """
+    if protocol.command is None:
+        return tree_of(folder, candidate)
+    if candidate.base_commit is None or not git_read.is_repository(folder.root):
+        return folder.root
+    name = f"evaluator.{candidate.base_commit[:16]}"
+    return folder.state_root / "worktrees" / folder.task_id / name
+
+
+def prepare_evaluator(folder: StudyFolder, candidate: Candidate, protocol: Protocol) -> None:
+    """Make the checkout in which results are measured, and undo what was changed in it."""
+    tree, commit = evaluator_tree(folder, candidate, protocol), str(candidate.base_commit)
+    if protocol.command is None or tree == folder.root:
+        return
+    tree.parent.mkdir(parents=True, exist_ok=True)
+    with taking_turns(folder.locks / "worktrees.lock"):
+        if not (tree / ".git").exists():
+            _git(folder.root, "worktree", "prune")
+            _git(folder.root, "worktree", "add", "--force", "--detach", str(tree), commit)
+        elif _contents(tree) or git_read.head_commit(tree) != commit:
+            _git(tree, "checkout", "--force", commit)
+            _git(tree, "clean", "-fdq")
+
+
+def tree_problems(folder: StudyFolder, candidate: Candidate, *, excepted: bool) -> list[str]:
+    """Return why the candidate's tree is not exactly its base with its change.
+
+    With `excepted` the contract waives the need for a tree of its own.
+    """
+    change, root, base = candidate.change, folder.root, candidate.base_commit
+    if mode_of(folder, candidate) == "in_place":
+        if excepted:
+            return []
+        if change.patch or change.files:
+            return ["a change of files needs isolation.mode worktree"]
+        if not git_read.is_repository(root):
+            return []  # nothing to compare with; evaluator and adapter hashes are compared
+        names = filter(_is_code, git_read.changed_paths(root))
+        problems = [f"{name} has uncommitted changes" for name in names]
+        if base is not None and not git_read.has_commit(root, base):
+            problems.append(f"the commit {base[:12]} that it was validated at does not exist here")
+        return problems
+    tree, path = _own_tree(folder, candidate), _manifest_file(folder, candidate)
+    if not path.exists():
+        return ["its tree has not been made"]
+    if not tree.is_dir():
+        return [f"its tree {tree} is gone"]
+    manifest = read_record(path, TreeManifest)
+    if git_read.head_commit(tree) != manifest.base_commit:
+        return ["its worktree is not at the base commit any more"]
+    now = _contents(tree)
+    return [
+        f"{name} has changed since the tree was made"
+        for name in sorted(manifest.files.keys() | now.keys())
+        if manifest.files.get(name) != now.get(name)
+    ]
+
+
+def remove_tree(folder: StudyFolder, candidate: Candidate) -> None:
+    """Remove a worktree unless it holds results besides its change."""
+    is_own = mode_of(folder, candidate) == "worktree" and is_made(folder, candidate)
+    if is_own and not tree_problems(folder, candidate, excepted=False):
+        _git(folder.root, "worktree", "remove", "--force", str(_own_tree(folder, candidate)))
+        _manifest_file(folder, candidate).unlink()
+
+
+def _contents(tree: Path) -> dict[str, str]:
+    """Return the hashes of files that differ from the checked-out commit."""
+    return {
+        name: file_hash(tree / name) if (tree / name).is_file() else "absent"
+        for name in sorted(git_read.changed_paths(tree))
+        if _is_code(name)
+    }
+
+
+def _is_code(name: str) -> bool:
+    is_compiled = "__pycache__" in name.split("/") or name.endswith(".pyc")
+    return not is_compiled and not name.startswith(f"{STATE_FOLDER}/")
+
+
+def _git(folder: Path, *words: str) -> None:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
+    environment |= {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    done = subprocess.run(
+        # A repository's hooks are its own programs; checking a tree out must not run them.
+        ["git", "-c", "core.hooksPath=/dev/null", *words],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=_GIT_S,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise EnvironmentBlocked(
+            "E_TREE", f"git {' '.join(words[:2])} failed: {done.stderr.strip()[-500:]}"
+        )

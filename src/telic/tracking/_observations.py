@@ -1,0 +1,424 @@
+"""What policies and critics see of a tracking robot: terms, columns of rows, noise and the past."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from telic.core.rotations import conjugate, element, heading, multiply, rotate
+from telic.core.seeds import uniform
+from telic.core.tensors import split
+from telic.errors import UnknownName
+from telic.tracking._parts import RootState, TrackedParts
+from telic.tracking._reference import BodyFrames, PersonFrames, PoseFrames, ReferenceTable
+from telic.tracking._tokens import EncoderShape, TokenShape
+from telic.tracking.config import TrackingConfig
+
+NOISY = ("future_turns", "anchor_turn", "human_points", "human_turns")
+"""what encoders are told that comes from a measurement, and has its noise"""
+
+
+@dataclass(frozen=True, slots=True)
+class TrackingMoment:
+    """Robots and what they are to follow, at one time; N rows."""
+
+    parts: TrackedParts
+    root: RootState
+    joint_pos: Tensor
+    """(N, J) off the resting pose"""
+    joint_vel: Tensor
+    action: Tensor
+    """(N, A) the last one"""
+    bodies: BodyFrames
+    """of the robot"""
+    now: PoseFrames
+    """of the reference"""
+    future: PoseFrames
+    """(N, F, ...) of the reference"""
+    future_fine: Tensor
+    """(N, Fh, fine joints)"""
+    person: PersonFrames
+    """(N, Fh, ...)"""
+    target: BodyFrames
+    """bodies of the reference at the moment of the robot's bodies"""
+
+
+class RowFacts(NamedTuple):
+    """What the widths of terms follow from."""
+
+    joints: int
+    actions: int
+    bodies: int
+    points: int
+    person: int
+    lower: int
+    fine: int
+    frames: int
+    human_frames: int
+
+
+@dataclass(frozen=True, slots=True)
+class ObservationTerm:
+    """A term: how wide it is, and its value."""
+
+    width: Callable[[RowFacts], int]
+    value: Callable[[TrackingMoment], Tensor]
+
+
+def six(quat: Tensor) -> Tensor:
+    """Return the first two columns of rotation matrices, row by row, (..., 6)."""
+    return torch.stack([element(quat, row, column) for row in range(3) for column in (0, 1)], -1)
+
+
+def turned(robot: Tensor, reference: Tensor) -> Tensor:
+    """Return how references (N, F, 4) are turned as robots (N, 4) see it, (N, F * 6)."""
+    return six(multiply(conjugate(robot)[:, None].expand_as(reference), reference)).flatten(1)
+
+
+def _gravity(m: TrackingMoment) -> Tensor:
+    down = torch.zeros_like(m.root.pos)
+    down[:, 2] = -1.0
+    return rotate(conjugate(m.root.quat), down)
+
+
+def future_joints(future: PoseFrames) -> Tensor:
+    """Return joints and their rates, frame by frame, (N, F * 2J)."""
+    return torch.cat((future.joint_pos, future.joint_vel), dim=-1).flatten(1)
+
+
+def _future_places(m: TrackingMoment) -> Tensor:
+    """Return the way of the root ahead, as the reference faces."""
+    way = m.future.root_pos - m.now.root_pos[:, None]
+    return rotate(conjugate(heading(m.now.root_quat))[:, None], way).flatten(1)
+
+
+def _lower_joints(m: TrackingMoment) -> Tensor:
+    both = (m.future.joint_pos[..., m.parts.lower], m.future.joint_vel[..., m.parts.lower])
+    return torch.cat(both, dim=-1).flatten(1)
+
+
+def local_points(bodies: BodyFrames, parts: TrackedParts) -> Tensor:
+    """Return the points to follow as the root sees them, (N, points, 3)."""
+    chosen = parts.points
+    places = bodies.pos[:, chosen] + rotate(bodies.quat[:, chosen], parts.offsets)
+    return rotate(conjugate(bodies.quat[:, :1]), places - bodies.pos[:, :1])
+
+
+def point_turns(bodies: BodyFrames, parts: TrackedParts) -> Tensor:
+    """Return how the bodies of the points are turned as the root sees it, (N, points, 4)."""
+    quat = bodies.quat[:, parts.points]
+    return multiply(conjugate(bodies.quat[:, :1]).expand_as(quat), quat)
+
+
+def _anchor_place(m: TrackingMoment) -> Tensor:
+    return rotate(conjugate(m.root.quat), m.now.root_pos - m.root.pos)
+
+
+def _body_places(m: TrackingMoment) -> Tensor:
+    way = m.bodies.pos - m.bodies.pos[:, :1]
+    return rotate(conjugate(m.bodies.quat[:, :1]), way).flatten(1)
+
+
+SENSED: dict[str, ObservationTerm] = {
+    "angular_velocity": ObservationTerm(lambda f: 3, lambda m: m.root.ang_vel),
+    "linear_velocity": ObservationTerm(
+        lambda f: 3, lambda m: rotate(conjugate(m.root.quat), m.root.lin_vel)
+    ),
+    "gravity": ObservationTerm(lambda f: 3, _gravity),
+    "joint_position": ObservationTerm(lambda f: f.joints, lambda m: m.joint_pos),
+    "joint_velocity": ObservationTerm(lambda f: f.joints, lambda m: m.joint_vel),
+    "last_action": ObservationTerm(lambda f: f.actions, lambda m: m.action),
+}
+"""what a robot can have a past of"""
+TOLD: dict[str, ObservationTerm] = {
+    "future_joints": ObservationTerm(
+        lambda f: f.frames * 2 * f.joints, lambda m: future_joints(m.future)
+    ),
+    "future_turns": ObservationTerm(
+        lambda f: f.frames * 6, lambda m: turned(m.root.quat, m.future.root_quat)
+    ),
+    "future_heights": ObservationTerm(lambda f: f.frames, lambda m: m.future.root_pos[..., 2]),
+    "future_places": ObservationTerm(lambda f: f.frames * 3, _future_places),
+    "height": ObservationTerm(lambda f: 1, lambda m: m.now.root_pos[:, 2:]),
+    "anchor_turn": ObservationTerm(
+        lambda f: 6, lambda m: turned(m.root.quat, m.now.root_quat[:, None])
+    ),
+    "anchor_place": ObservationTerm(lambda f: 3, _anchor_place),
+    "lower_joints": ObservationTerm(lambda f: f.frames * 2 * f.lower, _lower_joints),
+    "points": ObservationTerm(
+        lambda f: 3 * f.points, lambda m: local_points(m.target, m.parts).flatten(1)
+    ),
+    "point_turns": ObservationTerm(
+        lambda f: 4 * f.points, lambda m: point_turns(m.target, m.parts).flatten(1)
+    ),
+    "human_points": ObservationTerm(
+        lambda f: f.human_frames * 3 * f.person, lambda m: m.person.points.flatten(1)
+    ),
+    "human_turns": ObservationTerm(
+        lambda f: f.human_frames * 6, lambda m: turned(m.root.quat, m.person.root_quat)
+    ),
+    "fine_joints": ObservationTerm(
+        lambda f: f.human_frames * f.fine, lambda m: m.future_fine.flatten(1)
+    ),
+    "body_places": ObservationTerm(lambda f: 3 * f.bodies, _body_places),
+    "body_turns": ObservationTerm(
+        lambda f: 6 * f.bodies, lambda m: turned(m.bodies.quat[:, 0], m.bodies.quat)
+    ),
+}
+"""what is known of the motion and of the moment"""
+
+
+def term(name: str, known: dict[str, ObservationTerm]) -> ObservationTerm:
+    """Return a term; raises UnknownName."""
+    if name not in known:
+        raise UnknownName("observation", name, list(known))
+    return known[name]
+
+
+class RowColumns:
+    """Where the groups and terms of a row stand."""
+
+    def __init__(self, config: TrackingConfig, facts: RowFacts) -> None:
+        seen, encoders = config.observations, config.networks.encoders
+        self.facts = facts
+        self.history = seen.history
+        self.policy = {name: term(name, SENSED).width(facts) for name in seen.policy}
+        self.past = {name: term(name, SENSED).width(facts) for name in seen.critic_history}
+        told = dict.fromkeys(name for each in encoders.values() for name in each.terms)
+        self.told = {name: term(name, TOLD).width(facts) for name in told}
+        self.critic = {name: term(name, TOLD).width(facts) for name in seen.critic}
+        first = next(iter(encoders.values()))
+        self.target = {name: self.told[name] for name in first.terms}
+        count = len(encoders)
+        sizes = {
+            "senses": self.history * sum(self.policy.values()),
+            "driving": count,
+            "available": count,
+            "told": sum(self.told.values()),
+            "critic": sum(self.critic.values()) + self.history * sum(self.past.values()),
+            "target": sum(self.target.values()),
+            "guide": facts.actions if config.losses.guide or config.trainer.warm_up else 0,
+        }
+        self.spans: dict[str, tuple[int, int]] = {}
+        at = 0
+        for name, size in sizes.items():
+            self.spans[name] = (at, at + size)
+            at += size
+        self.width = at
+        self.guided = sizes["guide"]
+        """numbers of the guide; 0: there is none"""
+
+    def names(self) -> tuple[str, ...]:
+        """Return a name for every column."""
+        out: list[str] = []
+        for kind, widths in (("senses", self.policy), ("critic", self.past)):
+            for name, width in widths.items():
+                ages = range(self.history - 1, -1, -1)
+                out += [f"{kind} {name} {i} {age} ago" for age in ages for i in range(width)]
+            if kind == "senses":
+                count = self.spans["driving"][1] - self.spans["driving"][0]
+                out += [f"{word} {i}" for word in ("driving", "available") for i in range(count)]
+                out += [f"told {n} {i}" for n, width in self.told.items() for i in range(width)]
+                out += [f"critic {n} {i}" for n, width in self.critic.items() for i in range(width)]
+        out += [f"target {n} {i}" for n, width in self.target.items() for i in range(width)]
+        first, last = self.spans["guide"]
+        return (*out, *(f"guide {i}" for i in range(last - first)))
+
+    def told_columns(self, names: tuple[str, ...]) -> tuple[int, ...]:
+        """Return the columns of some of what is told."""
+        at, places = self.spans["told"][0], dict[str, range]()
+        for name, width in self.told.items():
+            places[name] = range(at, at + width)
+            at += width
+        return tuple(column for name in names for column in places[name])
+
+    def token_shape(self, config: TrackingConfig) -> TokenShape:
+        """Return the shape of the networks that read such rows."""
+        nets = config.networks
+        return TokenShape(
+            encoders=tuple(
+                EncoderShape(name, self.told_columns(each.terms), each.hidden)
+                for name, each in nets.encoders.items()
+            ),
+            driving=self.spans["driving"],
+            available=self.spans["available"],
+            senses=self.spans["senses"],
+            critic=self.spans["critic"],
+            target=self.spans["target"],
+            actor_inputs=self.spans["told"][1],
+            inputs=self.width,
+            outputs=self.facts.actions,
+            tokens=nets.tokens,
+            token_dim=nets.token_dim,
+            levels=nets.levels,
+            control=nets.control,
+            kinematic=nets.kinematic,
+            critic_hidden=nets.critic,
+            guide=self.spans["guide"],
+        )
+
+
+_NOISE = 22
+"""stream of random numbers"""
+_PERSON = ("human_points", "human_turns")
+
+
+class RowView:
+    """Looks at N robots and their references; what it remembers lies in the task's memory."""
+
+    def __init__(
+        self,
+        config: TrackingConfig,
+        parts: TrackedParts,
+        table: ReferenceTable,
+        dt: float,
+        *,
+        playing: bool,
+    ) -> None:
+        self.parts, self.table = parts, table
+        device, command, seen = table.frames.device, config.command, config.observations
+        self.columns = RowColumns(config, row_facts(config, parts, table.person_points))
+        steps = torch.arange(max(command.frames, command.human_frames), device=device)
+        self._ahead = steps[: command.frames] * max(1, round(command.spacing_s / dt))
+        self._human_ahead = steps[: command.human_frames] * max(
+            1, round(command.human_spacing_s / dt)
+        )
+        encoders = config.networks.encoders.values()
+        needs = [any(name in _PERSON for name in each.terms) for each in encoders]
+        self._needs = torch.tensor(needs, device=device)
+        self.available = torch.zeros(table.clips, len(needs), device=device)
+        """(clips, encoders) 1 where an encoder has something to see"""
+        self.find_available()
+        columns = self.columns
+        amount = [seen.policy[name] for name, k in columns.policy.items() for _ in range(k)]
+        silent = [0.0] * sum(columns.past.values())
+        told = [
+            seen.command_noise if name in NOISY else 0.0
+            for name, width in columns.told.items()
+            for _ in range(width)
+        ]
+        self.sensed = len(amount) + len(silent)
+        """numbers that have a past"""
+        self._noise = torch.tensor([*amount, *silent, *told], device=device)
+        self._is_noisy = not playing and any((*amount, *told))
+        limbs = parts.robot.facts.limbs
+        self._qpos = torch.tensor([limb.qpos for limb in limbs], device=device)
+        self._dofs = torch.tensor([limb.dof for limb in limbs], device=device)
+        self._rest = torch.tensor(parts.robot.home.joint_pos, device=device)
+        self._reach = parts.action_size * config.robot.action_limit
+        self._is_offset = config.robot.action_base == "reference"
+        self._numbers = torch.arange(self.available.shape[1], device=device)
+        self._back = torch.arange(columns.history - 1, -1, -1, device=device)
+
+    def find_available(self) -> None:
+        """Update which encoders have inputs for which clips."""
+        there = self.table.has_person[:, None]
+        # Where nobody was recorded at all, a stick figure stands in for everybody.
+        there = there | ~self.table.has_person.any()
+        self.available.copy_((there | ~self._needs).float())
+
+    def moment(
+        self,
+        qpos: Tensor,
+        qvel: Tensor,
+        bodies: BodyFrames,
+        frame: Tensor,
+        memory: dict[str, Tensor],
+    ) -> TrackingMoment:
+        """Return robots beside what they are to follow, from their place in a clip, (N,)."""
+        table, parts, clip = self.table, self.parts, memory["clip"][:, None]
+        ahead = table.rows(clip, frame[:, None] + self._ahead)
+        human = table.rows(clip, frame[:, None] + self._human_ahead)
+        future = table.pose(ahead)
+        joint_pos = qpos[:, self._qpos].float() - self._rest
+        return TrackingMoment(
+            parts=parts,
+            root=parts.root(qpos.float(), qvel.float()),
+            joint_pos=joint_pos.index_add(1, parts.action_joints, memory["offset"]),
+            joint_vel=qvel[:, self._dofs].float(),
+            action=memory["action"],
+            bodies=bodies,
+            now=type(future)._make(part[:, 0] for part in future),
+            future=future,
+            future_fine=table.pose(human).joint_pos[..., parts.fine],
+            person=table.person(human),
+            target=table.bodies(ahead[:, 0]),
+        )
+
+    def rows(
+        self, moment: TrackingMoment, memory: dict[str, Tensor], age: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return the rows (N, width), and what was sensed now, (N, k), to be remembered."""
+        columns = self.columns
+        sensed = [SENSED[name].value(moment) for name in (*columns.policy, *columns.past)]
+        values = {
+            name: TOLD[name].value(moment)
+            for name in dict.fromkeys((*columns.told, *columns.critic))
+        }
+        both = torch.cat((*sensed, *(values[name] for name in columns.told)), dim=1)
+        if self._is_noisy:
+            u = uniform(memory["key"], age, both.shape[1], stream=_NOISE).float()
+            both = both + (2.0 * u - 1.0) * self._noise
+        now, told = both[:, : self.sensed], both[:, self.sensed :]
+        sizes = [sum(columns.policy.values()), sum(columns.past.values())]
+        senses, past = split(self._remembered(now, memory["past"], age), sizes, dim=2)
+        guide = () if self.columns.guided == 0 else (self.guide(memory, age),)
+        rows = torch.cat(
+            (
+                _by_term(senses, list(columns.policy.values())),
+                (memory["encoder"][:, None] == self._numbers).float(),
+                self.available[memory["clip"]],
+                told,
+                *(values[name] for name in columns.critic),
+                _by_term(past, list(columns.past.values())),
+                *(values[name] for name in columns.target),
+                *guide,
+            ),
+            dim=1,
+        )
+        return rows, now
+
+    def guide(self, memory: dict[str, Tensor], age: Tensor) -> Tensor:
+        """Return the actions (N, A) that aim at the next frame's joints, ahead by drives' lag."""
+        parts = self.parts
+        rows = self.table.rows(memory["clip"], memory["frame"] + age + 1)
+        pose, driven = self.table.pose(rows), parts.action_joints
+        aim = pose.joint_vel[:, driven] * parts.action_lag
+        if not self._is_offset:
+            aim = aim + pose.joint_pos[:, driven] - self._rest[driven]
+        return (aim / self._reach).clamp(-1.0, 1.0)
+
+    def _remembered(self, now: Tensor, past: Tensor, age: Tensor) -> Tensor:
+        """Return what was sensed lately, oldest first, (N, H, k); the first fills what is before.
+
+        At age a only the last a steps are of this episode.
+        """
+        if self.columns.history == 1:
+            return now[:, None]
+        stack = torch.cat((now[:, None], past), dim=1)
+        index = torch.minimum(self._back[None], age[:, None])
+        return stack.gather(1, index[..., None].expand(-1, -1, now.shape[1]))
+
+
+def row_facts(config: TrackingConfig, parts: TrackedParts, person: int) -> RowFacts:
+    """Return what the widths of rows follow from."""
+    return RowFacts(
+        joints=parts.joints,
+        actions=len(parts.action_joints),
+        bodies=len(parts.bodies),
+        points=len(parts.points),
+        person=person,
+        lower=len(parts.lower),
+        fine=len(parts.fine),
+        frames=config.command.frames,
+        human_frames=config.command.human_frames,
+    )
+
+
+def _by_term(history: Tensor, widths: list[int]) -> Tensor:
+    """Return histories (N, H, k) flattened term by term, (N, H * k)."""
+    return torch.cat([part.flatten(1) for part in split(history, widths, dim=2)], dim=1)

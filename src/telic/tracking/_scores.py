@@ -1,0 +1,158 @@
+"""Rewards and failures of tracking: every term a pure function of a moment, (N,).
+
+With targets moved to where the robot is (`relative`), what is asked is the motion, not the place:
+
+    dq = yaw(q_robot q_reference^-1)        of the roots
+    p  = (x_robot, y_robot, z_reference) + dq (p_reference - p_reference root)
+    q  = dq q_reference
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from telic.core.rotations import conjugate, heading, multiply, rotate, rotation_vector
+from telic.core.tensors import norm
+from telic.errors import ConfigError, UnknownName
+from telic.tracking._observations import local_points, point_turns
+from telic.tracking._parts import TrackedParts
+from telic.tracking._reference import BodyFrames
+from telic.tracking.config import TerminationsGroup, TrackingReward
+
+
+class Tracked(NamedTuple):
+    """Robots and targets at one moment, and what they did to get there."""
+
+    parts: TrackedParts
+    bodies: BodyFrames
+    target: BodyFrames
+    relative: BodyFrames
+    """targets moved to where the robots are"""
+    action: Tensor
+    """(N, A)"""
+    last_action: Tensor
+    joint_pos: Tensor
+    """(N, J)"""
+    joint_acc: Tensor
+    """(N, nv) of the model's degrees of freedom"""
+    limits: Tensor
+    """(2, J)"""
+    contact: Tensor
+    """(N, undesired bodies) forces, newtons"""
+
+
+def relative(bodies: BodyFrames, target: BodyFrames) -> BodyFrames:
+    """Return targets moved and turned about the vertical to where the robots are."""
+    dq = heading(multiply(bodies.quat[:, 0], conjugate(target.quat[:, 0])))[:, None]
+    place = torch.cat((bodies.pos[:, :1, :2], target.pos[:, :1, 2:]), dim=-1)
+    pos = place + rotate(dq, target.pos - target.pos[:, :1])
+    quat = multiply(dq.expand_as(target.quat), target.quat)
+    return BodyFrames(pos, quat, target.lin_vel, target.ang_vel)
+
+
+def angle(one: Tensor, other: Tensor) -> Tensor:
+    """Return the angles between rotations (..., 4), rad."""
+    return norm(rotation_vector(multiply(conjugate(one), other)))
+
+
+ERRORS: dict[str, Callable[[Tracked], Tensor]] = {
+    "anchor_place": lambda t: (t.target.pos[:, 0] - t.bodies.pos[:, 0]).square().sum(-1),
+    "anchor_turn": lambda t: angle(t.target.quat[:, 0], t.bodies.quat[:, 0]).square(),
+    "body_places": lambda t: (t.relative.pos - t.bodies.pos).square().sum(-1).mean(-1),
+    "body_turns": lambda t: angle(t.relative.quat, t.bodies.quat).square().mean(-1),
+    "body_velocities": lambda t: (t.target.lin_vel - t.bodies.lin_vel).square().sum(-1).mean(-1),
+    "body_spins": lambda t: (t.target.ang_vel - t.bodies.ang_vel).square().sum(-1).mean(-1),
+    "points": lambda t: (
+        (local_points(t.target, t.parts) - local_points(t.bodies, t.parts))
+        .square()
+        .sum(-1)
+        .mean(-1)
+    ),
+    "point_turns": lambda t: (
+        angle(point_turns(t.bodies, t.parts), point_turns(t.target, t.parts)).square().mean(-1)
+    ),
+}
+"""squared errors that earn exp(-error / sigma^2)"""
+
+
+def _joint_limits(t: Tracked, limit: float) -> Tensor:
+    middle, half = t.limits.mean(0), (t.limits[1] - t.limits[0]) / 2.0
+    beyond = ((t.joint_pos - middle).abs() - limit * half).clamp_min(0.0)
+    return torch.where(half.isfinite(), beyond, 0.0).sum(-1)
+
+
+def _shaking(t: Tracked, limit: float) -> Tensor:
+    ends = t.bodies.ang_vel[:, t.parts.ends]
+    return (norm(ends) - limit).clamp_min(0.0).square().mean(-1)
+
+
+CHARGES: dict[str, Callable[[Tracked, float], Tensor]] = {
+    "action_rate": lambda t, _: (t.action - t.last_action).square().sum(-1),
+    "joint_limits": _joint_limits,
+    "contacts": lambda t, limit: (t.contact > limit).to(t.contact.dtype).sum(-1),
+    "shaking": _shaking,
+    "foot_acceleration": lambda t, _: t.joint_acc[:, t.parts.foot_joints].square().sum(-1),
+}
+"""penalties, with what is free of charge"""
+
+
+def check_rewards(terms: dict[str, TrackingReward]) -> None:
+    """Raise UnknownName or ConfigError for a reward that cannot be computed."""
+    for name, term in terms.items():
+        if name not in ERRORS and name not in CHARGES:
+            raise UnknownName("reward", name, [*ERRORS, *CHARGES])
+        if (name in ERRORS) != (term.sigma is not None):
+            need = "needs a sigma" if name in ERRORS else "takes no sigma"
+            raise ConfigError(f"rewards.terms.{name} {need}.")
+
+
+def rewards(
+    tracked: Tracked, terms: dict[str, TrackingReward], dt: float, charged: Tensor | float = 1.0
+) -> dict[str, Tensor]:
+    """Return the weighted terms of a step, each (N,); their sum is the reward.
+
+    Charges count `charged` times as much.
+    """
+    out: dict[str, Tensor] = {}
+    for name, term in terms.items():
+        if term.sigma is not None:
+            value = torch.exp(-ERRORS[name](tracked) / term.sigma**2)
+        else:
+            value = CHARGES[name](tracked, term.limit or 0.0) * charged
+        out[name] = value * (term.weight * dt)
+    return out
+
+
+def failures(
+    tracked: Tracked, limits: TerminationsGroup, low: Tensor, leniency: Tensor | float = 1.0
+) -> dict[str, Tensor]:
+    """Return by name who failed, each (N,) bool."""
+    out: dict[str, Tensor] = {}
+    bodies, target, near = tracked.bodies, tracked.target, tracked.relative
+
+    def height(most: float) -> Tensor:
+        strict = torch.full_like(bodies.pos[:, 0, 2], most)
+        return torch.where(low, max(limits.low_height_m, most), strict)
+
+    if limits.anchor_height_m is not None:
+        off = (target.pos[:, 0, 2] - bodies.pos[:, 0, 2]).abs()
+        out["anchor_height"] = off > height(limits.anchor_height_m) * leniency
+    if limits.anchor_turn_rad is not None:
+        off = angle(target.quat[:, 0], bodies.quat[:, 0])
+        out["anchor_turn"] = off > limits.anchor_turn_rad * leniency
+    if limits.end_height_m is not None:
+        ends = tracked.parts.ends
+        off = (near.pos[:, ends, 2] - bodies.pos[:, ends, 2]).abs().amax(-1)
+        out["end_height"] = off > height(limits.end_height_m) * leniency
+    if limits.foot_place_m is not None:
+        feet = tracked.parts.feet
+        off = norm(near.pos[:, feet] - bodies.pos[:, feet]).amax(-1)
+        out["foot_place"] = off > limits.foot_place_m * leniency
+    if limits.anchor_place_m is not None:
+        off = norm((target.pos[:, 0] - bodies.pos[:, 0])[:, :2])
+        out["anchor_place"] = off > limits.anchor_place_m * leniency
+    return out

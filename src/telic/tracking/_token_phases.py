@@ -1,0 +1,120 @@
+"""Phases that learn by the token losses alone: warm-up before PPO, settling after it.
+
+Warm-up draws the policy to the actions that follow the reference's joints alone (`RowView.guide`),
+in the states it gets into itself (DAgger, Ross et al. 2011). Everything goes through encoders and
+tokens, so PPO continues from there and learns what joints do not say: to stay up.
+
+Settling aligns encoders: during PPO they stay about a level of the grid apart. Afterwards the first
+encoder and both decoders are fixed, and the others learn to give the first one's tokens.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from telic.core.events import Listener, LogMessage, ignore
+from telic.core.tensors import norm
+from telic.tracking._tokens import LOSSES, TokenNetworks
+from telic.tracking.config import TrackingConfig
+from telic.training.loop import collecting
+from telic.training.networks import OutputGradients
+from telic.training.ppo import adam_step
+from telic.training.rollout import by_member
+from telic.training.setup import Setup
+
+_EPOCHS = 6
+_WARM_UP_RATE, _SETTLE_RATE = 2e-3, 1e-3
+
+
+def warm_up(setup: Setup, config: TrackingConfig, on_event: Listener = ignore) -> list[float]:
+    """Learn from `trainer.warm_up` batches; return the error of actions in each."""
+    batches = config.trainer.warm_up
+    if not batches:
+        return []
+    population, networks = setup.population, _networks(setup)
+    usual, rate = networks.weights.clone(), population.learning_rate.clone()
+    networks.weights[LOSSES.index("guide")] = 1.0
+    setup.collector.start(stagger=False)
+    errors: list[float] = []
+    for number in range(batches):
+        population.learning_rate.fill_(_WARM_UP_RATE * (1.0 - number / batches))
+        losses = _learn(setup, -1 - number, "warm up", normalises=True)
+        errors.append(losses[LOSSES.index("guide")].mean().item())
+        on_event(LogMessage(message=f"warm-up {number + 1} of {batches}: {errors[-1]:.2f} nats"))
+    networks.weights.copy_(usual)
+    population.learning_rate.copy_(rate)
+    _reset_optimizer(setup)
+    return errors
+
+
+def settle(setup: Setup, config: TrackingConfig, on_event: Listener = ignore) -> list[float]:
+    """Learn from `trainer.settle` batches; return the distance of latents in each."""
+    batches = config.trainer.settle
+    if not batches or len(config.networks.encoders) < 2:
+        return []
+    networks, place = _networks(setup), LOSSES.index("alignment")
+    _reset_optimizer(setup)
+    networks.weights.zero_()
+    networks.weights[place] = 1.0
+    distances: list[float] = []
+    with networks.drawn_to_first():
+        for number in range(batches):
+            setup.population.learning_rate.fill_(_SETTLE_RATE * (1.0 - number / batches))
+            iteration = setup.job.iterations + number
+            losses = _learn(setup, iteration, "settle", normalises=False)
+            distances.append(losses[place].mean().item())
+            off = f"latents {distances[-1]:.3g} apart"
+            on_event(
+                LogMessage(message=f"settling encoders: batch {number + 1} of {batches}, {off}")
+            )
+    return distances
+
+
+def _networks(setup: Setup) -> TokenNetworks:
+    networks = setup.population.networks
+    assert isinstance(networks, TokenNetworks)
+    return networks
+
+
+def _reset_optimizer(setup: Setup) -> None:
+    """Forget the optimizer's moments: they are of another loss."""
+    adam = setup.population.adam
+    for moments in (adam.first, adam.second, adam.count):
+        moments.zero_()
+
+
+def _learn(setup: Setup, iteration: int, phase: str, *, normalises: bool) -> Tensor:
+    """Collect a batch and learn from it by the token losses; return those of the last, (4, P)."""
+    population, networks = setup.population, _networks(setup)
+    batch = collecting(setup, iteration)()
+    raw = by_member(batch.inputs)
+    if normalises:
+        population.moments.update(raw, population.alive)
+    inputs = population.actor().scaling.apply(raw)
+    size = population.settings.minibatch_size
+    for generation in range(_EPOCHS):
+        order = torch.stack(
+            [
+                torch.randperm(inputs.shape[1], generator=one, device=one.device)
+                for one in population.generators(f"{phase} {generation}", iteration)
+            ]
+        )
+        shuffled = inputs.gather(1, order.unsqueeze(-1).expand_as(inputs))
+        for start in range(0, inputs.shape[1], size):
+            rows = shuffled[:, start : start + size]
+            networks.descend(
+                population.views, population.grad_views, batch.actor.part(rows), rows, _no_reward
+            )
+            grad = population.grad
+            adam_step(population, grad, norm(grad, dim=1), population.alive, population.alive)
+    assert networks.latest is not None
+    return networks.latest.clone()
+
+
+def _no_reward(outputs: Tensor, values: Tensor) -> tuple[OutputGradients, None]:
+    """Return gradients of no reward."""
+    deviation = outputs.new_zeros(outputs.shape[0], outputs.shape[-1])
+    return OutputGradients(
+        torch.zeros_like(outputs), deviation, torch.zeros_like(values).unsqueeze(-1)
+    ), None

@@ -1,0 +1,260 @@
+"""Mirror symmetry for PPO: samples are learned from twice, the second time left for right.
+
+The partner of every joint is found in the model, and with it the mirror image of a state. Columns
+of observations are matched by simulation: the same random actions are taken from states and from
+their mirror images, and each column of the one must be a column of the other, up to its sign. What
+was found is proven by the same steps: states, rewards and columns must agree, or it is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import mujoco
+import numpy as np
+import torch
+from torch import Tensor
+
+from telic.core.tensors import integers
+from telic.envs.mujoco import MujocoEnv
+from telic.envs.spec import Robot
+from telic.envs.vector import VecEnv
+from telic.errors import BadEnvironment
+from telic.training.rollout import ActionMap, Scoring
+
+_FLIP = np.array([1.0, -1.0, 1.0])
+_NEAR_M, _PARALLEL = 0.02, 0.98
+"""models are drawn by hand: sides differ by millimeters"""
+STATES = 128
+"""pairs of states that a mirror is found and proven on"""
+_AGREES = 0.05
+"""largest mean difference of mirrored values, relative to their size"""
+
+
+class SignedOrder(NamedTuple):
+    """A mirror image of rows: column i is column `index[i]`, times `sign[i]`."""
+
+    index: Tensor
+    sign: Tensor
+
+    def apply(self, rows: Tensor) -> Tensor:
+        """Return the mirror image of rows (..., columns)."""
+        return rows[..., self.index] * self.sign
+
+
+class Mirror(NamedTuple):
+    """The mirror image of a sample of one member."""
+
+    inputs: SignedOrder
+    actions: SignedOrder
+
+
+class MirrorSet(NamedTuple):
+    """The mirrors of a population, one per member."""
+
+    members: list[Mirror]
+
+    def inputs(self, rows: Tensor) -> Tensor:
+        """Return the mirror image of inputs (P, n, d)."""
+        both = zip(self.members, rows, strict=True)
+        return torch.stack([mirror.inputs.apply(own) for mirror, own in both])
+
+    def actions(self, rows: Tensor) -> Tensor:
+        """Return the mirror image of actions (P, n, A), in units of half their range."""
+        both = zip(self.members, rows, strict=True)
+        return torch.stack([mirror.actions.apply(own) for mirror, own in both])
+
+
+def joint_partners(model: mujoco.MjModel, facts: Robot, name: str) -> SignedOrder:
+    """Return for each limb of a robot the limb of the other side, or raise BadEnvironment.
+
+    The plane between left and right is the robot's own x-z plane. A mirror M turns a rotation by an
+    angle about an axis a into one about -M a, and a slide along a into one along M a.
+    """
+    data = mujoco.MjData(model)
+    data.qpos[:] = facts.rest_qpos
+    joints = {int(model.jnt_qposadr[j]): j for j in range(model.njnt)}
+    own = [joints[limb.qpos] for limb in facts.limbs]
+    for limb in facts.limbs:
+        data.qpos[limb.qpos] = 0.0
+    mujoco.mj_forward(model, data)
+    places, axes = data.xanchor[own], data.xaxis[own]
+    middle = float(data.xpos[facts.torso or 0][1])
+    index, signs = list[int](), list[float]()
+    for limb, joint, place, axis in zip(facts.limbs, own, places, axes, strict=True):
+        shown = np.array([place[0], 2.0 * middle - place[1], place[2]])
+        is_slide = model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_SLIDE
+        along = (1.0 if is_slide else -1.0) * _FLIP * axis
+        off = np.linalg.norm(places - shown, axis=-1)
+        off[np.abs(axes @ along) <= _PARALLEL] = np.inf
+        # Where both sides lie in the plane, as in planar robots, the other one is meant.
+        near = [int(i) for i in np.flatnonzero(off <= max(off.min(), 1e-6) + 1e-6)]
+        best = next((i for i in near if own[i] != joint), near[0] if near else 0)
+        if not near or off[best] > _NEAR_M:
+            raise BadEnvironment(
+                f"{name} is not the same on both sides: {limb.name} has no partner in the mirror."
+            )
+        index.append(best)
+        signs.append(float(np.sign(axes[best] @ along)))
+    return SignedOrder(torch.tensor(index, dtype=torch.long), torch.tensor(signs))
+
+
+def mirrored_state(model: mujoco.MjModel, facts: Robot, name: str) -> tuple[SignedOrder, ...]:
+    """Return the mirror images of qpos and qvel; raises BadEnvironment where there is none."""
+    partners, root = joint_partners(model, facts, name), facts.root
+    qpos, qvel = (SignedOrder(torch.arange(n), torch.ones(n)) for n in (model.nq, model.nv))
+    seen = {slide.qpos for slide in root.slides}
+    for slide in root.slides:
+        if slide.axis == "y":
+            qpos.sign[slide.qpos] = qvel.sign[slide.dof] = -1.0
+    if root.quaternion is not None and root.spin is not None:
+        seen |= set(range(root.quaternion, root.quaternion + 4))
+        qpos.sign[[root.quaternion + 1, root.quaternion + 3]] = -1.0
+        qvel.sign[[root.spin, root.spin + 2]] = -1.0
+    elif root.hinge is not None:
+        seen.add(root.hinge.qpos)
+        if root.hinge.axis != "y":
+            qpos.sign[root.hinge.qpos] = qvel.sign[root.hinge.dof] = -1.0
+    for place, limb in enumerate(facts.limbs):
+        other = facts.limbs[int(partners.index[place])]
+        qpos.index[limb.qpos], qvel.index[limb.dof] = other.qpos, other.dof
+        qpos.sign[limb.qpos] = qvel.sign[limb.dof] = partners.sign[place]
+        seen.add(limb.qpos)
+    if seen != set(range(model.nq)):
+        raise BadEnvironment(f"{name} has joints that are not of the robot; they have no mirror.")
+    if torch.equal(qpos.index, torch.arange(model.nq)) and root.quaternion is None:
+        raise BadEnvironment(f"{name} has no left and right side that could be exchanged.")
+    return qpos, qvel
+
+
+def _mirrored_actions(model: mujoco.MjModel, facts: Robot, name: str) -> SignedOrder:
+    partners = joint_partners(model, facts, name)
+    joints = {int(model.jnt_qposadr[j]): j for j in range(model.njnt)}
+    limbs = {joints[limb.qpos]: place for place, limb in enumerate(facts.limbs)}
+    kinds = [int(mujoco.mjtTrn.mjTRN_JOINT), int(mujoco.mjtTrn.mjTRN_JOINTINPARENT)]
+    driven = [int(model.actuator_trnid[i, 0]) for i in range(model.nu)]
+    for i, joint in enumerate(driven):
+        if int(model.actuator_trntype[i]) not in kinds or joint not in limbs:
+            raise BadEnvironment(f"The actuator {model.actuator(i).name} drives more than a joint.")
+    by_limb = {limbs[joint]: i for i, joint in enumerate(driven)}
+    index = [by_limb.get(int(partners.index[limbs[joint]]), -1) for joint in driven]
+    if -1 in index or len(by_limb) < model.nu:
+        raise BadEnvironment(f"The actuators of {name} are not the same on both sides.")
+    return SignedOrder(torch.tensor(index), partners.sign[[limbs[joint] for joint in driven]])
+
+
+@torch.no_grad()
+def find_mirror(env: VecEnv, scoring: Scoring) -> Mirror:
+    """Return the mirror image of samples, found and proven on an environment of its own.
+
+    Args:
+        env: 2 x `STATES` environments on flat ground without domain randomization.
+        scoring: the reward of one member, called on all of them.
+
+    Raises BadEnvironment that says what differs between the sides.
+    """
+    if not isinstance(env, MujocoEnv) or env.driver is not None or env.act_dim != env.model.nu:
+        raise BadEnvironment("Only robots that are simulated by telic itself can be mirrored.")
+    if env.task.arguments.phase_hz:
+        raise BadEnvironment("The policy observes a phase variable, which has no mirror image.")
+    model, facts, name = env.model, env.robot, env.spec.id
+    qpos, qvel = mirrored_state(model, facts, name)
+    actions, to_env = _mirrored_actions(model, facts, name), ActionMap(env)
+    random = torch.Generator().manual_seed(0)
+    start, speed = _random_states(facts, model.nv, random)
+    task: Any = env.task
+    if getattr(task, "commanded", None) is not None or getattr(task.arguments, "commands", None):
+        asked = torch.rand(STATES, 3, generator=random, dtype=torch.float64) - 0.5
+        task.commanded = torch.cat((asked, asked * torch.tensor([1.0, -1.0, -1.0])))
+    obs = env.place(
+        torch.cat((start, qpos.apply(start))).double(),
+        torch.cat((speed, qvel.apply(speed))).double(),
+    )
+    scoring.reset(torch.ones(1, 2 * STATES, dtype=torch.bool))
+    rows, scores, apart = list[Tensor](), list[Tensor](), list[Tensor]()
+    live = torch.ones(STATES, dtype=torch.bool)
+    for _ in range(2 + int(getattr(task.arguments, "history", 1))):
+        seen = scoring.inputs(obs, None, torch.empty(1, 2 * STATES, scoring.critic_inputs))
+        rows.append(seen.view(2, STATES, -1)[:, live])
+        action = 0.5 * torch.randn(STATES, env.act_dim, generator=random).clamp(-2.0, 2.0)
+        both = to_env(torch.cat((action, actions.apply(action))))
+        step = env.step(both)
+        score = scoring.score(obs, both, step)
+        terms = torch.cat((score.total.view(-1, 1), score.terms[0]), dim=1)
+        scores.append(terms.view(2, STATES, -1)[:, live])
+        after = step.info["qpos"].float().view(2, STATES, -1)
+        way = (after[0] - start).abs().mean(0).clamp_min(1e-3)
+        apart.append(((qpos.apply(after[0]) - after[1]).abs() / way)[live].median(0).values)
+        # A pair whose episode ended continues from other states, which are no pair.
+        ends = (step.terminated | step.truncated).view(2, STATES).any(0)
+        live, obs = live & ~ends, step.obs
+        scoring.reset(ends.repeat(2).view(1, -1))
+        if int(live.sum()) < STATES // 4:
+            break
+    worst = torch.stack(apart).amax(0)
+    if float(worst.max()) > _AGREES:
+        raise BadEnvironment(
+            f"{name} is not the same on both sides: from mirrored states, with mirrored actions, "
+            f"qpos[{int(worst.argmax())}] is off by {float(worst.max()):.0%} of its way."
+        )
+    left, right = torch.cat(scores, dim=1)
+    off = (left - right).abs().mean(0)
+    if float(off[0]) > _AGREES * float(left[:, 0].std()) + 1e-5:
+        of = f" ({scoring.term_names[0][int(off[1:].argmax())]})" if len(off) > 1 else ""
+        raise BadEnvironment(
+            f"The reward differs between left and right{of}, so samples have no mirror image.",
+            hint="Leave mirror out: the task itself is not symmetric.",
+        )
+    names = [*env.spec.obs_names, *(f"memory {i}" for i in range(scoring.critic_inputs))]
+    left, right = torch.cat(rows, dim=1).double()
+    return Mirror(_matched(left, right, names), actions)
+
+
+def _random_states(facts: Robot, dofs: int, random: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Draw poses around the resting one, turned and lifted a little, and velocities."""
+    qpos = torch.tensor(facts.rest_qpos).float().expand(STATES, -1).clone()
+    for limb in facts.limbs:
+        low, high = limb.range or (-0.6, 0.6)
+        bend = qpos[:, limb.qpos] + 0.6 * (2.0 * torch.rand(STATES, generator=random) - 1.0)
+        qpos[:, limb.qpos] = bend.clamp(low + 0.02, max(high - 0.02, low + 0.02))
+    root, lift = facts.root, 0.5 * (facts.rest_height or 0.5)
+    for slide in root.slides:
+        if slide.axis == "z":
+            qpos[:, slide.qpos] += lift * (torch.rand(STATES, generator=random) - 0.8)
+    if root.quaternion is not None:
+        turned = slice(root.quaternion, root.quaternion + 4)
+        qpos[:, turned] += 0.3 * torch.randn(STATES, 4, generator=random)
+        qpos[:, turned] /= qpos[:, turned].square().sum(1, keepdim=True).sqrt()
+    return qpos, 0.5 * torch.randn(STATES, dofs, generator=random)
+
+
+def _matched(left: Tensor, right: Tensor, names: list[str]) -> SignedOrder:
+    """Return which column of states (N, d) each column of mirrored states is, up to its sign."""
+    count = left.shape[1]
+    index, sign = torch.arange(count), torch.zeros(count)
+    size = right.abs().mean(0)
+    is_seen = (size > 1e-5) | (left.abs().mean(0) > 1e-5)  # others are zero in the mirror, too
+    off = torch.stack(
+        [
+            torch.stack([(left * s - column).abs().mean(0) for s in (1.0, -1.0)]) / (width + 1e-6)
+            for column, width in zip(right.T.unsqueeze(-1), size, strict=True)
+        ]
+    )
+    for column in integers(is_seen.nonzero().flatten()):
+        if float(sign[column]):
+            continue
+        own = off[column]
+        if float(own.min()) > _AGREES:
+            raise BadEnvironment(
+                f'The observation "{names[column]}" has no mirror image: the nearest column of the '
+                f"mirrored robot is off by {float(own.min()):.0%}."
+            )
+        # Of columns that agree alike, its own; else one that is left, and agrees the other way.
+        close = (own <= own.min() + 1e-3) & (sign == 0) & (off[:, :, column].T <= _AGREES)
+        found = [(int(s), int(k)) for s, k in close.nonzero()]
+        if not found:
+            raise BadEnvironment(f'"{names[column]}" cannot be told from others in the mirror.')
+        s, k = min(found, key=lambda each: (each[1] != column, float(own[each])))
+        index[column], index[k] = k, column
+        sign[column] = sign[k] = 1.0 - 2.0 * s
+    return SignedOrder(index, sign)

@@ -1,0 +1,508 @@
+"""Lists and pages of artifacts: the records on disk, as they are.
+
+A missing file is None. A file that cannot be read is reported in `damage` and hides nothing else.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from fastapi import APIRouter, Query
+from fastapi import Path as PathPart
+from pydantic import BaseModel, ValidationError
+
+from telic.authors.candidate import RewardCandidate, SessionIteration, reward_text, weights_in
+from telic.authors.request import SessionConfig
+from telic.core.config import Record
+from telic.core.verb import as_data
+from telic.errors import TelicError
+from telic.judges.validation import Trial
+from telic.rewards.contract import RewardSpec
+from telic.search.records import SearchConfig, SearchFolder, SearchRunFolder, SearchSummary
+from telic.session.branch import BranchOrigin
+from telic.session.certificate import Certificate
+from telic.session.control import (
+    CriteriaApproval,
+    CriteriaProposal,
+    DeliveredNotes,
+    Note,
+    read_notes,
+)
+from telic.session.labels import EpisodeLabel, Veto, read_labels, read_vetoes
+from telic.session.records import Checkpoint, SessionSummary, Waiting, verified
+from telic.session.report._sections import reward_terms
+from telic.session.robustness import RobustnessCard, summary_line
+from telic.storage.files import (
+    as_record,
+    read_fields,
+    read_json_lines,
+    read_record,
+    write_json,
+)
+from telic.storage.layout import RunFolder, SessionFolder
+from telic.storage.reading import read_text
+from telic.storage.workspace import WORK, ArtifactKind, Thing, Workspace
+from telic.tracking.reports import TrackingReport, reports_of
+from telic.training.job import TrainJob
+from telic.verbs.lines import ArtifactAbout, ArtifactLine, artifact_id, open_orders, read_line
+from telic.verbs.study_runs import status
+from telic.verbs.study_server import StudyView, get_state
+from telic.web._files import file_key
+from telic.web._gate import API
+from telic.web._place import ListedArtifact, WebPlace
+
+Model = TypeVar("Model", bound=BaseModel)
+Value = TypeVar("Value")
+_WORST_CLIPS = 12
+_LAST = 1 << 62
+_SEARCHED = ("iter_*/reward_fn.py", "judge_fn.py", "*_seed_*/reward_fn.py", "orders/*/*.md")
+"""files whose words can be found"""
+_MOST_FOUND, _LARGEST = 100, 1 << 20
+
+
+class ArtifactPage(Record):
+    """Lines of a list, the most recently active first."""
+
+    artifacts: tuple[ArtifactLine, ...]
+    kinds: dict[str, int]
+    """number of artifacts of each kind"""
+
+
+class IterationLine(Record):
+    """An iteration of a session in short."""
+
+    number: int
+    parent: int | None = None
+    change: str = ""
+    is_judged: bool
+    passed: bool | None = None
+    score: float | None = None
+    tags: tuple[str, ...] = ()
+    steps: int | None = None
+    training_s: float | None = None
+    judging_s: float | None = None
+    failure: str | None = None
+
+
+class SessionDetail(Record):
+    """A session."""
+
+    config: SessionConfig | None
+    iterations: tuple[IterationLine, ...]
+    summary: SessionSummary | None
+    """None while it runs"""
+    certificate: Certificate | None
+    robustness: RobustnessCard | None
+    robustness_words: str | None
+    validation: Trial | None
+    """reward and judge on examples whose worth is known"""
+    waiting: Waiting | None
+    proposal: CriteriaProposal | None
+    """criteria that were offered for approval"""
+    approval: CriteriaApproval | None
+    notes: tuple[Note, ...]
+    labels: tuple[EpisodeLabel, ...]
+    vetoes: tuple[Veto, ...]
+    origin: BranchOrigin | None
+    open_orders: int
+    """work orders that wait for an answer"""
+
+
+class RunDetail(Record):
+    """A training run."""
+
+    job: TrainJob | None
+    command: str | None
+
+
+class SearchCurve(Record):
+    """One run of a search, by iteration."""
+
+    run: int
+    episodes: tuple[int, ...]
+    incumbent: tuple[float, ...]
+    """return of the best policy so far"""
+    selected: tuple[float, ...]
+    """return of the policy that the iteration tried"""
+    notes: tuple[str, ...]
+
+
+class SearchDetail(Record):
+    """A policy search."""
+
+    config: SearchConfig | None
+    summary: SearchSummary | None
+    curves: tuple[SearchCurve, ...]
+
+
+class StudyDetail(Record):
+    """A study."""
+
+    view: StudyView | None
+    state: dict[str, Any] | None
+
+
+class ArtifactDetail(Record):
+    """An artifact with the records of its kind."""
+
+    line: ArtifactLine
+    path: str
+    command: str
+    """how to show it in a terminal"""
+    session: SessionDetail | None = None
+    run: RunDetail | None = None
+    search: SearchDetail | None = None
+    study: StudyDetail | None = None
+    damage: tuple[str, ...] = ()
+    """why files cannot be read"""
+
+
+class RewardTermLine(Record):
+    """A term of a reward, and its sum over an evaluation episode."""
+
+    name: str
+    words: str
+    weight: float | None
+    total: float | None
+    share: float | None
+    """of the absolute sums of all terms"""
+
+
+class TermChange(Record):
+    """A term that differs from the parent's."""
+
+    name: str
+    change: Literal["new", "gone", "weight"]
+    before: float | None
+    after: float | None
+
+
+class RewardChange(Record):
+    """A reward and the one it was revised from."""
+
+    parent: int
+    before: str
+    after: str
+    terms: tuple[TermChange, ...]
+
+
+class IterationDetail(Record):
+    """An iteration of a session: reward, change, verdicts."""
+
+    number: int
+    candidate: RewardCandidate | None
+    judged: SessionIteration | None
+    code: str | None
+    spec: RewardSpec | None
+    terms: tuple[RewardTermLine, ...]
+    change: RewardChange | None
+    members: tuple[str, ...]
+    checkpoints: tuple[Checkpoint, ...]
+    """interim evaluations by the judge"""
+    notes: DeliveredNotes | None
+    """feedback that this iteration answers"""
+    damage: tuple[str, ...]
+
+
+class GalleryCard(Record):
+    """Something that was made, as its video shows it."""
+
+    line: ArtifactLine
+    video: str
+    """address of the video of the median episode"""
+    low: float | None = None
+    """lower confidence bound of the score"""
+
+
+class FoundText(Record):
+    """A place where words were found."""
+
+    line: ArtifactLine
+    where: str
+    """intent, or the name of a file"""
+    text: str
+    """the line of the file that holds them"""
+
+
+class _Reader:
+    """Reads files and collects what cannot be read."""
+
+    def __init__(self) -> None:
+        self.damage: list[str] = []
+
+    def record(self, path: Path, kind: type[Model]) -> Model | None:
+        return self.attempt(lambda: read_record(path, kind)) if path.exists() else None
+
+    def attempt(self, read: Callable[[], Value]) -> Value | None:
+        try:
+            return read()
+        except TelicError as error:
+            self.damage.append(error.message)
+        except ValidationError as error:
+            self.damage.append(f"A file does not contain a valid {error.title}.")
+        return None
+
+
+def _session(thing: Thing, is_running: bool, reader: _Reader) -> SessionDetail:
+    folder = SessionFolder(thing.path)
+    has_ended = folder.summary.exists() and not is_running
+    card = reader.record(folder.robustness, RobustnessCard)
+    return SessionDetail(
+        config=reader.record(folder.config, SessionConfig),
+        iterations=tuple(_line(folder, number, reader) for number in folder.iterations()),
+        summary=reader.attempt(lambda: verified(folder)) if has_ended else None,
+        certificate=reader.record(folder.certificate, Certificate),
+        robustness=card,
+        robustness_words=summary_line(card) if card else None,
+        validation=reader.record(folder.trial, Trial),
+        waiting=reader.record(folder.waiting, Waiting) if is_running else None,
+        proposal=reader.record(folder.criteria, CriteriaProposal),
+        approval=reader.record(folder.approval, CriteriaApproval),
+        notes=tuple(reader.attempt(lambda: read_notes(folder)) or ()),
+        labels=tuple(reader.attempt(lambda: read_labels(folder)) or ()),
+        vetoes=tuple(reader.attempt(lambda: read_vetoes(folder)) or ()),
+        origin=reader.record(folder.origin, BranchOrigin),
+        open_orders=open_orders(folder.path),
+    )
+
+
+def _line(folder: SessionFolder, number: int, reader: _Reader) -> IterationLine:
+    files = folder.iteration(number)
+    judged = reader.record(files.judgment, SessionIteration)
+    known = judged or reader.record(files.candidate, RewardCandidate)
+    names = IterationLine.model_fields.keys() - {"number", "is_judged"}
+    if judged is None:
+        names = {"parent", "change"} if known else set[str]()
+    values = {name: getattr(known, name) for name in names}
+    return IterationLine(number=number, is_judged=judged is not None, **values)
+
+
+def _run(thing: Thing, is_running: bool, reader: _Reader) -> RunDetail:
+    run = RunFolder(thing.path)
+    command = None
+    if run.manifest.exists():
+        manifest = reader.attempt(lambda: read_fields(run.manifest, command=str | None))
+        command = manifest["command"] if manifest else None
+    return RunDetail(job=reader.record(run.config, TrainJob), command=command)
+
+
+def _search(thing: Thing, is_running: bool, reader: _Reader) -> SearchDetail:
+    return SearchDetail(
+        config=reader.record(thing.path / "search.json", SearchConfig),
+        summary=reader.record(thing.path / "summary.json", SearchSummary),
+        curves=tuple(reader.attempt(lambda: _search_curves(SearchFolder(thing.path))) or ()),
+    )
+
+
+def _search_curves(folder: SearchFolder) -> list[SearchCurve]:
+    """Return the iterations of every run, from its own journal."""
+    curves: list[SearchCurve] = []
+    for path in sorted(folder.path.glob("run_[0-9]*")):
+        rows = list(SearchRunFolder(path).read())
+        curves.append(
+            SearchCurve(
+                run=int(path.name.removeprefix("run_")),
+                episodes=tuple(row.episodes for row in rows),
+                incumbent=tuple(row.incumbent_mean for row in rows),
+                selected=tuple(row.candidate(row.selected).mean for row in rows),
+                notes=tuple(" ".join(filter(None, (row.winner, row.note))) for row in rows),
+            )
+        )
+    return curves
+
+
+def _study(thing: Thing, is_running: bool, reader: _Reader) -> StudyDetail:
+    task, _, study = thing.name.partition("/")
+    where = {"root": thing.path.absolute().parents[4], "task": task, "study": study}
+    view = reader.attempt(lambda: get_state(**where))
+    return StudyDetail(view=view, state=None if view is None else as_data(status(**where)))
+
+
+_PARTS: dict[str, Callable[[Thing, bool, _Reader], Any]] = {
+    "session": _session,
+    "run": _run,
+    "search": _search,
+    "study": _study,
+}
+
+
+def _iteration(folder: SessionFolder, number: int) -> IterationDetail:
+    files, reader = folder.iteration(number), _Reader()
+    candidate = reader.record(files.candidate, RewardCandidate)
+    judged = reader.record(files.judgment, SessionIteration)
+    members = files.run.members() if files.run.path.is_dir() else []
+    best = next((x for x in members if judged and x.name == judged.best), next(iter(members), None))
+    terms: tuple[RewardTermLine, ...] = ()
+    if best is not None and best.reward_code.exists():
+        score = judged.best_member if judged else None
+        found = reader.attempt(lambda: reward_terms(best, score.step if score else _LAST)) or ()
+        terms = tuple(RewardTermLine(**term._asdict()) for term in found)
+    rows = reader.attempt(lambda: list(read_json_lines(files.checkpoints))) or ()
+    where = str(files.checkpoints)
+    return IterationDetail(
+        number=number,
+        candidate=candidate,
+        judged=judged,
+        code=reader.attempt(lambda: read_text(files.reward)) if files.reward.exists() else None,
+        spec=reader.record(best.reward_spec, RewardSpec) if best else None,
+        terms=terms,
+        change=reader.attempt(lambda: _change(folder, candidate, judged)) if candidate else None,
+        members=tuple(member.name for member in members),
+        checkpoints=tuple(
+            each
+            for row in rows
+            if (each := reader.attempt(lambda row=row: as_record(row, Checkpoint, where)))
+        ),
+        notes=reader.record(files.notes, DeliveredNotes),
+        damage=tuple(reader.damage),
+    )
+
+
+def _change(
+    folder: SessionFolder, candidate: RewardCandidate, judged: SessionIteration | None
+) -> RewardChange | None:
+    if candidate.parent is None or not folder.iteration(candidate.parent).candidate.exists():
+        return None
+    origin = folder.iteration(candidate.parent)
+    kept = 0
+    if origin.judgment.exists():
+        kept = read_record(origin.judgment, SessionIteration).variant
+    before = reward_text(read_record(origin.candidate, RewardCandidate), kept)
+    after = reward_text(candidate, judged.variant if judged else 0)
+    old, new = weights_in(before), weights_in(after)
+    terms = tuple(
+        TermChange(
+            name=name,
+            change="new" if name not in old else "gone" if name not in new else "weight",
+            before=old.get(name),
+            after=new.get(name),
+        )
+        for name in dict.fromkeys([*old, *new])
+        if old.get(name) != new.get(name)
+    )
+    return RewardChange(parent=candidate.parent, before=before, after=after, terms=terms)
+
+
+def _gallery_video(thing: Thing) -> str | None:
+    """Return the address of the video that stands for an artifact; None: it has none."""
+    path = thing.path / "report" / "median.mp4"
+    if thing.kind == "run":
+        videos = [video for member in RunFolder(thing.path).members() for video in member.videos()]
+        path = max(videos, key=lambda x: (x.label == "median", x.step)).path if videos else path
+    if thing.kind not in ("session", "run") or not path.is_file() or path.is_symlink():
+        return None
+    return (
+        f"{API}/artifacts/{artifact_id(thing)}/files/{file_key(str(path.relative_to(thing.path)))}"
+    )
+
+
+def _gallery_card(entry: ListedArtifact) -> GalleryCard | None:
+    """Return the card of an artifact; None: it has no video."""
+    video, summary = _gallery_video(entry.thing), entry.thing.path / "summary.json"
+    if video is None:
+        return None
+    is_ended = entry.line.kind == "session" and summary.exists()
+    low = read_fields(summary, low=float | None)["low"] if is_ended else None
+    return GalleryCard(line=entry.line, video=video, low=low)
+
+
+def _found(entry: ListedArtifact, wanted: str) -> Iterator[FoundText]:
+    """Yield the first line with the words, of its description and of each of its files."""
+    line, home = entry.line, entry.thing.path
+    texts = {"intent": " ".join(filter(None, (line.title, line.name, line.note)))}
+    for file in (path for each in _SEARCHED for path in sorted(home.glob(each))):
+        if file.is_file() and not file.is_symlink() and file.stat().st_size < _LARGEST:
+            texts[str(file.relative_to(home))] = file.read_text(errors="replace")
+    for where, text in texts.items():
+        hit = next((each for each in text.splitlines() if wanted in each.lower()), None)
+        if hit is not None:
+            yield FoundText(line=line, where=where, text=hit.strip()[:300])
+
+
+def _library_routes(router: APIRouter, place: WebPlace) -> None:
+    """Add the gallery and the search for words."""
+
+    @router.get("/gallery")
+    def read_gallery(limit: Annotated[int, Query(ge=1, le=500)] = 60) -> list[GalleryCard]:
+        """List what was made here and has a video, the most recently active first."""
+        entries = sorted(place.listed().values(), key=lambda x: x.line.updated, reverse=True)
+        cards = (card for entry in entries if (card := _gallery_card(entry)) is not None)
+        return [card for card, _ in zip(cards, range(limit), strict=False)]
+
+    @router.get("/find")
+    def find_text(words: Annotated[str, Query(min_length=2, max_length=200)]) -> list[FoundText]:
+        """Find words in intents, names, notes, rewards, judges and work orders."""
+        entries = place.listed().values()
+        found = (each for entry in entries for each in _found(entry, words.lower()))
+        return [each for each, _ in zip(found, range(_MOST_FOUND), strict=False)]
+
+
+def routes(place: WebPlace) -> APIRouter:
+    """Return the routes of artifacts."""
+    router = APIRouter(tags=["artifacts"])
+
+    @router.get("/artifacts")
+    def list_all(
+        kind: Annotated[list[ArtifactKind] | None, Query(description="only these kinds")] = None,
+        limit: Annotated[int | None, Query(ge=1)] = None,
+    ) -> ArtifactPage:
+        """List sessions, runs, searches and studies, the most recently active first."""
+        lines = [entry.line for entry in place.listed().values()]
+        lines.sort(key=lambda line: (line.updated, line.id), reverse=True)
+        chosen = [line for line in lines if not kind or line.kind in kind]
+        counts = Counter(line.kind for line in lines)
+        return ArtifactPage.model_construct(artifacts=tuple(chosen[:limit]), kinds=dict(counts))
+
+    @router.get("/trash")
+    def list_deleted() -> list[ArtifactLine]:
+        """List what was deleted and can be restored, the latest first."""
+        lines = [read_line(thing) for thing in Workspace(place.runs_dir).deleted()]
+        return sorted(lines, key=lambda line: line.updated, reverse=True)
+
+    @router.get("/artifacts/{thing}")
+    def read_artifact(thing: str) -> ArtifactDetail:
+        """Return an artifact with the records of its kind."""
+        found, reader = place.thing(thing), _Reader()
+        line = read_line(found)
+        part = _PARTS[found.kind](found, line.is_running, reader)
+        return ArtifactDetail(
+            line=line,
+            path=str(found.path),
+            command=f"telic show {found.name}",
+            damage=tuple(reader.damage),
+            **{found.kind: part},
+        )
+
+    @router.get("/artifacts/{thing}/iterations/{number}")
+    def read_iteration(
+        thing: str, number: Annotated[int, PathPart(ge=0, le=10**9)]
+    ) -> IterationDetail:
+        """Return an iteration of a session: reward, change, verdicts, lessons."""
+        place.iteration(thing, number)
+        return _iteration(place.session(thing), number)
+
+    @router.post("/artifacts/{thing}/about")
+    def describe_artifact(thing: str, about: ArtifactAbout) -> ArtifactLine:
+        """Give a session, run or search a name, tags and a note."""
+        found = place.thing(thing, *WORK)
+        write_json(found.path / "about.json", about)
+        return read_line(found)
+
+    @router.get("/artifacts/{thing}/tracking")
+    def read_tracking(thing: str) -> list[TrackingReport]:
+        """Return the evaluations of the trackers of a run by step, each with its worst clips."""
+        members = RunFolder(place.thing(thing, "run").path).members()
+        reports = sorted(
+            (report for member in members for report in reports_of(member)),
+            key=lambda report: (report.step, report.member),
+        )
+        return [
+            report.model_copy(update={"clips": tuple(report.worst(_WORST_CLIPS))})
+            for report in reports
+        ]
+
+    _library_routes(router, place)
+    return router

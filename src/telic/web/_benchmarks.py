@@ -1,0 +1,104 @@
+"""Benchmarks of intents, case by case, with the pictures of their cases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter
+from fastapi.responses import FileResponse
+
+from telic.bench.results import BenchConfig, BenchFolder, CaseResult, Tally, results_in
+from telic.core.config import Record
+from telic.errors import TelicError, UnknownName
+from telic.storage.files import read_record
+from telic.storage.layout import changed_at
+from telic.storage.locks import lock_holder
+from telic.web._files import file_key
+from telic.web._gate import API
+from telic.web._place import WebPlace
+
+_MEDIA = {".mp4": "video/mp4", ".png": "image/png"}
+
+
+class BenchmarkLine(Record):
+    """A benchmark in a list."""
+
+    id: str
+    config: BenchConfig | None
+    tally: Tally | None
+    """None until it has ended"""
+    is_running: bool
+    updated: float
+    error: str | None = None
+
+
+class BenchmarkDetail(Record):
+    """A benchmark, case by case."""
+
+    line: BenchmarkLine
+    cases: tuple[CaseResult, ...]
+    files: dict[str, str]
+    """addresses of the pictures and videos that cases name"""
+
+
+def _line(folder: Path) -> BenchmarkLine:
+    facts: dict[str, Any] = {"config": None, "tally": None}
+    try:
+        facts["config"] = read_record(folder / "bench.json", BenchConfig)
+        if (folder / "results.json").exists():
+            facts["tally"] = counted = read_record(folder / "results.json", Tally)
+            passed = [each.case.id for each in counted.results if each.outcome == "passed"]
+            proven = {x.case.id for x in results_in(BenchFolder(folder)) if x.outcome == "passed"}
+            if claimed := [case for case in passed if case not in proven]:
+                facts |= {"tally": None, "error": f"claimed, not verified: {', '.join(claimed)}"}
+    except TelicError as error:  # a damaged one must not hide the others
+        facts["error"] = error.message
+    running = lock_holder(folder / "lock") is not None
+    times = (changed_at(folder / each) for each in ("results.jsonl", "bench.json"))
+    return BenchmarkLine(id=folder.name, is_running=running, updated=max(times), **facts)
+
+
+def _files(cases: list[CaseResult]) -> dict[str, str]:
+    """Return the keys of the files that results name."""
+    return {name: file_key(name) for case in cases for name in (case.strip, case.video) if name}
+
+
+def routes(place: WebPlace) -> APIRouter:
+    """Return the routes of benchmarks."""
+    router = APIRouter(tags=["benchmarks"])
+
+    def folders() -> dict[str, Path]:
+        found = place.runs_dir.glob("bench_*/bench.json")
+        return {file.parent.name: file.parent for file in found if not file.parent.is_symlink()}
+
+    def folder_of(name: str) -> Path:
+        known = folders()
+        if name not in known:
+            raise UnknownName("benchmark", name[:200], list(known))
+        return known[name]
+
+    @router.get("/benchmarks")
+    def list_benchmarks() -> list[BenchmarkLine]:
+        """List benchmarks, the latest first."""
+        return sorted(map(_line, folders().values()), key=lambda x: x.updated, reverse=True)
+
+    @router.get("/benchmarks/{benchmark}")
+    def read_benchmark(benchmark: str) -> BenchmarkDetail:
+        """Return a benchmark, case by case."""
+        folder = folder_of(benchmark)
+        cases, home = results_in(BenchFolder(folder)), f"{API}/benchmarks/{folder.name}/files"
+        files = {name: f"{home}/{key}" for name, key in _files(cases).items()}
+        return BenchmarkDetail(line=_line(folder), cases=tuple(cases), files=files)
+
+    @router.get("/benchmarks/{benchmark}/files/{key}", response_class=FileResponse)
+    def read_picture(benchmark: str, key: str) -> FileResponse:
+        """Return a picture or a video of a case."""
+        folder = folder_of(benchmark)
+        names = {key: name for name, key in _files(results_in(BenchFolder(folder))).items()}
+        path = folder / names.get(key, "")
+        if key not in names or path.suffix not in _MEDIA:
+            raise UnknownName("file", key[:60], [])
+        return FileResponse(place.inside(path), media_type=_MEDIA[path.suffix])
+
+    return router

@@ -1,0 +1,218 @@
+"""Sessions or runs side by side: what was measured on every training seed, and what differs.
+
+A difference is computed only between results that were measured alike: sessions of one environment
+and the same criteria by score, runs of one environment by return. One training seed is one sample,
+because the episodes of a policy are not independent of each other.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from fastapi import APIRouter, Query
+
+from telic.authors.author import MeasurableIntent
+from telic.authors.candidate import SessionIteration
+from telic.authors.request import SessionConfig
+from telic.core.config import Record, dotted
+from telic.core.text import number
+from telic.judges.criteria import Criterion
+from telic.session.control import CriteriaApproval
+from telic.storage.files import read_fields, read_json, read_record
+from telic.storage.layout import RunFolder, SessionFolder
+from telic.storage.reading import read_text
+from telic.storage.scalars import EvaluationRow
+from telic.storage.workspace import Thing
+from telic.training.folder import environment_of
+from telic.verbs.lines import ArtifactLine, read_line
+from telic.web._place import WebPlace
+
+_LEVEL = 0.05
+_NOT_SETTINGS = ("schema_version", "intent", "criteria", "members", "command", "start_seed")
+"""fields of a request that are shown elsewhere, or are drawn for every request"""
+_MEANING = ("quantity", "kind", "direction", "zero", "goal", "unit", "weight", "is_guard")
+"""fields of a criterion that decide what it measures"""
+
+
+class Difference(Record):
+    """A difference of means with its confidence interval over training seeds."""
+
+    value: float
+    low: float | None
+    high: float | None
+    """None: too few training seeds, or seeds that do not vary"""
+    words: str
+
+
+class ComparedArtifact(Record):
+    """One of several sessions or runs."""
+
+    line: ArtifactLine
+    values: dict[str, float]
+    """what was measured, by training seed"""
+    mean: float | None
+    difference: Difference | None
+    """to the first; None: it is the first, or they cannot be compared"""
+    criteria: tuple[Criterion, ...]
+    reward: str | None
+    """code of the best reward of a session, or of the first policy of a run"""
+
+
+class SettingDifference(Record):
+    """A setting that is not the same everywhere."""
+
+    name: str
+    values: tuple[str, ...]
+
+
+class Comparison(Record):
+    """Sessions or runs side by side."""
+
+    measure: str
+    obstacles: tuple[str, ...]
+    """why no difference is computed; empty: it is"""
+    rows: tuple[ComparedArtifact, ...]
+    settings: tuple[SettingDifference, ...]
+
+
+class _Measured(NamedTuple):
+    environment: str
+    settings: dict[str, Any]
+    reward: str | None
+    values: dict[str, float]
+    """scores of a session, or returns of a run under its own reward"""
+    task_values: dict[str, float]
+    """returns of a run under the reward of the environment"""
+    criteria: tuple[Criterion, ...] = ()
+
+
+def _session(thing: Thing) -> _Measured:
+    folder = SessionFolder(thing.path)
+    config = read_record(folder.config, SessionConfig)
+    criteria: tuple[Criterion, ...] = config.criteria or ()
+    if folder.approval.exists():
+        criteria = read_record(folder.approval, CriteriaApproval).criteria
+    elif folder.asked.exists():
+        criteria = read_record(folder.asked, MeasurableIntent).criteria
+    # Iteration 0 of a branch was trained and judged by its origin.
+    files = [folder.iteration(number).judgment for number in folder.iterations() if number]
+    judged = [read_record(file, SessionIteration) for file in files if file.exists()]
+    best = max(judged, key=lambda each: -1.0 if each.score is None else each.score, default=None)
+    values, reward = dict[str, float](), None
+    if best is not None:
+        code = folder.iteration(best.number).reward
+        reward = read_text(code) if code.exists() else None
+        own = [each for each in best.members if each.variant == best.variant]
+        scores = {f"seed {each.seed}": each.judgement.score for each in own}
+        values = {name: score for name, score in scores.items() if score is not None}
+    return _Measured(config.env, config.model_dump(), reward, values, {}, criteria)
+
+
+def _run(thing: Thing) -> _Measured:
+    run = RunFolder(thing.path)
+    members = run.members()
+    codes = [member.reward_code for member in members if member.reward_code.exists()]
+    values: dict[str, dict[str, float]] = {"mean_return": {}, "env_return": {}}
+    for member in members:
+        best: dict[str, Any] = {}
+        if member.summary.exists():
+            best = read_fields(member.summary, best=EvaluationRow | None)["best"] or {}
+        for name, own in values.items():
+            if best.get(name) is not None:
+                own[member.name.replace("_", " ")] = best[name]
+    env, arguments = environment_of(run)
+    where, code = f"{env} {arguments or ''}".strip(), read_text(codes[0]) if codes else None
+    own, task = values.values()
+    return _Measured(where, read_json(run.config), code, own, task)
+
+
+def _difference(own: np.ndarray, first: np.ndarray, tests: int, what: str) -> Difference:
+    """Return the difference of two means with Welch's interval, at 95 % for all tests together."""
+    value, low, high = float(own.mean() - first.mean()), None, None
+    if len(own) > 1 and len(first) > 1:
+        from scipy.stats import ttest_ind
+
+        interval = ttest_ind(own, first, equal_var=False).confidence_interval(1 - _LEVEL / tests)
+        # Seeds that do not vary at all say nothing about other seeds.
+        is_known = math.isfinite(interval.low) and (own.std() + first.std() > 0 or not value)
+        low, high = (float(interval.low), float(interval.high)) if is_known else (None, None)
+    size = f"{what} is {number(abs(value))} {'higher' if value >= 0 else 'lower'} than the first"
+    if low is None or high is None:
+        words = f"{size}; more training seeds are needed to show a difference."
+    elif low <= 0.0 <= high:
+        words = f"No difference is shown: {number(value)}, {number(low)} to {number(high)}."
+    else:
+        words = f"{size} (95 % confidence interval {number(low)} to {number(high)})."
+    return Difference(value=value, low=low, high=high, words=words)
+
+
+def _obstacles(kinds: set[str], all_of: list[_Measured]) -> tuple[str, ...]:
+    """Return why results cannot be compared by one number."""
+    if len(kinds) > 1:
+        return ("Sessions are scored by a judge and runs by their return.",)
+    environments = dict.fromkeys(each.environment for each in all_of)
+    meanings = {
+        frozenset(tuple(getattr(each, name) for name in _MEANING) for each in own.criteria)
+        for own in all_of
+    }
+    where = f"They ran in different environments: {', '.join(environments)}."
+    found = [where] if len(environments) > 1 else []
+    found += ["They were judged by different criteria."] if len(meanings) > 1 else []
+    return tuple(found)
+
+
+def compare_artifacts(things: list[Thing]) -> Comparison:
+    """Return sessions or runs side by side; the first is what the others are compared with."""
+    measured = [_session(each) if each.kind == "session" else _run(each) for each in things]
+    kinds: set[str] = {thing.kind for thing in things}
+    obstacles, measure = _obstacles(kinds, measured), "score"
+    values = [each.values for each in measured]
+    if kinds == {"run"}:
+        is_same = len({each.reward for each in measured}) == 1
+        measure = "best return" if is_same else "best task return"
+        values = [each.values if is_same else each.task_values for each in measured]
+    numbers, rows = [np.asarray(list(each.values())) for each in values], list[ComparedArtifact]()
+    for place, (thing, each, own) in enumerate(zip(things, measured, numbers, strict=True)):
+        difference = None
+        if place and not obstacles and len(own) and len(numbers[0]):
+            what = f"Its mean {measure}"
+            difference = _difference(own, numbers[0], len(things) - 1, what)
+        rows.append(
+            ComparedArtifact(
+                line=read_line(thing),
+                values=values[place],
+                mean=float(own.mean()) if len(own) else None,
+                difference=difference,
+                criteria=each.criteria,
+                reward=each.reward,
+            )
+        )
+    settings = [
+        {name: str(value) for name, value in dotted(each.settings).items()} for each in measured
+    ]
+    names = dict.fromkeys(key for each in settings for key in each)
+    differing = [name for name in names if len({each.get(name) for each in settings}) > 1]
+    return Comparison(
+        measure=f"{measure}, mean over training seeds",
+        obstacles=obstacles,
+        rows=tuple(rows),
+        settings=tuple(
+            SettingDifference(name=name, values=tuple(each.get(name, "–") for each in settings))
+            for name in differing
+            if name.partition(".")[0] not in _NOT_SETTINGS
+        ),
+    )
+
+
+def routes(place: WebPlace) -> APIRouter:
+    """Return the route of comparisons."""
+    router = APIRouter(tags=["compare"])
+
+    @router.get("/compare")
+    def compare(thing: Annotated[list[str], Query(min_length=2, max_length=6)]) -> Comparison:
+        """Compare two to six sessions or runs over their training seeds."""
+        return compare_artifacts([place.thing(x, "session", "run") for x in thing])
+
+    return router

@@ -1,0 +1,232 @@
+"""Curves for charts, and the progress of a training.
+
+A range of steps that holds more points than asked for is thinned out so that its shape and its
+spikes stay.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+from fastapi import APIRouter, Query
+from pydantic import Field
+
+from telic.core.config import Record
+from telic.core.text import is_dict
+from telic.errors import UsageError
+from telic.storage.files import read_fields
+from telic.storage.layout import RunFolder, SessionFolder
+from telic.storage.scalars import downsample
+from telic.storage.workspace import Thing
+from telic.training.folder import status_of
+from telic.web._place import NotTrained, WebPlace, current_run
+
+_MOST_POINTS = 20_000
+_MOST_SERIES = 400
+_TAIL = 1 << 14
+_PIECE = 1 << 18
+_LARGEST = 1e300
+_Name = Annotated[str, Field(max_length=200)]
+
+
+class MetricCurve(Record):
+    """One curve."""
+
+    member: str
+    name: str
+    steps: tuple[float, ...]
+    values: tuple[float, ...]
+    points: int
+    """in the range; more than `steps` has if they were thinned out"""
+
+
+class SeriesSet(Record):
+    """Curves, and the names of all others."""
+
+    series: tuple[MetricCurve, ...]
+    names: tuple[str, ...]
+    members: tuple[str, ...]
+    is_screening: bool = False
+    """whether they are of a short run that compares the variants of a reward"""
+
+
+class SeriesQuery(Record):
+    """Curves to return."""
+
+    name: tuple[_Name, ...] = Field(
+        default=("episodic_return",), max_length=200, description="metrics; see `names`"
+    )
+    member: tuple[_Name, ...] = Field(default=(), max_length=200, description="default: all")
+    iteration: int | None = Field(default=None, ge=0, le=10**9, description="of a session")
+    start: float | None = Field(default=None, description="first step")
+    end: float | None = Field(default=None, description="last step")
+    over: Literal["global_step", "elapsed_time"] = Field(
+        default="global_step", description="horizontal axis: steps or seconds of training"
+    )
+    points: int = Field(default=1000, ge=3, le=_MOST_POINTS, description="points of a curve")
+
+
+class TrainingPulse(Record):
+    """Progress of a training, from its newest metrics."""
+
+    step: int
+    """environment steps per member so far"""
+    total_steps: int
+    seconds: float | None
+    seconds_left: float | None
+    steps_per_second: float | None
+    is_screening: bool = False
+    """whether it is a short run that compares the variants of a reward"""
+
+
+# ---------------------------------------------------------------------------- metric files
+
+
+class LogLine(NamedTuple):
+    """A line of a log and the position of its end."""
+
+    text: bytes
+    end: int
+
+
+def read_lines(path: Path, start: int, most_bytes: int = _PIECE) -> list[LogLine]:
+    """Return whole lines from a position on; inside a line, from the next line on."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return []
+    try:
+        size = os.fstat(handle).st_size
+        start = start if 0 <= start <= size else 0
+        content = os.pread(handle, most_bytes, start)
+        while content and b"\n" not in content and len(content) >= most_bytes:
+            most_bytes *= 2  # a line longer than a piece: a long prompt
+            content = os.pread(handle, most_bytes, start)
+        if start and content and os.pread(handle, 1, start - 1) != b"\n":
+            skipped = content.find(b"\n") + 1
+            start, content = start + skipped, content[skipped:]
+    finally:
+        os.close(handle)
+    lines, end = list[LogLine](), start
+    for line in content.splitlines(keepends=True):
+        if not line.endswith(b"\n"):
+            break
+        end += len(line)
+        lines.append(LogLine(line.rstrip(b"\r\n"), end))
+    return lines
+
+
+def _training_row(text: bytes) -> dict[str, Any] | None:
+    """Return the numbers of a row of training; None for evaluations and damaged lines."""
+    try:
+        row = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not is_dict(row) or row.get("type") == "eval":
+        return None
+    numbers = {
+        name: value
+        for name, value in row.items()
+        if isinstance(value, int | float)
+        if not isinstance(value, bool) and abs(value) < _LARGEST
+    }
+    return numbers if "global_step" in numbers else None
+
+
+@lru_cache(maxsize=64)
+def _columns(path: Path, changed: int, size: int) -> dict[str, np.ndarray]:
+    """Return the numbers of a metric file by name, NaN where a row has none.
+
+    The time and the size distinguish states of the file.
+    """
+    rows, position = list[dict[str, Any]](), 0
+    while position < size and (lines := read_lines(path, position)):
+        position = lines[-1].end
+        rows += filter(None, (_training_row(line.text) for line in lines))
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: np.array([row.get(name, math.nan) for row in rows]) for name in names}
+
+
+def pulse_of(thing: Thing) -> TrainingPulse | None:
+    """Return the progress of the training that runs now; None without one."""
+    run: RunFolder | None = RunFolder(thing.path) if thing.kind == "run" else None
+    is_screening = False
+    if thing.kind == "session":
+        folder = SessionFolder(thing.path)
+        run = current_run(folder.iteration(max(folder.iterations(), default=0)))
+        is_screening = run is not None and run.name == "trial"
+    if run is None or not run.config.exists() or status_of(run) != "running":
+        return None
+    last = list[dict[str, Any]]()
+    for member in run.members():
+        size = member.scalars.stat().st_size if member.scalars.exists() else 0
+        lines = reversed(read_lines(member.scalars, max(0, size - _TAIL)))
+        rows = (_training_row(line.text) for line in lines)
+        last += [row] if (row := next(filter(None, rows), None)) else []
+    total = read_fields(run.config, steps=int)["steps"]
+    step = int(max((row["global_step"] for row in last), default=0))
+    seconds = max((row.get("elapsed_time", 0.0) for row in last), default=0.0)
+    rate = step / seconds if seconds else None
+    return TrainingPulse(
+        step=step,
+        total_steps=total,
+        seconds=seconds or None,
+        seconds_left=max(0.0, (total - step) / rate) if rate else None,
+        steps_per_second=rate * len(last) if rate else None,
+        is_screening=is_screening,
+    )
+
+
+def routes(place: WebPlace) -> APIRouter:
+    """Return the routes of curves."""
+    router = APIRouter(tags=["curves"])
+
+    @router.get("/artifacts/{thing}/series")
+    def read_series(thing: str, query: Annotated[SeriesQuery, Query()]) -> SeriesSet:
+        """Return curves of a run, or of an iteration of a session (default: the last)."""
+        try:
+            run = place.run(thing, query.iteration)
+        except NotTrained:
+            return SeriesSet(series=(), names=(), members=())
+        every = run.members()
+        wanted = [place.member(run, name) for name in query.member] or every
+        if len(wanted) * len(query.name) > _MOST_SERIES:
+            raise UsageError(f"At most {_MOST_SERIES} curves can be requested at once.")
+        series, names = list[MetricCurve](), dict[str, None]()
+        low = -math.inf if query.start is None else query.start
+        high = math.inf if query.end is None else query.end
+        for member in wanted:
+            if not member.scalars.exists():
+                continue
+            path = place.inside(member.scalars)
+            columns = _columns(path, path.stat().st_mtime_ns, path.stat().st_size)
+            names |= dict.fromkeys(columns)
+            every_step = columns.get(query.over, np.empty(0))
+            for name in [name for name in query.name if name in columns]:
+                values = columns[name]
+                kept = np.isfinite(values) & (every_step >= low) & (every_step <= high)
+                if not kept.any():
+                    continue
+                steps, shown = downsample(every_step[kept], values[kept], query.points)
+                series.append(
+                    MetricCurve(
+                        member=member.name,
+                        name=name,
+                        steps=tuple(steps),
+                        values=tuple(shown),
+                        points=int(kept.sum()),
+                    )
+                )
+        members = tuple(member.name for member in every)
+        is_screening = run.name == "trial"
+        return SeriesSet(
+            series=tuple(series), names=tuple(names), members=members, is_screening=is_screening
+        )
+
+    return router

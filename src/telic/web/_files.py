@@ -1,0 +1,181 @@
+"""Files of an artifact that a page shows: videos, pictures, recordings, code, reports.
+
+A file has an opaque key, which is looked up in a list made from the layout; an address never
+becomes a path.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+from fastapi import APIRouter, Query, Response
+from fastapi.responses import FileResponse
+
+from telic.core.config import Record
+from telic.errors import UnknownName
+from telic.storage.layout import RunFolder, SessionFolder
+from telic.storage.workspace import Thing
+from telic.verbs.lines import artifact_id
+from telic.web._gate import API, REPORT_POLICY
+from telic.web._place import WebPlace
+
+FileKind = Literal["video", "picture", "recording", "report", "code", "policy"]
+_BYTES, _TEXT = "application/octet-stream", "text/plain; charset=utf-8"
+_KINDS: dict[str, tuple[FileKind, str]] = {
+    ".mp4": ("video", "video/mp4"),
+    ".png": ("picture", "image/png"),
+    ".svg": ("picture", "image/svg+xml"),
+    ".npz": ("recording", _BYTES),
+    ".onnx": ("policy", _BYTES),
+    ".pt": ("policy", _BYTES),
+    ".html": ("report", "text/html; charset=utf-8"),
+    ".md": ("report", _TEXT),
+    ".py": ("code", _TEXT),
+}
+"""what a file is, and its media type"""
+_CLIP = re.compile(r"(?:clip|eval)_([0-9]{1,18})_(.+)\.npz")
+"""an episode of a tracker: step and clip"""
+_MOST = 5000
+
+
+class ArtifactFile(Record):
+    """A file of an artifact."""
+
+    key: str
+    kind: FileKind
+    name: str
+    url: str
+    bytes: int
+    iteration: int | None = None
+    """of a session"""
+    member: str | None = None
+    step: int | None = None
+    """environment steps trained when it was recorded"""
+    label: str | None = None
+    """p10, median, p90; of a judged episode its number from 1"""
+    is_judged: bool = False
+    """whether it is one of the fresh episodes of a judgement"""
+
+
+class FoundFile(NamedTuple):
+    """A file and its path."""
+
+    file: ArtifactFile
+    path: Path
+
+
+def files_of(thing: Thing) -> dict[str, FoundFile]:
+    """Return the files of an artifact that may be served, by key."""
+    found: dict[str, FoundFile] = {}
+    for path, facts in _listed(thing):
+        if len(found) >= _MOST:
+            break
+        if path.suffix not in _KINDS or path.is_symlink() or not path.is_file():
+            continue
+        name = str(path.relative_to(thing.path))
+        key = file_key(name)
+        file = ArtifactFile(
+            key=key,
+            kind=_KINDS[path.suffix][0],
+            name=name,
+            url=f"{API}/artifacts/{artifact_id(thing)}/files/{key}",
+            bytes=path.stat().st_size,
+            **facts,
+        )
+        found[key] = FoundFile(file, path)
+    return found
+
+
+def file_key(name: str) -> str:
+    """Return the key of a file by its name within its folder."""
+    return hashlib.sha256(name.encode()).hexdigest()[:20]
+
+
+def find_file(place: WebPlace, thing: Thing, key: str) -> FoundFile:
+    """Return the file of a key; raises UnknownName, or Refused for a link that leads out."""
+    found = files_of(thing).get(key)
+    if found is None:
+        raise UnknownName("file", key[:60], [])
+    return FoundFile(found.file, place.inside(found.path))
+
+
+def _listed(thing: Thing) -> Iterator[tuple[Path, dict[str, Any]]]:
+    if thing.kind == "run":
+        yield from _run_files(RunFolder(thing.path), {})
+    elif thing.kind == "session":
+        folder = SessionFolder(thing.path)
+        for number in folder.iterations():
+            files, facts = folder.iteration(number), {"iteration": number}
+            yield files.reward, facts
+            if files.run.path.is_dir():
+                yield from _run_files(files.run, facts)
+            for path in sorted(files.judged_dir.glob("*/episode_*.npz")):
+                index = path.stem.removeprefix("episode_")
+                label = str(int(index) + 1) if index.isdecimal() else index
+                yield path, facts | {"member": path.parent.name, "label": label, "is_judged": True}
+    for pattern in ("report.html", "report.md", "*.html", "report/*", "export/*", "judge_fn.py"):
+        yield from ((path, {}) for path in sorted(thing.path.glob(pattern)))
+
+
+def _run_files(run: RunFolder, facts: dict[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]:
+    for member in run.members():
+        own = {**facts, "member": member.name}
+        yield member.reward_code, own
+        for each in (*member.videos(), *member.trajectories(), *member.checkpoints()):
+            yield each.path, {**own, "step": each.step, "label": each.label}
+        for path in sorted((member.path / "evaluations").glob("*")):  # of trackers
+            match = _CLIP.fullmatch(path.name)
+            yield path, own | ({"step": int(match[1]), "label": match[2]} if match else {})
+
+
+def routes(place: WebPlace) -> APIRouter:
+    """Return the routes of files."""
+    router = APIRouter(tags=["files"])
+
+    @router.get("/artifacts/{thing}/files")
+    def list_files(
+        thing: str,
+        kind: Annotated[list[FileKind] | None, Query()] = None,
+        iteration: Annotated[int | None, Query(ge=0, le=10**9)] = None,
+    ) -> list[ArtifactFile]:
+        """List the files of an artifact that can be shown."""
+        return [
+            found.file
+            for found in files_of(place.thing(thing)).values()
+            if (not kind or found.file.kind in kind) and iteration in (None, found.file.iteration)
+        ]
+
+    @router.get("/artifacts/{thing}/bundle", response_class=Response)
+    def read_bundle(thing: str) -> Response:
+        """Return the exported policy with all its files as a ZIP archive."""
+        home = place.thing(thing, "session", "run").path
+        files = [path for path in sorted((home / "export").rglob("*")) if path.is_file()]
+        if not files:
+            raise UnknownName("export", thing[:200], [])
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path in files:
+                archive.write(place.inside(path), str(path.relative_to(home / "export")))
+        headers = {"content-disposition": f'attachment; filename="{home.name}.zip"'}
+        return Response(packed.getvalue(), media_type="application/zip", headers=headers)
+
+    @router.get(
+        "/artifacts/{thing}/files/{key}",
+        response_class=FileResponse,
+        responses={206: {"description": "A part of the file, as Range asks for."}},
+    )
+    def read_file(thing: str, key: str) -> FileResponse:
+        """Return a file, or a part of it for a request with Range."""
+        path = find_file(place, place.thing(thing), key).path
+        headers = {"cache-control": "private, no-cache", "content-disposition": "inline"}
+        if path.suffix in (".html", ".svg"):  # pages made by runs may draw and reach nothing
+            headers["content-security-policy"] = REPORT_POLICY
+        return FileResponse(path, media_type=_KINDS[path.suffix][1], headers=headers)
+
+    return router

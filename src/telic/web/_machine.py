@@ -1,0 +1,146 @@
+"""This machine: cores and their leases, memory, disk, GPUs, and the jobs started from the page."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from functools import cache
+from pathlib import Path
+
+import psutil
+from fastapi import APIRouter
+
+from telic.core.config import Record
+from telic.llm.keys import KEY_NAMES, NEEDS_KEY
+from telic.storage.resources import Admission, CoreLease, usable_cores
+from telic.verbs.background import StartedJob, list_jobs, read_job, read_log, stop_job
+from telic.verbs.jobs import PrintedLog
+from telic.web._place import WebPlace
+
+_GPU_FIELDS = "name,utilization.gpu,memory.used,memory.total"
+_PATIENCE_S = 3.0
+_FIRST_LOOK_S = 0.1
+_MEBIBYTE = 1 << 20
+
+
+class SpaceUse(Record):
+    """Bytes of memory or of a disk."""
+
+    total: int
+    used: int
+
+
+class GpuUse(Record):
+    """A GPU."""
+
+    name: str
+    utilization: float | None
+    """percent"""
+    memory: SpaceUse | None
+
+
+class ProviderLine(Record):
+    """A provider of models, and whether it can be used."""
+
+    provider: str
+    has_key: bool
+    needs_key: bool
+
+
+class MachineNow(Record):
+    """The current load of this machine."""
+
+    cores: tuple[float, ...]
+    """utilization of each core in percent since the last request"""
+    usable: tuple[int, ...]
+    """numbers of the cores that this process may use"""
+    leases: tuple[CoreLease, ...]
+    memory: SpaceUse
+    disk: SpaceUse
+    """of the folder of runs"""
+    gpus: tuple[GpuUse, ...]
+    providers: tuple[ProviderLine, ...]
+
+
+@cache
+def _start_measuring() -> None:
+    psutil.cpu_percent(percpu=True)  # the first call measures nothing
+    time.sleep(_FIRST_LOOK_S)
+
+
+def _gpus() -> tuple[GpuUse, ...]:
+    if shutil.which("nvidia-smi") is None:
+        return ()
+    command = ["nvidia-smi", f"--query-gpu={_GPU_FIELDS}", "--format=csv,noheader,nounits"]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_PATIENCE_S, check=True
+        )
+    except (OSError, subprocess.SubprocessError):  # the driver does not answer
+        return ()
+    gpus: list[GpuUse] = []
+    for line in done.stdout.splitlines():
+        name, *texts = (part.strip() for part in line.split(","))
+        busy, used, total = (float(text) if text.isdecimal() else None for text in texts)
+        memory = None
+        if used is not None and total is not None:
+            memory = SpaceUse(total=int(total) * _MEBIBYTE, used=int(used) * _MEBIBYTE)
+        gpus.append(GpuUse(name=name, utilization=busy, memory=memory))
+    return tuple(gpus)
+
+
+def read_machine(runs_dir: Path) -> MachineNow:
+    """Return the current load of this machine."""
+    _start_measuring()
+    memory = psutil.virtual_memory()
+    disk = shutil.disk_usage(next(x for x in (runs_dir, *runs_dir.parents) if x.exists()))
+    return MachineNow(
+        cores=tuple(psutil.cpu_percent(percpu=True)),
+        usable=tuple(usable_cores()),
+        leases=tuple(Admission().leases()),
+        memory=SpaceUse(total=memory.total, used=memory.total - memory.available),
+        disk=SpaceUse(total=disk.total, used=disk.used),
+        gpus=_gpus(),
+        providers=tuple(
+            ProviderLine(
+                provider=name,
+                has_key=any(os.environ.get(variable, "").strip() for variable in variables),
+                needs_key=name in NEEDS_KEY,
+            )
+            for name, variables in KEY_NAMES.items()
+        ),
+    )
+
+
+def routes(place: WebPlace) -> APIRouter:
+    """Return the routes of the machine and of jobs."""
+    router = APIRouter(tags=["machine"])
+
+    @router.get("/machine")
+    def machine_now() -> MachineNow:
+        """Return cores, memory, disk and GPUs with their use."""
+        return read_machine(place.runs_dir)
+
+    @router.get("/jobs")
+    def list_started() -> list[StartedJob]:
+        """List the jobs that were started by a server, the latest first."""
+        return list_jobs(place.runs_dir)
+
+    @router.post("/jobs/{job}/stop")
+    def stop_started(job: str) -> StartedJob:
+        """Ask the process of a job to save and stop."""
+        return stop_job(place.runs_dir, job)
+
+    @router.get("/jobs/{job}")
+    def read_started(job: str) -> StartedJob:
+        """Return the state of a job, and the thing it works on once that is known."""
+        return read_job(place.runs_dir, job)
+
+    @router.get("/jobs/{job}/log")
+    def read_printed(job: str) -> PrintedLog:
+        """Return the end of the output of a job."""
+        return PrintedLog(job=job, log=read_log(place.runs_dir, job))
+
+    return router

@@ -1,0 +1,172 @@
+"""The workspace of a dashboard: runs and studies, found by exact id.
+
+An id is looked up among the folders that exist; it is never joined to a path. Files are served only
+if they lie inside the workspace: a link that leads out is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from telic.errors import Refused, UnknownName, UsageError
+from telic.storage.layout import IterationFolder, MemberFolder, RunFolder, SessionFolder
+from telic.storage.locks import lock_holder
+from telic.storage.workspace import ArtifactKind, Thing, has_begun, kind_of
+from telic.verbs.background import starting
+from telic.verbs.lines import ArtifactLine, artifact_id, read_line
+
+_FRESH_S = 0.25
+"""maximum age of the list: simultaneous requests share one scan"""
+_SCAN_SHARE = 10
+"""a scan that takes long is repeated after this many times its duration"""
+_STAMPED = (
+    *("", "events.jsonl", "ledger.jsonl", "labels.jsonl", "vetoes.jsonl"),
+    *("about.json", "lock"),
+)
+"""the folder itself, and files that change without changing its modification time"""
+_LISTED: tuple[ArtifactKind, ...] = ("session", "run", "search", "study")
+
+
+class NotTrained(UsageError):
+    """Nothing was trained yet."""
+
+
+def current_run(files: IterationFolder) -> RunFolder | None:
+    """Return the training of an iteration, or its screening run before that; None: neither."""
+    for run in (files.run, RunFolder(files.path / "trial")):
+        if run.config.exists():
+            return run
+    return None
+
+
+class ListedArtifact(NamedTuple):
+    """An artifact with its line, valid while the stamp of its folder stays the same."""
+
+    thing: Thing
+    line: ArtifactLine
+    stamp: tuple[Any, ...]
+
+
+class WebPlace:
+    """The folder of runs and the repository of the studies."""
+
+    def __init__(self, runs_dir: Path, root: Path) -> None:
+        self.runs_dir, self.root = runs_dir, root
+        self._known: dict[str, ListedArtifact] = {}
+        self._stale_at = float("-inf")
+        self._turn = threading.Lock()
+
+    def listed(self) -> dict[str, ListedArtifact]:
+        """Return everything by id; only folders that have changed are read again."""
+        with self._turn:
+            start = time.monotonic()
+            if start > self._stale_at:
+                found = ((name, self._read(name, path)) for name, path in self._folders())
+                self._known = {name: entry for name, entry in found if entry is not None}
+                end = time.monotonic()
+                self._stale_at = end + max(_FRESH_S, _SCAN_SHARE * (end - start))
+            return self._known
+
+    def forget(self) -> None:
+        """Scan again at the next request: something was changed from here."""
+        self._stale_at = float("-inf")
+
+    def entry(self, name: str) -> ListedArtifact | None:
+        """Return the thing of exactly this id as it is now."""
+        known = self._known.get(name)
+        path = known.thing.path if known else dict(self._folders()).get(name)
+        return None if path is None else self._read(name, path)
+
+    def thing(self, name: str, *kinds: ArtifactKind) -> Thing:
+        """Return the thing of exactly this id; raises UnknownName, or UsageError by its kind."""
+        found = self.entry(name)
+        if found is None:
+            known = list(self.listed())
+            raise UnknownName("session, run, search or study", name[:200], known)
+        if kinds and found.thing.kind not in kinds:
+            raise UsageError(f"{name} is a {found.thing.kind}; expected {' or '.join(kinds)}.")
+        return found.thing
+
+    def session(self, name: str) -> SessionFolder:
+        """Return a session."""
+        return SessionFolder(self.thing(name, "session").path)
+
+    def iteration(self, name: str, number: int) -> IterationFolder:
+        """Return an iteration of a session."""
+        session = self.session(name)
+        known = session.iterations()
+        if number not in known:
+            raise UnknownName("iteration", str(number), list(map(str, known)))
+        return session.iteration(number)
+
+    def run(self, name: str, iteration: int | None = None) -> RunFolder:
+        """Return a run, or the training of an iteration of a session; default: the last one.
+
+        While the variants of an iteration are screened, its training is the screening run.
+        """
+        thing = self.thing(name, "run", "session")
+        if thing.kind == "run":
+            return RunFolder(thing.path)
+        number = iteration
+        if number is None:
+            number = max(SessionFolder(thing.path).iterations(), default=None)
+        run = None if number is None else current_run(self.iteration(name, number))
+        if run is None:
+            raise NotTrained(f"{name} has not trained anything yet.")
+        return run
+
+    def member(self, run: RunFolder, name: str) -> MemberFolder:
+        """Return a member of a run by its exact name."""
+        known = {member.name: member for member in run.members()}
+        if name not in known:
+            raise UnknownName("member", name[:200], list(known))
+        return known[name]
+
+    def inside(self, path: Path) -> Path:
+        """Return the real path of a file of the workspace; raises Refused for any other file.
+
+        A confined worker fills some folders, and what it wrote may be a link to anywhere.
+        """
+        real = path.resolve()
+        homes = (self.runs_dir.resolve(), (self.root / ".telic").resolve())
+        if not any(real.is_relative_to(home) for home in homes) or not real.is_file():
+            raise Refused(f"{path.name} is not a file of this workspace.")
+        return real
+
+    def _folders(self) -> Iterator[tuple[str, Path]]:
+        """Yield id and path of all folders that may be artifacts; links are skipped."""
+        if self.runs_dir.is_dir():
+            with os.scandir(self.runs_dir) as entries:
+                for entry in entries:
+                    if entry.name[0] != "." and entry.is_dir(follow_symlinks=False):
+                        yield entry.name, Path(entry.path)
+        for path in self.root.glob(".telic/tasks/*/studies/*"):
+            yield artifact_id(Thing("study", path)), path
+
+    def _read(self, name: str, path: Path) -> ListedArtifact | None:
+        """Return what a folder holds, from memory where nothing has changed."""
+        stamp = (*(_changed(f"{path}/{each}") for each in _STAMPED), lock_holder(path / "lock"))
+        known = self._known.get(name)
+        if known is not None and known.stamp == stamp:
+            return known
+        kind = kind_of(path)
+        if kind not in _LISTED or (kind == "session" and not has_begun(path)):
+            return None
+        thing = Thing(kind, path)
+        line = read_line(thing)
+        if line.state == "interrupted" and name in starting(self.runs_dir):
+            return ListedArtifact(thing, line.model_copy(update={"state": "starting"}), ())
+        return ListedArtifact(thing, line, stamp)
+
+
+def _changed(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size

@@ -1,0 +1,429 @@
+"""Recorded episodes and live policies for the 3-D views of the page.
+
+Shapes are a document; vertices, triangles and heights are bytes beside it. Poses are float32,
+little-endian, (frames, bodies, 7): position in metres and orientation as w x y z. Nothing is
+simulated here: a recorded episode is replayed through the kinematics of its model, and a live
+policy runs in the page, which has MuJoCo and the exported network.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from pathlib import Path
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
+
+import mujoco
+import numpy as np
+from fastapi import APIRouter, Query, Response
+
+from telic.authors.candidate import SessionIteration
+from telic.core.config import Record
+from telic.errors import UnknownName, UsageError
+from telic.judges.validation import text_hash
+from telic.judges.verdict import Verdict
+from telic.motions.robot import motion_robot
+from telic.rendering.look import load_dressed
+from telic.rendering.replay import model_file
+from telic.robots import robot_path
+from telic.robots.terrain import TerrainKind, ground_in
+from telic.sim.files import assets_dir
+from telic.storage.files import read_fields, read_record
+from telic.storage.layout import MemberFolder, RunFolder, SessionFolder
+from telic.storage.reading import read_text
+from telic.storage.trajectories import (
+    COMMANDS,
+    REFERENCE,
+    Environment,
+    Trajectory,
+    TrajectoryFacts,
+    read_trajectory,
+)
+from telic.tracking.train import CONFIG, read_config
+from telic.training.export.live import LivePolicy, live_policy
+from telic.training.folder import environment_of
+from telic.training.policy import find_policy, load_policy
+from telic.training.videos import choose_member
+from telic.verbs.replay import EpisodeCourse, replay
+from telic.web._files import ArtifactFile, find_file
+from telic.web._place import WebPlace
+
+_KEPT_MODELS, _KEPT_POLICIES, _KEPT_COURSES = 6, 4, 64
+_HIDDEN_GROUP = 3
+"""first group of geoms that is not drawn"""
+_NUMBERS = "numbers"
+"""name of the bytes of meshes among the files of a live policy"""
+_BYTES = "application/octet-stream"
+Shape = Literal["plane", "hfield", "sphere", "capsule", "ellipsoid", "cylinder", "box", "mesh"]
+_SHAPES: tuple[Shape, ...] = (
+    *("plane", "hfield", "sphere", "capsule", "ellipsoid", "cylinder", "box", "mesh"),
+)
+"""by MuJoCo's number of the geom type"""
+Number = Annotated[int | None, Query(ge=0, le=10**9, description="iteration of a session")]
+_Value = TypeVar("_Value")
+
+
+class SceneGeom(Record):
+    """A shape fixed to a body."""
+
+    body: int
+    shape: Shape
+    size: tuple[float, ...]
+    """radius and half lengths, as in MuJoCo"""
+    position: tuple[float, ...]
+    quaternion: tuple[float, ...]
+    """w x y z"""
+    rgba: tuple[float, ...]
+    mesh: int | None = None
+    """index of its mesh or height field"""
+
+
+class SceneMesh(Record):
+    """Byte offsets of the vertices (float32) and triangles (uint32) of a mesh."""
+
+    vertex_start: int
+    vertices: int
+    face_start: int
+    faces: int
+
+
+class SceneField(Record):
+    """Byte offset of the heights (float32, from 0 to 1, by rows) of a height field."""
+
+    start: int
+    rows: int
+    columns: int
+    size: tuple[float, ...]
+    """half width in x and y, height of 1, depth below"""
+
+
+class ModelScene(Record):
+    """The shapes of a model."""
+
+    bodies: tuple[str, ...]
+    geoms: tuple[SceneGeom, ...]
+    meshes: tuple[SceneMesh, ...]
+    fields: tuple[SceneField, ...]
+    number_bytes: int
+    """of meshes and height fields together"""
+
+
+class PlaybackFacts(Record):
+    """An episode without its poses; lists have a value per frame."""
+
+    bodies: int
+    """of a pose"""
+    dt_s: float | None
+    env: str
+    iteration: int | None
+    member: str | None
+    label: str | None
+    rewards: tuple[float, ...]
+    reward_terms: dict[str, tuple[float, ...]]
+    commands: dict[str, tuple[float, ...]]
+    """commanded velocity: m/s forward, m/s left, rad/s left"""
+    has_reference: bool
+    """whether the reference motion was recorded with it"""
+    verdict: Verdict | None
+
+
+class LiveAnswer(Record):
+    """A policy to run in the page, and the robot to draw."""
+
+    policy: LivePolicy
+    scene: ModelScene
+    member: str
+    step: int
+
+
+class _DrawnModel(NamedTuple):
+    model: mujoco.MjModel
+    scene: ModelScene
+    numbers: bytes
+
+
+class _LiveFiles(NamedTuple):
+    answer: LiveAnswer
+    files: dict[str, bytes]
+
+
+class _Recent(Generic[_Value]):
+    """The most recently used values, each made once."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._turn = most, threading.Lock()
+        self._known: OrderedDict[Hashable, _Value] = OrderedDict()
+
+    def get(self, key: Hashable, make: Callable[[], _Value]) -> _Value:
+        with self._turn:
+            if key not in self._known:
+                self._known[key] = make()
+            self._known.move_to_end(key)
+            if len(self._known) > self._most:
+                self._known.popitem(last=False)
+            return self._known[key]
+
+
+# ---------------------------------------------------------------------------- models
+
+
+def _load(models: _Recent[_DrawnModel], environment: Environment) -> _DrawnModel:
+    """Return the model of an environment; raises UsageError where it has none."""
+    env, arguments = environment
+    facts = TrajectoryFacts(env_id=str(robot_path(env) or env), env_kwargs=arguments, dt_s=None)
+    path = model_file(facts)
+    if path is None:
+        raise UsageError(f"{env} has no MuJoCo model to draw.", hint="Watch its videos instead.")
+    ground, is_own = ground_in(facts.env_kwargs), path.is_relative_to(assets_dir())
+    return models.get(
+        (path, ground), lambda: draw_model(load_dressed(path, repaint=is_own, ground=ground))
+    )
+
+
+def draw_model(model: mujoco.MjModel) -> _DrawnModel:
+    """Return the shapes of a model, and the bytes of its meshes and height fields."""
+    numbers, meshes, fields = bytearray(), list[SceneMesh](), list[SceneField]()
+    for index in range(model.nmesh):
+        first, count = int(model.mesh_vertadr[index]), int(model.mesh_vertnum[index])
+        face, faces = int(model.mesh_faceadr[index]), int(model.mesh_facenum[index])
+        start = len(numbers)
+        numbers += model.mesh_vert[first : first + count].astype("<f4").tobytes()
+        meshes.append(
+            SceneMesh(vertex_start=start, vertices=count, face_start=len(numbers), faces=faces)
+        )
+        numbers += model.mesh_face[face : face + faces].astype("<u4").tobytes()
+    for index in range(model.nhfield):
+        rows, columns = int(model.hfield_nrow[index]), int(model.hfield_ncol[index])
+        first, size = int(model.hfield_adr[index]), _floats(model.hfield_size[index])
+        fields.append(SceneField(start=len(numbers), rows=rows, columns=columns, size=size))
+        numbers += model.hfield_data[first : first + rows * columns].astype("<f4").tobytes()
+    geoms: list[SceneGeom] = []
+    for index in range(model.ngeom):
+        kind, material = int(model.geom_type[index]), int(model.geom_matid[index])
+        rgba = model.geom_rgba[index] if material < 0 else model.mat_rgba[material]
+        is_hidden = rgba[3] <= 0 or model.geom_group[index] >= _HIDDEN_GROUP
+        if is_hidden or not 0 <= kind < len(_SHAPES):
+            continue
+        data = int(model.geom_dataid[index])
+        geoms.append(
+            SceneGeom(
+                body=int(model.geom_bodyid[index]),
+                shape=_SHAPES[kind],
+                size=_floats(model.geom_size[index]),
+                position=_floats(model.geom_pos[index]),
+                quaternion=_floats(model.geom_quat[index]),
+                rgba=_floats(rgba),
+                mesh=data if _SHAPES[kind] in ("mesh", "hfield") and data >= 0 else None,
+            )
+        )
+    scene = ModelScene(
+        bodies=tuple(model.body(index).name for index in range(model.nbody)),
+        geoms=tuple(geoms),
+        meshes=tuple(meshes),
+        fields=tuple(fields),
+        number_bytes=len(numbers),
+    )
+    return _DrawnModel(model, scene, bytes(numbers))
+
+
+def _floats(values: Any) -> tuple[float, ...]:
+    return tuple(round(float(value), 6) for value in values)
+
+
+# ---------------------------------------------------------------------------- episodes
+
+
+def _environment(run: RunFolder) -> Environment:
+    """Return what a run trains on, as it was requested; never as a recording says."""
+    if (run.path / CONFIG).exists():  # a tracker
+        return str(motion_robot(read_config(run).robot.name).file), {}
+    return environment_of(run)
+
+
+def _episode(place: WebPlace, thing: str, key: str) -> tuple[ArtifactFile, Trajectory]:
+    file, path = find_file(place, place.thing(thing, "run", "session"), key)
+    if file.kind != "recording":
+        raise UsageError(f"{file.name} is not a recorded episode.")
+    return file, read_trajectory(path, _environment(place.run(thing, file.iteration)))
+
+
+def _verdict(place: WebPlace, thing: str, file: ArtifactFile) -> Verdict | None:
+    """Return the verdict on a judged episode."""
+    if not file.is_judged or file.iteration is None or not (file.label or "").isdecimal():
+        return None
+    judgment = place.iteration(thing, file.iteration).judgment
+    if not judgment.exists():
+        return None
+    members = read_record(judgment, SessionIteration).members
+    scored = [each.judgement.verdicts for each in members if each.member == file.member]
+    index = int(file.label or 0) - 1
+    return scored[0][index] if scored and 0 <= index < len(scored[0]) else None
+
+
+def _course(place: WebPlace, thing: str, file: ArtifactFile, path: Path) -> EpisodeCourse:
+    """Return what happened in a judged episode, by the judge and the reward that were used."""
+    judge, run = read_text(place.session(thing).judge), place.run(thing, file.iteration)
+    judgment = place.iteration(thing, file.iteration or 0).judgment
+    if read_record(judgment, SessionIteration).judge_hash not in (None, text_hash(judge)):
+        raise UsageError("The judge was revised after this episode was judged.")
+    code = MemberFolder(run.path / (file.member or "")).reward_code
+    reward = read_text(code) if code.exists() else None
+    return replay(path, judge, reward, _environment(run))
+
+
+def _column(trajectory: Trajectory, name: str) -> tuple[float, ...]:
+    if name not in trajectory or trajectory[name].ndim != 1:
+        return ()
+    return tuple(map(float, trajectory[name]))
+
+
+def _terms(trajectory: Trajectory) -> dict[str, tuple[float, ...]]:
+    if "reward_terms" not in trajectory or trajectory["reward_terms"].ndim != 2:
+        return {}
+    columns = zip(trajectory.facts.reward_term_names, trajectory["reward_terms"].T, strict=False)
+    return {term: tuple(map(float, column)) for term, column in columns}
+
+
+def _body_poses(model: mujoco.MjModel, trajectory: Trajectory, column: str) -> np.ndarray:
+    """Return the poses of all bodies, (frames, bodies, 7), up to the first state with a NaN."""
+    if column not in trajectory or trajectory[column].shape[1:] != (model.nq,):
+        raise UsageError(
+            "The recording does not fit the model.",
+            hint="It was made with another version of the model; record it again.",
+        )
+    states = trajectory[column]
+    broken = np.flatnonzero(~np.isfinite(states).all(1))
+    states = states[: broken[0]] if len(broken) else states
+    poses = np.empty((len(states), model.nbody, 7), dtype="<f4")
+    data = mujoco.MjData(model)
+    for row, state in enumerate(states):
+        data.qpos[:] = state
+        for name in ("mocap_pos", "mocap_quat"):
+            if name in trajectory:
+                getattr(data, name)[:] = trajectory[name][row]
+        mujoco.mj_kinematics(model, data)
+        poses[row, :, :3] = data.xpos
+        poses[row, :, 3:] = data.xquat
+    return poses
+
+
+# ---------------------------------------------------------------------------- live policies
+
+
+def _live(
+    place: WebPlace,
+    policies: _Recent[_LiveFiles],
+    models: _Recent[_DrawnModel],
+    thing: str,
+    iteration: int | None,
+    ground: TerrainKind,
+) -> _LiveFiles:
+    """Return a policy with its files: of a session its best, of others the best evaluated."""
+    found = place.thing(thing, "run", "session")
+    summary, optional = SessionFolder(found.path).summary, int | None
+    member = step = None
+    if found.kind == "session" and iteration is None and summary.exists():
+        fields = {"best_iteration": optional, "best_step": optional, "best_member": str | None}
+        best = read_fields(summary, **fields)
+        if best["best_iteration"] is not None:
+            iteration, member, step = best["best_iteration"], best["best_member"], best["best_step"]
+    run = place.run(thing, iteration)
+    folder = choose_member(run, member)
+    file = place.inside(find_policy(folder.path, step))
+
+    def make() -> _LiveFiles:
+        environment, policy = environment_of(run), load_policy(file)
+        live = live_policy(policy, environment, ground)
+        drawn = _load(models, (environment[0], {**environment[1], "terrain": ground}))
+        answer = LiveAnswer(
+            policy=live.about,
+            scene=drawn.scene,
+            member=folder.name,
+            step=int(policy.facts["step"]),
+        )
+        return _LiveFiles(answer, {**live.files, _NUMBERS: drawn.numbers})
+
+    return policies.get((file, file.stat().st_mtime_ns, ground), make)
+
+
+def routes(place: WebPlace) -> APIRouter:
+    """Return the routes of the 3-D views."""
+    router = APIRouter(tags=["playback"])
+    models, policies = _Recent[_DrawnModel](_KEPT_MODELS), _Recent[_LiveFiles](_KEPT_POLICIES)
+    courses = _Recent[EpisodeCourse](_KEPT_COURSES)
+    binary: dict[str, Any] = {
+        "response_class": Response,
+        "responses": {200: {"content": {_BYTES: {}}}},
+    }
+
+    def packed(content: bytes) -> Response:
+        headers = {"cache-control": "private, max-age=600"}
+        return Response(content, media_type=_BYTES, headers=headers)
+
+    def drawn(thing: str, iteration: int | None) -> _DrawnModel:
+        return _load(models, _environment(place.run(thing, iteration)))
+
+    @router.get("/artifacts/{thing}/scene")
+    def read_scene(thing: str, iteration: Number = None) -> ModelScene:
+        """Return the shapes of the model that an artifact was trained on."""
+        return drawn(thing, iteration).scene
+
+    @router.get("/artifacts/{thing}/scene/numbers", **binary)
+    def read_numbers(thing: str, iteration: Number = None) -> Response:
+        """Return the vertices and triangles of all meshes; the scene has their offsets."""
+        return packed(drawn(thing, iteration).numbers)
+
+    @router.get("/artifacts/{thing}/playback/{key}")
+    def read_episode(thing: str, key: str) -> PlaybackFacts:
+        """Return rewards, terms, commands and the verdict of a recorded episode."""
+        file, trajectory = _episode(place, thing, key)
+        facts = trajectory.facts
+        return PlaybackFacts(
+            bodies=_load(models, facts.environment).model.nbody,
+            dt_s=facts.dt_s,
+            env=facts.env_id,
+            iteration=file.iteration,
+            member=file.member,
+            label=file.label,
+            rewards=_column(trajectory, "reward"),
+            reward_terms=_terms(trajectory),
+            commands={name: _column(trajectory, name) for name in COMMANDS if name in trajectory},
+            has_reference=REFERENCE in trajectory,
+            verdict=_verdict(place, thing, file),
+        )
+
+    @router.get("/artifacts/{thing}/playback/{key}/poses", **binary)
+    def read_poses(thing: str, key: str, of: Literal["robot", "reference"] = "robot") -> Response:
+        """Return float32 (frames, bodies, 7): x y z, w x y z of every body, or of the reference."""
+        _, trajectory = _episode(place, thing, key)
+        model = _load(models, trajectory.facts.environment).model
+        column = REFERENCE if of == "reference" else "qpos"
+        return packed(_body_poses(model, trajectory, column).tobytes())
+
+    @router.get("/artifacts/{thing}/playback/{key}/course")
+    def read_course(thing: str, key: str) -> EpisodeCourse:
+        """Return criteria and reward terms of a judged episode over time, measured confined."""
+        file, path = find_file(place, place.thing(thing, "session"), key)
+        if not file.is_judged:
+            raise UsageError(f"{file.name} is not a judged episode.")
+        return courses.get(
+            (path, path.stat().st_mtime_ns), lambda: _course(place, thing, file, path)
+        )
+
+    @router.get("/artifacts/{thing}/live")
+    def read_live(thing: str, iteration: Number = None, ground: TerrainKind = "flat") -> LiveAnswer:
+        """Return what a page needs to run the policy of an artifact by itself."""
+        return _live(place, policies, models, thing, iteration, ground).answer
+
+    @router.get("/artifacts/{thing}/live/{name:path}", **binary)
+    def read_live_file(
+        thing: str, name: str, iteration: Number = None, ground: TerrainKind = "flat"
+    ) -> Response:
+        """Return a file of a live policy: the scene, an asset, the network, or mesh bytes."""
+        files = _live(place, policies, models, thing, iteration, ground).files
+        if name not in files:
+            raise UnknownName("file", name[:200], list(files))
+        return packed(files[name])
+
+    return router

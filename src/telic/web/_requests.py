@@ -1,0 +1,63 @@
+"""Bodies of requests: the fields of a verb that a page may fill in, and what it may name.
+
+An environment must be registered, never a file or code to import.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, create_model
+
+from telic.core.text import integer_list, read_count
+from telic.core.verb import Verb
+from telic.errors import Refused
+from telic.robots.catalogue import robot_names
+
+_OFFERED = ("argument", "option", "context")
+_REGISTERED = re.compile(r"(?:[\w.-]+/)?[\w.-]+-v\d+")
+_FILE_NAME = re.compile(r"[\w-]+(\.xml)?")
+"""a word, or a model that comes with the environment"""
+_TEXTS = (integer_list, read_count)
+"""readers of text that a page may send as people write it: 1-3, 300k"""
+
+
+def check_env(values: Mapping[str, Any]) -> None:
+    """Raise Refused for an environment that only a file or foreign code describes."""
+    arguments: Mapping[str, Any] = values.get("env_args") or {}
+    for key, value in arguments.items():
+        if isinstance(value, str) and not _FILE_NAME.fullmatch(value):
+            raise Refused(
+                f'The argument {key[:60]} of an environment cannot be "{value[:60]}" here.',
+                hint="Files of your own are for the command line: telic train --env-arg.",
+            )
+    name = values.get("env")
+    if name is not None and not _REGISTERED.fullmatch(name) and name not in robot_names():
+        raise Refused(
+            f'"{name[:100]}" is not a registered environment.',
+            hint="Files and code of your own are for the command line: telic run --env FILE.",
+        )
+
+
+def body_of(verb: Verb[Any, Any], name: str, hidden: tuple[str | None, ...]) -> type[BaseModel]:
+    """Return the model of a request body; places and files are the server's."""
+    fields: dict[str, Any] = {}
+    for field in verb.fields:
+        if field.how.scope not in _OFFERED or field.name in hidden or Path in field.alternatives:
+            continue
+        kind = str | field.type if field.how.read in _TEXTS else field.type
+        fields[field.name] = (kind, verb.request.model_fields[field.name])
+    config = ConfigDict(extra="forbid", title=name)
+    return create_model(name, __config__=config, __doc__=verb.help, **fields)
+
+
+def given_values(verb: Verb[Any, Any], asked: BaseModel) -> dict[str, Any]:
+    """Return the fields that a body sets, as plain data; text is read as in a terminal."""
+    values = asked.model_dump(mode="json", exclude_unset=True)
+    for field in verb.fields:
+        if field.how.read in _TEXTS and isinstance(values.get(field.name), str):
+            values[field.name] = field.how.read(values[field.name], field.name.replace("_", " "))
+    return values

@@ -1,0 +1,144 @@
+"""The start page: criteria and forecast of an intent before it is started, pictures of robots.
+
+The composer reads the intent, which costs nothing and writes nothing. A model that was chosen reads
+it itself when the session starts. Pictures of known robots come with telic (scripts/pictures.py);
+others are drawn once and kept in the user's cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter
+from fastapi.responses import FileResponse
+
+from telic.authors.author import MeasurableIntent
+from telic.authors.request import ENV, SessionConfig
+from telic.composer.compose import compose
+from telic.envs.catalogue import describe
+from telic.errors import UsageError
+from telic.judges.criteria import Composition
+from telic.rendering import draw_portrait
+from telic.rendering.replay import model_file
+from telic.robots import robot_path
+from telic.robots.catalogue import cache_folder, is_fetched, named_robot, robot_names
+from telic.session import motion
+from telic.session.budget import Forecast, session_forecast
+from telic.storage.reading import file_hash
+from telic.storage.trajectories import TrajectoryFacts
+from telic.training.plan import steps_factor
+from telic.verbs import catalogue
+from telic.verbs.background import command_words
+from telic.web._place import WebPlace
+from telic.web._requests import body_of, check_env, given_values
+
+_READ = ("criteria", "doubts", "not_understood", "dropped", "covered")
+PICTURES = Path(__file__).parent / "pictures"
+_turn = threading.Lock()
+"""one picture at a time: each starts a process that renders"""
+
+
+class IntentPreview(MeasurableIntent):
+    """A session as it would be started: criteria, forecast, and the same command."""
+
+    forecast: Forecast | None
+    """None with a model: known once it has written the reward"""
+    config: SessionConfig
+    """the request with all its defaults"""
+    command: str
+
+
+def read_intent(values: Mapping[str, Any]) -> tuple[SessionConfig, Composition | None]:
+    """Return the request of a session and what the composer makes of it; None: a model reads it.
+
+    Raises a TelicError for a request that could not be started, such as one without meaning.
+    """
+    check_env(values)
+    fields = {name: value for name, value in values.items() if name in SessionConfig.model_fields}
+    config = SessionConfig.parse(fields)
+    _require_here(config.env, "They are fetched when you press Start; criteria are shown then.")
+    if config.model is not None:
+        return config, None
+    spec = describe(config.env)
+    reference = motion.chosen(config, spec)
+    return config, compose(config.intent, spec, config.criteria, reference)
+
+
+def require_readable(values: Mapping[str, Any]) -> None:
+    """Refuse a session whose intent the composer cannot read; nothing is fetched for that."""
+    env = values.get("env", ENV)
+    if env not in robot_names() or is_fetched(named_robot(env)):
+        read_intent(values)
+
+
+def _preview(place: WebPlace, values: Mapping[str, Any]) -> IntentPreview:
+    config, written = read_intent(values)
+    read: dict[str, Any] = {"criteria": config.criteria or (), "forecast": None}
+    if written is not None:
+        steps = (config.steps or written.steps) * steps_factor(config.device)
+        read = {name: getattr(written, name) for name in _READ}
+        read["forecast"] = session_forecast(config, steps, place.runs_dir)
+    words = command_words(catalogue.load_verb("session:run"), values)
+    return IntentPreview(**read, config=config, command=shlex.join(["telic", "run", *words]))
+
+
+def _require_here(env: str, hint: str) -> None:
+    """Raise Refused for an unregistered environment, UsageError for a robot not fetched yet."""
+    check_env({"env": env})
+    if env in robot_names() and not is_fetched(named_robot(env)):
+        raise UsageError(f"The files of {env} are not on this machine yet.", hint=hint)
+
+
+def model_of(env: str) -> Path:
+    """Return the model of an environment by name; raises UsageError where there is none here."""
+    _require_here(env, f"Fetch them: telic robots {env}")
+    located = str(robot_path(env) or env)
+    path = model_file(TrajectoryFacts(env_id=located, dt_s=None))
+    if path is None:
+        raise UsageError(f"{env} has no MuJoCo model to draw.")
+    return path
+
+
+def _portrait(env: str) -> Path:
+    """Return a picture of an environment: one that came with telic, or one rendered here."""
+    if (known := {path.stem: path for path in PICTURES.glob("*.jpg")}.get(env)) is not None:
+        return known
+    model = model_of(env)
+    mark = hashlib.sha256(f"{model} {file_hash(model)}".encode()).hexdigest()[:16]
+    picture = cache_folder() / "portraits" / f"{mark}.png"
+    with _turn:
+        if not picture.exists():
+            picture.parent.mkdir(parents=True, exist_ok=True)
+            draw_portrait(model, picture)
+    return picture
+
+
+def routes(place: WebPlace) -> APIRouter:
+    """Return the routes of the start page."""
+    router = APIRouter(tags=["start"])
+
+    verb = catalogue.load_verb("session:run")
+
+    def read_preview(asked: Any) -> IntentPreview:
+        """Return criteria, forecast and command of a session; starts, writes, fetches nothing."""
+        return _preview(place, given_values(verb, asked))
+
+    read_preview.__annotations__["asked"] = body_of(verb, "PreviewRunRequest", ())
+    router.add_api_route("/preview/run", read_preview, methods=["POST"])
+
+    @router.get(
+        "/pictures/{env}",
+        response_class=FileResponse,
+        responses={200: {"content": {"image/png": {}, "image/jpeg": {}}}},
+    )
+    def env_picture(env: str) -> FileResponse:
+        """Return a picture of an environment or a robot in its initial state."""
+        headers = {"cache-control": "private, max-age=86400"}
+        return FileResponse(_portrait(env), headers=headers)
+
+    return router

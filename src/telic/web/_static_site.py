@@ -1,0 +1,253 @@
+"""The pages of an artifact as files that open from disk: built pages, and answers of the API.
+
+The application itself is asked, without a network. Its answers are one script next to the built
+pages, because a browser loads plain scripts from disk and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from telic.core.config import Record
+from telic.errors import UsageError
+from telic.llm.keys import redact
+from telic.storage.files import write_text
+from telic.storage.workspace import Thing
+from telic.verbs.lines import artifact_id
+from telic.web._files import files_of
+from telic.web._gate import API
+from telic.web._place import WebPlace
+from telic.web.app import STATIC, make_app
+
+_FILES, _LIST = "files", "site.json"
+_EPISODES, _POSE_BYTES = 20, 24 << 20
+"""limits on recorded episodes: those of the best policy first, then the newest"""
+_COPIED_BYTES = 200 << 20
+_POINTS = 600
+_PAGE = """<!doctype html>
+<html lang="en">
+  <head>
+    <meta charset="utf-8" />
+    <meta name="viewport" content="width=device-width, initial-scale=1" />
+    <meta name="color-scheme" content="light dark" />
+    <title>telic</title>
+    <link rel="icon" href="data:," />
+    <link rel="stylesheet" href="site.css" />
+  </head>
+  <body>
+    <div id="root"></div>
+    <noscript>This page needs JavaScript.</noscript>
+    <script src="data.js"></script>
+    <script src="site.js"></script>
+  </body>
+</html>
+"""
+
+
+class SavedSite(Record):
+    """Files of a saved site."""
+
+    page: str
+    files: int
+    bytes: int
+    episodes: int
+    """recorded episodes that can be played"""
+    left_out: int
+    """recorded episodes beyond the limit"""
+
+
+def write_site(thing: Thing, runs_dir: Path, root: Path, folder: Path) -> SavedSite:
+    """Write the pages of an artifact, and the gallery of all, into a folder of their own.
+
+    Raises UsageError when the folder holds something else, or the pages were not built.
+    """
+    if not (STATIC / "site" / "site.js").exists():
+        raise UsageError(
+            "The pages of the dashboard are not part of this installation.",
+            hint="Build them once with: make web (needs Node 20 or newer).",
+        )
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set[str]()
+    if (folder.exists() and not folder.is_dir()) or (names and _LIST not in names):
+        raise UsageError(
+            f"{folder} is not empty and holds no earlier site.", hint="Choose a new folder."
+        )
+    with ThreadPoolExecutor(1) as thread:
+        saved = _Saved(WebPlace(runs_dir, root), thing, thread)
+        saved.gather()
+    (folder / _FILES).mkdir(parents=True, exist_ok=True)
+    write_text(folder / _LIST, json.dumps({"thing": artifact_id(thing)}))
+    for name in ("site.js", "site.css"):
+        shutil.copyfile(STATIC / "site" / name, folder / name)
+    for name, source in saved.copies.items():
+        shutil.copyfile(source, folder / _FILES / name)
+    site = {
+        "thing": artifact_id(thing),
+        "made": datetime.now(UTC).isoformat(timespec="seconds"),
+        "answers": saved.answers,
+        "bytes": saved.bytes,
+    }
+    text = redact(json.dumps(site, separators=(",", ":")))  # no keys of model providers
+    write_text(folder / "data.js", f"window.TELIC_SITE={text};\n")
+    write_text(folder / "index.html", _PAGE)
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return SavedSite(
+        page=str(folder / "index.html"),
+        files=len(files),
+        bytes=sum(path.stat().st_size for path in files),
+        episodes=saved.episodes,
+        left_out=saved.left_out,
+    )
+
+
+class _Saved:
+    """Answers of the API about one artifact."""
+
+    def __init__(self, place: WebPlace, thing: Thing, thread: ThreadPoolExecutor) -> None:
+        self._place, self._thing, self._thread, self._app = place, thing, thread, make_app(place)
+        self._home = f"{API}/artifacts/{quote(artifact_id(thing), safe='')}"
+        self._room = _COPIED_BYTES
+        self.answers: dict[str, Any] = {}
+        self.bytes: dict[str, str] = {}
+        self.copies: dict[str, Path] = {}
+        """files to copy, by their new name"""
+        self.episodes = self.left_out = 0
+
+    def gather(self) -> None:
+        """Ask for everything that the pages show."""
+        home, detail = self._home, self._keep(self._home)
+        if detail is None:
+            raise UsageError(f"{self._thing.name} cannot be read.")
+        session: dict[str, Any] = detail["session"] or {"iterations": (), "summary": None}
+        numbers = [each["number"] for each in session["iterations"]]
+        kept = ["events", *(f"iterations/{number}" for number in numbers)]
+        match self._thing.kind:
+            case "run":
+                kept.append("tracking")
+            case "study":
+                kept.append("runs")
+                found: Any = self._keep(f"{home}/candidates") or {"candidates": []}
+                names = [quote(str(each["id"]), safe="") for each in found["candidates"]]
+                kept += [f"gates?candidate={name}" for name in names]
+            case _:
+                pass
+        for name in kept:
+            self._keep(f"{home}/{name}")
+        for query in [f"?iteration={number}" for number in numbers] or [""]:
+            self._gather_curves(query)
+        self._gather_files(session["summary"] or {})
+        self._gather_gallery()
+
+    def _gather_curves(self, query: str) -> None:
+        address = f"{self._home}/series{query}{'&' if query else '?'}"
+        known = self._ask(f"{address}points=3")
+        if known is not None:
+            names = "".join(f"&name={quote(name, safe='')}" for name in known["names"])
+            curves = self._ask(f"{address}points={_POINTS}{names}") if names else None
+            self.answers[f"{self._home}/series{query}"] = curves or known
+
+    def _gather_files(self, summary: dict[str, Any]) -> None:
+        """Take episodes along as far as there is room, and copy the other files."""
+        files: list[Any] = self._ask(f"{self._home}/files")
+        paths = {key: found.path for key, found in files_of(self._thing).items()}
+        best = summary.get("best_iteration"), summary.get("best_member")
+
+        def order(file: dict[str, Any]) -> tuple[bool, bool, int, int]:
+            is_best = (file["iteration"], file["member"]) == best
+            newest = -(file["step"] or 0), -(file["iteration"] or 0)
+            return not is_best, not file["is_judged"] and file["label"] != "median", *newest
+
+        recorded = [file for file in files if file["kind"] == "recording"]
+        kept, room = dict[str, Any](), _POSE_BYTES
+        for file in sorted(recorded, key=order)[:_EPISODES]:
+            size = self._gather_episode(file, room)
+            room -= size
+            kept |= {file["key"]: file} if size else {}
+        self.episodes, self.left_out = len(kept), len(recorded) - len(kept)
+        for file in reversed(files):
+            if file["kind"] != "recording" and (url := self._copy(paths[file["key"]], file["key"])):
+                kept[file["key"]] = {**file, "url": url}
+        shown = [kept[file["key"]] for file in files if file["key"] in kept]
+        self.answers[f"{self._home}/files"] = shown
+
+    def _gather_gallery(self) -> None:
+        """Keep the cards whose videos there is room for."""
+        cards = list[Any]()
+        for card in self._ask(f"{API}/gallery") or []:
+            thing, key = self._place.thing(card["line"]["id"]), card["video"].rpartition("/")[2]
+            if (path := files_of(thing).get(key)) and (url := self._copy(path.path, key)):
+                cards.append({**card, "video": url})
+        self.answers[f"{API}/gallery"] = cards
+
+    def _copy(self, path: Path, key: str) -> str | None:
+        """Return the address of a copy of a file; None where there is no room left."""
+        source = self._place.inside(path)
+        name, self._room = f"{key}{path.suffix}", self._room - source.stat().st_size
+        if self._room < 0:
+            return None
+        self.copies[name] = source
+        return f"{_FILES}/{name}"
+
+    def _gather_episode(self, file: dict[str, Any], room: int) -> int:
+        """Keep an episode if there is room; return its bytes, 0 if it is left out."""
+        address, number = f"{self._home}/playback/{file['key']}", file["iteration"]
+        query = "" if number is None else f"?iteration={number}"
+        facts, poses = self._ask(address), {f"{address}/poses": self._bytes(f"{address}/poses")}
+        if facts is not None and facts["has_reference"]:
+            reference = f"{address}/poses?of=reference"
+            poses[reference] = self._bytes(reference)
+        size = sum(len(content or b"") for content in poses.values())
+        if facts is None or not all(poses.values()) or size > room:
+            return 0
+        scene = f"{self._home}/scene"
+        if f"{scene}{query}" not in self.answers and self._keep(f"{scene}{query}")["number_bytes"]:
+            poses[f"{scene}/numbers{query}"] = self._bytes(f"{scene}/numbers{query}")
+        self.answers[address] = facts
+        for where, content in poses.items():
+            self.bytes[where] = base64.b64encode(content or b"").decode()
+        return size
+
+    def _keep(self, address: str) -> Any:
+        found = self._ask(address)
+        if found is not None:
+            self.answers[address] = found
+        return found
+
+    def _ask(self, address: str) -> Any:
+        body = self._bytes(address)
+        return None if body is None else json.loads(body)
+
+    def _bytes(self, address: str) -> bytes | None:
+        """Ask the application; None for an error."""
+        # In a thread of its own: the caller may have a running event loop.
+        status, body = self._thread.submit(asyncio.run, self._request(address)).result()
+        return body if status == 200 else None
+
+    async def _request(self, address: str) -> tuple[int, bytes]:
+        parts = urlsplit(address)
+        scope: dict[str, Any] = {
+            **{"type": "http", "method": "GET", "scheme": "http", "root_path": ""},
+            **{"http_version": "1.1", "server": ("127.0.0.1", 80), "client": ("127.0.0.1", 1)},
+            "path": parts.path,
+            "query_string": parts.query.encode(),
+            "headers": [(b"host", b"127.0.0.1")],
+        }
+        status, body = 0, list[bytes]()
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: Any) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            body.append(message.get("body", b""))
+
+        await self._app(scope, receive, send)
+        return status, b"".join(body)

@@ -1,0 +1,173 @@
+"""Events of artifacts: those so far as one answer, and the new ones of all artifacts as one stream.
+
+A browser holds one stream for all its tabs and names the artifacts that they show, each with the
+position in its log up to which it has read. The stream also reports what is not kept on disk: the
+state of an artifact, the progress of its training, and everything that runs in the workspace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from fastapi.responses import StreamingResponse
+
+from telic.core.config import Record
+from telic.errors import TelicError
+from telic.storage.workspace import Thing
+from telic.verbs.lines import ArtifactLine, artifact_id
+from telic.web._curves import TrainingPulse, pulse_of, read_lines
+from telic.web._place import WebPlace
+
+_BEAT_S = 1.0
+_POLL_S = 0.4
+_MOST_FOLLOWED = 64
+_MOST_BYTES = 8 << 20
+"""of events in one answer"""
+
+
+class ArtifactPulse(Record):
+    """The state of an artifact at this moment."""
+
+    state: str
+    is_running: bool
+    training: TrainingPulse | None
+    """progress of the current training; None without one"""
+
+
+class EventPage(Record):
+    """Events of an artifact from a position of its log on."""
+
+    events: tuple[dict[str, Any], ...]
+    end: int
+    """the position to continue from"""
+
+
+class StreamMessage(Record):
+    """What a stream reports, about one thing or about the workspace."""
+
+    thing: str | None = None
+    page: EventPage | None = None
+    pulse: ArtifactPulse | None = None
+    running: tuple[ArtifactLine, ...] | None = None
+    """everything that runs, when that changes"""
+
+
+def events_log(thing: Thing) -> Path:
+    """Return the log of an artifact."""
+    return thing.path / ("ledger.jsonl" if thing.kind == "study" else "events.jsonl")
+
+
+def read_page(thing: Thing, position: int, most_bytes: int = _MOST_BYTES) -> EventPage:
+    """Return the events after a position; damaged lines are left out."""
+    events, start = list[dict[str, Any]](), position
+    while position - start < most_bytes and (lines := read_lines(events_log(thing), position)):
+        position = lines[-1].end
+        for line in lines:
+            try:
+                event = json.loads(line.text)
+            except (ValueError, RecursionError):
+                continue
+            events += [event] if isinstance(event, dict) else []
+    return EventPage.model_construct(events=tuple(events), end=position)
+
+
+class _Pulses:
+    """States of artifacts and of the workspace, read once a beat for all streams."""
+
+    def __init__(self, place: WebPlace) -> None:
+        self._place = place
+        self._known: dict[str | None, tuple[float, asyncio.Task[StreamMessage]]] = {}
+
+    async def of(self, name: str | None) -> StreamMessage:
+        """Return the pulse of an artifact; None: of the workspace."""
+        now = asyncio.get_running_loop().time()
+        known = self._known.get(name)
+        if known is None or now - known[0] >= _BEAT_S:
+            if len(self._known) > 4 * _MOST_FOLLOWED:
+                self._known.clear()
+            task = asyncio.create_task(asyncio.to_thread(self._read, name))
+            known = self._known[name] = (now, task)
+        return await asyncio.shield(known[1])
+
+    def _read(self, name: str | None) -> StreamMessage:
+        if name is None:
+            lines = [entry.line for entry in self._place.listed().values()]
+            return StreamMessage(running=tuple(line for line in lines if line.is_running))
+        entry, training = self._place.entry(name), None
+        if entry is None:
+            gone = ArtifactPulse(state="deleted", is_running=False, training=None)
+            return StreamMessage(thing=name, pulse=gone)
+        if entry.line.is_running:
+            try:
+                training = pulse_of(entry.thing)
+            except (TelicError, OSError):  # files are being written
+                training = None
+        line = entry.line
+        pulse = ArtifactPulse(state=line.state, is_running=line.is_running, training=training)
+        return StreamMessage(thing=name, pulse=pulse)
+
+
+async def _stream(pulses: _Pulses, followed: dict[Thing, int]) -> AsyncIterator[str]:
+    """Yield what is new about some artifacts, and about the workspace, until the reader leaves."""
+    sent, waited = dict[str | None, StreamMessage](), _BEAT_S
+    while True:
+        found: list[StreamMessage] = []
+        for thing, position in followed.items():
+            page = await asyncio.to_thread(read_page, thing, position, 1 << 18)
+            if page.end != position:
+                followed[thing] = page.end
+                found.append(StreamMessage.model_construct(thing=artifact_id(thing), page=page))
+        if not found and waited < _BEAT_S:
+            await asyncio.sleep(_POLL_S)
+            waited += _POLL_S
+            continue
+        waited = 0.0
+        for name in (None, *map(artifact_id, followed)):
+            pulse = await pulses.of(name)
+            if pulse != sent.get(name):
+                sent[name] = pulse
+                found.append(pulse)
+        messages = [f"data: {x.model_dump_json(exclude_none=True)}\n\n" for x in found]
+        yield "".join(messages) or ": alive\n\n"
+
+
+def routes(place: WebPlace) -> APIRouter:
+    """Return the routes of events."""
+    router, pulses = APIRouter(tags=["events"]), _Pulses(place)
+
+    @router.get("/artifacts/{thing}/events")
+    def read_events(
+        thing: str,
+        after: Annotated[int, Query(ge=0, le=1 << 53, description="end of the last page")] = 0,
+    ) -> EventPage:
+        """Return the events of an artifact after a position."""
+        return read_page(place.thing(thing), after)
+
+    @router.get(
+        "/stream",
+        response_class=StreamingResponse,
+        responses={200: {"model": StreamMessage, "content": {"text/event-stream": {}}}},
+    )
+    def stream_events(
+        thing: Annotated[list[str] | None, Query(max_length=_MOST_FOLLOWED)] = None,
+        after: Annotated[list[int] | None, Query(max_length=_MOST_FOLLOWED)] = None,
+    ) -> StreamingResponse:
+        """Stream new events of artifacts until the reader leaves; `after` has a value for each.
+
+        An artifact that does not exist (any more) is reported as deleted by its own page.
+        """
+        names, positions = thing or [], after or []
+        found = {name: place.entry(name) for name in names}
+        followed = {
+            entry.thing: max(0, positions[index] if index < len(positions) else 0)
+            for index, name in enumerate(names)
+            if (entry := found[name]) is not None
+        }
+        return StreamingResponse(_stream(pulses, followed), media_type="text/event-stream")
+
+    return router
