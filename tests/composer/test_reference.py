@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from telic.authors.request import SessionConfig
-from telic.composer.compose import compose, reshaped
+from telic.composer.compose import compose
 from telic.composer.notes import read_wish
 from telic.composer.reference import Reference, shown_motions
 from telic.envs import make
@@ -117,11 +117,6 @@ def test_strides_of_another_rhythm_replace_the_gait_s_own(specs):
     assert '"rhythm"' in same and '"rhythm"' not in changed
     for text in (same, changed):
         assert len(set(re.findall(r"Beat\(([\d.]+)\)", text))) == 1
-
-
-def test_other_structures_of_a_reward_follow_the_motion_too(specs):
-    reference = chosen(specs, "walk forward", "walk")
-    assert "shown_legs" in reshaped("walk forward", specs[BIPED], (), reference)
 
 
 def test_a_note_changes_what_is_taught_and_the_motion_is_still_followed(specs):

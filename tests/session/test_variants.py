@@ -1,41 +1,9 @@
 """Several rewards in one iteration: the better go on, and what was decided stands."""
 
-import pytest
-
-from telic.authors import composer
-from telic.authors.candidate import (
-    RewardCandidate,
-    reward_text,
-)
 from telic.judges.criteria import leaf, require, total
 from telic.judges.verdict import judged, together
 from telic.session._training import better_first
-from telic.session.loop import run
-from telic.storage.files import read_record
-from telic.storage.layout import RunFolder, SessionFolder
 from tests.session.test_loop import score
-
-
-@pytest.mark.long  # tests/authors/test_structures.py has quick ones
-def test_a_failed_reward_is_tried_in_other_structures(home, tmp_path):
-    home.setattr(composer, "_MOST", 1)
-    session = run(
-        "walk backward slowly",
-        env="HalfCheetah-v5",
-        runs_dir=tmp_path,
-        seeds=(1,),
-        episodes=4,
-        steps=512,
-        iterations=2,
-        robustness=False,
-    )
-    files = SessionFolder(session.path).iteration(2)
-    candidate = read_record(files.candidate, RewardCandidate)
-    others = [each for each in candidate.variants if each.reward]
-    assert others and all(each.structure for each in others)
-    for member in RunFolder(files.path / "trial").members():
-        place = int(member.name.removeprefix("reward").partition("_")[0] or 1) - 1
-        assert member.reward_code.read_text() == reward_text(candidate, place)
 
 
 def test_variants_are_ordered_by_score_and_unknown_ones_come_last():

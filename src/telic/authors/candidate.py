@@ -247,14 +247,6 @@ def program_text(source: str) -> str:
     return with_weights(source, dict.fromkeys(weights_in(source), 1.0))
 
 
-def same_memory(one: str, other: str) -> bool:
-    """Return whether two rewards keep the same memory, so that one's policies fit the other."""
-    names = ("memory", "memory_to", "phase_hz")
-    found = [[_declaration(source, name) for name in names] for source in (one, other)]
-    own, others = ([each and ast.dump(each.value) for each in pair] for pair in found)
-    return own == others
-
-
 def _declaration(source: str, name: str = "weights") -> ast.Assign | None:
     """Return the assignment of a name in the first class that has one."""
     for node in ast.parse(source).body:

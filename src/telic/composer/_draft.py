@@ -108,11 +108,6 @@ class Draft:
         """Names of the terms."""
         return [each.name for each in self.terms]
 
-    def has_signal(self, *names: str) -> bool:
-        """Say whether a term is about one of these signals."""
-        nodes = (node for each in self.terms for node in each.term.nodes())
-        return any(node.name in names for node in nodes)
-
     def score(
         self,
         title: str,

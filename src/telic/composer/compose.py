@@ -40,7 +40,6 @@ from telic.composer.observed import compose_observed, is_observed
 from telic.composer.reader import parse
 from telic.composer.reference import Reference, follow, is_shown, shown_motions, wave_as_shown
 from telic.composer.scene import Scene
-from telic.composer.shapes import SHAPES
 from telic.envs.spec import EnvSpec
 from telic.errors import BadEnvironment, Refused, TelicError
 from telic.judges import metrics, tracks
@@ -137,18 +136,6 @@ def _is_read(intent: str, spec: EnvSpec) -> bool:
     return not parsed.not_understood and not parsed.lost
 
 
-def reshaped(
-    intent: str, spec: EnvSpec, shapes: Sequence[str], reference: Reference | None = None
-) -> str | None:
-    """Return the reward of an intent with its terms changed by shapes (`telic.composer.shapes`).
-
-    None: it has no other structure, being about what is observed.
-    """
-    if is_observed(intent, spec):
-        return None
-    return _compose(parse(intent, spec), spec, shapes=shapes, reference=reference).reward
-
-
 def able(scene: Scene) -> list[str]:
     """Return an example of each behaviour that this robot can be asked for."""
     found: list[str] = []
@@ -172,7 +159,6 @@ def _compose(
     parsed: ParsedIntent,
     spec: EnvSpec,
     criteria: Sequence[Criterion] | None = None,
-    shapes: Sequence[str] = (),
     reference: Reference | None = None,
     stated: Collection[str] = (),
 ) -> Composition:
@@ -190,7 +176,7 @@ def _compose(
     frames = [frame for phase in phases for frame in phase]
     travel.require_alone(frames)
     require_sizes(frames, scene)
-    drafts, always = _drafts(parsed, phases, scene, shapes)
+    drafts, always = _drafts(parsed, phases, scene)
     if drafts:
         put_in_order(drafts, always)
     everything = [*drafts, always]
@@ -235,15 +221,12 @@ def _compose(
 
 
 def _drafts(
-    parsed: ParsedIntent, phases: Sequence[Sequence[Frame]], scene: Scene, shapes: Sequence[str]
+    parsed: ParsedIntent, phases: Sequence[Sequence[Frame]], scene: Scene
 ) -> tuple[list[Draft], Draft]:
     """Return the drafts of several phases, and that of what holds throughout."""
     drafts = [_phase(phase, scene._replace(is_last=phase is phases[-1])) for phase in phases]
     for before, now, draft in zip(phases, phases[1:], drafts[1:], strict=False):
         postures.rest_in_time(before, now, draft)
-    for phase, draft in zip(phases, drafts, strict=True):
-        for name in shapes:
-            SHAPES[name].change(phase, scene, draft)
     always, drafts = (drafts[0], []) if len(drafts) == 1 else (Draft(), drafts)
     for index, phase in enumerate(phases):
         if any(map(comes_home, phase)):

@@ -302,9 +302,7 @@ class _Tries:
         if steps >= _WORTH_COMPARING and work.folder.trial.exists():
             # Others are screened, too, where the reward ranks examples unlike the judge.
             trial = read_record(work.folder.trial, Trial)
-            variants = first_rewards(
-                work.author, written, trial.examples, work.config.first_rewards
-            )
+            variants = first_rewards(written, trial.examples, work.config.first_rewards)
         first = RewardCandidate(
             reward=written.reward,
             variants=variants,
