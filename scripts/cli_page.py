@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
@@ -30,69 +31,72 @@ HEAD = """# Commands
 
 Generated from the verbs by `python scripts/cli_page.py`; do not edit.
 
-Every command has `--help` with examples, and all that have something to say have `--json` for one
-JSON document on stdout and nothing else.
+Every command has `--help`. Commands that print results have `--json`: one JSON document on stdout.
+`THING` is an id, a prefix of an id, a path, or `latest`.
 
-`THING` is an id, the start of one, a path, or `latest` (the default). Options that many commands
-share are not repeated below:
+Exit codes: 0 done, 1 failed or stopped, 2 invalid request, 3 refused. Commands with further codes
+list them. Details: [settings of training](settings.md), [policy search](search.md),
+[studies](study-files.md), [MCP server](mcp.md).
 
-- `--runs-dir PATH` (default `runs`, or `TELIC_RUNS_DIR`): the folder of runs.
-- `--root PATH` (default: the working folder): the repository, for studies.
-- `--on PLACE`: where to run (local, ray, ray://HOST:PORT or slurm); results are copied back.
+## Common options
 
-How to: [search for a policy](../how-to/search-for-a-policy.md),
-[measure with the benchmark](../how-to/measure-with-the-benchmark.md). Reference:
-[settings of training](settings.md), [policy search](search.md),
-[launching in studies](study-launch.md), [the MCP server](mcp.md).
-
-Exit codes: 0 done, 1 failed or stopped, 2 bad request, 3 refused; where a command has others, its
-text says so. `telic` alone takes:
+| | default | meaning |
+|---|---|---|
+| `--runs-dir PATH` | `runs`, or `TELIC_RUNS_DIR` | Folder of runs. |
+| `--root PATH` | working folder | Repository, for studies. |
+| `--on PLACE` |  | Where to run: local, ray, ray://HOST:PORT or slurm. Results are copied back. |
+| `--version` |  | Print the version (`telic` alone). |
+| `--install-completion`, `--show-completion` |  | Shell completion (`telic` alone). |
 """
+COMMON_FROM = 3
+"""number of commands with an equal row from which on it is a common option"""
 
 
 def cli_page() -> str:
     """Return the page."""
     root: Any = get_command(app)
-    parts, title, printed = [HEAD, _table(_rows(root))], "", set[str]()
+    counts = Counter(row for command in _leaves(root) for row in _rows(command))
+    common = [row for row, count in counts.items() if count >= COMMON_FROM]
+    options = _table(sorted(row for row in common if "`--" in row))
+    parts, title, printed = [HEAD + options.split("\n", 2)[2]], "", set[str]()
     for word, command in root.commands.items():
         command.get_params(typer.Context(command))  # which loads its help
         if PANELS.get(word, title) != title:
             title = PANELS[word]
             parts.append(f"## {title}\n")
-        parts.extend(_command(command, f"telic {word}", set(), 3, printed))
+        parts.extend(_command(command, f"telic {word}", set(common), 3, printed))
     return "\n".join(parts)
 
 
+def _leaves(command: Any) -> Iterator[Any]:
+    """Yield the commands below a group."""
+    for each in getattr(command, "commands", {}).values():
+        yield from _leaves(each) if hasattr(each, "commands") else (each,)
+
+
 def _command(
-    command: Any, line: str, known: set[str], depth: int, printed: set[str]
+    command: Any, line: str, common: set[str], depth: int, printed: set[str]
 ) -> Iterator[str]:
     """Yield the parts about a command and those under it.
 
-    Rows that are `known` and examples that were `printed` above are not repeated.
+    Rows of common options are named only; examples that were `printed` above are not repeated.
     """
-    rows = [row for row in _rows(command) if row not in known]
     subcommands: dict[str, Any] = dict(getattr(command, "commands", {}))
     yield f"{'#' * depth} {line}\n"
     yield _plain(command.help) + "\n"
-    if not subcommands or rows:
-        words = " ".join(_argument(x) for x in command.params if x.param_type_name == "argument")
-        yield f"`{' '.join(filter(None, (line, words, '[OPTIONS]' if rows else '')))}`\n"
-    if rows:
-        yield _table(rows)
+    words = " ".join(_argument(x) for x in command.params if x.param_type_name == "argument")
+    if words:
+        yield f"`{line} {words}`\n"
+    rows = _rows(command)
+    if own := [row for row in rows if row not in common]:
+        yield _table(own)
+    if names := [row.split("`")[1].split()[0] for row in rows if row in common and "`--" in row]:
+        yield f"Common options: {', '.join(f'`{name}`' for name in names)}.\n".replace(",`", "`")
     if (examples := command.epilog or "") not in printed:
         printed.add(examples)
         yield from _examples(examples)
-    leaves = [x for x in subcommands.values() if not hasattr(x, "commands")]
-    sets = [set(_rows(leaf)) for leaf in leaves]
-    shared = set[str].intersection(*sets) - known if len(sets) > 2 else set[str]()
-    if shared:
-        order = [row for row in _rows(leaves[0]) if row in shared]
-        yield "Each of these commands also takes:\n"
-        yield _table(order)
     for word, subcommand in subcommands.items():
-        yield from _command(
-            subcommand, f"{line} {word}", known | shared, min(depth + 1, 5), printed
-        )
+        yield from _command(subcommand, f"{line} {word}", common, min(depth + 1, 5), printed)
 
 
 def _table(rows: list[str]) -> str:
@@ -112,7 +116,7 @@ def _row(parameter: Any) -> str:
     name = _argument(parameter) if is_argument else _option(parameter)
     default = "required" if parameter.required else _default(parameter)
     text = _plain(parameter.help or "")
-    if getattr(parameter, "multiple", False) and "repeat" not in text:
+    if getattr(parameter, "multiple", False) and "repeat" not in text.lower():
         text += " Repeatable."
     low, high = getattr(parameter, "min", None), getattr(parameter, "max", None)
     if low is not None or high is not None:
@@ -149,10 +153,10 @@ def _default(parameter: Any) -> str:
 
 
 def _examples(epilog: str | None) -> Iterator[str]:
-    """Yield commands as a block and sentences as text; a remark beside a command is a comment."""
+    """Yield commands as a block and sentences as text; a remark next to a command is a comment."""
     commands, sentences = list[str](), list[str]()
     for paragraph in _plain(epilog or "").removeprefix("Examples").strip().split("\n\n"):
-        if re.match(r"(telic|claude) ", paragraph):
+        if re.match(r"(telic|claude|ssh) ", paragraph):
             line, *comment = re.split(r" {2,}", paragraph, maxsplit=1)
             line = " \\\n    ".join(line.splitlines())
             commands.append(f"{line}  # {comment[0]}" if comment else line)

@@ -285,9 +285,10 @@ def reachable_from(start: str, graph: dict[str, set[str]]) -> set[str]:
 
 def count_commands() -> tuple[int, int]:
     """Return the commands and options of the command line, from its generated page."""
-    text = COMMANDS.read_text()
+    text = "".join(COMMANDS.read_text().split("\n## ")[2:])  # not the table of common options
     commands = len(re.findall(r"(?m)^#{3,4} `?telic ", text))
     options = len(re.findall(r"(?m)^\| `(?:-\w`, `)?--", text))
+    options += sum(line.count("`--") for line in re.findall(r"(?m)^Common options: .*", text))
     return commands, options
 
 
