@@ -39,9 +39,9 @@ JUMPING = ("jump", "jump high", "jump as high as possible")
 def table() -> str:
     """Return the table."""
     scenes = [Scene.of(describe(f"{name}-v5")) for name in ROBOTS]
-    rows = [f"| said | {' | '.join(ROBOTS)} |", f"|---|{'---|' * len(ROBOTS)}"]
-    legs = [f"{scene.leg:.2f} m" if scene.leg else "none" for scene in scenes]
-    rows.append(f"| *length of the legs* | {' | '.join(legs)} |")
+    rows = [f"| prompt | {' | '.join(ROBOTS)} |", f"|---|{'--:|' * len(ROBOTS)}"]
+    legs = [f"{scene.leg:.2f}" if scene.leg else "–" for scene in scenes]
+    rows.append(f"| *leg length* | {' | '.join(legs)} |")
     for said, shown in ((GOING, _speed), (JUMPING, _height)):
         rows += [
             f"| {words} | {' | '.join(shown(words, each) for each in scenes)} |" for words in said
@@ -54,19 +54,19 @@ def _speed(words: str, scene: Scene) -> str:
     try:
         gait_meant(frame, scene)
     except BadEnvironment:
-        return "cannot"
-    return _shown(speed(frame, scene).value, speed(frame, scene).best, "m/s")
+        return "–"
+    return _shown(speed(frame, scene).value, speed(frame, scene).best)
 
 
 def _height(words: str, scene: Scene) -> str:
     if not scene.has("height"):
-        return "cannot"
+        return "–"
     goal = jump_height(parse(words, scene.spec).frames[0], scene)
-    return _shown(goal.value, goal.best, "m")
+    return _shown(goal.value, goal.best)
 
 
-def _shown(value: float, best: float | None, unit: str) -> str:
-    return f"{value:.2f} {unit}" + (f" (best known {best:.2g})" if best is not None else "")
+def _shown(value: float, best: float | None) -> str:
+    return f"{value:.2f}" + (f" ({best:.2g})" if best is not None else "")
 
 
 def page(text: str) -> str:
