@@ -1,6 +1,6 @@
 """Is the stated confidence kept? Sessions are simulated on policies whose true worth is known.
 
-    python benchmarks/confidence.py            both tables of docs/explanation/judging.md
+    python benchmarks/confidence.py            the measurements of docs/explanation/judging.md
     python benchmarks/confidence.py --sessions 200
 
 The first table compares lower bounds of a mean: how much 64 episodes prove, and how often that is
