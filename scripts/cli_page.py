@@ -40,13 +40,13 @@ list them. Details: [settings of training](settings.md), [policy search](search.
 
 ## Common options
 
-| | default | meaning |
-|---|---|---|
-| `--runs-dir PATH` | `runs`, or `TELIC_RUNS_DIR` | Folder of runs. |
-| `--root PATH` | working folder | Repository, for studies. |
-| `--on PLACE` |  | Where to run: local, ray, ray://HOST:PORT or slurm. Results are copied back. |
-| `--version` |  | Print the version (`telic` alone). |
-| `--install-completion`, `--show-completion` |  | Shell completion (`telic` alone). |
+| option | meaning |
+|---|---|
+| `--runs-dir PATH` | Folder of runs. Default: `TELIC_RUNS_DIR`, or `runs`. |
+| `--root PATH` | Repository, for studies. Default: the working folder. |
+| `--on PLACE` | Where to run: local, ray, ray://HOST:PORT or slurm. Results are copied back. |
+| `--version` | Print the version (`telic` alone). |
+| `--install-completion`, `--show-completion` | Shell completion (`telic` alone). |
 """
 COMMON_FROM = 3
 """number of commands with an equal row from which on it is a common option"""
@@ -84,9 +84,6 @@ def _command(
     subcommands: dict[str, Any] = dict(getattr(command, "commands", {}))
     yield f"{'#' * depth} {line}\n"
     yield _plain(command.help) + "\n"
-    words = " ".join(_argument(x) for x in command.params if x.param_type_name == "argument")
-    if words:
-        yield f"`{line} {words}`\n"
     rows = _rows(command)
     if own := [row for row in rows if row not in common]:
         yield _table(own)
@@ -100,7 +97,7 @@ def _command(
 
 
 def _table(rows: list[str]) -> str:
-    return "\n".join(("| | default | meaning |", "|---|---|---|", *rows)) + "\n"
+    return "\n".join(("| option | meaning |", "|---|---|", *rows)) + "\n"
 
 
 def _rows(command: Any) -> list[str]:
@@ -114,17 +111,18 @@ def _rows(command: Any) -> list[str]:
 def _row(parameter: Any) -> str:
     is_argument = parameter.param_type_name == "argument"
     name = _argument(parameter) if is_argument else _option(parameter)
-    default = "required" if parameter.required else _default(parameter)
     text = _plain(parameter.help or "")
     if getattr(parameter, "multiple", False) and "repeat" not in text.lower():
         text += " Repeatable."
-    low, high = getattr(parameter, "min", None), getattr(parameter, "max", None)
-    if low is not None or high is not None:
-        ends = (("at least", low), ("at most", high))
-        text += f" ({', '.join(f'{word} {end:g}' for word, end in ends if end is not None)})"
+    facts = ["Required"] if parameter.required else []
+    facts += [f"Default: {default}"] if (default := _default(parameter)) else []
+    ends = (("≥", getattr(parameter, "min", None)), ("≤", getattr(parameter, "max", None)))
+    facts += [f"{sign} {end:g}" for sign, end in ends if end is not None]
+    if facts:
+        text += f" {', '.join(facts)}."
     if parameter.envvar:
         text += f" Also: `{parameter.envvar}`."
-    return f"| `{_cell(name)}` | {_cell(default)} | {_cell(text)} |"
+    return f"| `{_cell(name)}` | {_cell(text)} |"
 
 
 def _argument(parameter: Any) -> str:
