@@ -26,28 +26,23 @@ HEAD = """# The dashboard's API
 
 Generated from the server by `python scripts/api_schema.py`; do not edit.
 
-`telic serve` answers on one port of this machine. The description that clients are made from
-(OpenAPI) is `web/src/api/schema.json`, and `/api/openapi.json` of a server.
-
 ```sh
 TELIC_WEB_TOKEN=$(openssl rand -hex 32) telic serve --no-open --port 8764
 curl -H "Authorization: Bearer $TELIC_WEB_TOKEN" http://127.0.0.1:8764/api/artifacts
 ```
 
-- **Access.** Every request needs the token: as a header, or as the cookie that the printed address
-  sets once. A request whose `Host` is not this machine, or from a page of another origin, is
-  refused.
-- **Names.** `{thing}` is an exact id as `/api/artifacts` gives it; a study is `task~study`. No name
-  becomes a path: files have keys from the list of the thing's files, and links out of the workspace
-  are not followed. An environment is one by name; files and code are for the command line.
-- **Reads change nothing.** Long work is started in a process of its own (`202`, a job) that runs
-  the same verb as the command line, and continues without the server.
-- **Events** have the position in their log as id: a stream continues after the id in `after` or
-  `Last-Event-ID`, also after a restart of the server. Between events a stream reports `pulse`: the
-  state, and the progress of a training.
+- **OpenAPI**: `web/src/api/schema.json`, and `/api/openapi.json` of a server.
+- **Access**: every request needs the token, as a header or as the cookie that the printed address
+  sets. Requests with another `Host` or `Origin` are refused.
+- **Names**: `{thing}` is an exact id as in `/api/artifacts`; a study is `task~study`. Files are
+  addressed by keys, never by paths.
+- **Reads** change nothing. Long work starts in its own process (`202`, a job) and continues without
+  the server.
+- **Events** have their position in the log as id; a stream continues after `after` or
+  `Last-Event-ID`. Between events a stream sends `pulse`: the state and the training progress.
 - **Errors** are `{"message", "hint"}`: 401 no token, 403 another origin, 404 unknown name, 409
   refused or damaged, 422 invalid request.
-- Keys of model providers are taken out of everything that leaves.
+- **Secrets**: keys of model providers are removed from all responses.
 """
 
 

@@ -31,8 +31,8 @@ HEAD = """# Commands
 
 Generated from the verbs by `python scripts/cli_page.py`; do not edit.
 
-Every command has `--help`. Commands that print results have `--json`: one JSON document on stdout.
-`THING` is an id, a prefix of an id, a path, or `latest`.
+Every command has `--help` with examples. Commands that print results have
+`--json`: one JSON document on stdout. `THING` is an id, a prefix of an id, a path, or `latest`.
 
 Exit codes: 0 done, 1 failed or stopped, 2 invalid request, 3 refused. Commands with further codes
 list them. Details: [settings of training](settings.md), [policy search](search.md),
@@ -48,6 +48,8 @@ list them. Details: [settings of training](settings.md), [policy search](search.
 | `--version` | Print the version (`telic` alone). |
 | `--install-completion`, `--show-completion` | Shell completion (`telic` alone). |
 """
+EXAMPLES = 3
+"""most examples per command; --help has all"""
 COMMON_FROM = 3
 """number of commands with an equal row from which on it is a common option"""
 
@@ -161,7 +163,7 @@ def _examples(epilog: str | None) -> Iterator[str]:
         elif paragraph:
             sentences.append(paragraph)
     if commands:
-        yield "\n".join(("```sh", *commands, "```")) + "\n"
+        yield "\n".join(("```sh", *commands[:EXAMPLES], "```")) + "\n"
     yield from (f"{sentence}\n" for sentence in sentences)
 
 

@@ -5,6 +5,10 @@ import runpy
 from pathlib import Path
 
 import pytest
+import typer
+from typer.main import get_command
+
+from telic.cli.main import app
 
 ROOT = Path(__file__).parent.parent
 REWARD = ROOT / "examples/obey_commands.py"  # given by its path; test_probe holds that it is sound
@@ -12,6 +16,7 @@ EXAMPLES = [path for path in sorted((ROOT / "examples").glob("*.py")) if path !=
 LONG = ("population", "watch_training", "policy_in_gymnasium", "reference_reward", "memory_reward")
 SLOW = ("own_reward", "other_environments", "own_robot", "export_onnx")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+COMMAND_PAGES = [*PAGES, *sorted((ROOT / "src/telic/plugin").rglob("*.md"))]
 SNIPPET = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 REWARDS = [
     (page, code)
@@ -54,6 +59,29 @@ def test_a_reward_in_the_documentation_passes_its_probe(page, code):
     env = telic.make("HalfCheetah-v5", num_envs=8, seed=0)
     report = probe(load_reward(code), env)
     assert report.mode in ("batched", "vmap", "looped")
+
+
+def written_commands(text):
+    """Yield the words of every telic command in code blocks and in code within sentences."""
+    blocks = re.findall(r"^```(?:bash|sh)?\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
+    for line in [*lines, *re.findall(r"`(telic [^`]*)`", text)]:
+        plain = re.sub(r"\"[^\"]*\"|'[^']*'", "X", line)
+        for command in re.findall(r"(?:^|[;&|]\s*|-- )telic ([^#;|&]*)", plain.strip()):
+            yield line, command.split()
+
+
+@pytest.mark.parametrize("page", COMMAND_PAGES, ids=lambda page: page.stem)
+def test_commands_in_the_documentation_exist_with_their_options(page):
+    for line, words in written_commands(page.read_text()):
+        command = get_command(app)
+        while words and words[0] in getattr(command, "commands", {}):
+            command = command.commands[words.pop(0)]
+        assert not (words and hasattr(command, "commands") and words[0].islower()), line
+        command.get_params(typer.Context(command))
+        known = {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
+        used = {word.strip("[](),.").split("=")[0] for word in words if word[:2] in ("--", "[-")}
+        assert used <= known | {"--help", "--json"}, line
 
 
 def test_the_documentation_has_no_dead_links():
