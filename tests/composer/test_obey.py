@@ -12,7 +12,7 @@ from telic.errors import BadEnvironment, Contradiction, Refused
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Motion
 from telic.judges.demonstrations import demonstration
-from telic.judges.episode import MeasuredTogether
+from telic.judges.episode import recorded_together
 from telic.judges.failure_modes import look_alikes
 from telic.judges.mutants import mutants_of
 from telic.rewards.reward import load_reward
@@ -202,8 +202,7 @@ def scores(dog, made, pairs):
     """What the judge gives paths that were told, and did, these rates."""
     spec, judge = told_spec(dog, made), JudgeCode(made.judge)
     episodes = [path(spec, told, done) for told, done in pairs]
-    together = MeasuredTogether(episodes, spec)
-    verdicts = [judge(each, spec, (together, place)) for place, each in enumerate(episodes)]
+    verdicts = [judge.judge(each) for each in recorded_together(episodes, spec)]
     assert all(verdict.score is not None for verdict in verdicts), verdicts[0].reason
     return [verdict.score for verdict in verdicts]
 

@@ -6,7 +6,7 @@ import pytest
 from telic.errors import UnknownName
 from telic.judges.criteria import Motion
 from telic.judges.demonstrations import demonstrate
-from telic.judges.episode import MeasuredTogether, RecordedEpisode, measure_between
+from telic.judges.episode import RecordedEpisode, measure_between, recorded_together
 from telic.quantities import QUANTITIES
 from telic.storage.trajectories import Trajectory
 
@@ -43,7 +43,7 @@ def test_episodes_measured_together_are_measured_as_each_alone(run):
         columns["cfrc_ext"] = rng.uniform(-50.0, 50.0, columns["cfrc_ext"].shape)
         columns["qvel"] = columns["qvel"] + rng.normal(size=columns["qvel"].shape)
         episodes.append(Trajectory(columns, whole.facts))
-    together = MeasuredTogether(episodes, run.spec)
+    together = recorded_together(episodes, run.spec)
     accumulated = [
         name
         for name, quantity in QUANTITIES.items()
@@ -53,6 +53,6 @@ def test_episodes_measured_together_are_measured_as_each_alone(run):
     for name in accumulated:
         for place, episode in enumerate(episodes):
             alone = RecordedEpisode(episode, run.spec)[name]
-            among = RecordedEpisode(episode, run.spec, among=(together, place))[name]
+            among = together[place][name]
             assert among.shape == alone.shape
             np.testing.assert_allclose(among, alone, rtol=1e-5, atol=1e-6, err_msg=name)

@@ -29,7 +29,7 @@ from telic.envs.tasks import RULES
 from telic.errors import TelicError
 from telic.judges.criteria import Criterion
 from telic.judges.demonstrations import Examples, open_env
-from telic.judges.episode import MeasuredTogether, RecordedEpisode
+from telic.judges.episode import recorded_together
 from telic.judges.validation import ExampleResult
 from telic.quantities import QUANTITIES
 from telic.quantities.quantity import NotRecorded
@@ -188,11 +188,7 @@ def _ranges(
     episodes: Sequence[Trajectory], spec: EnvSpec, *, is_still: bool = False
 ) -> dict[str, str]:
     """Return the range of each quantity: of a moment the 5th to 95th percentile, else the end."""
-    together, ranges = MeasuredTogether(episodes, spec), dict[str, str]()
-    views = [
-        RecordedEpisode(episode, spec, among=(together, place))
-        for place, episode in enumerate(episodes)
-    ]
+    views, ranges = recorded_together(episodes, spec), dict[str, str]()
     for row in describe_quantities(spec):
         if QUANTITIES[row.name].arguments:
             continue  # depends on a body, a joint or a point

@@ -40,7 +40,7 @@ from telic.judges.criteria import (
     score_near,
     total,
 )
-from telic.judges.episode import MeasuredTogether, RecordedEpisode
+from telic.judges.episode import RecordedEpisode, recorded_together
 from telic.judges.measured import JudgeFile, joined, judge_text, measure_criteria, read_judge
 from telic.judges.metrics import every_metric
 from telic.judges.verdict import Verdict, judged, unknown
@@ -50,7 +50,6 @@ from telic.sim.cpu import usable_cpus
 from telic.storage.trajectories import (
     Environment,
     Trajectory,
-    read_evidence,
     read_trajectory,
     require_registered,
 )
@@ -112,17 +111,15 @@ class JudgeCode:
                 hint="Write: def judge(episode): return [score(...)]",
             )
 
-    def __call__(
-        self, trajectory: Trajectory, spec: Any, among: tuple[MeasuredTogether, int] | None = None
-    ) -> Verdict:
-        """Judge one episode; an error of the judge is an unknown score, never a 0.
+    def __call__(self, trajectory: Trajectory, spec: EnvSpec) -> Verdict:
+        """Judge one episode, recorded in an environment."""
+        return self.judge(RecordedEpisode(trajectory, spec))
 
-        `among`: episodes that are measured together, and the place of this one.
-        """
-        if len(trajectory) == 0:
+    def judge(self, episode: RecordedEpisode) -> Verdict:
+        """Judge one episode; an error of the judge is an unknown score, never a 0."""
+        if len(episode) == 0:
             return unknown("code", "the episode has no steps")
         try:
-            episode = RecordedEpisode(trajectory, spec, among=among)
             measured = measure_criteria(self.file, episode)
             answer: object = [] if self._function is None else self._function(episode)
             parts = cast("list[object]", answer) if isinstance(answer, list) else [None]
@@ -162,6 +159,8 @@ def judge_files(
     None: that of the files, which no foreign code could write. A part of a judge may be constraints
     alone.
     """
+    if not paths:
+        return []
     try:
         file = read_judge(source)
     except TelicError as error:
@@ -214,16 +213,13 @@ def _judge_confined(
     is_part: bool,
 ) -> list[Verdict]:
     """Return verdicts whose scores are computed here, from what a confined judge measured."""
-    if environment is None and paths:
-        facts = read_trajectory(paths[0]).facts
-        require_registered(facts, paths[0])
-        environment = (facts.env_id, facts.env_kwargs)
+    environment = environment or _environment_of(paths)
     files = [str(path.absolute()) for path in paths]
     result = run_confined(
         "telic.judges.code",
         {"source": source, "paths": files, "environment": environment, "is_part": is_part},
         folder,
-        [environment] if environment else [],
+        [environment],
         {path.absolute().parent for path in paths},
     )
     answers: object = result.get("verdicts")
@@ -259,31 +255,35 @@ def judge_here(
 
     `alive` is called before every few of them; the other arguments are those of `judge_files`.
     """
-    verdicts: list[Verdict] = []
-    some: list[Trajectory] = []
+    verdicts, some = list[Verdict](), list[Trajectory]()
+    environment = environment or _environment_of(paths)
     alive()
     for path in paths:
-        trajectory = read_evidence(path, environment)
+        trajectory = read_trajectory(path, environment)
         longest = max(map(len, (*some, trajectory)))
         if some and (len(some) + 1) * longest > _TOGETHER:
-            verdicts += _judge_some(source, some, is_part)
+            verdicts += _judge_some(source, some, environment, is_part)
             some = []
             alive()
         some.append(trajectory)
-    return verdicts + _judge_some(source, some, is_part)
+    return verdicts + _judge_some(source, some, environment, is_part)
 
 
-def _judge_some(source: str, trajectories: Sequence[Trajectory], is_part: bool) -> list[Verdict]:
-    specs = [_spec_of(each.facts.env_id, each.facts.env_kwargs) for each in trajectories]
-    # Episodes of another environment, or without steps, are measured alone.
-    fit = [i for i, each in enumerate(trajectories) if len(each) and specs[i] is specs[0]]
-    together = MeasuredTogether([trajectories[i] for i in fit], specs[0]) if fit else None
-    verdicts: list[Verdict] = []
-    for index, (trajectory, spec) in enumerate(zip(trajectories, specs, strict=True)):
-        among = (together, fit.index(index)) if together and index in fit else None
-        # A new judge each time: it must not remember other episodes.
-        verdicts.append(JudgeCode(source, is_part=is_part)(trajectory, spec, among))
-    return verdicts
+def _judge_some(
+    source: str, some: Sequence[Trajectory], environment: Environment, is_part: bool
+) -> list[Verdict]:
+    # A new judge each time: it must not remember other episodes.
+    return [
+        JudgeCode(source, is_part=is_part).judge(episode)
+        for episode in recorded_together(some, _spec_of(*environment))
+    ]
+
+
+def _environment_of(paths: Sequence[Path]) -> Environment:
+    """Return the environment of the first file, where it is one that a registry knows."""
+    facts = read_trajectory(paths[0]).facts
+    require_registered(facts, paths[0])
+    return facts.env_id, facts.env_kwargs
 
 
 def _spec_of(env_id: str, arguments: dict[str, Any]) -> EnvSpec:

@@ -22,7 +22,7 @@ from telic.envs.spec import EnvSpec
 from telic.errors import TelicError
 from telic.judges._confined import run_confined
 from telic.judges.criteria import Criterion, EpisodePhase
-from telic.judges.episode import MeasuredTogether, RecordedEpisode
+from telic.judges.episode import RecordedEpisode, recorded_together
 from telic.judges.failure_modes import HABITS, untrained_policy
 from telic.judges.measured import (
     TIME_LEFT,
@@ -153,10 +153,7 @@ def problems_here(
     spec = env.spec  # the first of the modes does nothing
     order = PlayOrder(policy="", env=env_id, env_args=env_args, seed=0, paths=())
     episodes = recorded_episodes(untrained_policy(env, 0), env, order)
-    together = MeasuredTogether(episodes, spec)
-    parts = [
-        RecordedEpisode(each, spec, among=(together, row)) for row, each in enumerate(episodes)
-    ]
+    parts = recorded_together(episodes, spec)
     changed = [RecordedEpisode(each, spec) for each in mutants_of(episodes[0], spec).values()]
     for criterion in criteria:
         # Each in a whole episode: one that never gets to its phase would measure nothing.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,39 +17,6 @@ from telic.judges.verdict import EpisodeMeasure
 from telic.quantities import QUANTITIES
 from telic.quantities.quantity import NotRecorded, Quantity, Recording
 from telic.storage.trajectories import Trajectory
-
-
-class MeasuredTogether:
-    """Episodes of one environment, over which what accumulates is measured in one go.
-
-    Folding a quantity over the steps of a hundred episodes takes as long as over those of one. The
-    shorter ones are continued as they ended; what comes later changes nothing that came before.
-    """
-
-    def __init__(self, trajectories: Sequence[Trajectory], spec: EnvSpec) -> None:
-        self._lengths = [len(trajectory) for trajectory in trajectories]
-        self.fields = fields = [_fields(trajectory) for trajectory in trajectories]
-        shared = set[str].intersection(*(set(own) for own in fields)) if fields else set[str]()
-        stacked = {name: self._stacked([own[name] for own in fields]) for name in shared}
-        self._recording = Recording({n: v for n, v in stacked.items() if v is not None}, spec)
-        self._known: dict[str, np.ndarray] = {}
-
-    def _stacked(self, columns: list[Tensor]) -> Tensor | None:
-        """Return a column of all episodes, (T, N, ...); None where they are not of one shape."""
-        if len({(column.shape[1:], column.dtype) for column in columns}) > 1:
-            return None
-        longest = max(self._lengths)
-        rows = [
-            torch.cat((column, column[-1:].expand(longest - len(column), *column.shape[1:])))
-            for column in columns
-        ]
-        return torch.stack(rows, 1)
-
-    def over(self, quantity: Quantity, place: int) -> np.ndarray:
-        """Return a quantity at every step of the episode at a place."""
-        if quantity.name not in self._known:
-            self._known[quantity.name] = quantity.over(self._recording).numpy()
-        return self._known[quantity.name][: self._lengths[place], place]
 
 
 def _fields(trajectory: Trajectory) -> dict[str, Tensor]:
@@ -80,15 +48,13 @@ class RecordedEpisode:
         trajectory: Trajectory,
         spec: EnvSpec,
         full_seconds: float | None = None,
-        among: tuple[MeasuredTogether, int] | None = None,
     ) -> None:
         self._trajectory = trajectory
         self._full_seconds = full_seconds
-        self._among = among
-        fields = among[0].fields[among[1]] if among else _fields(trajectory)
-        self._recording = Recording(fields, spec)
+        self._recording = Recording(_fields(trajectory), spec)
         self._spec = spec
         self._known: dict[tuple[Any, ...], np.ndarray] = {}
+        self._folded: Callable[[str], np.ndarray] = self._fold
 
     def __len__(self) -> int:
         return len(self._trajectory)
@@ -110,11 +76,11 @@ class RecordedEpisode:
                 return self._recording[name].numpy()
             raise UnknownName("quantity", name, [*QUANTITIES, *self._recording])
         if quantity.width is not None:
-            if self._among is not None:
-                others, place = self._among
-                return others.over(quantity, place)
-            return quantity.over(self._recording).numpy()
+            return self._folded(name)
         return quantity(self._recording, *arguments).numpy()
+
+    def _fold(self, name: str) -> np.ndarray:
+        return QUANTITIES[name].over(self._recording).numpy()
 
     @property
     def dt(self) -> float:
@@ -223,6 +189,42 @@ class RecordedEpisode:
         """Return the first step at which something held; None: never."""
         steps = np.flatnonzero(mask)
         return int(steps[0]) if len(steps) else None
+
+
+def recorded_together(
+    trajectories: Sequence[Trajectory],
+    spec: EnvSpec,
+    full_seconds: Sequence[float | None] | None = None,
+) -> list[RecordedEpisode]:
+    """Return episodes of one environment, over which what accumulates is measured in one go.
+
+    Folding a quantity over the steps of a hundred episodes takes as long as over those of one. The
+    shorter ones are continued as they ended; what comes later changes nothing that came before.
+    """
+    limits = full_seconds or [None] * len(trajectories)
+    given = zip(trajectories, limits, strict=True)
+    episodes = [RecordedEpisode(each, spec, limit) for each, limit in given]
+    filled = [each for each in episodes if len(each)]
+    fields = [each._recording for each in filled]
+    longest = max(map(len, filled), default=0)
+    rows = [torch.arange(longest).clamp(max=len(each) - 1) for each in filled]
+    stacked: dict[str, Tensor] = {}
+    for name in set[str].intersection(*map(set, fields)) if fields else ():
+        columns = [own[name] for own in fields]
+        if len({(column.shape[1:], column.dtype) for column in columns}) == 1:
+            stacked[name] = torch.stack([x[row] for x, row in zip(columns, rows, strict=True)], 1)
+    recording = Recording(stacked, spec)
+
+    @cache
+    def over(name: str) -> np.ndarray:
+        return QUANTITIES[name].over(recording).numpy()
+
+    def row(place: int, name: str) -> np.ndarray:
+        return over(name)[: len(filled[place]), place]
+
+    for place, each in enumerate(filled):
+        each._folded = partial(row, place)
+    return episodes
 
 
 # ---- measurements that settle a dispute of judges

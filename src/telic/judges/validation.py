@@ -15,7 +15,7 @@ import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from pydantic import Field
@@ -33,7 +33,7 @@ from telic.judges._confined import run_confined
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Composition, CriterionScore, is_consistent, total
 from telic.judges.demonstrations import Examples, demonstrate, open_env
-from telic.judges.episode import MeasuredTogether
+from telic.judges.episode import recorded_together
 from telic.judges.failure_modes import (
     HALF_TRAINED,
     MIRRORED,
@@ -289,12 +289,9 @@ def try_out(
         folder,
         [(env, written.env_args)],
     )
-    examples, hidden = (
-        tuple(_checked(row) for row in result.get(name, ())) for name in ("examples", "hidden")
-    )
-    noticed = tuple(MutantCount.model_validate(row) for row in result.get("noticed", ()))
+    tried = Tried.model_validate(result)
+    examples, hidden = (tuple(map(_checked, own)) for own in (tried.examples, tried.hidden))
     declared = written.fine if second is None else second.fine
-    fine = (*declared, *result.get("fine", ()))
     readings = (written,) if second is None else (second,)
     words = " ".join(
         (
@@ -302,9 +299,9 @@ def try_out(
             *(f"{each.title} {each.quantity}" for x in readings for each in x.criteria),
         )
     )
-    fine = (*fine, *_undirected(words))
+    fine = (*declared, *tried.fine, *_undirected(words))
     judge = read_judge(written.judge)
-    found = trust_problems(judge, examples, hidden, noticed, fine, threshold)
+    found = trust_problems(judge, examples, hidden, tried.noticed, fine, threshold)
     untrusted = tuple(found) if is_probed else ()
     good = _recognized(examples)
     return Trial(
@@ -317,14 +314,13 @@ def try_out(
         fine=fine,
         good=None if good is None else good.name,
         hidden=hidden,
-        noticed=noticed,
+        noticed=tried.noticed,
         untrusted=untrusted,
     )
 
 
-def _checked(row: object) -> ExampleResult:
+def _checked(given: ExampleResult) -> ExampleResult:
     """Return an example whose score is computed here, from what a confined judge measured."""
-    given = ExampleResult.model_validate(row)
     if given.score is None:
         return given
     is_sound = given.leaves and all(map(is_consistent, given.leaves))
@@ -345,14 +341,14 @@ def failure(error: TelicError) -> Trial:
     )
 
 
-class Tried(NamedTuple):
+class Tried(Record):
     """Results of validation episodes."""
 
     examples: tuple[ExampleResult, ...]
     fine: tuple[str, ...]
     """failure modes that do not differ from fine ones"""
-    hidden: tuple[ExampleResult, ...] = ()
-    noticed: tuple[MutantCount, ...] = ()
+    hidden: tuple[ExampleResult, ...]
+    noticed: tuple[MutantCount, ...]
 
 
 def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
@@ -371,10 +367,7 @@ def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
         alive,
         is_probed=payload["is_probed"],
     )
-    return {
-        name: [each if isinstance(each, str) else each.model_dump(mode="json") for each in own]
-        for name, own in tried._asdict().items()
-    }
+    return tried.model_dump(mode="json")
 
 
 def try_here(
@@ -390,28 +383,27 @@ def try_here(
     `alive` is called between its parts; the other arguments are those of `try_out`.
     """
     groups = _groups(env, written, second)
+    spec = groups[0].spec
     alive()
     # Recorded before foreign code runs in this process.
     hidden = hidden_episodes(env, written) if is_probed else []
     alive()
     paying = load_reward(written.reward, label="reward_fn.py")
 
-    def judging(*episode: Any) -> Verdict:
-        return JudgeCode(written.judge)(*episode)  # a new one each time, as in an evaluation
+    def judging(*episodes: Trajectory) -> list[Verdict]:
+        """Judge each with a new judge, as in an evaluation."""
+        return [JudgeCode(written.judge).judge(each) for each in recorded_together(episodes, spec)]
 
-    judging(groups[0].trajectory(groups[0].names[0]), groups[0].spec)  # refused before it is used
+    judging(groups[0].trajectory(groups[0].names[0]))  # refused before it is used
     paying.decide(TransitionRecording(groups[0].recording.transitions[:_DECIDED_ON]))
     results: dict[str, ExampleResult] = {}
-    measured = [
-        MeasuredTogether([group.trajectory(name) for name in group.names], group.spec)
-        for group in groups
-    ]
-    for group, together in zip(groups, measured, strict=True):
-        for result in _tried(group, together, paying, judging):
+    for group in groups:
+        verdicts = judging(*(group.trajectory(name) for name in group.names))
+        for result in _tried(group, paying, verdicts):
             results[result.name] = result
         alive()
     fine = written.fine if second is None else second.fine
-    spec, noticed = groups[0].spec, ()
+    noticed: tuple[MutantCount, ...] = ()
     look = open_env(env, written.env_args, 1)
     look.close()
     excuses = untrained_modes(look)
@@ -419,15 +411,13 @@ def try_here(
         alive()
         good = [g.trajectory(n) for g in groups for n in g.names if n in (GOOD, INDEPENDENT)]
         bases = good or [episode for _, episode in hidden[:2]]
-        noticed = counts(
-            [judging(each, spec) for each in bases],
-            [[judging(other, spec) for other in mutants_of(each, spec).values()] for each in bases],
-        )
+        mutants = [judging(*mutants_of(each, spec).values()) for each in bases]
+        noticed = counts(judging(*bases), mutants)
     return Tried(
-        tuple(results.values()),
-        tuple(no_different(groups[0], fine)),
-        tuple(_hidden_results(hidden, spec, written.judge, second, excuses)),
-        noticed,
+        examples=tuple(results.values()),
+        fine=tuple(no_different(groups[0], fine)),
+        hidden=tuple(_hidden_results(hidden, spec, written.judge, second, excuses)),
+        noticed=noticed,
     )
 
 
@@ -462,13 +452,12 @@ def _hidden_results(
 
     One that a second reader of the words passes, too, does what was asked.
     """
-    together = MeasuredTogether([episode for _, episode in hidden], spec) if hidden else None
-    for row, (mode, episode) in enumerate(hidden):
-        among = None if together is None else (together, row)
-        verdict = JudgeCode(judge)(episode, spec, among)
+    episodes = recorded_together([episode for _, episode in hidden], spec)
+    for (mode, _), episode in zip(hidden, episodes, strict=True):
+        verdict = JudgeCode(judge).judge(episode)
         name = excuses.get(mode, mode)
         if second is not None and verdict.score:
-            theirs = JudgeCode(second.judge)(episode, spec, among).score or 0.0
+            theirs = JudgeCode(second.judge).judge(episode).score or 0.0
             name = _ASKED if theirs >= verdict.score else name
         yield ExampleResult(
             name=mode, is_good=False, score=verdict.score, reason=name, leaves=verdict.leaves
@@ -496,7 +485,7 @@ def _groups(env: str, written: Composition, second: Composition | None) -> list[
 
 
 def _tried(
-    examples: Examples, together: MeasuredTogether, reward: Reward, judge: Callable[..., Verdict]
+    examples: Examples, reward: Reward, verdicts: Sequence[Verdict]
 ) -> Iterator[ExampleResult]:
     reward.start(len(examples.names), "cpu")
     lengths = torch.tensor(examples.lengths)
@@ -507,9 +496,7 @@ def _tried(
         reward.reset(moment.ended)
         for name, value in (("", step.total), *step.terms.items()):
             sums[name] = sums.get(name, 0.0) + value * live
-    for row, name in enumerate(examples.names):
-        trajectory = examples.trajectory(name)
-        verdict = judge(trajectory, examples.spec, (together, row))
+    for row, (name, verdict) in enumerate(zip(examples.names, verdicts, strict=True)):
         failed = "; ".join(_words(made) for made in verdict.leaves if made.counted < 1.0)
         terms = {term: float(value[row]) for term, value in sums.items()}
         pay = terms.pop("")
@@ -520,7 +507,7 @@ def _tried(
             reason=verdict.reason or failed or None,
             pay=pay if math.isfinite(pay) else None,
             terms={term: value for term, value in terms.items() if math.isfinite(value)},
-            own_return=float(trajectory.columns["env_reward"].sum()),
+            own_return=float(examples.trajectory(name).columns["env_reward"].sum()),
             leaves=verdict.leaves,
         )
 

@@ -23,8 +23,7 @@ from telic.envs.vector import Info
 from telic.errors import TelicError
 from telic.judges._confined import run_confined
 from telic.judges.code import JudgeCode
-from telic.judges.episode import MeasuredTogether
-from telic.judges.verdict import Verdict
+from telic.judges.episode import recorded_together
 from telic.rewards.recording import Transition, TransitionRecording
 from telic.rewards.reward import load_reward
 from telic.storage.trajectories import Environment, Trajectory, read_trajectory
@@ -126,11 +125,9 @@ def _criteria(
         Trajectory({name: x[:length] for name, x in trajectory.columns.items()}, trajectory.facts)
         for length in lengths
     ]
-    together, verdicts = MeasuredTogether(parts, env.spec), list[Verdict]()
-    for place, part in enumerate(parts):
-        limit = env.spec.max_episode_steps if part is parts[-1] else len(part)
-        spec = env.spec.model_copy(update={"max_episode_steps": limit})
-        verdicts.append(JudgeCode(source)(part, spec, (together, place)))
+    full = [length * (env.spec.dt_s or 1.0) for length in lengths[:-1]]
+    episodes = recorded_together(parts, env.spec, [*full, None])
+    verdicts = [JudgeCode(source).judge(episode) for episode in episodes]
     if verdicts[-1].score is None:
         raise ValueError(verdicts[-1].reason)
     scores = [{leaf.title: leaf.counted for leaf in verdict.leaves} for verdict in verdicts]
