@@ -5,13 +5,13 @@ import csv
 import pytest
 
 from telic.authors import footage
-from telic.bench.reliability import flip_rate, labelling
 from telic.errors import UsageError
 from telic.llm.work_orders import answer_orders, list_orders, publish
 from telic.rendering.job import Rendering
 from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder
 from tests.authors.scripts import JUDGE, REVISION
+from tests.bench.test_speed_scripts import script
 from tests.session.quick import FAILING, PASSING, SCRIPT
 from tests.session.test_recorded import RECORDED
 
@@ -127,6 +127,7 @@ def test_answers_are_handed_in_together_and_each_refusal_is_named(asking, tmp_pa
 def test_verdicts_are_checked_on_fresh_episodes_and_by_people(asking, pictures, tmp_path):
     session, _ = asking.run(PASSING)
     folder = SessionFolder(session.path)
+    flip_rate, labelling = script("verdicts").flip_rate, script("verdicts").labelling
     report = flip_rate([folder])
     assert report.flips.total == 2 and report.flips.passed == 0 and report.flips.high < 1.0
     assert all(each.low == each.low_again for each in report.policies)

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from telic.bench.results import Rate, rate
+from telic.bench.results import Rate
 from telic.composer.compose import compose
 from telic.core.config import Config, Record
 from telic.envs.factory import make
@@ -137,7 +137,7 @@ def bench_judges(
 
     def agreement(chosen: Callable[[ScoredExample], bool]) -> Rate:
         own = [each.agrees for each in scored if chosen(each)]
-        return rate(sum(own), len(own))
+        return Rate.of(sum(own), len(own))
 
     report = JudgeReport(
         agreement=agreement(lambda each: True),

@@ -11,7 +11,6 @@ runs/bench_<suite>_<time>_<hex>/
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -79,7 +78,6 @@ class Suite(Config):
         env: str | None = None,
         difficulty: Sequence[str] = (),
         sample: int | None = None,
-        seed: int = 0,
     ) -> tuple[Case, ...]:
         """Return the cases that are asked for, in the suite's order.
 
@@ -104,7 +102,7 @@ class Suite(Config):
             raise ConfigError(
                 f"No case of the suite {self.name} fits.", hint="Choose less narrowly."
             )
-        return tuple(cases if sample is None else _sampled(cases, sample, seed))
+        return tuple(cases if sample is None else _sampled(cases, sample))
 
 
 def load_suite(name: str) -> Suite:
@@ -133,26 +131,14 @@ def load_suite(name: str) -> Suite:
     return suite.model_copy(update={"case": tuple(cases)})
 
 
-def _sampled(cases: list[Case], count: int, seed: int) -> list[Case]:
-    """Return some of the cases with the difficulties in the same proportions; the same every time.
-
-    The shares are rounded by largest remainder, so that they add up.
-    """
+def _sampled(cases: list[Case], count: int) -> list[Case]:
+    """Return evenly spaced cases of each difficulty, in proportion; the same every time."""
     if count < 1:
         raise ConfigError(f"A sample of {count} cases is empty.", hint="Try --sample 9.")
-    if count >= len(cases):
-        return cases
-    strata = {name: [each for each in cases if each.difficulty == name] for name in DIFFICULTIES}
-    exact = {name: count * len(each) / len(cases) for name, each in strata.items()}
-    share = {name: int(value) for name, value in exact.items()}
-    by_remainder = sorted(exact, key=lambda name: share[name] - exact[name])
-    for name in by_remainder[: count - sum(share.values())]:
-        share[name] += 1
-    chosen: set[str] = set()
-    for name, stratum in strata.items():
-        ids = [each.id for each in stratum]
-        chosen |= set(random.Random(f"{seed} {name}").sample(ids, share[name]))
-    return [each for each in cases if each.id in chosen]
+    count = min(count, len(cases))
+    ordered = sorted(cases, key=lambda each: DIFFICULTIES.index(each.difficulty))
+    chosen = [ordered[(2 * place + 1) * len(cases) // (2 * count)] for place in range(count)]
+    return [each for each in cases if each in chosen]
 
 
 class BenchConfig(Config):
@@ -216,6 +202,14 @@ class Rate(Record):
     share: float | None
     low: float | None
     high: float | None
+
+    @classmethod
+    def of(cls, passed: int, total: int) -> Rate:
+        """Return the share of passes with its interval; without cases it is None."""
+        found = wilson(passed, total)
+        low, high = (None, None) if found is None else (found.low, found.high)
+        share = passed / total if total else None
+        return cls(passed=passed, total=total, share=share, low=low, high=high)
 
 
 class CaseGroup(Record):
@@ -331,7 +325,7 @@ def tally(
         config=config,
         cases_in_suite=len(suite.case),
         waiting=tuple(each.id for each in asked if each.id not in ids),
-        overall=rate(len(passes), len(ended)),
+        overall=Rate.of(len(passes), len(ended)),
         by_difficulty=_groups(ended, lambda each: each.case.difficulty, DIFFICULTIES),
         by_category=_groups(ended, lambda each: each.case.category),
         by_env=_groups(ended, lambda each: each.case.env),
@@ -344,28 +338,15 @@ def tally(
     )
 
 
-def rate(passed: int, total: int) -> Rate:
-    """Return a share with its interval; without cases it is None."""
-    interval = wilson(passed, total)
-    return Rate(
-        passed=passed,
-        total=total,
-        share=passed / total if total else None,
-        low=interval.low if interval else None,
-        high=interval.high if interval else None,
-    )
-
-
 def _groups(
     results: Sequence[CaseResult], key: Callable[[CaseResult], str], order: Sequence[str] = ()
 ) -> tuple[CaseGroup, ...]:
-    names = list(dict.fromkeys(key(result) for result in results))
-    names.sort(key=lambda name: order.index(name) if name in order else len(order))
+    found = dict.fromkeys(map(key, results))
     groups: list[CaseGroup] = []
-    for name in names:
+    for name in [name for name in order or found if name in found]:
         own = [result for result in results if key(result) == name]
         scores = [result.score for result in own if result.score is not None]
-        share = rate(sum(result.outcome == "passed" for result in own), len(own))
+        share = Rate.of(sum(result.outcome == "passed" for result in own), len(own))
         mean = fmean(scores) if scores else None
         groups.append(CaseGroup(name=name, rate=share, mean_score=mean))
     return tuple(groups)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from telic.authors.request import SessionConfig
@@ -11,11 +10,9 @@ from telic.core.verb import as_data, verb
 from telic.errors import UsageError
 from telic.session.records import verified
 from telic.storage.files import read_record
-from telic.storage.layout import list_sessions
 from telic.storage.workspace import Workspace
 
 if TYPE_CHECKING:
-    from telic.bench.reliability import LabelAgreement, LabellingTask
     from telic.judges.verdict import PersonCalibration
     from telic.session.labels import EpisodeLabel, Veto
 
@@ -49,10 +46,6 @@ class LabelRequest(RunsRequest):
     iteration: int | None = option("Iteration; default: that of the best policy.", default=None)
     why: str | None = option("Reason.", default=None)
     author: str | None = inner("Author; default: the user.", default=None)
-    export: Path | None = option(
-        "Folder of a labelling task of all sessions, or of one: write it, or compare its labels.",
-        default=None,
-    )
     by: Literal["person", "agent"] = inner(
         "Kind of author: a person or an agent.", default="person"
     )
@@ -104,14 +97,9 @@ class _LabelList(NamedTuple):
 
 
 @verb(LabelRequest, examples=EXAMPLES)
-def label(request: LabelRequest) -> _LabelTaken | _LabelList | LabellingTask | LabelAgreement:
+def label(request: LabelRequest) -> _LabelTaken | _LabelList:
     """Label whether an episode is what you asked for; labels calibrate the judge."""
     workspace = Workspace(request.runs_dir)
-    if request.export is not None:
-        from telic.bench.reliability import labelling  # loads what draws
-
-        everything = request.session == "latest" and list_sessions(workspace.runs_dir)
-        return labelling(everything or [workspace.session(request.session)], request.export)
     from telic.session import labels
 
     folder = workspace.session(request.session)

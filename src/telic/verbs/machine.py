@@ -25,7 +25,6 @@ from telic.envs.simulators.names import permit_env
 from telic.errors import UnknownName
 from telic.plugin.hooks import answer
 from telic.plugin.package import HOME, differences, write_package
-from telic.storage.workspace import Workspace
 from telic.training.machine import examine
 from telic.verbs.elsewhere import RemoteVerbs
 from telic.verbs.search import SearchTasks, search_tasks
@@ -34,7 +33,6 @@ from telic.verbs.session import IntentRequest
 if TYPE_CHECKING:
     from telic.bench.intents import Benchmark
     from telic.bench.judges import JudgeReport
-    from telic.bench.reliability import FlipReport
     from telic.envs.catalogue import EnvSummary
     from telic.envs.spec import EnvSpec
     from telic.quantities.reference import QuantityDescription
@@ -243,28 +241,16 @@ def intents(request: IntentsRequest) -> Benchmark:
 
 
 class JudgesRequest(RunsRequest):
-    """Episodes of known truth, or sessions whose verdicts are checked."""
+    """Episodes of known truth."""
 
-    sessions: Sequence[str] = argument(
-        "Judge the policies of these sessions again, on fresh episodes.",
-        many=True,
-        default=(),
-        metavar="SESSION ...",
-    )
     only: Sequence[str] = option("Pairs by id: a,b.", default=(), read=names)
-    times: int = option("Number of times each policy is judged again.", default=1, minimum=1)
 
 
 @verb(JudgesRequest)
-def judges(request: JudgesRequest) -> JudgeReport | FlipReport:
-    """Score episodes of known truth with the composer's judges, or check verdicts of sessions."""
+def judges(request: JudgesRequest) -> JudgeReport:
+    """Score episodes of known truth with the composer's judges."""
     from telic.bench.judges import bench_judges, load_pairs
 
-    if request.sessions:
-        from telic.bench.reliability import flip_rate
-
-        folders = [Workspace(request.runs_dir).session(name) for name in request.sessions]
-        return flip_rate(folders, request.times)
     known = {pair.id: pair for pair in load_pairs()}
     if unknown := [name for name in request.only if name not in known]:
         raise UnknownName("pair", unknown[0], list(known))

@@ -1,5 +1,8 @@
 """Measure how far verdicts can be relied on: flips on fresh episodes, and agreement with people.
 
+    python benchmarks/verdicts.py flips SESSION_FOLDER ...
+    python benchmarks/verdicts.py people TASK_FOLDER SESSION_FOLDER ...
+
 A verdict says whether a policy is proven to reach the threshold. It flips when the same judge says
 otherwise of as many fresh episodes. For agreement with people a labelling task is exported: a
 folder of contact sheets and a table to fill in, without any score.
@@ -12,6 +15,7 @@ folder of contact sheets and a table to fill in, without any score.
 
 from __future__ import annotations
 
+import argparse
 import csv
 import io
 import random
@@ -23,7 +27,7 @@ from pathlib import Path
 from telic.authors.candidate import MemberScore, RewardCandidate, SessionIteration
 from telic.authors.footage import Footage
 from telic.authors.request import SessionConfig
-from telic.bench.results import Rate, rate
+from telic.bench.results import Rate
 from telic.core.config import Record
 from telic.core.seeds import derive
 from telic.errors import TelicError, UsageError
@@ -65,7 +69,7 @@ def flip_rate(sessions: Sequence[SessionFolder], times: int = 1) -> FlipReport:
     if not again:
         raise UsageError("These sessions have no judged policy that is still on disk.")
     flips = sum(row.flipped for row in again)
-    return FlipReport(flips=rate(flips, len(again)), policies=tuple(again))
+    return FlipReport(flips=Rate.of(flips, len(again)), policies=tuple(again))
 
 
 def _iterations(folder: SessionFolder) -> Iterator[tuple[IterationFolder, SessionIteration]]:
@@ -214,7 +218,28 @@ def _agreement(folder: Path) -> LabelAgreement:
     if not agree:
         raise UsageError(f"{folder}/labels.csv has no labels yet.", hint="Write yes or no.")
     return LabelAgreement(
-        judge=rate(sum(agree), len(agree)),
-        people=rate(sum(pairs), len(pairs)),
+        judge=Rate.of(sum(agree), len(agree)),
+        people=Rate.of(sum(pairs), len(pairs)),
         differ=tuple(differ),
     )
+
+
+def main() -> None:
+    """Print the flip rate of sessions, or write a labelling task and compare its labels."""
+    parser = argparse.ArgumentParser(description="How far verdicts can be relied on.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    flips = commands.add_parser("flips", help="judge every policy again, on fresh episodes")
+    flips.add_argument("--times", type=int, default=1, help="how often (1)")
+    people = commands.add_parser("people", help="write a labelling task, or compare its labels")
+    people.add_argument("folder", type=Path, help="of the labelling task")
+    for each in (flips, people):
+        each.add_argument("sessions", type=Path, nargs="+", help="folders of sessions")
+    given = parser.parse_args()
+    sessions = [SessionFolder(path) for path in given.sessions]
+    is_flips = given.command == "flips"
+    found = flip_rate(sessions, given.times) if is_flips else labelling(sessions, given.folder)
+    print(found.model_dump_json(indent=2))
+
+
+if __name__ == "__main__":
+    main()
