@@ -114,7 +114,7 @@ class RewardedEnvs:
         shown = {name: step.info[name] for name in _SHOWN if name in step.info}
         total = step.reward
         if self.reward is not None:
-            total, terms = self.reward(self.obs, action, step.final_obs, step.info)
+            total, terms = self.reward(self.obs, action, step.final_obs, step.info, step.reward)
             self.reward.reset(step.terminated | step.truncated)
             shown |= {f"reward_{name}": value for name, value in terms.items()}
         self.obs = step.obs

@@ -12,7 +12,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, cast
+from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -300,16 +300,7 @@ class RowInfo(Mapping[str, Any]):
 # ---- replay on recorded transitions
 
 
-class Runner(Protocol):
-    """One way to run a reward on N environments."""
-
-    def run(self, obs: Tensor, action: Tensor, next_obs: Tensor, info: Info) -> RewardStep:
-        """Reward one step. Raises RewardError with the line; changes none of its arguments."""
-        ...
-
-    def reset(self, mask: Tensor) -> None:
-        """Forget the episodes that ended, (N,) bool."""
-        ...
+Runner = BatchedRunner | VmapRunner | LoopedRunner
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,8 +394,6 @@ class RunnerChoice:
     term_names: tuple[str, ...]
     is_stateful: bool = False
     """whether it keeps state of its own, which a checkpoint does not hold"""
-    parts_are_all: bool = False
-    """of the environment's own reward: whether its parts in info sum to it"""
     findings: tuple[RewardFinding, ...] = ()
     microseconds: float | None = None
     """per environment step with 64 environments; None: nothing is computed"""
@@ -520,7 +509,7 @@ def _try_single(
             "hold: a resumed run starts it from scratch. Declare memory to save it."
         )
         findings.append(RewardFinding(name="not_resumable", message=message))
-    return RunnerChoice("looped", names, is_stateful, False, tuple(findings), cost, result)
+    return RunnerChoice("looped", names, is_stateful, tuple(findings), cost, result)
 
 
 def _repeated(recording: TransitionRecording) -> float:

@@ -36,27 +36,6 @@ _Slots = Mapping[str, int | None]
 """memory by name: how many numbers, None for a single one"""
 _Memory = _Slots | Callable[[Mapping[str, Any]], _Slots]
 _WORDS = "words"
-_SYMBOLS: dict[Any, str] = {
-    "action_change": r"\Delta a^2",
-    "distance_to_target": "d",
-    "effort": r"\overline{a^2}",
-    "heading_rate": r"\omega",
-    "height": "h",
-    "height_above_start": "h",
-    "horizontal_speed": "v",
-    "joint_speed": r"|\dot q|",
-    "lateral_velocity": "v_y",
-    "leg_splay": "s",
-    "pitch": r"\theta",
-    "pitch_rate": r"\omega",
-    "roll_rate": r"\omega",
-    "speed": "v",
-    "stride_alternation": "a",
-    "upper_pose_error": "u",
-    "uprightness": r"\cos\theta",
-    "vertical_velocity": "v_z",
-}
-"""of quantities, in formulas"""
 
 
 @dataclass(eq=False)
@@ -231,8 +210,9 @@ class Expression:
         """Return its formula in LaTeX, with the symbols of the signals in it."""
         latex = self.recipe.latex
         for name, value in self.arguments:
-            is_inner = isinstance(value, Expression)
-            shown = value.formula() if is_inner else _SYMBOLS.get(value, f"{value}")
+            shown = value.formula() if isinstance(value, Expression) else f"{value}"
+            if isinstance(value, str):  # an underscore would set what follows as an index
+                shown = rf"\text{{{value.replace('_', ' ')}}}"
             latex = latex.replace(f"{{{name}}}", shown)
         return latex
 

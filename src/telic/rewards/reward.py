@@ -16,6 +16,7 @@ from telic.rewards._run import (
     BatchedRunner,
     LoopedRunner,
     Mode,
+    Runner,
     RunnerChoice,
     VmapRunner,
     choose_runner,
@@ -51,7 +52,7 @@ class Reward:
         self.seen_memory: tuple[int, ...] = ()
         """columns of the memory that the policy sees, too"""
         self.decision: RunnerChoice | None = None
-        self._runner: BatchedRunner | VmapRunner | LoopedRunner | None = None
+        self._runner: Runner | None = None
         self._num_envs = 0
         self._device: Device = "cpu"
         self._changed = dict(weights or {})
@@ -130,12 +131,9 @@ class Reward:
         if self.code is not None:
             choice = choose_runner(self.code, self._changed, recording)
         else:
-            names = _part_names(recording.transitions[0].info)
-            are_all = bool(names) and all(
-                torch.allclose(_sum_of_parts(moment.info), moment.env_reward, rtol=1e-4, atol=1e-4)
-                for moment in recording.transitions
-            )
-            choice = RunnerChoice("environment", names, parts_are_all=are_all)
+            names = [name for name in recording.transitions[0].info if name.startswith(_PREFIX)]
+            parts = tuple(name.removeprefix(_PREFIX) for name in names)
+            choice = RunnerChoice("environment", parts)
         self.adopt(choice)
         return choice
 
@@ -177,6 +175,11 @@ class Reward:
                 hint="Call probe(reward, env) and reward.start(num_envs, device) first.",
             )
         if self._runner is None:
+            if env_reward is None:
+                raise RewardError(
+                    "The environment's own reward is missing.",
+                    hint="Give it to the call: reward(obs, action, next_obs, info, step.reward).",
+                )
             return self.of_environment(info, env_reward)
         total, terms = self._runner.run(obs, action, next_obs, info)
         if tuple(terms) == self.term_names:
@@ -184,17 +187,8 @@ class Reward:
         nothing = torch.zeros_like(total)
         return RewardStep(total, {name: terms.get(name, nothing) for name in self.term_names})
 
-    def of_environment(self, info: Info, total: Tensor | None = None) -> RewardStep:
+    def of_environment(self, info: Info, total: Tensor) -> RewardStep:
         """Return the environment's own reward with its parts as terms."""
-        if total is None and "reward" in info:
-            total = info["reward"]
-        elif total is None and self.decision is not None and self.decision.parts_are_all:
-            total = _sum_of_parts(info)
-        if total is None:
-            raise RewardError(
-                "The environment's own reward is not in its infos, nor do its parts sum to it.",
-                hint="Give it to the call: reward(obs, action, next_obs, info, step.reward).",
-            )
         return RewardStep(total.float(), {name: info[_PREFIX + name] for name in self.term_names})
 
     def reset(self, mask: Tensor) -> None:
@@ -219,46 +213,13 @@ class Reward:
         if isinstance(self._runner, BatchedRunner):
             self._runner.memory = dict(tensors)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the memory, and how the code is run."""
-        if self.decision is None:
-            return {}
-        return {
-            "decision": {
-                "mode": self.decision.mode,
-                "term_names": self.decision.term_names,
-                "is_stateful": self.decision.is_stateful,
-                "parts_are_all": self.decision.parts_are_all,
-            },
-            "kept": {"memory": {k: v.detach().clone() for k, v in self.carried().items()}},
-        }
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return copies of the memory by name."""
+        return {name: value.detach().clone() for name, value in self.carried().items()}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Put it back, after `start`."""
-        if not state:
-            return
-        if self.decision is None:
-            saved = state["decision"]
-            self.adopt(
-                RunnerChoice(
-                    saved["mode"],
-                    tuple(saved["term_names"]),
-                    saved["is_stateful"],
-                    saved["parts_are_all"],
-                )
-            )
-            self.start(self._num_envs, self._device)
-        memory = state["kept"].get("memory", {})
-        self.carry({name: value.to(self._device, copy=True) for name, value in memory.items()})
-
-
-def _part_names(info: Info) -> tuple[str, ...]:
-    """Return the names of the environment's reward parts, without their common prefix."""
-    return tuple(name.removeprefix(_PREFIX) for name in info if name.startswith(_PREFIX))
-
-
-def _sum_of_parts(info: Info) -> Tensor:
-    return torch.stack([info[_PREFIX + name] for name in _part_names(info)]).sum(0)
+        self.carry({name: value.to(self._device, copy=True) for name, value in state.items()})
 
 
 def load_reward(

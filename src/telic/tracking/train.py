@@ -130,7 +130,7 @@ def build(
     )
     task = tracking_task(env)
     reward = load_reward(None)
-    reward.adopt(RunnerChoice("environment", tuple(config.rewards.terms), parts_are_all=True))
+    reward.adopt(RunnerChoice("environment", tuple(config.rewards.terms)))
     scoring = Scoring(env, [Group(reward, 0, len(seeds))])
     shape = task.columns.token_shape(config)
     networks = TokenNetworks(shape, config.losses.weights(), env.device)
