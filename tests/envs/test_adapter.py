@@ -163,7 +163,6 @@ def test_info_describes_the_state_before_the_new_episode():
     for _ in range(100):
         step = env.step(torch.ones(4, dtype=torch.int64))
         assert torch.allclose(step.info["state"], step.final_obs)
-        assert torch.allclose(q.pole_angle(step.info), step.final_obs[:, 2], atol=1e-6)
         if step.terminated.any():
             break
     assert step.terminated.any()

@@ -1,10 +1,8 @@
 import math
 
 import pytest
-import torch
 
 from telic import quantities as q
-from telic.envs.spec import EnvSpec
 
 
 def value(tensor):
@@ -32,30 +30,3 @@ def test_tip_height_is_the_end_of_the_last_pole(pose):
     single = pose("InvertedPendulum").set(hinge=0.4).info()
     # the capsule ends at (0.001, 0, 0.6) in the pole's frame
     assert value(q.tip_height(single)) == pytest.approx(0.6 * math.cos(0.4) - 0.001 * math.sin(0.4))
-
-
-def classic(name, state):
-    spec = EnvSpec(
-        id=name,
-        description="",
-        obs_names=(),
-        action_names=("action",),
-        action_low=(0.0,),
-        action_high=(1.0,),
-        num_actions=2,
-        dt_s=None,
-        max_episode_steps=None,
-        info_keys={"state": ""},
-    )
-    return q.Recording({"state": torch.tensor([state])}, spec)
-
-
-def test_classic_tasks_have_poles_too():
-    assert value(q.pole_angle(classic("CartPole-v1", [9.0, 9.0, 0.1, -2.0]))) == pytest.approx(0.1)
-    assert value(q.pole_rates(classic("CartPole-v1", [9.0, 9.0, 0.1, -2.0]))) == [-2.0]
-    assert value(q.pole_angle(classic("Pendulum-v1", [7.0, 1.0]))) == pytest.approx(7 - 2 * math.pi)
-    # Acrobot counts its first angle from hanging down, its second from the first
-    hanging = q.pole_angles(classic("Acrobot-v1", [0.5, -0.5, 1.0, 2.0]))
-    assert value(hanging)[0] == pytest.approx(0.5 - math.pi)
-    assert abs(value(hanging)[1]) == pytest.approx(math.pi)
-    assert value(q.pole_rates(classic("Acrobot-v1", [0.5, -0.5, 1.0, 2.0]))) == [1.0, 3.0]

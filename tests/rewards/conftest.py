@@ -13,6 +13,7 @@ from telic.rewards.contract import RewardFunction
 from telic.rewards.recording import TransitionRecording, collect
 
 REFERENCE = Path(__file__).parent / "reference_style"
+WITH_MEMORY = Path(__file__).parent / "backflip_memory.py"
 
 
 @pytest.fixture(scope="session")

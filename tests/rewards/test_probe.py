@@ -13,6 +13,8 @@ from telic.rewards.reward import load_reward
 from telic.robots.build import build
 from telic.robots.record import guessed
 
+from .conftest import WITH_MEMORY
+
 DOG = Path(bench.__file__).parent / "suites" / "robots" / "dog.xml"
 HEADER = "class R(RewardFunction):\n    weights = {'a': 1.0}\n"
 
@@ -170,7 +172,6 @@ def test_a_recording_has_several_episodes_and_no_action_at_its_end():
 # ---- the examples
 
 MADE_FOR = {
-    "backflip_memory": ("HalfCheetah-v5",),
     "hop": ("Hopper-v5",),
     "run_forward": ("HalfCheetah-v5", "Walker2d-v5"),
 }
@@ -182,6 +183,7 @@ BY_PATH = str(Path(__file__).parents[2] / "examples" / "obey_commands.py")
     [
         *((name, env) for name, envs in MADE_FOR.items() for env in envs),
         pytest.param(BY_PATH, DOG, id="obey_commands"),
+        pytest.param(str(WITH_MEMORY), "HalfCheetah-v5", id="backflip_memory"),
     ],
 )
 def test_an_example_is_sound(name, env_id, tmp_path):

@@ -6,7 +6,7 @@ import torch
 from telic.errors import RewardError
 from telic.rewards.reward import load_reward
 
-from .conftest import REFERENCE, run
+from .conftest import REFERENCE, WITH_MEMORY, run
 
 
 def call(reward, moment):
@@ -32,10 +32,9 @@ def test_members_with_other_weights_are_independent(small):
     assert fast.with_weights({"upright": 0.0}).weights["speed"] == 10.0
 
 
-@pytest.mark.parametrize("source", ["backflip_memory", "arithmetic"])
+@pytest.mark.parametrize("source", [WITH_MEMORY, REFERENCE / "arithmetic.py"])
 def test_a_resumed_reward_continues_bit_for_bit(source, recording):
-    path = REFERENCE / f"{source}.py"
-    reward = load_reward(path if path.exists() else source)
+    reward = load_reward(source)
     reward.decide(recording)
     reward.start(8, "cpu")
     middle = len(recording.transitions) // 2 - 1
@@ -45,7 +44,7 @@ def test_a_resumed_reward_continues_bit_for_bit(source, recording):
     file = io.BytesIO()
     torch.save(reward.state_dict(), file)
     file.seek(0)
-    resumed = load_reward(path if path.exists() else source)
+    resumed = load_reward(source)
     resumed.decide(recording)
     resumed.start(8, "cpu")
     resumed.load_state_dict(torch.load(file, weights_only=True))
@@ -59,7 +58,7 @@ def test_a_resumed_reward_continues_bit_for_bit(source, recording):
 
 
 def test_memory_is_shown_only_where_it_is_declared(small):
-    reward = load_reward("backflip_memory")
+    reward = load_reward(WITH_MEMORY)
     reward.decide(small)
     reward.start(8, "cpu")
     assert (reward.memory_size, reward.seen_memory) == (8, ())

@@ -6,7 +6,7 @@ from telic.errors import RewardError
 from telic.rewards._run import LoopedRunner
 from telic.rewards.reward import load_reward
 
-from .conftest import REFERENCE, run
+from .conftest import REFERENCE, WITH_MEMORY, run
 
 
 def batched(line, attributes="weights = {'a': 1.0}"):
@@ -129,10 +129,9 @@ def test_state_that_shows_only_in_training_is_kept_apart(small):
     assert not reward(moment.obs, moment.action, moment.next_obs, moment.info).total.any()
 
 
-@pytest.mark.parametrize("source", ["closure_nonlocal", "backflip_memory"])
+@pytest.mark.parametrize("source", [REFERENCE / "closure_nonlocal.py", WITH_MEMORY])
 def test_what_is_decided_on_is_what_will_be_run(source, recording):
-    path = REFERENCE / f"{source}.py"
-    reward = load_reward(path if path.exists() else source)
+    reward = load_reward(source)
     decision = reward.decide(recording)
     totals, _ = run(reward, recording)
     assert torch.equal(decision.result.total, torch.from_numpy(totals))

@@ -289,12 +289,6 @@ def power(info: Fields) -> Tensor:
     return (motors.gear * force * moving).abs().sum(-1)
 
 
-@quantity(unit="1", latex=r"\sum_i a_i^2", need=CONTINUOUS)
-def control_effort(info: Fields) -> Tensor:
-    """Sum of the squared actions, each scaled to [-1, 1] by its range."""
-    return scaled_action(info).square().sum(-1)
-
-
 @quantity(unit="1", latex=r"\overline{a_i^2}", need=CONTINUOUS)
 def effort(info: Fields) -> Tensor:
     """Mean of the squared actions, each scaled to [-1, 1] by its range: 1 is full force."""

@@ -118,17 +118,6 @@ def foot_duty_factor(state: Tensor, info: Fields) -> Update:
     return torch.cat((steps, on_ground), -1), on_ground / steps
 
 
-@quantity(
-    unit="1", latex=r"\frac{1}{t\,n}\sum_{s \le t}\sum_i \text{contact}_i(s)", need=FEET, width=2
-)
-def duty_factor(state: Tensor, info: Fields) -> Update:
-    """Share of the episode so far in which a foot was on the ground, averaged over the feet."""
-    # memory: steps, steps on the ground
-    steps = state[..., 0] + 1.0
-    on_ground = state[..., 1] + foot_contact.function(info).mean(-1)
-    return torch.stack((steps, on_ground), -1), on_ground / steps
-
-
 @quantity(unit="s", latex=r"t - t_\text{last contact}", need=FEET, width=1)
 def air_time(state: Tensor, info: Fields) -> Update:
     """Time since all feet left the ground; 0 while any touches."""

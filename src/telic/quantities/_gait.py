@@ -54,7 +54,10 @@ def flight_share(state: Tensor, info: Fields) -> Update:
     """
     robot, force = robot_in(info), touch(info)
     own = force.index_select(-1, places(_own_bodies(robot), force.device))
-    return _share(state, own.amax(-1) <= robot.contact_threshold)
+    # memory: steps, steps in flight
+    steps = state[..., 0] + 1.0
+    flown = state[..., 1] + (own.amax(-1) <= robot.contact_threshold).to(state.dtype)
+    return torch.stack((steps, flown), -1), flown / steps
 
 
 @lru_cache(maxsize=64)
@@ -62,46 +65,31 @@ def _own_bodies(robot: Robot) -> tuple[int, ...]:
     return tuple(body for body, root in enumerate(robot.body_root) if root == robot.torso)
 
 
-@quantity(
-    unit="1",
-    latex=r"\frac{1}{t}\sum_{s \le t} [\textstyle\sum_i c_i \ge 2]",
-    need=TWO_FEET,
-    width=2,
-)
-def double_support_share(state: Tensor, info: Fields) -> Update:
-    """Share of the episode so far in which two feet or more were on the ground."""
-    return _share(state, foot_contact.function(info).sum(-1) >= 2)
-
-
-def _share(state: Tensor, holds: Tensor) -> Update:
-    """Count steps in which something held; memory: steps, steps that held."""
-    steps, held = state[..., 0] + 1.0, state[..., 1] + holds.to(state.dtype)
-    return torch.stack((steps, held), -1), held / steps
-
-
 @lru_cache(maxsize=64)
 def _tips(robot: Robot, device: torch.device, dtype: torch.dtype) -> Tensor:
     return torch.tensor([leg.tip for leg in robot.legs], device=device, dtype=dtype)
 
 
+def _ends(info: Fields) -> Tensor:
+    """Return the place of the end of each foot, (..., F, 3)."""
+    robot, xpos = robot_in(info), info["xpos"]
+    rows = places(robot.feet, xpos.device)
+    tips = _tips(robot, xpos.device, xpos.dtype)
+    return xpos.index_select(-2, rows) + rotate(info["xquat"].index_select(-2, rows), tips)
+
+
 @quantity(unit="m", latex=r"z_{\text{end of foot } i}", need=LEGS, per="foot")
 def foot_height(info: Fields) -> Tensor:
     """Height of the end of each foot above the world's zero level."""
-    robot, xpos = robot_in(info), info["xpos"]
-    rows = places(robot.feet, xpos.device)
-    turned = rotate(info["xquat"].index_select(-2, rows), _tips(robot, xpos.device, xpos.dtype))
-    return xpos[..., 2].index_select(-1, rows) + turned[..., 2]
+    return _ends(info)[..., 2]
 
 
 @quantity(unit="m/s", latex=r"c_i\,\|v_{\text{end of foot } i}^{xy}\|", need=LEGS, per="foot")
 def foot_slip(info: Fields) -> Tensor:
     """Speed of the end of each foot over the ground while it touches it, 0 while it does not."""
-    robot, xpos = robot_in(info), info["xpos"]
-    rows = places(robot.feet, xpos.device)
-    tip = rotate(info["xquat"].index_select(-2, rows), _tips(robot, xpos.device, xpos.dtype))
-    motion = info["cvel"].index_select(-2, rows)
-    centre = info["subtree_com"].index_select(-2, places(_foot_roots(robot), xpos.device))
-    arm = xpos.index_select(-2, rows) + tip - centre
+    robot, com = robot_in(info), info["subtree_com"]
+    motion = info["cvel"].index_select(-2, places(robot.feet, com.device))
+    arm = _ends(info) - com.index_select(-2, places(_foot_roots(robot), com.device))
     velocity = motion[..., 3:] + cross(motion[..., :3], arm)
     return foot_contact.function(info) * norm(velocity[..., :2])
 
@@ -136,11 +124,8 @@ def slide_share(state: Tensor, info: Fields) -> Update:
 
     A walking robot stands on a foot that stays where it is, a sliding one on none. Flight is 0.
     """
-    robot, xpos = robot_in(info), info["xpos"]
-    rows = places(robot.feet, xpos.device)
-    tip = rotate(info["xquat"].index_select(-2, rows), _tips(robot, xpos.device, xpos.dtype))
-    feet = (xpos.index_select(-2, rows) + tip)[..., :2].to(state.dtype)
-    body = xpos[..., robot.torso or 0, :2].to(state.dtype)
+    feet = _ends(info)[..., :2].to(state.dtype)
+    body = info["xpos"][..., robot_in(info).torso or 0, :2].to(state.dtype)
     down = foot_contact.function(info).to(state.dtype)
     count = feet.shape[-2]
     # memory: whether it has begun, the way, how much of it slid; where body and feet were; contacts

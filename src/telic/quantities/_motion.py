@@ -7,16 +7,14 @@ positive roll is the left side up, positive yaw is turning left.
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from telic.core.rotations import element, multiply, rotate, wrap
 from telic.core.tensors import norm
-from telic.envs.spec import Coordinate, EnvSpec, Robot
+from telic.envs.spec import Coordinate, Robot
 from telic.quantities.quantity import (
     TRAVELS,
     Fields,
@@ -291,60 +289,28 @@ def angular_speed(info: Fields) -> Tensor:
     return norm(spin(info))
 
 
-class _Classic(NamedTuple):
-    """Columns of a classic control task's poles in `info["state"]`."""
-
-    angles: slice
-    rates: slice
-    upright: float  # what the first angle reads when the pole points up
-
-
-CLASSIC = {
-    "CartPole": _Classic(slice(2, 3), slice(3, 4), 0.0),
-    "Pendulum": _Classic(slice(0, 1), slice(1, 2), 0.0),
-    "Acrobot": _Classic(slice(0, 2), slice(2, 4), math.pi),
-}
-
-
-def _classic(spec: EnvSpec) -> _Classic | None:
-    return CLASSIC.get(spec.id.split("-v")[0]) if "state" in spec.info_keys else None
-
-
-POLES = Need(
-    "a pole to balance",
-    lambda spec: bool(spec.robot and spec.robot.poles) or _classic(spec) is not None,
-)
+POLES = robot_need("a pole to balance", lambda robot: robot.poles)
 TIP = robot_need("a pole on a cart", lambda robot: robot.tip is not None)
-
-
-def _angles(info: Fields) -> Tensor:
-    classic = _classic(spec_in(info))
-    if classic is None:
-        relative = torch.stack([coordinate(info, each) for each in robot_in(info).poles], -1)
-        return wrap(relative.cumsum(-1))
-    return wrap(info["state"][..., classic.angles].cumsum(-1) - classic.upright)
 
 
 @quantity(unit="rad", latex=r"\theta_k = \sum_{i \le k} q_i", need=POLES, per="pole")
 def pole_angles(info: Fields) -> Tensor:
     """Angle of each pole from upright, in (-pi, pi]; on a cart, leaning towards +x is positive."""
-    return _angles(info)
+    relative = torch.stack([coordinate(info, each) for each in robot_in(info).poles], -1)
+    return wrap(relative.cumsum(-1))
 
 
 @quantity(unit="rad", latex=r"\theta_1", need=POLES)
 def pole_angle(info: Fields) -> Tensor:
     """Angle of the first (lowest) pole from upright, in (-pi, pi]."""
-    return _angles(info)[..., 0]
+    return pole_angles.function(info)[..., 0]
 
 
 @quantity(unit="rad/s", latex=r"\dot\theta_k = \sum_{i \le k} \dot q_i", need=POLES, per="pole")
 def pole_rates(info: Fields) -> Tensor:
     """Angular velocity of each pole in the world."""
-    classic = _classic(spec_in(info))
-    if classic is None:
-        relative = torch.stack([rate(info, each) for each in robot_in(info).poles], -1)
-        return relative.cumsum(-1)
-    return info["state"][..., classic.rates].cumsum(-1)
+    relative = torch.stack([rate(info, each) for each in robot_in(info).poles], -1)
+    return relative.cumsum(-1)
 
 
 @quantity(unit="m", latex=r"z_\text{tip}", need=TIP)

@@ -1,6 +1,6 @@
 """One backflip, then stand. For HalfCheetah; shows a reward with memory."""
 
-# ruff: noqa: ANN001, ANN201, D102, RUF012
+# ruff: noqa: RUF012
 
 import torch
 
