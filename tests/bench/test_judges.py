@@ -2,14 +2,14 @@
 
 import pytest
 
-from telic.bench.judges import PASS, Pair, bench_judges, examples
+from telic.bench.judges import PASS, JudgePair, bench_judges, examples
 from telic.composer.compose import compose
 from telic.judges.criteria import Motion
 from telic.storage.files import read_json
 
 FORWARD = (Motion(seconds=8, forward_mps=5.0, stride_hz=3),)
 BACKWARD = (Motion(seconds=8, forward_mps=-5.0, stride_hz=3),)
-RUN = Pair(
+RUN = JudgePair(
     id="run",
     env="HalfCheetah-v5",
     intent="Run forward as fast as you can.",
@@ -17,7 +17,7 @@ RUN = Pair(
     wrong={"backward": BACKWARD},
     undecided=("shakes", "cheetah-sprint-after-flip"),
 )
-STAND = Pair(
+STAND = JudgePair(
     id="stand",
     env="HalfCheetah-v5",
     intent="Stand still.",

@@ -9,8 +9,8 @@ from telic.judges.verdict import WHOLE, Verdict, unknown
 from telic.judges.vision import (
     filled,
     look_for_form,
+    seen_verdict,
     sighting_form,
-    verdict_of,
     worth_watching,
 )
 
@@ -69,7 +69,7 @@ def test_only_quantities_that_were_offered_can_be_named():
 
 
 def test_one_answer_is_a_verdict_with_its_evidence_and_no_spread():
-    verdict = verdict_of([answer(8, 10, 7, tags=["too_slow"])], CRITERIA)
+    verdict = seen_verdict([answer(8, 10, 7, tags=["too_slow"])], CRITERIA)
     assert verdict.source == "vision" and verdict.score == 0.7 and verdict.spread is None
     assert verdict.tags == ("too_slow",)
     assert [each.criterion for each in verdict.seen] == [*CRITERIA, WHOLE]
@@ -80,7 +80,7 @@ def test_one_answer_is_a_verdict_with_its_evidence_and_no_spread():
 
 def test_repeated_answers_give_the_median_its_evidence_and_the_spread():
     forms = [answer(2, None, 3), answer(9, 4, 9, tags=["stops"]), answer(6, 8, 5, tags=["falls"])]
-    verdict = verdict_of(forms, CRITERIA)
+    verdict = seen_verdict(forms, CRITERIA)
     assert verdict.score == 0.5 and verdict.spread == pytest.approx(0.6)
     assert verdict.seen[0].score == 0.6 and verdict.seen[0].answers == (0.2, 0.9, 0.6)
     assert verdict.seen[0].evidence == "runs 6" and verdict.tags == ("falls",)
@@ -89,10 +89,10 @@ def test_repeated_answers_give_the_median_its_evidence_and_the_spread():
 
 
 def test_what_cannot_be_seen_is_unknown_never_zero():
-    verdict = verdict_of([answer(5, 5, None)], CRITERIA)
+    verdict = seen_verdict([answer(5, 5, None)], CRITERIA)
     assert verdict.score is None and verdict.reason == "it cannot be seen: whole None"
     assert verdict.seen[0].score == 0.5
-    partly = verdict_of([answer(None, 0, 4)], CRITERIA)
+    partly = seen_verdict([answer(None, 0, 4)], CRITERIA)
     assert [each.score for each in partly.seen] == [None, 0.0, 0.4]
 
 

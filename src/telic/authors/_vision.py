@@ -34,8 +34,8 @@ from telic.judges.vision import (
     LookFor,
     filled,
     look_for_form,
+    seen_verdict,
     sighting_form,
-    verdict_of,
     worth_watching,
 )
 from telic.llm import Cancelled, Image
@@ -134,7 +134,7 @@ class VisionJudge:
             for place, form in answers.items():
                 forms.setdefault(place, []).append(form)
         return [
-            verdict_of(forms[place], self._titles)
+            seen_verdict(forms[place], self._titles)
             if place in forms
             else unknown("vision", failures.get(place, "it was not watched"))
             for place in range(len(episodes))

@@ -37,7 +37,7 @@ PASS = 0.8
 """score that claims success; the threshold of a session"""
 
 
-class Pair(Config):
+class JudgePair(Config):
     """An intent on a robot, and scripted demonstrations of it."""
 
     id: str = Field(description="short name")
@@ -54,7 +54,7 @@ class Pair(Config):
 class JudgeSet(Config):
     """All pairs."""
 
-    pair: tuple[Pair, ...] = Field(min_length=1, description="the pairs")
+    pair: tuple[JudgePair, ...] = Field(min_length=1, description="the pairs")
 
 
 class Example(NamedTuple):
@@ -112,7 +112,7 @@ class JudgeReport(Record):
 
 
 def bench_judges(
-    pairs: Sequence[Pair] | None = None,
+    pairs: Sequence[JudgePair] | None = None,
     *,
     output: Path | None = None,
     on_pair: Callable[[str], None] = lambda name: None,
@@ -177,7 +177,7 @@ def _score(pair: str, env: str, written: Composition, example: Example) -> Score
     )
 
 
-def load_pairs(path: Path = _PAIRS) -> tuple[Pair, ...]:
+def load_pairs(path: Path = _PAIRS) -> tuple[JudgePair, ...]:
     """Return the pairs of a TOML file; by default those that come with telic."""
     try:
         return JudgeSet.parse(parse_toml(read_text(path), str(path))).pair
@@ -185,7 +185,9 @@ def load_pairs(path: Path = _PAIRS) -> tuple[Pair, ...]:
         raise ConfigError(f"{path} is not a judge set: {error}") from None
 
 
-def examples(pair: Pair, others: tuple[Pair, ...], env_args: dict[str, Any]) -> Iterator[Example]:
+def examples(
+    pair: JudgePair, others: tuple[JudgePair, ...], env_args: dict[str, Any]
+) -> Iterator[Example]:
     """Yield every example of a pair: good, look-alikes, other intents' good ones, failure modes.
 
     `others` on the same robot lend their good examples as wrong ones.

@@ -28,9 +28,10 @@ from telic.envs.spec import EnvSpec, Leg, Robot
 from telic.envs.vector import Info, VecEnv
 from telic.errors import UsageError
 from telic.judges.criteria import JointCourse, Motion
+from telic.judges.episode import cut_episode
 from telic.quantities import QUANTITIES
 from telic.rewards.recording import Transition, TransitionRecording, concatenated, keep
-from telic.storage.trajectories import COMMANDS, RECORDED, Trajectory, TrajectoryFacts
+from telic.storage.trajectories import COMMANDS, RECORDED, Trajectory
 
 GOOD = "good"
 MOST_STEPS = 3000
@@ -94,21 +95,8 @@ class Examples:
     def trajectory(self, name: str) -> Trajectory:
         """Return one of them as a recorded episode."""
         row = self.names.index(name)
-        columns = {
-            key: np.ascontiguousarray(column[: self.lengths[row], row])
-            for key, column in self.columns.items()
-        }
-        facts = TrajectoryFacts(
-            env_id=self.env_id,
-            env_kwargs=self.env_args,
-            dt_s=self.spec.dt_s,
-            label=name,
-            obs_names=self.spec.obs_names,
-            action_names=self.spec.action_names,
-            body_names=self.spec.body_names,
-            joint_names=self.spec.joint_names,
-        )
-        return Trajectory(columns, facts)
+        where = self.env_id, self.env_args
+        return cut_episode(self.columns, row, self.lengths[row], self.spec, where, label=name)
 
     @classmethod
     def of(

@@ -40,7 +40,6 @@ from telic.quantities import QUANTITIES
 TIME_LEFT = "time_left()"
 """measure of the end of a phase: seconds that are left when it is done"""
 _ON_WAY = "on_way"
-_FORMS = (_ON_WAY, "time_left")
 _CRITERIA, _PHASES, _JUDGE = "CRITERIA", "PHASES", "judge"
 _FOR_PEOPLE = {"source", "is_open", "best", "best_source"}
 _LONGEST, _MOST_NODES = 40_000, 8_000

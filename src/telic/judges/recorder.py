@@ -34,6 +34,7 @@ from telic.envs.vector import VecEnv
 from telic.errors import Refused, TelicError, UsageError, WorkerDied
 from telic.judges._confined import run_confined
 from telic.judges.disturbance import Disturbance, Disturbed, other_physics
+from telic.judges.episode import cut_episode
 from telic.judges.failure_modes import untrained_policy
 from telic.rewards.recording import collect
 from telic.rewards.reward import load_reward
@@ -41,7 +42,7 @@ from telic.sandbox.host import LOG_NAME
 from telic.sandbox.worker import HostChannel
 from telic.sim.cpu import usable_cpus
 from telic.storage.reading import file_hash
-from telic.storage.trajectories import RECORDED, Trajectory, TrajectoryFacts, write_trajectory
+from telic.storage.trajectories import RECORDED, Trajectory, write_trajectory
 from telic.training.policy import load_policy
 
 _ENTRY = "telic.judges.recorder"
@@ -353,22 +354,13 @@ def recorded_episodes(
     """Return one episode of each environment as it is recorded; the environments are closed."""
     columns, lengths = _tape(policy, env, memory, disturbed or Disturbed(env, None, order.seed))
     env.close()
-    spec = env.spec
+    where = order.env, order.env_args
     return [
-        Trajectory(
-            {key: np.ascontiguousarray(column[:length, row]) for key, column in columns.items()},
-            TrajectoryFacts(
-                env_id=order.env,
-                env_kwargs=order.env_args,
-                dt_s=spec.dt_s,
-                seed=order.seed,
-                label=f"judge{row}",
-                extra={"row": row},
-                obs_names=spec.obs_names,
-                action_names=spec.action_names,
-                body_names=spec.body_names,
-                joint_names=spec.joint_names,
-            ),
+        cut_episode(
+            *(columns, row, length, env.spec, where),
+            seed=order.seed,
+            label=f"judge{row}",
+            extra={"row": row},
         )
         for row, length in enumerate(lengths)
     ]

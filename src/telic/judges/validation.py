@@ -28,6 +28,7 @@ from telic.core.text import few_digits
 from telic.envs.factory import make
 from telic.envs.mujoco import MujocoEnv
 from telic.envs.spec import EnvSpec
+from telic.envs.vector import VecEnv
 from telic.errors import ResourceError, TelicError, WorkerDied
 from telic.judges._confined import run_confined
 from telic.judges.code import JudgeCode
@@ -382,8 +383,10 @@ def try_here(
 
     `alive` is called between its parts; the other arguments are those of `try_out`.
     """
-    groups = _groups(env, written, second)
-    spec = groups[0].spec
+    look = open_env(env, written.env_args, 1)
+    look.close()
+    groups = _groups(env, look, written, second)
+    spec = look.spec
     alive()
     # Recorded before foreign code runs in this process.
     hidden = hidden_episodes(env, written) if is_probed else []
@@ -404,9 +407,6 @@ def try_here(
         alive()
     fine = written.fine if second is None else second.fine
     noticed: tuple[MutantCount, ...] = ()
-    look = open_env(env, written.env_args, 1)
-    look.close()
-    excuses = untrained_modes(look)
     if is_probed:
         alive()
         good = [g.trajectory(n) for g in groups for n in g.names if n in (GOOD, INDEPENDENT)]
@@ -416,7 +416,7 @@ def try_here(
     return Tried(
         examples=tuple(results.values()),
         fine=tuple(no_different(groups[0], fine)),
-        hidden=tuple(_hidden_results(hidden, spec, written.judge, second, excuses)),
+        hidden=tuple(_hidden_results(hidden, spec, written.judge, second, untrained_modes(look))),
         noticed=noticed,
     )
 
@@ -464,12 +464,12 @@ def _hidden_results(
         )
 
 
-def _groups(env: str, written: Composition, second: Composition | None) -> list[Examples]:
+def _groups(
+    env: str, look: VecEnv, written: Composition, second: Composition | None
+) -> list[Examples]:
     """Return the failure modes, and the demonstrations where there can be some."""
     args, motions, shown = written.env_args, written.motions, written.shown
     groups = [failure_modes(env, args)]
-    look = open_env(env, args, 1)
-    look.close()
     if not isinstance(look, MujocoEnv):
         return groups
     if shown:

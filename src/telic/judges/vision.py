@@ -114,7 +114,7 @@ def filled(form: Record, criteria: Sequence[str]) -> dict[str, Any]:
     return {title: getattr(form, name) for title, name in names.items() if hasattr(form, name)}
 
 
-def verdict_of(forms: Sequence[Record], criteria: Sequence[str]) -> Verdict:
+def seen_verdict(forms: Sequence[Record], criteria: Sequence[str]) -> Verdict:
     """Return the verdict on an episode that was looked at once or several times.
 
     Each score is the median of the answers that have one, the lower one of two, with the evidence
