@@ -2,9 +2,11 @@
 
 import pytest
 
-from telic.composer._conflict import Demand
+from telic.composer._conflict import Demand, require_consistent
+from telic.composer._draft import Draft
 from telic.composer.compose import compose
 from telic.errors import BadEnvironment, Contradiction, UsageError
+from telic.judges import metrics, tracks
 from tests.composer.specs import spec_of
 
 IMPOSSIBLE = """
@@ -68,7 +70,47 @@ def test_what_the_robot_does_not_have_is_refused(robot, intent):
         compose(intent, spec_of(f"{robot}-v5"))
 
 
-def test_criteria_as_composed_can_be_asked_for_again():
+def judging(*parts):
+    draft = Draft(seconds=8.0)
+    for title, value, zero, goal in parts:
+        draft.score(title, value, zero, goal)
+    return draft
+
+
+SPEED = metrics.net_speed("forward")
+STRAYED = tracks.highest(metrics.gone())
+TOP = tracks.highest("height")
+LEAP = tracks.highest(tracks.less("height", 1.2))
+UP, LOW = tracks.share_above("height", 1.2), tracks.share_below("height", 1.0)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [("fast", SPEED, 0.3, 3.0), ("slow", SPEED, 3.0, 1.0)],
+        [("goes", SPEED, 0.3, 3.0), ("stays", STRAYED, 1.5, 0.5)],
+        [("leaps", LEAP, 0.1, 0.5), ("low", TOP, 1.6, 1.3)],
+        [("high", UP, 0.3, 0.8), ("low", LOW, 0.3, 0.8)],
+    ],
+)
+def test_criteria_that_exclude_one_another_are_refused(parts):
+    with pytest.raises(Contradiction, match="cannot both be met"):
+        require_consistent(judging(*parts))
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [("fast", SPEED, 0.3, 3.0), ("not too fast", SPEED, 6.0, 4.0)],
+        [("leaps", LEAP, 0.1, 0.5), ("high", TOP, 1.0, 1.5)],
+        [("up", UP, 0.1, 0.3), ("low", LOW, 0.1, 0.3)],
+    ],
+)
+def test_criteria_that_can_all_be_met_are_not(parts):
+    assert require_consistent(judging(*parts)) is None
+
+
+def test_criteria_as_composed_never_exclude_one_another():
     for line in POSSIBLE:
         robot, _, intent = line.partition(": ")
         made = compose(intent, spec_of(f"{robot}-v5"))

@@ -5,6 +5,8 @@ at some moment. Two demands on one quantity whose spans meet and whose intervals
 contradiction, unless both are content with a moment. What a verb implies of other quantities (a
 jump leaves the ground, walking leaves the start) is a demand like any other, so that no pair of
 words needs a rule of its own.
+
+Criteria are read in the same way, by the metrics that measure them: a person may have edited them.
 """
 
 from __future__ import annotations
@@ -14,19 +16,21 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from telic.composer._draft import Draft, JudgePart
 from telic.composer._sizes import speed
 from telic.composer.frames import Frame, Limit, ParsedIntent
 from telic.composer.lexicon import ignored_words, word_table
 from telic.composer.scene import Scene
 from telic.errors import Contradiction, NotUnderstood
+from telic.judges.tracks import Measure
 
 _SPEED, _WAY, _AHEAD = "the speed in m/s", "the way from the start in m", "the way forward in m"
 _FEET, _HANDS = "the height of the feet above the ground in m", "the hands on the ground"
 _TURN, _TILT = "the turn of the heading in turns", "the cosine of the tilt"
 _HEIGHT = "the height of the torso in m"
-_FAR = math.inf
+_FAR, _CREDIT = math.inf, 0.75
 _STILL_MPS, _MOVES_MPS = 0.25, 0.3
 _DRIFT_M, _RAIL_M, _DRIFT_TURNS, _BAND_M = 0.5, 0.5, 0.08, 0.15
 _COMMANDED_M = 1.0
@@ -70,12 +74,23 @@ def require_possible(parsed: ParsedIntent, scene: Scene) -> None:
     """Refuse an intent that contradicts itself."""
     demands = [demand for frame in parsed.frames for demand in _of_frame(frame, scene)]
     demands += [demand for limit in parsed.limits for demand in _of_limit(limit, scene)]
+    hint = 'Leave one of them out, or say that it comes later: "..., then ...".'
+    _require(demands, "{} cannot both be done: {}.", hint)
+
+
+def require_consistent(draft: Draft) -> None:
+    """Refuse criteria of one phase that cannot all be met."""
+    demands = [demand for part in draft.parts for demand in _of_part(part, draft.seconds)]
+    hint = "Change the goal of one of them, or leave it out."
+    _require(demands, "The criteria {} cannot both be met: {}.", hint)
+
+
+def _require(demands: Sequence[Demand], message: str, hint: str) -> None:
     for one, other in combinations(demands, 2):
         if one.words != other.words and one.excludes(other):
+            why = f"{one.quantity} would have to be {one.interval()} and {other.interval()}"
             raise Contradiction(
-                f'"{one.words}" and "{other.words}" cannot both be done: {one.quantity} would have '
-                f"to be {one.interval()} and {other.interval()}.",
-                hint='Leave one of them out, or say that it comes later: "..., then ...".',
+                message.format(f'"{one.words}" and "{other.words}"', why), hint=hint
             )
 
 
@@ -157,6 +172,40 @@ def _of_limit(limit: Limit, scene: Scene) -> Iterator[Demand]:
     }
     if limit.kind in limits:
         yield Demand(*limits[limit.kind], limit.words)
+
+
+def _of_part(part: JudgePart, seconds: float) -> Iterator[Demand]:
+    """Yield what a criterion asks of the quantity it measures to earn most of its credit."""
+    middle = part.zero + _CREDIT * (part.goal - part.zero)
+    low, high = (middle, _FAR) if part.goal > part.zero else (-_FAR, middle)
+    if part.is_about:
+        reach = 0.5 * abs(part.goal - part.zero)
+        low, high = part.goal - reach, part.goal + reach
+    yield Demand(part.quantity, low, high, part.title)
+    if part.value is None:
+        return
+    name, args = part.value.name, part.value.args
+    if name == "net_speed" and low > 0.0:
+        yield Demand("the way from the start", low * seconds, _FAR, part.title, None, False)
+    elif name in ("highest", "lowest", "farthest"):
+        # The largest is at most so much: always. It is at least so much: once.
+        always = (name != "lowest") == (high < _FAR)
+        yield _about(args[0], Demand("", low, high, part.title, None, always))
+    elif name in ("share_above", "share_below") and low > 0.5:
+        ends = (-_FAR, float(args[1])) if name == "share_below" else (float(args[1]), _FAR)
+        # More than half of the time here and more than half of the time there is too much.
+        found = _about(args[0], Demand("", *ends, part.title))
+        yield found._replace(quantity=f"{found.quantity}, for most of the time,")
+
+
+def _about(track: Any, demand: Demand) -> Demand:
+    """Return a demand on a track as one on the quantity behind it."""
+    if str(track).startswith(("gone(", "displacement")):
+        return demand._replace(quantity="the way from the start")
+    if isinstance(track, Measure) and track.name == "less" and track.args[2] > 0:
+        quantity, less, _ = track.args
+        return demand._replace(quantity=quantity, low=demand.low + less, high=demand.high + less)
+    return demand._replace(quantity=str(track))
 
 
 def not_understood(parsed: ParsedIntent, lost: Sequence[str], hint: str) -> NotUnderstood:

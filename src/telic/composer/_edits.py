@@ -1,7 +1,8 @@
 """Carry an edited goal along: title, constraints, reward and judge follow from the changed number.
 
 "walk at 1 m/s" with a goal of 0.5 is "walk at 0.5 m/s": the intent is composed again with that
-number. A goal that no number of the intent decides (a share of the time) changes alone.
+number. A goal that no number of the intent decides (a share of the time) changes alone; criteria
+that exclude one another are refused (`telic.composer._conflict`).
 """
 
 from __future__ import annotations

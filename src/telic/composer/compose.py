@@ -22,6 +22,7 @@ from telic.composer._acrobatics import hop, jump, turn_over
 from telic.composer._blocks import EXAMPLES, can_have_block
 from telic.composer._conflict import (
     not_understood,
+    require_consistent,
     require_possible,
     what_instead,
 )
@@ -85,7 +86,7 @@ def compose(
     Raises:
         Refused: nothing of the intent was understood, or it needs what is not composed yet.
         BadEnvironment: the robot cannot do it.
-        Contradiction: two parts of the intent exclude one another.
+        Contradiction: two parts of the intent, or two criteria, exclude one another.
     """
     if is_observed(intent, spec):
         return compose_observed(intent, spec, criteria)
@@ -186,6 +187,8 @@ def _compose(
         ]
     if criteria is not None:
         edit(everything, criteria)
+        for draft in everything:
+            require_consistent(draft)
     env_args: dict[str, Any] = {}
     if "terminate_when_unhealthy" in spec.arguments:
         env_args["terminate_when_unhealthy"] = scene.ends_fallen
