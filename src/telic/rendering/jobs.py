@@ -183,7 +183,7 @@ def _run(
 ) -> str | None:
     """Draw jobs in a render process; without jobs, try the backend. Return why it broke, if so."""
     # Here, because environments import torch, which a render process does without.
-    from telic.envs.access import env_access, located
+    from telic.envs.access import import_folders, located, readable_files
 
     values: list[dict[str, Any]] = []
     readable: set[Path] = {Path(sys.prefix), *map(Path, _SYSTEM)}
@@ -198,9 +198,8 @@ def _run(
                     env, env_args = read_trajectory(job.trajectory).facts.environment
                 except TelicError:
                     env = ""  # the render process reports the error
-            access = env_access(env, env_args)
-            readable |= {job.trajectory.absolute(), *access.readable}
-            imports |= dict.fromkeys(access.python_path)
+            readable |= {job.trajectory.absolute(), *readable_files(env, env_args)}
+            imports |= dict.fromkeys(import_folders(env))
             code = Path(env.rpartition(":")[0])
             if code.suffix == ".py" and code.is_file():
                 readable.add(code.absolute())

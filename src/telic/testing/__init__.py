@@ -17,7 +17,6 @@ from telic.testing.services import (
     LauncherContract,
     ProviderContract,
 )
-from telic.testing.simulators import SimulatorContract
 
 __all__ = [
     "AuthorContract",
@@ -26,5 +25,4 @@ __all__ = [
     "LauncherContract",
     "ProposerContract",
     "ProviderContract",
-    "SimulatorContract",
 ]

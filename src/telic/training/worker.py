@@ -16,7 +16,6 @@ import torch
 
 from telic.core.events import Event, LogMessage, encode_event
 from telic.core.tensors import learn_beside_simulation
-from telic.envs.simulators.names import simulated
 from telic.envs.vector import VecEnv
 from telic.errors import ResourceError, TrainingFailed
 from telic.rewards.contract import RewardSpec, TermSpec
@@ -68,16 +67,16 @@ class Prepared(NamedTuple):
 
     job: TrainJob
     envs: Environments | None
-    """on a GPU, whose device is opened and whose kernels are compiled before, and of simulators"""
+    """on a GPU, whose device is opened and whose kernels are compiled before"""
 
 
 def prepare(payload: dict[str, Any], channel: Channel) -> Prepared:
-    """Read the order and open GPU and simulators; called before confinement."""
+    """Read the order and open the GPU; called before confinement."""
     job = TrainJob.model_validate(payload["job"])
-    # On the CPU, physics threads must start confined; a simulator's process cannot.
-    early = job.on_gpu or simulated(job.env)
-    sys.path.extend(payload["imports"] if early else ())  # last: nothing of ours is replaced
-    return Prepared(job, _open_environments(job, channel) if early else None)
+    if not job.on_gpu:  # physics threads must start confined
+        return Prepared(job, None)
+    sys.path.extend(payload["imports"])  # last: nothing of ours is replaced
+    return Prepared(job, _open_on_gpu(job, channel))
 
 
 def run(prepared: Prepared, payload: dict[str, Any], channel: Channel) -> dict[str, Any]:
@@ -87,29 +86,24 @@ def run(prepared: Prepared, payload: dict[str, Any], channel: Channel) -> dict[s
     return {}
 
 
-def _open_environments(job: TrainJob, channel: Channel) -> Environments:
-    """Make the environments of a run; on a GPU, compile all that they may need."""
-    if not (job.on_gpu or simulated(job.env)):
-        return make_environments(job)
-    what = f"the simulator of {job.env}" if simulated(job.env) else f"the GPU for {job.env}"
+def _open_on_gpu(job: TrainJob, channel: Channel) -> Environments:
+    """Make the environments of a run on a GPU and compile all that they may need."""
+    what = f"the GPU for {job.env}"
     channel.heartbeat(_COMPILE_S, f"preparing {what}")
     started = time.perf_counter()
     channel.send(_log(f"preparing {what} (a minute or two the first time) ..."))
-    if job.on_gpu:
-        if ":" in job.device:  # what names no device means this one
-            torch.cuda.set_device(job.device)
-        torch.set_num_threads(1)
-        torch.backends.cuda.matmul.allow_tf32 = True  # ten bits of mantissa are plenty
-        torch.backends.cudnn.enabled = False  # it would be opened later, when files are closed
+    if ":" in job.device:  # what names no device means this one
+        torch.cuda.set_device(job.device)
+    torch.set_num_threads(1)
+    torch.backends.cuda.matmul.allow_tf32 = True  # ten bits of mantissa are plenty
+    torch.backends.cudnn.enabled = False  # it would be opened later, when files are closed
     envs = make_environments(job)
-    if not simulated(job.env):
-        compile_all(envs)
-    if job.on_gpu:  # load what torch loads at first use, before no more files may be opened
-        row = torch.linspace(0, 1, 8, device=job.device)
-        row.view(1, 4, 2).bmm(torch.ones(1, 2, 3, device=job.device))
-        torch.cuda.synchronize()
-    note = f" {envs.training.spec.notes[0]}" if simulated(job.env) else ""
-    channel.send(_log(f"ready after {time.perf_counter() - started:.0f} s.{note}"))
+    compile_all(envs)
+    # Load what torch loads at first use, before no more files may be opened.
+    row = torch.linspace(0, 1, 8, device=job.device)
+    row.view(1, 4, 2).bmm(torch.ones(1, 2, 3, device=job.device))
+    torch.cuda.synchronize()
+    channel.send(_log(f"ready after {time.perf_counter() - started:.0f} s."))
     return envs
 
 
@@ -141,15 +135,14 @@ def _train(prepared: Prepared, folder: RunFolder, state: Path, channel: Channel)
     job, envs = prepared
     if envs is None:
         channel.heartbeat(_START_S)
-        envs = _open_environments(job, channel)
+        envs = make_environments(job)
     channel.heartbeat(_START_S)
     if job.device == "cpu":
         learn_beside_simulation()
     seal = CodeSeal()  # before foreign code is loaded: what it replaces later is noticed
     rewards = load_rewards(job)
     probes = _probe_all(job, rewards, channel, envs.probe)
-    if envs.probe is not envs.evaluation:
-        envs.probe.close()
+    envs.probe.close()
     channel.heartbeat(_START_S)
     channel.send(_log(f"learner: {job.settings.learner}"))
     setup = build(job, rewards, envs.training)

@@ -1,1 +1,0 @@
-"""A stand-in for Isaac Lab: its interface, without Isaac Sim."""
