@@ -128,7 +128,7 @@ def test_many_episodes_are_divided_among_workers_and_keep_their_places(
         return {"verdicts": [judged([leaf], 1.0).model_dump(mode="json") for leaf in leaves]}
 
     monkeypatch.setattr(host, "run_worker", run_worker)
-    monkeypatch.setattr(code, "usable_cpus", lambda: cpus)
+    monkeypatch.setattr(code, "usable_cores", lambda: range(cpus))
     verdicts = judge_files(SPEED, paths, tmp_path / "judge", ("HalfCheetah-v5", {}))
     assert [verdict.leaves[0].value for verdict in verdicts] == list(range(count))
     assert len({str(folders) for folders in asked}) == len(asked) == workers

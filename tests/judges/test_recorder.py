@@ -144,7 +144,7 @@ def test_policies_that_play_at_once_get_their_own_episodes(tmp_path, monkeypatch
         logs.append(log)
         return [[RecordedFile(Path(path), "") for path in each.paths] for each in own]
 
-    monkeypatch.setattr(recorder, "usable_cpus", lambda: cpus)
+    monkeypatch.setattr(recorder, "usable_cores", lambda: range(cpus))
     monkeypatch.setattr(recorder, "_record_here", played)
     files = recorder.record(orders, tmp_path)
     assert [[str(file.path) for file in own] for own in files] == [list(x.paths) for x in orders]

@@ -78,9 +78,10 @@ def test_an_environment_that_draws_itself_can_do_nothing_else(scene, monkeypatch
         trajectory=scene / "told.npz", output=video, env=env, env_args=limit, caption=False
     )
     (drawn,) = render([job], backend="rays")
-    assert drawn.error is None and drawn.frames == 3 and video.stat().st_size > 500
+    assert drawn.error is None and video.stat().st_size > 500
     assert drawn.backend == "gymnasium"
-    assert read_frames(video)[:, :40].max() < 10, "black: nothing was done"
+    frames = read_frames(video)
+    assert len(frames) == 3 and frames[:, :40].max() < 10, "black: nothing was done"
     assert (scene.parent / "outside" / "secret").read_text() == "secret"
     assert os.listdir(scene.parent / "outside") == ["secret"]
 
@@ -88,12 +89,9 @@ def test_an_environment_that_draws_itself_can_do_nothing_else(scene, monkeypatch
 def test_a_recording_alone_imports_nothing(scene):
     facts = TrajectoryFacts(env_id=f"{scene / 'drawn.py'}:Env", dt_s=0.5, seed=1)
     write_trajectory(scene / "lie.npz", Trajectory({"qpos": np.zeros((3, 9))}, facts))
-    (drawn,) = render(
-        [RenderJob(trajectory=scene / "lie.npz", output=scene / "videos" / "lie.mp4")],
-        backend="rays",
-    )
-    assert "is not believed" in str(drawn.error)
-    assert not list((scene / "videos").iterdir())
+    job = RenderJob(trajectory=scene / "lie.npz", output=scene / "lie.png", env="HalfCheetah-v5")
+    (drawn,) = render([job], backend="rays")
+    assert (drawn.error, drawn.backend) == (None, "rays"), "it is played where the caller says"
 
 
 def test_a_render_process_gets_variables_of_graphics_and_no_keys(monkeypatch):

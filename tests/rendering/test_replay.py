@@ -15,7 +15,8 @@ def stage():
 
 
 def job(**settings):
-    return RenderJob(trajectory="t.npz", output="v.mp4", width=64, height=48, **settings)
+    files = {"trajectory": "t.npz", "output": "v.mp4", "env": "HalfCheetah-v5"}
+    return RenderJob(**files, width=64, height=48, **settings)
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,11 @@
 """The settings' reference page is what the code says."""
 
+import runpy
 from pathlib import Path
 
-from telic.training.job import settings_page
+SCRIPT = Path(__file__).parents[2] / "scripts" / "settings_page.py"
 
 
 def test_the_reference_page_is_current():
-    page = Path(__file__).parents[2] / "docs" / "reference" / "settings.md"
-    assert page.read_text() == settings_page()
+    page = runpy.run_path(str(SCRIPT))
+    assert page["PAGE"].read_text() == page["settings_page"]()

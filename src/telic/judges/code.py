@@ -46,7 +46,7 @@ from telic.judges.metrics import every_metric
 from telic.judges.verdict import Verdict, judged, unknown
 from telic.sandbox.source import compile_source, namespace
 from telic.sandbox.wire import bounded_text
-from telic.sim.cpu import usable_cpus
+from telic.storage.resources import usable_cores
 from telic.storage.trajectories import (
     Environment,
     Trajectory,
@@ -187,7 +187,7 @@ def judge_files(
                 break
         return [unknown("code", reason)] * len(paths)
 
-    count = max(1, min(usable_cpus(), len(paths) // _WORTH_A_WORKER))
+    count = max(1, min(len(usable_cores()), len(paths) // _WORTH_A_WORKER))
     bounds = [len(paths) * place // count for place in range(count + 1)]
     shares = [paths[first:end] for first, end in pairwise(bounds)]
     folders = [folder, *(folder.with_name(f"{folder.name}_{place}") for place in range(1, count))]

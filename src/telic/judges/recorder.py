@@ -40,8 +40,8 @@ from telic.rewards.recording import collect
 from telic.rewards.reward import load_reward
 from telic.sandbox.host import LOG_NAME
 from telic.sandbox.worker import HostChannel
-from telic.sim.cpu import usable_cpus
 from telic.storage.reading import file_hash
+from telic.storage.resources import usable_cores
 from telic.storage.trajectories import RECORDED, Trajectory, write_trajectory
 from telic.training.policy import load_policy
 
@@ -126,7 +126,7 @@ def record(orders: Sequence[PlayOrder], folder: Path) -> list[list[RecordedFile]
     """
     folder.mkdir(parents=True, exist_ok=True)
     # Simulations use all CPU cores, and what lies between their steps uses one.
-    groups = max(1, min(len(orders), usable_cpus()))
+    groups = max(1, min(len(orders), len(usable_cores())))
     shares = [orders[first::groups] for first in range(groups)]
     logs = [folder / (f"worker_{place}.log" if place else LOG_NAME) for place in range(groups)]
     with ThreadPoolExecutor(groups) as players:

@@ -38,15 +38,8 @@ class RenderJob(Record):
 
     trajectory: Path = Field(description="recorded episode (.npz)")
     output: Path = Field(description=".mp4 is a video, .png a strip of still frames")
-    env: str | None = Field(
-        default=None,
-        description="environment of the run's config.json; None: the one named in the file, "
-        "accepted for registered ids only",
-    )
+    env: str = Field(description="where it was played; what the file itself says is not believed")
     env_args: dict[str, Any] = Field(default={}, description="its constructor arguments")
-    trust: bool = Field(
-        default=False, description="accept from the file what to import and which model to open"
-    )
     width: int | None = Field(
         default=None,
         ge=32,
@@ -90,6 +83,3 @@ class Rendering(Record):
     output: Path
     backend: str = Field(description="egl, osmesa, cgl, rays or gymnasium")
     error: str | None = None
-    frames: int | None = None
-    fps: float | None = None
-    seconds: float | None = Field(default=None, description="time it took")

@@ -29,12 +29,7 @@ from telic.rendering.media import ffmpeg_path
 from telic.sandbox.host import run_worker
 from telic.sandbox.wire import cleaned
 from telic.storage.files import plain, replacing
-from telic.storage.trajectories import (
-    Trajectory,
-    TrajectoryFacts,
-    read_trajectory,
-    write_trajectory,
-)
+from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
 
 Backend = Literal["egl", "osmesa", "cgl", "rays"]
 BACKENDS: tuple[Backend, ...] = get_args(Backend)
@@ -112,13 +107,13 @@ def render(
     return [results.get(number, rendering) for number, rendering in enumerate(stopped)]
 
 
-def render_one(trajectory: Path, output: Path, **settings: Any) -> Rendering:
+def render_one(trajectory: Path, output: Path, *, env: str, **settings: Any) -> Rendering:
     """Draw one episode as a video (.mp4) or a strip of pictures (.png); `settings` as RenderJob.
 
     Raises ConfigError for an invalid setting, TelicError when it cannot be drawn.
     """
     try:
-        job = RenderJob(trajectory=trajectory, output=output, **settings)
+        job = RenderJob(trajectory=trajectory, output=output, env=env, **settings)
     except ValidationError as error:
         first = error.errors()[0]
         raise ConfigError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}.") from None
@@ -191,13 +186,7 @@ def _run(
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         for number, job in enumerate(jobs):
-            # The caller names the environment, or a trusted file; else only ids are accepted.
-            env, env_args = job.env or "", dict(job.env_args)
-            if job.env is None and job.trust:
-                try:
-                    env, env_args = read_trajectory(job.trajectory).facts.environment
-                except TelicError:
-                    env = ""  # the render process reports the error
+            env, env_args = job.env, dict(job.env_args)
             readable |= {job.trajectory.absolute(), *readable_files(env, env_args)}
             imports |= dict.fromkeys(import_folders(env))
             code = Path(env.rpartition(":")[0])
@@ -209,7 +198,7 @@ def _run(
             given = {
                 "trajectory": str(job.trajectory.absolute()),
                 "output": str(folder / f"{number}{job.output.suffix}"),
-                "env": (located(env) if env else None),
+                "env": located(env),
                 "env_args": env_args,
             }
             values.append({**plain(job), **given})

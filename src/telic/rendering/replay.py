@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import re
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,12 +34,7 @@ from telic.rendering.media import (
 )
 from telic.robots.terrain import ground_in
 from telic.sim.files import MODEL_FILES, assets_dir
-from telic.storage.trajectories import (
-    Trajectory,
-    TrajectoryFacts,
-    read_trajectory,
-    require_registered,
-)
+from telic.storage.trajectories import Trajectory, TrajectoryFacts, read_trajectory
 
 _TOLERANCE = 1e-4
 _WIDTH, _RAYS_WIDTH, _STRIP_WIDTH = 480, 320, 240
@@ -53,7 +47,7 @@ _PROBE_MODEL = "<mujoco><worldbody><geom size='1'/></worldbody></mujoco>"
 def import_environments(jobs: Sequence[RenderJob]) -> None:
     """Import what environments need to draw themselves, which takes seconds, if one may have to."""
     for job in jobs:
-        asked = TrajectoryFacts(env_id=job.env or "", env_kwargs=job.env_args, dt_s=None)
+        asked = TrajectoryFacts(env_id=job.env, env_kwargs=job.env_args, dt_s=None)
         if model_file(asked) is None:
             for module in ("telic.envs.foreign", "telic.envs.spaces"):
                 importlib.import_module(module)
@@ -62,18 +56,13 @@ def import_environments(jobs: Sequence[RenderJob]) -> None:
 
 def draw(stage: Stage, job: RenderJob, progress: Callable[[int, int], None]) -> Rendering:
     """Carry out one job; raises PainterBroken when the backend fails."""
-    start = time.monotonic()
     try:
-        given = None if job.env is None else (job.env, job.env_args)
-        trajectory = read_trajectory(job.trajectory, given)
-        if given is None and not job.trust:
-            require_registered(trajectory.facts, job.trajectory)
+        trajectory = read_trajectory(job.trajectory, (job.env, job.env_args))
         if not len(trajectory):
             raise TelicError(f"{job.trajectory} holds no steps to draw.")
-        frames, fps = _write(stage, job, trajectory, progress)
+        _write(stage, job, trajectory, progress)
         way = "gymnasium" if model_file(trajectory.facts) is None else stage.backend
-        took = round(time.monotonic() - start, 3)
-        return Rendering(output=job.output, backend=way, frames=frames, fps=fps, seconds=took)
+        return Rendering(output=job.output, backend=way)
     except PainterBroken:
         raise
     except Exception as error:  # the job boundary: the next job may well be fine
@@ -83,15 +72,15 @@ def draw(stage: Stage, job: RenderJob, progress: Callable[[int, int], None]) -> 
 
 def _write(
     stage: Stage, job: RenderJob, trajectory: Trajectory, progress: Callable[[int, int], None]
-) -> tuple[int, float | None]:
-    """Write the video, strip or contact sheet of a job; return its frames and their rate."""
+) -> None:
+    """Write the video, strip or contact sheet of a job."""
     length, dt_s = len(trajectory), trajectory.facts.dt_s
     draws_itself = model_file(trajectory.facts) is None
     if job.rows:
         stills = list(_sheet_rows(stage, job, trajectory, draws_itself))
         legend = () if draws_itself else stage.legend()
         write_png(job.output, contact_sheet(stills, legend, job.traces))
-        return sum(len(row) for _, row in stills), None
+        return
     fps, frame_s, width = None, 1e3, _STRIP_WIDTH  # stills are far apart: no smoothing
     rows = np.unique(np.linspace(0, length - 1, job.frames).round().astype(int))
     if job.is_video:
@@ -111,10 +100,10 @@ def _write(
             yield frame
 
     if fps is not None:
-        return write_video(job.output, counted(), fps), fps
-    pictures = list(counted())
-    write_png(job.output, tiled(pictures, len(pictures), _STRIP_GAP))
-    return len(pictures), None
+        write_video(job.output, counted(), fps)
+    else:
+        pictures = list(counted())
+        write_png(job.output, tiled(pictures, len(pictures), _STRIP_GAP))
 
 
 def _sheet_rows(

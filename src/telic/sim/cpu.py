@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import os
 from ctypes import POINTER, c_bool, c_char, c_char_p, c_int, c_void_p
 from pathlib import Path
 from typing import Any, cast
@@ -17,6 +16,7 @@ from torch import Tensor
 from telic.core.tensors import from_numpy
 from telic.errors import BadEnvironment, ConfigError, TelicError, UnknownName
 from telic.sim.base import Simulation
+from telic.storage.resources import usable_cores
 
 _NONE = mujoco.mjtStage.mjSTAGE_NONE.value
 _ACC = mujoco.mjtStage.mjSTAGE_ACC.value
@@ -41,13 +41,6 @@ _COMPUTED_BY = {
     "subtree_linvel": "mj_subtreeVel",
     "subtree_angmom": "mj_subtreeVel",
 }
-
-
-def usable_cpus() -> int:
-    """Count the CPUs this process may use, which can be fewer than the machine has."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 class _Memory:
@@ -96,7 +89,7 @@ class CpuSimulation(Simulation):
                 f"num_threads={num_threads} is not a positive number.",
                 hint="Leave it out to use all CPUs.",
             )
-        self.num_threads = num_threads or usable_cpus()
+        self.num_threads = num_threads or len(usable_cores())
         self._library = library()
         self._memory = _Memory(model, num_sims, self.num_threads)
         self._batch = self._memory.pointer

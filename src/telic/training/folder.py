@@ -165,12 +165,15 @@ def set_status(
 
 def status_of(folder: RunFolder) -> str:
     """Return the run's state; a "running" one without a lock was interrupted."""
-    if not folder.status.exists():
-        return "interrupted"
-    status = read_fields(folder.status, status=RunStatus)["status"]
-    if status == "running" and lock_holder(folder.lock) is None:
-        return "interrupted"
-    return status
+    return _status(folder)["status"]
+
+
+def _status(folder: RunFolder) -> dict[str, Any]:
+    known: dict[str, Any] = {"status": "interrupted", "error": None}
+    if folder.status.exists():
+        known = read_fields(folder.status, status=RunStatus, error=str | None)
+    is_dead = known["status"] == "running" and lock_holder(folder.lock) is None
+    return {**known, "status": "interrupted"} if is_dead else known
 
 
 def read_result(folder: RunFolder) -> dict[str, Any]:
@@ -196,16 +199,11 @@ def describe(folder: RunFolder) -> dict[str, Any]:
     summary: Mapping[str, Any] = {}
     if folder.summary.exists():
         summary = read_fields(folder.summary, **_RESULTS)
-    known: Mapping[str, Any] = {"status": "interrupted", "error": None}
-    if folder.status.exists():
-        known = read_fields(folder.status, status=RunStatus, error=str | None)
-    is_dead = known["status"] == "running" and lock_holder(folder.lock) is None
     return {
         "run": folder.name,
         "path": str(folder.path),
         "env": read_fields(folder.config, env=str)["env"],
-        "status": "interrupted" if is_dead else known["status"],
-        "error": known["error"],
+        **_status(folder),
         **{name: summary.get(name) for name in _RESULTS},
     }
 

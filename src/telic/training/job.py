@@ -347,24 +347,6 @@ class TrainJob(TrainOptions):
         return [round(self.iterations * (i + 1) / parts) for i in range(parts)]
 
 
-def settings_page() -> str:
-    """Return the reference page of all settings, as Markdown."""
-    lines = [
-        "# Settings",
-        "",
-        "Change them with `--set name=value` or `name=value` after the environment;",
-        "`telic presets` shows what each environment starts from. Those marked with * may differ",
-        "between the members of one run (`--vary`).",
-        "",
-        "| setting | default | meaning |",
-        "|---|---|---|",
-    ]
-    for name, field in PpoSettings.model_fields.items():
-        mark = " *" if name in MEMBER_FIELDS else ""
-        lines.append(f"| `{name}`{mark} | `{field.default}` | {field.description} |")
-    return "\n".join(lines) + "\n"
-
-
 # ---- which members share a process
 #
 # Code that got past every list controls the process it runs in, and with it what other members in

@@ -28,6 +28,7 @@ from telic.errors import TelicError
 from telic.jobs.process import Process, die_with_parent
 from telic.storage.keys import key_file, user_key
 from telic.storage.locks import taking_turns
+from telic.storage.resources import usable_cores
 from telic.training.job import PpoSettings
 
 if TYPE_CHECKING:
@@ -78,9 +79,10 @@ def examine() -> list[MachineCheck]:
     if missing:
         checks = [_bad("packages", f"{text}; missing: {', '.join(missing)}", "pip install telic")]
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     system = f"{platform.system()} {platform.machine()}"
-    checks.append(_ok("machine", f"{system}, {usable} CPU cores, {memory / 2**30:.0f} GiB"))
+    checks.append(
+        _ok("machine", f"{system}, {len(usable_cores())} CPU cores, {memory / 2**30:.0f} GiB")
+    )
     free = shutil.disk_usage(Path.cwd()).free
     room, elsewhere = f"{free / 1e9:.0f} GB free here", "Free some space, or use --runs-dir."
     checks.append(_ok("disk", room) if free > 2e9 else _bad("disk", room, elsewhere))
@@ -253,7 +255,6 @@ def main(env: str, env_args: str, device: str, shared: str | None = None) -> Non
         shared: folder of the processes that divide the work; None: start them, and see to the rest.
     """
     from telic.envs.factory import make
-    from telic.sim.cpu import usable_cpus
 
     die_with_parent()
     if shared is not None:
@@ -261,7 +262,7 @@ def main(env: str, env_args: str, device: str, shared: str | None = None) -> Non
         return
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", __name__, env, env_args, device, folder]
-        count = min(_COMPILERS, usable_cpus() // 2) - 1
+        count = min(_COMPILERS, len(usable_cores()) // 2) - 1
         others = [Process(command, own_group=False) for _ in range(count)]
         made = make(env, num_envs=16, device=device, **json.loads(env_args))
         with _compiling(made):

@@ -25,15 +25,6 @@ _LOG_STD = -10.0, 2.0
 """within which a state-dependent log deviation stays"""
 
 
-class Toward(NamedTuple):
-    """The loss's gradient at what the actor gives."""
-
-    outputs: Tensor
-    """(P, n, outputs)"""
-    log_std: Tensor
-    """(P, outputs); empty for discrete actions"""
-
-
 class Gaussian:
     """Independent normal actions with a learned deviation that does not depend on the state.
 
@@ -78,13 +69,16 @@ class Gaussian:
         actions: Tensor,
         toward_log_prob: Tensor,
         entropy_coef: Tensor,
-    ) -> Toward:
-        """For z = (a - mean) / std: d/d mean = z / std, d/d log std = z^2 - 1; dH/d log std = 1."""
+    ) -> tuple[Tensor, Tensor]:
+        """Return the loss's gradient at outputs (P, n, outputs) and log_std (P, outputs).
+
+        For z = (a - mean) / std: d/d mean = z / std, d/d log std = z^2 - 1; dH/d log std = 1.
+        """
         inverse = torch.exp(-log_std).unsqueeze(1)
         z = (actions - outputs) * inverse
         weighted = toward_log_prob.unsqueeze(-1) * z
         deviation = (weighted * z).sum(1) - toward_log_prob.sum(1, keepdim=True) - entropy_coef
-        return Toward(weighted * inverse, deviation)
+        return weighted * inverse, deviation
 
 
 class Categorical:
@@ -125,14 +119,14 @@ class Categorical:
         actions: Tensor,
         toward_log_prob: Tensor,
         entropy_coef: Tensor,
-    ) -> Toward:
+    ) -> tuple[Tensor, Tensor]:
         """D log p_a / d logits = onehot(a) - p; dH / d logits = -p (log p + H)."""
         log_p = outputs.log_softmax(-1)
         p = log_p.exp()
         chosen = torch.zeros_like(p).scatter_(-1, actions.long(), 1.0)
         entropy = -(p * log_p).sum(-1, keepdim=True)
         bonus = p * (log_p + entropy) * (entropy_coef / outputs.shape[1]).unsqueeze(1)
-        return Toward(toward_log_prob.unsqueeze(-1) * (chosen - p) + bonus, log_std)
+        return toward_log_prob.unsqueeze(-1) * (chosen - p) + bonus, log_std
 
 
 class Squashed(Gaussian):

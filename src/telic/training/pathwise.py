@@ -25,7 +25,7 @@ from telic.training.networks import (
     Squashed,
     Views,
 )
-from telic.training.population import Learner, LearningResult, Population
+from telic.training.population import Learner, LearningResult, Population, Saved
 from telic.training.rollout import Batch
 
 _MOST = 5.0
@@ -46,8 +46,10 @@ def named_parts(flat: Tensor, sizes: PartSizes) -> dict[str, Tensor]:
     }
 
 
-class NetworkParameters:
-    """NetworkParameters of C networks of one kind, one in each row, and their Adam optimiser."""
+class NetworkParameters(Saved):
+    """Parameters of C networks of one kind, one in each row, and their Adam optimiser."""
+
+    _saved = ("flat", "first", "second", "count")
 
     def __init__(self, flat: Tensor, sizes: PartSizes, learned: int) -> None:
         """Wrap a matrix (C, size), changed in place; the first `learned` parts are learned."""
@@ -79,20 +81,6 @@ class NetworkParameters:
             change = torch.where(moves, rate * first / (second.sqrt() + 1e-8), 0.0)
             self.flat[:, : self._width] -= change
         return length
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Return parameters and optimiser."""
-        return {
-            "flat": self.flat,
-            "first": self.first,
-            "second": self.second,
-            "count": self.count,
-        }
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Put both back, in place."""
-        for name, own in self.state_dict().items():
-            own.copy_(state[name])
 
 
 class Bins:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -31,8 +31,27 @@ _KNOWN_WELL = 1e5
 """samples that the statistics of a policy trained before count for"""
 
 
-class Adam:
+class Saved:
+    """Something whose state is a few tensors and parts, by the names of its attributes."""
+
+    _saved: ClassVar[tuple[str, ...]]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything that what follows depends on."""
+        parts = {name: getattr(self, name) for name in self._saved}
+        return {k: v.state_dict() if isinstance(v, Saved) else v for k, v in parts.items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Put it back, in place: a recorded update must find tensors where they were."""
+        for name in self._saved:
+            part = getattr(self, name)
+            (part.load_state_dict if isinstance(part, Saved) else part.copy_)(state[name])
+
+
+class Adam(Saved):
     """First and second moments (P, size) and the step count (P, 1)."""
+
+    _saved = ("first", "second", "count")
 
     def __init__(self, flat: Tensor) -> None:
         self.first = torch.zeros_like(flat)
@@ -121,9 +140,10 @@ class Learner:
         self.population.load_state_dict(state)
 
 
-class Population:
+class Population(Saved):
     """P members that learn together and never influence one another."""
 
+    _saved = ("flat", "adam", "learning_rate", "alive", "moments", "return_scale")
     gamma: Tensor
     gae_lambda: Tensor
     clip: Tensor
@@ -282,29 +302,6 @@ class Population:
         same = before._replace(actor_inputs=now.actor_inputs, critic_inputs=now.critic_inputs)
         return same == now and bool((seen[0] == seen[1]).all())
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return everything learning depends on."""
-        return {
-            "flat": self.flat,
-            "first": self.adam.first,
-            "second": self.adam.second,
-            "count": self.adam.count,
-            "learning_rate": self.learning_rate,
-            "alive": self.alive,
-            "moments": self.moments.state_dict(),
-            "return_scale": self.return_scale.state_dict(),
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Put everything back."""
-        self.flat.copy_(state["flat"])
-        for name in ("first", "second", "count"):
-            getattr(self.adam, name).copy_(state[name])
-        self.learning_rate = state["learning_rate"].clone()
-        self.alive = state["alive"].clone()
-        self.moments.load_state_dict(state["moments"])
-        self.return_scale.load_state_dict(state["return_scale"])
-
 
 def _held(noise: Tensor, longest: int, generator: torch.Generator) -> Tensor:
     """Return noise (T, n, A) whose vectors are each held for k steps, P(k) ~ k^-2, k <= longest.
@@ -333,8 +330,10 @@ def _mask(masks: list[InputMask] | None, device: torch.device | str) -> Tensor |
 # ------------------------------------------------------------------ running statistics
 
 
-class Moments:
+class Moments(Saved):
     """Mean and variance of a stream, one set per member, merged batch by batch (Chan et al.)."""
+
+    _saved = ("count", "mean", "var")
 
     def __init__(self, members: int, size: int, device: torch.device | str = "cpu") -> None:
         self.count = torch.full((members, 1), 1e-4, dtype=torch.float64, device=device)
@@ -360,14 +359,6 @@ class Moments:
         self.var.copy_(torch.where(alive, m2 / total, self.var))
         self.count.copy_(torch.where(alive, total, self.count))
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """Return the three tensors."""
-        return {"count": self.count, "mean": self.mean, "var": self.var}
-
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Put the three tensors back."""
-        self.count, self.mean, self.var = (state[key].clone() for key in ("count", "mean", "var"))
-
 
 class Scaling(NamedTuple):
     """A frozen normalisation: (x - shift) * scale, clipped; shapes (P, 1, size)."""
@@ -386,8 +377,10 @@ class Scaling(NamedTuple):
         return (x - self.shift).mul_(self.scale).clamp_(-CLIP, CLIP)
 
 
-class ReturnScale:
+class ReturnScale(Saved):
     """Scales rewards by the running deviation of the discounted return, per member."""
+
+    _saved = ("moments", "running", "largest")
 
     def __init__(self, members: int, num_envs: int, device: torch.device | str = "cpu") -> None:
         self.moments = Moments(members, 1, device)
@@ -411,17 +404,3 @@ class ReturnScale:
         torch.maximum(self.largest, rows.abs().amax(1, keepdim=True), out=self.largest)
         scale = (self.moments.var + _EPSILON).rsqrt().float()  # (P, 1)
         return (rewards * scale).clamp_(-CLIP, CLIP)
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Return the statistics and the returns under way."""
-        return {
-            **self.moments.state_dict(),
-            "running": self.running,
-            "largest": self.largest,
-        }
-
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Put the state back."""
-        self.moments.load_state_dict(state)
-        self.running = state["running"].clone()
-        self.largest = state["largest"].clone()

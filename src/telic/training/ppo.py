@@ -282,7 +282,7 @@ def toward_outputs(
     )
     # d/dV value_coef * mean (V - R)^2 = 2 value_coef (V - R) / B
     toward_value = (error * (population.value_coef * (2.0 / B))).unsqueeze(-1)
-    return OutputGradients(toward.outputs, toward.log_std, toward_value), losses
+    return OutputGradients(*toward, toward_value), losses
 
 
 def adam_step(

@@ -308,22 +308,11 @@ def summarise(
             probe=probes[member.reward],
         )
         summaries.append(summary)
-    total = recorder.step * len(summaries)
     # A best evaluation is finite; members are compared by it even where rewards differ in scale.
-    found = [one for one in summaries if one.best and one.best.mean_return is not None]
-    winner = max(found, key=lambda one: one.best.mean_return if one.best else 0.0, default=None)
-    result = RunSummary(
-        run=recorder.run.name,
-        env=setup.job.env,
-        status="completed" if finished else "stopped",
-        total_timesteps=total,
-        training_time_s=seconds,
-        steps_per_second=total / seconds if seconds > 0 else None,
-        best_member=winner.member if winner else None,
-        best_return=winner.best.mean_return if winner and winner.best else None,
-        members=[summary.member for summary in summaries],
-    )
-    return result, summaries
+    best = {one.member: one.best.mean_return or 0.0 for one in summaries if one.best}
+    where, status = (recorder.run.name, setup.job.env), "completed" if finished else "stopped"
+    names, total = [one.member for one in summaries], recorder.step * len(summaries)
+    return RunSummary.of(where, status, total, seconds, best, names), summaries
 
 
 def _mean(values: list[float] | list[int]) -> float | None:

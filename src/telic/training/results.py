@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any, Literal, NoReturn, Self
@@ -243,6 +243,39 @@ class RunSummary(Event):
     best_member: str | None
     best_return: float | None
     members: list[str]
+
+    @classmethod
+    def of(
+        cls,
+        where: tuple[str, str],
+        status: Literal["completed", "stopped", "failed"],
+        steps: int,
+        seconds: float,
+        best: Mapping[str, float],
+        members: list[str],
+    ) -> Self:
+        """Return the result of a run.
+
+        Args:
+            where: the run and its environment.
+            status: how it ended.
+            steps: of all members together.
+            seconds: that training took.
+            best: mean return of the best evaluation, by member; one without it is left out.
+            members: their names.
+        """
+        winner = max(best, key=best.__getitem__, default=None)
+        return cls(
+            run=where[0],
+            env=where[1],
+            status=status,
+            total_timesteps=steps,
+            training_time_s=seconds,
+            steps_per_second=steps / seconds if seconds > 0 else None,
+            best_member=winner,
+            best_return=None if winner is None else best[winner],
+            members=members,
+        )
 
 
 class TrainingReport(Record):

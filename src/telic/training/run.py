@@ -20,6 +20,7 @@ from telic.envs.access import import_folders, named_code, readable_files
 from telic.errors import Refused, TelicError, TrainingFailed, UsageError, WorkerDied
 from telic.sandbox import host, nursery
 from telic.sandbox.limits import Limits
+from telic.sandbox.worker import HostChannel
 from telic.storage.files import read_record, remove_unfinished, write_json
 from telic.storage.keys import require_permitted
 from telic.storage.layout import RunFolder
@@ -178,20 +179,13 @@ def _train_groups(
     failures = [one for results in by_device for one in results if isinstance(one, TelicError)]
     done = [one for part in parts for one in part]
     is_whole = len(done) == len(groups) and all(part.status == "completed" for part in done)
-    evaluated = [one for one in done if one.best_return is not None]
-    best = max(evaluated, key=lambda one: one.best_return or 0.0, default=None)
-    steps = sum(one.total_timesteps for one in done)
-    seconds = max(sum(one.training_time_s for one in part) for part in parts)
-    whole = RunSummary(
-        run=order.folder.name,
-        env=job.env,
-        status="failed" if failures else "completed" if is_whole else "stopped",
-        total_timesteps=steps,
-        training_time_s=seconds,
-        steps_per_second=steps / seconds if seconds > 0 else None,
-        best_member=best.best_member if best else None,
-        best_return=best.best_return if best else None,
-        members=[name for one in done for name in one.members],
+    whole = RunSummary.of(
+        (order.folder.name, job.env),
+        "failed" if failures else "completed" if is_whole else "stopped",
+        sum(one.total_timesteps for one in done),
+        max(sum(one.training_time_s for one in part) for part in parts),
+        {one.best_member: one.best_return or 0.0 for one in done if one.best_member is not None},
+        [name for one in done for name in one.members],
     )
     if done:
         with RunKeeper(job, order.folder, on_event) as keeper:
@@ -295,14 +289,17 @@ def prepare_folders(group: MemberGroup, run: RunFolder) -> list[Path]:
     return [folder.absolute() for folder in folders]
 
 
-class LocalChannel:
+class LocalChannel(HostChannel):
     """Stands in for the worker's connection when training happens in this process."""
 
     def __init__(
         self, receive: Callable[[dict[str, Any]], None], should_stop: Callable[[], bool]
     ) -> None:
-        self._receive = receive
-        self.should_stop = should_stop
+        self._receive, self._should_stop = receive, should_stop
+
+    def should_stop(self) -> bool:
+        """Ask the caller."""
+        return self._should_stop()
 
     def send(self, message: dict[str, Any]) -> None:
         """Pass a message on as a pipe does: what JSON makes of it."""

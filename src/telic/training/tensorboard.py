@@ -1,11 +1,9 @@
-"""Metric rows as TensorBoard event files, written by the package `tensorboard` (an extra)."""
+"""Metric rows as TensorBoard event files, written by torch and `tensorboard` (an extra)."""
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterable, Mapping
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -45,30 +43,19 @@ class TensorBoardLog:
         require_tensorboard()
         for old in folder.glob("events.out.tfevents.*"):
             old.unlink()
-        self._event = import_module("tensorboard.compat.proto.event_pb2").Event
-        self._summary = import_module("tensorboard.compat.proto.summary_pb2").Summary
-        writer = import_module("tensorboard.summary.writer.event_file_writer")
-        self._writer = writer.EventFileWriter(str(folder))
+        from torch.utils.tensorboard import SummaryWriter  # imports the package
+
+        self._writer = SummaryWriter(str(folder))
         for row in rows:
-            self._add(row)
-        self._writer.flush()
+            self.append(row)
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Write the numbers of a metric row; missing ones and those not finite are left out."""
-        self._add(row)
+        for name, value in row.items():
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if is_number and math.isfinite(value):
+                self._writer.add_scalar(tag_of(name), value, row["global_step"])
         self._writer.flush()
-
-    def _add(self, row: Mapping[str, Any]) -> None:
-        values = [
-            self._summary.Value(tag=tag_of(name), simple_value=value)
-            for name, value in row.items()
-            if isinstance(value, int | float)
-            and not isinstance(value, bool)
-            and math.isfinite(value)
-        ]
-        summary = self._summary(value=values)
-        step = int(row["global_step"])
-        self._writer.add_event(self._event(wall_time=time.time(), step=step, summary=summary))
 
     def close(self) -> None:
         """Close the file."""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 # Everything heavy is imported here, before the process confines itself.
 # pydantic is loaded at the first event.
@@ -22,6 +22,7 @@ from telic.rewards.contract import RewardSpec, TermSpec
 from telic.rewards.probe import probe
 from telic.rewards.reward import Reward
 from telic.sandbox.tamper import CodeSeal
+from telic.sandbox.worker import HostChannel
 from telic.storage.files import plain
 from telic.storage.layout import RunFolder
 from telic.training import loop
@@ -46,22 +47,6 @@ _STEP_S = 120.0
 _COMPILE_S = 900.0
 
 
-class Channel(Protocol):
-    """Connection of training to the host."""
-
-    def send(self, message: dict[str, Any]) -> None:
-        """Report an event, encoded."""
-        ...
-
-    def heartbeat(self, seconds: float, doing: str = "") -> None:
-        """Allow this long until the next sign of life; `doing` says in words what takes it."""
-        ...
-
-    def should_stop(self) -> bool:
-        """Say whether the host asked to stop."""
-        ...
-
-
 class Prepared(NamedTuple):
     """What is ready when the process confines itself."""
 
@@ -70,7 +55,7 @@ class Prepared(NamedTuple):
     """on a GPU, whose device is opened and whose kernels are compiled before"""
 
 
-def prepare(payload: dict[str, Any], channel: Channel) -> Prepared:
+def prepare(payload: dict[str, Any], channel: HostChannel) -> Prepared:
     """Read the order and open the GPU; called before confinement."""
     job = TrainJob.model_validate(payload["job"])
     if not job.on_gpu:  # physics threads must start confined
@@ -79,14 +64,14 @@ def prepare(payload: dict[str, Any], channel: Channel) -> Prepared:
     return Prepared(job, _open_on_gpu(job, channel))
 
 
-def run(prepared: Prepared, payload: dict[str, Any], channel: Channel) -> dict[str, Any]:
+def run(prepared: Prepared, payload: dict[str, Any], channel: HostChannel) -> dict[str, Any]:
     """Probe, train, report; called confined."""
     with _explaining_gpu(prepared.job):
         _train(prepared, RunFolder(Path(payload["run"])), Path(payload["state"]), channel)
     return {}
 
 
-def _open_on_gpu(job: TrainJob, channel: Channel) -> Environments:
+def _open_on_gpu(job: TrainJob, channel: HostChannel) -> Environments:
     """Make the environments of a run on a GPU and compile all that they may need."""
     what = f"the GPU for {job.env}"
     channel.heartbeat(_COMPILE_S, f"preparing {what}")
@@ -130,7 +115,7 @@ def _explaining_gpu(job: TrainJob) -> Generator[None]:
         ) from error
 
 
-def _train(prepared: Prepared, folder: RunFolder, state: Path, channel: Channel) -> None:
+def _train(prepared: Prepared, folder: RunFolder, state: Path, channel: HostChannel) -> None:
     """Train in this process."""
     job, envs = prepared
     if envs is None:
@@ -190,7 +175,7 @@ def _complete_spec(reward: Reward) -> RewardSpec:
 
 
 def _probe_all(
-    job: TrainJob, rewards: list[Reward], channel: Channel, env: VecEnv
+    job: TrainJob, rewards: list[Reward], channel: HostChannel, env: VecEnv
 ) -> list[dict[str, Any] | None]:
     """Probe every reward on a small environment before anything else is built."""
     reports: list[dict[str, Any] | None] = []

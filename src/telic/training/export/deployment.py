@@ -14,7 +14,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, Self, cast, get_args
+from typing import Any, NamedTuple, Self, get_args
 
 import mujoco
 import numpy as np
@@ -24,6 +24,7 @@ from pydantic import Field, ValidationError, model_validator
 from telic.core.config import Record
 from telic.core.text import MISSING
 from telic.envs.anatomy import action_names
+from telic.envs.commands import NAMES, Span
 from telic.envs.driven import RobotTask
 from telic.envs.factory import make
 from telic.envs.models import is_position
@@ -40,9 +41,7 @@ from telic.storage.trajectories import Environment
 from telic.training.export.files import export_checked
 from telic.training.policy import Policy
 
-COMMANDS = ("forward", "sideways", "turn")
 Row = tuple[float, ...]
-Span = tuple[float, float]
 
 
 class Drives(Record):
@@ -199,7 +198,7 @@ _SENSORS = {
 """unit of each block of an observation, and how it is computed"""
 
 
-def describe(env: MujocoEnv, task: RobotTask, robot: str) -> Deployment:
+def deployment_of(env: MujocoEnv, task: RobotTask, robot: str) -> Deployment:
     """Return what a robot must know to run a policy of this environment."""
     model, arguments = env.model, task.arguments
     blocks: list[ObservedBlock] = []
@@ -228,7 +227,7 @@ def describe(env: MujocoEnv, task: RobotTask, robot: str) -> Deployment:
         observation=tuple(blocks),
         columns=columns,
         history=arguments.history,
-        commands=None if told is None else {name: getattr(told, name) for name in COMMANDS},
+        commands=None if told is None else {name: getattr(told, name) for name in NAMES},
         command_default=(0.0, 0.0, 0.0),
         phase_hz=arguments.phase_hz,
         episode_steps=arguments.max_episode_steps or 1000,
@@ -249,24 +248,25 @@ def _drives(env: MujocoEnv, task: RobotTask) -> Drives:
     return Drives(
         names=action_names(model),
         units=tuple("rad" if model.jnt_type[joint] == hinge else "m" for joint in joints),
-        rest=_row(task.qpos0.cpu().numpy()[places]),
-        stiffness=_row(model.actuator_gainprm[:, 0]),
-        damping=_row(-model.actuator_biasprm[:, 2]),
+        rest=row_of(task.qpos0.cpu().numpy()[places]),
+        stiffness=row_of(model.actuator_gainprm[:, 0]),
+        damping=row_of(-model.actuator_biasprm[:, 2]),
         effort=tuple(float(span[1]) if limited else None for limited, span in efforts),
-        armature=_row(model.dof_armature[rates]),
-        action_low=_row(low),
-        action_high=_row(high),
-        action_middle=_row((high + low) / 2.0),
-        action_half=_row((high - low) / 2.0),
-        target_low=_row(model.actuator_ctrlrange[:, 0]),
-        target_high=_row(model.actuator_ctrlrange[:, 1]),
+        armature=row_of(model.dof_armature[rates]),
+        action_low=row_of(low),
+        action_high=row_of(high),
+        action_middle=row_of((high + low) / 2.0),
+        action_half=row_of((high - low) / 2.0),
+        target_low=row_of(model.actuator_ctrlrange[:, 0]),
+        target_high=row_of(model.actuator_ctrlrange[:, 1]),
         qpos=tuple(places),
         qvel=tuple(rates),
     )
 
 
-def _row(values: Any) -> Row:
-    return tuple(float(value) for value in cast("list[float]", np.asarray(values).tolist()))
+def row_of(values: Any) -> Row:
+    """Return an array as one row of plain numbers."""
+    return tuple(float(value) for value in np.asarray(values).ravel())
 
 
 def read_deployment(text: str) -> Deployment:
@@ -440,7 +440,7 @@ def write_deployment(policy: Policy, environment: Environment, folder: Path) -> 
                 f"{model_file.stem} {why}.",
                 hint="policy.onnx and the card say what the policy sees and does.",
             )
-        about = describe(env, env.task, model_file.stem)
+        about = deployment_of(env, env.task, model_file.stem)
         about = about.model_copy(update={"variation": arguments.get("variation", "none")})
         write_scene(model_file, env.model, folder)
     finally:
@@ -476,10 +476,10 @@ def starts_of(environment: Environment, count: int, seed: int) -> RobotStarts:
         env.reset()
         qpos, qvel = (env.sim.field(name).cpu().numpy().copy() for name in ("qpos", "qvel"))
         steps = env.max_episode_steps or _UNLIMITED
-        command = np.zeros((count, steps, len(COMMANDS)))
+        command = np.zeros((count, steps, len(NAMES)))
         for step in range(steps if own.get("commands") is not None else 0):
             info = env.step(env.action_rest.expand(count, -1)).info
-            told = [info[f"command_{name}"] for name in COMMANDS]
+            told = [info[f"command_{name}"] for name in NAMES]
             command[:, step] = torch.stack(told, 1).numpy()
         return RobotStarts(qpos, qvel, command)
     finally:

@@ -43,13 +43,19 @@ from telic.robots.terrain import (
     terrain,
 )
 from telic.storage.trajectories import Environment, TrajectoryFacts
-from telic.training.export.deployment import Deployment, describe, nominal, require_no_memory
+from telic.training.export.deployment import (
+    Deployment,
+    Row,
+    deployment_of,
+    nominal,
+    require_no_memory,
+    row_of,
+)
 from telic.training.export.files import export_checked
 from telic.training.policy import Policy
 
 Array = np.ndarray[Any, np.dtype[Any]]
 SCENE = "scene.xml"
-Row = tuple[float, ...]
 _MESH = int(mujoco.mjtGeom.mjGEOM_MESH)
 _MOST_NUMBERS = 200_000
 _UNFELT = "unfelt.stl"
@@ -194,13 +200,13 @@ def _about(
     files: tuple[str, ...],
 ) -> LivePolicy:
     model, task = env.model, env.task
-    driven = describe(env, task, Path(env_id).stem) if isinstance(task, RobotTask) else None
+    driven = deployment_of(env, task, Path(env_id).stem) if isinstance(task, RobotTask) else None
     blocks = None if driven else seen_blocks(env)
     others = _made(env_id, _STARTS, arguments)
     try:
         others.reset()
         rows = zip(*(others.sim.field(name).numpy() for name in ("qpos", "qvel")), strict=True)
-        starts = tuple(LiveStart(qpos=_row(one), qvel=_row(other)) for one, other in rows)
+        starts = tuple(LiveStart(qpos=row_of(one), qvel=row_of(other)) for one, other in rows)
     finally:
         others.close()
     torso = env.robot.torso or min(1, model.nbody - 1)
@@ -213,8 +219,8 @@ def _about(
         physics_steps=task.arguments.frame_skip,
         obs_names=env.spec.obs_names,
         action_names=env.spec.action_names,
-        action_low=_row(policy.low),
-        action_high=_row(policy.high),
+        action_low=row_of(policy.low),
+        action_high=row_of(policy.high),
         blocks=blocks,
         deployment=driven,
         contact_forces=any(block.field == "cfrc_ext" for block in blocks or ()),
@@ -253,13 +259,9 @@ def _trace(
     for _ in range(_TRACE_STEPS):
         action = policy(obs)
         obs = env.step(action).obs
-        actions.append(_row(action[0]))
-        places.append(_row(like[0]))
+        actions.append(row_of(action[0]))
+        places.append(row_of(like[0]))
     return LiveTrace(command=command, actions=tuple(actions), qpos=tuple(places))
-
-
-def _row(values: Any) -> Row:
-    return tuple(float(value) for value in np.asarray(values).ravel())
 
 
 # ---------------------------------------------------------------------------- the scene
