@@ -130,6 +130,10 @@ class MissingFile(BadFile):
     """There is no file where one was expected."""
 
 
+class SimulatorError(TelicError):
+    """A simulator in a process of its own failed, ended or gave no answer."""
+
+
 class WorkerDied(TelicError):
     """The confined process ended, or had to be ended, without a result."""
 

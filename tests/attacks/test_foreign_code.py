@@ -71,6 +71,7 @@ def names_of_code(home):
     yield "a Gymnasium id of a module", "evil:Env-v0", {}
     yield "a class of another Python", f"vector:{file}", {}
     yield "an interpreter", None, {"python": str(home / "evil.sh")}
+    yield "a simulator's interpreter", "mjlab:Task", {"python": str(home / "evil.sh")}
     yield "a file and an interpreter", file, {"python": str(home / "evil.sh")}
 
 

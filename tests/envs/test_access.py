@@ -5,7 +5,7 @@ from pathlib import Path
 import mujoco
 import pytest
 
-from telic.envs.access import import_folders, located, readable_files
+from telic.envs.access import env_access, located
 from telic.sim.files import model_files
 from tests.envs.multifile import SECRET, write_robot
 
@@ -44,7 +44,7 @@ def test_a_model_is_found_through_a_link_and_from_another_folder(tmp_path: Path,
     monkeypatch.chdir(model.parent)
     assert located("robot.xml") == str(model)
     assert located("./robot.xml") == str(model)
-    assert readable_files("robot.xml", {}) == model_files(model)
+    assert env_access("robot.xml", {}).readable == model_files(model)
     monkeypatch.chdir(model.parent / "the parts")
     assert located("../robot.xml") == str(model)
 
@@ -55,7 +55,7 @@ def test_names_that_are_no_files_stay_as_they_are(tmp_path: Path, monkeypatch):
         assert located(name) == name
     (tmp_path / "own.py").write_text("")
     assert located("own.py:Class") == f"{tmp_path / 'own.py'}:Class"
-    assert import_folders("own.py:Class") == [tmp_path]
+    assert env_access("own.py:Class", {}).python_path == [tmp_path]
 
 
 def test_a_model_that_includes_itself_or_hidden_files_opens_nothing_more(tmp_path: Path):

@@ -58,7 +58,7 @@ async def test_a_search_goes_on_by_itself_and_says_where_it_writes(host, reposit
     assert found["command"].startswith("telic search --env No-such-task --method cma")
 
 
-@pytest.mark.parametrize("name", ["evil.py:Env", "evil:Env"])
+@pytest.mark.parametrize("name", ["evil.py:Env", "evil:Env", "mjlab:Task"])
 async def test_code_that_an_agent_names_is_not_the_users(host, repository, name):
     (repository / "evil.py").write_text("open('mark', 'w').close()\nclass Env: pass\n")
     async with host(allow_launch=True) as call:

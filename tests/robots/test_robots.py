@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from telic.envs import make
-from telic.envs.access import located, readable_files
+from telic.envs.access import env_access, located
 from telic.errors import (
     BadEnvironment,
     BadFile,
@@ -150,7 +150,7 @@ def test_a_file_that_is_not_the_one_on_record_is_not_used(indexed):
 def test_a_name_is_an_environment_whose_files_a_confined_process_may_read(toy):
     path = located("toy-dog")
     assert path == str(robot_path("toy-dog")) and Path(path).name == "toy-dog.xml"
-    readable = {each.name for each in readable_files(path, {})}
+    readable = {each.name for each in env_access(path, {}).readable}
     assert {"toy-dog.xml", "block.obj"} <= readable
     env = make("toy-dog", num_envs=2)
     env.reset()

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from telic.envs.access import permit_env
+from telic.envs.simulators.names import permit_env
 from telic.storage.layout import RunFolder
 from telic.training.job import TrainJob
 from telic.training.plan import plan
@@ -47,7 +47,7 @@ def small_job(env: str = "HalfCheetah-v5", steps: int = 1024, **changes: Any) ->
     options = {"evaluations": 2, "eval_episodes": 2, "save_every_s": 0.05, **changes}
     options.setdefault("env_args", {"max_episode_steps": 40})
     # As `telic train` does: who asks for a job names its environment.
-    permit_env(env)
+    permit_env(env, {"python": options.get("python"), **options["env_args"]})
     return plan(env, steps=steps, settings=settings, **options)
 
 

@@ -1,67 +1,40 @@
-"""What the name of an environment stands for: code that needs permission, files to read, a place.
-
-Light: commands that make no environment ask these, too.
-"""
+"""Files and folders that a confined process must be able to read to make an environment."""
 
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Mapping
-from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from telic.core.plugins import plugin_home
-from telic.errors import Refused
+from telic.envs.simulators.names import simulated
 from telic.robots import robot_path
 from telic.sim.files import MODEL_FILES, model_files, require_compilable
-from telic.storage.keys import permit, require_permitted
 
 
-def named_code(env: str) -> tuple[str, ...]:
-    """Return the code that an environment's name stands for; empty for data and ids.
+class EnvAccess(NamedTuple):
+    """Files and folders of an environment outside the installed packages."""
 
-    A class is named by the file that would be imported, so that another file of its name is other
-    code.
-    """
-    place, colon, name = env.rpartition(":")
-    # As `factory.make` tells data from code: a file that is called "evil.py:Env" must not matter.
-    if not colon or env.endswith(MODEL_FILES):
-        return ()
-    if place.endswith(".py"):
-        return (f"the class {Path(place).expanduser().absolute()}:{name}",)
-    found = PathFinder.find_spec(place.partition(".")[0], [str(Path.cwd()), *sys.path])
-    where = None if found is None else found.origin or list(found.submodule_search_locations or ())
-    return (f"the class {env} from {where}",)
+    readable: list[Path]
+    """its model, and everything that the model is made of"""
+    python_path: list[Path]
+    """to import it from"""
 
 
-def permit_env(env: str | Path) -> None:
-    """Permit the code that the user names as an environment."""
-    permit(*named_code(str(env)))
-
-
-def require_permitted_request(values: Mapping[str, Any]) -> None:
-    """Raise Refused for code that an agent names in a request: an agent is not the user."""
-    require_permitted(*named_code(str(values.get("env") or "")))
-    if values.get("trust"):
-        raise Refused(
-            "An agent cannot have code run without confinement.",
-            hint="Run it in a terminal: telic train --trust",
-        )
-
-
-def readable_files(env: str, env_args: Mapping[str, Any]) -> list[Path]:
-    """Return the files that a confined process reads to make an environment: those of its model."""
+def env_access(env: str, env_args: dict[str, Any]) -> EnvAccess:
+    """Return what a confined process needs besides its own packages."""
     model = env if env.endswith(MODEL_FILES) else env_args.get("xml_file")
-    if not isinstance(model, str) or not os.path.isfile(Path(model).expanduser()):
-        return []
-    require_compilable(Path(model))
-    return model_files(Path(model))
+    files: list[Path] = []
+    if isinstance(model, str) and os.path.isfile(Path(model).expanduser()):
+        require_compilable(Path(model))
+        files = model_files(Path(model))
+    return EnvAccess(files, import_folders(env))
 
 
 def located(env: str) -> str:
     """Return an environment's name that means the same in every folder, as workers need it."""
+    if simulated(env):
+        return env
     file, colon, name = env.rpartition(":")
     if colon and file.endswith(".py") and os.path.isfile(Path(file).expanduser()):
         return f"{Path(file).expanduser().absolute()}:{name}"
@@ -74,7 +47,7 @@ def located(env: str) -> str:
 
 def import_folders(env: str) -> list[Path]:
     """Return what a confined process must import an environment from, besides its own packages."""
-    if ":" in env and not os.path.exists(env):  # module:Class
+    if ":" in env and not simulated(env) and not os.path.exists(env):  # module:Class
         file = Path(env.rpartition(":")[0]).expanduser()
         is_file = file.suffix == ".py" and os.path.isfile(file)
         return [file.resolve().parent if is_file else Path.cwd()]

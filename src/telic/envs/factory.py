@@ -10,12 +10,12 @@ from typing import Any
 
 from telic.core.plugins import load_plugin
 from telic.envs._arm import BlockTask, ReachArguments, ReachTask, is_reaching_arm
-from telic.envs.access import permit_env
 from telic.envs.anatomy import robot_of
 from telic.envs.driven import RobotArguments, RobotTask, is_driven
 from telic.envs.models import read_model
 from telic.envs.mujoco import MujocoEnv
 from telic.envs.own_robot import CustomArguments, CustomTask
+from telic.envs.simulators.names import permit_env, simulated
 from telic.envs.tasks import TASKS
 from telic.envs.tokens import TokenDriver, read_decoder, token_file
 from telic.envs.vector import VecEnv
@@ -38,7 +38,8 @@ def make(
     Args:
         name: an environment id ("HalfCheetah-v5", any other Gymnasium id, or one of an installed
             package); a class "module:Class"; a robot's name ("unitree-go1"). Or the path of a model
-            or of a robot's description ("robot.xml", "robot.toml").
+            or of a robot's description ("robot.xml", "robot.toml"). Or a task of a simulator in a
+            Python of its own ("mjlab:TASK", with python="DIR/bin/python").
         num_envs: environments in the batch.
         device: where it is simulated and tensors live: "cpu" or "cuda".
         seed: one seed, or one per member of a population: equal slices of the batch.
@@ -49,7 +50,12 @@ def make(
         env = make("Ant-v5", num_envs=256, terminate_when_unhealthy=False)
         obs = env.reset()
     """
-    name = str(robot_path(str(name)) or name)
+    name = str(name)
+    if simulated(name):
+        from telic.envs.simulators.env import make_simulated
+
+        return make_simulated(name, num_envs=num_envs, device=device, seed=seed, **arguments)
+    name = str(robot_path(name) or name)
     if name in TASKS:
         kind, num_threads = TASKS[name], arguments.pop("num_threads", None)
         checked = kind.Arguments.parse(arguments)
@@ -71,7 +77,7 @@ def make(
 @wraps(make)
 def make_named(name: str | Path, **arguments: Any) -> VecEnv:
     """Make an environment that the caller names; `make` refuses code that a folder names."""
-    permit_env(name)
+    permit_env(name, arguments)
     return make(name, **arguments)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from telic.envs.access import import_folders, readable_files
+from telic.envs.access import env_access
 from telic.sandbox import host
 from telic.storage.trajectories import Environment
 
@@ -24,13 +24,12 @@ def run_confined(
     It may read `readable` and the models of the environments.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    given = list(environments)
-    models = [file for env, env_args in given for file in readable_files(env, env_args)]
+    access = [env_access(*each) for each in environments]
     return host.run_worker(
         entry,
         payload,
         writable=[folder.absolute()],
-        readable=sorted({*readable, *models}),
-        python_path=sorted({path for env, _ in given for path in import_folders(env)}),
+        readable=sorted({*readable, *(path for each in access for path in each.readable)}),
+        python_path=sorted({path for each in access for path in each.python_path}),
         **options,
     )

@@ -22,7 +22,7 @@ from pydantic import Field
 from telic.core.config import Record
 from telic.core.request import RequestField
 from telic.core.verb import Question, Verb, as_data
-from telic.envs.access import require_permitted_request
+from telic.envs.simulators.names import require_permitted_request
 from telic.errors import UnknownName, telling_places
 from telic.mcp._workplace import (
     ADDS,

@@ -178,7 +178,7 @@ def _run(
 ) -> str | None:
     """Draw jobs in a render process; without jobs, try the backend. Return why it broke, if so."""
     # Here, because environments import torch, which a render process does without.
-    from telic.envs.access import import_folders, located, readable_files
+    from telic.envs.access import env_access, located
 
     values: list[dict[str, Any]] = []
     readable: set[Path] = {Path(sys.prefix), *map(Path, _SYSTEM)}
@@ -187,8 +187,9 @@ def _run(
         folder = Path(place)
         for number, job in enumerate(jobs):
             env, env_args = job.env, dict(job.env_args)
-            readable |= {job.trajectory.absolute(), *readable_files(env, env_args)}
-            imports |= dict.fromkeys(import_folders(env))
+            access = env_access(env, env_args)
+            readable |= {job.trajectory.absolute(), *access.readable}
+            imports |= dict.fromkeys(access.python_path)
             code = Path(env.rpartition(":")[0])
             if code.suffix == ".py" and code.is_file():
                 readable.add(code.absolute())

@@ -22,7 +22,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from telic.core.config import Record
 from telic.core.tensors import use_one_thread
-from telic.envs.access import import_folders, readable_files
+from telic.envs.access import env_access
 from telic.envs.factory import make
 from telic.envs.vector import Info
 from telic.errors import TelicError
@@ -59,13 +59,14 @@ def memory_program(
 
     `player` makes what will run it elsewhere, which must give the same numbers.
     """
+    access = env_access(env, env_args)
     with tempfile.TemporaryDirectory() as folder:
         result = host.run_worker(
             "telic.rewards.memory_program",
             {"reward": reward, "env": env, "env_args": env_args},
             writable=[Path(folder)],
-            readable=readable_files(env, env_args),
-            python_path=import_folders(env),
+            readable=list(access.readable),
+            python_path=list(access.python_path),
         )
     try:  # a validation error is a ValueError, too
         program = MemoryProgram.model_validate(result.get("program"))

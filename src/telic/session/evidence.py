@@ -19,7 +19,6 @@ from typing import TypeVar
 from pydantic import BaseModel, Field
 
 from telic.core.config import Record
-from telic.envs.access import readable_files
 from telic.errors import BadFile, Refused, TelicError
 from telic.storage.files import (
     as_record,
@@ -288,8 +287,10 @@ def _hash_of(path: Path, stamp: tuple[int, ...]) -> str:
 
 def _environment_files(env: str) -> list[Path]:
     """Return the files outside the session that its robot or environment is made of."""
+    from telic.envs.access import env_access  # imports MuJoCo, which readers do without
+
     code = Path(env.rpartition(":")[0]).expanduser()  # of a class as file.py:Class
-    files = [*readable_files(env, {}), *([code] if code.is_file() else [])]
+    files = [*env_access(env, {}).readable, *([code] if code.is_file() else [])]
     return [path.absolute() for path in files]
 
 

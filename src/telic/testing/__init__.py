@@ -17,6 +17,7 @@ from telic.testing.services import (
     LauncherContract,
     ProviderContract,
 )
+from telic.testing.simulators import SimulatorContract
 
 __all__ = [
     "AuthorContract",
@@ -25,4 +26,5 @@ __all__ = [
     "LauncherContract",
     "ProposerContract",
     "ProviderContract",
+    "SimulatorContract",
 ]

@@ -54,7 +54,9 @@ class TrainOptions(Config):
 class JobRequest(TrainOptions, VerbRequest):
     """A population to train: every combination of rewards, variants and seeds is a member."""
 
-    env: str = argument("Environment id, module:Class, or path of an MJCF file.")
+    env: str = argument(
+        "Environment id, module:Class, path of an MJCF file, or SIMULATOR:TASK (mjlab, isaaclab)."
+    )
     reward: Reward | Sequence[Reward] = argument(
         "Reward file; repeat to compare. None: the task's own.",
         "--reward",
@@ -91,6 +93,10 @@ class JobRequest(TrainOptions, VerbRequest):
         default=None,
         many=True,
         read=pairs,
+    )
+    python: str | None = option(
+        "Python of the simulator's own environment, for mjlab:TASK or isaaclab:TASK.",
+        default=None,
     )
     trusted: bool = option(
         "The reward is yours: skip the code allow-list.", "--trust", default=False

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from telic.core.config import Record
 from telic.core.verb import verb
 from telic.envs.access import MODEL_FILES, located
+from telic.envs.simulators.names import absolute_python, simulated
 from telic.errors import (
     BadFile,
     ConfigError,
@@ -60,6 +61,13 @@ def plan(request: JobRequest) -> TrainJob:
     # The worker runs in another folder.
     env = located(request.env)
     env_args = dict(request.env_args or {})
+    if request.python is not None:
+        if not simulated(env):
+            raise ConfigError(
+                f"--python is for mjlab:TASK and isaaclab:TASK, not for {request.env}.",
+                hint="Install the environment beside telic and leave --python out.",
+            )
+        env_args["python"] = absolute_python(request.python)
     if request.tensorboard:
         require_tensorboard()
     device, seeds = device_of(request), request.seeds

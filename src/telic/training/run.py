@@ -16,8 +16,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from telic.core.events import Event, Listener, LogMessage, TrainProgress, ignore
-from telic.envs.access import import_folders, named_code, readable_files
-from telic.errors import Refused, TelicError, TrainingFailed, UsageError, WorkerDied
+from telic.envs.access import env_access, import_folders
+from telic.envs.simulators.names import named_code
+from telic.errors import (
+    Refused,
+    SimulatorError,
+    TelicError,
+    TrainingFailed,
+    UsageError,
+    WorkerDied,
+)
 from telic.sandbox import host, nursery
 from telic.sandbox.limits import Limits
 from telic.sandbox.worker import HostChannel
@@ -30,7 +38,7 @@ from telic.training.machine import device_files
 from telic.training.results import RunKeeper, RunSummary, member_folders
 
 _ENTRY = "telic.training.worker"
-_OF_A_GROUP = (UsageError, Refused, WorkerDied, TrainingFailed)
+_OF_A_GROUP = (UsageError, Refused, SimulatorError, WorkerDied, TrainingFailed)
 """errors that a reward or its process can cause; they do not end the other groups"""
 _MEMORY_SHARE = 0.75
 _ARENA_BYTES = 64 << 20
@@ -103,7 +111,7 @@ def execute(
         videos: those that are drawn afterwards; until they are, the run's status says so.
     """
     trusted = [reward.code for reward in job.rewards if reward.trusted]
-    require_permitted(*named_code(job.env), *trusted)
+    require_permitted(*named_code(job.env, job.env_args), *trusted)
     found = find_unfinished(job, runs_dir, name) if not fresh else None
     folder = found or new_run(runs_dir, name)
     with working_on(folder, is_new=found is None):
@@ -268,7 +276,7 @@ def _train_group(group: MemberGroup, order: _Order, keeper: RunKeeper) -> None:
         should_stop=order.should_stop,
         should_wait=order.should_wait,
         log=order.folder.worker_log,
-        readable=sorted(started_from.union(readable_files(job.env, job.env_args))),
+        readable=sorted(started_from.union(env_access(job.env, job.env_args).readable)),
         devices=device_files() if job.on_gpu else (),
         python_path=imports,
         limits=Limits(

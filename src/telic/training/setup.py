@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
 from telic.envs.factory import make
+from telic.envs.simulators.env import make_simulated
+from telic.envs.simulators.names import simulated
 from telic.envs.vector import VecEnv
 from telic.errors import ConfigError
 from telic.rewards.reward import Reward, load_reward
@@ -61,18 +64,32 @@ class Environments(NamedTuple):
     """All environments of a run."""
 
     probe: VecEnv
-    """where rewards are tried"""
+    """where rewards are tried; of a simulator, those of the evaluation"""
     training: VecEnv
     evaluation: VecEnv
 
 
 def make_environments(job: TrainJob) -> Environments:
     """Make all environments of a run."""
-    return Environments(
-        make_env(job, PROBE_ENVS, [0]),
-        make_env(job, job.settings.num_envs, [member.seed for member in job.members]),
-        make_env(job, job.eval_episodes, Evaluator.seeds(job)),
-    )
+    seeds = [member.seed for member in job.members]
+    num_envs = job.settings.num_envs
+    if simulated(job.env):
+        # Simulators take their time to start: both at once, and rewards are probed on the second.
+        counts = (num_envs, seeds), (job.eval_episodes, Evaluator.seeds(job))
+        options: dict[str, Any] = {"device": job.device, **job.env_args}
+        with ThreadPoolExecutor() as pool:
+            opened: list[Any] = list(
+                pool.map(
+                    lambda count: make_simulated(
+                        job.env, num_envs=count[0] * len(count[1]), seed=count[1], **options
+                    ),
+                    counts,
+                )
+            )
+        return Environments(opened[1], *opened)
+    probe = make_env(job, PROBE_ENVS, [0])
+    training = make_env(job, num_envs, seeds)
+    return Environments(probe, training, make_env(job, job.eval_episodes, Evaluator.seeds(job)))
 
 
 def build(job: TrainJob, rewards: list[Reward], env: VecEnv) -> Setup:

@@ -16,6 +16,7 @@ import torch
 
 from telic.core.events import Event, LogMessage, encode_event
 from telic.core.tensors import learn_beside_simulation
+from telic.envs.simulators.names import simulated
 from telic.envs.vector import VecEnv
 from telic.errors import ResourceError, TrainingFailed
 from telic.rewards.contract import RewardSpec, TermSpec
@@ -52,16 +53,16 @@ class Prepared(NamedTuple):
 
     job: TrainJob
     envs: Environments | None
-    """on a GPU, whose device is opened and whose kernels are compiled before"""
+    """on a GPU, whose device is opened and whose kernels are compiled before, and of simulators"""
 
 
 def prepare(payload: dict[str, Any], channel: HostChannel) -> Prepared:
-    """Read the order and open the GPU; called before confinement."""
+    """Read the order and open GPU and simulators; called before confinement."""
     job = TrainJob.model_validate(payload["job"])
-    if not job.on_gpu:  # physics threads must start confined
-        return Prepared(job, None)
-    sys.path.extend(payload["imports"])  # last: nothing of ours is replaced
-    return Prepared(job, _open_on_gpu(job, channel))
+    # On the CPU, physics threads must start confined; a simulator's process cannot.
+    early = job.on_gpu or simulated(job.env)
+    sys.path.extend(payload["imports"] if early else ())  # last: nothing of ours is replaced
+    return Prepared(job, _open_environments(job, channel) if early else None)
 
 
 def run(prepared: Prepared, payload: dict[str, Any], channel: HostChannel) -> dict[str, Any]:
@@ -71,24 +72,29 @@ def run(prepared: Prepared, payload: dict[str, Any], channel: HostChannel) -> di
     return {}
 
 
-def _open_on_gpu(job: TrainJob, channel: HostChannel) -> Environments:
-    """Make the environments of a run on a GPU and compile all that they may need."""
-    what = f"the GPU for {job.env}"
+def _open_environments(job: TrainJob, channel: HostChannel) -> Environments:
+    """Make the environments of a run; on a GPU, compile all that they may need."""
+    if not (job.on_gpu or simulated(job.env)):
+        return make_environments(job)
+    what = f"the simulator of {job.env}" if simulated(job.env) else f"the GPU for {job.env}"
     channel.heartbeat(_COMPILE_S, f"preparing {what}")
     started = time.perf_counter()
     channel.send(_log(f"preparing {what} (a minute or two the first time) ..."))
-    if ":" in job.device:  # what names no device means this one
-        torch.cuda.set_device(job.device)
-    torch.set_num_threads(1)
-    torch.backends.cuda.matmul.allow_tf32 = True  # ten bits of mantissa are plenty
-    torch.backends.cudnn.enabled = False  # it would be opened later, when files are closed
+    if job.on_gpu:
+        if ":" in job.device:  # what names no device means this one
+            torch.cuda.set_device(job.device)
+        torch.set_num_threads(1)
+        torch.backends.cuda.matmul.allow_tf32 = True  # ten bits of mantissa are plenty
+        torch.backends.cudnn.enabled = False  # it would be opened later, when files are closed
     envs = make_environments(job)
-    compile_all(envs)
-    # Load what torch loads at first use, before no more files may be opened.
-    row = torch.linspace(0, 1, 8, device=job.device)
-    row.view(1, 4, 2).bmm(torch.ones(1, 2, 3, device=job.device))
-    torch.cuda.synchronize()
-    channel.send(_log(f"ready after {time.perf_counter() - started:.0f} s."))
+    if not simulated(job.env):
+        compile_all(envs)
+    if job.on_gpu:  # load what torch loads at first use, before no more files may be opened
+        row = torch.linspace(0, 1, 8, device=job.device)
+        row.view(1, 4, 2).bmm(torch.ones(1, 2, 3, device=job.device))
+        torch.cuda.synchronize()
+    note = f" {envs.training.spec.notes[0]}" if simulated(job.env) else ""
+    channel.send(_log(f"ready after {time.perf_counter() - started:.0f} s.{note}"))
     return envs
 
 
@@ -120,14 +126,15 @@ def _train(prepared: Prepared, folder: RunFolder, state: Path, channel: HostChan
     job, envs = prepared
     if envs is None:
         channel.heartbeat(_START_S)
-        envs = make_environments(job)
+        envs = _open_environments(job, channel)
     channel.heartbeat(_START_S)
     if job.device == "cpu":
         learn_beside_simulation()
     seal = CodeSeal()  # before foreign code is loaded: what it replaces later is noticed
     rewards = load_rewards(job)
     probes = _probe_all(job, rewards, channel, envs.probe)
-    envs.probe.close()
+    if envs.probe is not envs.evaluation:
+        envs.probe.close()
     channel.heartbeat(_START_S)
     channel.send(_log(f"learner: {job.settings.learner}"))
     setup = build(job, rewards, envs.training)

@@ -21,7 +21,7 @@ from telic.core.request import (
 )
 from telic.core.text import names
 from telic.core.verb import Wrapped, verb
-from telic.envs.access import permit_env
+from telic.envs.simulators.names import permit_env
 from telic.errors import UnknownName
 from telic.plugin.hooks import answer
 from telic.plugin.package import HOME, differences, write_package

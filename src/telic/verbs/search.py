@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from telic.core.request import PlacedRequest, option
 from telic.core.verb import Wrapped, verb
-from telic.envs.access import permit_env
+from telic.envs.simulators.names import permit_env, refuse_simulated
 from telic.search.config import SearchConfig
 
 if TYPE_CHECKING:
@@ -41,6 +41,12 @@ def _stopped(search: Search) -> int:
 def search(request: SearchRequest) -> Search:
     """Optimize the parameters of a small policy."""
     permit_env(request.env)
+    refuse_simulated(
+        request.env,
+        "Policy search",
+        "it starts thousands of episodes from chosen seeds within one process, which an external "
+        "simulator does not offer; for its tasks see telic envs --search",
+    )
     if request.on is not None:
         from telic.verbs.elsewhere import do_elsewhere
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from telic.authors.request import SessionConfig
 from telic.core.request import PlacedRequest, RunsRequest, argument, option
 from telic.core.verb import Wrapped, verb
-from telic.envs.access import permit_env
+from telic.envs.simulators.names import permit_env, refuse_simulated
 from telic.errors import UsageError
 from telic.sandbox.nursery import loading, prewarmed
 from telic.session import WORKERS
@@ -79,6 +79,7 @@ def run(request: IntentRequest) -> Session | MeasurableIntent:
 
     Exit codes: 0 passed, 1 did not pass or stopped, 3 out of budget, 6 partial pass, 7 unproven.
     """
+    refuse_simulated(request.env, "A session")
     permit_env(request.env)
     if request.dry_run:
         return _read(request)

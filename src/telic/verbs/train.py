@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from telic.core.events import LogMessage
 from telic.core.request import VerbRequest, argument, option
 from telic.core.verb import Wrapped, verb
-from telic.envs.access import permit_env
+from telic.envs.simulators.names import permit_env
 from telic.training.job import TrainRequest
 from telic.verbs.search import SearchMethods, search_methods
 
@@ -40,7 +40,7 @@ def _failed(result: Any) -> int:
 @verb(TrainRequest, examples=_EXAMPLES, exit_code=_failed)
 def train(request: TrainRequest) -> Run | TrainJob:
     """Train a policy for every reward, variant and seed, all of a reward together."""
-    permit_env(request.env)
+    permit_env(request.env, {"python": request.python, **(request.env_args or {})})
     if request.on is not None:
         from telic.verbs.elsewhere import do_elsewhere
 

@@ -1,0 +1,1 @@
+"""Foreign simulators: each in a process and a Python environment of its own."""

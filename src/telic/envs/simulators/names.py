@@ -1,0 +1,113 @@
+"""The names of simulated environments, "mjlab:TASK", and the table of simulators.
+
+Light: asking whether an environment is one of these loads nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from telic.errors import Refused, UsageError
+from telic.sim.files import MODEL_FILES
+from telic.storage.keys import permit, require_permitted
+
+_HERE = Path(__file__).parent
+
+
+class SimulatorAdapter(NamedTuple):
+    """The program that makes environments of one simulator."""
+
+    file: Path
+    """run by the simulator's own Python"""
+    meaning: str
+    tasks: tuple[str, ...]
+    """examples of tasks"""
+
+
+ADAPTERS = {
+    "mjlab": SimulatorAdapter(
+        _HERE / "lab_adapter.py",
+        "a task of mjlab",
+        ("Mjlab-Cartpole-Balance", "Mjlab-Velocity-Flat-Unitree-Go1", "Mjlab-Lift-Cube-Yam"),
+    ),
+    "isaaclab": SimulatorAdapter(
+        _HERE / "lab_adapter.py",
+        "a task of Isaac Lab",
+        ("Isaac-Cartpole-v0", "Isaac-Ant-v0", "Isaac-Velocity-Flat-Anymal-C-v0"),
+    ),
+}
+"""the supported simulators, by the word before the colon"""
+
+
+class SimulatedTask(NamedTuple):
+    """An environment of a simulator in a process of its own."""
+
+    simulator: str
+    task: str
+
+
+def simulated(env: str) -> SimulatedTask | None:
+    """Return the simulator and the task of a name like "mjlab:TASK"; None: another environment."""
+    simulator, colon, task = env.partition(":")
+    return SimulatedTask(simulator, task) if colon and simulator in ADAPTERS else None
+
+
+def refuse_simulated(
+    env: str, who: str, why: str = "it cannot be confined, and its robot cannot be measured"
+) -> None:
+    """Raise UsageError for an environment of another simulator, where it cannot be used."""
+    if simulated(env):
+        raise UsageError(
+            f"{who} cannot use {env}: {why}.",
+            hint=f"Train it with its own reward: telic train {env}",
+        )
+
+
+def absolute_python(python: str) -> str:
+    """Return the path of a Python, valid in every folder."""
+    if os.sep not in python:
+        return shutil.which(python) or python
+    # Not resolved: a virtual environment is known by the place of its link.
+    return os.path.abspath(os.path.expanduser(python))
+
+
+def named_code(env: str, env_args: Mapping[str, Any] | None = None) -> tuple[str, ...]:
+    """Return the code that an environment's name and arguments name; empty for data and ids.
+
+    A class is named by the file that would be imported, so that another file of its name is other
+    code; a simulator by its task and its Python.
+    """
+    if simulated(env):
+        python = str((env_args or {}).get("python") or sys.executable)
+        return (f"{env} run by {absolute_python(python)}",)
+    place, colon, name = env.rpartition(":")
+    # As `factory.make` tells data from code: a file that is called "evil.py:Env" must not matter.
+    if not colon or env.endswith(MODEL_FILES):
+        return ()
+    if place.endswith(".py"):
+        return (f"the class {Path(place).expanduser().absolute()}:{name}",)
+    found = PathFinder.find_spec(place.partition(".")[0], [str(Path.cwd()), *sys.path])
+    where = None if found is None else found.origin or list(found.submodule_search_locations or ())
+    return (f"the class {env} from {where}",)
+
+
+def permit_env(env: str | Path, env_args: Mapping[str, Any] | None = None) -> None:
+    """Permit the code that the user names as an environment."""
+    permit(*named_code(str(env), env_args))
+
+
+def require_permitted_request(values: Mapping[str, Any]) -> None:
+    """Raise Refused for code that an agent names in a request: an agent is not the user."""
+    arguments = {**(values.get("env_args") or {}), "python": values.get("python")}
+    require_permitted(*named_code(str(values.get("env") or ""), arguments))
+    if values.get("trust"):
+        raise Refused(
+            "An agent cannot have code run without confinement.",
+            hint="Run it in a terminal: telic train --trust",
+        )

@@ -1,0 +1,178 @@
+"""Start a simulator in a process of its own, talk to it, and notice when it hangs or dies.
+
+The other side is `server.py`, run by the simulator's own Python; numbers go through shared memory,
+orders and answers through pipes. The simulator is not confined: it is software that the user
+installed, with the user's rights, but it receives no keys or tokens.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import math
+import mmap
+import os
+import select
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from telic.core.text import printable
+from telic.envs.simulators.names import ADAPTERS, SimulatedTask, absolute_python
+from telic.errors import BadEnvironment, SimulatorError, TelicError
+from telic.jobs.process import PIPE, Process
+from telic.storage.keys import require_permitted
+
+ANSWER_S = 100.0
+"""time a step may take before the simulator counts as hung"""
+_OPEN_S = 900.0
+"""time a simulator may take to start; the first start compiles"""
+_CLOSE_S = 5.0
+_LOG_BYTES = 1 << 24
+_LAST_LINES, _LAST_CHARACTERS = 12, 1500
+_SECRETS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")
+_DTYPES = {"<f4": torch.float32, "<i8": torch.int64, "|b1": torch.bool}
+
+
+class SimulatorProcess:
+    """A started simulator; `open` waits until it is ready."""
+
+    def __init__(self, task: SimulatedTask, python: str, answer_s: float, **order: Any) -> None:
+        """Start it; `order` has num_envs, device, seed and arguments."""
+        self.name = ":".join(task)
+        require_permitted(f"{self.name} run by {absolute_python(python)}")
+        self.arrays: dict[str, Tensor] = {}
+        self._answer_s = answer_s
+        self._received = b""
+        self._answers = 0
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
+        fcntl.fcntl(self._log, fcntl.F_SETFL, os.O_APPEND)  # it is truncated while being written
+        if hasattr(os, "memfd_create"):
+            self._memory = os.memfd_create("telic-simulator", 0)
+        else:  # macOS
+            with tempfile.TemporaryFile() as file:
+                self._memory = os.dup(file.fileno())
+        server = Path(__file__).with_name("server.py")
+        try:
+            self._process = Process(
+                [python, server, str(self._memory)],
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=self._log,
+                pass_fds=[self._memory],
+                env=_environment(),
+                own_group=False,  # it ends with the group of a confined worker
+            )
+        except OSError as error:
+            self._free()
+            raise BadEnvironment(
+                f"{self.name} cannot be started: {python}: {error.strerror}.",
+                hint="Name the Python of the simulator's own environment: --python DIR/bin/python.",
+            ) from error
+        adapter = str(ADAPTERS[task.simulator].file)
+        self.send("open", simulator=task.simulator, task=task.task, adapter=adapter, **order)
+
+    @property
+    def pid(self) -> int:
+        """The process."""
+        return self._process.pid
+
+    def open(self) -> dict[str, Any]:
+        """Wait until the simulator is ready, map the memory, and return its facts."""
+        answer = self.wait(_OPEN_S)
+        memory = mmap.mmap(self._memory, 0)
+        for name, kind, shape, offset in answer["arrays"]:
+            flat = torch.frombuffer(
+                memory, dtype=_DTYPES[kind], count=math.prod(shape), offset=offset
+            )
+            self.arrays[name] = flat.view(shape)
+        return answer["facts"]
+
+    def send(self, do: str, **more: Any) -> None:
+        """Give an order; `wait` waits until it is done."""
+        with contextlib.suppress(BrokenPipeError):  # it has ended: `wait` reports why
+            self._process.write(json.dumps({"do": do, **more}).encode() + b"\n")
+
+    def wait(self, patience_s: float | None = None) -> dict[str, Any]:
+        """Wait for the answer to the latest order.
+
+        Raises:
+            BadEnvironment: the simulator or its task is not available.
+            SimulatorError: it failed, died, or took too long.
+        """
+        patience_s = self._answer_s if patience_s is None else patience_s
+        until = time.monotonic() + patience_s
+        while b"\n" not in self._received:
+            left = until - time.monotonic()
+            if left <= 0:
+                self._process.kill()
+                raise self._error(
+                    f"gave no answer for {patience_s:g} s and was killed",
+                    "If it is only slow, allow more: --env-arg answer_s=600.",
+                )
+            if select.select([self._process.stdout], [], [], min(left, 1.0))[0]:
+                data = os.read(self._process.stdout.fileno(), 1 << 16)
+                if not data:
+                    code = self._process.wait(_CLOSE_S) or 0
+                    how = f"signal {-code}" if code < 0 else f"exit code {code}"
+                    raise self._error(
+                        f"ended by itself ({how})",
+                        "Run the same command again: training resumes from its last checkpoint.",
+                    )
+                self._received += data
+        line, _, self._received = self._received.partition(b"\n")
+        answer = json.loads(line)
+        if error := answer.get("error"):
+            if error["kind"] == "Unavailable":
+                text = f"{self.name} cannot be made: {error['text']}."
+                raise BadEnvironment(text, hint=error["hint"])
+            where = f" ({error['place']})" if error["place"] else ""
+            raise self._error(f"failed: {error['kind']}: {error['text']}{where}", error["hint"])
+        self._answers += 1
+        if self._answers % 1000 == 0 and os.fstat(self._log.fileno()).st_size > _LOG_BYTES:
+            os.ftruncate(self._log.fileno(), 0)
+        return answer
+
+    def close(self) -> None:
+        """Ask the simulator to end, and kill it if it does not."""
+        if self._log.closed:
+            return
+        self.send("close")
+        self._process.stdin.close()
+        if self._process.wait(_CLOSE_S) is None:
+            self._process.kill()
+        self._process.stdout.close()
+        self._free()
+
+    def _free(self) -> None:
+        self.arrays = {}
+        self._log.close()
+        os.close(self._memory)
+
+    def _error(self, what: str, hint: str | None) -> TelicError:
+        """Return an error with the end of the simulator's output."""
+        size = os.fstat(self._log.fileno()).st_size
+        start = max(0, size - 8 * _LAST_CHARACTERS)
+        text = os.pread(self._log.fileno(), size - start, start).decode(errors="replace")
+        lines = [line.strip() for line in printable(text).splitlines() if line.strip()]
+        words = " | ".join(lines[-_LAST_LINES:])[-_LAST_CHARACTERS:] or "none"
+        return SimulatorError(
+            f"The simulator of {self.name} {what}. Its last output: {words}", hint=hint
+        )
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment of the simulator: ours, without keys and what is of our Python."""
+    ours = ("PYTHONHOME", "VIRTUAL_ENV", "PYTHONPATH")
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ours and not any(word in name.upper() for word in _SECRETS)
+    }
+    home = os.path.expanduser("~")  # a confined process does not know it
+    return {**kept, **({} if home == "~" else {"HOME": home}), "PYTHONUNBUFFERED": "1"}

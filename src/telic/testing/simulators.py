@@ -1,0 +1,94 @@
+"""What every adapter of a foreign simulator holds, through its process and the shared memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import pytest
+import torch
+
+from telic.envs.simulators.env import SimulatorEnv, make_simulated
+from telic.envs.simulators.names import permit_env
+from telic.errors import ConfigError, UsageError
+from telic.testing.contracts import EnvironmentContract
+
+
+class SimulatorContract(EnvironmentContract):
+    """What every simulated environment holds; see `telic.envs.simulators.server`."""
+
+    env: ClassVar[str]
+    """the environment that is tested, such as "mjlab:TASK" """
+    python: ClassVar[str | None] = None
+    """the Python of the simulator's own environment; None: the one of the test"""
+    arguments: ClassVar[dict[str, Any]] = {}
+
+    def make(self, num_envs: int, seed: int | Sequence[int] = 0) -> SimulatorEnv:
+        """Return environments of the kind that is tested."""
+        permit_env(self.env, {"python": self.python})  # who writes the test names it
+        return make_simulated(
+            self.env, num_envs=num_envs, seed=seed, python=self.python, **self.arguments
+        )
+
+    def test_an_environment_does_not_depend_on_its_neighbours(self) -> None:
+        """Of a simulator that draws for a whole batch at once, this holds for members."""
+        alone, beside = self.make(2, seed=3), self.make(4, seed=[3, 4])
+        assert torch.equal(alone.reset(), beside.reset()[:2])
+        assert not torch.equal(beside.exact_obs[:2], beside.exact_obs[2:]), (
+            "seeds make a difference"
+        )
+        alone.close()
+        beside.close()
+
+    def test_what_it_says_of_itself_is_complete_and_fits(self) -> None:
+        env = self.make(2)
+        spec = env.spec
+        assert len(spec.action_low) == len(spec.action_high) == len(spec.action_names)
+        assert len(set(spec.obs_names)) == len(spec.obs_names) and spec.description
+        assert all(low < high for low, high in zip(spec.action_low, spec.action_high, strict=True))
+        with pytest.raises(UsageError, match="before reset"):
+            env.step(_nothing(env))
+        env.reset()
+        with pytest.raises(ConfigError, match="shape"):
+            env.step(torch.zeros(5, 99))
+        info = env.step(_nothing(env)).info
+        for name in spec.info_keys:
+            assert len(info[name]) == 2 and bool(info[name].isfinite().all()), name
+        env.close()
+
+    def test_steps_that_were_given_stay_as_they_were(self) -> None:
+        env = self.make(2)
+        first = env.reset()
+        kept = first.clone()
+        step = env.step(_nothing(env))
+        later = [step.obs.clone(), step.final_obs.clone(), step.reward.clone()]
+        env.step(_nothing(env))
+        assert torch.equal(first, kept), "the next step wrote into an observation given before"
+        for given, copy in zip((step.obs, step.final_obs, step.reward), later, strict=True):
+            assert torch.equal(given, copy)
+        env.close()
+
+    def test_no_process_is_left_when_it_is_closed(self) -> None:
+        env = self.make(2, seed=[1, 2])
+        processes = env.processes
+        assert len(processes) == 2 and all(_is_there(number) for number in processes)
+        env.close()
+        env.close()
+        assert not any(_is_there(number) for number in processes)
+
+
+def _nothing(env: SimulatorEnv) -> torch.Tensor:
+    """Return actions in the middle of what is allowed."""
+    if env.num_actions:
+        return torch.zeros(env.num_envs, dtype=torch.int64)
+    middle = (env.action_low + env.action_high) / 2
+    return middle.expand(env.num_envs, -1).clone()
+
+
+def _is_there(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""A stand-in for Isaac Lab: its interface, without Isaac Sim."""
