@@ -59,7 +59,7 @@ def test_a_host_reads_with_every_line_that_an_order_waits(capsys):
 
 
 @pytest.mark.parametrize("is_case", [False, True])
-def test_a_finding_of_many_members_is_one_line_with_a_count(is_case, capsys):
+def test_a_finding_of_many_members_is_one_line(is_case, capsys):
     def tell(event):
         view(BenchEvent(case="x", inner=event) if is_case else event)
 
@@ -68,14 +68,9 @@ def test_a_finding_of_many_members_is_one_line_with_a_count(is_case, capsys):
             tell(finding("plateau", f"reward_seed_{member}"))
         tell(finding("kl_blow_up"))
         tell(progress(1.0))
-        for member in range(40, 48):
-            tell(finding("plateau", f"reward_seed_{member}"))
-            tell(progress(2.0))
+        tell(finding("plateau", "reward_seed_41"))
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("!")]
-    assert lines == [
-        "! 40 members, such as reward_seed_0: plateau",
-        "! reward_seed_1: kl_blow_up",
-    ]
+    assert lines == ["! reward_seed_0: plateau", "! reward_seed_1: kl_blow_up"]
 
 
 def test_a_session_on_a_new_machine_knows_its_time_after_ten_seconds_of_training(capsys):

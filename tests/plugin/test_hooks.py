@@ -73,4 +73,4 @@ def test_build_and_validate_say_what_they_found(tmp_path):
 
     assert run("build", "--check").exit_code == 4
     assert len(json.loads(run("build").output)["changed"]) == 17
-    assert json.loads(run("build", "--check").output)["problems"] == []
+    assert json.loads(run("build", "--check").output)["stale"] == []

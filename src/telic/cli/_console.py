@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
 from rich.segment import Segment
@@ -17,8 +16,6 @@ from rich.table import Table
 from telic.core.text import number, printable
 
 _PIPED_WIDTH = 120
-_WHOLE_WORD = (14, 11, 9, 7)
-"""letters of a word that the columns of a table keep together, if there is room"""
 
 
 class PlainConsole(Console):
@@ -59,33 +56,11 @@ def print_rows(
     table = Table(title=heading, title_justify="left", box=None, pad_edge=False)
     table.header_style = "bold"
     cells = [[cell if isinstance(cell, str) else number(cell) for cell in row] for row in rows]
-    for index, (name, width) in enumerate(zip(columns, _widths(columns, cells), strict=True)):
+    for index, name in enumerate(columns):
         numeric = all(isinstance(row[index], int | float | None) for row in rows) and rows
-        justify, whole = "right" if numeric else "left", index == 0
-        table.add_column(escape(name), justify=justify, overflow="fold", no_wrap=whole, width=width)
+        justify = "right" if numeric else "left"
+        # The first column holds names, which are never broken.
+        table.add_column(escape(name), justify=justify, overflow="fold", no_wrap=index == 0)
     for row in cells:
         table.add_row(*map(escape, row))
     console.print(table)
-
-
-def _widths(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int | None]:
-    """Return how wide columns are where room is short: words stay whole as far as it goes.
-
-    None leaves it to the table: there is room for everything, or for too little. The first column
-    holds names, which are never broken.
-    """
-    texts = [(name, *(row[index] for row in rows)) for index, name in enumerate(columns)]
-    full = [max(map(cell_len, column)) for column in texts]
-    words = [max(cell_len(word) for text in own for word in text.split() or [""]) for own in texts]
-    room = console.width - 2 * (len(columns) - 1)
-    if sum(full) <= room:
-        return [None] * len(columns)
-    for letters in _WHOLE_WORD:
-        least = [full[0], *(min(longest, letters) for longest in words[1:])]
-        left = room - sum(least)
-        if left >= 0:
-            for index in sorted(range(1, len(full)), key=lambda each: full[each]):
-                more = min(full[index] - least[index], left)  # short columns whole, then the long
-                least[index], left = least[index] + more, left - more
-            return [*least]
-    return [None] * len(columns)

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from telic.search.runner import Search
     from telic.session.loop import Session
     from telic.tracking.reports import TrackingReport
-    from telic.training.job import TrainJob
     from telic.training.run import Run
     from telic.verbs.artifacts import RunPage
     from telic.verbs.machine import EnvPage
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 
 _STYLES = {"passed": "bold green", "stopped": "bold"}
 _MARKS = {True: "[green]✓[/]", False: "[red]✗[/]", None: "[dim]-[/]"}
-_MOST_LINES = 40
 _RESUME = "run the same command to resume"
 
 
@@ -151,20 +149,6 @@ def show_run(run: Run) -> None:
 
 
 @view
-def show_plan(job: TrainJob) -> None:
-    """Print what would be trained."""
-    print_facts(
-        {
-            "environment": job.env,
-            "members": ", ".join(member.name for member in job.members),
-            "steps each": f"{job.iterations * job.settings.batch_size:,}",
-            "environments": job.settings.num_envs * len(job.members),
-            "evaluations": f"{job.evaluations} x {job.eval_episodes} episodes",
-        }
-    )
-
-
-@view
 def show_run_page(page: RunPage) -> None:
     """Print a run with its members."""
     shown = ("path", "env", "status", "total_timesteps", "training_time_s", "error", "command")
@@ -237,13 +221,7 @@ def show_summary(summary: SearchSummary) -> None:
 
 @view
 def show_motion_intake(intake: MotionIntake) -> None:
-    """Print the clips that were not added, with the reason, and the totals."""
-    wrong = [line for line in intake.lines if line.outcome not in ("added", "duplicate")]
-    for line in wrong[:_MOST_LINES]:
-        mark = "[yellow]•[/]" if line.outcome == "rejected" else "[red]✗[/]"
-        _say(f"{mark} {escape(line.clip)} {line.outcome}: {escape(line.why)}")
-    if len(wrong) > _MOST_LINES:
-        console.print(f"… and {len(wrong) - _MOST_LINES:,} more; all of them with --json")
+    """Print the totals; each clip was printed when it was added or rejected."""
     counts = ", ".join(f"{count:,} {what}" for what, count in intake.counts.items())
     _say(f"{counts or 'nothing'}: {escape(intake.library)}")
 
@@ -324,22 +302,8 @@ def _rate(rate: Rate) -> str:
 
 @view
 def show_benchmark(benchmark: Benchmark) -> None:
-    """Print a line per case, then rates by difficulty, category and robot."""
+    """Print the totals; each case was printed when it ended, and the page shows all."""
     path, tally = benchmark
-    cases = [
-        (
-            *(x.case.id, x.case.difficulty, x.outcome.replace("_", " "), x.score, x.low),
-            *(x.iterations, x.env_steps, duration(x.seconds), x.reason or ""),
-        )
-        for x in tally.results
-    ]
-    heads = ["case", "difficulty", "outcome", "score", "lower bound", "iterations", "steps"]
-    print_rows([*heads, "time", "why"], cases)
-    groups = {"difficulty": tally.by_difficulty, "category": tally.by_category}
-    for title, found in (groups | {"robot": tally.by_env}).items():
-        rows = [(x.name, _rate(x.rate), x.mean_score) for x in found]
-        console.print()
-        print_rows([title, "passed", "mean score"], rows)
     console.print(f"\n[bold]{_rate(tally.overall)}[/] pass")
     if tally.median_seconds_to_pass is not None:
         steps = number(tally.median_steps_to_pass)

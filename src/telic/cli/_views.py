@@ -42,45 +42,7 @@ OUTCOMES = {
 _LINE_EVERY_S = 5.0
 _DEAD = "dead_term"
 """a finding that matters to the author of a reward, not to a person who watches a session"""
-_NAMED = 3
-"""members of a finding that are listed by name; of more, one and their number"""
 _Lines = Iterator[str]
-
-
-class FindingLines:
-    """The findings of one training, each kind once: a population must not report one 48 times."""
-
-    def __init__(self) -> None:
-        self._burst: dict[str, list[Finding]] = {}
-        self._said: set[str] = set()
-        self._probed: set[tuple[str, str]] = set()
-
-    def add(self, finding: Finding) -> None:
-        """Add a finding of one member."""
-        if finding.name not in self._said:
-            self._burst.setdefault(finding.name, []).append(finding)
-
-    def new(self) -> _Lines:
-        """Yield a line for each kind that was not reported yet, with all members that have it."""
-        for name, findings in self._burst.items():
-            self._said.add(name)
-            members = [each.member for each in findings]
-            who = ", ".join(members)
-            if len(members) > _NAMED:
-                who = f"{len(members)} members, such as {members[0]}"
-            yield f"{who}: {findings[0].message}"
-        self._burst = {}
-
-    def rest(self) -> _Lines:
-        """Yield what is left to report when the training has ended, and reset."""
-        yield from self.new()
-        self._said, self._probed = set(), set()
-
-    def unseen(self, findings: Iterable[RewardFinding]) -> list[RewardFinding]:
-        """Return the findings that no reward probed before had."""
-        new = [each for each in findings if (each.name, each.message) not in self._probed]
-        self._probed |= {(each.name, each.message) for each in new}
-        return new
 
 
 class ProgressView:
@@ -110,7 +72,8 @@ class ProgressView:
         )
         self._task: TaskID | None = None
         self._last_line = 0.0
-        self._findings = FindingLines()
+        self._found: set[str] = set()
+        """findings of this training that were printed: a population must not repeat one 48 times"""
         self._orders: set[str] = set()
         self._path: Path | None = None
 
@@ -125,7 +88,6 @@ class ProgressView:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._complain(self._findings.rest())
         self._bar.stop()
 
     def __call__(self, event: Any) -> None:
@@ -134,10 +96,6 @@ class ProgressView:
             return
         is_inside = isinstance(event, BenchEvent)
         inner: Any = event.inner if is_inside else event
-        if inner.NAME in ("train.start", "train.end"):
-            self._complain(self._findings.rest())
-        elif inner.NAME != "train.finding":
-            self._complain(self._findings.new())
         if is_inside and self._brief:
             return
         is_approval = inner.NAME == "session.waiting" and inner.reason == "approval"
@@ -155,8 +113,10 @@ class ProgressView:
                 self._probed(event)
             case "train.progress":
                 self._progress(event)
-            case "train.finding" if not (self._is_session and event.name.startswith(_DEAD)):
-                self._findings.add(event)
+            case "train.start":
+                self._found.clear()
+            case "train.finding" if self._is_new(event, event.name):
+                self.say(f"[yellow]![/] {escape(event.member)}: {escape(event.message)}")
             case "video.progress":
                 name = event.path.rpartition("/")[2]
                 self._update("rendering", event.frame, event.frames, escape(name))
@@ -177,9 +137,12 @@ class ProgressView:
         if not self.quiet:
             console.print(text, soft_wrap=True)
 
-    def _complain(self, lines: Iterable[str]) -> None:
-        for line in lines:
-            self.say(f"[yellow]![/] {escape(line)}")
+    def _is_new(self, finding: Finding | RewardFinding, text: str) -> bool:
+        """Return whether a finding is for this reader, and was not printed in this training."""
+        if text in self._found or (self._is_session and finding.name.startswith(_DEAD)):
+            return False
+        self._found.add(text)
+        return True
 
     def _update(self, description: str, done: float, total: float, detail: str) -> None:
         if self._task is not None:
@@ -190,8 +153,8 @@ class ProgressView:
     def _probed(self, event: Any) -> None:
         cost = number(event.microseconds_per_step, 3)
         self.say(f"probed [bold]{escape(event.reward)}[/]: {event.mode}, {cost} µs per step")
-        for finding in self._findings.unseen(event.findings):
-            if not (self._is_session and finding.name.startswith(_DEAD)):
+        for finding in event.findings:
+            if self._is_new(finding, finding.message):
                 self.say(f"  [yellow]•[/] {escape(finding.message)}")
 
     def _progress(self, event: Any) -> None:

@@ -12,7 +12,7 @@ import ast
 import inspect
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from functools import cache
 from importlib import import_module
@@ -246,7 +246,7 @@ class PlacedRequest(RunsRequest, WatchedRequest):
 
 
 @cache
-def fields_of(request: type[VerbRequest]) -> list[RequestField]:
+def fields_of(request: type[Record]) -> list[RequestField]:
     """Return the fields of a request; where to work comes last."""
     _complete(request)
     fields = [
@@ -260,7 +260,7 @@ def fields_of(request: type[VerbRequest]) -> list[RequestField]:
     )
 
 
-def _complete(request: type[VerbRequest]) -> None:
+def _complete(request: type[Record]) -> None:
     """Resolve annotations that name types imported for type checkers only."""
     if request.__pydantic_fields_complete__:
         return
@@ -304,6 +304,38 @@ def read_options(request: type[VerbRequest], assignments: Sequence[str]) -> dict
         value = [text] if field.how.many else text
         out[field.name] = read(value, name) if read is not None else read_value(text)
     return out
+
+
+def command_words(
+    request: type[Record], values: Mapping[str, Any], file: str = "FILE.json"
+) -> list[str]:
+    """Return the words of the command that makes a request; defaults are left out.
+
+    `file` stands for values that a command line reads from a file.
+    """
+    options, arguments = list[str](), list[str]()
+    for field in fields_of(request):
+        value = values.get(field.name)
+        if value is None or value == field.default:
+            continue
+        on, _, off = field.flag.partition("/")
+        if field.how.scope == "argument" or (field.how.flags == () and field.is_required):
+            arguments.append(str(value))
+        elif isinstance(value, bool):
+            options.append(on if value else off or f"--no-{on[2:]}")
+        elif is_mapping(value):
+            options += [word for name, x in value.items() for word in (on, f"{name}={x}")]
+        elif not is_row(value):
+            options += [on, str(value)]
+        elif not all(isinstance(each, str | int | float | Path) for each in value):
+            options += [on, file]
+        elif field.how.many:
+            options += [word for each in value for word in (on, str(each))]
+        else:
+            options += [on, ",".join(map(str, value))]
+    if any(each[:1] == "-" for each in arguments):
+        return [*options, "--", *arguments]
+    return [*arguments, *options]
 
 
 # ---- values that no request may hold

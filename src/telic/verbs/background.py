@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 from telic.core.config import Record
 from telic.core.events import Event, SearchStart, SessionStart, TrainStart
-from telic.core.text import is_mapping, is_row
+from telic.core.request import command_words
 from telic.core.verb import Verb
 from telic.errors import Refused, TelicError, UnknownName, telling_places
 from telic.jobs.process import Process, ProcessId, end_after_grace, is_same_process
@@ -92,7 +92,7 @@ def start_verb(
     verb = catalogue.load_verb(path)
     _request(verb, values, runs_dir=str(runs_dir))  # an invalid request is refused here
     job, folder = new_name(words[-1]), runs_dir / STARTED
-    command = shlex.join(["telic", *words, *command_words(verb, values)])
+    command = shlex.join(["telic", *words, *command_words(verb.request, values)])
     file = JobFile(job=job, verb=path, values=dict(values), command=command)
     write_json(folder / f"{job}.json", file)
     Process.detach(
@@ -106,31 +106,6 @@ def start_verb(
 def _request(verb: Verb[Any, Any], values: Mapping[str, Any], **more: Any) -> Any:
     accepted = {name: more[name] for name in more if name in verb.request.model_fields}
     return verb.request(**values, **accepted)
-
-
-def command_words(verb: Verb[Any, Any], values: Mapping[str, Any]) -> list[str]:
-    """Return the words of the command for some values; defaults are left out."""
-    words, arguments = list[str](), list[str]()
-    for field in verb.fields:
-        value = values.get(field.name)
-        if value is None or value == field.default:
-            continue
-        on, _, off = field.flag.partition("/")
-        if field.how.scope == "argument" or (field.how.flags == () and field.is_required):
-            arguments.append(str(value))
-        elif isinstance(value, bool):
-            words.append(on if value else off or f"--no-{on[2:]}")
-        elif is_mapping(value):
-            words += [word for name, x in value.items() for word in (on, f"{name}={x}")]
-        elif not is_row(value):
-            words += [on, str(value)]
-        elif any(map(is_mapping, value)):
-            words += [on, "FILE.json"]
-        elif field.how.many:
-            words += [word for x in value for word in (on, str(x))]
-        else:
-            words += [on, ",".join(map(str, value))]
-    return [*words, *(["--", *arguments] if any(a[:1] == "-" for a in arguments) else arguments)]
 
 
 def read_job(runs_dir: Path, job: str) -> StartedJob:

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from telic.core.events import Listener
-from telic.core.request import PlacedRequest
+from telic.core.request import PlacedRequest, command_words
 from telic.core.text import is_mapping, is_row
 from telic.errors import Refused, TelicError, UsageError
 from telic.jobs.launcher import read_place
@@ -29,7 +29,7 @@ from telic.session.evidence import countersign
 from telic.storage.files import plain, read_record, write_json
 from telic.storage.layout import SessionFolder, new_name
 from telic.verbs import catalogue
-from telic.verbs.background import JobFile, JobProgress, command_words
+from telic.verbs.background import JobFile, JobProgress
 from telic.verbs.control import tell_from
 
 if TYPE_CHECKING:
@@ -126,7 +126,9 @@ class RemoteVerbs:
 
 def verb_job(words: Sequence[str], path: str, values: dict[str, Any], runs_dir: Path) -> _VerbJob:
     """Write a verb as a job; files that it names by a relative path are sent along."""
-    command = shlex.join(["telic", *words, *command_words(catalogue.load_verb(path), values)])
+    command = shlex.join(
+        ["telic", *words, *command_words(catalogue.load_verb(path).request, values)]
+    )
     cwd, whole = Path.cwd(), runs_dir.absolute()
     if not whole.is_relative_to(cwd) or whole == cwd:
         cwd = whole.parent

@@ -1,4 +1,4 @@
-"""This installation: environments, quantities, checks, benchmarks, the plugin."""
+"""This installation: environments, checks, benchmarks, the plugin."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from telic.bench.judges import JudgeReport
     from telic.envs.catalogue import EnvSummary
     from telic.envs.spec import EnvSpec
-    from telic.quantities.reference import QuantityDescription
     from telic.training.machine import MachineCheck
 
 
@@ -83,30 +82,6 @@ def envs(request: EnvsRequest) -> EnvList | EnvPage | SearchTasks:
         permit_env(request.env)
         return EnvPage(request.env, describe(request.env))
     return EnvList([env for env in catalogue() if request.every or env.fast])
-
-
-class QuantitiesRequest(VerbRequest):
-    """All quantities, or those of an environment."""
-
-    env: str | None = argument("Environment; default: all quantities.", default=None)
-
-
-@dataclass(frozen=True)
-class QuantityList(Wrapped):
-    """Quantities that can be measured."""
-
-    quantities: list[QuantityDescription]
-
-
-@verb(QuantitiesRequest)
-def quantities(request: QuantitiesRequest) -> QuantityList:
-    """List measured quantities for rewards and judges: quantities.forward_velocity(info)."""
-    from telic.envs.catalogue import describe
-    from telic.quantities.reference import describe_quantities
-
-    if request.env is not None:
-        permit_env(request.env)
-    return QuantityList(describe_quantities(describe(request.env) if request.env else None))
 
 
 class DoctorRequest(VerbRequest):

@@ -20,6 +20,7 @@ from fastapi.responses import FileResponse
 from telic.authors.author import MeasurableIntent
 from telic.authors.request import ENV, SessionConfig
 from telic.composer.compose import compose
+from telic.core.request import command_words
 from telic.envs.catalogue import describe
 from telic.errors import UsageError
 from telic.judges.criteria import Composition
@@ -33,7 +34,6 @@ from telic.storage.reading import file_hash
 from telic.storage.trajectories import TrajectoryFacts
 from telic.training.plan import steps_factor
 from telic.verbs import catalogue
-from telic.verbs.background import command_words
 from telic.web._place import WebPlace
 from telic.web._requests import body_of, check_env, given_values
 
@@ -83,7 +83,7 @@ def _preview(place: WebPlace, values: Mapping[str, Any]) -> IntentPreview:
         steps = (config.steps or written.steps) * steps_factor(config.device)
         read = {name: getattr(written, name) for name in _READ}
         read["forecast"] = session_forecast(config, steps, place.runs_dir)
-    words = command_words(catalogue.load_verb("session:run"), values)
+    words = command_words(catalogue.load_verb("session:run").request, values)
     return IntentPreview(**read, config=config, command=shlex.join(["telic", "run", *words]))
 
 

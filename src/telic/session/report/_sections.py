@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from telic.authors.answers import Analysis
 from telic.authors.candidate import (
@@ -17,8 +17,9 @@ from telic.authors.candidate import (
 )
 from telic.authors.request import SessionConfig
 from telic.core.confidence import proven_mean
+from telic.core.request import command_words
 from telic.core.stats import Interval, bootstrap
-from telic.core.text import MISSING, count, duration, figure, is_dict, percent
+from telic.core.text import MISSING, count, duration, figure, percent
 from telic.judges.criteria import Composition, scope_words
 from telic.judges.validation import Trial
 from telic.judges.verdict import Judgement
@@ -115,24 +116,10 @@ def step_count(value: int | None) -> str:
 
 def command(config: SessionConfig, request: Path) -> str:
     """Return the command that repeats a request; `request` is the file that holds it."""
-    words = ["telic", "run", config.intent, "--env", config.env]
-    if config.criteria is not None:
-        words += ["--criteria", str(request)]
-    for name, field in SessionConfig.model_fields.items():
-        value: object = getattr(config, name)
-        no_option = name in ("schema_version", "intent", "env", "criteria")
-        if no_option or value == field.default:
-            continue
-        option = "--" + name.replace("_", "-")
-        if isinstance(value, bool):
-            words.append(option if value else option.replace("--", "--no-", 1))
-        elif is_dict(value):
-            for role, word in value.items():
-                words += [option, f"{role}={word}"]
-        else:
-            many = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
-            words += [option, ",".join(map(str, many))]
-    return shlex.join(words)
+    others = SessionConfig.model_fields.keys() - {"intent", "env"}
+    options = {name: getattr(config, name) for name in others}
+    words = command_words(SessionConfig, options, str(request))
+    return shlex.join(["telic", "run", config.intent, "--env", config.env, *words])
 
 
 def gauge(config: SessionConfig, member: MemberScore) -> doc.Inline:
