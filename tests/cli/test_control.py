@@ -17,7 +17,7 @@ from telic.cli._views import ProgressView
 from telic.cli.main import app
 from telic.core.events import SessionAdmitted, SessionResumed, decode_event
 from telic.session.budget import SessionAccount, session_forecast
-from telic.session.control import DeliveredNotes, Note, SessionControl, SessionStopped, read_notes
+from telic.session.control import DeliveredNotes, Note, SessionControl, SessionStopped
 from telic.storage.files import read_json, write_json
 from telic.storage.layout import SessionFolder, list_sessions
 from telic.storage.locks import RunLock
@@ -106,7 +106,7 @@ def test_a_running_session_is_not_resumed_and_keeps_its_limits(running, tmp_path
 def test_a_note_is_kept_with_its_author(session, tmp_path):
     said("note", "less bouncing please", folder=tmp_path)
     said("note", "and faster", "--session", "20260102", folder=tmp_path)
-    first, second = read_notes(session)
+    first, second = Note.read(session.notes)
     assert (first.text, second.text) == ("less bouncing please", "and faster") and first.author
 
 
@@ -126,7 +126,7 @@ def test_a_branch_is_made_beside_its_origin(session, tmp_path):
     made = json.loads(said(*words, folder=tmp_path).stdout)
     assert made["origin"] == NAME
     branch = next(each for each in list_sessions(tmp_path / "runs") if each.name != NAME)
-    assert branch.name == made["session"] and read_notes(branch)[0].text == "slower"
+    assert branch.name == made["session"] and Note.read(branch.notes)[0].text == "slower"
     page = said("branch", NAME, "--iteration", "1", folder=tmp_path).stdout
     assert "telic resume session_" in page
 

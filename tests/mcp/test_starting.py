@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from telic.session.labels import read_vetoes
+from telic.session.labels import Veto
 from telic.storage.locks import RunLock
 from telic.studies.folder import StudyFolder
 from telic.verbs.background import read_job
@@ -92,5 +92,5 @@ async def test_an_agents_word_on_a_verdict_is_kept_as_an_agents(host, repository
         with pytest.raises(Refusal, match="No session, run or search named"):
             await call("veto_session", session=f"../runs/{session.name}", why="no")
         veto = await call("veto_session", session=session.name, why="it slides")
-        assert "the agent" in str(read_vetoes(session)[0].words) and veto["by"] == "agent"
+        assert "the agent" in str(Veto.read(session.vetoes)[0].words) and veto["by"] == "agent"
         assert (await call("list_work"))["work"][0]["state"] == "unproven"

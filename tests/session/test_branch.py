@@ -7,7 +7,7 @@ from telic.authors.request import SessionConfig
 from telic.errors import ConfigError, UsageError
 from telic.session import branch as branches
 from telic.session.branch import branch, inherited, origin_of
-from telic.session.control import SessionControl, read_notes
+from telic.session.control import Note, SessionControl
 from telic.storage.files import read_json, read_record
 from telic.storage.layout import RunFolder, list_sessions
 from tests.session.sessions import add_iteration, make_session
@@ -49,7 +49,7 @@ def test_the_origin_is_untouched_and_not_needed(origin):
     before = {each: each.read_bytes() for each in origin.path.rglob("*") if each.is_file()}
     made = branch(origin, 1)
     after = {each: each.read_bytes() for each in origin.path.rglob("*") if each.is_file()}
-    assert before == after and read_notes(made) == []
+    assert before == after and Note.read(made.notes) == []
     assert origin_of(origin) is None and inherited(origin) == []
 
 

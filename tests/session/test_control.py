@@ -12,11 +12,11 @@ from telic.errors import UsageError
 from telic.session._training import run_job
 from telic.session.budget import AllowanceUsedUp, SessionAccount, steps_taken
 from telic.session.control import (
+    Note,
     SessionControl,
     SessionStopped,
     add_note,
     approve,
-    read_notes,
 )
 from telic.session.records import is_running, state_of
 from telic.storage.files import read_json, write_json
@@ -211,7 +211,7 @@ def test_notes_of_several_people_at_once_are_all_kept(tmp_path):
         each.start()
     for each in people:
         each.join(60)
-    assert len(read_notes(folder)) == 80
+    assert len(Note.read(folder.notes)) == 80
 
 
 # ---------------------------------------------------------------------------- approval

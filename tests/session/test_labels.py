@@ -13,11 +13,11 @@ from telic.errors import UsageError
 from telic.judges.verdict import Verdict, together
 from telic.session.judgement import by_labels
 from telic.session.labels import (
+    EpisodeLabel,
+    Veto,
     add_label,
     add_veto,
     calibration_of,
-    read_labels,
-    read_vetoes,
     standing,
     vetoed_before,
 )
@@ -79,15 +79,16 @@ def test_a_label_keeps_what_the_judges_had_said_and_whether_they_differ(session)
     yes = add_label(session, True, member="reward_seed_2", episode="2")
     assert yes.disagrees and yes.recording == "reward_seed_2-1"
     assert not add_label(session, False, episode="p10").disagrees
-    assert [each.id for each in read_labels(session)][:2] == [no.id, yes.id]
+    assert [each.id for each in EpisodeLabel.read(session.labels)][:2] == [no.id, yes.id]
 
 
 def test_who_says_something_else_later_means_that_and_both_are_kept(session):
     add_label(session, True, author="ada")
     add_label(session, False, author="ada")
     add_label(session, True, author="bob")
-    assert len(read_labels(session)) == 3
-    assert [(each.author, each.is_wanted) for each in standing(read_labels(session))] == [
+    assert len(EpisodeLabel.read(session.labels)) == 3
+    in_force = standing(EpisodeLabel.read(session.labels))
+    assert [(each.author, each.is_wanted) for each in in_force] == [
         ("ada", False),
         ("bob", True),
     ]
@@ -110,7 +111,7 @@ def test_labels_of_one_judge_count_in_every_session_that_has_it(session, tmp_pat
 def test_an_agents_label_is_kept_and_changes_no_score(session):
     for number in range(8):
         add_label(session, False, author=f"agent{number}", by="agent")
-    assert len(read_labels(session)) == 8 and calibration_of(session, 0.8).labels == 0
+    assert len(EpisodeLabel.read(session.labels)) == 8 and calibration_of(session, 0.8).labels == 0
 
 
 @pytest.mark.parametrize(
@@ -141,7 +142,7 @@ def test_a_veto_takes_the_pass_away_on_record_and_for_good(session, monkeypatch)
         summary.reasons[0].startswith("vetoed by ada on 20") and "it slides" in summary.reasons[0]
     )
     again = add_veto(session, "and it limps", "bob")
-    assert [each.id for each in read_vetoes(session)] == [made.id, again.id]
+    assert [each.id for each in Veto.read(session.vetoes)] == [made.id, again.id]
     assert len(read_record(session.summary, SessionSummary).reasons) == 2
 
 

@@ -21,9 +21,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, Field, field_validator
 
 from telic.authors.request import SessionConfig
 from telic.core.config import Record
@@ -133,7 +133,7 @@ class SessionControl:
                 if self.folder.iteration(each).notes.exists()
                 for note in read_record(self.folder.iteration(each).notes, DeliveredNotes).notes
             }
-            waiting = tuple(each for each in read_notes(self.folder) if each.id not in taken)
+            waiting = tuple(each for each in Note.read(self.folder.notes) if each.id not in taken)
             write_json(path, DeliveredNotes(delivered_at=now(), number=number, notes=waiting))
         notes = read_record(path, DeliveredNotes).notes
         if notes:
@@ -188,14 +188,50 @@ def change_request(folder: SessionFolder, **changes: Any) -> SessionConfig:
     return config
 
 
-class Note(Record):
-    """Feedback for the next revision."""
+def now() -> str:
+    """Return the present time as UTC text."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def user_name() -> str:
+    """Return the name of the user who runs this process."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have no name
+        return f"user {os.getuid()}"
+
+
+class Remark(Record):
+    """Words of a person or an agent: a line of a file that several processes append to."""
 
     schema_version: Literal[1] = 1
-    id: str
-    time: str
+    id: str = Field(default_factory=lambda: secrets.token_hex(4))
+    time: str = Field(default_factory=now)
     """UTC, ISO 8601"""
-    author: str
+    author: str = Field(default="", validate_default=True)
+    """the user who runs this process unless it is given"""
+
+    @field_validator("author", mode="before")
+    @classmethod
+    def _named(cls, given: object) -> object:
+        return given or user_name()
+
+    @classmethod
+    def read(cls, path: Path) -> list[Self]:
+        """Return every remark of a file, in the order they were made."""
+        return [as_record(row, cls, str(path)) for row in read_json_lines(path)]
+
+    def append(self, path: Path) -> None:
+        """Add it to a file."""
+        # Opening cuts off a torn last line, which must not be the one another process is writing.
+        with taking_turns(path.with_suffix(".lock")), JsonLines(path) as lines:
+            lines.append(self.model_dump(mode="json"))
+            lines.sync()
+
+
+class Note(Remark):
+    """Feedback for the next revision."""
+
     text: str
 
 
@@ -215,19 +251,9 @@ def add_note(folder: SessionFolder, text: str, author: str | None = None) -> Not
     """Append a note for the next revision."""
     if not text.strip():
         raise UsageError("The note is empty.", hint='For example: telic note "less bouncing"')
-    note = Note(
-        id=secrets.token_hex(4), time=now(), author=author or user_name(), text=text.strip()
-    )
-    append_line(folder.notes, note)
+    note = Note(text=text.strip(), author=author or "")
+    note.append(folder.notes)
     return note
-
-
-def append_line(path: Path, record: Record) -> None:
-    """Append a record to a file that several processes write to."""
-    # Opening cuts off a torn last line, which must not be the one another process is writing.
-    with taking_turns(path.with_suffix(".lock")), JsonLines(path) as lines:
-        lines.append(record.model_dump(mode="json"))
-        lines.sync()
 
 
 def check_note(folder: SessionFolder, text: str) -> None:
@@ -245,24 +271,6 @@ def check_note(folder: SessionFolder, text: str) -> None:
     env = make(config.env, num_envs=1)
     env.close()
     read_wish(text, config.intent, env.spec)
-
-
-def read_notes(folder: SessionFolder) -> list[Note]:
-    """Return every note, in the order they were made."""
-    return [as_record(row, Note, str(folder.notes)) for row in read_json_lines(folder.notes)]
-
-
-def now() -> str:
-    """Return the present time as UTC text."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def user_name() -> str:
-    """Return the name of the user who runs this process."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container's user may have no name
-        return f"user {os.getuid()}"
 
 
 class CriteriaProposal(Record):

@@ -74,21 +74,36 @@ class PolicyAt(NamedTuple):
     checkpoint: Artifact | None
 
 
-class BestPolicy(NamedTuple):
-    """The policy that a session delivers."""
+class TrainedPolicy(NamedTuple):
+    """A checkpoint of a policy, and the candidate that it was trained with."""
 
     candidate: RewardCandidate
     member: MemberFolder
     step: int
 
+    def order(
+        self, config: SessionConfig, seed: int, paths: Sequence[str], **more: Any
+    ) -> PlayOrder:
+        """Return the order to play fresh episodes under the conditions that are judged."""
+        code = self.member.reward_code
+        usual = PlayOrder(
+            policy=str(self.member.checkpoint(self.step).absolute()),
+            env=config.env,
+            env_args=self.candidate.judged_args,
+            seed=seed,
+            paths=tuple(paths),
+            reward=read_text(code) if code.exists() else None,
+        )
+        return usual.model_copy(update=more)
 
-def best_policy(folder: SessionFolder, summary: SessionSummary) -> BestPolicy:
+
+def best_policy(folder: SessionFolder, summary: SessionSummary) -> TrainedPolicy:
     """Return the policy that a session delivers, with what it was trained with."""
     assert summary.best_iteration is not None and summary.best_member is not None
     files = folder.iteration(summary.best_iteration)
     member = MemberFolder(files.run.path / summary.best_member)
     step = summary.best_step or member.checkpoints()[-1].step
-    return BestPolicy(read_record(files.candidate, RewardCandidate), member, step)
+    return TrainedPolicy(read_record(files.candidate, RewardCandidate), member, step)
 
 
 def newest(run: RunFolder) -> list[PolicyAt]:
@@ -365,13 +380,10 @@ def play(
     """
     folder = work.folder.iteration(number).path / _FOLDERS[purpose]
     orders = {
-        member.name: PlayOrder(
-            policy=str(checkpoint.path.absolute()),
-            env=work.config.env,
-            env_args=candidate.judged_args,
-            seed=derive(purpose, start_seed(work), number, *moment),
-            paths=episode_paths(folder / member.name, episodes, first),
-            reward=read_text(member.reward_code),
+        member.name: TrainedPolicy(candidate, member, checkpoint.step).order(
+            work.config,
+            derive(purpose, start_seed(work), number, *moment),
+            episode_paths(folder / member.name, episodes, first),
             is_kept=purpose != "choose",  # those are removed once they are judged
         )
         for member, checkpoint in policies

@@ -12,21 +12,19 @@ continued in a branch.
 from __future__ import annotations
 
 import hashlib
-import secrets
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Literal
 
 from telic.authors.candidate import SessionIteration
 from telic.authors.request import SessionConfig
-from telic.core.config import Record
 from telic.errors import BadFile, UnknownName, UsageError
 from telic.judges.verdict import PersonCalibration, Verdict, calibrate
-from telic.session.control import append_line, now, user_name
+from telic.session.control import Remark
 from telic.session.evidence import record_veto
 from telic.session.outcome import Outcome, outcome_words
 from telic.session.records import SessionSummary
-from telic.storage.files import as_record, read_json_lines, read_record
+from telic.storage.files import read_record
 from telic.storage.layout import SessionFolder, list_sessions
 from telic.storage.locks import RunLock
 from telic.storage.reading import read_text
@@ -35,14 +33,9 @@ Speaker = Literal["person", "agent"]
 _SHARES = {"p10": 0.1, "median": 0.5, "p90": 0.9}
 
 
-class EpisodeLabel(Record):
+class EpisodeLabel(Remark):
     """One person's label of one episode, with the judges' scores of it."""
 
-    schema_version: Literal[1] = 1
-    id: str
-    time: str
-    """UTC, ISO 8601"""
-    author: str
     by: Speaker = "person"
     """an agent's labels are kept and exported, and change no score"""
     iteration: int
@@ -72,13 +65,9 @@ class EpisodeLabel(Record):
         return self.passed is not None and self.passed != self.is_wanted
 
 
-class Veto(Record):
+class Veto(Remark):
     """A person's or agent's veto of a verdict."""
 
-    schema_version: Literal[1] = 1
-    id: str
-    time: str
-    author: str
     by: Speaker = "person"
     why: str
     outcome: Outcome
@@ -132,9 +121,7 @@ def add_label(
     verdict = verdicts[number]
     own = verdict.by_judge or {verdict.source: verdict.score}
     label = EpisodeLabel(
-        id=secrets.token_hex(4),
-        time=now(),
-        author=author or user_name(),
+        author=author or "",
         by=by,
         iteration=chosen.number,
         member=name,
@@ -148,7 +135,7 @@ def add_label(
         vision=own.get("vision"),
         threshold=read_record(folder.config, SessionConfig).threshold,
     )
-    append_line(folder.labels, label)
+    label.append(folder.labels)
     return label
 
 
@@ -178,12 +165,6 @@ def worst_first(verdicts: Sequence[Verdict]) -> list[int]:
     return sorted(range(len(scores)), key=lambda at: (scores[at] is not None, scores[at] or 0.0))
 
 
-def read_labels(folder: SessionFolder) -> list[EpisodeLabel]:
-    """Return every label, in the order they were given."""
-    rows = read_json_lines(folder.labels)
-    return [as_record(row, EpisodeLabel, str(folder.labels)) for row in rows]
-
-
 def standing(labels: Sequence[EpisodeLabel]) -> list[EpisodeLabel]:
     """Return the labels in force: the last one of each author and episode."""
     last = {(each.author, each.iteration, each.member, each.episode): each for each in labels}
@@ -198,7 +179,7 @@ def calibration_of(folder: SessionFolder, threshold: float) -> PersonCalibration
         with suppress(BadFile):  # a doubt of a pass, see `vetoed_before`
             rows += [
                 (label.score, label.is_wanted)
-                for label in standing(read_labels(session))
+                for label in standing(EpisodeLabel.read(session.labels))
                 if label.judge == own and label.by == "person" and label.score is not None
             ]
     return calibrate(rows, threshold)
@@ -228,23 +209,16 @@ def add_veto(
                 hint=f"Label an episode instead: telic label no --session {folder.name}",
             )
         veto = Veto(
-            id=secrets.token_hex(4),
-            time=now(),
-            author=author or user_name(),
+            author=author or "",
             by=by,
             why=why.strip(),
             outcome=summary.outcome,
             judge=judge_hash(folder) if folder.judge.exists() else None,
         )
-        append_line(folder.vetoes, veto)  # a kill after this takes the pass away all the same
+        veto.append(folder.vetoes)  # a kill after this takes the pass away all the same
         unproven = {"outcome": "unproven", "low": None}
         record_veto(folder, summary.because(veto.words).model_copy(update=unproven))
     return veto
-
-
-def read_vetoes(folder: SessionFolder) -> list[Veto]:
-    """Return every veto, in the order they were given."""
-    return [as_record(row, Veto, str(folder.vetoes)) for row in read_json_lines(folder.vetoes)]
 
 
 def vetoed_before(folder: SessionFolder) -> tuple[str, ...]:
@@ -255,10 +229,10 @@ def vetoed_before(folder: SessionFolder) -> tuple[str, ...]:
     own, found = judge_hash(folder), list[str]()
     for session in list_sessions(folder.path.parent):
         try:
-            read_labels(session)  # those of the same judge may lower its scores
+            EpisodeLabel.read(session.labels)  # those of the same judge may lower its scores
             found += [
                 f"a pass of the same judge in {session.name} was {veto.words}"
-                for veto in read_vetoes(session)
+                for veto in Veto.read(session.vetoes)
                 if veto.judge == own and veto.by == "person"
             ]
         except BadFile as error:

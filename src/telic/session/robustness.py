@@ -19,12 +19,11 @@ from telic.core.seeds import derive
 from telic.envs.factory import make
 from telic.errors import TelicError
 from telic.judges.disturbance import Disturbance
-from telic.judges.recorder import PlayOrder, record
+from telic.judges.recorder import record
 from telic.session.judgement import best_policy, episode_paths, judge_episodes
 from telic.session.records import SessionSummary
 from telic.storage.files import once, read_record
 from telic.storage.layout import SessionFolder
-from telic.storage.reading import read_text
 
 EPISODES = 16
 """per condition"""
@@ -94,27 +93,25 @@ def _measure(
     folder: SessionFolder, config: SessionConfig, summary: SessionSummary
 ) -> RobustnessCard:
     began = time.monotonic()
-    candidate, member, step = best_policy(folder, summary)
-    env = make(config.env, num_envs=1, **candidate.env_args)
+    policy = best_policy(folder, summary)
+    where = config.env, policy.candidate.env_args
+    env = make(where[0], num_envs=1, **where[1])
     possible = [name for name, (_, what) in CONDITIONS.items() if what.is_possible(env)]
     env.close()
     place = folder.path / "robustness"
     try:
         orders = [
-            PlayOrder(
-                policy=str(member.checkpoint(step).absolute()),
-                env=config.env,
-                env_args=candidate.judged_args,
-                seed=derive("robustness", folder.name),
-                paths=episode_paths(place / str(list(CONDITIONS).index(name)), EPISODES),
-                reward=read_text(member.reward_code),
-                disturbance=CONDITIONS[name][1],
+            policy.order(
+                config,
+                derive("robustness", folder.name),
+                episode_paths(place / str(index), EPISODES),
+                disturbance=disturbance,
                 is_kept=False,
             )
-            for name in possible
+            for index, (name, (_, disturbance)) in enumerate(CONDITIONS.items())
+            if name in possible
         ]
         paths = [file.path for own in record(orders, place) for file in own]
-        where = (config.env, candidate.env_args)
         verdicts = iter(judge_episodes(folder, config, paths, place / "judge", where))
     finally:
         shutil.rmtree(place, ignore_errors=True)  # evidence of nothing that was claimed
@@ -138,8 +135,8 @@ def _measure(
         )
     return RobustnessCard(
         iteration=summary.best_iteration or 0,
-        member=member.name,
-        step=step,
+        member=policy.member.name,
+        step=policy.step,
         threshold=config.threshold,
         seconds=time.monotonic() - began,
         rows=tuple(rows),

@@ -25,7 +25,7 @@ from telic.core.seeds import derive
 from telic.envs.factory import make
 from telic.envs.mujoco import MujocoEnv
 from telic.errors import BadFile, TelicError
-from telic.judges.recorder import PlayOrder, record
+from telic.judges.recorder import record
 from telic.sandbox.confine import clean_environment
 from telic.session.judgement import best_policy, episode_paths, judge_episodes
 from telic.session.records import SessionSummary, verified
@@ -79,19 +79,14 @@ def sim_to_sim(folder: SessionFolder) -> RobotCheck:
 def _verify(
     folder: SessionFolder, config: SessionConfig, summary: SessionSummary, bundle: Path
 ) -> Agreement:
-    candidate, member, step = best_policy(folder, summary)
-    where = (config.env, nominal(candidate.env_args))
+    policy = best_policy(folder, summary)
+    where = (config.env, nominal(policy.candidate.env_args))
     seed = derive("deployment", folder.name)
     about = read_deployment(read_text(bundle / "deploy.json"))
     with tempfile.TemporaryDirectory() as temporary:
         place = Path(temporary)
-        order = PlayOrder(
-            policy=str(member.checkpoint(step).absolute()),
-            env=config.env,
-            env_args=where[1],
-            seed=seed,
-            paths=episode_paths(place / "here", EPISODES),
-            reward=read_text(member.reward_code) if member.reward_code.exists() else None,
+        order = policy.order(
+            config, seed, episode_paths(place / "here", EPISODES), env_args=where[1]
         )
         [recorded] = record([order], place / "here")
         here = [file.path for file in recorded]

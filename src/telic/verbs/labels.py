@@ -109,7 +109,10 @@ def label(request: LabelRequest) -> _LabelTaken | _LabelList:
             raise UsageError(f"{folder.name} has no judge yet, so there is nothing to label.")
         standing = labels.calibration_of(folder, threshold)
         return _LabelList(
-            folder.name, labels.read_labels(folder), labels.read_vetoes(folder), standing
+            folder.name,
+            labels.EpisodeLabel.read(folder.labels),
+            labels.Veto.read(folder.vetoes),
+            standing,
         )
     made = labels.add_label(
         folder,

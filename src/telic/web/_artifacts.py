@@ -29,9 +29,8 @@ from telic.session.control import (
     CriteriaProposal,
     DeliveredNotes,
     Note,
-    read_notes,
 )
-from telic.session.labels import EpisodeLabel, Veto, read_labels, read_vetoes
+from telic.session.labels import EpisodeLabel, Veto
 from telic.session.records import Checkpoint, SessionSummary, Waiting, verified
 from telic.session.report._sections import reward_terms
 from telic.session.robustness import RobustnessCard, summary_line
@@ -261,9 +260,9 @@ def _session(thing: Thing, is_running: bool, reader: _Reader) -> SessionDetail:
         waiting=reader.record(folder.waiting, Waiting) if is_running else None,
         proposal=reader.record(folder.criteria, CriteriaProposal),
         approval=reader.record(folder.approval, CriteriaApproval),
-        notes=tuple(reader.attempt(lambda: read_notes(folder)) or ()),
-        labels=tuple(reader.attempt(lambda: read_labels(folder)) or ()),
-        vetoes=tuple(reader.attempt(lambda: read_vetoes(folder)) or ()),
+        notes=tuple(reader.attempt(lambda: Note.read(folder.notes)) or ()),
+        labels=tuple(reader.attempt(lambda: EpisodeLabel.read(folder.labels)) or ()),
+        vetoes=tuple(reader.attempt(lambda: Veto.read(folder.vetoes)) or ()),
         origin=reader.record(folder.origin, BranchOrigin),
         open_orders=open_orders(folder.path),
     )

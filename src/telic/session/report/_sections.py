@@ -31,10 +31,10 @@ from telic.rewards.contract import RewardSpec
 from telic.session.certificate import Certificate
 from telic.session.control import DeliveredNotes
 from telic.session.labels import (
+    EpisodeLabel,
+    Veto,
     calibration_of,
     choose_episodes,
-    read_labels,
-    read_vetoes,
     worst_first,
 )
 from telic.session.records import SessionSummary
@@ -316,8 +316,8 @@ def seen_section(ended: EndedSession) -> Blocks:
 
 def people_section(ended: EndedSession) -> Blocks:
     """Return vetoes and labels, and where judge and person differ."""
-    labels = read_labels(ended.folder)
-    blocks = listed([veto.words for veto in read_vetoes(ended.folder)])
+    labels = EpisodeLabel.read(ended.folder.labels)
+    blocks = listed([veto.words for veto in Veto.read(ended.folder.vetoes)])
     if not labels:
         return blocks
     rows = [

@@ -23,7 +23,7 @@ from telic.report import document as doc
 from telic.report.html import render_page
 from telic.report.markdown import render_markdown
 from telic.session.budget import paid
-from telic.session.labels import read_labels, standing
+from telic.session.labels import EpisodeLabel, standing
 from telic.session.outcome import outcome_words
 from telic.session.records import SessionSummary, verified
 from telic.session.report import _sections
@@ -126,7 +126,7 @@ def policy_proof(folder: SessionFolder) -> PolicyProof:
     if ended.author is not None:
         digest = doc.Mono(text_hash(ended.author.judge))
         rows.append(("judge", (doc.Link(_JUDGE, _JUDGE), ", SHA-256 ", digest)))
-    if labels := standing(read_labels(folder)):
+    if labels := standing(EpisodeLabel.read(folder.labels)):
         agreeing = sum(not label.disagrees for label in labels)
         rows.append(("people", f"{agreeing} of {len(labels)} labels agree with the judge"))
     proven = (
