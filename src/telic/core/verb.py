@@ -131,6 +131,21 @@ class Wrapped:
         return getattr(self, next(iter(type(self).__annotations__)))
 
 
+@dataclass(frozen=True)
+class Listing(Generic[Result]):
+    """Records as the result of a verb."""
+
+    items: list[Result]
+    columns: tuple[str, ...] = ()
+    """of the table that people see; empty: all that say something"""
+    hint: str = ""
+    """what to do with them"""
+
+    def as_data(self) -> list[Result]:
+        """Return the records alone."""
+        return self.items
+
+
 def as_data(result: Any) -> Any:
     """Return a result as plain data, the document that every interface writes."""
     if hasattr(result, "as_data"):

@@ -244,10 +244,9 @@ def list_work(
     limit: Annotated[int, Field(ge=1, le=1000, description="Maximum number.")] = 20,
 ) -> dict[str, Any]:
     """List sessions, runs and searches: what was asked, state, score, open work orders."""
-    found = list_artifacts(
-        runs_dir=workplace(call).runs_dir, root=workplace(call).root, limit=limit
-    )
-    return {"work": [plain(line) for line in found.things if line.kind != "study"]}
+    place = workplace(call)
+    found = list_artifacts(runs_dir=place.runs_dir, root=place.root, limit=limit)
+    return {"work": [plain(line) for line in found.items if line.kind != "study"]}
 
 
 def next_work_order(call: Call, task: Task = None, study: Study = None) -> dict[str, Any]:

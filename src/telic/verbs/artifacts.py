@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from telic.core.request import RunsRequest, argument, inner, option, place
-from telic.core.verb import Wrapped, verb
+from telic.core.verb import Listing, verb
 from telic.errors import TelicError, UsageError
 from telic.session.records import is_running, verified
 from telic.storage.files import read_fields
@@ -122,26 +121,17 @@ class ArtifactListRequest(RunsRequest):
     root: Path | str = place("The repository, for studies.", "--root", default=Path())
 
 
-@dataclass(frozen=True)
-class ArtifactList(Wrapped):
-    """Sessions, runs, searches and studies, the most recently active first."""
-
-    things: list[ArtifactLine]
-    columns = ("id", "title", "env", "state", "score", "best_return", "labels", "open_orders")
-
-    @property
-    def hint(self) -> str:
-        """The first command."""
-        return "" if self.things else 'Start with: telic run "run forward fast"'
+_COLUMNS = ("id", "title", "env", "state", "score", "best_return", "labels", "open_orders")
 
 
 @verb(ArtifactListRequest)
-def list_artifacts(request: ArtifactListRequest) -> ArtifactList:
+def list_artifacts(request: ArtifactListRequest) -> Listing[ArtifactLine]:
     """List sessions, runs, searches and studies: what was asked, state, score."""
     kinds: tuple[ArtifactKind, ...] = (request.kind,) if request.kind else (*WORK, "study")
     found = Workspace(request.runs_dir, request.root).things(*kinds)
     begun = (x for x in found if x.kind != "session" or has_begun(x.path))
-    return ArtifactList([read_line(thing) for thing in islice(begun, request.limit)])
+    lines = [read_line(thing) for thing in islice(begun, request.limit)]
+    return Listing(lines, _COLUMNS, "" if lines else 'Start with: telic run "run forward fast"')
 
 
 class RunPage(NamedTuple):
@@ -356,23 +346,9 @@ class _ArtifactMoved(NamedTuple):
 @verb(DeleteRequest)
 def delete(request: DeleteRequest) -> _ArtifactMoved:
     """Move a session, run or search to the trash, or restore it with --undo."""
-    if request.undo:
-        return restore(request.thing, runs_dir=request.runs_dir)
     workspace = Workspace(request.runs_dir)
+    if request.undo:
+        thing = workspace.restore(request.thing)
+        return _ArtifactMoved(thing.kind, thing.name, str(thing.path), False)
     thing = workspace.find(request.thing, *WORK)
     return _ArtifactMoved(thing.kind, thing.name, str(workspace.delete(thing)), True)
-
-
-class RestoreRequest(RunsRequest):
-    """Something to restore."""
-
-    thing: str = argument(
-        "Its id, the start of one, or 'latest'.", default="latest", metavar="THING"
-    )
-
-
-@verb(RestoreRequest)
-def restore(request: RestoreRequest) -> _ArtifactMoved:
-    """Restore a session, run or search from the trash."""
-    thing = Workspace(request.runs_dir).restore(request.thing)
-    return _ArtifactMoved(thing.kind, thing.name, str(thing.path), False)

@@ -79,16 +79,23 @@ def read_line(thing: Thing) -> ArtifactLine:
         line, about = _LINES[thing.kind](thing), _read_about(thing)
         return line if about is None else line.model_copy(update=about.model_dump())
     except TelicError as error:
-        return ArtifactLine(
-            id=artifact_id(thing),
-            kind=thing.kind,
-            title=artifact_id(thing),
-            env=None,
-            state=DAMAGED,
-            is_running=False,
-            error=error.message,
-            updated=thing.last_active,
-        )
+        return _line(thing, artifact_id(thing), DAMAGED, error=error.message, is_running=False)
+
+
+def _line(
+    thing: Thing, title: str, state: str, env: str | None = None, **facts: Any
+) -> ArtifactLine:
+    known = {"id": artifact_id(thing), "kind": thing.kind, "updated": thing.last_active}
+    return ArtifactLine.model_validate(
+        {
+            **known,
+            "is_running": thing.is_running,
+            **facts,
+            "title": title,
+            "state": state,
+            "env": env,
+        }
+    )
 
 
 def _read_about(thing: Thing) -> ArtifactAbout | None:
@@ -134,20 +141,17 @@ def _session(thing: Thing) -> ArtifactLine:
     if folder.summary.exists():  # of the policy that it delivers
         kinds = {"steps": int | None, "seconds": float | None, "score": float | None}
         known |= {name: read_fields(folder.summary, **kinds)[name] for name in kinds}
-    return ArtifactLine(
-        id=thing.name,
-        kind="session",
-        title=request["intent"],
-        env=request["env"],
-        state=_session_state(folder),
-        is_running=thing.is_running,
+    return _line(
+        thing,
+        request["intent"],
+        _session_state(folder),
+        request["env"],
         **{name: known[name] for name in ("score", "steps", "seconds")},
         iterations=len(judged),
         origin=origin.session if origin else None,
         labels=len(labels or ()),
         disputed=sum(label.disagrees for label in labels or ()),
         open_orders=open_orders(thing.path),
-        updated=thing.last_active,
     )
 
 
@@ -179,13 +183,11 @@ def _run(thing: Thing) -> ArtifactLine:
     names = [member.name for member in RunFolder(thing.path).members()]
     seeds = [name.rpartition("_seed_") for name in names]
     configs = sorted({config for config, _, _ in seeds})
-    return ArtifactLine(
-        id=thing.name,
-        kind="run",
-        title=", ".join(configs) or thing.name,
-        env=facts["env"],
-        state=facts["status"],
-        is_running=thing.is_running,
+    return _line(
+        thing,
+        ", ".join(configs) or thing.name,
+        facts["status"],
+        facts["env"],
         best_return=facts["best_return"],
         members=len(names),
         steps=facts["total_timesteps"],
@@ -193,7 +195,6 @@ def _run(thing: Thing) -> ArtifactLine:
         seeds=tuple(sorted({int(seed) for _, _, seed in seeds})),
         group=f"{facts['env']} {' '.join(configs)}",
         error=facts["error"],
-        updated=thing.last_active,
     )
 
 
@@ -216,29 +217,18 @@ def state_of(thing: Thing) -> str:
 
 def _search(thing: Thing) -> ArtifactLine:
     request = read_fields(thing.path / "search.json", method=str, env=str)
-    return ArtifactLine(
-        id=thing.name,
-        kind="search",
-        title=request["method"],
-        env=request["env"],
-        state=state_of(thing),
-        is_running=thing.is_running,
+    return _line(
+        thing,
+        request["method"],
+        state_of(thing),
+        request["env"],
         group=f"{request['env']} {request['method']}",
         open_orders=open_orders(thing.path),
-        updated=thing.last_active,
     )
 
 
 def _study(thing: Thing) -> ArtifactLine:
-    return ArtifactLine(
-        id=artifact_id(thing),
-        kind="study",
-        title=thing.name,
-        env=None,
-        state="study",
-        is_running=False,
-        updated=thing.last_active,
-    )
+    return _line(thing, thing.name, "study", is_running=False)
 
 
 _LINES: dict[ArtifactKind, Callable[[Thing], ArtifactLine]] = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -20,14 +19,14 @@ from telic.core.request import (
     read_options,
 )
 from telic.core.text import names
-from telic.core.verb import Wrapped, verb
+from telic.core.verb import Listing, verb
 from telic.envs.simulators.names import permit_env
 from telic.errors import UnknownName
 from telic.plugin.hooks import answer
 from telic.plugin.package import HOME, differences, write_package
 from telic.training.machine import examine
 from telic.verbs.elsewhere import RemoteVerbs
-from telic.verbs.search import SearchTasks, search_tasks
+from telic.verbs.search import search_tasks
 from telic.verbs.session import IntentRequest
 
 if TYPE_CHECKING:
@@ -35,19 +34,14 @@ if TYPE_CHECKING:
     from telic.bench.judges import JudgeReport
     from telic.envs.catalogue import EnvSummary
     from telic.envs.spec import EnvSpec
+    from telic.search.task import SearchTask
     from telic.training.machine import MachineCheck
 
 
-@dataclass(frozen=True)
-class EnvList(Wrapped):
-    """Environments in short."""
-
-    envs: list[EnvSummary]
-    columns = ("id", "obs_dim", "act_dim", "max_episode_steps", "description")
-    hint = (
-        "Describe one: telic envs Ant-v5. Also valid: any Gymnasium id (--all), module:Class, "
-        "robot.xml"
-    )
+_COLUMNS = ("id", "obs_dim", "act_dim", "max_episode_steps", "description")
+_ENVS_HINT = (
+    "Describe one: telic envs Ant-v5. Also valid: any Gymnasium id (--all), module:Class, robot.xml"
+)
 
 
 class EnvPage(NamedTuple):
@@ -72,7 +66,7 @@ class EnvsRequest(VerbRequest):
 
 
 @verb(EnvsRequest)
-def envs(request: EnvsRequest) -> EnvList | EnvPage | SearchTasks:
+def envs(request: EnvsRequest) -> Listing[EnvSummary] | EnvPage | Listing[SearchTask]:
     """List environments, or describe one: observations, actions, info values, bodies, reward."""
     from telic.envs.catalogue import catalogue, describe
 
@@ -81,28 +75,22 @@ def envs(request: EnvsRequest) -> EnvList | EnvPage | SearchTasks:
     if request.env is not None:
         permit_env(request.env)
         return EnvPage(request.env, describe(request.env))
-    return EnvList([env for env in catalogue() if request.every or env.fast])
+    found = [env for env in catalogue() if request.every or env.fast]
+    return Listing(found, _COLUMNS, _ENVS_HINT)
 
 
 class DoctorRequest(VerbRequest):
     """All checks."""
 
 
-@dataclass(frozen=True)
-class MachineReport(Wrapped):
-    """Checks of this machine."""
-
-    checks: list[MachineCheck]
-
-
-def _is_bad(report: MachineReport) -> int:
-    return int(any(check.state == "bad" for check in report.checks))
+def _is_bad(report: Listing[MachineCheck]) -> int:
+    return int(any(check.state == "bad" for check in report.items))
 
 
 @verb(DoctorRequest, exit_code=_is_bad)
-def doctor(request: DoctorRequest) -> MachineReport:
+def doctor(request: DoctorRequest) -> Listing[MachineCheck]:
     """Check versions, CPU cores, rendering, the sandbox and optional packages."""
-    return MachineReport(examine())
+    return Listing(examine())
 
 
 # -------------------------------------------------------------------------------- coding agents

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from telic.core.config import Record
 from telic.core.request import VerbRequest, argument, option
-from telic.core.verb import Wrapped, verb
+from telic.core.verb import Listing, verb
 from telic.errors import UsageError
 from telic.robots import OWN, robot_path
 from telic.robots.catalogue import (
@@ -63,16 +62,11 @@ class RobotLine(Record):
     """of its base when it stands; None: it is fixed to the ground"""
 
 
-@dataclass(frozen=True)
-class RobotList(Wrapped):
-    """Robots that are known by name."""
-
-    robots: list[RobotLine]
-    columns = ("robot", "title", "kind", "mass_kg", "joints", "actuators", "height_m", "licence")
-    hint = (
-        'Use one: telic run "walk forward" --env unitree-go1. Its files are downloaded on first '
-        "use. Show one: telic robots spot"
-    )
+_COLUMNS = ("robot", "title", "kind", "mass_kg", "joints", "actuators", "height_m", "licence")
+_HINT = (
+    'Use one: telic run "walk forward" --env unitree-go1. Its files are downloaded on first '
+    "use. Show one: telic robots spot"
+)
 
 
 def _line(name: str) -> RobotLine:
@@ -114,13 +108,13 @@ class RobotText(Record):
 
 
 @verb(VerbRequest)
-def list_robots(request: VerbRequest) -> RobotList:
+def list_robots(request: VerbRequest) -> Listing[RobotLine]:
     """List the robots that are known by name."""
-    return RobotList([_line(name) for name in robot_names()])
+    return Listing([_line(name) for name in robot_names()], _COLUMNS, _HINT)
 
 
 @verb(RobotsRequest, examples=_EXAMPLES)
-def robots(request: RobotsRequest) -> RobotList | RobotPage | RobotText:
+def robots(request: RobotsRequest) -> Listing[RobotLine] | RobotPage | RobotText:
     """List robots, show one with its picture, or print its description."""
     if request.robot is None:
         return list_robots()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from telic.core.request import PlacedRequest, option
-from telic.core.verb import Wrapped, verb
+from telic.core.verb import Listing, Wrapped, verb
 from telic.envs.simulators.names import permit_env, refuse_simulated
 from telic.search.config import SearchConfig
 
@@ -64,19 +64,14 @@ def search(request: SearchRequest) -> Search:
     )
 
 
-@dataclass(frozen=True)
-class SearchTasks(Wrapped):
-    """The tasks of policy search."""
-
-    tasks: list[SearchTask]
-    columns = ("id", "states", "actions", "target", "time_limit")
+_COLUMNS = ("id", "states", "actions", "target", "time_limit")
 
 
-def search_tasks() -> SearchTasks:
+def search_tasks() -> Listing[SearchTask]:
     """Return the tasks of policy search."""
     from telic.search import worlds
 
-    return SearchTasks([worlds.find_task(name) for name in worlds.TASKS])
+    return Listing([worlds.find_task(name) for name in worlds.TASKS], _COLUMNS)
 
 
 @dataclass(frozen=True)

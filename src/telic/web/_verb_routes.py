@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from fastapi import APIRouter, Body, Query
@@ -17,7 +17,7 @@ from fastapi import Path as PathPart
 from pydantic import BaseModel
 
 from telic.core.request import hints_of, return_type
-from telic.core.verb import Verb, Wrapped, as_data
+from telic.core.verb import Listing, Verb, Wrapped, as_data
 from telic.errors import UsageError, telling_places
 from telic.storage.files import plain
 from telic.storage.workspace import WORK, ArtifactKind, Workspace
@@ -49,6 +49,8 @@ class VerbRoute(NamedTuple):
     """fields that are not offered"""
     words: tuple[str, ...] = ()
     """of the command, where work is started"""
+    fixed: Mapping[str, Any] = {}
+    """values of the request that are the same at every call"""
 
 
 ROUTES = (
@@ -64,7 +66,14 @@ ROUTES = (
     VerbRoute("/artifacts/{thing}/label", "labels:label", "do", "session", _SESSION),
     VerbRoute("/artifacts/{thing}/veto", "labels:veto", "do", "session", _SESSION),
     VerbRoute("/artifacts/{thing}/delete", "artifacts:delete", "do", "thing", WORK, ("undo",)),
-    VerbRoute("/trash/{deleted}/restore", "artifacts:restore", "do", "thing"),
+    VerbRoute(
+        "/trash/{deleted}/restore",
+        "artifacts:delete",
+        "do",
+        "thing",
+        hidden=("undo",),
+        fixed={"undo": True},
+    ),
     VerbRoute(
         "/artifacts/{thing}/report", "artifacts:report", "do", "thing", ("session", "search")
     ),
@@ -130,6 +139,7 @@ def _endpoint(place: WebPlace, route: VerbRoute, verb: Verb[Any, Any]) -> Callab
             values |= {"task": task, "study": study}
         elif variable is not None and route.field is not None:
             values[route.field] = _named(place, route, variable, given[variable])
+        values |= route.fixed
         check_env(values)
         if route.way == "start":
             if route.words == ("run",):
@@ -177,6 +187,8 @@ def _answer_type(kind: Any) -> Any:
     if len(parts) > 1 and get_origin(kind) not in (dict, list, tuple):
         # pyrefly: ignore[invalid-annotation]
         return Union[tuple(map(_answer_type, parts))]  # noqa: UP007
+    if get_origin(kind) is Listing:
+        return list[parts[0]]
     if inspect.isclass(kind) and issubclass(kind, Wrapped):
         return hints_of(kind)[next(iter(kind.__annotations__))]
     return kind if inspect.isclass(kind) and issubclass(kind, BaseModel) else dict[str, Any]
