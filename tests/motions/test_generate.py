@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from telic.errors import UnknownName
+from telic.motions import generate as made_by
 from telic.motions._figure import SIDES, RobotFigure, figure_points
 from telic.motions.families import families
-from telic.motions.generate import draw, family_names, generate, make_clip
+from telic.motions.generate import draw, family_names, generate, generated_library, make_clip
 from telic.motions.robot import motion_robot
 
 ROBOT = motion_robot("planar-biped")
@@ -70,3 +71,11 @@ def test_an_unknown_family_is_named_with_those_there_are() -> None:
         next(generate(ROBOT, 1, families=["wlak"]))
     with pytest.raises(UnknownName, match="wave"):
         next(generate(ROBOT, 1, families=["wave"]))
+
+
+def test_a_generated_library_is_made_once_and_kept(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(made_by, "cache_folder", lambda: tmp_path)
+    first = generated_library(ROBOT, 2, families=("stand",))
+    monkeypatch.setattr(made_by, "generate", None)
+    again = generated_library(ROBOT, 2, families=("stand",))
+    assert again.names == first.names == ["stand-0-0000", "stand-0-0001"]

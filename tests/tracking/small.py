@@ -2,7 +2,8 @@
 
 import torch
 
-from telic.tracking._tokens import EncoderShape, LossWeights, TokenNetworks, TokenShape
+from telic.tracking._tokens import EncoderShape, TokenNetworks, TokenShape
+from telic.tracking.config import LossesGroup
 
 SMALL = TokenShape(
     encoders=(
@@ -25,7 +26,8 @@ SMALL = TokenShape(
     kinematic=(6,),
     critic_hidden=(7,),
 )
-ALL = LossWeights(reconstruction=0.3, alignment=0.7, cycle=0.2)
+NOTHING = LossesGroup(reconstruction=0.0, alignment=0.0, cycle=0.0)
+ALL = LossesGroup(reconstruction=0.3, alignment=0.7, cycle=0.2)
 
 
 def some_inputs(members: int = 2, rows: int = 40, seed: int = 0) -> torch.Tensor:
@@ -39,7 +41,7 @@ def some_inputs(members: int = 2, rows: int = 40, seed: int = 0) -> torch.Tensor
     return x
 
 
-def networks(weights: LossWeights = ALL, members: int = 2) -> tuple[TokenNetworks, torch.Tensor]:
+def networks(weights: LossesGroup = ALL, members: int = 2) -> tuple[TokenNetworks, torch.Tensor]:
     made = TokenNetworks(SMALL, weights)
     starts = [torch.Generator().manual_seed(i) for i in range(members)]
     flat = made.initialise(starts, -1.0)

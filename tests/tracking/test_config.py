@@ -13,6 +13,13 @@ def test_a_resolved_configuration_can_be_read_again(name):
     assert TrackingConfig.model_validate_json(config.model_dump_json()) == config
 
 
+def test_settings_of_earlier_versions_are_read_and_left_out():
+    config = preset("planar").model_dump(mode="json")
+    old = {**config, "motions": {**config["motions"], "renew_every": 200}}
+    old["trainer"] = {**config["trainer"], "processes": 1}
+    assert TrackingConfig.model_validate(old) == preset("planar")
+
+
 @pytest.mark.parametrize(
     ("override", "closest"),
     [

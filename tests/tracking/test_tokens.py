@@ -4,16 +4,16 @@ import pytest
 import torch
 
 from telic.tracking._tokens import (
-    LossWeights,
     TokenNetworks,
     alignment,
     cycle,
     reconstruction,
 )
+from telic.tracking.config import LossesGroup
 from telic.training.job import PpoSettings
 from telic.training.population import Population
 from telic.training.ppo import Samples, gradient
-from tests.tracking.small import ALL, SMALL, networks, some_inputs
+from tests.tracking.small import ALL, NOTHING, SMALL, networks, some_inputs
 
 
 def test_the_token_of_whoever_drives_is_the_one_that_acts():
@@ -46,7 +46,7 @@ def test_zero_error_is_no_loss_and_known_errors_have_known_losses():
     assert float(cycle([x + 2.0], x, there)) == 4.0
 
 
-def _population(weights: LossWeights) -> Population:
+def _population(weights: LossesGroup) -> Population:
     settings = PpoSettings(entropy_coef=0.01, value_coef=0.5)
     made = TokenNetworks(SMALL, weights)
     population = Population([settings] * 2, [1, 2], made.shape, networks=made)
@@ -61,7 +61,7 @@ def _samples() -> Samples:
     return Samples(some_inputs(), draw[0], draw[1] - 2.0, draw[2], draw[3])
 
 
-@pytest.mark.parametrize("weights", [LossWeights(), ALL, ALL._replace(rows=0.3)])
+@pytest.mark.parametrize("weights", [NOTHING, ALL, ALL.replace(rows=0.3)])
 def test_the_gradient_is_that_of_the_ppo_loss_plus_the_weighted_token_losses(weights):
     population, samples = _population(weights), _samples()
     rows = slice(round(40 * weights.rows))

@@ -289,10 +289,11 @@ class RowView:
         )
         encoders = config.networks.encoders.values()
         needs = [any(name in _PERSON for name in each.terms) for each in encoders]
-        self._needs = torch.tensor(needs, device=device)
-        self.available = torch.zeros(table.clips, len(needs), device=device)
+        there = table.has_person[:, None]
+        # Where nobody was recorded at all, a stick figure stands in for everybody.
+        there = there | ~table.has_person.any()
+        self.available = (there | ~torch.tensor(needs, device=device)).float()
         """(clips, encoders) 1 where an encoder has something to see"""
-        self.find_available()
         columns = self.columns
         amount = [seen.policy[name] for name, k in columns.policy.items() for _ in range(k)]
         silent = [0.0] * sum(columns.past.values())
@@ -313,13 +314,6 @@ class RowView:
         self._is_offset = config.robot.action_base == "reference"
         self._numbers = torch.arange(self.available.shape[1], device=device)
         self._back = torch.arange(columns.history - 1, -1, -1, device=device)
-
-    def find_available(self) -> None:
-        """Update which encoders have inputs for which clips."""
-        there = self.table.has_person[:, None]
-        # Where nobody was recorded at all, a stick figure stands in for everybody.
-        there = there | ~self.table.has_person.any()
-        self.available.copy_((there | ~self._needs).float())
 
     def moment(
         self,

@@ -53,21 +53,6 @@ class PersonFrames(NamedTuple):
     """(..., 4)"""
 
 
-class _ReadClips(NamedTuple):
-    """Clips as they were read, one after the other."""
-
-    names: list[str]
-    frames: Tensor
-    has_person: Tensor
-    pose: Tensor
-    bodies: Tensor
-    person: Tensor
-
-
-def _first_rows(frames: Tensor) -> Tensor:
-    return frames.cumsum(0) - frames
-
-
 class ReferenceTable:
     """Some clips of a library on a device."""
 
@@ -82,7 +67,6 @@ class ReferenceTable:
         proportions: tuple[float, float] = (1.0, 1.0),
         least_points: int = 0,
         device: torch.device | str = "cpu",
-        spare: float = 0.0,
     ) -> None:
         """Read the clips.
 
@@ -95,72 +79,31 @@ class ReferenceTable:
             proportions: of the stick figure that stands in where a clip has no person.
             least_points: points of a person; missing ones are 0.
             device: where tensors live.
-            spare: room for more frames than these clips have, as a share: others may be longer.
         """
         if not clips:
             raise UsageError("There is no motion to follow.", hint="See: telic motions show")
-        self.parts, self.dt = parts, dt
-        self._lag_s, self._proportions, self._least_points = lag_s, proportions, least_points
+        self.parts, self._lag_s, self._proportions = parts, lag_s, proportions
         self._sizes = [3, 4, 3, 3, parts.joints, parts.joints]
-        read = self._read(library, clips)
-        self.names = read.names
-        self.frames = read.frames.to(device)
-        """(C,) frames of each clip"""
-        self.first = _first_rows(read.frames).to(device)
-        """(C,) row of its first one"""
-        self.has_person = read.has_person.to(device)
-        """(C,) whether somebody was recorded doing it"""
-        self.room = round(len(read.pose) * (1.0 + spare))
-        """frames that it can hold"""
-        self._pose, self._bodies, self._person = (
-            torch.zeros(self.room, block.shape[1], device=device)
-            for block in (read.pose, read.bodies, read.person)
-        )
-        self.person_points = (read.person.shape[1] - 4) // 3
-        self._fill(read)
-
-    def renew(self, library: MotionLibrary, clips: Sequence[int]) -> None:
-        """Hold as many other clips from now on, at the same place in memory.
-
-        Raises UsageError where they do not fit; see `room`.
-        """
-        read = self._read(library, clips)
-        if len(clips) != self.clips or len(read.pose) > self.room:
-            raise UsageError(
-                f"{len(clips)} clips of {len(read.pose)} frames cannot take the place of "
-                f"{self.clips} clips with room for {self.room} frames."
-            )
-        if read.person.shape[1] != self._person.shape[1]:
-            raise UsageError("The other clips show another number of points of a person.")
-        self.names = read.names
-        self.frames.copy_(read.frames)
-        self.first.copy_(_first_rows(read.frames))
-        self.has_person.copy_(read.has_person)
-        self._fill(read)
-
-    def _fill(self, read: _ReadClips) -> None:
-        for held, block in zip(
-            (self._pose, self._bodies, self._person),
-            (read.pose, read.bodies, read.person),
-            strict=True,
-        ):
-            held[: len(block)].copy_(block)
-
-    def _read(self, library: MotionLibrary, clips: Sequence[int]) -> _ReadClips:
         table = library.table(list(clips))
-        counts = (table.duration_s.double() / self.dt + 1e-6).floor().long() + 1
-        first = _first_rows(counts)
+        counts = (table.duration_s.double() / dt + 1e-6).floor().long() + 1
+        first = counts.cumsum(0) - counts
         clip = torch.repeat_interleave(torch.arange(len(counts)), counts)
-        time = (torch.arange(len(clip)) - first[clip]) * self.dt
-        parts = (slice(at, at + _CHUNK) for at in range(0, len(clip), _CHUNK))
-        pieces = [self._piece(table, clip[part], time[part]) for part in parts]
+        time = (torch.arange(len(clip)) - first[clip]) * dt
+        chunks = (slice(at, at + _CHUNK) for at in range(0, len(clip), _CHUNK))
+        pieces = [self._piece(table, clip[part], time[part]) for part in chunks]
         pose, bodies, person = (torch.cat(column) for column in zip(*pieces, strict=True))
-        missing = max(0, 3 * self._least_points + 4 - person.shape[1])
-        person = torch.cat(
-            (person[:, :-4], person.new_zeros(len(person), missing), person[:, -4:]), 1
-        )
-        names = [library.clips[place].name for place in clips]
-        return _ReadClips(names, counts, table.has_human, pose, bodies, person)
+        missing = max(0, 3 * least_points + 4 - person.shape[1])
+        filler = person.new_zeros(len(person), missing)
+        person = torch.cat((person[:, :-4], filler, person[:, -4:]), 1)
+        self.names = [library.clips[place].name for place in clips]
+        self.frames = counts.to(device)
+        """(C,) frames of each clip"""
+        self.first = first.to(device)
+        """(C,) row of its first one"""
+        self.has_person = table.has_human.to(device)
+        """(C,) whether somebody was recorded doing it"""
+        self._pose, self._bodies, self._person = (x.to(device) for x in (pose, bodies, person))
+        self.person_points = (person.shape[1] - 4) // 3
 
     def _piece(
         self, table: MotionTable, clip: Tensor, time: Tensor

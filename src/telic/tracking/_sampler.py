@@ -56,24 +56,6 @@ def cut(frames: Tensor, size: int) -> Pieces:
     return Pieces(clip, start, length, first, count, size)
 
 
-def padded(pieces: Pieces, count: int) -> Pieces:
-    """Return pieces with others behind them that are empty, so that no episode begins there."""
-    more = count - len(pieces.clip)
-    empty = pieces.clip.new_zeros(more)
-    return pieces._replace(
-        clip=torch.cat((pieces.clip, empty)),
-        start=torch.cat((pieces.start, empty)),
-        length=torch.cat((pieces.length, empty)),
-    )
-
-
-def cut_anew(pieces: Pieces, frames: Tensor) -> None:
-    """Let padded pieces be those of other clips, as many, at the same place in memory."""
-    fresh = padded(cut(frames, pieces.size), len(pieces.clip))
-    for name in ("clip", "start", "length", "first", "pieces"):
-        getattr(pieces, name).copy_(getattr(fresh, name))
-
-
 class Counts(NamedTuple):
     """What a member remembers of its pieces, each (P, n)."""
 

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from telic.core.quantiser import Quantiser
 from telic.core.tensors import split
+from telic.tracking.config import LossesGroup
 from telic.training.networks import InputMask, Layer, LossFn, Networks, Result, Shape, Views
 
 
@@ -130,17 +131,7 @@ class TokenShape(NamedTuple):
         }
 
 
-class LossWeights(NamedTuple):
-    """How much each loss counts."""
-
-    reconstruction: float = 0.0
-    alignment: float = 0.0
-    cycle: float = 0.0
-    constant: tuple[str, ...] = ()
-    """encoders that the others are drawn to and that are not drawn themselves"""
-    rows: float = 1.0
-    """share of a minibatch that they are learned from: its first rows, for it is shuffled"""
-    guide: float = 0.0
+_NOTHING = LossesGroup(reconstruction=0.0, alignment=0.0, cycle=0.0)
 
 
 class TokenNetworks:
@@ -149,7 +140,7 @@ class TokenNetworks:
     def __init__(
         self,
         tokens: TokenShape,
-        weights: LossWeights = LossWeights(),  # noqa: B008  # frozen
+        weights: LossesGroup = _NOTHING,
         device: torch.device | str = "cpu",
     ) -> None:
         self.tokens = tokens

@@ -7,14 +7,14 @@ resolved against the robot when the environment is made.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from telic.core.config import Config
+from telic.core.text import is_dict
 from telic.envs.domain_randomization import RandomizationLevel
 from telic.errors import UnknownName
-from telic.tracking._tokens import LossWeights
 from telic.training.job import PpoSettings
 
 LayerSizes = Annotated[tuple[int, ...], Field(min_length=1)]
@@ -52,12 +52,8 @@ class MotionsGroup(Config):
     generated: int = Field(default=40, ge=1, description="clips to generate without a library")
     families: tuple[str, ...] = Field(default=(), description="families to generate; empty: all")
     seed: int = Field(default=0, description="of the generator")
-    at_once: int = Field(default=1024, ge=1, description="clips that are loaded at a time")
-    renew_every: int | None = Field(
-        default=None,
-        ge=0,
-        description="batches between loads of other clips; 0: never; None: 200 where there are "
-        "more clips than at_once",
+    at_once: int | None = Field(
+        default=None, ge=1, description="most clips to train on, evenly drawn; None: all"
     )
     held_share: float = Field(
         default=0.2, ge=0, le=0.9, description="share of generated clips for validation and tests"
@@ -210,12 +206,7 @@ class LossesGroup(Config):
     cycle: float = Field(default=1.0, ge=0, description="of re-encoded motions")
     guide: float = Field(default=0.0, ge=0, description="toward actions that follow the joints")
     rows: float = Field(default=1.0, gt=0, le=1, description="share of each minibatch")
-    distance: Literal["mse"] = Field(default="mse", description="between latents")
     constant: tuple[str, ...] = Field(default=(), description="encoders that alignment keeps")
-
-    def weights(self) -> LossWeights:
-        """Return them as the networks take them."""
-        return LossWeights(**self.model_dump(exclude={"distance"}))
 
 
 class Schedule(Config):
@@ -234,7 +225,6 @@ class TrainerGroup(Config):
     """Training: steps, PPO and schedules."""
 
     steps: int = Field(default=2_000_000, ge=1, description="control steps per seed")
-    processes: int = Field(default=1, ge=1, le=1024, description="always 1; for old files")
     warm_up: int = Field(default=0, ge=0, description="initial batches of imitation of the guide")
     settle: int = Field(default=0, ge=0, description="final batches of alignment")
     ppo: PpoSettings = Field(default_factory=PpoSettings, description="of PPO")
@@ -274,7 +264,18 @@ class TrackingConfig(Config):
     trainer: TrainerGroup = Field(description="training")
     evaluation: EvaluationGroup = Field(default=EvaluationGroup(), description="evaluation")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_old_fields(cls, values: Any) -> Any:
+        """Ignore settings that only earlier versions had."""
+        for group, name in _OLD_FIELDS if is_dict(values) else ():
+            if is_dict(values.get(group)):
+                kept = {each: value for each, value in values[group].items() if each != name}
+                values = {**values, group: kept}
+        return values
 
+
+_OLD_FIELDS = (("motions", "renew_every"), ("trainer", "processes"), ("losses", "distance"))
 _SIDES = ("left", "right")
 _G1_WRISTS = tuple(f"{s}_wrist_{axis}_joint" for s in _SIDES for axis in ("roll", "pitch", "yaw"))
 _G1_ENDS = tuple(f"{s}_{part}_link" for part in ("ankle_roll", "wrist_yaw") for s in _SIDES)

@@ -160,13 +160,8 @@ class TrackingTask(Task[TaskArguments]):
     def _prepare_memory(self, everyone: int, nu: int) -> None:
         config, device = self.config, self.device
         shares = [each.share for each in config.networks.encoders.values()]
-        self._shares = torch.tensor(shares, device=device)
-        self._edges = (self._view.available * self._shares).cumsum(1)
-        size = round(config.sampling.bin_s / self.dt)
-        self._pieces = sampler.cut(self.table.frames, size)
-        if config.motions.renew_every:
-            most = self.table.room // max(size, 1) + self.table.clips
-            self._pieces = sampler.padded(self._pieces, most)
+        self._edges = (self._view.available * torch.tensor(shares, device=device)).cumsum(1)
+        self._pieces = sampler.cut(self.table.frames, round(config.sampling.bin_s / self.dt))
         counts = sampler.fresh_counts(self._pieces, self.members)
         one = torch.zeros(everyone, dtype=torch.long, device=device)
         floats = torch.zeros(everyone, 1, device=device)
@@ -186,20 +181,6 @@ class TrackingTask(Task[TaskArguments]):
             "played": counts.played,
             "failed": counts.failed,
         }
-        if config.motions.renew_every:
-            self.memory["batches"] = torch.zeros(1, dtype=torch.long, device=device)
-
-    def renew(self, library: MotionLibrary, clips: Sequence[int]) -> None:
-        """Follow other clips from now on; what was counted of the old ones is forgotten.
-
-        Everything stays at its place in memory, for what is recorded on a GPU reads it there.
-        """
-        self.table.renew(library, clips)
-        self._view.find_available()
-        self._edges.copy_((self._view.available * self._shares).cumsum(1))
-        sampler.cut_anew(self._pieces, self.table.frames)
-        fresh = sampler.fresh_counts(self._pieces, self.members)
-        self.memory["played"], self.memory["failed"] = fresh
 
     # ---- episodes
 
@@ -398,10 +379,6 @@ class TrackingTask(Task[TaskArguments]):
         return rows
 
 
-_SPARE = 0.25
-"""room for clips that take the place of others and are longer"""
-
-
 def open_motions(config: TrackingConfig) -> MotionLibrary:
     """Return the motions of a configuration: of its folder, or generated for its robot."""
     robot = motion_robot(config.robot.name)
@@ -456,7 +433,6 @@ def make_tracking(
         proportions=config.motions.proportions,
         least_points=config.motions.person_points,
         device=sim.device,
-        spare=_SPARE if config.motions.renew_every else 0.0,
     )
     arguments = TaskArguments(
         xml_file=str(parts.robot.file), frame_skip=skip, max_episode_steps=None

@@ -25,7 +25,6 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from telic.core.events import Listener, LogMessage, ignore
-from telic.core.seeds import derive
 from telic.core.tensors import integers, learn_beside_simulation
 from telic.errors import BadFile, ConfigError, UnknownName, UsageError
 from telic.loop import Loop
@@ -65,18 +64,17 @@ from telic.training.folder import (
     working_on,
 )
 from telic.training.job import Member, RewardSource, TrainJob, member_groups
-from telic.training.population import Actor, Population
+from telic.training.population import Population
 from telic.training.ppo import PpoLearner
 from telic.training.recorder import summarise
 from telic.training.results import Health, RunKeeper
-from telic.training.rollout import Batch, Collector, EpisodeTracker, Group, Scoring
+from telic.training.rollout import Collector, EpisodeTracker, Group, Scoring
 from telic.training.run import Run, prepare_folders
 from telic.training.setup import Setup
 
 CONFIG, JOURNAL = "tracking.json", "journal.jsonl"
 """the resolved configuration, and the journal of its loop, in the run's folder"""
 _REWARD = "tracking"
-_RENEW_EVERY = 200
 
 
 def tracking_job(
@@ -133,7 +131,7 @@ def build(
     reward.adopt(RunnerChoice("environment", tuple(config.rewards.terms)))
     scoring = Scoring(env, [Group(reward, 0, len(seeds))])
     shape = task.columns.token_shape(config)
-    networks = TokenNetworks(shape, config.losses.weights(), env.device)
+    networks = TokenNetworks(shape, config.losses, env.device)
     population = Population(
         [member.settings for member in job.members],
         seeds,
@@ -142,10 +140,9 @@ def build(
         device=env.device,
     )
     population.on_anneal = partial(apply_schedules, population, networks, task, config)
-    kind = RenewingCollector if config.motions.renew_every else Collector
-    collector = kind(env, scoring, population.networks, population.distribution, settings.horizon)
-    if isinstance(collector, RenewingCollector):
-        collector.join(config, library, task)
+    collector = Collector(
+        env, scoring, population.networks, population.distribution, settings.horizon
+    )
     tracker = EpisodeTracker(population.size, settings.num_envs, scoring.term_count, env.device)
     health = [Health([], settings.target_kl) for _ in seeds]
     learner = PpoLearner(population, job.iterations)
@@ -269,7 +266,8 @@ class TrackingParts:
         else:
             torch.backends.cuda.matmul.allow_tf32 = True
         train, trained_on = clips_of(library, "train"), training_clips(candidate, library)
-        keeper.emit(LogMessage(message=_coverage_text(candidate, len(train), len(trained_on))))
+        part = f"all {len(train)}" if trained_on == train else f"{len(trained_on)} of {len(train)}"
+        keeper.emit(LogMessage(message=f"training on {part} clips"))
         setup = build(job, candidate, library)
         split = measured_split(library)
         clips = played_clips(candidate, library, split)
@@ -309,15 +307,6 @@ class TrackingParts:
 def train_tracker(config: TrackingConfig, runs_dir: Path, options: TrackingOptions) -> Run:
     """Train trackers, or resume the same training where it was interrupted."""
     check_schedules(config)
-    if config.trainer.processes > 1:
-        raise ConfigError(
-            f"trainer.processes={config.trainer.processes}: a tracker is trained by one process.",
-            hint="Leave trainer.processes out; --seeds trains several trackers together.",
-        )
-    motions, library = config.motions, open_motions(config)
-    if motions.renew_every is None and len(library.chosen("train")) > motions.at_once:
-        motions = motions.model_copy(update={"renew_every": _RENEW_EVERY})
-        config = config.model_copy(update={"motions": motions})
     kept = ("device", "threads", "evaluations", "save_every_s")
     job = tracking_job(config, options.seeds, **{name: getattr(options, name) for name in kept})
     found = None if options.fresh else find_unfinished(job, runs_dir, options.name)
@@ -370,79 +359,11 @@ def resume_tracker(run: RunFolder, on_event: Listener, should_stop: Callable[[],
     return train_tracker(read_config(run), run.path.parent, options)
 
 
-# ---- a large library, a part at a time
-
-
-def _coverage_text(config: TrackingConfig, total: int, loaded: int) -> str:
-    """Return how many clips a training uses."""
-    if loaded == total:
-        return f"training on all {total} clips"
-    if config.motions.renew_every:
-        every = f"other clips every {config.motions.renew_every} batches"
-        return f"training on all {total} clips, {loaded} at a time, {every}"
-    return (
-        f"training on {loaded} of {total} clips, because motions.renew_every=0 and "
-        f"motions.at_once={config.motions.at_once}"
-    )
-
-
-def training_clips(
-    config: TrackingConfig, library: MotionLibrary, renewal: int = 0, room_s: float | None = None
-) -> list[int]:
-    """Return the clips that are trained on: where there are too many, evenly drawn ones."""
-    clips = clips_of(library, "train")
-    most = config.motions.at_once
-    if len(clips) <= most:
+def training_clips(config: TrackingConfig, library: MotionLibrary) -> list[int]:
+    """Return the clips that are trained on: evenly drawn ones where there are too many."""
+    clips, most = clips_of(library, "train"), config.motions.at_once
+    if most is None or len(clips) <= most:
         return clips
-    seed = config.motions.seed
-    generator = torch.Generator().manual_seed(derive(seed, "renewal", renewal) if renewal else seed)
-    order = [clips[place] for place in integers(torch.randperm(len(clips), generator=generator))]
-    chosen, rest = order[:most], order[most:]
-    if room_s is not None:
-        chosen = _fitting(library, chosen, rest, room_s, config.robot.control_s)
-    return sorted(chosen)
-
-
-def _fitting(
-    library: MotionLibrary, chosen: list[int], rest: Sequence[int], room_s: float, dt: float
-) -> list[int]:
-    """Return as many clips, the longest exchanged for the shortest of the rest until they fit."""
-
-    def seconds(clip: int) -> float:
-        line = library.clips[clip]
-        return (line.frames - 1) / line.fps + dt  # the last frame takes room, too
-
-    chosen, rest = sorted(chosen, key=seconds), sorted(rest, key=seconds, reverse=True)
-    total = sum(map(seconds, chosen))
-    while total > room_s and rest and seconds(rest[-1]) < seconds(chosen[-1]):
-        short, long = rest.pop(), chosen.pop()
-        total += seconds(short) - seconds(long)
-        chosen.insert(0, short)
-    return chosen
-
-
-class RenewingCollector(Collector):
-    """A collector that lets other clips be followed from time to time."""
-
-    def join(self, config: TrackingConfig, library: MotionLibrary, task: TrackingTask) -> None:
-        """Say what to renew, and from where."""
-        self._config, self._library, self._task = config, library, task
-        self._loaded = 0
-
-    def collect(self, actor: Actor, noise: Tensor, alive: Tensor) -> Batch:
-        """Load what this batch follows, then collect it."""
-        number = int(self._task.memory["batches"].item())
-        every = self._config.motions.renew_every or 1
-        renewal, batch_of_it = divmod(number, every)
-        if renewal != self._loaded:
-            table = self._task.table
-            clips = training_clips(self._config, self._library, renewal, table.room * table.dt)
-            kept = self._task.memory["played"], self._task.memory["failed"]
-            self._task.renew(self._library, clips)
-            self._loaded = renewal
-            if batch_of_it == 0:
-                self.start(stagger=False)
-            else:  # resumed in between: the robots are where they were, and so are the counts
-                self._task.memory["played"], self._task.memory["failed"] = kept
-        self._task.memory["batches"] = self._task.memory["batches"] + 1
-        return super().collect(actor, noise, alive)
+    generator = torch.Generator().manual_seed(config.motions.seed)
+    order = integers(torch.randperm(len(clips), generator=generator))
+    return sorted(clips[place] for place in order[:most])
