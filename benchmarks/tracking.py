@@ -91,14 +91,10 @@ def as_mjlab(robot: Any, clip: Any) -> dict[str, Any]:
     """Return a clip as mjlab and BeyondMimic read it: joints and all bodies, 50 frames a second."""
     import torch
 
-    from telic.motions.clip import body_states
     from telic.motions.library import MotionLibrary
 
-    clip = clip.resampled(50)
-    times = torch.arange(clip.frames) / 50
-    table = MotionLibrary.of(robot, [clip]).table()
-    frames = table.frames(torch.zeros(clip.frames, dtype=torch.long), times)
-    bodies = body_states(robot.kinematics(), frames)
+    frames = MotionLibrary.open(LIBRARY).frames(0, torch.arange(clip.frames) / clip.fps)
+    bodies = robot.kinematics.states(*frames)
     return {
         "fps": np.array([50]),
         "joint_pos": frames.joint_pos.numpy(),

@@ -38,7 +38,7 @@ def own_npz(clip: MotionClip) -> bytes:
 def _bodies(clip: MotionClip) -> tuple[np.ndarray, np.ndarray]:
     """Return positions and orientations of all bodies, in the order of the model."""
     columns = (from_numpy(each) for each in (clip.root_pos, clip.root_quat, clip.joint_pos))
-    pos, quat = motion_robot(clip.robot).kinematics().poses(*columns)
+    pos, quat = motion_robot(clip.robot).kinematics.poses(*columns)
     return pos.numpy(), quat.numpy()
 
 

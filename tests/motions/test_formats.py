@@ -48,7 +48,7 @@ def _read(tmp_path: Path, content: bytes, name: str = "file", options: ReadOptio
 
 def _bodies(clip: MotionClip) -> np.ndarray:
     columns = (from_numpy(each) for each in (clip.root_pos, clip.root_quat, clip.joint_pos))
-    return motion_robot(clip.robot).kinematics().poses(*columns)[0].numpy()
+    return motion_robot(clip.robot).kinematics.poses(*columns)[0].numpy()
 
 
 @pytest.mark.parametrize("name", OF_ROBOTS)

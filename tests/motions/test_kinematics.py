@@ -40,7 +40,7 @@ def _velocity(robot: MotionRobot, data: mujoco.MjData, body: int) -> tuple[np.nd
 @pytest.mark.parametrize("name", ROBOTS)
 def test_bodies_and_their_velocities_are_those_of_mujoco(name: str) -> None:
     robot = motion_robot(name)
-    kinematics = robot.kinematics()
+    kinematics = robot.kinematics
     rng = np.random.default_rng(3)
     for _ in range(5):
         data = _random_state(robot, rng)

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from scipy.interpolate import interp1d
+from scipy.spatial.transform import Rotation, Slerp
 
 from telic.errors import BadFile, UnknownName
 from telic.motions.library import LibraryWriter, MotionLibrary, head_for
@@ -40,25 +42,24 @@ def test_clips_come_back_as_they_were(folder: Path) -> None:
             assert np.array_equal(back.human.points, clip.human.points)
 
 
-@pytest.mark.parametrize("where", ["file", "memory", "chosen"])
-def test_frames_of_many_clips_are_those_of_each_one(folder: Path, where: str) -> None:
-    library = MotionLibrary.of(ROBOT, CLIPS) if where == "memory" else MotionLibrary.open(folder)
-    chosen = [3, 0, 2, 1] if where == "chosen" else [0, 1, 2, 3]
-    table = library.table(chosen if where == "chosen" else None)
-    generator = torch.Generator().manual_seed(0)
-    clips = torch.randint(0, 4, (12, 3), generator=generator)
-    times = torch.rand(12, 3, generator=generator) * 1.6 - 0.2
-    frames, human = table.frames(clips, times), table.human(clips, times)
-    assert human is not None
-    for i in range(12):
-        for j in range(3):
-            clip = CLIPS[chosen[int(clips[i, j])]]
-            one = clip.at(np.array([float(times[i, j])] * 2))
-            assert np.allclose(frames.joint_pos[i, j], one.joint_pos[0], atol=1e-4)
-            assert np.allclose(frames.root_pos[i, j], one.root_pos[0], atol=1e-4)
-            assert np.allclose(frames.root_quat[i, j], one.root_quat[0], atol=1e-4)
-            points = one.human.points[0] if one.human else np.zeros((2, 3))
-            assert np.allclose(human.points[i, j], points, atol=1e-3)
+def test_frames_between_those_of_a_clip_are_blended_and_its_ends_repeat(folder: Path) -> None:
+    library = MotionLibrary.open(folder)
+    times = np.random.default_rng(0).uniform(-0.2, 1.4, 30)
+    for place, clip in enumerate(CLIPS):
+        at = np.arange(clip.frames) / clip.fps
+        inside = np.clip(times, 0.0, clip.duration_s)
+        frames = library.frames(place, torch.tensor(times, dtype=torch.float32))
+        wanted = interp1d(at, clip.joint_pos, axis=0)(inside)
+        assert np.allclose(frames.joint_pos, wanted, atol=1e-3)
+        assert np.allclose(frames.root_pos, interp1d(at, clip.root_pos, axis=0)(inside), atol=1e-3)
+        turn = Slerp(at, Rotation.from_quat(clip.root_quat, scalar_first=True))(inside)
+        off = turn.inv() * Rotation.from_quat(frames.root_quat, scalar_first=True)
+        assert off.magnitude().max() < 1e-3
+        person = library.person(place, torch.tensor(times, dtype=torch.float32))
+        assert (person is None) == (clip.human is None)
+        if person is not None:
+            wanted = interp1d(at, clip.human.points, axis=0)(inside)
+            assert np.allclose(person[0], wanted, atol=1e-3)
 
 
 @pytest.mark.parametrize("name", ["frames.f32", "clips.jsonl", "human.f32"])

@@ -1,11 +1,13 @@
 """Motions of the planar biped that need no generator, and configurations that need no time."""
 
+import tempfile
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 
 from telic.motions.clip import MotionClip, Split
-from telic.motions.library import MotionLibrary
+from telic.motions.library import LibraryWriter, MotionLibrary, head_for
 from telic.motions.robot import motion_robot
 from telic.tracking.config import TrackingConfig, preset
 
@@ -49,7 +51,12 @@ def bend(name: str, seconds: float, depth: float, split: Split = "train") -> Mot
 def library() -> MotionLibrary:
     """Three clips to train on and one that is held out."""
     clips = [bend("low", 2.0, 1.0), bend("high", 1.0, 0.3), bend("long", 3.0, 0.6)]
-    return MotionLibrary.of(motion_robot("planar-biped"), [*clips, bend("held", 0.6, 0.8, "test")])
+    clips.append(bend("held", 0.6, 0.8, "test"))
+    folder = Path(tempfile.mkdtemp()) / "motions"
+    with LibraryWriter(folder, head_for(motion_robot("planar-biped"), clips)) as writer:
+        for clip in clips:
+            writer.add(clip)
+    return MotionLibrary.open(folder)
 
 
 def tiny(*overrides: str) -> TrackingConfig:

@@ -83,11 +83,7 @@ def test_after_a_step_robot_and_reference_are_of_the_same_moment(by_itself):
     assert step == 0
     taken = env.step(torch.zeros(3, 6))
     clip, dt, lag = int(task.memory["clip"][1]), task.dt, env.model.opt.timestep
-    frames = (
-        library()
-        .table([0, 1, 2])
-        .frames(torch.tensor([clip]), torch.tensor([(step + 1) * dt - lag]))
-    )
+    frames = library().frames(clip, torch.tensor([(step + 1) * dt - lag]))
     torch.testing.assert_close(
         taken.info["target_places"][1, 0], frames.root_pos[0], atol=1e-5, rtol=1e-5
     )

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from telic.errors import ConfigError, UnknownName
+from telic.motions.kinematics import BodyStates
 from telic.tracking._parts import tracked_parts
-from telic.tracking._reference import BodyFrames
 from telic.tracking._scores import (
     Tracked,
     check_rewards,
@@ -27,15 +27,15 @@ def turn(axis: int, angle: float) -> torch.Tensor:
     return quat
 
 
-def bodies(n: int = 1) -> BodyFrames:
+def bodies(n: int = 1) -> BodyStates:
     generator = torch.Generator().manual_seed(0)
     quat = torch.zeros(n, B, 4)
     quat[..., 0] = 1.0
     draw = [torch.randn(n, B, 3, generator=generator) for _ in range(3)]
-    return BodyFrames(draw[0], quat, draw[1], draw[2])
+    return BodyStates(draw[0], quat, draw[1], draw[2])
 
 
-def tracked(robot: BodyFrames, target: BodyFrames, **changes) -> Tracked:
+def tracked(robot: BodyStates, target: BodyStates, **changes) -> Tracked:
     n = len(robot.pos)
     limits = torch.tensor([[-1.0] * 6, [1.0] * 6])
     made = Tracked(
@@ -53,7 +53,7 @@ def tracked(robot: BodyFrames, target: BodyFrames, **changes) -> Tracked:
     return made._replace(**changes)
 
 
-def shifted(frames: BodyFrames, **changes: torch.Tensor) -> BodyFrames:
+def shifted(frames: BodyStates, **changes: torch.Tensor) -> BodyStates:
     return frames._replace(**{name: getattr(frames, name) + by for name, by in changes.items()})
 
 
@@ -86,7 +86,7 @@ GROUP = TerminationsGroup(
 )
 
 
-def failed(target: BodyFrames, robot: BodyFrames, low: bool = False) -> set[str]:
+def failed(target: BodyStates, robot: BodyStates, low: bool = False) -> set[str]:
     found = failures(tracked(robot, target), GROUP, torch.tensor([low]))
     return {name for name, who in found.items() if bool(who)}
 

@@ -66,7 +66,7 @@ class RobotFigure:
 
     @cached_property
     def _place(self) -> dict[int, int]:
-        return {body: place for place, body in enumerate(self.robot.kinematics().bodies)}
+        return {body: place for place, body in enumerate(self.robot.kinematics.bodies)}
 
     @cached_property
     def feet(self) -> dict[Side, int]:
@@ -114,7 +114,7 @@ class RobotFigure:
     def at_rest(self, name: str) -> np.ndarray:
         """Return where a point is in the resting pose, in the world."""
         point = self.points[name]
-        body = self.robot.kinematics().bodies[point.body]
+        body = self.robot.kinematics.bodies[point.body]
         frame = self.rest.xmat[body].reshape(3, 3)
         return self.rest.xpos[body] + frame @ np.array(point.offset)
 
@@ -129,12 +129,12 @@ class RobotFigure:
 
     def rest_quat(self, name: str) -> np.ndarray:
         """Return how the body of a point is turned in the resting pose."""
-        body = self.robot.kinematics().bodies[self.points[name].body]
+        body = self.robot.kinematics.bodies[self.points[name].body]
         return self.rest.xquat[body].copy()
 
     def has_ankle(self, side: Side) -> bool:
         """Say whether something turns the foot against the shin."""
-        knee = self.robot.kinematics().bodies[self.points[f"{side}_knee"].body]
+        knee = self.robot.kinematics.bodies[self.points[f"{side}_knee"].body]
         chain = self.chain(self.feet[side])
         return bool(self._joints(chain[chain.index(knee) + 1 :])) if knee in chain else False
 
@@ -270,7 +270,7 @@ class RobotFigure:
         """Return the highest point that is of no limb, in the middle of its geom."""
         model = self.robot.model
         limbs = {
-            int(self.robot.kinematics().bodies[p.body])
+            int(self.robot.kinematics.bodies[p.body])
             for s in SIDES
             for p in self._arm(s).values()
             if p.body
@@ -338,7 +338,7 @@ def _sole(model: mujoco.MjModel, body: int, place: dict[int, int]) -> Sole:
 
 def contact_points(robot: MotionRobot) -> list[Sole]:
     """Return what of the bodies can carry weight besides feet: points above the ankles at rest."""
-    place = {body: number for number, body in enumerate(robot.kinematics().bodies)}
+    place = {body: number for number, body in enumerate(robot.kinematics.bodies)}
     data, found = RobotFigure(robot).rest, list[Sole]()
     for body in place:
         sole = _sole(robot.model, body, place)
@@ -406,7 +406,7 @@ def person_points(has_arms: bool) -> tuple[str, ...]:
 def figure_points(figure: RobotFigure, clip: MotionClip) -> dict[str, np.ndarray]:
     """Return the robot's own points (T, 3) in the world, frame by frame."""
     columns = (from_numpy(each) for each in (clip.root_pos, clip.root_quat, clip.joint_pos))
-    pos, quat = figure.robot.kinematics().poses(*columns)
+    pos, quat = figure.robot.kinematics.poses(*columns)
     found: dict[str, np.ndarray] = {}
     for name, point in figure.points.items():
         offset = torch.tensor(point.offset).expand(clip.frames, 3)

@@ -103,9 +103,7 @@ class FilterLimits(Config):
         return found
 
 
-def measure(
-    robot: MotionRobot, clip: MotionClip, *, with_forces: bool = True
-) -> dict[str, WorstValue]:
+def measure(robot: MotionRobot, clip: MotionClip) -> dict[str, WorstValue]:
     """Return the worst value of every test that applies to the robot."""
     joints, names, fps = clip.joint_pos.astype(float), clip.joint_names, clip.fps
 
@@ -163,7 +161,7 @@ class _Ground(NamedTuple):
 
 def _ground(robot: MotionRobot, clip: MotionClip) -> _Ground:
     columns = (from_numpy(each) for each in (clip.root_pos, clip.root_quat, clip.joint_pos))
-    pos, quat = robot.kinematics().poses(*columns)
+    pos, quat = robot.kinematics.poses(*columns)
 
     def moved(sole: Sole) -> np.ndarray:
         own = torch.as_tensor(sole.points, dtype=torch.float32)
@@ -300,7 +298,7 @@ def _arm_phase(robot: MotionRobot, clip: MotionClip) -> dict[str, WorstValue]:
     if not figure.has_arms or speed < 0.3 or clip.duration_s < 1.5:
         return {}
     columns = (from_numpy(each) for each in (clip.root_pos, clip.root_quat, clip.joint_pos))
-    pos = robot.kinematics().poses(*columns)[0].numpy()
+    pos = robot.kinematics.poses(*columns)[0].numpy()
     turn = Rotation.from_quat(clip.root_quat, scalar_first=True).inv()
     apart: dict[str, np.ndarray] = {}
     for part in ("hand", "ankle"):

@@ -1,33 +1,27 @@
-"""Reference motions: one clip, and many as one block of memory.
+"""Reference motions: one clip, and its frames as rows.
 
 Metres, radians, seconds; z up, x ahead; quaternions w first. A clip is checked when it is made, so
-its shapes, finite numbers and unit quaternions can be relied on. Rows of a block may lie in a file
-that is mapped into memory, or on a GPU; nothing there loops over clips or looks at values.
+its shapes, finite numbers and unit quaternions can be relied on.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import torch
 from pydantic import Field
 from torch import Tensor
 
 from telic.core.config import Record
 from telic.core.rotations import angular_velocity, continuous, rate, slerp
-from telic.core.tensors import from_numpy, split
+from telic.core.tensors import from_numpy
 from telic.errors import BadFile
 
-if TYPE_CHECKING:
-    from telic.motions.kinematics import BodyStates, Kinematics
-
 Split = Literal["train", "validation", "test"]
-_Frames = Callable[[np.ndarray], np.ndarray]
 _LEAST_FRAMES, _MOST_FRAMES = 2, 10_000_000
 _MOST_FPS = 10_000.0
 _UNIT_WITHIN = 0.05
@@ -154,49 +148,16 @@ class MotionClip:
             rate(joints, self.fps).numpy(),
         )
 
-    def at(self, times_s: np.ndarray) -> MotionClip:
-        """Return the clip at these even times; positions blend evenly, rotations on the sphere."""
-        exact = np.clip(np.asarray(times_s, dtype=np.float64) * self.fps, 0.0, self.frames - 1)
-        low = np.minimum(exact.astype(np.int64), self.frames - 2)
-        share = (exact - low).astype(np.float32)
-        nearest = np.rint(exact).astype(np.int64)
-
-        def blend(values: np.ndarray) -> np.ndarray:
-            part = share.reshape(-1, *(1,) * (values.ndim - 1))
-            return values[low] + part * (values[low + 1] - values[low])
-
-        def turn(quat: np.ndarray) -> np.ndarray:
-            a, b = from_numpy(quat[low]), from_numpy(quat[low + 1])
-            return slerp(a, b, torch.as_tensor(share)[:, None]).numpy()
-
-        return self._with_frames(blend, turn, lambda stands: stands[nearest])
-
-    def resampled(self, fps: float) -> MotionClip:
-        """Return the same motion at another rate; the first and, where it fits, last frame stay."""
-        if fps == self.fps:
-            return self
-        frames = max(_LEAST_FRAMES, int(self.duration_s * fps + 1e-6) + 1)
-        made = dataclasses.replace(self.at(np.arange(frames) / fps), fps=fps)
-        return made.replace(origin=self.origin.then(f"resampled from {self.fps:g} to {fps:g} fps"))
-
     def cut(self, first: int, last: int) -> MotionClip:
         """Return the frames from `first` up to, and without, `last`."""
-
-        def part(values: np.ndarray) -> np.ndarray:
-            return values[first:last]
-
-        return self._with_frames(part, part, part)
-
-    def _with_frames(self, places: _Frames, turns: _Frames, flags: _Frames) -> MotionClip:
-        """Return a copy with other frames of all positions, rotations and contacts."""
-        human = self.human
+        part, human = slice(first, last), self.human
         if human is not None:
-            human = HumanTrack(human.names, places(human.points), turns(human.root_quat))
+            human = HumanTrack(human.names, human.points[part], human.root_quat[part])
         return self.replace(
-            root_pos=places(self.root_pos),
-            root_quat=turns(self.root_quat),
-            joint_pos=places(self.joint_pos),
-            contacts=None if self.contacts is None else flags(self.contacts),
+            root_pos=self.root_pos[part],
+            root_quat=self.root_quat[part],
+            joint_pos=self.joint_pos[part],
+            contacts=None if self.contacts is None else self.contacts[part],
             human=human,
         )
 
@@ -222,7 +183,7 @@ def _unit(quat: np.ndarray, clip: str, name: str) -> np.ndarray:
 
 
 class MotionFrames(NamedTuple):
-    """Frames of clips; every leading shape is that of the clips and times asked for."""
+    """Root and joints of frames; the leading shape is that of the frames."""
 
     root_pos: Tensor
     """(..., 3) m"""
@@ -236,17 +197,6 @@ class MotionFrames(NamedTuple):
     """(..., 3) rad/s in the world"""
     joint_vel: Tensor
     """(..., J)"""
-    contacts: Tensor
-    """(..., feet) how much each foot stands, 0 to 1; none: nothing is known of its feet"""
-
-
-class HumanFrames(NamedTuple):
-    """The human side of frames; nought where a clip has none (see `MotionTable.has_human`)."""
-
-    points: Tensor
-    """(..., K, 3) places of the skeleton's joints in the world, m"""
-    root_quat: Tensor
-    """(..., 4) w first"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,76 +234,16 @@ class RowLayout:
         return np.concatenate((points, clip.human.root_quat), axis=1, dtype=np.float32)
 
 
-class MotionTable:
-    """Clips whose frames lie in one block on one device."""
+def between(rows: np.ndarray, fps: float, times_s: Tensor, quat: slice) -> Tensor:
+    """Return the rows of one clip at times (n,), (n, width); before and after, the ends repeat.
 
-    def __init__(
-        self,
-        layout: RowLayout,
-        rows: Tensor,
-        first: Tensor,
-        frames: Tensor,
-        fps: Tensor,
-        human_rows: Tensor | None = None,
-        human_first: Tensor | None = None,
-    ) -> None:
-        """Hold the block."""
-        self.layout, self.rows, self.device = layout, rows, rows.device
-        self.first, self.frame_count = first.to(self.device), frames.to(self.device)
-        self.fps = fps.to(self.device, torch.float32)
-        self._human_rows = human_rows
-        missing = torch.full_like(self.first, -1)
-        self._human_first = missing if human_first is None else human_first.to(self.device)
-        self.has_human = self._human_first >= 0
-        """(clips,) whether there is a human side"""
-        self.duration_s = (self.frame_count - 1) / self.fps
-        """(clips,) seconds from the first frame to the last"""
-
-    @property
-    def clips(self) -> int:
-        """The number of clips."""
-        return len(self.first)
-
-    def frames(self, clips: Tensor, times_s: Tensor) -> MotionFrames:
-        """Return frames of clips (...) at times (...); before and after, the ends repeat."""
-        low, high, share = self._places(clips, times_s)
-        first = self.first[clips]
-        a, b = self.rows[first + low], self.rows[first + high]
-        parts = split(a + share * (b - a), self.layout.robot, dim=-1)
-        quat = slerp(a[..., 3:7], b[..., 3:7], share)
-        return MotionFrames(parts[0], quat, *parts[2:])
-
-    def human(self, clips: Tensor, times_s: Tensor) -> HumanFrames | None:
-        """Return the human side of frames; None when no clip has one."""
-        if self._human_rows is None or not len(self._human_rows):
-            return None
-        low, high, share = self._places(clips, times_s)
-        here = self.has_human[clips]
-        first = self._human_first[clips].clamp_min(0)
-        zero = torch.zeros_like(low)
-        a = self._human_rows[first + torch.where(here, low, zero)]
-        b = self._human_rows[first + torch.where(here, high, zero)]
-        points, _ = split(a + share * (b - a), self.layout.human, dim=-1)
-        quat = slerp(a[..., -4:], b[..., -4:], share)
-        points = points * here[..., None]
-        return HumanFrames(points.unflatten(-1, (self.layout.points, 3)), quat)
-
-    def _places(self, clips: Tensor, times_s: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the frames around the times and how far between them these are."""
-        last = self.frame_count[clips] - 1
-        exact = torch.minimum((times_s * self.fps[clips]).clamp_min(0.0), last.to(self.fps.dtype))
-        low = torch.minimum(exact.floor().long(), last)
-        high = torch.minimum(low + 1, last)
-        return low, high, (exact - low)[..., None]
-
-
-def body_states(kinematics: Kinematics, frames: MotionFrames) -> BodyStates:
-    """Return where all bodies of the robot are in frames, and how fast."""
-    return kinematics.states(
-        frames.root_pos,
-        frames.root_quat,
-        frames.joint_pos,
-        frames.root_lin_vel,
-        frames.root_ang_vel,
-        frames.joint_vel,
-    )
+    Values blend evenly, the rotation in the columns `quat` on the sphere.
+    """
+    block, last = from_numpy(np.array(rows)), len(rows) - 1
+    exact = (times_s * fps).clamp(0.0, last)
+    low = exact.floor().long()
+    share = (exact - low)[:, None]
+    a, b = block[low], block[(low + 1).clamp_max(last)]
+    mixed = a + share * (b - a)
+    mixed[:, quat] = slerp(a[:, quat], b[:, quat], share)
+    return mixed

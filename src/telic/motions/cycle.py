@@ -160,7 +160,7 @@ def _by_limb(
 def _limbs(robot: MotionRobot) -> dict[str, str]:
     """Return for every joint the limb that it moves."""
     figure, model = RobotFigure(robot), robot.model
-    bodies = robot.kinematics().bodies
+    bodies = robot.kinematics.bodies
     tips = dict.fromkeys(robot.facts.feet, "legs")
     if figure.has_arms:
         tips |= {int(bodies[figure.points[f"{side}_hand"].body]): f"{side} arm" for side in SIDES}
@@ -186,12 +186,12 @@ def _hand(robot: MotionRobot, core: MotionClip, side: Side) -> HandCourse | None
     own, other = (figure.points[f"{each}_hand"].body for each in (side, other_side(side)))
     names = robot.body_names
     columns = (from_numpy(each) for each in (core.root_pos, core.root_quat, core.joint_pos))
-    places, _ = robot.kinematics().poses(*columns)
+    places, _ = robot.kinematics.poses(*columns)
     seen = places[:, own].numpy() - core.root_pos
     data = mujoco.MjData(robot.model)
     data.qpos[:] = robot.facts.rest_qpos
     mujoco.mj_kinematics(robot.model, data)
-    body = robot.kinematics().bodies[own]
+    body = robot.kinematics.bodies[own]
     low, high = np.quantile(seen[:, 1], (0.05, 0.95)).tolist()
     swing = 0.5 * (high - low)
     if swing < _STILL_M:

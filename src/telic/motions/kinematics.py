@@ -65,29 +65,26 @@ class _Link(NamedTuple):
 class Kinematics:
     """Forward kinematics of the bodies that hang on a robot's root."""
 
-    def __init__(
-        self, model: mujoco.MjModel, root: int, joints: tuple[int, ...], device: str = "cpu"
-    ) -> None:
+    def __init__(self, model: mujoco.MjModel, root: int, joints: tuple[int, ...]) -> None:
         """Prepare the tree."""
         links = _links(model, root, joints)
         last = {link.body: place for place, link in enumerate(links)}
         self.bodies = tuple(sorted(last))
         self.body_names = tuple(model.body(body).name or f"body {body}" for body in self.bodies)
-        self.device = device
         self._count = len(joints)
-        self._shown = torch.tensor([last[body] for body in self.bodies], device=device)
-        self._rounds = [torch.tensor(way, device=device) for way in _halvings(links)]
-        self._set_links(links, device)
+        self._shown = torch.tensor([last[body] for body in self.bodies])
+        self._rounds = [torch.tensor(way) for way in _halvings(links)]
+        self._set_links(links)
 
-    def _set_links(self, links: list[_Link], device: str) -> None:
+    def _set_links(self, links: list[_Link]) -> None:
         def tensor(values: list[np.ndarray]) -> Tensor:
-            return torch.tensor(np.array(values), dtype=torch.float32, device=device)
+            return torch.tensor(np.array(values), dtype=torch.float32)
 
         rest = links[1:]
         self._pos, self._quat = tensor([x.pos for x in rest]), tensor([x.quat for x in rest])
         self._anchor, self._axis = tensor([x.anchor for x in rest]), tensor([x.axis for x in rest])
         column = [self._count if x.joint is None else x.joint for x in rest]
-        self._column = torch.tensor(column, dtype=torch.long, device=device)
+        self._column = torch.tensor(column, dtype=torch.long)
         self._zero = tensor([np.array(x.zero) for x in rest])
         self._turns = tensor([np.array(float(x.kind == _HINGE)) for x in rest])
         above = np.zeros((len(links), len(rest)), dtype=np.float32)
@@ -97,11 +94,7 @@ class Kinematics:
         self._above = tensor(list(above))[self._shown]
         places = {x.joint: place for place, x in enumerate(rest) if x.joint is not None}
         own = [places[joint] for joint in range(self._count)]
-        self._driven = torch.tensor(own, dtype=torch.long, device=device)
-
-    def body(self, name: str) -> int:
-        """Return the place of a body among those whose states are returned."""
-        return self.body_names.index(name)
+        self._driven = torch.tensor(own, dtype=torch.long)
 
     def poses(
         self, root_pos: Tensor, root_quat: Tensor, joint_pos: Tensor
@@ -322,7 +315,7 @@ class _Window:
     def __init__(
         self, robot: MotionRobot, wishes: Wishes, part: slice, near: Tensor, pinned: int
     ) -> None:
-        self.kinematics, self.near, self.near_weight = robot.kinematics(), near, wishes.near_weight
+        self.kinematics, self.near, self.near_weight = robot.kinematics, near, wishes.near_weight
         self.pinned = pinned
         low, high = torch.as_tensor(robot.low), torch.as_tensor(robot.high)
         room = torch.clamp((high - low) / 2 - 1e-4, min=0.0)

@@ -13,25 +13,26 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import torch
 from pydantic import Field, ValidationError
+from torch import Tensor
 
 from telic.core.config import Record
-from telic.core.tensors import from_numpy
+from telic.core.tensors import split
 from telic.errors import BadEnvironment, BadFile, UnknownName
 from telic.motions._figure import RobotFigure, person_points
 from telic.motions.clip import (
     HumanTrack,
     MotionClip,
+    MotionFrames,
     MotionOrigin,
-    MotionTable,
     RowLayout,
     Split,
+    between,
 )
 from telic.motions.robot import MotionRobot, motion_robot
 from telic.storage.files import (
@@ -136,8 +137,33 @@ class LibraryWriter:
         """Add one clip; raises BadFile for a name that exists or another robot."""
         if clip.name in self.names:
             raise BadFile(f'The library {self.path} already has a clip "{clip.name}".')
-        line, rows, human = line_of(clip, self.head, self._first, self._human_first)
-        line = line.model_copy(update={"report": report or {}})
+        feet = len(self.head.foot_names)
+        if clip.joint_names != self.head.joint_names:
+            raise BadFile(
+                f'The clip "{clip.name}" has other joints than {self.head.robot}.',
+                hint=f"Retarget it: telic motions import FILE --robot {self.head.robot}",
+            )
+        if clip.contacts is not None and clip.contacts.shape[1] != feet:
+            raise BadFile(f'The clip "{clip.name}" has contacts of {clip.contacts.shape[1]} feet.')
+        points = self.head.point_names
+        if clip.human is not None and points and clip.human.names != points:
+            raise BadFile(
+                f'The human motion of "{clip.name}" has another skeleton than the library.'
+            )
+        layout = self.head.layout
+        rows, human = layout.rows_of(clip), layout.human_rows_of(clip)
+        line = ClipLine(
+            name=clip.name,
+            first=self._first,
+            frames=clip.frames,
+            fps=clip.fps,
+            sha256=clip.content_hash(),
+            split=clip.split,
+            human_first=self._human_first if len(human) else -1,
+            has_contacts=clip.contacts is not None,
+            origin=clip.origin,
+            report=report or {},
+        )
         with disk_errors(self.path):
             for handle, block in ((self._rows, rows), (self._human, human)):
                 content = memoryview(block.tobytes())
@@ -165,35 +191,6 @@ class LibraryWriter:
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-
-def line_of(
-    clip: MotionClip, head: LibraryHead, first: int, human_first: int
-) -> tuple[ClipLine, np.ndarray, np.ndarray]:
-    """Return a clip's line and rows; raises BadFile for a clip of another robot."""
-    feet = len(head.foot_names)
-    if clip.joint_names != head.joint_names:
-        raise BadFile(
-            f'The clip "{clip.name}" has other joints than {head.robot}.',
-            hint=f"Retarget it: telic motions import FILE --robot {head.robot}",
-        )
-    if clip.contacts is not None and clip.contacts.shape[1] != feet:
-        raise BadFile(f'The clip "{clip.name}" has contacts of {clip.contacts.shape[1]} feet.')
-    if clip.human is not None and head.point_names and clip.human.names != head.point_names:
-        raise BadFile(f'The human motion of "{clip.name}" has another skeleton than the library.')
-    rows, human = head.layout.rows_of(clip), head.layout.human_rows_of(clip)
-    line = ClipLine(
-        name=clip.name,
-        first=first,
-        frames=clip.frames,
-        fps=clip.fps,
-        sha256=clip.content_hash(),
-        split=clip.split,
-        human_first=human_first if len(human) else -1,
-        has_contacts=clip.contacts is not None,
-        origin=clip.origin,
-    )
-    return line, rows, human
 
 
 def _appending(path: Path, length: int) -> int:
@@ -228,7 +225,7 @@ def _mapped(path: Path, width: int) -> Any:
 
 
 class MotionLibrary:
-    """Clips of one robot, in a folder or in memory."""
+    """The clips of one robot in a folder."""
 
     def __init__(
         self,
@@ -237,7 +234,7 @@ class MotionLibrary:
         lines: list[ClipLine],
         rows: Any,
         human_rows: Any,
-        where: str = "memory",
+        where: str,
     ) -> None:
         """Hold the clips; raises BadFile when a line names rows that are missing."""
         self.robot, self.head, self.clips = robot, head, lines
@@ -272,22 +269,6 @@ class MotionLibrary:
         rows = _mapped(path / _ROWS, sum(head.layout.robot))
         human = _mapped(path / _HUMAN, sum(head.layout.human))
         return cls(robot, head, _read_lines(path), rows, human, str(path))
-
-    @classmethod
-    def of(cls, robot: MotionRobot, clips: Iterable[MotionClip]) -> Self:
-        """Return a library of clips in memory."""
-        taken = list(clips)
-        head = head_for(robot, taken)
-        rows = [np.zeros((0, sum(head.layout.robot)), np.float32)]
-        human = [np.zeros((0, sum(head.layout.human)), np.float32)]
-        lines: list[ClipLine] = []
-        for clip in taken:
-            first, human_first = sum(map(len, rows)), sum(map(len, human))
-            line, own, human_own = line_of(clip, head, first, human_first)
-            lines.append(line)
-            rows.append(own)
-            human.append(human_own)
-        return cls(robot, head, lines, np.concatenate(rows), np.concatenate(human))
 
     @property
     def names(self) -> list[str]:
@@ -328,33 +309,21 @@ class MotionLibrary:
             split=line.split,
         )
 
-    # ---- frames, in batches
+    def frames(self, place: int, times_s: Tensor) -> MotionFrames:
+        """Return a clip at times (n,); before and after, its ends repeat."""
+        line = self.clips[place]
+        rows = self._rows[line.first : line.first + line.frames]
+        parts = split(between(rows, line.fps, times_s, slice(3, 7)), self.head.layout.robot, dim=1)
+        return MotionFrames(*parts[:6])
 
-    def table(self, clips: Sequence[int] | None = None, device: str = "cpu") -> MotionTable:
-        """Return some clips (None: all, without a copy on the CPU) as one block on a device."""
-        lines = self.clips if clips is None else [self.clips[place] for place in clips]
-        rows, first = self._rows, [line.first for line in lines]
-        human, human_first = self._human_rows, [line.human_first for line in lines]
-        if clips is not None:
-            rows, first = _gathered(rows, lines, first)
-            human, human_first = _gathered(human, lines, human_first)
-        return MotionTable(
-            self.head.layout,
-            from_numpy(rows).to(device),
-            torch.tensor(first, dtype=torch.long),
-            torch.tensor([line.frames for line in lines], dtype=torch.long),
-            torch.tensor([line.fps for line in lines], dtype=torch.float32),
-            from_numpy(human).to(device),
-            torch.tensor(human_first, dtype=torch.long),
-        )
+    def person(self, place: int, times_s: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Return the human points (n, K, 3) and root (n, 4) of a clip at times; None: it has none.
 
-
-def _gathered(rows: Any, lines: list[ClipLine], first: list[int]) -> tuple[np.ndarray, list[int]]:
-    """Return the rows of some clips one after the other, and where each begins; -1: no rows."""
-    parts = [rows[at : at + line.frames] for line, at in zip(lines, first, strict=True) if at >= 0]
-    block = np.concatenate(parts) if parts else np.zeros((0, rows.shape[1]), np.float32)
-    starts, end = list[int](), 0
-    for line, at in zip(lines, first, strict=True):
-        starts.append(end if at >= 0 else -1)
-        end += line.frames if at >= 0 else 0
-    return np.asarray(block), starts
+        Points are places in the world, m.
+        """
+        line = self.clips[place]
+        if line.human_first < 0:
+            return None
+        rows = self._human_rows[line.human_first : line.human_first + line.frames]
+        mixed = between(rows, line.fps, times_s, slice(-4, None))
+        return mixed[:, :-4].unflatten(1, (-1, 3)), mixed[:, -4:]

@@ -68,10 +68,10 @@ class MotionRobot:
         columns = {int(self.model.jnt_qposadr[j]): j for j in range(self.model.njnt)}
         return tuple(columns[limb.qpos] for limb in self.facts.limbs)
 
-    @functools.cached_property
+    @property
     def body_names(self) -> tuple[str, ...]:
         """The bodies whose states kinematics give."""
-        return self.kinematics().body_names
+        return self.kinematics.body_names
 
     @functools.cached_property
     def home(self) -> Pose:
@@ -80,9 +80,10 @@ class MotionRobot:
         root_pos, root_quat, joint_pos = self.from_qpos(torch.as_tensor(qpos)[None])
         return Pose(root_pos[0].numpy(), root_quat[0].numpy(), joint_pos[0].numpy())
 
-    def kinematics(self, device: str = "cpu") -> Kinematics:
-        """Return its forward kinematics on a device."""
-        return Kinematics(self.model, self.root, self.joints, device)
+    @functools.cached_property
+    def kinematics(self) -> Kinematics:
+        """Its forward kinematics."""
+        return Kinematics(self.model, self.root, self.joints)
 
     # ---- between clips and the simulated state
 

@@ -13,8 +13,10 @@ from telic.core.rotations import conjugate, element, heading, multiply, rotate
 from telic.core.seeds import uniform
 from telic.core.tensors import split
 from telic.errors import UnknownName
+from telic.motions.clip import MotionFrames
+from telic.motions.kinematics import BodyStates
 from telic.tracking._parts import RootState, TrackedParts
-from telic.tracking._reference import BodyFrames, PersonFrames, PoseFrames, ReferenceTable
+from telic.tracking._reference import PersonFrames, ReferenceTable
 from telic.tracking._tokens import EncoderShape, TokenShape
 from telic.tracking.config import TrackingConfig
 
@@ -33,17 +35,17 @@ class TrackingMoment:
     joint_vel: Tensor
     action: Tensor
     """(N, A) the last one"""
-    bodies: BodyFrames
+    bodies: BodyStates
     """of the robot"""
-    now: PoseFrames
+    now: MotionFrames
     """of the reference"""
-    future: PoseFrames
+    future: MotionFrames
     """(N, F, ...) of the reference"""
     future_fine: Tensor
     """(N, Fh, fine joints)"""
     person: PersonFrames
     """(N, Fh, ...)"""
-    target: BodyFrames
+    target: BodyStates
     """bodies of the reference at the moment of the robot's bodies"""
 
 
@@ -85,7 +87,7 @@ def _gravity(m: TrackingMoment) -> Tensor:
     return rotate(conjugate(m.root.quat), down)
 
 
-def future_joints(future: PoseFrames) -> Tensor:
+def future_joints(future: MotionFrames) -> Tensor:
     """Return joints and their rates, frame by frame, (N, F * 2J)."""
     return torch.cat((future.joint_pos, future.joint_vel), dim=-1).flatten(1)
 
@@ -101,14 +103,14 @@ def _lower_joints(m: TrackingMoment) -> Tensor:
     return torch.cat(both, dim=-1).flatten(1)
 
 
-def local_points(bodies: BodyFrames, parts: TrackedParts) -> Tensor:
+def local_points(bodies: BodyStates, parts: TrackedParts) -> Tensor:
     """Return the points to follow as the root sees them, (N, points, 3)."""
     chosen = parts.points
     places = bodies.pos[:, chosen] + rotate(bodies.quat[:, chosen], parts.offsets)
     return rotate(conjugate(bodies.quat[:, :1]), places - bodies.pos[:, :1])
 
 
-def point_turns(bodies: BodyFrames, parts: TrackedParts) -> Tensor:
+def point_turns(bodies: BodyStates, parts: TrackedParts) -> Tensor:
     """Return how the bodies of the points are turned as the root sees it, (N, points, 4)."""
     quat = bodies.quat[:, parts.points]
     return multiply(conjugate(bodies.quat[:, :1]).expand_as(quat), quat)
@@ -319,7 +321,7 @@ class RowView:
         self,
         qpos: Tensor,
         qvel: Tensor,
-        bodies: BodyFrames,
+        bodies: BodyStates,
         frame: Tensor,
         memory: dict[str, Tensor],
     ) -> TrackingMoment:

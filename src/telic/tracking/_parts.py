@@ -95,7 +95,7 @@ def tracked_parts(group: RobotGroup) -> TrackedParts:
     anchor = model.body(robot.root).name or everything[0]
     named = group.bodies or everything
     names = (anchor, *(name for name in named if name != anchor))
-    rows = dict(zip(everything, robot.kinematics().bodies, strict=True))
+    rows = dict(zip(everything, robot.kinematics.bodies, strict=True))
     _known("body", names, everything)
     feet = group.feet or tuple(model.body(foot).name for foot in facts.feet)
     for kind, wanted in (("ends", group.ends or feet), ("feet", feet), ("points", group.points)):

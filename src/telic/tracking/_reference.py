@@ -13,35 +13,12 @@ import torch
 from torch import Tensor
 
 from telic.core.rotations import conjugate, rotate
-from telic.core.tensors import split
+from telic.core.tensors import integers, split
 from telic.errors import UsageError
-from telic.motions.clip import MotionFrames, MotionTable, body_states
-from telic.motions.kinematics import Kinematics
+from telic.motions.clip import MotionFrames
+from telic.motions.kinematics import BodyStates, Kinematics
 from telic.motions.library import MotionLibrary
 from telic.tracking._parts import TrackedParts
-
-_CHUNK = 100_000
-"""frames that are computed at a time"""
-
-
-class PoseFrames(NamedTuple):
-    """Root and joints of frames, (..., k)."""
-
-    root_pos: Tensor
-    root_quat: Tensor
-    root_lin_vel: Tensor
-    root_ang_vel: Tensor
-    joint_pos: Tensor
-    joint_vel: Tensor
-
-
-class BodyFrames(NamedTuple):
-    """Tracked bodies in the world, (..., B, 3) and (..., B, 4)."""
-
-    pos: Tensor
-    quat: Tensor
-    lin_vel: Tensor
-    ang_vel: Tensor
 
 
 class PersonFrames(NamedTuple):
@@ -83,54 +60,52 @@ class ReferenceTable:
         if not clips:
             raise UsageError("There is no motion to follow.", hint="See: telic motions show")
         self.parts, self._lag_s, self._proportions = parts, lag_s, proportions
-        self._sizes = [3, 4, 3, 3, parts.joints, parts.joints]
-        table = library.table(list(clips))
-        counts = (table.duration_s.double() / dt + 1e-6).floor().long() + 1
-        first = counts.cumsum(0) - counts
-        clip = torch.repeat_interleave(torch.arange(len(counts)), counts)
-        time = (torch.arange(len(clip)) - first[clip]) * dt
-        chunks = (slice(at, at + _CHUNK) for at in range(0, len(clip), _CHUNK))
-        pieces = [self._piece(table, clip[part], time[part]) for part in chunks]
+        self._sizes = [3, 4, parts.joints, 3, 3, parts.joints]
+        lines = [library.clips[place] for place in clips]
+        seconds = torch.tensor([x.frames - 1 for x in lines]) / torch.tensor([x.fps for x in lines])
+        counts = (seconds.double() / dt + 1e-6).floor().long() + 1
+        has_person = [line.human_first >= 0 for line in lines]
+        points = len(library.head.point_names) if any(has_person) else 0
+        pieces = [
+            self._piece(library, place, torch.arange(count) * dt, points)
+            for place, count in zip(clips, integers(counts), strict=True)
+        ]
         pose, bodies, person = (torch.cat(column) for column in zip(*pieces, strict=True))
         missing = max(0, 3 * least_points + 4 - person.shape[1])
         filler = person.new_zeros(len(person), missing)
         person = torch.cat((person[:, :-4], filler, person[:, -4:]), 1)
-        self.names = [library.clips[place].name for place in clips]
+        self.names = [line.name for line in lines]
         self.frames = counts.to(device)
         """(C,) frames of each clip"""
-        self.first = first.to(device)
+        self.first = self.frames.cumsum(0) - self.frames
         """(C,) row of its first one"""
-        self.has_person = table.has_human.to(device)
+        self.has_person = torch.tensor(has_person, device=device)
         """(C,) whether somebody was recorded doing it"""
         self._pose, self._bodies, self._person = (x.to(device) for x in (pose, bodies, person))
         self.person_points = (person.shape[1] - 4) // 3
 
     def _piece(
-        self, table: MotionTable, clip: Tensor, time: Tensor
+        self, library: MotionLibrary, place: int, time: Tensor, points: int
     ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the rows of one clip at times: pose, tracked bodies, person.
+
+        A clip without a person shows a stick figure where no clip has `points` of one, else zeros.
+        """
         robot = self.parts.robot
-        kinematics = robot.kinematics()
-        now = table.frames(clip, time)
-        pose = torch.cat(
-            (
-                *(now.root_pos, now.root_quat, now.root_lin_vel),
-                *(now.root_ang_vel, now.joint_pos, now.joint_vel),
-            ),
-            dim=-1,
-        )
-        before = table.frames(clip, (time - self._lag_s).clamp_min(0.0))
-        states = body_states(kinematics, before)
+        kinematics = robot.kinematics
+        now = library.frames(place, time)
+        states = kinematics.states(*library.frames(place, (time - self._lag_s).clamp_min(0.0)))
         places = [kinematics.bodies.index(body) for body in self.parts.bodies]
         bodies = torch.cat([part[:, places].flatten(1) for part in states], dim=-1)
-        stick = _stick_figure(robot.model.body_parentid, kinematics, self._proportions, now)
-        root = now.root_quat
-        human = table.human(clip, time)
-        if human is not None:
-            own = table.has_human[clip]
-            local = rotate(conjugate(human.root_quat)[:, None], human.points)
-            root = torch.where(own[:, None], human.root_quat, root)
-            stick = local * own[:, None, None]
-        return pose, bodies, torch.cat((stick.flatten(1), root), dim=-1)
+        person, root = library.person(place, time), now.root_quat
+        if person is not None:
+            root = person[1]
+            figure = rotate(conjugate(root)[:, None], person[0])
+        elif points:
+            figure = now.root_pos.new_zeros(len(time), points, 3)
+        else:
+            figure = _stick_figure(robot.model.body_parentid, kinematics, self._proportions, now)
+        return torch.cat(now, dim=-1), bodies, torch.cat((figure.flatten(1), root), dim=-1)
 
     @property
     def clips(self) -> int:
@@ -141,16 +116,16 @@ class ReferenceTable:
         """Return the rows of frames; after its end a clip's last frame repeats."""
         return self.first[clip] + torch.minimum(frame, self.frames[clip] - 1).clamp_min(0)
 
-    def pose(self, rows: Tensor) -> PoseFrames:
+    def pose(self, rows: Tensor) -> MotionFrames:
         """Return root and joints of rows (...)."""
-        return PoseFrames._make(split(self._pose[rows], self._sizes, dim=-1))
+        return MotionFrames._make(split(self._pose[rows], self._sizes, dim=-1))
 
-    def bodies(self, rows: Tensor) -> BodyFrames:
+    def bodies(self, rows: Tensor) -> BodyStates:
         """Return the tracked bodies of rows (...), one physics step earlier."""
         count = len(self.parts.bodies)
         sizes = [3 * count, 4 * count, 3 * count, 3 * count]
         parts = split(self._bodies[rows], sizes, dim=-1)
-        return BodyFrames._make(part.view(*rows.shape, count, -1) for part in parts)
+        return BodyStates._make(part.view(*rows.shape, count, -1) for part in parts)
 
     def person(self, rows: Tensor) -> PersonFrames:
         """Return the human side of rows (...)."""

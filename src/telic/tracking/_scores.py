@@ -18,9 +18,9 @@ from torch import Tensor
 from telic.core.rotations import conjugate, heading, multiply, rotate, rotation_vector
 from telic.core.tensors import norm
 from telic.errors import ConfigError, UnknownName
+from telic.motions.kinematics import BodyStates
 from telic.tracking._observations import local_points, point_turns
 from telic.tracking._parts import TrackedParts
-from telic.tracking._reference import BodyFrames
 from telic.tracking.config import TerminationsGroup, TrackingReward
 
 
@@ -28,9 +28,9 @@ class Tracked(NamedTuple):
     """Robots and targets at one moment, and what they did to get there."""
 
     parts: TrackedParts
-    bodies: BodyFrames
-    target: BodyFrames
-    relative: BodyFrames
+    bodies: BodyStates
+    target: BodyStates
+    relative: BodyStates
     """targets moved to where the robots are"""
     action: Tensor
     """(N, A)"""
@@ -45,13 +45,13 @@ class Tracked(NamedTuple):
     """(N, undesired bodies) forces, newtons"""
 
 
-def relative(bodies: BodyFrames, target: BodyFrames) -> BodyFrames:
+def relative(bodies: BodyStates, target: BodyStates) -> BodyStates:
     """Return targets moved and turned about the vertical to where the robots are."""
     dq = heading(multiply(bodies.quat[:, 0], conjugate(target.quat[:, 0])))[:, None]
     place = torch.cat((bodies.pos[:, :1, :2], target.pos[:, :1, 2:]), dim=-1)
     pos = place + rotate(dq, target.pos - target.pos[:, :1])
     quat = multiply(dq.expand_as(target.quat), target.quat)
-    return BodyFrames(pos, quat, target.lin_vel, target.ang_vel)
+    return BodyStates(pos, quat, target.lin_vel, target.ang_vel)
 
 
 def angle(one: Tensor, other: Tensor) -> Tensor:

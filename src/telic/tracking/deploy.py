@@ -164,7 +164,8 @@ def _motion(task: TrackingTask) -> dict[str, np.ndarray]:
     rows = torch.arange(int(table.frames[0]))
     pose, bodies, person = table.pose(rows), table.bodies(rows), table.person(rows)
     robot = parts.robot
-    first = [part[:1] for part in pose]
+    first = type(pose)(*(part[:1] for part in pose))
+    moving = first.root_lin_vel, first.root_ang_vel, first.joint_vel
     return {
         "root_pos": pose.root_pos.numpy(),
         "root_quat": pose.root_quat.numpy(),
@@ -175,7 +176,7 @@ def _motion(task: TrackingTask) -> dict[str, np.ndarray]:
         "person": person.points.flatten(1).numpy(),
         "person_quat": person.root_quat.numpy(),
         "qpos": robot.to_qpos(pose.root_pos, pose.root_quat, pose.joint_pos).numpy(),
-        "start_qvel": robot.to_qvel(first[1], first[2], first[3], first[5])[0].numpy(),
+        "start_qvel": robot.to_qvel(first.root_quat, *moving)[0].numpy(),
     }
 
 

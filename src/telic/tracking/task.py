@@ -25,6 +25,7 @@ from telic.envs.vector import VecEnv
 from telic.errors import UsageError
 from telic.motions.clip import Split
 from telic.motions.generate import generated_library
+from telic.motions.kinematics import BodyStates
 from telic.motions.library import MotionLibrary
 from telic.motions.robot import motion_robot
 from telic.sim.base import Simulation
@@ -33,7 +34,7 @@ from telic.tracking import _sampler as sampler
 from telic.tracking import _scores as scores
 from telic.tracking._observations import RowView
 from telic.tracking._parts import TrackedParts, substeps, tracked_parts
-from telic.tracking._reference import BodyFrames, ReferenceTable
+from telic.tracking._reference import ReferenceTable
 from telic.tracking.config import TerminationsGroup, TrackingConfig
 
 _DRAWS, _PUSH = 21, 23
@@ -284,14 +285,14 @@ class TrackingTask(Task[TaskArguments]):
     def _frame(self) -> Tensor:
         return self.memory["frame"] + self._age()
 
-    def robot_bodies(self) -> BodyFrames:
+    def robot_bodies(self) -> BodyStates:
         """Return the tracked bodies as the simulation has them, one physics step ago."""
         pos = self._fields["xpos"][:, self._bodies].float()
         moving = self._fields["cvel"][:, self._bodies].float()
         centre = self._fields["subtree_com"][:, self._tree : self._tree + 1].float()
         spin, linear = moving[..., :3], moving[..., 3:]
         quat = self._fields["xquat"][:, self._bodies].float()
-        return BodyFrames(pos, quat, linear + cross(spin, pos - centre), spin)
+        return BodyStates(pos, quat, linear + cross(spin, pos - centre), spin)
 
     def outcome(self, action: Tensor, moved: Tensor) -> StepOutcome:
         """Compare robot and reference, count who failed where, and say who is at an end."""

@@ -320,7 +320,7 @@ def _orders(robot: MotionRobot, own: list[str]) -> Iterator[tuple[str, list[str]
 
 def _breadth_first(robot: MotionRobot) -> tuple[list[int], list[int]]:
     """Return joints and bodies by depth, as simulators of NVIDIA order them."""
-    model, rows = robot.model, robot.kinematics().bodies
+    model, rows = robot.model, robot.kinematics.bodies
     waiting, order = deque([robot.root]), list[int]()
     while waiting:
         order.append(waiting.popleft())
@@ -386,11 +386,9 @@ def _fk_error(
     if track.bodies.is_local:
         root, quat = np.zeros_like(root), Rotation.identity(len(root))
     turned = quat.as_quat(scalar_first=True)
-    made = (
-        robot.kinematics()
-        .poses(*(from_numpy(each.astype(np.float32)) for each in (root, turned, joints[part])))[0]
-        .numpy()
-    )
+    made = robot.kinematics.poses(
+        *(from_numpy(each.astype(np.float32)) for each in (root, turned, joints[part]))
+    )[0].numpy()
     points = track.bodies.points[part]
     if track.bodies.names is None:
         if points.shape[1] != len(own):
