@@ -148,8 +148,3 @@ def heading(q: Tensor) -> Tensor:
     nothing = torch.zeros_like(q)
     nothing[..., 0] = 1.0
     return torch.where(size > 1e-6, flat / size.clamp_min(_TINY), nothing)
-
-
-def _relative(a: Tensor, b: Tensor) -> Tensor:
-    """Return what turns `a` into `b`, seen from `a`."""
-    return multiply(conjugate(a), b)

@@ -24,7 +24,7 @@ from telic.jobs._parcel import Marks, Unpacked, marks_of, pack, unpack
 from telic.jobs.spec import AttemptEnd, AttemptReport, JobBeat, JobFolder, JobSpec
 from telic.jobs.worker import keep_beat, run_attempt
 from telic.storage.files import read_json, write_bytes, write_json
-from telic.storage.locks import try_hold
+from telic.storage.locks import RunLock
 
 _MAIL_S = 0.25
 _ROUND_S = 0.02
@@ -287,27 +287,13 @@ def _own_folder(name: str) -> Generator[tuple[Path, int]]:
     facts = base.lstat()
     if facts.st_uid != os.getuid() or not stat.S_ISDIR(facts.st_mode):
         raise PermissionError(f"{base} belongs to another user")
-    began = time.monotonic()
-    while (lock := _hold(base / f"{name}.lock")) is None:
-        if time.monotonic() - began > _PATIENCE_S:
-            raise TimeoutError(f"an earlier attempt at {name} is still running on this machine")
-        time.sleep(0.05)
     folder = base / name
-    try:
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        yield folder, lock
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.with_name(f"{name}.log").unlink(missing_ok=True)
-        (base / f"{name}.lock").unlink(missing_ok=True)
-        os.close(lock)
-
-
-def _hold(path: Path) -> int | None:
-    """Lock a file that its last holder removes."""
-    lock = try_hold(path)
-    if lock is not None and not (path.exists() and os.path.samestat(os.fstat(lock), path.stat())):
-        os.close(lock)
-        return None
-    return lock
+    with RunLock(base / f"{name}.lock", f"The folder of {name}", patience_s=_PATIENCE_S) as lock:
+        try:
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            yield folder, lock.handle
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.with_name(f"{name}.log").unlink(missing_ok=True)
+            lock.path.unlink(missing_ok=True)

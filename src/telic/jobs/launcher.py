@@ -138,14 +138,11 @@ class LocalJobs:
         self.room = len(usable_cores())
         self._processes: dict[str, Process] = {}
 
-    def words(self, folder: JobFolder, attempt: int) -> tuple[str, ...]:
-        """Return the command of a worker."""
-        return (sys.executable, "-m", "telic.jobs.worker", str(folder.path), str(attempt))
-
     def start(self, spec: JobSpec, folder: JobFolder, attempt: int) -> str:
         """Start a worker."""
+        words = (sys.executable, "-m", "telic.jobs.worker", str(folder.path), str(attempt))
         with folder.log(attempt).open("ab") as log:
-            process = Process(self.words(folder, attempt), stdout=log)
+            process = Process(words, stdout=log)
         self._processes[spec.name] = process
         return f"process {process.pid}"
 

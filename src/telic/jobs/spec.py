@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -184,7 +183,3 @@ class JobFolder:
     def end(self, attempt: int) -> Path:
         """End of an attempt."""
         return self.path / f"attempt_{attempt}.end.json"
-
-
-Beats = Callable[[JobBeat], bool]
-"""receives signs of life; returns whether the attempt must end"""

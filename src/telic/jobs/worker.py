@@ -14,19 +14,14 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 from telic.jobs.process import Process
-from telic.jobs.spec import AttemptEnd, AttemptReport, Beats, JobBeat, JobFolder, JobSpec
+from telic.jobs.spec import AttemptEnd, AttemptReport, JobBeat, JobFolder, JobSpec
 from telic.storage.files import TEMPORARY_MARK, read_record, write_json
-
-
-def node_name() -> str:
-    """Return the name of this machine."""
-    return socket.gethostname()
 
 
 def run_attempt_in(path: str, attempt: int) -> int:
@@ -63,13 +58,13 @@ def run_attempt(
     spec: JobSpec,
     cwd: Path,
     log: IO[bytes],
-    beat: Beats,
+    beat: Callable[[JobBeat], bool],
     *,
     node: str | None = None,
     holds: tuple[int, ...] = (),
 ) -> AttemptEnd:
-    """Run a job's process to its end."""
-    began, node = time.monotonic(), node or node_name()
+    """Run a job's process to its end; `beat` says whether it must end."""
+    began, node = time.monotonic(), node or socket.gethostname()
     try:
         process = Process(
             spec.words(),

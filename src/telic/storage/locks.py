@@ -63,6 +63,12 @@ class RunLock:
                 with contextlib.suppress(FileNotFoundError):
                     return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
 
+    @property
+    def handle(self) -> int:
+        """The open file: a child process that inherits it holds the lock, too."""
+        assert self._handle is not None, "the lock is not held"
+        return self._handle
+
     def release(self) -> None:
         """Give the lock back; without one, do nothing."""
         if self._handle is not None:

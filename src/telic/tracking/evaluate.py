@@ -21,7 +21,6 @@ from torch import Tensor
 
 from telic import __version__
 from telic.core.events import Listener, LogMessage, ignore
-from telic.core.quantiser import agreement, code_use
 from telic.core.stats import wilson
 from telic.core.tensors import flags, integers, norm, table
 from telic.errors import UnknownName
@@ -188,26 +187,16 @@ class ClipPlayer:
             label: self.episode(tapes[place // size], place % size, self.pairs[place], label)
             for label, place in chosen.items()
         }
-        pairs_alike: list[PairAgreement] = []
-        for (i, one), (j, other) in combinations(enumerate(self.encoders), 2):
-            both = there[:, i] & there[:, j]
-            found = agreement(codes[one], codes[other], both)
-            # Of frames that have nothing to do with each other: a fixed shuffle.
-            order = torch.randperm(len(codes[other]), generator=torch.Generator().manual_seed(0))
-            chance = agreement(codes[one], codes[other][order], both & both[order])
-            pairs_alike.append(
-                PairAgreement(one=one, other=other, chance=chance.equal_share, **found._asdict())
-            )
         report = TrackingReport(
             step=tracker.facts.step,
             member=tracker.facts.member,
             split=split,
             encoders=tuple(summarise_encoder(name, own) for name, own in by.items() if own),
-            tokens=tuple(
-                TokenUse(encoder=name, **code_use(own, levels)._asdict())
-                for name, own in codes.items()
+            tokens=tuple(_code_use(name, own, levels) for name, own in codes.items()),
+            agreement=tuple(
+                _agreement((one, other), (codes[one], codes[other]), there[:, i] & there[:, j])
+                for (i, one), (j, other) in combinations(enumerate(self.encoders), 2)
             ),
-            agreement=tuple(pairs_alike),
             clips=tuple(kept),
         )
         return report, episodes
@@ -265,6 +254,39 @@ def played_clips(config: TrackingConfig, library: MotionLibrary, split: Split) -
         return clips
     chosen = integers(torch.linspace(0, len(clips) - 1, most).round().long())
     return [clips[place] for place in chosen]
+
+
+# ---- tokens
+
+
+def _code_use(encoder: str, codes: Tensor, levels: int) -> TokenUse:
+    """Measure how codes (n, d) use their levels, a mean over dimensions."""
+    share = torch.nn.functional.one_hot(codes.long(), levels).double().mean(0)  # (d, L)
+    entropy = -(share * share.clamp_min(1e-300).log2()).sum(1).mean()
+    return TokenUse(
+        encoder=encoder,
+        entropy_bits=entropy.item(),
+        dead_share=(share == 0).double().mean().item(),
+        saturated_share=(share[:, 0] + share[:, -1]).mean().item(),
+    )
+
+
+def _agreement(names: tuple[str, str], codes: tuple[Tensor, Tensor], both: Tensor) -> PairAgreement:
+    """Compare the codes (n, d) of two encoders where `both` (n,) bool have something to see."""
+
+    def apart(other: Tensor, there: Tensor) -> Tensor:
+        return (codes[0][there].long() - other[there].long()).abs()
+
+    # Frames that have nothing to do with each other: a fixed shuffle.
+    order = torch.randperm(len(codes[1]), generator=torch.Generator().manual_seed(0))
+    found, chance = apart(codes[1], both), apart(codes[1][order], both & both[order])
+    return PairAgreement(
+        one=names[0],
+        other=names[1],
+        equal_share=(found == 0).double().mean().item() if len(found) else None,
+        chance=(chance == 0).double().mean().item() if len(chance) else None,
+        distance=found.double().mean().item() if len(found) else None,
+    )
 
 
 # ---- errors of bodies over the frames that were played

@@ -102,7 +102,7 @@ class TokenUse(Record):
     """How one encoder uses the codes."""
 
     encoder: str
-    entropy_bits: float = Field(description="of one number of a token")
+    entropy_bits: float = Field(description="of one number of a token; log2 of levels at most")
     dead_share: float = Field(description="levels that never occurred")
     saturated_share: float = Field(description="numbers at the outermost levels")
 
