@@ -128,7 +128,7 @@ def generated_library(
 @functools.cache
 def _code() -> str:
     """Return a hash of what makes clips: others need a library of their own."""
-    names = ("families.py", "families.toml", "generate.py", "figure.py", "kinematics.py")
+    names = ("families.py", "families.toml", "generate.py", "_figure.py", "kinematics.py")
     texts = [(Path(__file__).parent / name).read_bytes() for name in names]
     return hashlib.sha256(b"".join(texts)).hexdigest()
 
