@@ -169,9 +169,9 @@ def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
     land_together(scene, draft)
     scene.require("forward_velocity", "hop")
     is_fast = frame.degree in ("fast", "very_fast", "most")
-    if frame.dimension == "distance" and frame.amount is not None and frame.amount.unit == "m":
+    if frame.dimension == "distance" and (length := frame.said("m")) is not None:
         travel.go(frame, scene, draft)
-        under_way = 0.85 * frame.amount.value
+        under_way = 0.85 * length
         way = travel.seen_from_start(frame, scene)
         draft.parts = [
             part.model_copy(update={"value": part.value.until(way, under_way)})

@@ -96,10 +96,8 @@ def _require(demands: Sequence[Demand], message: str, hint: str) -> None:
 
 def _of_frame(frame: Frame, scene: Scene) -> Iterator[Demand]:
     """Yield what a verb and its postures ask for."""
-    word, phase, amount = frame.word, frame.phase, frame.amount
-    turns = 0.5
-    if amount is not None and amount.unit in ("rad", "turns"):
-        turns = amount.value / (2.0 * math.pi if amount.unit == "rad" else 1.0)
+    word, phase = frame.word, frame.phase
+    turns = 0.5 if frame.turns is None else frame.turns
     is_in_place = frame.direction == "in_place"
     match frame.verb:
         case "go" | "hop" | "circle" if not is_in_place:
@@ -137,8 +135,7 @@ def _of_frame(frame: Frame, scene: Scene) -> Iterator[Demand]:
 
 
 def _of_going(frame: Frame, scene: Scene) -> Iterator[Demand]:
-    amount, word, phase = frame.amount, frame.word, frame.phase
-    way = amount.value if amount and amount.unit == "m" else None
+    word, phase, way = frame.word, frame.phase, frame.said("m")
     if not (frame.duration_s or frame.count or way):  # what ends can be followed by rest
         yield Demand(_SPEED, _MOVES_MPS, _FAR, word, phase)
     if frame.verb == "circle" or (frame.verb == "hop" and frame.direction is None):

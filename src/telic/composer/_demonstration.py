@@ -121,16 +121,15 @@ def _motion(frame: Frame, scene: Scene, seconds: float) -> dict[str, Any] | None
 
 def _turned(frame: Frame) -> float | None:
     """Return the angle that it turns by, rad, which takes as many seconds; None: on and on."""
-    amount = frame.amount
-    if amount is not None and amount.unit in ("turns", "rad"):
-        return amount.value * (2.0 * math.pi if amount.unit == "turns" else 1.0)
-    return 2.0 * math.pi * frame.count if amount is None and frame.count else None
+    if frame.radians is not None:
+        return frame.radians
+    return 2.0 * math.pi * frame.count if frame.amount is None and frame.count else None
 
 
 def _going(frame: Frame, scene: Scene) -> dict[str, Any] | None:
     if frame.direction == "in_place":
         return None
-    way = frame.amount.value if frame.amount and frame.amount.unit == "m" else None
+    way = frame.said("m")
     plain = frame if way is None else frame.model_copy(update={"amount": None})
     goal = speed_meant(plain, scene, Draft())
     speed = goal.value * (1.0 if goal.is_exact else 1.1)

@@ -67,10 +67,9 @@ def lift(frame: Frame, scene: Scene, draft: Draft) -> None:
         _stay(scene, draft)
         draft.ends_when(Above(off, 0.5), held, frame.duration_s or 0.5)
     else:
-        amount, name, torso = frame.amount, frame.part or "limb", scene.has("height")
-        is_said = amount is not None and amount.unit == "m" and amount.value > 0.0
-        target = amount.value if amount and is_said else _RAISE_M
-        if not is_said:
+        name, torso, target = frame.part or "limb", scene.has("height"), frame.said("m")
+        if not target:
+            target = _RAISE_M
             draft.doubt(f'"{frame.word}" is taken as {target:g} m above where the {name} began')
         rise = signals.Rise(ends, from_torso=torso)
         seen = metrics.rise(ends, from_torso=torso)
@@ -93,9 +92,7 @@ def swing(frame: Frame, scene: Scene, draft: Draft) -> None:
         _swing_up(scene, draft)
         return
     ends = _ends(frame, scene, "swing")
-    name, amount = frame.part or "limb", frame.amount
-    reach_m = amount.value if amount and amount.unit == "m" and amount.value > 0.0 else _WAVE_M
-    torso = scene.has("height")
+    name, reach_m, torso = frame.part or "limb", frame.said("m") or _WAVE_M, scene.has("height")
     rise = signals.Rise(ends, highest=True, from_torso=torso)
     waves = signals.Cycles(rise, reach_m, 0.3 * reach_m)
     draft.pay("wave", 1.0, terms.Done(waves), f"once per wave of the {name}")

@@ -9,7 +9,6 @@ import math
 from collections.abc import Sequence
 
 from telic.composer._draft import Draft
-from telic.composer._parts import bodies_of
 from telic.composer.frames import Frame, Limit
 from telic.composer.scene import Scene
 from telic.core.text import is_row
@@ -230,8 +229,7 @@ def respect(limit: Limit, scene: Scene, draft: Draft) -> None:
         case "low_height" | "keep_height" if scene.has("height"):
             _keep_height(limit, scene, draft)
         case "no_hands":
-            hands = bodies_of(frozenset({"hand"}), "hand", scene.spec) or scene.feet("front")
-            _keep_off_ground(hands, "hands", scene, draft)
+            _keep_off_ground(scene.hands or scene.feet("front"), "hands", scene, draft)
         case "no_touch":
             _keep_off_ground(limit.bodies, limit.part or "body", scene, draft)
         case "low_energy":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -90,14 +89,10 @@ def _turned(frame: Frame) -> float | None:
     """Return the degrees to the left that a frame turns the body by; None: unknown."""
     if frame.verb != "turn":
         return 0.0
-    amount, sign = frame.amount, 1.0
-    if frame.direction in ("right", "clockwise"):
-        sign = -1.0
-    if amount is not None and amount.unit in ("turns", "rad"):
-        if amount.rule != "about":
-            return None
-        turns = amount.value / (2.0 * math.pi if amount.unit == "rad" else 1.0)
-        return sign * 360.0 * turns * (frame.count or 1)
+    sign = -1.0 if frame.direction in ("right", "clockwise") else 1.0
+    if frame.amount is not None and frame.turns is not None:
+        is_open = frame.amount.rule != "about"
+        return None if is_open else sign * 360.0 * frame.turns * (frame.count or 1)
     is_little = frame.degree == "little" and frame.dimension == "turning"
     return sign * 45.0 if is_little else 0.0 if frame.count else None
 
@@ -110,8 +105,8 @@ def travels(frame: Frame) -> bool:
 
 def comes_home(frame: Frame) -> bool:
     """Return whether a frame asks to come back, without saying how far that is."""
-    is_way = frame.amount is not None and frame.amount.unit == "m"
-    return frame.verb == "go" and frame.gait == "return" and frame.phase > 0 and not is_way
+    is_open = frame.said("m") is None
+    return frame.verb == "go" and frame.gait == "return" and frame.phase > 0 and is_open
 
 
 def limits_of(parsed: ParsedIntent) -> tuple[Limit, ...]:
@@ -139,24 +134,20 @@ def goes_low(frames: Sequence[Frame], limits: tuple[Limit, ...]) -> bool:
     )
 
 
-def _is_way(frame: Frame) -> bool:
-    return frame.amount is not None and frame.amount.unit == "m" and frame.dimension != "height"
-
-
 def _with_ways(frames: Sequence[Frame]) -> list[Frame]:
     """Give distances to the frame they are about: "run and stop at 5 m", "and come back"."""
     found: list[Frame] = []
     for frame in frames:
         last = next((k for k in range(len(found))[::-1] if found[k].verb == "go"), None)
         way = found[last] if last is not None else None
-        if frame.verb == "stop" and _is_way(frame):
+        if frame.verb == "stop" and frame.way_m is not None:
             said = {"amount": frame.amount, "dimension": "distance"}
             if last is None or way is None:
                 found.append(frame.model_copy(update={"verb": "go", **said}))
-            elif not _is_way(way):
+            elif way.way_m is None:
                 found[last] = way.model_copy(update=said)
             frame = frame.model_copy(update={"amount": None, "dimension": None})
-        elif way is not None and _is_way(way) and _goes_back(frame):
+        elif way is not None and way.way_m is not None and _goes_back(frame):
             back = OPPOSITE.get(way.direction or "forward")
             said = {"amount": way.amount, "direction": back, "is_of_start": True}
             said |= {"dimension": frame.dimension or "distance"}
@@ -194,7 +185,7 @@ def _is_done_anyway(frame: Frame, before: list[Frame]) -> bool:
         return "swing" in verbs
     if frame.verb not in ("stand", "stop"):
         return False
-    stops = any(each.verb == "go" and _is_way(each) for each in before)
+    stops = any(each.verb == "go" and each.way_m is not None for each in before)
     if frame.verb == "stop" and not is_timed and stops:
         return True  # where a way ends, it stops
     if verbs & {"flip", "roll", "reach"}:
@@ -257,14 +248,11 @@ def _goes_with(frame: Frame, now: list[Frame]) -> bool:
         crosses = len(going) == 1 and (frame.direction in ahead) != (going[0].direction in ahead)
         return frame.verb in _LIMBS or (frame.verb == "go" and crosses)
     turned = [each for each in now if each.verb == "turn"]
-    by_angle = any(
-        each.count is not None or (each.amount and each.amount.unit in ("turns", "rad"))
-        for each in turned
-    )
+    by_angle = any(each.count is not None or each.turns is not None for each in turned)
     # "turn around and walk back", "walk 2 m and turn left"; but "walk 2 m, turning left".
     if frame.verb in _MOVES and not frame.word.endswith("ing"):
         ends = any(
-            (each.verb == "go" and _is_way(each))
+            (each.verb == "go" and each.way_m is not None)
             or (each.verb in _DEEDS and each.count is not None)
             for each in now
         )

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from telic.composer import _manners as manners
 from telic.composer._draft import Draft
-from telic.composer._parts import bodies_of
 from telic.composer._sizes import GENTLE, QUICK
 from telic.composer._travel import SETTLED
 from telic.composer.frames import Frame, Posture, Style
@@ -52,10 +51,10 @@ def stand(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Stay in place, at rest; on its feet unless another posture is asked for."""
     manners.hold_still(scene, draft)
     is_plain = not _OTHER_POSES & set(frame.postures)
-    amount = frame.amount
-    if amount is not None and amount.unit == "m" and frame.dimension == "height":
+    height = frame.said("m") if frame.dimension == "height" else None
+    if height is not None:
         scene.require("height", "change its height")
-        about = amount.value + (scene.stands if frame.is_change else 0.0)
+        about = height + (scene.stands if frame.is_change else 0.0)
         if not scene.lies < about < 1.3 * scene.stands:
             why = f"it stands {scene.stands:.2g} m high, and lies {scene.lies:.2g} m high"
             raise scene.cannot(f"hold its torso {about:.2g} m high", why)
@@ -185,11 +184,11 @@ def lean(frame: Frame, scene: Scene, draft: Draft) -> None:
     way = frame.direction if frame.direction in ("backward", "left", "right") else "forward"
     quantity = "roll" if way in ("left", "right") else "pitch"
     scene.require(quantity, f"lean {way}")
-    sign, amount = (1 if way in ("forward", "right") else -1), frame.amount
+    sign = 1 if way in ("forward", "right") else -1
     size = "little" if frame.degree in GENTLE else "much" if frame.degree in QUICK else "usual"
     angle = _LEANS[size] * (_OF_FOUR if len(scene.spec.feet) > 2 else 1.0)
-    if amount is not None and amount.unit in ("rad", "turns") and amount.value > 0.0:
-        angle = amount.value * (2.0 * math.pi if amount.unit == "turns" else 1.0)
+    if frame.radians:
+        angle = frame.radians
     else:
         draft.doubt(f'"{frame.word}" is taken as {math.degrees(angle):.0f} degrees {way}')
     if not scene.is_going:
@@ -302,8 +301,7 @@ def supported(frame: Frame, scene: Scene) -> Frame:
     is on its hind legs.
     """
     held = {*frame.postures}
-    hands = bodies_of(frozenset({"hand"}), "hand", scene.spec)
-    if frame.verb == "go" and frame.gait == "crawl" and scene.is_tall and hands:
+    if frame.verb == "go" and frame.gait == "crawl" and scene.is_tall and scene.hands:
         held = held - {"low"} | {"hands"}
     feet = scene.foot_places(scene.feet("rear"))
     has_front = not scene.is_round or frame.verb == "go"
@@ -420,7 +418,7 @@ def go_on_hands(scene: Scene, draft: Draft) -> None:
     if not scene.is_tall:
         draft.doubt("it is on all its feet anyway", holds=True)
         return
-    hands = tuple(bodies_of(frozenset({"hand"}), "hand", scene.spec))
+    hands = scene.hands
     if not hands or scene.spec.robot is None:
         raise scene.cannot("be on its hands", "it has no hands")
     least, top = scene.spec.robot.contact_threshold, 0.6 * scene.stands
@@ -438,7 +436,7 @@ def go_on_hands(scene: Scene, draft: Draft) -> None:
 
 
 def _hold_hands(scene: Scene, draft: Draft, what: str) -> None:
-    hands = tuple(bodies_of(frozenset({"hand"}), "hand", scene.spec))
+    hands = scene.hands
     if not hands or scene.spec.robot is None:
         raise scene.cannot(what, "it has neither front feet nor hands")
     least, feet = scene.spec.robot.contact_threshold, tuple(range(len(scene.spec.feet)))

@@ -77,9 +77,8 @@ def audit_words(
         else:
             covered.append(Covered(words=claim.words, criteria=titles))
         if claim.slot == "degree" and claim.value and claim.dimension == "speed":
-            amount = parsed.frames[claim.index].amount
-            if amount is not None and amount.unit == "m/s":
-                doubts.append(f'"{claim.words}" is taken as {amount.value:g} m/s, the number said')
+            if (number := parsed.frames[claim.index].said("m/s")) is not None:
+                doubts.append(f'"{claim.words}" is taken as {number:g} m/s, the number said')
     # Of "far" and "as far as you can" the longer says it all.
     dropped = [
         claim.words

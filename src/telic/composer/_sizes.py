@@ -180,9 +180,9 @@ def leap_length(frame: Frame, scene: Scene) -> Goal:
     if frame.factor is not None and frame.dimension == "distance":
         plain = frame.model_copy(update={"factor": None, "degree": None})
         return compared(frame, leap_length(plain, scene), "m")
-    amount, leg = frame.amount, scene.leg or 0.0
-    if amount is not None and amount.unit == "m" and frame.dimension == "distance":
-        return Goal(amount.value, False, "as said")
+    length, leg = frame.said("m"), scene.leg or 0.0
+    if length is not None and frame.dimension == "distance":
+        return Goal(length, False, "as said")
     own, known = _LEAP_LEGS * leg, 0.5 * float(scene.known.get("top_speed", 0.0))
     value, source = own, f"the length of its legs, {leg:.2g} m"
     if known > own or not own:
@@ -241,6 +241,5 @@ def _sizes(frame: Frame, scene: Scene) -> Iterator[tuple[float, float, float, st
         yield amount.value, least_way, farthest / laps, "m of radius"
     elif amount.unit == "m" and frame.dimension == "height" and verb in ("jump", "hop"):
         yield amount.value, _LEAST_JUMP * leg, _MOST_JUMP * (leg or 1.0), "m high"
-    elif amount.unit in ("turns", "rad") and "whole" in word_table("acts")[verb]:
-        turns = amount.value / (2.0 * math.pi if amount.unit == "rad" else 1.0)
-        yield turns, _LEAST_TURN, _MOST_TURNS, "turns"
+    elif frame.turns is not None and "whole" in word_table("acts")[verb]:
+        yield frame.turns, _LEAST_TURN, _MOST_TURNS, "turns"

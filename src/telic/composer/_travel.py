@@ -53,10 +53,10 @@ def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> 
         return
     name, way, second = _way(frame, scene), seen_from_start(frame, scene), None
     gait = gaits.gait_meant(frame, scene)
-    if scene.on_rail or (frame.amount and frame.amount.unit == "m" and frame.dimension != "height"):
+    if scene.on_rail or frame.way_m is not None:
         _go_distance(frame, scene, draft, name, way)
         return
-    is_counted = frame.amount is not None and frame.amount.unit == "steps"
+    is_counted = frame.said("steps") is not None
     if is_counted and frame.ground is None and frame.direction not in ("up", "down"):
         _take_steps(frame, scene, draft, name, way)
         return
@@ -174,15 +174,14 @@ def _go_distance(
     frame: Frame, scene: Scene, draft: Draft, direction: str, way: metrics.Way
 ) -> None:
     """Go a distance in the gait that is asked for, and stay there."""
-    amount = frame.amount
-    is_said = amount is not None and amount.unit == "m" and amount.value > 0.0
-    target = amount.value if amount and is_said else _RAIL_M
-    if amount and is_said and amount.rule == "at_most":
+    said, rule = frame.said("m"), frame.amount.rule if frame.amount else "about"
+    target = said or _RAIL_M
+    if said and rule == "at_most":
         target *= sizes.BELOW
-        draft.doubt(f'"{frame.word}": about {target:.2g} m, below the {amount.value:g} m said')
-    is_least = amount is not None and is_said and amount.rule == "at_least"
+        draft.doubt(f'"{frame.word}": about {target:.2g} m, below the {said:g} m said')
+    is_least = bool(said) and rule == "at_least"
     aim = target * (_OVERSHOOT if is_least else 1.0)
-    if not is_said:
+    if not said:
         draft.doubt(f'"{frame.word}" is taken as {target:g} m along the rail')
     made, seen = signals.Made(way), metrics.way_made(way)
     pays = terms.Arrive(made, aim, max(0.2 * target, 0.1))
@@ -291,12 +290,13 @@ def side_of(frame: Frame) -> str:
 def circle(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Go round in a circle: forward along the heading while the heading turns."""
     scene.require("heading_velocity", "go in a circle")
-    target, side, amount = speed_meant(frame, scene, draft).value, side_of(frame), frame.amount
+    target, side = speed_meant(frame, scene, draft).value, side_of(frame)
     radius = target / 0.8
     if frame.dimension == "distance":
         wider = {"little": 0.5, "much": 2.0, "most": 2.0}
         radius *= wider.get(frame.degree or "moderate", 1.0)
-        radius = amount.value if amount and amount.unit == "m" else radius
+        length = frame.said("m")
+        radius = radius if length is None else length
     rate, laps = target / radius, float(frame.count or 1)
     draft.seconds = min(1.3 * laps * 2.0 * math.pi / rate + 1.0, sizes.LONGEST_S)
     draft.doubt(f"the circle is taken as one with a radius of {radius:.2g} m, to the {side}")
@@ -330,11 +330,10 @@ def turn(frame: Frame, scene: Scene, draft: Draft) -> None:
     if amount is None and frame.degree == "little" and frame.dimension == "turning":
         turns = 0.125
         draft.doubt(f'"{frame.word}" a little is taken as 45 degrees')
-    elif amount and amount.unit in ("turns", "rad"):
-        if amount.value == 0.25 and amount.unit == "turns":
+    elif frame.turns is not None:
+        if frame.said("turns") == 0.25:
             draft.doubt(f'"{frame.word}" before what comes next is taken as 90 degrees')
-        per_turn = 1.0 if amount.unit == "turns" else 2.0 * math.pi
-        turns = amount.value / per_turn * (frame.count or 1)
+        turns = frame.turns * (frame.count or 1)
     if turns is not None:
         _turn_by(frame, draft, side_of(frame), turns)
     else:
@@ -348,11 +347,10 @@ def turn(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def _spin(frame: Frame, draft: Draft, side: str) -> None:
-    amount = frame.amount
     rate = 2.0 if frame.degree in sizes.QUICK else 0.5 if frame.degree in sizes.GENTLE else 1.0
-    is_said = amount is not None and amount.unit == "rad/s" and amount.value > 0.0
-    if amount and is_said:
-        rate = amount.value * (sizes.BELOW if amount.rule == "at_most" else 1.0)
+    said, rule = frame.said("rad/s"), frame.amount.rule if frame.amount else "about"
+    if said:
+        rate = said * (sizes.BELOW if rule == "at_most" else 1.0)
     if frame.duration_s:
         draft.seconds = max(frame.duration_s + 1.0, 2.0)
     whole = rate * draft.seconds / (2.0 * math.pi)
@@ -363,9 +361,9 @@ def _spin(frame: Frame, draft: Draft, side: str) -> None:
     pays = Ratio(turning, rate, most=None if is_open else 1.15)
     draft.pay("turn", 1.0, pays, f"turning to the {side}")
     title, value = f"rotates %s to the {side}", tracks.last_in_full_time(turned, draft.seconds)
-    is_exact = amount is not None and is_said and amount.rule != "at_least"
+    is_exact = bool(said) and rule != "at_least"
     goal, within = (whole, 0.15 * whole) if is_exact else (0.7 * whole, None)
-    zero, of = (0.5 if is_said else 0.1) * goal, sizes.Goal(goal, is_exact, "", is_open)
+    zero, of = (0.5 if said else 0.1) * goal, sizes.Goal(goal, is_exact, "", is_open)
     tag = "under_rotates"
     draft.score(title, value, zero, goal, within=within, weight=3.0, tag=tag, of=of)
     value = tracks.share_above(fast, 0.3 * rate)
@@ -436,22 +434,21 @@ def command_range(frame: Frame, scene: Scene, draft: Draft) -> CommandRange:
     if "commands" not in scene.spec.arguments or not scene.has("command_error"):
         why = "its environment gives none; robots that telic drives by position do (telic robots)"
         raise scene.cannot("obey commands", why)
-    amount, lowest = frame.amount, None
+    said, lowest = frame.said("m/s"), None
     ends = [bound.value for bound in frame.bounds if bound.unit == "m/s"]
     if len(ends) > 1 and max(ends) > 0.0:
         ahead, lowest = max(ends), min(ends)
-    elif amount is not None and amount.unit == "m/s" and amount.value > 0.0:
-        ahead = amount.value
+    elif said:
+        ahead = said
     else:
         ahead = sizes.froude_speed(scene, 0.25) or scene.top_speed  # a brisk walk
-        is_share = amount is not None and amount.unit == "share"
+        is_share = frame.said("share") is not None
         if frame.degree is not None or frame.gait in sizes.FROUDE or is_share:
             stated = sizes.speed(frame.model_copy(update={"verb": "go"}), scene).value
             is_less = frame.degree in sizes.GENTLE or is_share
             ahead = stated if is_less else max(stated, ahead)
-    turn = 0.17 * math.sqrt(scene.gravity / (scene.leg or 0.3))  # legs are pendulums
-    if amount is not None and amount.unit == "rad/s" and amount.value > 0.0:
-        turn = amount.value
+    legs = 0.17 * math.sqrt(scene.gravity / (scene.leg or 0.3))  # legs are pendulums
+    turn = frame.said("rad/s") or legs
     ahead, aside, turn = (float(f"{value:.2g}") for value in (ahead, 0.5 * ahead, turn))
     every_way = ((-1.0, 1.0), (-1.0, 1.0))
     (back, forth), (right, left) = (

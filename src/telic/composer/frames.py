@@ -5,6 +5,7 @@ Forward is +x and left is +y, as everywhere in telic.
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from pydantic import Field
@@ -83,6 +84,27 @@ class Frame(Record):
         default=False, description="its direction is seen from the start, not from the body"
     )
     phase: int = Field(default=0, description="place in the sequence, from 0")
+
+    def said(self, unit: Unit) -> float | None:
+        """Return the number that was said in a unit."""
+        return self.amount.value if self.amount and self.amount.unit == unit else None
+
+    @property
+    def turns(self) -> float | None:
+        """Angle that was said, in turns."""
+        angle = self.said("rad")
+        return self.said("turns") if angle is None else angle / (2.0 * math.pi)
+
+    @property
+    def radians(self) -> float | None:
+        """Angle that was said, in radians."""
+        turns = self.said("turns")
+        return self.said("rad") if turns is None else turns * (2.0 * math.pi)
+
+    @property
+    def way_m(self) -> float | None:
+        """Distance that was said, in metres."""
+        return None if self.dimension == "height" else self.said("m")
 
 
 class Limit(Record):

@@ -183,6 +183,11 @@ class Scene(NamedTuple):
         found = bodies_of(frozenset((*places, "foot")), "foot", self.spec)
         return tuple(foot for foot in self.spec.feet if foot in found)
 
+    @property
+    def hands(self) -> tuple[str, ...]:
+        """Bodies that are its hands."""
+        return bodies_of(frozenset({"hand"}), "hand", self.spec)
+
     def foot_places(self, bodies: tuple[str, ...]) -> tuple[int, ...]:
         """Return the places of these feet in `foot_contact`."""
         return tuple(index for index, foot in enumerate(self.spec.feet) if foot in bodies)
