@@ -76,9 +76,10 @@ def audit_words(
             covered.append(Covered(words=claim.judged_as, criteria=titles))
         else:
             covered.append(Covered(words=claim.words, criteria=titles))
-        if claim.slot == "degree" and claim.value and claim.dimension == "speed":
-            if (number := parsed.frames[claim.index].said("m/s")) is not None:
-                doubts.append(f'"{claim.words}" is taken as {number:g} m/s, the number said')
+        is_speed = claim.slot == "degree" and claim.value and claim.dimension == "speed"
+        number = parsed.frames[claim.index].said("m/s") if is_speed else None
+        if number is not None:
+            doubts.append(f'"{claim.words}" is taken as {number:g} m/s, the number said')
     # Of "far" and "as far as you can" the longer says it all.
     dropped = [
         claim.words
