@@ -36,7 +36,7 @@ def agreement(pays, scores):
         example(str(k), score, speed=pay)
         for k, (pay, score) in enumerate(zip(pays, scores, strict=True))
     ]
-    return composer.agreement(OWN, rows)
+    return composer.rank_agreement(OWN, rows)
 
 
 def test_agreement_counts_the_pairs_that_the_judge_tells_apart():
@@ -61,7 +61,7 @@ def test_a_reward_that_ranks_badly_gets_others_beside_it_which_rank_better():
     tried = first(TIMID)
     assert len(tried) == 3 and tried[0] == Variant()
     others = [dict(each.weights) for each in tried[1:]]
-    mine = composer.agreement(OWN, TIMID)
-    assert all(composer.agreement(OWN, TIMID, each) > mine for each in others)
+    mine = composer.rank_agreement(OWN, TIMID)
+    assert all(composer.rank_agreement(OWN, TIMID, each) > mine for each in others)
     assert others[0] != others[1] and all(set(each) == set(OWN) for each in others)
     assert first(TIMID) == tried  # the same for the same file

@@ -78,7 +78,9 @@ def ing(deed):
     return f"{forms.get(verb, verb + 'ing')} {rest}".strip()
 
 
-@pytest.mark.parametrize("robot", ["HalfCheetah-v5", "Ant-v5"])
+@pytest.mark.parametrize(
+    "robot", ["HalfCheetah-v5", pytest.param("Ant-v5", marks=pytest.mark.slow)]
+)
 def test_order_words_say_the_same(robot):
     seen = 0
     for first, second in permutations(DEEDS, 2):
@@ -119,26 +121,42 @@ def test_mirrored_sentences_judge_mirrored_demonstrations_alike(left, right):
         assert score("Ant-v5", one, shown("Ant-v5", other)) < PASSES
 
 
-def test_forward_is_where_the_body_faces_after_a_turn():
+@pytest.mark.parametrize(
+    ("turn", "sidles"),
+    [
+        ("left 90", "right"),
+        pytest.param("right 90", "left", marks=pytest.mark.slow),
+        pytest.param("180", "backward", marks=pytest.mark.slow),
+    ],
+)
+def test_forward_is_where_the_body_faces_after_a_turn(turn, sidles):
+    ant, text = "Ant-v5", f"turn {turn} degrees, then walk forward"
+    assert score(ant, text, shown(ant, text)) > 0.95
+    sidling = shown(ant, f"turn {turn} degrees, then walk {sidles}")
+    assert score(ant, text, sidling) < PASSES
+
+
+PAIRED = ("trot", "pace", "pronk", "bound")
+
+
+@pytest.mark.parametrize(
+    ("said", "done"),
+    [
+        ("trot", "trot"),
+        ("trot", "pace"),
+        *(
+            pytest.param(said, done, marks=pytest.mark.slow)
+            for said, done in [*zip(PAIRED[1:], PAIRED[1:], strict=True), *pairwise(PAIRED[1:])]
+        ),
+    ],
+)
+def test_a_way_is_walked_in_the_gait_that_was_asked_for(said, done):
     ant = "Ant-v5"
-    for turn, seen_from_start in (("left 90", "left"), ("right 90", "right"), ("180", "backward")):
-        text = f"turn {turn} degrees, then walk forward"
-        assert score(ant, text, shown(ant, text)) > 0.95
-        sidling = shown(ant, f"turn {turn} degrees, then walk {OPPOSITES[seen_from_start]}")
-        assert score(ant, text, sidling) < PASSES
-
-
-OPPOSITES = {"left": "right", "right": "left", "backward": "backward"}
-
-
-def test_a_way_is_walked_in_the_gait_that_was_asked_for():
-    gaits, ant = ("trot", "pace", "pronk", "bound"), "Ant-v5"
-    for said, done in (*((gait, gait) for gait in gaits), *pairwise(gaits)):
-        assert composed(ant, f"{said} 5 m").motions
-        rejects = score(ant, f"{said} forward", shown(ant, f"{done} forward")) < PASSES
-        way = score(ant, f"{said} 5 m", shown(ant, f"{done} 5 m"))
-        assert rejects == (said != done)
-        assert (way < PASSES) == rejects, (said, done, way)
+    assert composed(ant, f"{said} 5 m").motions
+    rejects = score(ant, f"{said} forward", shown(ant, f"{done} forward")) < PASSES
+    way = score(ant, f"{said} 5 m", shown(ant, f"{done} 5 m"))
+    assert rejects == (said != done)
+    assert (way < PASSES) == rejects, way
 
 
 DETAILS = (
@@ -237,9 +255,10 @@ def missed_phrases(sample):
 
 
 def test_no_covered_phrase_can_be_missed_by_an_episode_that_passes():
-    sample = random.Random(5).sample(list(generated()), 8)
-    *wrong, judged = missed_phrases(sample)
-    assert not wrong and judged >= 2
+    # On small robots, whose demonstrations are made and judged quickly.
+    small = [each for each in generated() if each[0] in ("HalfCheetah-v5", "Hopper-v5")]
+    *wrong, judged = missed_phrases(random.Random(5).sample(small, 10))
+    assert not wrong and judged >= 3
 
 
 @pytest.mark.slow

@@ -242,7 +242,8 @@ FRAMES = [
 @pytest.mark.parametrize("robot", ["Ant", "Humanoid"])
 def test_a_verb_from_outside_the_vocabulary_is_refused_or_its_reading_is_stated(robot):
     dice, refused = random.Random(robot), 0
-    for verb in OUTSIDE:
+    words = OUTSIDE[robot == "Ant" :: 2]  # every other one for each robot
+    for verb in words:
         text = dice.choice(FRAMES).format(verb)
         try:
             made = compose(text, spec_of(f"{robot}-v5"))
@@ -250,13 +251,13 @@ def test_a_verb_from_outside_the_vocabulary_is_refused_or_its_reading_is_stated(
             refused += 1
         else:
             assert any("is read as" in each for each in made.doubts), text
-    assert refused > 0.8 * len(OUTSIDE)
+    assert refused > 0.8 * len(words)
 
 
 def test_what_is_said_to_be_nearest_is_understood_as_a_whole():
     spec = spec_of("Humanoid-v5")
     told = 0
-    for verb, frame in itertools.product(OUTSIDE[::17], FRAMES):
+    for verb, frame in itertools.product(OUTSIDE[::29], FRAMES):
         try:
             compose(frame.format(verb), spec)
         except NotUnderstood as error:

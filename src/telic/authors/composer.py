@@ -51,7 +51,7 @@ _FEWEST = 4
 """examples below which a ranking says nothing"""
 
 
-def agreement(
+def rank_agreement(
     own: _Weights, examples: Sequence[ExampleResult], weights: _Weights | None = None
 ) -> float | None:
     """Return how far pay under some weights ranks examples as the judge does, from -1 to 1.
@@ -94,7 +94,7 @@ def _ranked(
     own: _Weights, examples: Sequence[ExampleResult], proposals: Iterable[_Weights]
 ) -> list[tuple[float, _Weights]]:
     """Return sets of weights with their agreement, the best first; none where it is unknown."""
-    rated = [(agreement(own, examples, weights), weights) for weights in proposals]
+    rated = [(rank_agreement(own, examples, weights), weights) for weights in proposals]
     known = [(found, weights) for found, weights in rated if found is not None]
     return sorted(known, key=lambda row: -row[0])
 
@@ -107,7 +107,7 @@ def first_rewards(
     The author's reward is trained alone where it ranks the examples as the judge does.
     """
     own = weights_in(written.reward)
-    mine = agreement(own, examples)
+    mine = rank_agreement(own, examples)
     if most < 2 or mine is None or mine >= _CLEAR or len(own) < 2:
         return (Variant(),)
     drawn = draw_weights(own, derive("first weights", *sorted(own)), 0.7, 200)

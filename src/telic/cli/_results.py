@@ -108,9 +108,9 @@ def show_session(session: Session) -> None:
 @view
 def show_order(order: WorkOrder) -> None:
     """Print a work order as a page."""
-    from telic.llm.work_orders import describe  # loads all of llm
+    from telic.llm.work_orders import order_text  # loads all of llm
 
-    _say(describe(order), markup=False)
+    _say(order_text(order), markup=False)
 
 
 @view

@@ -38,7 +38,13 @@ from telic.composer.frames import Act, Frame, ParsedIntent
 from telic.composer.lexicon import word_table
 from telic.composer.observed import compose_observed, is_observed
 from telic.composer.reader import parse
-from telic.composer.reference import Reference, follow, is_shown, shown_motions, wave_as_shown
+from telic.composer.reference import (
+    Reference,
+    follow_motion,
+    is_shown,
+    shown_motions,
+    wave_as_shown,
+)
 from telic.composer.scene import Scene
 from telic.envs.spec import EnvSpec
 from telic.errors import BadEnvironment, Refused, TelicError
@@ -281,5 +287,5 @@ def _phase(frames: Sequence[Frame], scene: Scene) -> Draft:
                     raise  # the pose is what is to be done
                 draft.doubt(f"{error.message.rstrip('.')}, so that it is not judged")
     if scene.reference is not None:
-        follow(scene.reference, draft)
+        follow_motion(scene.reference, draft)
     return draft

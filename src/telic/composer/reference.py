@@ -133,7 +133,7 @@ def wave_as_shown(frame: Frame, scene: Scene, draft: Draft) -> None:
     stay_on_feet(scene, draft)
 
 
-def follow(reference: Reference, draft: Draft) -> None:
+def follow_motion(reference: Reference, draft: Draft) -> None:
     """Pay joints for following the reference, limb by limb, and judge how far off they are."""
     beat, nodes = Beat(reference.hertz), [n for each in draft.terms for n in each.term.nodes()]
     if any(node.name == "Beat" and node != cast("Expression", beat) for node in nodes):

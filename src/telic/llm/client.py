@@ -23,7 +23,7 @@ from telic.errors import UsageError
 from telic.llm._hosted import Hosted
 from telic.llm.answers import InvalidAnswer, Replies, StoredReply, read_answer
 from telic.llm.budget import Budget, Charge, is_metered, most_charge
-from telic.llm.keys import cleaned, redact_value
+from telic.llm.keys import redact_value, without_keys
 from telic.llm.names import HOST, PROVIDERS, parse_name
 from telic.llm.records import (
     Answer,
@@ -155,7 +155,7 @@ class Models:
             with same:  # two threads with the same question pay once
                 return self._answer(request)
         except Exception as error:
-            failure = cleaned(error)
+            failure = without_keys(error)
         # Outside the handler, so that the original error, which may hold a key, is not its context.
         self._emit(ModelFailed, request, kind=type(failure).__name__, error=str(failure))
         raise failure

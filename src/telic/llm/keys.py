@@ -88,7 +88,7 @@ def save_text(path: Path, text: str) -> None:
     write_text(path, redact(text))
 
 
-def cleaned(error: Exception) -> TelicError:
+def without_keys(error: Exception) -> TelicError:
     """Return the error to raise instead of `error`: one of ours, without keys and without causes.
 
     A cause or context would carry the original text into a traceback.

@@ -85,13 +85,13 @@ def publish(folder: Path, key: str, request: Request[Any]) -> WorkOrder:
         answer_schema=request.answer_schema,
         answer_file=f"{key}.answer.json",
     )
-    save_text(folder / f"{key}.md", describe(_placed(folder, order)))
+    save_text(folder / f"{key}.md", order_text(_placed(folder, order)))
     # Last, because it is the file that lists look for.
     save_json(folder / f"{key}.json", order)
     return order
 
 
-def describe(order: WorkOrder) -> str:
+def order_text(order: WorkOrder) -> str:
     """Return the order as Markdown: the request first, so that equal beginnings are cached."""
     pictures = "".join(f"\n{number}. {name}" for number, name in enumerate(order.images, 1))
     schema = json.dumps(_without_titles(order.answer_schema), separators=(",", ":"))
