@@ -41,8 +41,8 @@ def tried(specs, env, intent, reference):
     short = {**made.env_args, "max_episode_steps": round(SHORT_S / specs[env].dt_s)}
     shown = shown_motions(reference, SHORT_S)
     short_one = made.model_copy(update={"env_args": short, "motions": (), "shown": shown})
-    results, fine, *_ = try_here(env, short_one)
-    return made, {each.name: each for each in results}, (*made.fine, *fine)
+    found = try_here(env, short_one)
+    return made, {each.name: each for each in found.examples}, (*made.fine, *found.fine)
 
 
 @pytest.fixture(scope="module")

@@ -58,7 +58,9 @@ def judge_file(runs=SPEED_OF, upright=UPRIGHT, more="", lines="pass", before="",
 
 @cache
 def examples():
-    return GROUPS(ENV, written(SPEED, "", RUN), None)
+    look = trials.open_env(ENV, ARGS, 1)
+    look.close()
+    return GROUPS(ENV, look, written(SPEED, "", RUN), None)
 
 
 @pytest.fixture(autouse=True)
@@ -71,8 +73,8 @@ def written(*args, **changes):
 
 
 def judged(judge, fine=(), words="run forward"):
-    results, more, *_ = trials.try_here(ENV, written(SPEED, judge, RUN, fine))
-    return judge_problems(results, (*fine, *more), THRESHOLD, words)
+    found = trials.try_here(ENV, written(SPEED, judge, RUN, fine))
+    return judge_problems(found.examples, (*fine, *found.fine), THRESHOLD, words)
 
 
 def agreed(judge):
