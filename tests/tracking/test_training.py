@@ -42,6 +42,11 @@ from telic.training.loop import collecting
 from telic.training.rollout import by_member
 from tests.tracking.constructed import library, tiny
 
+
+def job_of(config, seeds):
+    return train.tracking_job(config, TrackingOptions(seeds=seeds, threads=1))
+
+
 STEPS = 5 * 48
 CONFIG = (
     *("trainer.steps=240", "observations.history=2", "losses.cycle=0.1", "losses.rows=0.5"),
@@ -131,9 +136,7 @@ def test_a_training_states_how_many_clips_it_uses(tmp_path):
 
 def test_critics_may_learn_at_another_rate_than_actors():
     config = tiny("trainer.ppo.critic_rate=50", "trainer.ppo.log_std=-3.0")
-    population = train.build(
-        train.tracking_job(config, [1], threads=1), config, library()
-    ).population
+    population = train.build(job_of(config, [1]), config, library()).population
     factors = population.networks.views(population.rate_factors)
     assert all(bool((layer.weight == 50).all()) for layer in factors.critic)
     assert all(bool((layer.weight == 1).all()) for layer in factors.actor)
@@ -217,7 +220,7 @@ def test_a_schedule_of_the_curriculum_reaches_the_task_that_is_trained():
     line = {"kind": "linear", "start": 3.0, "end": 1.0, "ends": 0.5}
     config = tiny(f"trainer.schedules={json.dumps({'leniency': line})}")
     check_schedules(config)
-    setup = train.build(train.tracking_job(config, [1], threads=1), config, library())
+    setup = train.build(job_of(config, [1]), config, library())
     following = task.tracking_task(setup.env)
     for progress, leniency in ((0.0, 3.0), (0.25, 2.0), (0.5, 1.0), (1.0, 1.0)):
         setup.population.anneal(progress)
@@ -239,7 +242,7 @@ def test_a_folder_of_another_kind_is_no_tracking_run(tmp_path):
 
 def test_a_warm_up_learns_the_guide_and_leaves_weights_of_losses_and_rates_alone():
     config = tiny(*CONFIG, "trainer.warm_up=3", "trainer.ppo.minibatch_size=48")
-    setup = train.build(train.tracking_job(config, [1, 2], threads=1), config, library())
+    setup = train.build(job_of(config, [1, 2]), config, library())
     networks, population = setup.population.networks, setup.population
     before = networks.weights.clone(), population.learning_rate.clone(), population.flat.clone()
     setup.collector.start(stagger=False)
@@ -257,7 +260,7 @@ def test_a_warm_up_learns_the_guide_and_leaves_weights_of_losses_and_rates_alone
     assert torch.equal(networks.weights, before[0]) and not bool(population.adam.count.any())
     assert torch.equal(population.learning_rate, before[1])
     assert not torch.equal(population.flat, before[2])
-    alone = train.build(train.tracking_job(config, [2], threads=1), config, library())
+    alone = train.build(job_of(config, [2]), config, library())
     alone.collector.start(stagger=False)
     collecting(alone, 0)()
     warm_up(alone, config)
@@ -266,7 +269,7 @@ def test_a_warm_up_learns_the_guide_and_leaves_weights_of_losses_and_rates_alone
 
 def test_encoders_settle_on_the_first_one_and_nothing_else_changes():
     config = tiny(*CONFIG, "trainer.settle=4", "trainer.ppo.minibatch_size=48")
-    setup = train.build(train.tracking_job(config, [1], threads=1), config, library())
+    setup = train.build(job_of(config, [1]), config, library())
     networks, population = setup.population.networks, setup.population
     setup.collector.start(stagger=False)
     kept = ("robot", "control", "kinematic", "critic")

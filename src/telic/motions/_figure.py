@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from telic.core.rotations import rotate
-from telic.core.tensors import from_numpy
 from telic.errors import BadEnvironment
 from telic.motions.clip import HumanTrack, MotionClip
 from telic.motions.robot import MotionRobot
@@ -405,8 +404,7 @@ def person_points(has_arms: bool) -> tuple[str, ...]:
 
 def figure_points(figure: RobotFigure, clip: MotionClip) -> dict[str, np.ndarray]:
     """Return the robot's own points (T, 3) in the world, frame by frame."""
-    columns = (from_numpy(each) for each in (clip.root_pos, clip.root_quat, clip.joint_pos))
-    pos, quat = figure.robot.kinematics.poses(*columns)
+    pos, quat = figure.robot.bodies_of(clip)
     found: dict[str, np.ndarray] = {}
     for name, point in figure.points.items():
         offset = torch.tensor(point.offset).expand(clip.frames, 3)

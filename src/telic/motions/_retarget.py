@@ -19,7 +19,7 @@ from telic.core.rotations import about, from_euler, multiply
 from telic.core.tensors import from_numpy
 from telic.errors import BadFile
 from telic.motions._figure import SIDES, RobotFigure, Side, person_points
-from telic.motions.checks import foot_skate, frame_jump
+from telic.motions.checks import foot_skate, frame_jump, runs
 from telic.motions.clip import HumanTrack, MotionClip, MotionOrigin
 from telic.motions.formats._track import SkeletonTrack
 from telic.motions.kinematics import PointGoal, PoseBatch, TurnGoal, Wishes, solve_trajectory
@@ -164,15 +164,10 @@ def _without_blinks(flags: np.ndarray, short: int) -> np.ndarray:
     """Return flags without runs, of either kind, that are shorter than `short`."""
     out = flags.copy()
     for kind in (False, True):
-        for start, end in _runs(out == kind):
+        for start, end in runs(out == kind):
             if end - start < short and start > 0 and end < len(out):
                 out[start:end] = not kind
     return out
-
-
-def _runs(flags: np.ndarray) -> list[tuple[int, int]]:
-    edges = np.flatnonzero(np.diff(np.concatenate(([0], flags.astype(int), [0]))))
-    return [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
 
 
 # ---- goals of the robot
@@ -200,7 +195,7 @@ def _foot(person: _Person, figure: RobotFigure, side: Side) -> _FootGoal:
     if "y" not in figure.robot.facts.root.moves:
         place[:, 1] = figure.at_rest(f"{side}_ankle")[1]
         yaw = np.zeros_like(yaw)
-    for start, end in _runs(stands):
+    for start, end in runs(stands):
         middle = slice(start, end)
         place[middle, :2] = np.median(place[middle, :2], axis=0)
         place[middle, 2] = rest
@@ -218,7 +213,7 @@ def _foot(person: _Person, figure: RobotFigure, side: Side) -> _FootGoal:
 def _ease(values: np.ndarray, stands: np.ndarray) -> None:
     """Smooth the jumps where a foot lands or leaves, in frames in which it does not stand."""
     wide = round(_EASE_S * _FPS)
-    for start, end in _runs(~stands):
+    for start, end in runs(~stands):
         reach = min(wide, (end - start) // 2)
         if not reach:
             continue

@@ -17,10 +17,9 @@ from scipy.spatial.transform import Rotation
 
 from telic.core.config import Config
 from telic.core.rotations import rotate
-from telic.core.tensors import from_numpy
 from telic.motions._figure import SIDES, RobotFigure, Sole, contact_points
 from telic.motions.clip import MotionClip
-from telic.motions.robot import MotionRobot, qpos_of
+from telic.motions.robot import MotionRobot
 
 _NEAR_M, _SLOW_M_S = 0.03, 0.4
 """height and speed below which a sole supports the robot"""
@@ -160,8 +159,7 @@ class _Ground(NamedTuple):
 
 
 def _ground(robot: MotionRobot, clip: MotionClip) -> _Ground:
-    columns = (from_numpy(each) for each in (clip.root_pos, clip.root_quat, clip.joint_pos))
-    pos, quat = robot.kinematics.poses(*columns)
+    pos, quat = robot.bodies_of(clip)
 
     def moved(sole: Sole) -> np.ndarray:
         own = torch.as_tensor(sole.points, dtype=torch.float32)
@@ -241,12 +239,14 @@ def ground_offset(robot: MotionRobot, clip: MotionClip) -> float:
 
 def _longest(flags: np.ndarray, fps: float) -> WorstValue:
     """Return the duration and the beginning of the longest run of True."""
+    start, end = max(runs(flags), key=lambda run: run[1] - run[0], default=(0, 0))
+    return WorstValue((end - start) / fps, "", start / fps) if end else WorstValue(0.0)
+
+
+def runs(flags: np.ndarray) -> list[tuple[int, int]]:
+    """Return first and last + 1 of each run of True."""
     edges = np.flatnonzero(np.diff(np.concatenate(([0], flags.astype(int), [0]))))
-    lengths = edges[1::2] - edges[::2]
-    if not len(lengths):
-        return WorstValue(0.0)
-    best = int(np.argmax(lengths))
-    return WorstValue(float(lengths[best]) / fps, "", float(edges[2 * best]) / fps)
+    return [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
 
 
 # ---- columns that belong to other joints
@@ -276,7 +276,7 @@ def _self_collision(robot: MotionRobot, clip: MotionClip) -> dict[str, WorstValu
     rest = overlaps(np.array(robot.facts.rest_qpos))
     every = max(1, clip.frames // _COLLISION_SAMPLES)
     frames = list(range(0, clip.frames, every))
-    seen = [overlaps(qpos) for qpos in qpos_of(robot, clip)[::every]]
+    seen = [overlaps(qpos) for qpos in robot.qpos_of(clip)[::every]]
     pairs = {pair for each in seen for pair in each if pair not in rest}
     best = WorstValue(0.0)
     for pair in pairs:
@@ -297,8 +297,7 @@ def _arm_phase(robot: MotionRobot, clip: MotionClip) -> dict[str, WorstValue]:
     speed = float(np.linalg.norm((clip.root_pos[-1] - clip.root_pos[0])[:2])) / clip.duration_s
     if not figure.has_arms or speed < 0.3 or clip.duration_s < 1.5:
         return {}
-    columns = (from_numpy(each) for each in (clip.root_pos, clip.root_quat, clip.joint_pos))
-    pos = robot.kinematics.poses(*columns)[0].numpy()
+    pos = robot.bodies_of(clip)[0].numpy()
     turn = Rotation.from_quat(clip.root_quat, scalar_first=True).inv()
     apart: dict[str, np.ndarray] = {}
     for part in ("hand", "ankle"):

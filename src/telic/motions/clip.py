@@ -139,9 +139,13 @@ class MotionClip:
         """Seconds from the first frame to the last."""
         return (self.frames - 1) / self.fps
 
+    def columns(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return root positions, root orientations and joints as tensors."""
+        return from_numpy(self.root_pos), from_numpy(self.root_quat), from_numpy(self.joint_pos)
+
     def velocities(self) -> ClipVelocities:
         """Return velocities by central differences on the manifold."""
-        root, quat, joints = map(from_numpy, (self.root_pos, self.root_quat, self.joint_pos))
+        root, quat, joints = self.columns()
         return ClipVelocities(
             rate(root, self.fps).numpy(),
             angular_velocity(quat, self.fps).numpy(),

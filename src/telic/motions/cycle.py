@@ -17,7 +17,6 @@ import mujoco
 import numpy as np
 
 from telic.composer.reference import HandCourse, Reference
-from telic.core.tensors import from_numpy
 from telic.errors import BadEnvironment, UsageError
 from telic.judges.criteria import JointCourse
 from telic.motions._figure import SIDES, RobotFigure, Side, other_side
@@ -185,8 +184,7 @@ def _hand(robot: MotionRobot, core: MotionClip, side: Side) -> HandCourse | None
         return None
     own, other = (figure.points[f"{each}_hand"].body for each in (side, other_side(side)))
     names = robot.body_names
-    columns = (from_numpy(each) for each in (core.root_pos, core.root_quat, core.joint_pos))
-    places, _ = robot.kinematics.poses(*columns)
+    places, _ = robot.bodies_of(core)
     seen = places[:, own].numpy() - core.root_pos
     data = mujoco.MjData(robot.model)
     data.qpos[:] = robot.facts.rest_qpos

@@ -62,25 +62,21 @@ class MotionPlan:
 
     frames: int
     feet: dict[Side, FootPath]
-    balance: np.ndarray
-    """(T, 2) where the root should be above ground if it moved slowly"""
     root: np.ndarray
     """(T, 2) ground position of the root"""
     yaw: np.ndarray
     height: np.ndarray
     """(T,) of the root beside its usual one, m"""
     pitch: np.ndarray
-    roll: np.ndarray
     twist: np.ndarray
     """(T,) yaw of the chest against the root, where the robot can"""
     hands: dict[Side, np.ndarray] = field(default_factory=dict[Side, np.ndarray])
     """(T, 3) from the shoulder, in the root's frame, in arm's lengths"""
 
 
-def times(plan_or_frames: MotionPlan | int) -> np.ndarray:
+def times(plan: MotionPlan) -> np.ndarray:
     """Return the time of each frame, s."""
-    frames = plan_or_frames if isinstance(plan_or_frames, int) else plan_or_frames.frames
-    return np.arange(frames) / FPS
+    return np.arange(plan.frames) / FPS
 
 
 def smooth(share: np.ndarray) -> np.ndarray:
@@ -107,17 +103,16 @@ def stepping(
     """
     frames = max(2, round(duration_s * FPS) + 1)
     feet: dict[Side, FootPath] = {side: _foot_path(frames, side, stance, strides) for side in SIDES}
-    balance = _balance(frames, stance, strides)
     yaw = (feet["left"].yaw + feet["right"].yaw) / 2
     zero = np.zeros(frames)
-    root = pendulum(balance, height_m)
-    return MotionPlan(frames, feet, balance, root, yaw, zero, zero.copy(), zero.copy(), zero.copy())
+    root = pendulum(_balance(frames, stance, strides), height_m)
+    return MotionPlan(frames, feet, root, yaw, zero, zero.copy(), zero.copy())
 
 
 def _foot_path(
     frames: int, side: Side, stance: dict[Side, Footing], strides: list[Stride]
 ) -> FootPath:
-    time, here = times(frames), stance[side]
+    time, here = np.arange(frames) / FPS, stance[side]
     place = np.tile([here.x, here.y, 0.0], (frames, 1))
     yaw, stands = np.full(frames, here.yaw), np.ones(frames, dtype=bool)
     for stride in strides:
@@ -139,18 +134,17 @@ def _foot_path(
 
 def _balance(frames: int, stance: dict[Side, Footing], strides: list[Stride]) -> np.ndarray:
     """Return the point of balance: under the foot that stands, on its way between while both do."""
-    here = dict(stance)
-    middle = _middle(here)
-    knots: list[tuple[float, np.ndarray]] = [(0.0, middle)]
+    here, time = dict(stance), np.arange(frames) / FPS
+    knots: list[tuple[float, np.ndarray]] = [(0.0, _middle(here))]
     for stride in strides:
         other: Side = "right" if stride.side == "left" else "left"
         under = np.array([here[other].x, here[other].y])
         knots += [(stride.start_s, under), (stride.end_s, under)]
         here[stride.side] = stride.to
-    knots.append((max(times(frames)[-1], knots[-1][0] + 0.4), _middle(here)))
+    knots.append((max(time[-1], knots[-1][0] + 0.4), _middle(here)))
     when = np.array([time for time, _ in knots])
     where = np.array([place for _, place in knots])
-    return np.stack([np.interp(times(frames), when, where[:, i]) for i in range(2)], axis=1)
+    return np.stack([np.interp(time, when, where[:, i]) for i in range(2)], axis=1)
 
 
 def _middle(stance: dict[Side, Footing]) -> np.ndarray:
@@ -174,7 +168,7 @@ def pendulum(balance: np.ndarray, height_m: float) -> np.ndarray:
 def cut(plan: MotionPlan, first: int, last: int) -> MotionPlan:
     """Return the frames of a plan from `first` up to, and without, `last`."""
     part = slice(first, last)
-    names = ("balance", "root", "yaw", "height", "pitch", "roll", "twist")
+    names = ("root", "yaw", "height", "pitch", "twist")
     feet: dict[Side, FootPath] = {
         side: FootPath(path.place[part], path.yaw[part], path.stands[part])
         for side, path in plan.feet.items()
@@ -215,7 +209,6 @@ class ParameterRange(NamedTuple):
 
     low: float
     high: float
-    unit: str = ""
 
 
 class MotionFamily(NamedTuple):
@@ -518,7 +511,7 @@ def families() -> dict[str, MotionFamily]:
             make=make,
             says=(make.__doc__ or "").strip(),
             held=own["held"],
-            ranges={name: ParameterRange(*values) for name, values in own["ranges"].items()},
+            ranges={name: ParameterRange(*values[:2]) for name, values in own["ranges"].items()},
             is_planar=own.get("planar", True),
             needs_arms=own.get("arms", False),
         )

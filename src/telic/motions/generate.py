@@ -217,7 +217,7 @@ class _Maker:
 
     def poses(self, plan: MotionPlan) -> PoseBatch:
         """Return the robot in a plan."""
-        root_quat = from_euler("ZYX", _tensor(np.stack([plan.yaw, plan.pitch, plan.roll], axis=1)))
+        root_quat = from_euler("ZY", _tensor(np.stack([plan.yaw, plan.pitch], axis=1)))
         ahead = rotate(
             about(2, _tensor(plan.yaw)),
             _tensor(np.array([*self.ahead, 0.0])).expand(plan.frames, 3),

@@ -18,7 +18,6 @@ import torch
 from torch import Tensor
 
 from telic.core.rotations import about, conjugate, multiply, rotate
-from telic.core.tensors import from_numpy
 from telic.envs.anatomy import robot_of
 from telic.envs.models import read_model
 from telic.envs.spec import Coordinate, Robot
@@ -86,6 +85,14 @@ class MotionRobot:
         return Kinematics(self.model, self.root, self.joints)
 
     # ---- between clips and the simulated state
+
+    def bodies_of(self, clip: MotionClip) -> tuple[Tensor, Tensor]:
+        """Return positions (T, B, 3) and orientations (T, B, 4) of all bodies in a clip."""
+        return self.kinematics.poses(*clip.columns())
+
+    def qpos_of(self, clip: MotionClip) -> np.ndarray:
+        """Return the positions (T, nq) that the model has in each frame of a clip."""
+        return self.to_qpos(*clip.columns()).numpy()
 
     def to_qpos(self, root_pos: Tensor, root_quat: Tensor, joint_pos: Tensor) -> Tensor:
         """Return the model's positions (..., nq).
@@ -219,12 +226,6 @@ def _model(name: str) -> tuple[Path, mujoco.MjModel, str | None]:
     return file, read_model(str(file))[0], None
 
 
-def qpos_of(robot: MotionRobot, clip: MotionClip) -> np.ndarray:
-    """Return the positions (T, nq) that the model has in each frame."""
-    columns = (from_numpy(each) for each in (clip.root_pos, clip.root_quat, clip.joint_pos))
-    return robot.to_qpos(*columns).numpy()
-
-
 def render_clip(robot: MotionRobot, clip: MotionClip, output: Path, **settings: Any) -> Rendering:
     """Draw a clip on its robot as a video (.mp4) or a strip of pictures (.png).
 
@@ -233,6 +234,6 @@ def render_clip(robot: MotionRobot, clip: MotionClip, output: Path, **settings: 
     with tempfile.TemporaryDirectory() as place:
         episode = Path(place) / "clip.npz"
         facts = TrajectoryFacts(env_id=str(robot.file), dt_s=1.0 / clip.fps)
-        columns = {"qpos": qpos_of(robot, clip).astype(np.float32)}
+        columns = {"qpos": robot.qpos_of(clip).astype(np.float32)}
         write_trajectory(episode, Trajectory(columns, facts))
         return render_one(episode, output, env=str(robot.file), **settings)

@@ -77,15 +77,21 @@ CONFIG, JOURNAL = "tracking.json", "journal.jsonl"
 _REWARD = "tracking"
 
 
-def tracking_job(
-    config: TrackingConfig,
-    seeds: Sequence[int],
-    *,
-    device: str = "cpu",
-    threads: int | None = None,
-    evaluations: int = 4,
-    save_every_s: float = 10.0,
-) -> TrainJob:
+class TrackingOptions(NamedTuple):
+    """How to train, apart from what decides the numbers."""
+
+    seeds: Sequence[int] = (1,)
+    name: str | None = None
+    fresh: bool = False
+    device: str = "cpu"
+    threads: int | None = None
+    evaluations: int = 4
+    on_event: Listener = ignore
+    should_stop: Callable[[], bool] = lambda: False
+    save_every_s: float = 10.0
+
+
+def tracking_job(config: TrackingConfig, options: TrackingOptions) -> TrainJob:
     """Return the job of training trackers: its key is a hash of all that decides the numbers."""
     return TrainJob(
         env=f"track {config.robot.name}",
@@ -100,12 +106,12 @@ def tracking_job(
                 reward=0,
                 settings=config.trainer.ppo,
             )
-            for seed in seeds
+            for seed in options.seeds
         ),
-        device=device,
-        threads=threads,
-        evaluations=evaluations,
-        save_every_s=save_every_s,
+        device=options.device,
+        threads=options.threads,
+        evaluations=options.evaluations,
+        save_every_s=options.save_every_s,
     )
 
 
@@ -212,20 +218,6 @@ def apply_schedules(
 # ---- the work
 
 
-class TrackingOptions(NamedTuple):
-    """How to train, apart from what decides the numbers."""
-
-    seeds: Sequence[int] = (1,)
-    name: str | None = None
-    fresh: bool = False
-    device: str = "cpu"
-    threads: int | None = None
-    evaluations: int = 4
-    on_event: Listener = ignore
-    should_stop: Callable[[], bool] = lambda: False
-    save_every_s: float = 10.0
-
-
 class _Stopped(Exception):
     """A training was asked to stop: it has no verdict yet."""
 
@@ -307,8 +299,7 @@ class TrackingParts:
 def train_tracker(config: TrackingConfig, runs_dir: Path, options: TrackingOptions) -> Run:
     """Train trackers, or resume the same training where it was interrupted."""
     check_schedules(config)
-    kept = ("device", "threads", "evaluations", "save_every_s")
-    job = tracking_job(config, options.seeds, **{name: getattr(options, name) for name in kept})
+    job = tracking_job(config, options)
     found = None if options.fresh else find_unfinished(job, runs_dir, options.name)
     folder = found or new_run(runs_dir, options.name)
     with working_on(folder, is_new=found is None):

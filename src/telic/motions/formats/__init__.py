@@ -31,30 +31,22 @@ class ArrayLayout(NamedTuple):
     """A kind of motion file by the arrays that it has."""
 
     title: str
-    keys: frozenset[str]
+    keys: str
     read: Callable[[Arrays, ReadOptions], MotionTrack]
 
 
-def _layout(title: str, keys: str, read: Callable[[Arrays], MotionTrack]) -> ArrayLayout:
-    return ArrayLayout(title, frozenset(keys.split()), lambda arrays, options: read(arrays))
-
-
-def _smpl(title: str, keys: str) -> ArrayLayout:
-    return ArrayLayout(title, frozenset(keys.split()), people.read_smpl)
-
-
 LAYOUTS: tuple[ArrayLayout, ...] = (
-    _layout("telic", "root_pos root_quat joint_pos", robots.read_own),
-    _layout("GMR, TWIST2", "root_pos root_rot dof_pos", robots.read_gmr),
-    _layout("ASAP, PBHC, SONIC", "root_trans_offset dof", robots.read_pose_aa),
-    _layout("BeyondMimic, mjlab", "joint_pos body_pos_w body_quat_w", robots.read_bodies),
-    _layout("mjlab with a root", "joint_pos joint_names", robots.read_bodies),
-    _layout("AMP of Isaac Lab", "dof_positions body_positions body_rotations", robots.read_amp),
-    _smpl("SMPL", "pose_aa transl"),
-    _smpl("SMPL", "pose_aa trans"),
-    _smpl("AMASS (SMPL-H, SMPL-X)", "poses trans"),
-    _smpl("AMASS, parts", "root_orient pose_body trans"),
-    _smpl("SMPL, parts", "global_orient body_pose transl"),
+    ArrayLayout("telic", "root_pos root_quat joint_pos", robots.read_own),
+    ArrayLayout("GMR, TWIST2", "root_pos root_rot dof_pos", robots.read_gmr),
+    ArrayLayout("ASAP, PBHC, SONIC", "root_trans_offset dof", robots.read_pose_aa),
+    ArrayLayout("BeyondMimic, mjlab", "joint_pos body_pos_w body_quat_w", robots.read_bodies),
+    ArrayLayout("mjlab with a root", "joint_pos joint_names", robots.read_bodies),
+    ArrayLayout("AMP of Isaac Lab", "dof_positions body_positions body_rotations", robots.read_amp),
+    ArrayLayout("SMPL", "pose_aa transl", people.read_smpl),
+    ArrayLayout("SMPL", "pose_aa trans", people.read_smpl),
+    ArrayLayout("AMASS (SMPL-H, SMPL-X)", "poses trans", people.read_smpl),
+    ArrayLayout("AMASS, parts", "root_orient pose_body trans", people.read_smpl),
+    ArrayLayout("SMPL, parts", "global_orient body_pose transl", people.read_smpl),
 )
 
 
@@ -108,7 +100,7 @@ def array_tracks(
         raise BadFile(f"{where} holds no named arrays.")
     keys = {str(key) for key, value in values.items() if value is not None}
     for layout in LAYOUTS:
-        if layout.keys <= keys:
+        if keys.issuperset(layout.keys.split()):
             yield layout.read(Arrays(values, where, name), options)
             return
     groups = {str(key)[:150]: value for key, value in values.items() if is_dict(value)}

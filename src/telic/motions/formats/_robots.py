@@ -47,7 +47,7 @@ _FK_FRAMES = 64
 # ---- layouts of named arrays
 
 
-def read_own(arrays: Arrays) -> RobotTrack:
+def read_own(arrays: Arrays, _: ReadOptions) -> RobotTrack:
     """Return telic's own arrays: root_pos, root_quat (w first), joint_pos, joint_names."""
     root = arrays.numbers("root_pos", None, 3)
     return RobotTrack(
@@ -60,7 +60,7 @@ def read_own(arrays: Arrays) -> RobotTrack:
     )
 
 
-def read_gmr(arrays: Arrays) -> RobotTrack:
+def read_gmr(arrays: Arrays, _: ReadOptions) -> RobotTrack:
     """Return GMR's and TWIST2's pickles: root_pos, root_rot (w last), dof_pos, local_body_pos."""
     root = arrays.numbers("root_pos", None, 3)
     quat, steps = _scalar_last(arrays.numbers("root_rot", len(root), 4), arrays.where)
@@ -72,7 +72,7 @@ def read_gmr(arrays: Arrays) -> RobotTrack:
     return RobotTrack(arrays.name, arrays.rate(), root, quat, joints, None, steps, bodies)
 
 
-def read_pose_aa(arrays: Arrays) -> RobotTrack:
+def read_pose_aa(arrays: Arrays, _: ReadOptions) -> RobotTrack:
     """Return ASAP's, PBHC's and SONIC's pickles: root_trans_offset, root_rot (w last), dof.
 
     The rotation vectors of pose_aa are angle times axis, which tells unnamed joints apart.
@@ -97,7 +97,7 @@ def read_pose_aa(arrays: Arrays) -> RobotTrack:
     return RobotTrack(arrays.name, arrays.rate(), root, quat, joints, names, steps, axes=axes)
 
 
-def read_bodies(arrays: Arrays) -> RobotTrack:
+def read_bodies(arrays: Arrays, _: ReadOptions) -> RobotTrack:
     """Return BeyondMimic's and mjlab's arrays: joint_pos, body_pos_w, body_quat_w (w first).
 
     Some begin joint_pos with the root; others have the root as their first body.
@@ -124,7 +124,7 @@ def read_bodies(arrays: Arrays) -> RobotTrack:
     )
 
 
-def read_amp(arrays: Arrays) -> RobotTrack:
+def read_amp(arrays: Arrays, _: ReadOptions) -> RobotTrack:
     """Return the arrays of Isaac Lab's AMP: dof_positions, body_positions, body_rotations."""
     joints = arrays.numbers("dof_positions", None, None)
     points = arrays.numbers("body_positions", len(joints), None, 3)
