@@ -31,7 +31,7 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv
 
 from telic.training.job import PpoSettings
-from telic.training.plan import preset
+from telic.training.plan import preset_for
 
 Vector = Literal["dummy", "subproc"]
 _ENDLESS = 10**12
@@ -220,7 +220,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--target", type=float, default=None)
     given = parser.parse_args(arguments)
-    ours = preset("default", given.env_id)
+    ours = preset_for("default", given.env_id)
     settings = ours.settings if given.ours else None
     result: Any
     if given.what == "best-parallel-rate":

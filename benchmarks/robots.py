@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from telic.envs import make
-from telic.robots.build import robot_path
+from telic.robots.build import built_robot
 from telic.robots.catalogue import robot_names
 from telic.sim.cpu import CpuSimulation
 from telic.sim.gpu import GpuSimulation
@@ -62,7 +62,7 @@ def main() -> None:
 
 def parity(name: str) -> dict[str, Any]:
     """Return how far joints and base are apart after one control step from equal states."""
-    path = robot_path(name)
+    path = built_robot(name)
     assert path is not None
     model = mujoco.MjModel.from_xml_path(str(path))
     device = "cpu" if why_no_gpu() else "cuda"

@@ -33,7 +33,7 @@ from telic.training.plan import plan
 from telic.training.policy import save_policy
 from telic.training.population import Population
 from telic.training.rollout import ActionMap, Episode, EpisodeTracker, Scoring
-from telic.training.setup import PROBE_ENVS, build, load_rewards, make_env, make_scoring
+from telic.training.setup import PROBE_ENVS, build_setup, load_rewards, make_env, make_scoring
 
 
 class BatchedEnv(Sb3VecEnv):
@@ -308,7 +308,7 @@ def train(job: TrainJob, out: Path, *, native: bool) -> float:
     alone, settings = solo(job), job.settings
     rewards = probed_rewards(alone)
     env = make_env(alone, settings.num_envs, [alone.members[0].seed])
-    setup = build(alone, rewards, env)
+    setup = build_setup(alone, rewards, env)
     batched = BatchedEnv(env, setup.scoring, setup.tracker, native=native, stagger=settings.stagger)
     model = PPO(
         "MlpPolicy",

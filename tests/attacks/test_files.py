@@ -182,13 +182,13 @@ def test_one_damaged_run_does_not_hide_the_others(tmp_path):
 @pytest.mark.parametrize("count", [40, pytest.param(3000, marks=pytest.mark.long)])
 def test_a_damaged_state_ends_in_a_sentence(tmp_path, count):
     from telic.training.loop import restore_state
-    from telic.training.setup import build, load_rewards, make_environments
+    from telic.training.setup import build_setup, load_rewards, make_environments
     from tests.training.small import small_job, train_here
 
     job = small_job(steps=512, env_args={"max_episode_steps": 10})
     run = train_here(job, tmp_path, should_stop=lambda: True)
     envs, rng = make_environments(job), random.Random(SEED)
-    setup = build(job, load_rewards(job), envs.training)
+    setup = build_setup(job, load_rewards(job), envs.training)
     assert restore_state(run.state, setup) is not None
     whole, tally = run.state.read_bytes(), Counter()
     for _ in range(count):

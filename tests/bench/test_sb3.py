@@ -9,7 +9,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 import telic
 from telic.training.plan import plan
 from telic.training.policy import load_policy, save_policy
-from telic.training.setup import build, make_env
+from telic.training.setup import build_setup, make_env
 from tests.bench.test_speed_scripts import script
 
 sb3 = script("sb3")
@@ -40,7 +40,7 @@ def small_job(env="InvertedPendulum-v5", rewards=(UPRIGHT,), **changes):
 def parts(job, *, native=False, stagger=False):
     solo = sb3.solo(job)
     env = make_env(solo, job.settings.num_envs, [solo.members[0].seed])
-    setup = build(solo, sb3.probed_rewards(job), env)
+    setup = build_setup(solo, sb3.probed_rewards(job), env)
     env = sb3.BatchedEnv(setup.env, setup.scoring, setup.tracker, native=native, stagger=stagger)
     return setup, env
 

@@ -5,7 +5,7 @@ import pytest
 
 from telic.errors import BadEnvironment
 from telic.rendering.job import RenderJob
-from telic.rendering.media import pace
+from telic.rendering.media import playback_rows
 from telic.rendering.replay import Stage, caption, model_file
 from telic.storage.trajectories import Trajectory, TrajectoryFacts
 
@@ -24,7 +24,7 @@ def job(**settings):
     [(1000, 0.05, 20, 1000), (1000, 0.008, 30, 240), (7, 1, 1, 7)],
 )
 def test_playback_is_in_real_time(length, dt, fps, frames):
-    rows, rate = pace(length, dt, 30)
+    rows, rate = playback_rows(length, dt, 30)
     assert rate == pytest.approx(fps)
     assert len(rows) == frames
     assert len(rows) / rate == pytest.approx(length * dt, rel=0.01)

@@ -22,7 +22,7 @@ from telic.errors import (
 )
 from telic.robots import _archive as archive
 from telic.robots import catalogue
-from telic.robots.build import driven, robot_path
+from telic.robots.build import built_robot, driven
 from telic.robots.catalogue import NamedRobot, RobotNumbers, RobotPackage, fetch, is_fetched
 from telic.robots.record import RobotRecord, guessed, moving_joints
 from telic.verbs.robots import robots
@@ -149,7 +149,7 @@ def test_a_file_that_is_not_the_one_on_record_is_not_used(indexed):
 
 def test_a_name_is_an_environment_whose_files_a_confined_process_may_read(toy):
     path = located("toy-dog")
-    assert path == str(robot_path("toy-dog")) and Path(path).name == "toy-dog.xml"
+    assert path == str(built_robot("toy-dog")) and Path(path).name == "toy-dog.xml"
     readable = {each.name for each in env_access(path, {}).readable}
     assert {"toy-dog.xml", "block.obj"} <= readable
     env = make("toy-dog", num_envs=2)
@@ -237,7 +237,7 @@ def test_a_bad_description_ends_in_a_sentence(tmp_path, text, error, said):
     file = tmp_path / "toys" / "zoo" / "bad.toml"
     file.write_text(text)
     with pytest.raises(error, match=said):
-        robot_path(str(file))
+        built_robot(str(file))
 
 
 def test_every_robot_of_the_table_says_where_it_comes_from():

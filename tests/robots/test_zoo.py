@@ -6,7 +6,7 @@ import pytest
 
 from telic.envs.robot_facts import robot_facts
 from telic.errors import ResourceError
-from telic.robots.build import robot_path
+from telic.robots.build import built_robot
 from telic.robots.catalogue import RobotNumbers, licence_texts, named_robot, robot_names
 
 HELD_S = 3.0
@@ -32,7 +32,7 @@ def held(path):
 @pytest.mark.parametrize("name", robot_names())
 def test_a_public_robot_loads_and_holds_its_pose(name):
     try:
-        path = robot_path(name)
+        path = built_robot(name)
     except ResourceError as error:
         pytest.skip(f"no index of packages can be reached: {error}")
     robot = named_robot(name)

@@ -13,9 +13,9 @@ from telic.sim.simulation import why_no_gpu
 from telic.storage.files import read_json
 from telic.storage.layout import RunFolder
 from telic.training.loop import collecting
-from telic.training.plan import GPU_ENVS, plan, preset, share
+from telic.training.plan import GPU_ENVS, plan, preset_for, share_environments
 from telic.training.run import execute
-from telic.training.setup import build, load_rewards, make_environments
+from telic.training.setup import build_setup, load_rewards, make_environments
 from tests.heard import Heard
 from tests.training.small import SPEED, train_here
 
@@ -36,7 +36,9 @@ def test_the_default_preset_depends_on_the_device(pretend):
 
 @pytest.mark.parametrize("members", [1, 2, 3, 8, 48, 500])
 def test_members_share_the_environments(members):
-    settings = share(preset("gpu", "HalfCheetah-v5").settings, members, "HalfCheetah-v5")
+    settings = share_environments(
+        preset_for("gpu", "HalfCheetah-v5").settings, members, "HalfCheetah-v5"
+    )
     assert settings.batch_size % settings.minibatch_size == 0
     assert settings.num_envs * members <= GPU_ENVS or settings.num_envs == 256
 
@@ -93,7 +95,7 @@ def batches(job, recorded, count=5):
     envs, rewards = make_environments(job), load_rewards(job)
     for reward in rewards:
         probe(reward, envs.probe)
-    setup = build(job, rewards, envs.training)
+    setup = build_setup(job, rewards, envs.training)
     if not recorded:
         setup.collector.graphed.obstacle = "the test wants it so"
     setup.collector.start(stagger=True)

@@ -156,12 +156,12 @@ MESSAGES = {
 @pytest.mark.parametrize("message", MESSAGES.values(), ids=MESSAGES)
 def test_what_nobody_asked_for_is_refused_and_not_written(message, tmp_path):
     from telic.storage.files import write_json
-    from telic.training.folder import create
+    from telic.training.folder import create_run
     from telic.training.results import RunKeeper
 
     job = small_job(reward=CONTROL)
     run = RunFolder(tmp_path / "run")
-    create(job, run)
+    create_run(job, run)
     write_json(run.summary, {"kept": True})
     before = contents(tmp_path)
     with RunKeeper(job, run, lambda event: None) as keeper:

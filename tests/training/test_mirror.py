@@ -13,7 +13,7 @@ from telic.training.loop import collecting
 from telic.training.mirror import STATES, find_mirror, mirrored_state
 from telic.training.ppo import make_samples
 from telic.training.rollout import Group, Scoring
-from telic.training.setup import build, load_rewards, make_env
+from telic.training.setup import build_setup, load_rewards, make_env
 from tests.training.small import SPEED, small_job
 
 SIDEWAYS = SPEED.replace("x_velocity", "y_velocity")
@@ -88,7 +88,7 @@ def test_samples_are_doubled_in_the_mirror_and_training_makes_policies_symmetric
         job = small_job("Walker2d-v5", steps=4096, settings={"mirror": mirror, "overlap": False})
         rewards = load_rewards(job)
         probe(rewards[0], make_env(job, 8, [0]))
-        setup = build(job, rewards, make_env(job, job.settings.num_envs, [1]))
+        setup = build_setup(job, rewards, make_env(job, job.settings.num_envs, [1]))
         setup.collector.start(stagger=False)
         population = setup.population
         for iteration in range(16):

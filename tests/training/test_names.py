@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from telic.errors import Refused, TelicError, UsageError
 from telic.storage.files import read_json
 from telic.storage.layout import RunFolder
-from telic.training.folder import create, new_run, working_on
+from telic.training.folder import create_run, new_run, working_on
 from telic.training.run import execute
 from tests.training.small import small_job
 
@@ -46,7 +46,7 @@ def test_of_many_jobs_of_one_name_one_makes_the_folder(tmp_path):
         def make(number, name=f"same_{round_number}"):
             folder = new_run(tmp_path, name)
             with working_on(folder, is_new=True):
-                create(jobs[number], folder)
+                create_run(jobs[number], folder)
             return number
 
         made, refused = at_once(make)

@@ -12,7 +12,7 @@ from telic.errors import BadFile, RewardError, TrainingFailed
 from telic.sandbox import host
 from telic.storage.files import read_json, read_json_lines, write_json
 from telic.storage.layout import RunFolder
-from telic.training.folder import create, status_of
+from telic.training.folder import create_run, status_of
 from telic.training.job import RewardSource, TrainJob, member_groups, program_of
 from telic.training.run import execute
 from tests.session.quick import _work_here
@@ -149,7 +149,7 @@ def test_a_reward_that_fails_costs_the_others_nothing(tmp_path, workers):
 def test_a_run_that_an_earlier_version_began_stays_in_one_process(tmp_path):
     job = three()
     run = RunFolder(tmp_path / "run")
-    create(job, run)
+    create_run(job, run)
     assert len(member_groups(job, run)) == 3
     manifest = read_json(run.manifest)
     del manifest["processes"], manifest["shared_process"]
@@ -161,7 +161,7 @@ def test_a_run_that_an_earlier_version_began_stays_in_one_process(tmp_path):
 @pytest.mark.parametrize("groups", [[["a"]], [["reward_seed_1"]], [[]], [["../x"], []]])
 def test_a_manifest_that_speaks_of_others_is_refused(tmp_path, groups):
     run = RunFolder(tmp_path / "run")
-    create(three(), run)
+    create_run(three(), run)
     write_json(run.manifest, {**read_json(run.manifest), "processes": groups})
     with pytest.raises(BadFile, match="not of the members"):
         member_groups(three(), run)

@@ -55,7 +55,7 @@ from telic.llm import Image
 from telic.storage.files import once, read_record
 from telic.storage.layout import IterationFolder
 from telic.training.job import PpoSettings
-from telic.training.plan import for_device, preset
+from telic.training.plan import for_device, preset_for
 
 File = TypeVar("File", WrittenReward, WrittenJudge)
 # Bounds of the trainer's settings: factors of the environment's preset for what depends on it,
@@ -92,7 +92,9 @@ class ModelAuthor:
     def __init__(self, cast: Cast, brief: Brief) -> None:
         self._cast, self._brief, self._config = cast, brief, brief.config
         self._folder, self._spec = brief.folder, brief.spec
-        self._preset = preset(for_device("default", brief.config.device), brief.config.env).settings
+        self._preset = preset_for(
+            for_device("default", brief.config.device), brief.config.env
+        ).settings
         self._replies: dict[str, str] = {}
         """what the authors said about the objections to their last files"""
 

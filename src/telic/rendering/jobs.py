@@ -23,6 +23,7 @@ from pydantic import Field, ValidationError
 
 from telic.core.config import Record
 from telic.core.events import Listener, LogMessage, VideoProgress, ignore
+from telic.envs.access import env_access, located
 from telic.errors import ConfigError, TelicError, UnknownName
 from telic.rendering.job import Rendering, RenderJob
 from telic.rendering.media import ffmpeg_path
@@ -177,9 +178,6 @@ def _run(
     should_stop: Callable[[], bool] | None = None,
 ) -> str | None:
     """Draw jobs in a render process; without jobs, try the backend. Return why it broke, if so."""
-    # Here, because environments import torch, which a render process does without.
-    from telic.envs.access import env_access, located
-
     values: list[dict[str, Any]] = []
     readable: set[Path] = {Path(sys.prefix), *map(Path, _SYSTEM)}
     imports: dict[Path, None] = {}

@@ -13,6 +13,7 @@ import numpy as np
 
 from telic.errors import BadEnvironment
 from telic.rendering._camera import first_box, radius_m
+from telic.robots.structure import missing_floor
 from telic.robots.terrain import Ground, lay
 from telic.sim.files import require_compilable
 
@@ -151,9 +152,6 @@ def _lay_floor(spec: mujoco.MjSpec, plain: mujoco.MjModel) -> None:
     material.textures = textures
     planes = [g for g in spec.worldbody.geoms if g.type == mujoco.mjtGeom.mjGEOM_PLANE]
     if not planes:
-        # Imported here: drawing a model that has a floor needs no torch.
-        from telic.robots.structure import missing_floor
-
         # A walking robot without a floor was given one to stand on; others are shown in the air.
         added = missing_floor(plain)
         below = float(first_box(plain)[0, 2] - 1.5 * radius_m(plain)) if added is None else added

@@ -210,7 +210,7 @@ def write_video(path: Path, frames: Iterable[np.ndarray], fps: float) -> int:
 # ---- the moments shown
 
 
-def pace(length: int, dt_s: float, most_fps: float) -> tuple[np.ndarray, float]:
+def playback_rows(length: int, dt_s: float, most_fps: float) -> tuple[np.ndarray, float]:
     """Return the rows to show, of `length` rows `dt_s` apart, and their rate in real time."""
     fps = min(most_fps, 1 / dt_s)
     frames = max(1, round(length * dt_s * fps))

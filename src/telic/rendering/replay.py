@@ -26,7 +26,7 @@ from telic.rendering.media import (
     contact_sheet,
     draw_caption,
     draw_ruler,
-    pace,
+    playback_rows,
     strip_height,
     tiled,
     write_png,
@@ -54,7 +54,7 @@ def import_environments(jobs: Sequence[RenderJob]) -> None:
             return
 
 
-def draw(stage: Stage, job: RenderJob, progress: Callable[[int, int], None]) -> Rendering:
+def draw_job(stage: Stage, job: RenderJob, progress: Callable[[int, int], None]) -> Rendering:
     """Carry out one job; raises PainterBroken when the backend fails."""
     try:
         trajectory = read_trajectory(job.trajectory, (job.env, job.env_args))
@@ -86,7 +86,7 @@ def _write(
     if job.is_video:
         rows, fps = np.arange(length), min(job.fps, _CLOCKLESS_FPS)
         if dt_s is not None:
-            rows, fps = pace(length, dt_s, job.fps)
+            rows, fps = playback_rows(length, dt_s, job.fps)
         frame_s, width = 1 / fps, _RAYS_WIDTH if stage.backend == "rays" else _WIDTH
     if draws_itself:
         frames = own_frames(trajectory, rows, job)

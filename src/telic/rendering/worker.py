@@ -42,7 +42,7 @@ def run(
     if isinstance(jobs, str):
         return {"broken": jobs}
     from telic.rendering._painters import PainterBroken
-    from telic.rendering.replay import Stage, draw
+    from telic.rendering.replay import Stage, draw_job
 
     for name in ("SDL_VIDEODRIVER", "PYGLFW_LIBRARY"):
         if name in payload["variables"]:
@@ -58,7 +58,7 @@ def run(
                     raise _Stopped
                 channel.send({"job": number, "frame": frame, "frames": frames})
 
-            drawn = draw(stage, job, progress)
+            drawn = draw_job(stage, job, progress)
             channel.send({"job": number, "rendering": drawn.model_dump(mode="json")})
         stage.close()
     except PainterBroken as error:

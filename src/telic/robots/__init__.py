@@ -19,4 +19,4 @@ def robot_path(name: str) -> Path | None:
         return None
     from telic.robots import build  # MuJoCo is slow to import, and most names are not robots
 
-    return build.robot_path(name)
+    return build.built_robot(name)

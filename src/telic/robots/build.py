@@ -55,7 +55,7 @@ _ITERATIONS, _LINE_SEARCHES = 10, 20
 """of the solver: enough for robots on a floor, and the same work for every one of a batch"""
 
 
-def robot_path(name: str) -> Path | None:
+def built_robot(name: str) -> Path | None:
     """Return the model that is simulated for a robot's name or file; None: it is neither.
 
     The files of a name are fetched on first use. A TOML file describes a robot of the user's own.

@@ -107,14 +107,14 @@ def _home(robot: NamedRobot) -> Path:
     return cache_folder() / "robots" / f"{package.name}-{package.version}-{package.sha256[:12]}"
 
 
-def model_file(robot: NamedRobot) -> Path:
+def fetched_model(robot: NamedRobot) -> Path:
     """Return the path of a robot's model once it is fetched."""
     return _home(robot) / robot.model
 
 
 def is_fetched(robot: NamedRobot) -> bool:
     """Return whether the files of a robot are in the cache."""
-    return model_file(robot).is_file()
+    return fetched_model(robot).is_file()
 
 
 _known: set[tuple[str, str]] = set()

@@ -68,7 +68,7 @@ def _asset_folders(root: ElementTree.Element, home: Path) -> dict[str, Path]:
 
 def write_licence(model_file: Path, folder: Path) -> None:
     """Write the origin and the licence of the robot; copy its licence texts."""
-    lines = origin_of(model_file)
+    lines = model_origin(model_file)
     texts: set[Path] = set()
     folders = _asset_folders(ElementTree.parse(model_file).getroot(), model_file.parent)
     for assets in {path.resolve() for path in folders.values()}:
@@ -86,7 +86,7 @@ def write_licence(model_file: Path, folder: Path) -> None:
     write_text(folder / "LICENCE.txt", "\n".join(lines) + "\n")
 
 
-def origin_of(model_file: Path) -> list[str]:
+def model_origin(model_file: Path) -> list[str]:
     """Return the origin and the licence of a built robot, in sentences."""
     if model_file.stem not in robot_names():
         return [

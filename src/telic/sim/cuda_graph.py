@@ -28,7 +28,7 @@ def is_recording() -> bool:
     return _current is not None
 
 
-def launch(physics: Callable[[], None]) -> None:
+def launch_physics(physics: Callable[[], None]) -> None:
     """Launch physics now, or as the next part of the recording in progress."""
     if _current is None:
         physics()

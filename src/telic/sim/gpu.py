@@ -31,7 +31,7 @@ from telic.core.tensors import from_numpy, integers, norm
 from telic.errors import BadEnvironment, MissingExtra, ResourceError, UnknownName
 from telic.sim.base import Simulation
 from telic.sim.cpu import CpuSimulation
-from telic.sim.cuda_graph import launch
+from telic.sim.cuda_graph import launch_physics
 from telic.sim.warp_modules import load_modules
 
 _STATE = ("time", "qpos", "qvel", "act", "qacc_warmstart", "ctrl", "mocap_pos", "mocap_quat")
@@ -204,7 +204,7 @@ class GpuSimulation(Simulation):
         self._before[0].copy_(self._qpos)
         self._before[1].copy_(self._qvel)
         calls = ("step",) * substeps + tuple(self._after_step)
-        launch(lambda: self._run(calls))
+        launch_physics(lambda: self._run(calls))
         self._guard()
 
     def reset(self, mask: Tensor, qpos: Tensor, qvel: Tensor) -> None:
@@ -256,7 +256,7 @@ class GpuSimulation(Simulation):
             return
         calls = _calls_after_reset(derived)
         kept = {name: self._fields[name].clone() for name in derived}
-        launch(lambda: self._run(calls))
+        launch_physics(lambda: self._run(calls))
         for name, value in kept.items():
             self._masked(name, ~mask, value)
 

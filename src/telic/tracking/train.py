@@ -56,7 +56,7 @@ from telic.tracking.task import (
 )
 from telic.training import loop
 from telic.training.folder import (
-    create,
+    create_run,
     find_unfinished,
     new_run,
     read_result,
@@ -66,7 +66,7 @@ from telic.training.folder import (
 from telic.training.job import Member, RewardSource, TrainJob, member_groups
 from telic.training.population import Population
 from telic.training.ppo import PpoLearner
-from telic.training.recorder import summarise
+from telic.training.recorder import summarise_run
 from telic.training.results import Health, RunKeeper
 from telic.training.rollout import Collector, EpisodeTracker, Group, Scoring
 from telic.training.run import Run, prepare_folders
@@ -271,8 +271,8 @@ class TrackingParts:
                 warm_up(setup, candidate, keeper.emit)
             monitor = loop.Monitor(evaluator, recorder)
             stops = lambda: self._should_stop() or folder.stop.exists()  # noqa: E731
-            finished = loop.train(setup, monitor, cell.state, stops)
-            summary, members = summarise(setup, recorder, finished, recorder.seconds, [None])
+            finished = loop.run_training(setup, monitor, cell.state, stops)
+            summary, members = summarise_run(setup, recorder, finished, recorder.seconds, [None])
             for own, result in zip(recorder.folders, members, strict=True):
                 write_json(own.summary, result)
             write_json(folder.summary, summary)
@@ -304,7 +304,7 @@ def train_tracker(config: TrackingConfig, runs_dir: Path, options: TrackingOptio
     folder = found or new_run(runs_dir, options.name)
     with working_on(folder, is_new=found is None):
         if found is None:
-            create(job, folder, None, confined=False)
+            create_run(job, folder, None, confined=False)
             write_json(folder.path / CONFIG, config)
         remove_unfinished(folder.path)
         folder.stop.unlink(missing_ok=True)

@@ -25,7 +25,7 @@ from telic.storage.layout import MemberFolder, RunFolder, check_name
 from telic.storage.locks import RunLock, lock_holder
 from telic.storage.workspace import Workspace
 from telic.training.job import TrainJob, is_shared, processes
-from telic.training.machine import source_commit, versions
+from telic.training.machine import package_versions, source_commit
 
 if TYPE_CHECKING:
     from telic.storage.trajectories import Environment  # brings numpy
@@ -78,7 +78,7 @@ def new_run(runs_dir: Path, name: str | None = None) -> RunFolder:
     return RunFolder(runs_dir / chosen)
 
 
-def create(
+def create_run(
     job: TrainJob, folder: RunFolder, command: str | None = None, *, confined: bool = True
 ) -> None:
     """Write everything known before a run starts; hold its lock."""
@@ -96,7 +96,7 @@ def manifest(job: TrainJob) -> dict[str, Any]:
         "schema_version": 1,
         "key": job.key,
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": versions(),
+        "versions": package_versions(),
         "commit": source_commit(),
         "python": platform.python_version(),
         "platform": platform.platform(),
@@ -144,7 +144,7 @@ def find_unfinished(job: TrainJob, runs_dir: Path, name: str | None) -> RunFolde
     return None if path is None else RunFolder(path)
 
 
-RunStatus = Literal["running", "completed", "stopped", "failed", "interrupted"]
+_Status = Literal["running", "completed", "stopped", "failed", "interrupted"]
 
 
 def set_status(
@@ -171,7 +171,7 @@ def status_of(folder: RunFolder) -> str:
 def _status(folder: RunFolder) -> dict[str, Any]:
     known: dict[str, Any] = {"status": "interrupted", "error": None}
     if folder.status.exists():
-        known = read_fields(folder.status, status=RunStatus, error=str | None)
+        known = read_fields(folder.status, status=_Status, error=str | None)
     is_dead = known["status"] == "running" and lock_holder(folder.lock) is None
     return {**known, "status": "interrupted"} if is_dead else known
 
@@ -194,7 +194,7 @@ def is_resumable(folder: RunFolder) -> bool:
     return read_fields(folder.manifest, trainer=str | None)["trainer"] is None
 
 
-def describe(folder: RunFolder) -> dict[str, Any]:
+def run_facts(folder: RunFolder) -> dict[str, Any]:
     """Return the facts of a run that lists and pages show; what is not known yet is None."""
     summary: Mapping[str, Any] = {}
     if folder.summary.exists():

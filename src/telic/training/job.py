@@ -23,7 +23,7 @@ from telic.storage.files import read_fields
 from telic.storage.layout import RunFolder
 from telic.storage.resources import usable_cores
 
-Reward = str | Path | type | None
+RewardLike = str | Path | type | None
 """a file, a name of the library, source text or a RewardFunction class; None: the task's own"""
 Videos = Literal["best", "last", "all", "none"]
 
@@ -57,7 +57,7 @@ class JobRequest(TrainOptions, VerbRequest):
     env: str = argument(
         "Environment id, module:Class, path of an MJCF file, or SIMULATOR:TASK (mjlab, isaaclab)."
     )
-    reward: Reward | Sequence[Reward] = argument(
+    reward: RewardLike | Sequence[RewardLike] = argument(
         "Reward file; repeat to compare. None: the task's own.",
         "--reward",
         "-r",
@@ -109,7 +109,7 @@ class JobRequest(TrainOptions, VerbRequest):
     )
 
     @property
-    def rewards(self) -> list[Reward]:
+    def rewards(self) -> list[RewardLike]:
         """The requested rewards as a list."""
         if isinstance(self.reward, Sequence) and not isinstance(self.reward, str):
             return list(self.reward)

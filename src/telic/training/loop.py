@@ -53,7 +53,7 @@ class Monitor(NamedTuple):
     recorder: Recorder
 
 
-def train(
+def run_training(
     setup: Setup,
     monitor: Monitor,
     state: Path,

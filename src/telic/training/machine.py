@@ -72,7 +72,7 @@ def examine() -> list[MachineCheck]:
     from telic.rendering import choose_backend
     from telic.sandbox.host import available
 
-    installed, python = versions(), platform.python_version()
+    installed, python = package_versions(), platform.python_version()
     missing = [name for name, number in installed.items() if number is None and name != "telic"]
     text = ", ".join(f"{name} {number}" for name, number in installed.items() if number)
     checks = [_ok("packages", f"Python {python}, {text}")]
@@ -144,7 +144,7 @@ def _graphics_card() -> MachineCheck:
     return _ok("GPU", f"{text}, {used}; use it with --device cuda")
 
 
-def versions() -> dict[str, str | None]:
+def package_versions() -> dict[str, str | None]:
     """Return the version of every package that decides numbers; None where it is not installed."""
     return {name: _version(name) for name in _PACKAGES}
 

@@ -38,7 +38,7 @@ from telic.training.job import (
     JobRequest,
     Member,
     PpoSettings,
-    Reward,
+    RewardLike,
     RewardSource,
     TrainJob,
     declared_phase,
@@ -90,10 +90,10 @@ def plan(request: JobRequest) -> TrainJob:
     named = for_device(request.preset, device)
     members = len(sources) * len(request.variants) * len(seeds)
     learner = choose_learner(env, device, members) if request.learner == "auto" else request.learner
-    chosen = preset(named, env, learner)
+    chosen = preset_for(named, env, learner)
     base = chosen.settings
     if named == "gpu" and learner == "ppo":
-        base = share(base, members, env)
+        base = share_environments(base, members, env)
     changes = request.settings
     is_mapping = isinstance(changes, Mapping)
     shared = base.replace(**changes) if is_mapping else base.override(changes)
@@ -162,7 +162,9 @@ def _members(
         )
 
 
-def read_reward(given: Reward, weights: Mapping[str, float] | None, trusted: bool) -> RewardSource:
+def read_reward(
+    given: RewardLike, weights: Mapping[str, float] | None, trusted: bool
+) -> RewardSource:
     """Turn a file, a source text or a class into a named source."""
     chosen = dict(weights or {})
     if given is None or given == OWN:
@@ -364,7 +366,7 @@ def choose_learner(env: str, device: str, members: int) -> str:
     return "reppo" if device != "cpu" and members == 1 and env == "Humanoid-v5" else "ppo"
 
 
-def preset(name: str, env: str, learner: str = "ppo") -> Preset:
+def preset_for(name: str, env: str, learner: str = "ppo") -> Preset:
     """Return a preset; an environment without one of its own gets the common one."""
     if name not in PRESETS:
         raise UnknownName("preset", name, list(PRESETS), see="telic presets")
@@ -384,7 +386,7 @@ def steps_factor(device: str) -> int:
     return 1 if device == "cpu" else _GPU_STEPS
 
 
-def share(settings: PpoSettings, members: int, env: str) -> PpoSettings:
+def share_environments(settings: PpoSettings, members: int, env: str) -> PpoSettings:
     """Let the members of a population share the environments of a GPU."""
     if members == 1:
         return settings

@@ -278,7 +278,7 @@ class Recorder:
             file.close()
 
 
-def summarise(
+def summarise_run(
     setup: Setup,
     recorder: Recorder,
     finished: bool,

@@ -32,7 +32,7 @@ from telic.sandbox.worker import HostChannel
 from telic.storage.files import read_record, remove_unfinished, write_json
 from telic.storage.keys import require_permitted
 from telic.storage.layout import RunFolder
-from telic.training.folder import create, find_unfinished, new_run, set_status, working_on
+from telic.training.folder import create_run, find_unfinished, new_run, set_status, working_on
 from telic.training.job import MemberGroup, TrainJob, member_groups
 from telic.training.machine import device_files
 from telic.training.results import RunKeeper, RunSummary, member_folders
@@ -116,7 +116,7 @@ def execute(
     folder = found or new_run(runs_dir, name)
     with working_on(folder, is_new=found is None):
         if found is None:
-            create(job, folder, command, confined=confined)
+            create_run(job, folder, command, confined=confined)
         remove_unfinished(folder.path)
         folder.stop.unlink(missing_ok=True)
         order = _Order(folder, should_stop, should_wait, confined)

@@ -92,7 +92,7 @@ def make_environments(job: TrainJob) -> Environments:
     return Environments(probe, training, make_env(job, job.eval_episodes, Evaluator.seeds(job)))
 
 
-def build(job: TrainJob, rewards: list[Reward], env: VecEnv) -> Setup:
+def build_setup(job: TrainJob, rewards: list[Reward], env: VecEnv) -> Setup:
     """Make all parts around rewards that were loaded and probed.
 
     Args:

@@ -30,11 +30,11 @@ from telic.training import loop
 from telic.training.evaluate import Evaluator
 from telic.training.job import TrainJob
 from telic.training.machine import compile_all
-from telic.training.recorder import Recorder, summarise
+from telic.training.recorder import Recorder, summarise_run
 from telic.training.results import EvalDone, TrainingReport
 from telic.training.setup import (
     Environments,
-    build,
+    build_setup,
     load_rewards,
     make_environments,
     make_scoring,
@@ -137,7 +137,7 @@ def _train(prepared: Prepared, folder: RunFolder, state: Path, channel: HostChan
         envs.probe.close()
     channel.heartbeat(_START_S)
     channel.send(_log(f"learner: {job.settings.learner}"))
-    setup = build(job, rewards, envs.training)
+    setup = build_setup(job, rewards, envs.training)
     if unfit := warm_start(setup):
         names = ", ".join(unfit)
         channel.send(_log(f"{names}: no policy to start from fits; starts from scratch"))
@@ -159,9 +159,9 @@ def _train(prepared: Prepared, folder: RunFolder, state: Path, channel: HostChan
         channel.send(plain(TrainingReport(rewards=specs)))
         scoring = make_scoring(job, envs.evaluation, rewards)
         evaluator = Evaluator(job, envs.evaluation, scoring, setup.population.networks)
-        finished = loop.train(setup, loop.Monitor(evaluator, recorder), state, should_stop)
+        finished = loop.run_training(setup, loop.Monitor(evaluator, recorder), state, should_stop)
         seal.check()
-        summary, members = summarise(setup, recorder, finished, recorder.seconds, probes)
+        summary, members = summarise_run(setup, recorder, finished, recorder.seconds, probes)
         channel.send(plain(TrainingReport(members=tuple(members), summary=summary)))
         recorder.emit(summary)
     finally:

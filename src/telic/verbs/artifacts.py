@@ -156,11 +156,11 @@ def show(request: MemberRequest) -> RunPage | dict[str, Any] | SearchSummary | S
 
 
 def _run_page(thing: Thing, member: str | None) -> RunPage:
-    from telic.training.folder import describe
+    from telic.training.folder import run_facts
 
     run = RunFolder(thing.path)
     members = [_member(folder) for folder in run.members() if member in (None, folder.name)]
-    facts = describe(run)
+    facts = run_facts(run)
     if run.manifest.exists():
         facts["command"] = read_fields(run.manifest, command=str | None)["command"]
     return RunPage(facts, members, len(members) == 1 or member is not None)

@@ -177,9 +177,9 @@ def open_orders(path: Path) -> int:
 
 
 def _run(thing: Thing) -> ArtifactLine:
-    from telic.training.folder import describe
+    from telic.training.folder import run_facts
 
-    facts = describe(RunFolder(thing.path))
+    facts = run_facts(RunFolder(thing.path))
     names = [member.name for member in RunFolder(thing.path).members()]
     seeds = [name.rpartition("_seed_") for name in names]
     configs = sorted({config for config, _, _ in seeds})

@@ -11,9 +11,9 @@ from telic.errors import UsageError
 from telic.robots import OWN, robot_path
 from telic.robots.catalogue import (
     cache_folder,
+    fetched_model,
     is_fetched,
     licence_texts,
-    model_file,
     named_robot,
     robot_names,
 )
@@ -72,7 +72,7 @@ _HINT = (
 def _line(name: str) -> RobotLine:
     robot = named_robot(name)
     origin = f"{robot.package.name} {robot.package.version}"
-    model = str(model_file(robot)) if is_fetched(robot) else None
+    model = str(fetched_model(robot)) if is_fetched(robot) else None
     mass_kg, joints, actuators, height_m = robot.numbers
     return RobotLine(
         robot=name,

@@ -102,10 +102,10 @@ class PresetsRequest(VerbRequest):
 @verb(PresetsRequest)
 def presets(request: PresetsRequest) -> PresetTable | SearchMethods:
     """Show the settings that training starts from, or the methods of policy search."""
-    from telic.training.plan import PRESETS, preset
+    from telic.training.plan import PRESETS, preset_for
 
     if request.search:
         return search_methods()
     every = sorted({env for by_env in PRESETS.values() for env in by_env})
     envs = [request.env] if request.env else every
-    return PresetTable({name: {env: preset(name, env) for env in envs} for name in PRESETS})
+    return PresetTable({name: {env: preset_for(name, env) for env in envs} for name in PRESETS})

@@ -33,7 +33,7 @@ from telic.envs.task import PHASE
 from telic.errors import BadFile, UsageError
 from telic.report import document as doc
 from telic.robots import robot_path
-from telic.robots.scene import ASSETS, origin_of, write_licence, write_scene
+from telic.robots.scene import ASSETS, model_origin, write_licence, write_scene
 from telic.robots.structure import DRIVEN
 from telic.storage.files import json_text, write_text
 from telic.storage.reading import read_text
@@ -395,7 +395,7 @@ def deploy(
                 hint="Robots by name (telic robots) and described in a TOML file are.",
             )
         return None
-    origin, environment = origin_of(model_file), (str(model_file.absolute()), environment[1])
+    origin, environment = model_origin(model_file), (str(model_file.absolute()), environment[1])
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / FOLDER
         try:
