@@ -12,7 +12,7 @@ from telic.storage.files import read_json, read_json_lines
 from telic.storage.layout import RunFolder
 from telic.training.job import TrainJob
 from telic.training.run import execute
-from tests.training.small import CONTROL, small_job, train_here
+from tests.training.small import CONTROL, small_job
 
 HEAD = """
 import gc, json, os, pathlib, sys
@@ -190,24 +190,3 @@ def test_a_worker_that_lies_about_the_run_ends_it_and_its_text_is_harmless(tmp_p
     said = [row["message"] for row in read_json_lines(run.events) if row["event"] == "log"]
     assert said == ["?]0;owned? ?[2J all is well"]
     assert said[0] in [getattr(event, "message", None) for event in heard]
-
-
-@pytest.mark.slow  # test_earlier_versions goes on from such a run
-def test_the_state_that_an_earlier_version_left_is_gone_on_from(tmp_path):
-    job = small_job(steps=8192)
-    whole = train_here(job, tmp_path / "whole")
-    asked = []
-
-    def soon() -> bool:
-        asked.append(1)
-        return len(asked) > 6
-
-    part = train_here(job, tmp_path / "part", should_stop=soon)
-    assert read_json(part.status)["status"] == "stopped"
-    part.state.rename(part.earlier_state)
-    again = train_here(job, tmp_path / "part")
-    assert again.path == part.path and not part.earlier_state.exists()
-    starts = [row for row in read_json_lines(part.events) if row["event"] == "train.start"]
-    assert [row["resumed"] for row in starts] == [False, True]
-    one, other = whole.members()[0], again.members()[0]
-    assert read_json(one.summary)["last"] == read_json(other.summary)["last"]

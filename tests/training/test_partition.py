@@ -146,18 +146,6 @@ def test_a_reward_that_fails_costs_the_others_nothing(tmp_path, workers):
     ]
 
 
-def test_a_run_that_an_earlier_version_began_stays_in_one_process(tmp_path):
-    job = three()
-    run = RunFolder(tmp_path / "run")
-    create_run(job, run)
-    assert len(member_groups(job, run)) == 3
-    manifest = read_json(run.manifest)
-    del manifest["processes"], manifest["shared_process"]
-    write_json(run.manifest, manifest)
-    (cell,) = member_groups(job, run)
-    assert cell.job == job and cell.state == run.state and cell.result == run.summary
-
-
 @pytest.mark.parametrize("groups", [[["a"]], [["reward_seed_1"]], [[]], [["../x"], []]])
 def test_a_manifest_that_speaks_of_others_is_refused(tmp_path, groups):
     run = RunFolder(tmp_path / "run")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from telic.training.tensorboard import TensorBoardLog
+from telic.training._tensorboard import TensorBoardLog
 
 loader = pytest.importorskip("tensorboard.backend.event_processing.event_file_loader")
 

@@ -18,8 +18,8 @@ from torch import Tensor
 
 from telic.core.seeds import derive, uniform
 from telic.core.tensors import from_numpy
-from telic.envs.foreign import Probe, builder, examine_env
-from telic.envs.spaces import stack
+from telic.envs._foreign import Probe, builder, examine_env
+from telic.envs._spaces import stack
 from telic.envs.vector import STAGGER, Info, Step, VecEnv, seed_rows
 from telic.errors import ConfigError, UsageError
 
@@ -173,11 +173,6 @@ class GymnasiumEnv(VecEnv):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take up a state; `exact_obs` is then the observation to act on next."""
         self._check_state(state)
-        if "actions" not in state:
-            raise ConfigError(
-                f"The saved state of {self.spec.id} is from an earlier version.",
-                hint="Start the run from scratch: --fresh.",
-            )
         self._seed = state["seed"].clone()
         self._episode = state["episode"].clone()
         self._restart(self._episode_seeds())

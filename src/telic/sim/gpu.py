@@ -29,10 +29,10 @@ from torch import Tensor
 from telic.core.seeds import derive
 from telic.core.tensors import from_numpy, integers, norm
 from telic.errors import BadEnvironment, MissingExtra, ResourceError, UnknownName
+from telic.sim._warp_modules import load_modules
 from telic.sim.base import Simulation
 from telic.sim.cpu import CpuSimulation
 from telic.sim.cuda_graph import launch_physics
-from telic.sim.warp_modules import load_modules
 
 _STATE = ("time", "qpos", "qvel", "act", "qacc_warmstart", "ctrl", "mocap_pos", "mocap_quat")
 
@@ -77,7 +77,7 @@ def engine() -> tuple[ModuleType, ModuleType]:
         import mujoco_warp
     except ImportError as error:
         raise MissingExtra(error.name or "mujoco-warp", "gpu", "Simulation on a GPU") from error
-    from telic.sim.warp_contact import correct
+    from telic.sim._warp_contact import correct
 
     correct()
     return warp, mujoco_warp

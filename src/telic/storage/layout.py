@@ -129,7 +129,6 @@ class RunFolder(WorkFolder):
     status = FolderFile("status.json")
     worker_log = FolderFile("worker.log")
     state = FolderFile("state/state.pt")
-    earlier_state = FolderFile("state.pt")
 
     def cell_state(self, number: int) -> Path:
         """Return the resumable state of one process of several, from 1."""

@@ -443,9 +443,9 @@ def _without_number(value: ast.expr) -> ast.expr:
 
 
 def member_groups(job: TrainJob, run: RunFolder) -> list[MemberGroup]:
-    """Return the groups of a run as its manifest has them; an earlier version's run has one."""
+    """Return the groups of a run as its manifest has them."""
     names = [member.name for member in job.members]
-    groups = read_fields(run.manifest, processes=list[list[str]] | None)["processes"] or [names]
+    groups = read_fields(run.manifest, processes=list[list[str]])["processes"]
     if sorted(name for group in groups for name in group) != sorted(names) or [] in groups:
         raise BadFile(
             f"{run.manifest} lists processes, and not of the members of this run.",

@@ -33,6 +33,7 @@ from telic.sandbox.source import check_source
 from telic.storage.keys import permit
 from telic.storage.layout import file_name
 from telic.storage.reading import read_text
+from telic.training._tensorboard import require_tensorboard
 from telic.training.job import (
     MEMBER_FIELDS,
     JobRequest,
@@ -43,7 +44,6 @@ from telic.training.job import (
     TrainJob,
     declared_phase,
 )
-from telic.training.tensorboard import require_tensorboard
 
 if TYPE_CHECKING:
     from telic.envs.mujoco import MujocoEnv

@@ -16,6 +16,7 @@ from telic.storage.files import replacing
 from telic.storage.layout import RunFolder
 from telic.storage.scalars import ScalarLog, read_rows
 from telic.storage.trajectories import write_trajectory
+from telic.training._tensorboard import TensorBoardLog
 from telic.training.evaluate import Evaluation
 from telic.training.job import TrainJob
 from telic.training.policy import save_policy
@@ -30,7 +31,6 @@ from telic.training.results import (
 )
 from telic.training.rollout import Batch
 from telic.training.setup import Setup
-from telic.training.tensorboard import TensorBoardLog
 
 PROGRESS_EVERY_S = 0.5
 _INTERNAL = ("alive", "finite")

@@ -292,8 +292,6 @@ def prepare_folders(group: MemberGroup, run: RunFolder) -> list[Path]:
     folders = [group.state.parent, *(folder for member in members for folder in member.filled())]
     for folder in folders:
         folder.mkdir(parents=True, exist_ok=True)
-    if run.earlier_state.exists():
-        os.replace(run.earlier_state, run.state)
     return [folder.absolute() for folder in folders]
 
 

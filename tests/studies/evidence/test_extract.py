@@ -7,7 +7,7 @@ import pytest
 
 from telic.errors import TelicError
 from telic.studies.evidence._logs import Series, read_rows, to_series
-from telic.training.tensorboard import TensorBoardLog
+from telic.training._tensorboard import TensorBoardLog
 
 
 def read_series(kind, path):

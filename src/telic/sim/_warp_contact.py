@@ -15,7 +15,7 @@ _plane_sphere = collision_primitive_core.plane_sphere
 
 
 @wp.func
-def plane_capsule(  # noqa: ANN201 - Warp infers what it returns
+def plane_capsule(  # noqa: ANN202 - Warp infers what it returns
     plane_normal: wp.vec3,
     plane_pos: wp.vec3,
     capsule_pos: wp.vec3,
