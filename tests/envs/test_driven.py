@@ -9,10 +9,10 @@ import torch
 
 from telic import bench, quantities
 from telic.envs import make
-from telic.envs._domain_randomization import RANDOMIZATIONS
 from telic.envs.commands import Commander, VelocityCommands
+from telic.envs.domain_randomization import RANDOMIZATIONS
 from telic.errors import ConfigError
-from telic.rendering._look import load_dressed
+from telic.rendering.look import load_dressed
 from telic.robots.build import build
 from telic.robots.record import guessed
 from telic.robots.terrain import (

@@ -13,7 +13,7 @@ from telic.envs.models import read_model
 from telic.errors import BadEnvironment, Refused
 from telic.judges.validation import try_here
 from telic.rendering._camera import place_cameras
-from telic.rendering._look import load_dressed
+from telic.rendering.look import load_dressed
 from telic.robots.structure import missing_floor
 from telic.verbs.robots import robots
 from tests.envs.generated import RandomRobot

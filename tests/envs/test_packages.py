@@ -6,7 +6,7 @@ import torch
 
 from telic.composer.compose import compose
 from telic.envs import make
-from telic.envs._foreign import register_package
+from telic.envs.foreign import register_package
 from telic.errors import BadEnvironment
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from telic.rendering._camera import Camera, _boxes, height_marks, place_cameras
-from telic.rendering._look import load_dressed
+from telic.rendering.look import load_dressed
 from telic.rendering.replay import model_file
 from telic.storage.trajectories import TrajectoryFacts
 

@@ -8,7 +8,7 @@ from telic.envs.tasks import TASKS
 from telic.errors import BadEnvironment
 from telic.rendering import replay
 from telic.rendering._camera import floor_height, radius_m
-from telic.rendering._look import load_dressed, tile_size_m
+from telic.rendering.look import load_dressed, tile_size_m
 from telic.storage.trajectories import TrajectoryFacts
 
 OWN_ROBOT = """

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from telic.rendering._camera import Camera, place_cameras
-from telic.rendering._look import FLOOR_SHADOW, load_dressed
 from telic.rendering._painters import RayPainter
+from telic.rendering.look import FLOOR_SHADOW, load_dressed
 from telic.rendering.replay import model_file
 
 BALL = """

@@ -9,8 +9,8 @@ from telic.errors import BadEnvironment, ConfigError
 from telic.motions.robot import motion_robot
 from telic.rewards.probe import probe
 from telic.rewards.reward import load_reward
-from telic.training._mirror import STATES, find_mirror, mirrored_state
 from telic.training.loop import collecting
+from telic.training.mirror import STATES, find_mirror, mirrored_state
 from telic.training.ppo import make_samples
 from telic.training.rollout import Group, Scoring
 from telic.training.setup import build_setup, load_rewards, make_env

@@ -18,8 +18,8 @@ from torch import Tensor
 
 from telic.core.seeds import derive, uniform
 from telic.core.tensors import from_numpy
-from telic.envs._foreign import Probe, builder, examine_env
-from telic.envs._spaces import stack
+from telic.envs.foreign import Probe, builder, examine_env
+from telic.envs.spaces import stack
 from telic.envs.vector import STAGGER, Info, Step, VecEnv, seed_rows
 from telic.errors import ConfigError, UsageError
 

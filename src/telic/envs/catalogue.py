@@ -12,8 +12,8 @@ from pydantic import Field
 
 from telic.core.config import Record
 from telic.core.plugins import plugin_names
-from telic.envs._spaces import CLASSIC
 from telic.envs.factory import make
+from telic.envs.spaces import CLASSIC
 from telic.envs.spec import EnvSpec
 from telic.envs.tasks import RULES, TASKS
 

@@ -2,7 +2,7 @@
 
 The policy sees what the robot itself can measure: how it turns (gyroscope), where down is
 (accelerometer), its joints relative to the resting pose, the last action, and its command. With
-`variation` every episode has a randomized world (`telic.envs._domain_randomization`). All of it is
+`variation` every episode has a randomized world (`telic.envs.domain_randomization`). All of it is
 drawn when an episode begins and is a pure function of the drawn numbers and of the time: nothing
 depends on other simulations.
 """
@@ -22,9 +22,9 @@ from torch import Tensor
 from telic.core.rotations import conjugate, element, gravity_direction, rotate
 from telic.core.seeds import uniform
 from telic.core.tensors import norm, split
-from telic.envs._domain_randomization import RANDOMIZATIONS, RandomizationLevel, RandomizedModel
 from telic.envs.anatomy import illegal_bodies
 from telic.envs.commands import NAMES, Commander, VelocityCommands
+from telic.envs.domain_randomization import RANDOMIZATIONS, RandomizationLevel, RandomizedModel
 from telic.envs.own_robot import CustomArguments, CustomTask
 from telic.envs.task import Read, StepOutcome
 from telic.robots.structure import DRIVEN, model_text

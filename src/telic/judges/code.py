@@ -31,7 +31,7 @@ from telic.core.text import is_row
 from telic.envs.factory import make
 from telic.envs.spec import EnvSpec
 from telic.errors import RewardError, TelicError, UnknownName, UsageError, WorkerDied
-from telic.judges._confined import run_confined
+from telic.judges.confined import run_confined
 from telic.judges.criteria import (
     CriterionScore,
     is_consistent,

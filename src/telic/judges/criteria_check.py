@@ -20,7 +20,7 @@ from telic.core.text import closest, few_digits
 from telic.envs.factory import make
 from telic.envs.spec import EnvSpec
 from telic.errors import TelicError
-from telic.judges._confined import run_confined
+from telic.judges.confined import run_confined
 from telic.judges.criteria import Criterion, EpisodePhase
 from telic.judges.episode import RecordedEpisode, recorded_together
 from telic.judges.failure_modes import HABITS, untrained_policy

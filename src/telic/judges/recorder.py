@@ -32,7 +32,7 @@ from telic.core.text import is_row
 from telic.envs.factory import make
 from telic.envs.vector import VecEnv
 from telic.errors import Refused, TelicError, UsageError, WorkerDied
-from telic.judges._confined import run_confined
+from telic.judges.confined import run_confined
 from telic.judges.disturbance import Disturbance, Disturbed, other_physics
 from telic.judges.episode import cut_episode
 from telic.judges.failure_modes import untrained_policy

@@ -30,8 +30,8 @@ from telic.envs.mujoco import MujocoEnv
 from telic.envs.spec import EnvSpec
 from telic.envs.vector import VecEnv
 from telic.errors import ResourceError, TelicError, WorkerDied
-from telic.judges._confined import run_confined
 from telic.judges.code import JudgeCode
+from telic.judges.confined import run_confined
 from telic.judges.criteria import Composition, CriterionScore, is_consistent, total
 from telic.judges.demonstrations import Examples, demonstrate, open_env
 from telic.judges.episode import recorded_together

@@ -1,6 +1,6 @@
 """The same motion, left and right exchanged: what one hand does, the other one does.
 
-`telic.training._mirror` finds which joint is the other side's. The root is mirrored at the x-z
+`telic.training.mirror` finds which joint is the other side's. The root is mirrored at the x-z
 plane: root' = M root, (w, x, y, z)' = (w, -x, y, -z).
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 from telic.core.tensors import integers, numbers
 from telic.motions.clip import HumanTrack, MotionClip
 from telic.motions.robot import MotionRobot
-from telic.training._mirror import joint_partners
+from telic.training.mirror import joint_partners
 
 SUFFIX = "-mirrored"
 _FLIP = np.array([1.0, -1.0, 1.0])

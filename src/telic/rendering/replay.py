@@ -19,9 +19,9 @@ from PIL import Image
 from telic.core.seeds import derive
 from telic.errors import BadEnvironment, TelicError
 from telic.rendering._camera import Camera, height_marks, place_cameras
-from telic.rendering._look import load_dressed
 from telic.rendering._painters import GlPainter, PainterBroken, RayPainter
 from telic.rendering.job import Rendering, RenderJob, StillRow
+from telic.rendering.look import load_dressed
 from telic.rendering.media import (
     contact_sheet,
     draw_caption,
@@ -49,7 +49,7 @@ def import_environments(jobs: Sequence[RenderJob]) -> None:
     for job in jobs:
         asked = TrajectoryFacts(env_id=job.env, env_kwargs=job.env_args, dt_s=None)
         if model_file(asked) is None:
-            for module in ("telic.envs._foreign", "telic.envs._spaces"):
+            for module in ("telic.envs.foreign", "telic.envs.spaces"):
                 importlib.import_module(module)
             return
 
@@ -247,8 +247,8 @@ def own_frames(
     # Imported here: a render process that only draws MuJoCo models starts without torch.
     import torch
 
-    from telic.envs._foreign import builder
-    from telic.envs._spaces import action_codec, observation_codec
+    from telic.envs.foreign import builder
+    from telic.envs.spaces import action_codec, observation_codec
 
     facts = trajectory.facts
     if facts.seed is None:

@@ -18,7 +18,7 @@ from torch import Tensor
 from telic.core.rotations import about, multiply
 from telic.core.seeds import uniform
 from telic.core.tensors import cross, norm, split
-from telic.envs._domain_randomization import RANDOMIZATIONS, RandomizedModel
+from telic.envs.domain_randomization import RANDOMIZATIONS, RandomizedModel
 from telic.envs.mujoco import MujocoEnv
 from telic.envs.task import StepOutcome, Task, TaskArguments
 from telic.envs.vector import VecEnv

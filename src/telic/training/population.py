@@ -22,7 +22,7 @@ from telic.training.networks import (
 )
 
 if TYPE_CHECKING:
-    from telic.training._mirror import MirrorSet
+    from telic.training.mirror import MirrorSet
     from telic.training.rollout import Batch
 
 CLIP = 10.0

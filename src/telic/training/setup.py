@@ -16,10 +16,10 @@ from telic.envs.simulators.names import simulated
 from telic.envs.vector import VecEnv
 from telic.errors import ConfigError
 from telic.rewards.reward import Reward, load_reward
-from telic.training._mirror import STATES, Mirror, MirrorSet, SignedOrder, find_mirror
 from telic.training.evaluate import Evaluator
 from telic.training.flashsac import FlashSac, FlashSacActor
 from telic.training.job import TrainJob
+from telic.training.mirror import STATES, Mirror, MirrorSet, SignedOrder, find_mirror
 from telic.training.networks import Networks, Shape
 from telic.training.pathwise import SquashedActor
 from telic.training.population import Learner, Population

@@ -21,8 +21,8 @@ from telic.core.tensors import norm, use_one_thread
 from telic.envs.factory import make
 from telic.envs.vector import Info
 from telic.errors import TelicError
-from telic.judges._confined import run_confined
 from telic.judges.code import JudgeCode
+from telic.judges.confined import run_confined
 from telic.judges.episode import recorded_together
 from telic.rewards.recording import Transition, TransitionRecording
 from telic.rewards.reward import load_reward

@@ -24,7 +24,7 @@ from telic.errors import UnknownName, UsageError
 from telic.judges.validation import text_hash
 from telic.judges.verdict import Verdict
 from telic.motions.robot import motion_robot
-from telic.rendering._look import load_dressed
+from telic.rendering.look import load_dressed
 from telic.rendering.replay import model_file
 from telic.robots import robot_path
 from telic.robots.terrain import TerrainKind, ground_in

@@ -23,8 +23,6 @@ import numpy as np
 from gymnasium.wrappers import OrderEnforcing
 from torch import Tensor
 
-from telic.envs._spaces import CLASSIC, action_codec, observation_codec
-from telic.envs.simulators.names import named_code
 from telic.envs.anatomy import (
     action_names,
     position_names,
@@ -33,6 +31,8 @@ from telic.envs.anatomy import (
     velocity_names,
 )
 from telic.envs.catalogue import known_ids
+from telic.envs.simulators.names import named_code
+from telic.envs.spaces import CLASSIC, action_codec, observation_codec
 from telic.envs.spec import EnvSpec
 from telic.envs.task import FIELDS
 from telic.errors import BadEnvironment, UnknownName
