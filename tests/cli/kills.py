@@ -17,7 +17,7 @@ import torch
 
 from telic.search.records import SearchRunFolder, list_searches
 from telic.session.outcome import ENDED
-from telic.session.records import state_of
+from telic.session.records import session_state
 from telic.storage.files import TEMPORARY_MARK, read_json
 from telic.storage.layout import list_runs, list_sessions
 from telic.training.folder import status_of
@@ -267,7 +267,9 @@ def commands(trained: Path, *, is_long: bool) -> dict[str, KilledCommand]:
         ),
         "run": KilledCommand(
             (*intent, "--iterations", "1"),
-            lambda folder: set(ENDED) & {state_of(each) for each in list_sessions(folder / "runs")},
+            lambda folder: (
+                set(ENDED) & {session_state(each) for each in list_sessions(folder / "runs")}
+            ),
             session_outcome,
         ),
     }

@@ -62,7 +62,7 @@ def test_training_ends_as_soon_as_its_policies_pass(asking, at_once, monkeypatch
     held, run_job = {}, training.run_job
 
     def run(*arguments, should_wait=None, **more):
-        for name in ("choose", "confirm", "watched"):
+        for name in ("choose_policies", "confirm", "watched"):
             own = getattr(training, name)
 
             def noted(*given, name=name, own=own):
@@ -77,7 +77,7 @@ def test_training_ends_as_soon_as_its_policies_pass(asking, at_once, monkeypatch
     monkeypatch.setattr(training, "run_job", run)
     asking.run(PASSING, steps=STEPS)
     # Episodes are played while training stands still; who looks at pictures may take a minute.
-    assert held == {"choose": True, "confirm": True, "watched": False, "afterwards": False}
+    assert held == {"choose_policies": True, "confirm": True, "watched": False, "afterwards": False}
     files = asking.folder.iteration(1)
     proof, judged = read_record(files.proof, Proof), read_json(files.judgment)
     assert proof.step < STEPS / 2 and judged["passed"]

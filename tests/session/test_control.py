@@ -18,7 +18,7 @@ from telic.session.control import (
     add_note,
     approve,
 )
-from telic.session.records import is_running, state_of
+from telic.session.records import is_running, session_state
 from telic.storage.files import read_json, write_json
 from telic.storage.layout import RunFolder
 from telic.storage.locks import RunLock
@@ -100,7 +100,7 @@ def test_training_is_paused_for_real_and_goes_on_to_its_end(sit, spec):
     folder = sitting.folder
     until(lambda: sitting.saw("train.progress"))
     folder.pause.touch()
-    until(lambda: state_of(folder) == "paused")
+    until(lambda: session_state(folder) == "paused")
     run = RunFolder(folder.iteration(1).path / "train")
     assert status_of(run) == "stopped" and run.state.exists()
     assert not is_running(run), "a paused session burns nothing"
@@ -120,7 +120,7 @@ def test_a_pause_that_outlives_its_process_holds_the_next_one(sit, tmp_path):
     folder.pause.touch()
     write_json(folder.waiting, {"reason": "cores", "message": "left by a killed process"})
     sitting = sit(lambda control: control.safe_point(), folder)
-    until(lambda: state_of(folder) == "paused")
+    until(lambda: session_state(folder) == "paused")
     folder.pause.unlink()
     sitting.end()
     assert sitting.error is None
@@ -162,7 +162,7 @@ def test_who_waits_for_processors_says_so_and_is_not_charged(sit, spec, tmp_path
 
     with door.admit(ResourceNeed(2, None), "session_other"):
         sitting = sit(training(spec, steps=512))
-        until(lambda: state_of(sitting.folder) == "waiting for cores")
+        until(lambda: session_state(sitting.folder) == "waiting for cores")
         seconds = sitting.control.account.seconds
         time.sleep(0.3)
         assert sitting.control.account.seconds == seconds
@@ -220,7 +220,7 @@ def test_notes_of_several_people_at_once_are_all_kept(tmp_path):
 def test_a_session_waits_for_agreement_and_takes_the_edit(sit, tmp_path):
     sitting = sit(lambda control: control.approved(CRITERIA), make_session(tmp_path, model="host"))
     folder = sitting.folder
-    until(lambda: state_of(folder) == "waiting for approval")
+    until(lambda: session_state(folder) == "waiting for approval")
     shown = read_json(folder.criteria)
     shown["criteria"] = shown["criteria"][:1]
     approve(folder, parse_criteria(shown), author="ada")

@@ -11,7 +11,7 @@ from telic.errors import TelicError
 from telic.session.evidence import NOT_SIGNED_OFF
 from telic.session.labels import add_veto
 from telic.session.outcome import PASSES
-from telic.session.records import SessionSummary, state_of, verified
+from telic.session.records import SessionSummary, session_state, verified
 from telic.storage.files import read_json, read_record, write_json
 from telic.storage.journal import read_entries
 from telic.storage.keys import key_file, user_key
@@ -65,8 +65,8 @@ def listed(folder):
 def shown(folder):
     """Return the page of a session, after checking that every other reader agrees with it."""
     page = SimpleNamespace(**show(folder.name, runs_dir=folder.path.parent))
-    assert page.state == verified(folder).outcome == state_of(folder)
-    lines = list_artifacts(runs_dir=folder.path.parent).things
+    assert page.state == verified(folder).outcome == session_state(folder)
+    lines = list_artifacts(runs_dir=folder.path.parent).items
     assert [line.state for line in lines] == [page.state]
     return page
 
@@ -88,7 +88,7 @@ def test_changing_any_listed_file_by_a_byte_or_removing_it_ends_the_pass(session
         for edited in (content + b" ", bytes([content[0] ^ 1]) + content[1:], None):
             path.unlink() if edited is None else path.write_bytes(edited)
             try:
-                state = state_of(session)
+                state = session_state(session)
             except TelicError as error:  # a record that cannot be read is refused by name
                 assert NAME in str(error)
             else:
@@ -128,7 +128,7 @@ def test_no_field_of_a_record_can_be_changed_in_a_pass(session, name):
     for place in places:
         write_json(session.path / name, bent(value, place))
         try:
-            assert state_of(session) not in PASSES, place
+            assert session_state(session) not in PASSES, place
         except TelicError as error:
             assert name in str(error)
 
@@ -137,7 +137,7 @@ def test_no_field_of_a_record_can_be_changed_in_a_pass(session, name):
 def test_one_word_does_not_make_a_pass(session, outcome):
     ended = read_record(session.summary, SessionSummary).model_copy(update={"outcome": outcome})
     end(session, ended)
-    assert state_of(session) == outcome
+    assert session_state(session) == outcome
     write_json(session.summary, {**read_json(session.summary), "outcome": "passed"})
     assert shown(session).state == "unproven"
     assert shown(session).reasons[0] == "summary.json was changed after the session ended"
@@ -197,7 +197,7 @@ def test_a_pass_signed_by_another_user_is_a_claim(config, tmp_path, monkeypatch)
 def test_a_pass_does_not_move_to_a_folder_of_another_name(session):
     other = session.path.with_name("session_20260101_000000_00000000")
     shutil.copytree(session.path, other)
-    assert state_of(SessionFolder(other)) == "unproven"
+    assert session_state(SessionFolder(other)) == "unproven"
     assert NAME in verified(SessionFolder(other)).reasons[0]
 
 

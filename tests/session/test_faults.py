@@ -20,7 +20,7 @@ from telic.llm import ModelAnswerError, ModelUnavailable, RawReply
 from telic.sandbox import host
 from telic.session import _training as training
 from telic.session import budget, judgement, loop
-from telic.session.records import state_of
+from telic.session.records import session_state
 from telic.session.report import _sections as pictures
 from telic.storage import files as storage
 from telic.storage.files import read_json
@@ -45,7 +45,7 @@ def test_an_outage_before_training_ends_with_a_paragraph_and_goes_on_later(askin
     with pytest.raises(ModelUnavailable, match="not available after 2 attempts") as error:
         asking.run({**PASSING, role: DOWN})
     assert "\n" not in str(error.value) and "Run the same command again" in error.value.hint
-    assert state_of(asking.folder) == "interrupted" and not asking.folder.summary.exists()
+    assert session_state(asking.folder) == "interrupted" and not asking.folder.summary.exists()
     paid = {each["role"] for each in asking.told("model.reply")}
     session, asked = asking.run(PASSING, until="session.forecast")
     assert session.path == asking.folder.path
@@ -58,7 +58,7 @@ def test_an_outage_before_training_ends_with_a_paragraph_and_goes_on_later(askin
 def test_without_a_reviser_what_was_trained_is_kept(asking):
     with pytest.raises(ModelUnavailable):
         asking.run({**FAILING, "reviser": DOWN}, iterations=2)
-    assert state_of(asking.folder) == "interrupted"
+    assert session_state(asking.folder) == "interrupted"
     first = asking.folder.iteration(1).judgment.read_bytes()
     session, asked = asking.run(FAILING, iterations=2)
     assert asked == ["reviser", "analyst"]

@@ -21,7 +21,7 @@ from telic.llm import Models
 from telic.session import loop
 from telic.session.loop import run
 from telic.session.outcome import ENDED
-from telic.session.records import state_of
+from telic.session.records import session_state
 from telic.storage.files import JsonLines, read_json_lines
 from telic.storage.layout import SessionFolder, list_sessions
 from telic.testing.models import Scripted
@@ -244,4 +244,4 @@ def test_a_killed_command_takes_its_worker_with_it_and_goes_on(tmp_path):
         time.sleep(0.02)
     said, _ = command(tmp_path).communicate(timeout=300)
     assert "(resumed)" in said and "Traceback" not in said
-    assert state_of(only(tmp_path)) in ENDED
+    assert session_state(only(tmp_path)) in ENDED

@@ -21,7 +21,7 @@ from telic.session.labels import (
     standing,
     vetoed_before,
 )
-from telic.session.records import SessionSummary, state_of
+from telic.session.records import SessionSummary, session_state
 from telic.session.report._sections import people_section
 from telic.session.report.document import _read
 from telic.storage.files import read_record, write_text
@@ -135,7 +135,7 @@ def test_a_veto_takes_the_pass_away_on_record_and_for_good(session, monkeypatch)
         "telic.session.report.document.rewrite_report", lambda folder, redraws: None
     )
     made = veto(runs_dir=session.path.parent, why="it slides", author="ada").veto
-    assert state_of(session) == "unproven" and made.outcome == "passed"
+    assert session_state(session) == "unproven" and made.outcome == "passed"
     summary = read_record(session.summary, SessionSummary)
     assert summary.low is None
     assert (

@@ -15,7 +15,7 @@ from telic.judges.criteria import Composition, Criterion, leaf
 from telic.judges.verdict import judged, together, unknown
 from telic.rendering.job import Rendering
 from telic.session import certificate, loop
-from telic.session.judgement import decide as decide_on
+from telic.session.judgement import verdict_on as decide_on
 from telic.session.loop import run
 from telic.session.report import _sections as pictures
 from telic.session.robustness import read_card

@@ -5,12 +5,15 @@ import csv
 import pytest
 
 from telic.authors import footage
+from telic.core.config import Record
 from telic.errors import UsageError
+from telic.llm import Request
 from telic.llm.work_orders import answer_orders, list_orders, publish
 from telic.rendering.job import Rendering
 from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder
 from tests.authors.scripts import JUDGE, REVISION
+from tests.bench.test_speed_scripts import script
 from tests.bench.test_speed_scripts import script
 from tests.session.quick import FAILING, PASSING, SCRIPT
 from tests.session.test_recorded import RECORDED
@@ -114,14 +117,24 @@ def test_an_open_objection_is_in_the_report_and_forbids_a_pass(asking):
     assert read_json(SessionFolder(session.path).author)["judge"].endswith(JUDGE), "it is kept"
 
 
-def test_answers_are_handed_in_together_and_each_refusal_is_named(asking, tmp_path):
-    session, _ = asking.run(PASSING)
-    publish(session.path / "orders", "ab12", asking.requests[0])
-    (tmp_path / "answers").mkdir()
-    (tmp_path / "answers" / "ab12.json").write_text("{}")
-    accepted, refused = answer_orders(session.path / "orders", tmp_path / "answers")
-    assert not accepted and "required" in refused["ab12"]
-    assert list_orders(session.path / "orders")[0].state == "open"
+class Answer(Record):
+    """What the order wants."""
+
+    score: int
+
+
+def test_answers_are_handed_in_together_and_each_refusal_is_named(tmp_path):
+    orders, answers = tmp_path / "orders", tmp_path / "answers"
+    answers.mkdir()
+    for key, answer in (("ab12", "{}"), ("cd34", '{"score": 1}')):
+        publish(orders, key, Request(role="judge", prompt="?", answer=Answer))
+        (answers / f"{key}.json").write_text(answer)
+    accepted, refused = answer_orders(orders, answers)
+    assert list(accepted) == ["cd34"] and "required" in refused["ab12"]
+    assert {each.key: each.state for each in list_orders(orders)} == {
+        "ab12": "open",
+        "cd34": "answered",
+    }
 
 
 def test_verdicts_are_checked_on_fresh_episodes_and_by_people(asking, pictures, tmp_path):

@@ -1,6 +1,7 @@
 """Nothing but `session.records.verified` says that a session passed."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,12 +19,15 @@ RAW = {"session/records.py", "session/labels.py"}
 """the reader itself, and the veto, which records what was claimed"""
 
 
+@cache
 def calls():
-    """Yield the file and the node of every call that reads a record."""
-    for path in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in READERS:
-                yield path.relative_to(SOURCE).as_posix(), node
+    """Return the file and the node of every call that reads a record."""
+    return [
+        (path.relative_to(SOURCE).as_posix(), node)
+        for path in SOURCE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in READERS
+    ]
 
 
 def test_no_source_reads_the_outcome_of_a_session_by_itself():

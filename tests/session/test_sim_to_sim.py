@@ -123,11 +123,11 @@ def test_a_script_that_needs_telic_fails(played, tmp_path, module):
 
 
 def test_agreement_is_told_with_what_is_unknown():
-    whole = sim_to_sim.agreement([0.9, 0.9, None], [0.8, 0.94, 0.9], 0.8, 0.0)
+    whole = sim_to_sim.compared([0.9, 0.9, None], [0.8, 0.94, 0.9], 0.8, 0.0)
     assert (whole.episodes, whole.unjudged) == (3, 1)
     assert whole.words == "here 0.900, plain MuJoCo 0.880, difference -0.020"
     assert whole.apart == pytest.approx(0.1)
-    none = sim_to_sim.agreement([0.9], [None], 0.8, 0.0)
+    none = sim_to_sim.compared([0.9], [None], 0.8, 0.0)
     assert none.difference is None and none.apart is None
     assert none.words.endswith("difference unknown")
 

@@ -13,7 +13,7 @@ from telic.session.control import add_note
 from telic.session.labels import add_label, add_veto
 from telic.session.loop import carry_on, run
 from telic.session.outcome import PASSES
-from telic.session.records import SessionSummary, state_of, verified
+from telic.session.records import SessionSummary, session_state, verified
 from telic.storage.files import read_record
 from telic.storage.layout import SessionFolder
 from telic.verbs.artifacts import list_artifacts, report, show
@@ -84,7 +84,7 @@ class Walk:
     def claims_more(self):
         """Look through every window; say whether one shows a pass that was not proven."""
         said = [
-            self.tried(lambda: state_of(self.folder)),
+            self.tried(lambda: session_state(self.folder)),
             self.tried(self.outcome),
         ]
         if not any(each in PASSES for each in said):

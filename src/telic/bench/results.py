@@ -26,7 +26,7 @@ from telic.core.events import Event
 from telic.core.stats import wilson
 from telic.errors import BadFile, ConfigError, UnknownName
 from telic.session.outcome import ENDED, Outcome
-from telic.session.records import state_of
+from telic.session.records import session_state
 from telic.storage.files import as_record, read_json_lines, read_record, write_json
 from telic.storage.layout import FolderFile, SessionFolder, new_name
 from telic.storage.reading import parse_toml, read_text
@@ -292,7 +292,7 @@ def results_in(folder: BenchFolder) -> list[CaseResult]:
     for name, result in latest.items():
         session = (home / (result.session or "")).resolve()
         if result.outcome == "passed" and not (
-            session.is_relative_to(home) and state_of(SessionFolder(session)) == "passed"
+            session.is_relative_to(home) and session_state(SessionFolder(session)) == "passed"
         ):
             latest[name] = result.model_copy(update={"outcome": "claimed"})
     return list(latest.values())

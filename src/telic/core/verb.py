@@ -5,7 +5,7 @@
         every: bool = option("Also list Gymnasium's other ids.", "--all", default=False)
 
     @verb(EnvsRequest)
-    def envs(request: EnvsRequest) -> EnvList:
+    def envs(request: EnvsRequest) -> Listing[EnvSummary]:
         '''List environments, or describe one.'''
 
 In Python, `envs("Ant-v5", every=True)` takes the fields of the request. The command line, the MCP

@@ -47,7 +47,7 @@ class _Page:
             tag("header", tag("div", self._header(), class_="inside")),
             _contents([section.title for section in sections if section.title]),
             tag("main", *map(self._section, sections)),
-            tag("footer", words(report.footer)) if report.footer else None,
+            tag("footer", _words(report.footer)) if report.footer else None,
             *(tag("script", Markup(program)) for program in self._programs),
         )
         head = tag(
@@ -84,16 +84,16 @@ class _Page:
     def _block(self, block: doc.Block) -> Markup:
         match block:
             case doc.Text():
-                return tag("p", words(block.words), class_=block.kind or None)
+                return tag("p", _words(block.words), class_=block.kind or None)
             case doc.Heading():
                 return tag("h3", block.text)
             case doc.Callout():
                 title = tag("strong", block.title, class_="outcome")
                 kind = f"verdict {block.tone}".strip()
-                return tag("p", title, " ", words(block.words), class_=kind)
+                return tag("p", title, " ", _words(block.words), class_=kind)
             case doc.Hero():
-                note = tag("p", words(block.note), class_="note") if block.note else None
-                lead = tag("p", words(block.words), class_="lead")
+                note = tag("p", _words(block.note), class_="note") if block.note else None
+                lead = tag("p", _words(block.words), class_="lead")
                 figure = tag("p", block.figure, class_="big")
                 return tag("div", figure, tag("div", lead, note), class_="hero")
             case doc.Items():
@@ -102,7 +102,8 @@ class _Page:
                 return _table(block)
             case doc.FactSheet():
                 rows = (
-                    (tag("dt", words(name)), tag("dd", words(value))) for name, value in block.rows
+                    (tag("dt", _words(name)), tag("dd", _words(value)))
+                    for name, value in block.rows
                 )
                 return tag("dl", *(tag("div", *row) for row in rows), class_=block.kind)
             case doc.Code():
@@ -177,7 +178,7 @@ class _Page:
 
     def _link(self, path: Path, said: str = "") -> Markup:
         target = Path(os.path.relpath(path, self._folder)).as_posix()
-        return inline(doc.Link(said or target, target))
+        return _inline(doc.Link(said or target, target))
 
     def _cards(self, cards: tuple[doc.Card, ...]) -> Markup:
         self._programs.append(_read("cards.js"))
@@ -194,18 +195,18 @@ class _Page:
     def _card(self, card: doc.Card) -> Markup:
         pictures = self._blocks(card.pictures) or tag("p", "nothing to show")
         chips = [tag("span", chip, class_="chip") for chip in card.chips]
-        said = [tag("p", inline(card.state)), tag("h3", card.title), tag("p", *chips)]
+        said = [tag("p", _inline(card.state)), tag("h3", card.title), tag("p", *chips)]
         inside = tag("div", *said, self._blocks(card.blocks), class_="text")
         shown = tag("div", pictures, class_="pictures")
         return tag("article", shown, inside, class_="card", data_state=card.state.text)
 
 
-def words(value: doc.Words) -> Markup:
+def _words(value: doc.Words) -> Markup:
     """Return words as HTML."""
-    return join(map(inline, value)) if isinstance(value, tuple) else inline(value)
+    return join(map(_inline, value)) if isinstance(value, tuple) else _inline(value)
 
 
-def inline(part: doc.Inline) -> Markup:
+def _inline(part: doc.Inline) -> Markup:
     """Return a part of a line as HTML."""
     match part:
         case str():
@@ -235,9 +236,9 @@ def inline(part: doc.Inline) -> Markup:
 def _items(items: doc.Items) -> Markup:
     def line(said: doc.Words) -> Markup:
         if items.kind != "rated":
-            return words(said)
+            return _words(said)
         parts = said if isinstance(said, tuple) else (said,)
-        return join(tag("span", part) if isinstance(part, str) else inline(part) for part in parts)
+        return join(tag("span", part) if isinstance(part, str) else _inline(part) for part in parts)
 
     return tag("ul", *(tag("li", line(said)) for said in items.lines), class_=items.kind or None)
 
@@ -256,12 +257,12 @@ def _table(table: doc.Table) -> Markup:
 def _cell(name: str, cell: doc.Cell) -> Markup:
     if isinstance(cell, doc.Stack):
         parts = (
-            _items(part) if isinstance(part, doc.Items) else tag("p", words(part))
+            _items(part) if isinstance(part, doc.Items) else tag("p", _words(part))
             for part in cell.parts
         )
         inside = join(parts)
     else:
-        inside = words(cell)
+        inside = _words(cell)
     is_amount = isinstance(cell, str) and _AMOUNT.fullmatch(cell)
     kind = "cell amount" if is_amount else "cell"
     return tag("td", tag("span", inside, class_=kind), data_name=name)
@@ -281,7 +282,7 @@ def _legend(chart: Chart) -> Markup | None:
     names: list[str] = []
     if isinstance(chart, LineChart) and len(chart.lines) > 1:
         names = [line.name for line in chart.lines]
-    items = [tag("li", inline(doc.Swatch(index)), name) for index, name in enumerate(names)]
+    items = [tag("li", _inline(doc.Swatch(index)), name) for index, name in enumerate(names)]
     return tag("ul", *items, class_="legend") if items else None
 
 

@@ -49,7 +49,7 @@ from telic.session.judgement import (
     Proof,
     TrainedCandidate,
     by_labels,
-    choose,
+    choose_policies,
     confirm,
     may_pass,
     mean_score,
@@ -343,7 +343,7 @@ class CheckpointJudge:
             for member in self._files.run.members()
         ]
         self._playing.set()
-        scores = choose(work, number, candidate, policies)
+        scores = choose_policies(work, number, candidate, policies)
         self._playing.clear()
         known = {score.member: score.judgement.score for score in scores}
         reasons = unjudged([each for score in scores for each in score.judgement.verdicts])

@@ -16,7 +16,7 @@ from telic.authors.candidate import RewardCandidate, SessionIteration
 from telic.authors.request import SessionConfig
 from telic.core.config import Record
 from telic.errors import UsageError
-from telic.session.control import add_note, now
+from telic.session.control import add_note, time_stamp
 from telic.session.evidence import SessionJournal
 from telic.storage.files import TEMPORARY_MARK, read_record, require_free, write_json, write_text
 from telic.storage.layout import SessionFolder, new_session
@@ -106,4 +106,6 @@ def _fill(
         # A foreign record of the origin does not become the branch's own by copying.
         if theirs.is_own(original):
             own.adopt(copy)
-    write_json(folder.origin, BranchOrigin(session=origin.name, iteration=iteration, time=now()))
+    write_json(
+        folder.origin, BranchOrigin(session=origin.name, iteration=iteration, time=time_stamp())
+    )

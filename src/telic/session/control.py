@@ -112,7 +112,7 @@ class SessionControl:
         """Propose criteria to a person, and return the approved ones; raises SessionStopped."""
         folder = self.folder
         if not folder.criteria.exists():
-            write_json(folder.criteria, CriteriaProposal(time=now(), criteria=criteria))
+            write_json(folder.criteria, CriteriaProposal(time=time_stamp(), criteria=criteria))
         if not folder.approval.exists():
             message = f"waiting for: telic approve {folder.name}"
             self._emit(SessionWaiting(reason="approval", message=message))
@@ -134,10 +134,12 @@ class SessionControl:
                 for note in read_record(self.folder.iteration(each).notes, DeliveredNotes).notes
             }
             waiting = tuple(each for each in Note.read(self.folder.notes) if each.id not in taken)
-            write_json(path, DeliveredNotes(delivered_at=now(), number=number, notes=waiting))
+            write_json(
+                path, DeliveredNotes(delivered_at=time_stamp(), number=number, notes=waiting)
+            )
         notes = read_record(path, DeliveredNotes).notes
         if notes:
-            self._emit(DeliveredNotes(delivered_at=now(), number=number, notes=notes))
+            self._emit(DeliveredNotes(delivered_at=time_stamp(), number=number, notes=notes))
         return notes
 
     def _wait(self, reason: Reason, message: str, ready: StopCheck) -> None:
@@ -188,7 +190,7 @@ def change_request(folder: SessionFolder, **changes: Any) -> SessionConfig:
     return config
 
 
-def now() -> str:
+def time_stamp() -> str:
     """Return the present time as UTC text."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
@@ -206,7 +208,7 @@ class Remark(Record):
 
     schema_version: Literal[1] = 1
     id: str = Field(default_factory=lambda: secrets.token_hex(4))
-    time: str = Field(default_factory=now)
+    time: str = Field(default_factory=time_stamp)
     """UTC, ISO 8601"""
     author: str = Field(default="", validate_default=True)
     """the user who runs this process unless it is given"""
@@ -307,15 +309,11 @@ def approve(
     config = read_record(folder.config, SessionConfig)
     if criteria and is_edited and config.model is None:
         # What follows from an edited goal is agreed on with it; a contradiction is refused here.
-        from telic.composer.compose import compose
-        from telic.envs.catalogue import describe
-        from telic.session import motion
+        from telic.session.motion import composed
 
-        spec = describe(config.env)
-        reference = motion.chosen(config, spec)
-        criteria = compose(config.intent, spec, criteria, reference).criteria
+        criteria = composed(config, criteria).criteria
     agreed = CriteriaApproval(
-        time=now(),
+        time=time_stamp(),
         author=author or user_name(),
         criteria=criteria or proposed,
         edited=is_edited,

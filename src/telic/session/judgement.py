@@ -126,7 +126,7 @@ def judge(work: SessionWork, number: int, trained: TrainedCandidate) -> SessionI
         seconds = time.monotonic() - began
     scores = [score.model_copy(update={"variant": trained.variant}) for score in scores]
     verdicts = [verdict for score in scores for verdict in score.judgement.verdicts]
-    return decide(work.config, number, candidate, scores).model_copy(
+    return verdict_on(work.config, number, candidate, scores).model_copy(
         update={
             "steps": iteration_steps(work.folder.iteration(number)),
             "unjudged": unjudged(verdicts),
@@ -147,7 +147,7 @@ def _judge_at_end(
     interim = list(read_json_lines(files.checkpoints))
     chosen: list[PolicyAt] = []
     worths: list[float | None] = []
-    for policy, score in zip(last, choose(work, number, candidate, last), strict=True):
+    for policy, score in zip(last, choose_policies(work, number, candidate, last), strict=True):
         step, worth = score.step, score.judgement.score
         for row in interim:
             other = row["scores"].get(score.member)
@@ -166,7 +166,7 @@ def _judge_at_end(
     ]
 
 
-def decide(
+def verdict_on(
     config: SessionConfig, number: int, candidate: RewardCandidate, scores: list[MemberScore]
 ) -> SessionIteration:
     """Return the verdict on a candidate by the scores of its policies; no times, no costs."""
@@ -243,7 +243,7 @@ def mean_score(scores: Sequence[MemberScore]) -> float | None:
 # ------------------------------------------------------------------------------ choose and confirm
 
 
-def choose(
+def choose_policies(
     work: SessionWork, number: int, candidate: RewardCandidate, policies: Sequence[PolicyAt]
 ) -> list[MemberScore]:
     """Score policies on the episodes for choosing: the same for every checkpoint of a training."""

@@ -16,12 +16,15 @@ import os
 from pathlib import Path
 
 from telic.authors.request import SessionConfig
+from telic.composer.compose import compose
 from telic.composer.observed import is_observed
 from telic.composer.reader import parse
 from telic.composer.reference import MotionWish, Reference, motion_wanted
 from telic.composer.scene import Scene
+from telic.envs.catalogue import describe
 from telic.envs.spec import EnvSpec
 from telic.errors import Refused, TelicError, UnknownName, UsageError
+from telic.judges.criteria import Composition, Criterion
 from telic.motions.clip import MotionClip
 from telic.motions.cycle import cycle_of
 from telic.motions.families import families
@@ -60,6 +63,12 @@ def chosen(config: SessionConfig, spec: EnvSpec) -> Reference | None:
     if os.sep in asked or os.path.isdir(place):
         return _found(robot, place, wish)
     return _made(robot, wish, asked)
+
+
+def composed(config: SessionConfig, criteria: tuple[Criterion, ...] | None = None) -> Composition:
+    """Return the composer's reading of a request, with its reference motion; writes nothing."""
+    spec = describe(config.env)
+    return compose(config.intent, spec, criteria or config.criteria, chosen(config, spec))
 
 
 def _wish(intent: str, spec: EnvSpec) -> MotionWish | None:

@@ -94,7 +94,7 @@ class Waiting(Record):
     message: str
 
 
-def state_of(folder: SessionFolder) -> SessionState:
+def session_state(folder: SessionFolder) -> SessionState:
     """Return what a session is doing now, or how it ended."""
     if lock_holder(folder.lock) is not None:
         with suppress(BadFile):  # it may continue at any moment
@@ -138,7 +138,7 @@ def is_running(folder: WorkFolder) -> bool:
 
 def require_unfinished(folder: SessionFolder) -> None:
     """Raise UsageError if the session has ended."""
-    state = state_of(folder)
+    state = session_state(folder)
     if state in ENDED:
         raise UsageError(
             f"{folder.name} has ended: {outcome_words(state)}.",

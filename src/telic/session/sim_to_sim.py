@@ -100,7 +100,7 @@ def _verify(
         deviation = first_deviation(here, there)
         judged = judge_episodes(folder, config, [*here, *there], place / "judge", where)
         scores = [verdict.score for verdict in judged]
-    agrees = agreement(scores[:EPISODES], scores[EPISODES:], config.threshold, deviation)
+    agrees = compared(scores[:EPISODES], scores[EPISODES:], config.threshold, deviation)
     return agrees.model_copy(update={"one_step": one_step})
 
 
@@ -116,7 +116,7 @@ def first_deviation(here: Sequence[Path], there: Sequence[Path]) -> float:
     return deviation
 
 
-def agreement(
+def compared(
     here: Sequence[float | None],
     there: Sequence[float | None],
     threshold: float,

@@ -10,8 +10,7 @@ from pydantic import Field
 
 from telic.core.config import Record
 from telic.errors import TelicError
-from telic.session.records import is_running
-from telic.session.records import state_of as session_state
+from telic.session.records import is_running, session_state
 from telic.storage.files import read_fields, read_record
 from telic.storage.layout import DAMAGED, RunFolder, SessionFolder
 from telic.storage.workspace import ArtifactKind, Thing

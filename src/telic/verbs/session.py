@@ -57,13 +57,9 @@ def _exit_code(session: Session | MeasurableIntent) -> int:
 def _read(request: IntentRequest) -> MeasurableIntent:
     """Return the criteria of an intent as the composer reads it; nothing is trained or written."""
     from telic.authors.author import MeasurableIntent
-    from telic.composer.compose import compose
-    from telic.envs.catalogue import describe
-    from telic.session import motion
+    from telic.session.motion import composed
 
-    spec = describe(request.env)
-    reference = motion.chosen(request, spec)
-    made = compose(request.intent, spec, request.criteria, reference)
+    made = composed(request)
     doubts = [*made.doubts]
     if not made.motions and not made.shown:
         doubts.append("no demonstration of this exists: its judge is not validated on a good one")

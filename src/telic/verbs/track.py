@@ -17,6 +17,7 @@ from telic.errors import UsageError
 from telic.report.html import render_page
 from telic.storage.files import write_json, write_text
 from telic.storage.layout import MemberFolder, RunFolder, list_runs
+from telic.storage.workspace import Workspace
 
 if TYPE_CHECKING:
     from telic.tracking.reports import TrackingReport
@@ -114,20 +115,16 @@ class TrackerRequest(RunsRequest):
 
     def choose(self) -> _ChosenTracker:
         """Return the tracker that is meant."""
-        run = RunFolder(Path(self.run))
-        if not run.path.is_dir():
-            run = RunFolder(Path(self.runs_dir) / self.run)
-        if self.run == "latest" and not run.path.is_dir():
+        if self.run == "latest":
             every = list_runs(Path(self.runs_dir))
-            found = next(
-                (each for each in every if (each.path / tracking.train.CONFIG).exists()), None
-            )
-            if found is None:
+            own = (each for each in every if (each.path / tracking.train.CONFIG).exists())
+            if (run := next(own, None)) is None:
                 raise UsageError(
                     f"There is no tracking run in {self.runs_dir}.",
                     hint="Start one: telic track train",
                 )
-            run = found
+        else:
+            run = Workspace(self.runs_dir).run(self.run)
         tracking.train.read_config(run)
         known = tracking.reports.trackers(run)
         wanted = f"_seed_{self.seed}" if self.seed is not None else known[0].member if known else ""

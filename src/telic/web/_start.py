@@ -19,17 +19,15 @@ from fastapi.responses import FileResponse
 
 from telic.authors.author import MeasurableIntent
 from telic.authors.request import ENV, SessionConfig
-from telic.composer.compose import compose
 from telic.core.request import command_words
-from telic.envs.catalogue import describe
 from telic.errors import UsageError
 from telic.judges.criteria import Composition
 from telic.rendering import draw_portrait
 from telic.rendering.replay import model_file
 from telic.robots import robot_path
 from telic.robots.catalogue import cache_folder, is_fetched, named_robot, robot_names
-from telic.session import motion
 from telic.session.budget import Forecast, session_forecast
+from telic.session.motion import composed
 from telic.storage.reading import file_hash
 from telic.storage.trajectories import TrajectoryFacts
 from telic.training.plan import steps_factor
@@ -64,9 +62,7 @@ def read_intent(values: Mapping[str, Any]) -> tuple[SessionConfig, Composition |
     _require_here(config.env, "They are fetched when you press Start; criteria are shown then.")
     if config.model is not None:
         return config, None
-    spec = describe(config.env)
-    reference = motion.chosen(config, spec)
-    return config, compose(config.intent, spec, config.criteria, reference)
+    return config, composed(config)
 
 
 def require_readable(values: Mapping[str, Any]) -> None:
