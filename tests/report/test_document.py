@@ -32,8 +32,8 @@ LINES = (
 )
 CHARTS = (
     LineChart(EVIL, LINES, EVIL, EVIL, peak=LINES[0].points[1]),
-    RowChart(EVIL, (Row(EVIL, 0.5, (0.4, 0.6), (0.4, 0.6), 0.1, EVIL, "good", True),), 0.7, EVIL),
-    RowChart(EVIL, (Row(EVIL, 0.5, (0.4, 0.6), note=EVIL), Row("b", None))),
+    RowChart(EVIL, (Row(EVIL, 0.5, (0.4, 0.6), (0.4, 0.6), 0.1, "good", True),), 0.7, EVIL),
+    RowChart(EVIL, (Row(EVIL, 0.5, (0.4, 0.6)), Row("b", None))),
     ColumnChart(EVIL, (0.1, 0.5, 1.0), (1,), 0.8),
 )
 INLINE = (
@@ -43,7 +43,6 @@ INLINE = (
         doc.Soft(EVIL),
         doc.Mono(EVIL),
         doc.Badge(EVIL, "bad"),
-        doc.Swatch(1),
     ),
     *(doc.Link(EVIL, EVIL), doc.Link(EVIL, "javascript:alert(1)"), doc.Tick(True)),
     *(Bar(0.5, EVIL, "good"), Gauge(0.4, 0.5, 0.6, 0.7, EVIL), Gauge(0.4, 0.5, 0.6, None, EVIL)),
@@ -177,8 +176,8 @@ def test_charts_have_a_form_in_characters(chart):
 
 def test_characters_say_the_numbers():
     assert in_characters(CHARTS[0])[1] == "█▁  other: 2 to 1 at 10"
-    rows = in_characters(RowChart("x", (Row("a", 0.5, (0.25, 0.75), note="2 of 4"),)))
-    assert rows == ["a: 0.5 (0.25 to 0.75), 2 of 4"]
+    rows = in_characters(RowChart("x", (Row("a", 0.5, (0.25, 0.75)),)))
+    assert rows == ["a: 0.5 (0.25 to 0.75)"]
 
 
 def test_ticks_are_short_round_and_span_the_range():

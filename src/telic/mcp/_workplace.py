@@ -110,13 +110,19 @@ STARTS = _hints(starts=True, repeats=False)
 """starts or ends a process"""
 
 
+def _tool_error(error: TelicError) -> Exception:
+    return ToolError(str(error))
+
+
 def add_tool(server: Server, function: Callable[..., object], hints: ToolAnnotations) -> None:
     """Add a function as a tool; only one that STARTS may start a process or open a connection."""
     made = _readable(function) if hints is STARTS else guarded(function)
     server.add_tool(made, annotations=hints, structured_output=True)
 
 
-def guarded(function: Callable[Given, Result]) -> Callable[Given, Result]:
+def guarded(
+    function: Callable[Given, Result], told: Callable[[TelicError], Exception] = _tool_error
+) -> Callable[Given, Result]:
     """Run a function so that it cannot start anything, and turn its errors into text."""
 
     @wraps(function)
@@ -124,10 +130,13 @@ def guarded(function: Callable[Given, Result]) -> Callable[Given, Result]:
         with offline(function.__name__.strip("_").replace("_", " ")):
             return function(*args, **kwargs)
 
-    return _readable(offline_call)
+    return _readable(offline_call, told)
 
 
-def _readable(function: Callable[Given, Result]) -> Callable[Given, Result]:
+def _readable(
+    function: Callable[Given, Result],
+    told: Callable[[TelicError], Exception] = _tool_error,
+) -> Callable[Given, Result]:
     """Turn errors that a caller can act on into text; bugs stay on the server's side."""
 
     @wraps(function)
@@ -135,7 +144,7 @@ def _readable(function: Callable[Given, Result]) -> Callable[Given, Result]:
         try:
             return function(*args, **kwargs)
         except TelicError as error:
-            raise ToolError(str(error)) from None
+            raise told(error) from None
 
     return call
 

@@ -6,8 +6,7 @@ import json
 import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from mcp.server import MCPServer
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
@@ -22,13 +21,12 @@ from telic.errors import TelicError, UnknownName
 from telic.llm.keys import redact
 from telic.mcp import _orders, _verb_tools
 from telic.mcp._orders import picture
-from telic.mcp._workplace import Call, Server, Workplace, workplace
+from telic.mcp._workplace import Call, Server, Workplace, guarded, workplace
 from telic.plugin.package import read_source
 from telic.storage.reading import read_bytes, read_text
 from telic.studies.evidence.measurement import read_run_log
 from telic.studies.folder import read_registry
 from telic.studies.launch.command import REDACTED, is_secret_name, redact_keys
-from telic.studies.offline import offline
 from telic.verbs.study_server import get_report
 
 _STUDY = "telic://{task}/{study}"
@@ -40,10 +38,6 @@ telic runs experiments with evidence. A study has a contract, candidates, runs, 
 Call study_run: it takes every step that needs no person and returns the next one with the reason.
 You draft and check; a person approves, amends and accepts: those tools ask them.
 next_work_order gives you what a session, a search or a study wants written."""
-
-
-Given = ParamSpec("Given")
-Result = TypeVar("Result")
 
 
 def make_server(place: Workplace) -> Server:
@@ -72,10 +66,10 @@ def make_server(place: Workplace) -> Server:
         """Return the tasks and studies of the repository, and which pair is active."""
         return _text(read_registry(place.root).as_data())
 
-    server.resource("telic://registry", mime_type=_JSON)(_guarded(registry))
+    server.resource("telic://registry", mime_type=_JSON)(guarded(registry, _resource_error))
     # Pictures come before studies, whose pattern would match them, too.
     for path, mime_type, read in _RESOURCES:
-        server.resource(path, mime_type=mime_type)(_guarded(read))
+        server.resource(path, mime_type=mime_type)(guarded(read, _resource_error))
     source = read_source()
     for page in source.skills:
         text, name = f"{page.text.rstrip()}\n\n{source.rules}", page.name
@@ -167,20 +161,9 @@ def _text(value: Any) -> str:
     return json.dumps(value, indent=1, default=str)
 
 
-def _guarded(function: Callable[Given, Result]) -> Callable[Given, Result]:
-    """Read without starting anything; turn errors into resource errors."""
-
-    @wraps(function)
-    def call(*args: Given.args, **kwargs: Given.kwargs) -> Result:
-        try:
-            with offline(f"reading {function.__name__.strip('_')}"):
-                return function(*args, **kwargs)
-        except UnknownName as error:
-            raise ResourceNotFoundError(str(error)) from None
-        except TelicError as error:
-            raise ResourceError(str(error)) from None
-
-    return call
+def _resource_error(error: TelicError) -> Exception:
+    kind = ResourceNotFoundError if isinstance(error, UnknownName) else ResourceError
+    return kind(str(error))
 
 
 # ---------------------------------------------------------------------------- secrets

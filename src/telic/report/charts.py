@@ -64,7 +64,6 @@ class Row(NamedTuple):
     """single measurements; the middle is a tick among them, or else a dot of its own"""
     least: float | None = None
     """what would count; the part from zero to it is shaded"""
-    note: str = ""
     tone: Tone = ""
     is_chosen: bool = False
 
@@ -155,9 +154,8 @@ def _line(line: ChartLine) -> str:
 
 def _row(row: Row) -> str:
     interval = f" ({' to '.join(map(figure, row.interval))})" if row.interval else ""
-    note = f", {row.note}" if row.note else ""
     least = f", {figure(row.least)} would count" if row.least else ""
-    return f"{row.name}: {figure(row.middle)}{interval}{note}{least}"
+    return f"{row.name}: {figure(row.middle)}{interval}{least}"
 
 
 # ---------------------------------------------------------------------------------------- drawn

@@ -58,20 +58,13 @@ class Badge:
 
 
 @dataclass(frozen=True, slots=True)
-class Swatch:
-    """The colour that stands for something in a chart, counted from 0."""
-
-    colour: int
-
-
-@dataclass(frozen=True, slots=True)
 class Tick:
     """A statement that holds or does not."""
 
     holds: bool
 
 
-Inline = str | Strong | Soft | Mono | Link | Badge | Swatch | Tick | Bar | Gauge
+Inline = str | Strong | Soft | Mono | Link | Badge | Tick | Bar | Gauge
 Words = Inline | tuple[Inline, ...]
 
 

@@ -222,8 +222,6 @@ def _inline(part: doc.Inline) -> Markup:
             return said if part.is_local else join([part.text])
         case doc.Badge():
             return tag("span", part.text, class_=f"badge {part.tone}".strip())
-        case doc.Swatch():
-            return tag("span", class_=f"key c{part.colour % COLOURS + 1}")
         case doc.Tick():
             mark = "✓" if part.holds else "✕"
             return tag("span", mark, class_="tick good" if part.holds else "tick bad")
@@ -282,7 +280,10 @@ def _legend(chart: Chart) -> Markup | None:
     names: list[str] = []
     if isinstance(chart, LineChart) and len(chart.lines) > 1:
         names = [line.name for line in chart.lines]
-    items = [tag("li", _inline(doc.Swatch(index)), name) for index, name in enumerate(names)]
+    items = [
+        tag("li", tag("span", class_=f"key c{index % COLOURS + 1}"), name)
+        for index, name in enumerate(names)
+    ]
     return tag("ul", *items, class_="legend") if items else None
 
 

@@ -146,8 +146,6 @@ def _inline(part: doc.Inline) -> str:
         case doc.Link():
             said = f"[{plain(part.text)}]({_address(part.target)})"
             return said if part.is_local else plain(part.text)
-        case doc.Swatch():
-            return ""
         case doc.Tick():
             return "✓ " if part.holds else "✕ "
 

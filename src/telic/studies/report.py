@@ -171,7 +171,7 @@ class _Sections:
                 chosen = name == trusted
                 runs.append(Row(name, arm.iqm, arm.ci, arm.scores, tone=own, is_chosen=chosen))
             if stats.delta is not None and stats.ci is not None:
-                effects.append(Row(name, stats.delta, stats.ci, (), stats.delta_min, "", tone))
+                effects.append(Row(name, stats.delta, stats.ci, (), stats.delta_min, tone))
         figures: list[doc.Block] = []
         if runs:
             text = "Bar: 95 % interval; tick: interquartile mean; dashed line: target."

@@ -45,9 +45,9 @@ from telic.training.export.live import LivePolicy, live_policy
 from telic.training.folder import environment_of
 from telic.training.policy import find_policy, load_policy
 from telic.training.videos import choose_member
-from telic.verbs.replay import EpisodeCourse, replay
 from telic.web._files import ArtifactFile, find_file
 from telic.web._place import WebPlace
+from telic.web._replay import EpisodeCourse, replay
 
 _KEPT_MODELS, _KEPT_POLICIES, _KEPT_COURSES = 6, 4, 64
 _HIDDEN_GROUP = 3

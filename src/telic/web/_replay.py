@@ -69,7 +69,7 @@ def replay(path: Path, judge: str | None, reward: str | None, where: Environment
     """Return the course of a recorded episode, with the marks of its criteria."""
     with tempfile.TemporaryDirectory(prefix="telic-replay-") as folder:
         payload = {"path": str(path.absolute()), "judge": judge, "reward": reward, "where": where}
-        entry, readable = "telic.verbs.replay", [path.absolute().parent]
+        entry, readable = "telic.web._replay", [path.absolute().parent]
         answer = run_confined(entry, payload, Path(folder), [where], readable)
     course = EpisodeCourse.model_validate({**answer, "marks": ()})
     marks = [mark for each in course.criteria for mark in _marks(each, course.times)]
