@@ -16,8 +16,7 @@ from typing import Any
 import torch
 
 from telic.search.records import SearchRunFolder, list_searches
-from telic.session.outcome import ENDED
-from telic.session.records import session_state
+from telic.session.records import ENDED, session_state
 from telic.storage.files import TEMPORARY_MARK, read_json
 from telic.storage.layout import list_runs, list_sessions
 from telic.training.folder import status_of

@@ -11,8 +11,7 @@ from telic.authors.request import SessionConfig
 from telic.judges.criteria import Composition, Criterion
 from telic.session.certificate import Certificate
 from telic.session.evidence import record_end
-from telic.session.outcome import PASSES
-from telic.session.records import SessionSummary
+from telic.session.records import PASSES, SessionSummary
 from telic.storage.files import write_json, write_text
 from telic.storage.layout import RunFolder, SessionFolder
 from telic.storage.scalars import ScalarLog

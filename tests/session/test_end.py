@@ -10,8 +10,7 @@ import pytest
 from telic.errors import TelicError
 from telic.session.evidence import NOT_SIGNED_OFF
 from telic.session.labels import add_veto
-from telic.session.outcome import PASSES
-from telic.session.records import SessionSummary, session_state, verified
+from telic.session.records import PASSES, SessionSummary, session_state, verified
 from telic.storage.files import read_json, read_record, write_json
 from telic.storage.journal import read_entries
 from telic.storage.keys import key_file, user_key

@@ -20,8 +20,7 @@ from telic.errors import Refused
 from telic.llm import Models
 from telic.session import loop
 from telic.session.loop import run
-from telic.session.outcome import ENDED
-from telic.session.records import session_state
+from telic.session.records import ENDED, session_state
 from telic.storage.files import JsonLines, read_json_lines
 from telic.storage.layout import SessionFolder, list_sessions
 from telic.testing.models import Scripted

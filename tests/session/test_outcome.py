@@ -8,15 +8,15 @@ import pytest
 from telic.bench._report import WORDS
 from telic.bench.results import CaseOutcome
 from telic.cli._views import OUTCOMES as SHOWN
-from telic.session.outcome import (
+from telic.session.records import (
     ENDED,
     ONE_SEED,
     OUTCOMES,
+    SessionState,
     ending_of_pass,
     exit_code,
     outcome_words,
 )
-from telic.session.records import SessionState
 
 
 def test_every_outcome_has_words_and_is_known_wherever_outcomes_are():

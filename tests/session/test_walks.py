@@ -12,8 +12,7 @@ from telic.errors import TelicError
 from telic.session.control import add_note
 from telic.session.labels import add_label, add_veto
 from telic.session.loop import carry_on, run
-from telic.session.outcome import PASSES
-from telic.session.records import SessionSummary, session_state, verified
+from telic.session.records import PASSES, SessionSummary, session_state, verified
 from telic.storage.files import read_record
 from telic.storage.layout import SessionFolder
 from telic.verbs.artifacts import list_artifacts, report, show

@@ -8,7 +8,7 @@ from telic.bench.results import CaseResult, Tally
 from telic.core.text import count, duration, figure, money, percent
 from telic.report import document as doc
 from telic.report.charts import Bar, Gauge, Tone
-from telic.session.outcome import OUTCOMES, outcome_words
+from telic.session.records import OUTCOMES, outcome_words
 
 WORDS = {
     **{outcome: outcome_words(outcome) for outcome in OUTCOMES},

@@ -25,8 +25,7 @@ from telic.core.config import Config, Record
 from telic.core.events import Event
 from telic.core.stats import wilson
 from telic.errors import BadFile, ConfigError, UnknownName
-from telic.session.outcome import ENDED, Outcome
-from telic.session.records import session_state
+from telic.session.records import ENDED, Outcome, session_state
 from telic.storage.files import as_record, read_json_lines, read_record, write_json
 from telic.storage.layout import FolderFile, SessionFolder, new_name
 from telic.storage.reading import parse_toml, read_text

@@ -11,7 +11,7 @@ from telic.cli._console import console, print_facts, print_rows
 from telic.cli._output import print_data, view
 from telic.core.text import count, duration, number, sparkline
 from telic.judges.criteria import scope_words
-from telic.session.outcome import outcome_words
+from telic.session.records import outcome_words
 from telic.storage.files import read_fields
 from telic.storage.layout import RunFolder, SessionFolder
 from telic.storage.scalars import EvaluationRow

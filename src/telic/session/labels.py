@@ -22,8 +22,7 @@ from telic.errors import BadFile, UnknownName, UsageError
 from telic.judges.verdict import PersonCalibration, Verdict, calibrate
 from telic.session.control import Remark
 from telic.session.evidence import record_veto
-from telic.session.outcome import Outcome, outcome_words
-from telic.session.records import SessionSummary
+from telic.session.records import Outcome, SessionSummary, outcome_words
 from telic.storage.files import read_record
 from telic.storage.layout import SessionFolder, list_sessions
 from telic.storage.locks import RunLock

@@ -68,8 +68,14 @@ from telic.session.judgement import (
     untrained,
 )
 from telic.session.labels import vetoed_before
-from telic.session.outcome import ONE_SEED, Ending, ending_of_pass, outcome_words
-from telic.session.records import SessionSummary, verified
+from telic.session.records import (
+    ONE_SEED,
+    Ending,
+    SessionSummary,
+    ending_of_pass,
+    outcome_words,
+    verified,
+)
 from telic.session.report._sections import draw_pictures
 from telic.session.report.document import rewrite_report, write_report
 from telic.session.robustness import robustness_card

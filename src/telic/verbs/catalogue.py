@@ -114,7 +114,7 @@ VERBS: dict[str, str | VerbGroup] = {
     "list": "artifacts:list_artifacts",
     "show": "artifacts:show",
     "watch": "control:watch",
-    "play": "play:play",
+    "play": "artifacts:play",
     "report": "web:write_report",
     "delete": "artifacts:delete",
     "export": "artifacts:export",

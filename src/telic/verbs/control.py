@@ -16,8 +16,7 @@ from telic.errors import TelicError, UsageError
 from telic.judges.criteria import Criterion
 from telic.session.control import add_note, check_note
 from telic.session.control import approve as agree
-from telic.session.outcome import exit_code
-from telic.session.records import is_running, require_unfinished, session_state
+from telic.session.records import exit_code, is_running, require_unfinished, session_state
 from telic.storage.layout import SessionFolder, WorkFolder
 from telic.storage.reading import check_file, parse_json
 from telic.storage.workspace import WORK, Thing, Workspace

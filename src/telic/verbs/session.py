@@ -12,7 +12,7 @@ from telic.envs.simulators.names import permit_env, refuse_simulated
 from telic.errors import UsageError
 from telic.sandbox.nursery import loading, prewarmed
 from telic.session import WORKERS
-from telic.session.outcome import exit_code
+from telic.session.records import exit_code
 from telic.storage.layout import changed_at
 from telic.storage.reading import given_text
 

@@ -24,8 +24,7 @@ from telic.report.html import render_page
 from telic.report.markdown import render_markdown
 from telic.session.budget import paid
 from telic.session.labels import EpisodeLabel, standing
-from telic.session.outcome import outcome_words
-from telic.session.records import SessionSummary, verified
+from telic.session.records import SessionSummary, outcome_words, verified
 from telic.session.report import _sections
 from telic.session.report._sections import (
     FULL_CREDIT,
