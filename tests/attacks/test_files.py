@@ -171,10 +171,10 @@ def test_one_damaged_run_does_not_hide_the_others(tmp_path):
         broken = tmp_path / "runs" / f"{of}_broken"
         broken.mkdir()
         (broken / kind).write_text("[1, 2]")
-    listed = artifacts.list_artifacts("run", runs_dir=tmp_path / "runs").items
+    listed = artifacts.list_artifacts("run", runs_dir=tmp_path / "runs").data
     runs = {each.id: each.state for each in listed}
     assert (runs["halted"], runs["run_broken"]) == ("interrupted", "damaged")
-    found = artifacts.list_artifacts("session", runs_dir=tmp_path / "runs").items
+    found = artifacts.list_artifacts("session", runs_dir=tmp_path / "runs").data
     states = {each.id: each.state for each in found}
     assert states["session_broken"] == "damaged" and len(states) == 2
 

@@ -65,7 +65,7 @@ def shown(folder):
     """Return the page of a session, after checking that every other reader agrees with it."""
     page = SimpleNamespace(**show(folder.name, runs_dir=folder.path.parent))
     assert page.state == verified(folder).outcome == session_state(folder)
-    lines = list_artifacts(runs_dir=folder.path.parent).items
+    lines = list_artifacts(runs_dir=folder.path.parent).data
     assert [line.state for line in lines] == [page.state]
     return page
 

@@ -134,15 +134,15 @@ def test_a_veto_takes_the_pass_away_on_record_and_for_good(session, monkeypatch)
     monkeypatch.setattr(
         "telic.session.report.document.rewrite_report", lambda folder, redraws: None
     )
-    made = veto(runs_dir=session.path.parent, why="it slides", author="ada").veto
-    assert session_state(session) == "unproven" and made.outcome == "passed"
+    made = veto(runs_dir=session.path.parent, why="it slides", author="ada").data
+    assert session_state(session) == "unproven" and made["outcome"] == "passed"
     summary = read_record(session.summary, SessionSummary)
     assert summary.low is None
     assert (
         summary.reasons[0].startswith("vetoed by ada on 20") and "it slides" in summary.reasons[0]
     )
     again = add_veto(session, "and it limps", "bob")
-    assert [each.id for each in Veto.read(session.vetoes)] == [made.id, again.id]
+    assert [each.id for each in Veto.read(session.vetoes)] == [made["id"], again.id]
     assert len(read_record(session.summary, SessionSummary).reasons) == 2
 
 

@@ -14,7 +14,6 @@ from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder
 from tests.authors.scripts import JUDGE, REVISION
 from tests.bench.test_speed_scripts import script
-from tests.bench.test_speed_scripts import script
 from tests.session.quick import FAILING, PASSING, SCRIPT
 from tests.session.test_recorded import RECORDED
 

@@ -5,7 +5,7 @@
         every: bool = option("Also list Gymnasium's other ids.", "--all", default=False)
 
     @verb(EnvsRequest)
-    def envs(request: EnvsRequest) -> Listing[EnvSummary]:
+    def envs(request: EnvsRequest) -> Shown[list[EnvSummary]]:
         '''List environments, or describe one.'''
 
 In Python, `envs("Ant-v5", every=True)` takes the fields of the request. The command line, the MCP
@@ -132,18 +132,18 @@ class Wrapped:
 
 
 @dataclass(frozen=True)
-class Listing(Generic[Result]):
-    """Records as the result of a verb."""
+class Shown(Generic[Result]):
+    """A result of plain data or records, and how people see it."""
 
-    items: list[Result]
+    data: Result
     columns: tuple[str, ...] = ()
-    """of the table that people see; empty: all that say something"""
+    """of its table; empty: all that say something"""
     hint: str = ""
-    """what to do with them"""
+    """what to do next"""
 
-    def as_data(self) -> list[Result]:
-        """Return the records alone."""
-        return self.items
+    def as_data(self) -> Result:
+        """Return the data alone."""
+        return self.data
 
 
 def as_data(result: Any) -> Any:

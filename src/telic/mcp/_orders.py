@@ -246,7 +246,7 @@ def list_work(
     """List sessions, runs and searches: what was asked, state, score, open work orders."""
     place = workplace(call)
     found = list_artifacts(runs_dir=place.runs_dir, root=place.root, limit=limit)
-    return {"work": [plain(line) for line in found.items if line.kind != "study"]}
+    return {"work": [plain(line) for line in found.data if line.kind != "study"]}
 
 
 def next_work_order(call: Call, task: Task = None, study: Study = None) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from telic.training.folder import is_resumable
 from telic.training.job import TrainJob
 from telic.training.run import Run, execute
 from telic.training.videos import draw_run, finished_run, owed
-from telic.verbs.control import WorkResumeRequest, WorkState
+from telic.verbs.control import WorkResumeRequest, WorkState, work_state
 from telic.verbs.lines import state_of
 
 
@@ -89,4 +89,4 @@ def _resume_session(
             hint=f"First: telic stop {folder.name}",
         )
     folder.pause.unlink(missing_ok=True)
-    return WorkState("session", folder.name, "running")  # it says so itself a moment later
+    return work_state("session", folder.name, "running")  # it says so itself a moment later

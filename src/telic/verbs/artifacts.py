@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from telic.core.request import RunsRequest, argument, inner, option, place
-from telic.core.verb import Listing, verb
+from telic.core.verb import Shown, verb
 from telic.errors import TelicError, UsageError
 from telic.session.records import is_running, verified
 from telic.storage.files import read_fields
@@ -125,13 +125,13 @@ _COLUMNS = ("id", "title", "env", "state", "score", "best_return", "labels", "op
 
 
 @verb(ArtifactListRequest)
-def list_artifacts(request: ArtifactListRequest) -> Listing[ArtifactLine]:
+def list_artifacts(request: ArtifactListRequest) -> Shown[list[ArtifactLine]]:
     """List sessions, runs, searches and studies: what was asked, state, score."""
     kinds: tuple[ArtifactKind, ...] = (request.kind,) if request.kind else (*WORK, "study")
     found = Workspace(request.runs_dir, request.root).things(*kinds)
     begun = (x for x in found if x.kind != "session" or has_begun(x.path))
     lines = [read_line(thing) for thing in islice(begun, request.limit)]
-    return Listing(lines, _COLUMNS, "" if lines else 'Start with: telic run "run forward fast"')
+    return Shown(lines, _COLUMNS, "" if lines else 'Start with: telic run "run forward fast"')
 
 
 class RunPage(NamedTuple):
@@ -380,26 +380,15 @@ class DeleteRequest(RunsRequest):
     undo: bool = option("Restore it from the trash instead; THING may be 'latest'.", default=False)
 
 
-class _ArtifactMoved(NamedTuple):
-    """An artifact that was deleted or restored."""
-
-    kind: str
-    name: str
-    path: str
-    is_deleted: bool
-
-    @property
-    def hint(self) -> str:
-        """The command that undoes it."""
-        return f"Undo: telic delete --undo {self.name}" if self.is_deleted else ""
-
-
 @verb(DeleteRequest)
-def delete(request: DeleteRequest) -> _ArtifactMoved:
+def delete(request: DeleteRequest) -> Shown[dict[str, Any]]:
     """Move a session, run or search to the trash, or restore it with --undo."""
     workspace = Workspace(request.runs_dir)
     if request.undo:
         thing = workspace.restore(request.thing)
-        return _ArtifactMoved(thing.kind, thing.name, str(thing.path), False)
-    thing = workspace.find(request.thing, *WORK)
-    return _ArtifactMoved(thing.kind, thing.name, str(workspace.delete(thing)), True)
+        path, hint = thing.path, ""
+    else:
+        thing = workspace.find(request.thing, *WORK)
+        path, hint = workspace.delete(thing), f"Undo: telic delete --undo {thing.name}"
+    moved = {"kind": thing.kind, "name": thing.name, "path": str(path)}
+    return Shown({**moved, "is_deleted": not request.undo}, hint=hint)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from telic.authors.request import read_criteria
 from telic.core.events import Listener, read_events
 from telic.core.request import RunsRequest, WatchedRequest, argument, inner, option
 from telic.core.text import is_dict, read_count
-from telic.core.verb import verb
+from telic.core.verb import Shown, verb
 from telic.errors import TelicError, UsageError
 from telic.judges.criteria import Criterion
 from telic.session.control import add_note, check_note
@@ -41,22 +41,15 @@ Requests are files in the session's folder, so any terminal will do.
 """
 
 
-class WorkState(NamedTuple):
-    """State of a session, run or search after a request."""
+WorkState = Shown[dict[str, str]]
+"""the state of a session, run or search after a request, under the name of its kind"""
 
-    kind: str
-    name: str
-    state: str
 
-    def as_data(self) -> dict[str, str]:
-        """Return it under the name of its kind."""
-        return {self.kind: self.name, "status": self.state}
-
-    @property
-    def hint(self) -> str:
-        """The command that resumes it."""
-        is_waiting = self.state in ("stopped", "interrupted", "pausing", "paused")
-        return f"Resume with: telic resume {self.name}" if is_waiting else ""
+def work_state(kind: str, name: str, state: str) -> WorkState:
+    """Return a state, with the command that resumes what waits."""
+    is_waiting = state in ("stopped", "interrupted", "pausing", "paused")
+    hint = f"Resume with: telic resume {name}" if is_waiting else ""
+    return Shown({kind: name, "status": state}, hint=hint)
 
 
 def _becomes(is_so: Callable[[], bool], seconds: float) -> bool:
@@ -100,13 +93,13 @@ def stop(request: WorkStopRequest) -> WorkState:
         raise UsageError(f"{thing.name} is not running; it is {state_of(thing)}.")
     folder.stop.touch()
     if not request.wait:
-        return WorkState(thing.kind, thing.name, "stopping")
+        return work_state(thing.kind, thing.name, "stopping")
     if not _becomes(lambda: not thing.is_running, request.wait):
         raise TelicError(
             f"{thing.name} has not stopped after {request.wait:g} s.",
             hint="It stops after its current step; try again, or see its events.jsonl.",
         )
-    return WorkState(thing.kind, thing.name, state_of(thing))
+    return work_state(thing.kind, thing.name, state_of(thing))
 
 
 class WorkResumeRequest(WorkRequest, WatchedRequest):
@@ -158,7 +151,7 @@ def watch(request: WatchRequest) -> WorkState:
         is_over = not thing.is_running  # asked first: what is written until then is shown, too
         position = tell_from(folder.events, position, request.on_event)
         if is_over or request.should_stop():
-            return WorkState(thing.kind, thing.name, state_of(thing))
+            return work_state(thing.kind, thing.name, state_of(thing))
         time.sleep(0.2)
 
 
@@ -206,7 +199,7 @@ def pause(request: SessionPauseRequest) -> WorkState:
         raise UsageError(f"{folder.name} is not running; it is {session_state(folder)}.")
     folder.pause.touch()
     _becomes(lambda: session_state(folder) != "pausing" and folder.pause.exists(), request.wait)
-    return WorkState("session", folder.name, session_state(folder))
+    return work_state("session", folder.name, session_state(folder))
 
 
 class SessionNoteRequest(RunsRequest):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from telic.core.config import Record
 from telic.core.request import RunsRequest, WatchedRequest, argument, option
-from telic.core.verb import Listing, verb
+from telic.core.verb import Shown, verb
 from telic.errors import Refused, UsageError
 from telic.jobs.board import JobBoard, JobLine, chosen_job
 from telic.jobs.launcher import read_place
@@ -56,7 +56,7 @@ def _exit_code(result: object) -> int:
 
 
 @verb(JobsRequest, examples=_EXAMPLES, exit_code=_exit_code)
-def jobs(request: JobsRequest) -> Listing[JobLine] | PrintedLog | JobLine | JobRecord:
+def jobs(request: JobsRequest) -> Shown[list[JobLine]] | PrintedLog | JobLine | JobRecord:
     """List jobs with place, attempts and state; or print the log of one, stop it, or retry it.
 
     Jobs that were started from the dashboard are on its Machine page.
@@ -75,7 +75,7 @@ def jobs(request: JobsRequest) -> Listing[JobLine] | PrintedLog | JobLine | JobR
     if request.name is not None:
         name = chosen_job(name, lines)
         return next(line for line in lines if line.job == name)
-    return Listing(lines[: request.limit])
+    return Shown(lines[: request.limit])
 
 
 def _retry(request: JobsRequest, name: str) -> JobRecord:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from telic.authors.request import SessionConfig
 from telic.core.request import RunsRequest, argument, inner, option
-from telic.core.verb import as_data, verb
+from telic.core.verb import Shown, as_data, verb
 from telic.errors import UsageError
 from telic.session.records import verified
 from telic.storage.files import read_record
 from telic.storage.workspace import Workspace
 
 if TYPE_CHECKING:
-    from telic.judges.verdict import PersonCalibration
-    from telic.session.labels import EpisodeLabel, Veto
+    from telic.session.labels import EpisodeLabel
 
 EXAMPLES = """
 telic label no --why "it slides"    the episode that the report shows
@@ -51,53 +50,15 @@ class LabelRequest(RunsRequest):
     )
 
 
-class _LabelTaken(NamedTuple):
-    """A label, and the calibration of the judge by all labels."""
-
-    session: str
-    label: EpisodeLabel
-    standing: PersonCalibration
-
-    def as_data(self) -> dict[str, Any]:
-        """Return the label with its session and the calibration of the judge."""
-        more = {"disagrees": self.label.disagrees, "calibration": as_data(self.standing)}
-        return {"session": self.session, **as_data(self.label), **more}
-
-    @property
-    def hint(self) -> str:
-        """Agreement of labels and judge, and how to withdraw a pass."""
-        is_wrong = self.label.passed and not self.label.is_wanted
-        veto = f' Withdraw the pass: telic veto {self.session} --why "..."' if is_wrong else ""
-        return f"{self.standing.words}{veto}"
+_COLUMNS = ("iteration", "member", "episode", "is_wanted", "score", "disagrees", "author", "why")
 
 
-class _LabelList(NamedTuple):
-    """Labels and vetoes of a session."""
-
-    session: str
-    labels: list[EpisodeLabel]
-    vetoes: list[Veto]
-    standing: PersonCalibration
-    columns = ("iteration", "member", "episode", "is_wanted", "score", "disagrees", "author", "why")
-
-    def as_data(self) -> dict[str, Any]:
-        """Return labels, vetoes and the calibration of the judge."""
-        labels = [{**as_data(label), "disagrees": label.disagrees} for label in self.labels]
-        more = {"vetoes": as_data(self.vetoes), "calibration": as_data(self.standing)}
-        return {"session": self.session, "labels": labels, **more}
-
-    @property
-    def hint(self) -> str:
-        """Agreement of labels and judge, or how to add a label."""
-        return (
-            self.standing.words
-            if self.labels
-            else f"Add one: telic label yes --session {self.session}"
-        )
+def _as_line(label: EpisodeLabel) -> dict[str, Any]:
+    return {**as_data(label), "disagrees": label.disagrees}
 
 
 @verb(LabelRequest, examples=EXAMPLES)
-def label(request: LabelRequest) -> _LabelTaken | _LabelList:
+def label(request: LabelRequest) -> Shown[dict[str, Any]]:
     """Label whether an episode is what you asked for; labels calibrate the judge."""
     workspace = Workspace(request.runs_dir)
     from telic.session import labels
@@ -107,13 +68,12 @@ def label(request: LabelRequest) -> _LabelTaken | _LabelList:
     if request.answer is None:
         if not folder.judge.exists():
             raise UsageError(f"{folder.name} has no judge yet, so there is nothing to label.")
-        standing = labels.calibration_of(folder, threshold)
-        return _LabelList(
-            folder.name,
-            labels.EpisodeLabel.read(folder.labels),
-            labels.Veto.read(folder.vetoes),
-            standing,
-        )
+        standing, rows = labels.calibration_of(folder, threshold), folder.labels
+        listed = [_as_line(each) for each in labels.EpisodeLabel.read(rows)]
+        data: dict[str, Any] = {"session": folder.name, "labels": listed}
+        data |= {"vetoes": as_data(labels.Veto.read(folder.vetoes))}
+        hint = standing.words if listed else f"Add one: telic label yes --session {folder.name}"
+        return Shown({**data, "calibration": as_data(standing)}, _COLUMNS, hint)
     made = labels.add_label(
         folder,
         request.answer == "yes",
@@ -124,7 +84,13 @@ def label(request: LabelRequest) -> _LabelTaken | _LabelList:
         author=request.author,
         by=request.by,
     )
-    return _LabelTaken(folder.name, made, labels.calibration_of(folder, threshold))
+    standing, is_wrong = (
+        labels.calibration_of(folder, threshold),
+        made.passed and not made.is_wanted,
+    )
+    veto = f' Withdraw the pass: telic veto {folder.name} --why "..."' if is_wrong else ""
+    data = {"session": folder.name, **_as_line(made), "calibration": as_data(standing)}
+    return Shown(data, hint=f"{standing.words}{veto}")
 
 
 class VetoRequest(RunsRequest):
@@ -140,20 +106,8 @@ class VetoRequest(RunsRequest):
     )
 
 
-class _VetoTaken(NamedTuple):
-    """A veto, and the session whose pass it withdrew."""
-
-    session: str
-    veto: Veto
-    hint: str
-
-    def as_data(self) -> dict[str, Any]:
-        """Return the veto with its session."""
-        return {"session": self.session, **as_data(self.veto)}
-
-
 @verb(VetoRequest, examples=EXAMPLES)
-def veto(request: VetoRequest) -> _VetoTaken:
+def veto(request: VetoRequest) -> Shown[dict[str, Any]]:
     """Withdraw a pass: the session becomes unproven, permanently and on record."""
     from telic.session.labels import add_veto
     from telic.session.report.document import rewrite_report
@@ -163,4 +117,4 @@ def veto(request: VetoRequest) -> _VetoTaken:
     rewrite_report(folder, redraws=False)  # what was judged looks as it did
     best = verified(folder).best_iteration
     hint = f'Try again: telic branch {folder.name} --iteration {best} --note "..."'
-    return _VetoTaken(folder.name, made, hint)
+    return Shown({"session": folder.name, **as_data(made)}, hint=hint)

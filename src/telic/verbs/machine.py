@@ -19,7 +19,7 @@ from telic.core.request import (
     read_options,
 )
 from telic.core.text import names
-from telic.core.verb import Listing, verb
+from telic.core.verb import Shown, verb
 from telic.envs.simulators.names import permit_env
 from telic.errors import UnknownName
 from telic.plugin.hooks import answer
@@ -66,7 +66,7 @@ class EnvsRequest(VerbRequest):
 
 
 @verb(EnvsRequest)
-def envs(request: EnvsRequest) -> Listing[EnvSummary] | EnvPage | Listing[SearchTask]:
+def envs(request: EnvsRequest) -> Shown[list[EnvSummary]] | EnvPage | Shown[list[SearchTask]]:
     """List environments, or describe one: observations, actions, info values, bodies, reward."""
     from telic.envs.catalogue import catalogue, describe
 
@@ -76,21 +76,21 @@ def envs(request: EnvsRequest) -> Listing[EnvSummary] | EnvPage | Listing[Search
         permit_env(request.env)
         return EnvPage(request.env, describe(request.env))
     found = [env for env in catalogue() if request.every or env.fast]
-    return Listing(found, _COLUMNS, _ENVS_HINT)
+    return Shown(found, _COLUMNS, _ENVS_HINT)
 
 
 class DoctorRequest(VerbRequest):
     """All checks."""
 
 
-def _is_bad(report: Listing[MachineCheck]) -> int:
-    return int(any(check.state == "bad" for check in report.items))
+def _is_bad(report: Shown[list[MachineCheck]]) -> int:
+    return int(any(check.state == "bad" for check in report.data))
 
 
 @verb(DoctorRequest, exit_code=_is_bad)
-def doctor(request: DoctorRequest) -> Listing[MachineCheck]:
+def doctor(request: DoctorRequest) -> Shown[list[MachineCheck]]:
     """Check versions, CPU cores, rendering, the sandbox and optional packages."""
-    return Listing(examine())
+    return Shown(examine())
 
 
 # -------------------------------------------------------------------------------- coding agents

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from telic.core.config import Record
 from telic.core.request import VerbRequest, argument, option
-from telic.core.verb import Listing, verb
+from telic.core.verb import Shown, verb
 from telic.errors import UsageError
 from telic.robots import OWN, robot_path
 from telic.robots.catalogue import (
@@ -108,13 +108,13 @@ class RobotText(Record):
 
 
 @verb(VerbRequest)
-def list_robots(request: VerbRequest) -> Listing[RobotLine]:
+def list_robots(request: VerbRequest) -> Shown[list[RobotLine]]:
     """List the robots that are known by name."""
-    return Listing([_line(name) for name in robot_names()], _COLUMNS, _HINT)
+    return Shown([_line(name) for name in robot_names()], _COLUMNS, _HINT)
 
 
 @verb(RobotsRequest, examples=_EXAMPLES)
-def robots(request: RobotsRequest) -> Listing[RobotLine] | RobotPage | RobotText:
+def robots(request: RobotsRequest) -> Shown[list[RobotLine]] | RobotPage | RobotText:
     """List robots, show one with its picture, or print its description."""
     if request.robot is None:
         return list_robots()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from telic.core.request import PlacedRequest, option
-from telic.core.verb import Listing, Wrapped, verb
+from telic.core.verb import Shown, Wrapped, verb
 from telic.envs.simulators.names import permit_env, refuse_simulated
 from telic.search.config import SearchConfig
 
@@ -67,11 +67,11 @@ def search(request: SearchRequest) -> Search:
 _COLUMNS = ("id", "states", "actions", "target", "time_limit")
 
 
-def search_tasks() -> Listing[SearchTask]:
+def search_tasks() -> Shown[list[SearchTask]]:
     """Return the tasks of policy search."""
     from telic.search import worlds
 
-    return Listing([worlds.find_task(name) for name in worlds.TASKS], _COLUMNS)
+    return Shown([worlds.find_task(name) for name in worlds.TASKS], _COLUMNS)
 
 
 @dataclass(frozen=True)

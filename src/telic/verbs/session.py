@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from telic.authors.request import SessionConfig
 from telic.core.request import PlacedRequest, RunsRequest, argument, option
-from telic.core.verb import Listing, verb
+from telic.core.verb import Shown, verb
 from telic.envs.simulators.names import permit_env, refuse_simulated
 from telic.errors import UsageError
 from telic.sandbox.nursery import loading, prewarmed
@@ -154,14 +154,14 @@ telic orders all answers/             hand in answers/KEY.json for every order
     examples=_ORDER_EXAMPLES,
     exit_code=lambda result: 2 if getattr(result, "refused", None) else 0,
 )
-def orders(request: OrdersRequest) -> Listing[WorkOrderLine] | WorkOrder | _AnswersTaken:
+def orders(request: OrdersRequest) -> Shown[list[WorkOrderLine]] | WorkOrder | _AnswersTaken:
     """List the work orders of a session that runs with --model host, show one, or answer it."""
     from telic.llm import work_orders  # loads all of llm
 
     if request.key == "all" and request.file is not None:
         return _AnswersTaken(*work_orders.answer_orders(request.folder, Path(request.file)))
     if request.key in (None, "all"):
-        return Listing(work_orders.list_orders(request.folder), hint=_ORDERS_HINT)
+        return Shown(work_orders.list_orders(request.folder), hint=_ORDERS_HINT)
     if request.file is None:
         return work_orders.read_order(request.folder, request.key)
     import sys

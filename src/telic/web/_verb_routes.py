@@ -17,7 +17,7 @@ from fastapi import Path as PathPart
 from pydantic import BaseModel
 
 from telic.core.request import hints_of, return_type
-from telic.core.verb import Listing, Verb, Wrapped, as_data
+from telic.core.verb import Shown, Verb, Wrapped, as_data
 from telic.errors import UsageError, telling_places
 from telic.storage.files import plain
 from telic.storage.workspace import WORK, ArtifactKind, Workspace
@@ -187,8 +187,8 @@ def _answer_type(kind: Any) -> Any:
     if len(parts) > 1 and get_origin(kind) not in (dict, list, tuple):
         # pyrefly: ignore[invalid-annotation]
         return Union[tuple(map(_answer_type, parts))]  # noqa: UP007
-    if get_origin(kind) is Listing:
-        return list[parts[0]]
+    if get_origin(kind) is Shown:
+        return _answer_type(parts[0]) if get_origin(parts[0]) is None else parts[0]
     if inspect.isclass(kind) and issubclass(kind, Wrapped):
         return hints_of(kind)[next(iter(kind.__annotations__))]
     return kind if inspect.isclass(kind) and issubclass(kind, BaseModel) else dict[str, Any]
