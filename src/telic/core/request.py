@@ -420,12 +420,6 @@ def return_type(function: Callable[..., Any]) -> Any:
     return get_type_hints(plain, names)["return"]
 
 
-def hints_of(kind: type[Any]) -> dict[str, Any]:
-    """Return the annotations of a class, including those of its bases."""
-    names = _class_names(kind)
-    return get_type_hints(kind, names, names)
-
-
 def _class_names(kind: type[Any]) -> dict[str, Any]:
     """Return the names that the annotations of a class and of its bases use."""
     names: dict[str, Any] = {}

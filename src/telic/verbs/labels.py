@@ -22,8 +22,6 @@ telic label yes --session SESSION --episode p90
 
 telic label                         labels so far
 
-telic label --export task           60 contact sheets and a table for two labellers
-
 telic veto --why "a look-alike"     withdraw a pass
 """
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from telic.core.request import PlacedRequest, option
-from telic.core.verb import Shown, Wrapped, verb
+from telic.core.verb import Shown, verb
 from telic.envs.simulators.names import permit_env, refuse_simulated
 from telic.search.config import SearchConfig
 
@@ -74,16 +73,9 @@ def search_tasks() -> Shown[list[SearchTask]]:
     return Shown([worlds.find_task(name) for name in worlds.TASKS], _COLUMNS)
 
 
-@dataclass(frozen=True)
-class SearchMethods(Wrapped):
-    """Switches of every method that differ from the defaults."""
-
-    methods: dict[str, dict[str, Any]]
-
-
-def search_methods() -> SearchMethods:
+def search_methods() -> Shown[dict[str, dict[str, Any]]]:
     """Return the methods of policy search, with the switches that differ from the defaults."""
     from telic.search.plan import method_names, switches_of
 
     found = {name: switches_of(name).model_dump(exclude_defaults=True) for name in method_names()}
-    return SearchMethods(found)
+    return Shown(found)

@@ -12,7 +12,7 @@ from telic import tracking
 from telic.core.config import dotted
 from telic.core.request import PlacedRequest, RunsRequest, argument, option
 from telic.core.text import integer_list, safe_name
-from telic.core.verb import Wrapped, verb
+from telic.core.verb import Shown, Wrapped, verb
 from telic.errors import UsageError
 from telic.report.html import render_page
 from telic.storage.files import write_json, write_text
@@ -74,23 +74,16 @@ class TrackedRun(Wrapped):
     reports: list[TrackingReport]
 
 
-@dataclass(frozen=True)
-class TrackSettings(Wrapped):
-    """Every setting of a tracking run by its dotted name."""
-
-    settings: dict[str, Any]
-
-
 def _unfinished(result: Any) -> int:
     return int(getattr(result, "status", "completed") != "completed")
 
 
 @verb(TrackRequest, examples=_EXAMPLES, exit_code=_unfinished)
-def train(request: TrackRequest) -> TrackedRun | TrackSettings:
+def train(request: TrackRequest) -> TrackedRun | Shown[dict[str, Any]]:
     """Train policies that track reference motions through a shared token space."""
     config = tracking.config.preset(request.preset, request.overrides)
     if request.dry_run:
-        return TrackSettings(dotted(config.model_dump(mode="json")))
+        return Shown(dotted(config.model_dump(mode="json")))
     if request.on is not None:
         from telic.verbs.elsewhere import do_elsewhere
 

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from telic.core.events import LogMessage
 from telic.core.request import VerbRequest, argument, option
-from telic.core.verb import Wrapped, verb
+from telic.core.verb import Shown, verb
 from telic.envs.simulators.names import permit_env
 from telic.training.job import TrainRequest
-from telic.verbs.search import SearchMethods, search_methods
+from telic.verbs.search import search_methods
 
 if TYPE_CHECKING:
     from telic.core.events import Listener
     from telic.training.job import TrainJob
-    from telic.training.plan import Preset
     from telic.training.run import Run
 
 _EXAMPLES = """
@@ -85,13 +83,6 @@ def tell_what_is_assumed(env: str, env_args: Mapping[str, Any], tell: Listener) 
         tell(LogMessage(message=note))
 
 
-@dataclass(frozen=True)
-class PresetTable(Wrapped):
-    """Settings by preset and environment."""
-
-    presets: dict[str, dict[str, Preset]]
-
-
 class PresetsRequest(VerbRequest):
     """Presets of training, or methods of policy search."""
 
@@ -100,7 +91,9 @@ class PresetsRequest(VerbRequest):
 
 
 @verb(PresetsRequest)
-def presets(request: PresetsRequest) -> PresetTable | SearchMethods:
+def presets(
+    request: PresetsRequest,
+) -> Shown[dict[str, dict[str, Any]]]:
     """Show the settings that training starts from, or the methods of policy search."""
     from telic.training.plan import PRESETS, preset_for
 
@@ -108,4 +101,4 @@ def presets(request: PresetsRequest) -> PresetTable | SearchMethods:
         return search_methods()
     every = sorted({env for by_env in PRESETS.values() for env in by_env})
     envs = [request.env] if request.env else every
-    return PresetTable({name: {env: preset_for(name, env) for env in envs} for name in PRESETS})
+    return Shown({name: {env: preset_for(name, env) for env in envs} for name in PRESETS})

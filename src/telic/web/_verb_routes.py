@@ -16,8 +16,8 @@ from fastapi import APIRouter, Body, Query
 from fastapi import Path as PathPart
 from pydantic import BaseModel
 
-from telic.core.request import hints_of, return_type
-from telic.core.verb import Shown, Verb, Wrapped, as_data
+from telic.core.request import return_type
+from telic.core.verb import Shown, Verb, as_data
 from telic.errors import UsageError, telling_places
 from telic.storage.files import plain
 from telic.storage.workspace import WORK, ArtifactKind, Workspace
@@ -189,6 +189,4 @@ def _answer_type(kind: Any) -> Any:
         return Union[tuple(map(_answer_type, parts))]  # noqa: UP007
     if get_origin(kind) is Shown:
         return _answer_type(parts[0]) if get_origin(parts[0]) is None else parts[0]
-    if inspect.isclass(kind) and issubclass(kind, Wrapped):
-        return hints_of(kind)[next(iter(kind.__annotations__))]
     return kind if inspect.isclass(kind) and issubclass(kind, BaseModel) else dict[str, Any]
