@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from telic.verbs.session import run as run
     from telic.verbs.train import train as train
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _WHERE = {
     "RewardFunction": "telic.rewards.contract",
