@@ -1,4 +1,4 @@
-"""telic: describe a behaviour, get a trained policy, and the evidence that it does what you asked.
+"""telic: describe a behavior, get a trained policy, and the evidence that it does what you asked.
 
     import telic
 

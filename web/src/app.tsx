@@ -100,7 +100,7 @@ function Frame() {
               <Route path="/gallery" component={GalleryPage} />
               <Route path="/runs" component={RunsPage} />
               <Route path="/runs/:id/*?" component={ArtifactPage} />
-              <Route path="/things/*">{({ "*": rest }) => <Redirect to={`/runs/${rest}`} replace />}</Route>
+              <Route path="/things/*" /* language: quoted */>{({ "*": rest }) => <Redirect to={`/runs/${rest}`} replace />}</Route>
               <Route path="/live/:id" component={LivePage} />
               <Route path="/play/:id/*?" component={PlayerPage} />
               <Route path="/compare" component={ComparePage} />

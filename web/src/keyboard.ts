@@ -2,7 +2,7 @@
 import { useEffect, useRef } from "react";
 
 export interface Shortcut {
-  /** one key as the event calls it ("?", "n", "ArrowLeft"), or two after another ("g r") */
+  /** one key as named by the event ("?", "n", "ArrowLeft"), or two in sequence ("g r") */
   keys: string;
   does: string;
   act: () => void;
@@ -50,7 +50,7 @@ export function useShortcuts(shortcuts: Shortcut[]): void {
   }, []);
 }
 
-/** All that work now, those of the page first. */
+/** All active shortcuts, those of the page first. */
 export function shortcutsNow(): Shortcut[] {
   return [...active].reverse().flatMap(({ list }) => list);
 }

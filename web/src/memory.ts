@@ -14,6 +14,6 @@ export function remember(name: string, value: unknown): void {
   try {
     localStorage.setItem(PREFIX + name, JSON.stringify(value));
   } catch {
-    // storage is forbidden or full: nothing is remembered
+    // storage is forbidden or full: nothing is stored
   }
 }

@@ -1,4 +1,4 @@
-/** Tell when work ends: a message on the page, and a notification of the system if it is allowed. */
+/** Notify when work ends: a message on the page, and a system notification if allowed. */
 import { useEffect, useRef, useState } from "react";
 import { read, type Schema } from "./api/client";
 import { useRunning } from "./api/live";
@@ -7,7 +7,7 @@ import { Icon } from "./components/icons";
 import { say } from "./components/toast";
 import { score, words } from "./format";
 
-/** Follow everything that runs, and report what has ended since. */
+/** Follow running work, and report what has ended. */
 export function useEndings(): void {
   const running = useRunning();
   const before = useRef<Map<string, string> | null>(null);

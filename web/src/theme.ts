@@ -1,4 +1,4 @@
-/** The theme: dark, light, or that of the system; remembered in this browser. */
+/** The theme: dark, light, or that of the system; stored in this browser. */
 import { useSyncExternalStore } from "react";
 import { remembered, remember } from "./memory";
 
@@ -45,14 +45,14 @@ export function useChosenTheme(): Theme {
   return useSyncExternalStore(subscribe, chosen);
 }
 
-/** The value of a colour of the style sheet. */
+/** The value of a color of the style sheet. */
 export function colour(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
 
 export const COLOURS = 12;
 
-/** The name of the colour of a curve. */
+/** The name of the color of a curve. */
 export function seriesName(index: number): string {
   return `c${(index % COLOURS) + 1}`;
 }

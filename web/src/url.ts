@@ -1,4 +1,4 @@
-/** State that a link should carry: filters, sorting, tabs, episodes, moments. */
+/** State in the address: filters, sorting, tabs, episodes, times. */
 import { useCallback } from "react";
 import { useSearchParams } from "wouter";
 
@@ -7,7 +7,7 @@ export function useUrl(name: string, fallback = ""): [string, (value: string) =>
   const [search, setSearch] = useSearchParams();
   const set = useCallback((value: string) => {
     setSearch(() => {
-      const next = new URLSearchParams(__SITE__ ? window.location.hash.split("?")[1] : window.location.search); // as other setters left it
+      const next = new URLSearchParams(__SITE__ ? window.location.hash.split("?")[1] : window.location.search); // including changes of other setters
       if (value === fallback) next.delete(name);
       else next.set(name, value);
       return next;

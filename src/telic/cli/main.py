@@ -41,7 +41,7 @@ def _progress_of(verb: Verb[Any, Any], values: dict[str, Any], is_quiet: bool) -
     )
 
 
-_WHAT = "Describe a behaviour, get a trained policy, and the evidence that it does what you asked."
+_WHAT = "Describe a behavior, get a trained policy, and the evidence that it does what you asked."
 _USAGE_ERROR: Any = typer.BadParameter.__mro__[1]
 
 

@@ -237,19 +237,19 @@ def joint_limit_closeness(info: Fields) -> Tensor:
 
 @quantity(unit="m", latex=r"c = \sum_b m_b c_b / \sum_b m_b", need=TRAVELS, per="axis")
 def centre_of_mass(info: Fields) -> Tensor:
-    """Centre of mass (x, y, z) of the robot."""
+    """Center of mass (x, y, z) of the robot."""
     return info["subtree_com"][..., robot_in(info).torso, :]
 
 
 @quantity(unit="m", latex=r"c_z", need=TRAVELS)
 def centre_of_mass_height(info: Fields) -> Tensor:
-    """Height of the robot's centre of mass above the world's zero level."""
+    """Height of the robot's center of mass above the world's zero level."""
     return info["subtree_com"][..., robot_in(info).torso, 2]
 
 
 @quantity(unit="m/s", latex=r"\dot c = \sum_b m_b \dot c_b / \sum_b m_b", need=TRAVELS, per="axis")
 def centre_of_mass_velocity(info: Fields) -> Tensor:
-    """Velocity (x, y, z) of the robot's centre of mass."""
+    """Velocity (x, y, z) of the robot's center of mass."""
     robot, xpos = robot_in(info), info["xpos"]
     share, own_centre = _masses(robot, xpos.device, xpos.dtype)
     centre = info["subtree_com"][..., robot.torso, None, :]

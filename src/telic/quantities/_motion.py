@@ -184,7 +184,7 @@ def ground_height(info: Fields) -> Tensor:
 def ground_step(info: Fields) -> Tensor:
     """Size of what the field below the torso is made of; 0 on flat ground.
 
-    Of stairs it is the height of a step, of a slope its rise for each metre, of rough ground the
+    Of stairs it is the height of a step, of a slope its rise per meter, of rough ground the
     highest lump.
     """
     return info["ground_step"]

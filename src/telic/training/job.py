@@ -188,7 +188,7 @@ class PpoSettings(Config):
     )
     mirror: bool = Field(
         default=False,
-        description="PPO: learn from every sample once more with left and right exchanged; "
+        description="PPO: also learn from every sample with left and right exchanged; "
         "refused where robot or reward is not symmetric",
     )
     activation: Literal["tanh", "elu", "relu"] = Field(

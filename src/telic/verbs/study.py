@@ -167,7 +167,7 @@ class NewStudy(Record):
 
 @study_verb(InitRequest)
 def init(request: InitRequest) -> NewStudy:
-    """Begin a study: a ledger, and files to fill in that are valid as they are. Twice is once.
+    """Create a study: a ledger, and valid files to fill in. Repeating it changes nothing.
 
     adapter.yaml is drafted from the repository, of which nothing is run: see telic study adapter.
     """

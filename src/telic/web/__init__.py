@@ -75,7 +75,7 @@ def write_report(request: ArtifactReportRequest) -> ReportPlace | SavedSite:
 
 @verb(DashboardRequest, examples=_EXAMPLES)
 def serve(request: DashboardRequest) -> None:
-    """Open the dashboard: describe a behaviour, watch it become a policy, correct it.
+    """Open the dashboard: describe a behavior, watch it become a policy, correct it.
 
     The token is the one in TELIC_WEB_TOKEN, or the one that this machine keeps.
     """

@@ -25,15 +25,15 @@ pytestmark = pytest.mark.slow
 def test_the_page_simulates_what_telic_simulates_and_the_robot_can_be_pushed(
     tab, furnished, tmp_path
 ):
-    tab.open(f"/live/{furnished.failed}", "Is it the same robot?")
+    tab.open(f"/live/{furnished.failed}", "Agreement with telic's simulation")
     told = tab.page.locator("#agreement")
     states, actions = (float(told.get_attribute(f"data-{name}")) for name in ("states", "actions"))
     print(f"\nstates differ by {states:.1e}, actions by {actions:.1e}")
     assert states < 1e-4 and actions < 1e-4
     tab.page.wait_for_function("() => document.querySelector('#seconds').textContent !== '0.0 s'")
-    tab.page.get_by_role("button", name="Push ahead").click()
+    tab.page.get_by_role("button", name="Push forward").click()
     tab.page.get_by_label("friction", exact=False).fill("0.1")
-    tab.page.get_by_text("10 % of what").wait_for()
+    tab.page.get_by_text("10 % of the training value").wait_for()
     tab.page.locator("body").press("r")
     for theme in ("light", "dark"):
         tab.theme(theme)
@@ -76,21 +76,21 @@ def test_keys_drive_a_robot_that_takes_commands_over_stairs_too(browser, driven,
         tab = Tab(browser, address, viewport={"width": 1360, "height": 900})
         page = tab.page
         page.set_default_timeout(180_000)
-        tab.open(f"/live/{run}", "Drive it")
+        tab.open(f"/live/{run}", "Velocity commands")
         page.wait_for_function(
             "() => parseFloat(document.querySelector('#seconds').textContent) > 1"
         )
         standing = page.evaluate(HEIGHT)
         page.keyboard.down("w")
-        page.get_by_text("1.00 m/s ahead, 0.00 m/s left").wait_for()
+        page.get_by_text("1.00 m/s forward, 0.00 m/s left").wait_for()
         page.wait_for_function(
             f"standing => Math.abs(({HEIGHT})() - standing) > 0.02", arg=standing
         )
         page.keyboard.up("w")
-        page.get_by_text("0.00 m/s ahead, 0.00 m/s left").wait_for()
+        page.get_by_text("0.00 m/s forward, 0.00 m/s left").wait_for()
         page.get_by_role("button", name="stairs").click()
-        page.get_by_text("Is it the same robot?").wait_for()
-        page.get_by_role("button", name="Push ahead").click()
+        page.get_by_text("Agreement with telic's simulation").wait_for()
+        page.get_by_role("button", name="Push forward").click()
         for theme in ("light", "dark"):
             tab.theme(theme)
             page.wait_for_timeout(500)

@@ -40,7 +40,7 @@ def test_words_become_a_judged_policy_that_is_stopped_resumed_and_labelled(fresh
     page.get_by_role("link", name="Iterations", exact=True).click()
     page.get_by_role("button", name="episode 1, score").click()
     page.locator("body").press("y")
-    page.get_by_text("Labelled as wanted").first.wait_for()
+    page.get_by_text("Labeled as wanted").first.wait_for()
     fresh.picture(tmp_path, "living-judged")
     [session] = (tmp_path / "runs").glob("session_*")
     assert (session / "labels.jsonl").exists() and (session / "judge_fn.py").exists()

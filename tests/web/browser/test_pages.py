@@ -88,7 +88,7 @@ def test_an_episode_is_labelled_with_one_key(tab, furnished):
     tab.page.get_by_role("button", name="episode 1, score").click()
     tab.page.get_by_text("Episode 1:").wait_for()
     tab.page.locator("body").press("n")
-    tab.page.get_by_text("Labelled as not wanted").first.wait_for()
+    tab.page.get_by_text("Labeled as not wanted").first.wait_for()
     labels = (furnished.root / "runs" / furnished.failed / "labels.jsonl").read_text()
     assert '"is_wanted":false' in labels.replace(" ", "")
 

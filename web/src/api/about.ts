@@ -1,4 +1,4 @@
-/** Facts about the server; a saved page reads one thing and changes nothing. */
+/** Facts about the server; a saved page is read-only. */
 import { site } from "../site/answers";
 
 export function useAbout(): { isReadOnly: boolean } {

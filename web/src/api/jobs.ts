@@ -1,9 +1,9 @@
-/** Work that was started from a page: a process of its own. */
+/** Work that was started from a page, in its own process. */
 import { api, got, Problem } from "./client";
 
 const PATIENCE_MS = 60_000;
 
-/** Wait for a job: until the thing that it works on is known, or until it has ended. */
+/** Wait for a job: until its artifact is known, or until it has ended. */
 export async function waitForJob(job: string, until: "thing" | "end" = "thing", patience = PATIENCE_MS): Promise<string> {
   const end = Date.now() + patience;
   while (Date.now() < end) {
@@ -12,5 +12,5 @@ export async function waitForJob(job: string, until: "thing" | "end" = "thing", 
     if (now.state === "done" || (until === "thing" && now.thing)) return now.thing ?? "";
     await new Promise((resolve) => setTimeout(resolve, 150));
   }
-  throw new Problem("The process has not started its work yet.", "The Machine page shows its output.");
+  throw new Problem("The process has not started yet.", "The Machine page shows its output.");
 }

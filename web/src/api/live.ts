@@ -1,4 +1,4 @@
-/** Events of a thing and its state, past ones loaded once and new ones from the stream that all tabs share. */
+/** Events and state of an artifact: past events are loaded once, new ones come from the stream that all tabs share. */
 import { useEffect, useState, useSyncExternalStore } from "react";
 import type { LoggedEvent } from "../session/stages";
 import { read } from "./client";
@@ -22,7 +22,7 @@ export interface Live {
 
 type Listener = (message: StreamMessage) => void;
 
-/** The end of the shared stream in this tab, opened at the first need. */
+/** The end of the shared stream in this tab, opened on first use. */
 class Stream {
   isConnected = false;
   running: ArtifactLine[] | null = null;
@@ -83,7 +83,7 @@ async function loadEvents(thing: string): Promise<EventPage> {
   }
 }
 
-/** Follow a thing: its past events, and new ones while it runs. Ended work needs no stream. */
+/** Follow an artifact: its past events, and new ones while it runs. Ended work needs no stream. */
 export function useLive(thing: string, isRunning: boolean): Live {
   const [live, setLive] = useState<Live & { thing: string }>({ thing, events: [], pulse: null, isConnected: true, isLoaded: false });
   const isConnected = useSyncExternalStore(__SITE__ ? () => () => {} : stream.subscribe, () => stream.isConnected);

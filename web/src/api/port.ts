@@ -1,4 +1,4 @@
-/** Open the worker that holds the event stream; all tabs of a browser share it where that is possible. */
+/** Open the worker that holds the event stream; shared by all tabs where possible. */
 import type { FromStream, ToStream } from "./live";
 
 export function openPort(receive: (message: FromStream) => void): (message: ToStream) => void {

@@ -24,7 +24,7 @@ export function useLoaded<Value>(key: string | null, load: () => Promise<Value>,
   return { value: key === null ? undefined : found.data, error: error ?? null, reload: () => void found.refetch() };
 }
 
-/** Load everything again whose key begins so; without a beginning, all that is shown. */
+/** Reload everything whose key has this prefix; without a prefix, everything that is shown. */
 export function refresh(...beginnings: string[]): void {
   void queries.invalidateQueries({ predicate: ({ queryKey: [key] }) => beginnings.length === 0 || beginnings.some((each) => String(key).startsWith(each)) });
 }

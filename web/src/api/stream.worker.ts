@@ -2,7 +2,7 @@
  * One event stream for all tabs of a browser.
  *
  * A browser opens at most six connections to a server, so tabs share one stream through this worker. It follows the union of the artifacts that tabs show,
- * and opens the stream anew when that changes. As a plain worker, where a browser has no shared ones, it serves one tab.
+ * and reopens the stream when that changes. As a plain worker, where a browser has no shared ones, it serves one tab.
  */
 import type { FromStream, ToStream } from "./live";
 
@@ -11,7 +11,7 @@ interface Port { postMessage: (message: FromStream) => void }
 const SETTLE_MS = 80;
 const RETRY_MS = 1500;
 const wanted = new Map<Port, Set<string>>();
-/** position in the log of each thing up to which events were passed on */
+/** position in the log of each artifact up to which events were delivered */
 const positions = new Map<string, number>();
 let source: EventSource | null = null;
 let timer: ReturnType<typeof setTimeout> | undefined;
@@ -42,7 +42,7 @@ function open(): void {
   source = opened;
   opened.onopen = () => setConnected(true);
   opened.onerror = () => {
-    opened.close(); // the next request names the positions reached by then
+    opened.close(); // the next request names the current positions
     setConnected(false);
     plan(RETRY_MS);
   };
@@ -63,7 +63,7 @@ function connect(port: Port & { onmessage: ((event: MessageEvent) => void) | nul
     else if (data.kind === "leave") artifacts?.delete(data.thing);
     else if (artifacts) {
       artifacts.add(data.thing);
-      positions.set(data.thing, Math.min(positions.get(data.thing) ?? data.after, data.after)); // a tab drops what it has already
+      positions.set(data.thing, Math.min(positions.get(data.thing) ?? data.after, data.after)); // a tab drops duplicates
     }
     plan(SETTLE_MS);
   };

@@ -148,7 +148,7 @@ export function save(name: string, data: Blob): void {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
-/** Rows under named columns; scrolls sideways on its own where it is too wide. */
+/** Rows under named columns; scrolls sideways if it is too wide. */
 export function Rows({ label, heads, rows, numbers = [] }: { label: string; heads: ReactNode[]; rows: ReactNode[][]; numbers?: number[] }) {
   const side = (index: number) => (numbers.includes(index) ? "number" : undefined);
   return (

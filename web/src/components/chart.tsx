@@ -14,7 +14,7 @@ export interface Curve {
   high?: (number | null)[];
   /** the curve before smoothing, drawn faintly behind */
   raw?: (number | null)[];
-  /** index of its colour; default: its own index */
+  /** index of its color; default: its own index */
   colour?: number;
   isDashed?: boolean;
 }
@@ -141,7 +141,7 @@ function Canvas(props: CanvasProps) {
     const move = MOVES[event.key];
     if (!plot.current || !move || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
-    event.stopPropagation(); // the page has other uses for arrows
+    event.stopPropagation(); // arrow keys must not scroll the page
     look(plot.current, move);
   };
   const summary = `${props.label}: ${props.curves.length} curves of ${props.x.length} points, ${props.xLabel} ${short(props.x[0])} to ${short(props.x.at(-1))}`;

@@ -1,4 +1,4 @@
-/** Criteria as a checklist; in a form they can be left out, weighted and given other targets. */
+/** Criteria as a checklist; in a form they can be removed, weighted and given other targets. */
 import type { Criterion } from "../session/records";
 import { goalOf } from "../session/records";
 import { percent } from "../format";
@@ -48,7 +48,7 @@ export function edited(criteria: Criterion[], edits: CriteriaEdits): Criterion[]
   });
 }
 
-/** A title whose number is the target changes with it; another one names the new target. */
+/** Replace the target in the title, or append the new target. */
 export function retitled(criterion: Criterion, goal: number | null): string {
   if (goal === null || criterion.goal == null || goal === criterion.goal) return criterion.title;
   const isShare = criterion.title.includes("%");
@@ -67,7 +67,7 @@ export function CriteriaForm({ criteria, edits, onChange }: { criteria: Criterio
         const title = retitled(criterion, goal);
         return (
           <li key={criterion.title} className={isUsed ? "" : "unused"}>
-            <input type="checkbox" checked={isUsed} disabled={criterion.is_guard} title={criterion.is_guard ? "A constraint rules out behaviour that only looks right, so it stays." : undefined} aria-label={`use: ${title}`} onChange={(event) => set(criterion.title, { isUsed: event.target.checked })} />
+            <input type="checkbox" checked={isUsed} disabled={criterion.is_guard} title={criterion.is_guard ? "A constraint rules out look-alikes, so it stays." : undefined} aria-label={`use: ${title}`} onChange={(event) => set(criterion.title, { isUsed: event.target.checked })} />
             <div>
               <div className="title">{title}</div>
               <div className="soft small">{criterion.quantity}{criterion.source && ` · ${criterion.source}`}</div>

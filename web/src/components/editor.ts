@@ -1,4 +1,4 @@
-/** Highlighted code and diffs, in a chunk of its own. */
+/** Highlighted code and diffs, in its own chunk. */
 import { python } from "@codemirror/lang-python";
 import { HighlightStyle, syntaxHighlighting } from "@codemirror/language";
 import { unifiedMergeView } from "@codemirror/merge";
@@ -6,7 +6,7 @@ import { EditorState, type Extension } from "@codemirror/state";
 import { EditorView, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 
-/** Colours of the style sheet, so that code follows the theme. */
+/** Colors of the style sheet, so that code follows the theme. */
 const highlight = HighlightStyle.define([
   { tag: tags.keyword, color: "var(--c4)" },
   { tag: [tags.string, tags.special(tags.string)], color: "var(--c3)" },

@@ -1,4 +1,4 @@
-/** Rendered formulas and highlighted code; both load at first use. */
+/** Rendered formulas and highlighted code; both load on first use. */
 import { useEffect, useRef, useState } from "react";
 import { useTheme } from "../theme";
 

@@ -1,4 +1,4 @@
-/** The tree of iterations, coloured by score. */
+/** The tree of iterations, colored by score. */
 import { score } from "../format";
 
 export interface LineageNode {

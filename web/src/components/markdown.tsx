@@ -1,4 +1,4 @@
-/** Prompts as people read them: headings, lists, code and paragraphs. Everything else stays text. */
+/** Rendered prompts: headings, lists, code and paragraphs. Everything else stays text. */
 import { Fragment, type ReactNode } from "react";
 
 function inline(text: string): ReactNode[] {

@@ -17,7 +17,7 @@ export function Palette({ pages, onClose }: { pages: { path: string; name: strin
   const [at, setAt] = useState(0);
   const [, go] = useLocation();
   const box = useRef<HTMLDialogElement>(null);
-  const wanted = text.trim().toLowerCase(); // not deferred: Enter right after typing opens what fits the whole text
+  const wanted = text.trim().toLowerCase(); // not deferred: Enter right after typing opens the match of the whole text
   const sought = useDeferredValue(wanted);
   const artifacts = useLoaded("artifacts", () => got(api.GET("/api/artifacts")));
   const found = useLoaded(sought.length >= 3 ? `find:${sought}` : null, () => read<Schema<"FoundText">[]>(`/api/find?words=${encodeURIComponent(sought)}`));

@@ -26,7 +26,7 @@ export interface Clock {
   setRate: (rate: number) => void;
 }
 
-/** One clock for everything that is shown together. */
+/** One clock for synchronized views. */
 export function useClock(length: number, startsPlaying = false, start = 0): Clock {
   const [time, setTime] = useState(start);
   const [isPlaying, setPlaying] = useState(() => startsPlaying && !window.matchMedia("(prefers-reduced-motion: reduce)").matches);

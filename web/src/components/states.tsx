@@ -11,7 +11,7 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
   );
 }
 
-/** Grey lines where content will be; only after a moment, so that fast answers do not flicker. */
+/** Gray lines where content will be; only after a moment, so that fast answers do not flicker. */
 export function Loading({ lines = 4, label = "Loading" }: { lines?: number; label?: string }) {
   const [isSlow, setSlow] = useState(false);
   useEffect(() => {

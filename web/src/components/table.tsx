@@ -1,4 +1,4 @@
-/** A table of thousands of rows of which only the visible ones exist; keys move through it. */
+/** A virtualized table for thousands of rows with keyboard navigation. */
 import { memo, useCallback, useLayoutEffect, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
 
 export interface TableColumn<Row> {
@@ -6,7 +6,7 @@ export interface TableColumn<Row> {
   title: string;
   width: string;
   isNumber?: boolean;
-  /** left out where a window is narrow */
+  /** hidden in narrow windows */
   isWide?: boolean;
   cell: (row: Row) => ReactNode;
 }

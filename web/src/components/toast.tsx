@@ -16,7 +16,7 @@ export function say(text: string, tone: Toast["tone"] = "good", hint?: string | 
   show({ id: ++count, tone, text, hint });
 }
 
-/** Do something that may fail and show the result; returns whether it succeeded. */
+/** Run an action that may fail and show the result; returns whether it succeeded. */
 export async function attempt<Value>(work: () => Promise<Value>, done?: (value: Value) => string | void): Promise<boolean> {
   try {
     const value = await work();

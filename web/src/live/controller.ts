@@ -1,4 +1,4 @@
-/** From the state of a simulation to what a policy sees, and from what it does to controls; as telic does it. */
+/** Observations from simulation state, and controls from actions, equal to telic's. */
 import type { components } from "../api/schema";
 
 export type LivePolicy = components["schemas"]["LivePolicy"];
@@ -11,7 +11,7 @@ export type Command = [number, number, number];
 
 const FUNCTIONS: Record<string, (value: number) => number> = { none: (value) => value, sin: Math.sin, cos: Math.cos };
 
-/** What a policy sees of the present state, and remembers of the past. */
+/** Observations of the current state, with history. */
 export class Controller {
   readonly #about: LivePolicy;
   #past: number[][] = [];
@@ -58,12 +58,12 @@ export class Controller {
     };
     return driven.observation.flatMap((block) => {
       const sense = blocks[block.name];
-      if (!sense) throw new Error(`The policy sees ${block.name}, which this page cannot compute.`);
+      if (!sense) throw new Error(`The policy observes ${block.name}, which this page cannot compute.`);
       return sense();
     });
   }
 
-  /** Take what the policy did; return the controls. */
+  /** Convert an action to controls. */
   controls(action: ArrayLike<number>): number[] {
     const { action_low: low, action_high: high, deployment } = this.#about;
     this.#asked = low.map((least, index) => {
@@ -87,7 +87,7 @@ export function columns(fields: Fields, blocks: readonly SeenBlock[]): number[] 
   });
 }
 
-/** Turn a vector of the world into the frame of a body, whose orientation is w, x, y, z. */
+/** Rotate a world vector into the frame of a body with orientation w, x, y, z. */
 export function toBody(quaternion: ArrayLike<number>, vector: readonly number[]): number[] {
   const [w, x, y, z] = [quaternion[0]!, quaternion[1]!, quaternion[2]!, quaternion[3]!];
   const [a, b, c] = [vector[0]!, vector[1]!, vector[2]!];

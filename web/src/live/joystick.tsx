@@ -1,10 +1,10 @@
-/** Commands for a robot that takes them: by pointer, keys or gamepad, within what it was trained on. */
+/** Velocity commands by pointer, keys or gamepad, within the trained range. */
 import { useEffect, useRef, useState, type PointerEvent } from "react";
 import type { Command } from "./controller";
 
 export type Spans = Record<"forward" | "sideways" | "turn", [number, number]>;
 
-/** A share from -1 to 1 of a span; 0 stays 0 wherever it lies. */
+/** Map -1 to 1 onto a span; 0 stays 0. */
 export function within(share: number, [low, high]: [number, number]): number {
   return share >= 0 ? share * Math.max(0, high) : -share * Math.min(0, low);
 }
@@ -22,7 +22,7 @@ export function shareOf(held: ReadonlySet<string>): Command {
   return shares.map((share) => Math.max(-1, Math.min(1, share))) as Command;
 }
 
-/** What a gamepad says: the left stick goes, the right one turns. */
+/** Gamepad: the left stick moves, the right stick turns. */
 export function gamepadShare(axes: readonly number[]): Command | null {
   const [x = 0, y = 0, turn = 0] = axes;
   const shares: Command = [-y, -x, -turn];
@@ -85,15 +85,15 @@ export function Joystick({ spans, onCommand }: { spans: Spans; onCommand: (comma
   };
   return (
     <div className="joystick">
-      <div className="pad" role="application" aria-label="Joystick: drag to go, let go to stop. Keys w, a, s, d go and q, e turn." tabIndex={0}
+      <div className="pad" role="application" aria-label="Joystick: drag to move, release to stop. Keys w, a, s, d move and q, e turn." tabIndex={0}
         onPointerDown={(event) => { event.currentTarget.setPointerCapture(event.pointerId); place(event); }}
         onPointerMove={(event) => stick && place(event)} onPointerUp={() => setStick(null)} onPointerCancel={() => setStick(null)}>
         <span className="knob" style={{ left: `${50 + 38 * -(shown[1] / (Math.max(...spans.sideways.map(Math.abs)) || 1))}%`, top: `${50 - 38 * (shown[0] / (Math.max(...spans.forward.map(Math.abs)) || 1))}%` }} />
       </div>
       <label className="field small">turn
-        <input type="range" min={-1} max={1} step={0.05} value={-turn} onChange={(event) => setTurn(-Number(event.target.value))} onPointerUp={() => setTurn(0)} aria-label="turn, right is right" />
+        <input type="range" min={-1} max={1} step={0.05} value={-turn} onChange={(event) => setTurn(-Number(event.target.value))} onPointerUp={() => setTurn(0)} aria-label="yaw rate; right turns right" />
       </label>
-      <p className="small soft" aria-live="off"><kbd>w</kbd> <kbd>a</kbd> <kbd>s</kbd> <kbd>d</kbd> go, <kbd>q</kbd> <kbd>e</kbd> turn, or a gamepad<br />{shown[0].toFixed(2)} m/s ahead, {shown[1].toFixed(2)} m/s left, {shown[2].toFixed(2)} rad/s</p>
+      <p className="small soft" aria-live="off"><kbd>w</kbd> <kbd>a</kbd> <kbd>s</kbd> <kbd>d</kbd> move, <kbd>q</kbd> <kbd>e</kbd> turn, or a gamepad<br />{shown[0].toFixed(2)} m/s forward, {shown[1].toFixed(2)} m/s left, {shown[2].toFixed(2)} rad/s</p>
     </div>
   );
 }

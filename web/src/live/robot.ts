@@ -1,4 +1,4 @@
-/** A robot that is simulated in this page: MuJoCo's own WebAssembly build, and the exported policy beside it. */
+/** A robot simulated in this page by MuJoCo's WebAssembly build and the exported policy. */
 import loadMujoco, { type MainModule, type MjData, type MjModel } from "@mujoco/mujoco";
 import * as ort from "onnxruntime-web/wasm";
 import { Controller, type Command, type LivePolicy } from "./controller";
@@ -6,7 +6,7 @@ import { Controller, type Command, type LivePolicy } from "./controller";
 export type { Command, LivePolicy } from "./controller";
 export type Vector = [number, number, number];
 
-/** Where the two engines lie. */
+/** Locations of the two engines. */
 export interface EnginePlaces {
   mujoco: string;
   onnx: string;
@@ -20,7 +20,7 @@ let engine: Promise<MainModule> | null = null;
 /** MuJoCo, loaded once. */
 function mujocoOnce(place: string): Promise<MainModule> {
   engine ??= loadMujoco({ locateFile: () => place });
-  engine.catch(() => (engine = null)); // asked again next time
+  engine.catch(() => (engine = null)); // requested again next time
   return engine;
 }
 
@@ -69,7 +69,7 @@ export class LiveRobot {
     return this.#field("qpos");
   }
 
-  /** Where the torso is, m, and how fast it goes ahead in its own direction, m/s. */
+  /** Torso position, m, and forward velocity in its own frame, m/s. */
   get torso(): { place: Vector; ahead: number } {
     const at = this.about.torso;
     const place = [...this.#field("xpos").subarray(3 * at, 3 * at + 3)] as Vector;
@@ -80,14 +80,14 @@ export class LiveRobot {
     return { place, ahead: (velocity[0]! * cosine + velocity[1]! * sine) / length };
   }
 
-  /** What a robot that takes commands is told: forward and left, m/s, and turn left, rad/s. */
+  /** Velocity command: forward and left, m/s, and yaw rate to the left, rad/s. */
   set command(command: Command) {
     this.#controller.command = command;
   }
 
   #field = (name: string): Float64Array => (this.#data as unknown as Record<string, Float64Array>)[name]!;
 
-  /** Begin an episode where one of the known ones begins. */
+  /** Reset to one of the stored initial states. */
   reset(number = 0): void {
     const start = this.about.starts[number % this.about.starts.length]!;
     this.#mujoco.mj_resetData(this.#model, this.#data);
@@ -99,12 +99,12 @@ export class LiveRobot {
     this.#pull = null;
   }
 
-  /** Let the policy act once, and time go on until it acts again; return the action. */
+  /** Run one control step; return the action. */
   async step(): Promise<Float32Array> {
     const obs = this.#controller.observe(this.#field);
     const inputs = { obs: new ort.Tensor("float32", obs, [1, obs.length]) };
     const action = (await this.#policy.run(inputs, ["action"]))["action"]!.data as Float32Array;
-    if (this.#isClosed) return action; // while the policy thought
+    if (this.#isClosed) return action; // during inference
     this.#field("ctrl").set(this.#controller.controls(action));
     this.#disturb();
     for (let count = 0; count < this.about.physics_steps; count += 1) this.#mujoco.mj_step(this.#model, this.#data);
@@ -122,24 +122,24 @@ export class LiveRobot {
     }
   }
 
-  /** Push the torso for a moment, so hard that all of it would go this much faster, m/s. */
+  /** Push the torso briefly by an impulse that changes the robot's velocity by this much, m/s. */
   push(x: number, y: number): void {
     const newtons = this.about.mass_kg / (PUSH_STEPS * this.about.control_step_s);
     this.#push = { left: PUSH_STEPS, force: [x * newtons, y * newtons, 0] };
   }
 
-  /** Pull at a body, in newtons, until told otherwise. */
+  /** Pull a body with a force in newtons until changed. */
   pull(body: number, force: Vector | null): void {
     this.#pull = force && { body, force };
   }
 
-  /** Make everything as slippery as a share of the friction that it was trained with. */
+  /** Scale the friction relative to training. */
   setFriction(share: number): void {
     const friction = this.#model.geom_friction as Float64Array;
     for (let at = 0; at < friction.length; at += 3) friction[at] = this.#friction[at]! * share;
   }
 
-  /** Write where every body is: position, then rotation as w, x, y, z. */
+  /** Write the pose of every body: position, then rotation as w, x, y, z. */
   poses(into: Float32Array): void {
     this.#mujoco.mj_kinematics(this.#model, this.#data);
     const [places, turns] = [this.#field("xpos"), this.#field("xquat")];
@@ -158,7 +158,7 @@ export class LiveRobot {
   }
 }
 
-/** Compile the scene, and let its numbers be those that telic simulated with, whatever this version makes of the file. */
+/** Compile the scene with the model values of telic's simulation, independent of the MuJoCo version. */
 function compile(mujoco: MainModule, about: LivePolicy, files: Record<string, Uint8Array>): MjModel {
   const { FS } = mujoco;
   for (const folder of [HOME, `${HOME}/assets`]) if (!FS.analyzePath(folder, false).exists) FS.mkdir(folder);
@@ -183,7 +183,7 @@ export interface Agreement {
   actions: number;
 }
 
-/** Play the short episode that telic played, and say how far the two are apart; the robot is at its start again after it. */
+/** Replay telic's short reference episode and return the largest differences; then reset the robot. */
 export async function compare(robot: LiveRobot): Promise<Agreement> {
   const { trace } = robot.about;
   const found: Agreement = { steps: trace.qpos.length, states: 0, actions: 0 };

@@ -29,7 +29,7 @@ export function WorkActions({ line, canResume, reload }: { line: Line; canResume
       <button type="button" onClick={() => setOpen("about")}>Name and tags</button>
       {!line.is_running && <button type="button" className="danger" onClick={() => setOpen("delete")}>Delete</button>}
       {open === "stop" && (
-        <Dialog title={`Stop this ${line.kind}?`} submit="Stop" onClose={close} onSubmit={() => attempt(() => ask("/api/artifacts/{thing}/stop", { thing }, { wait: 0 }), () => { reload(); return "Stopping: it saves its work and writes its report."; })}>
+        <Dialog title={`Stop this ${line.kind}?`} submit="Stop" onClose={close} onSubmit={() => attempt(() => ask("/api/artifacts/{thing}/stop", { thing }, { wait: 0 }), () => { reload(); return "Stopping: saving work and writing the report."; })}>
           <p>Everything that was trained is saved. Resume continues from there.</p>
         </Dialog>
       )}

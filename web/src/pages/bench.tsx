@@ -1,4 +1,4 @@
-/** Benchmarks: suites of intents with pass rates and their intervals, case by case. */
+/** Benchmarks: suites of prompts with pass rates and their intervals, case by case. */
 import { useState } from "react";
 import { Link, useLocation, useParams } from "wouter";
 import { useAbout } from "../api/about";
@@ -34,12 +34,12 @@ function List() {
   const jobs = useBenchJobs();
   return (
     <>
-      <PageHead title="Benchmarks" lede="Suites of intents, each tried from words to policy, with the pass rate and its 95 % interval." />
+      <PageHead title="Benchmarks" lede="Suites of prompts, each trained and judged, with the pass rate and its 95 % interval." />
       <div className="stacked">
         <Start />
         {jobs.map((job) => <RunningBenchmark key={job.job} job={job} />)}
         <Ready of={all}>
-          {(lines) => lines.length === 0 ? (jobs.length > 0 ? <p className="soft">The first case is running; results appear when it is judged.</p> : <Empty title="No benchmarks yet"><p>Run a suite of intents, from words to judged policies:</p><Command line="telic bench intents" /></Empty>) : (
+          {(lines) => lines.length === 0 ? (jobs.length > 0 ? <p className="soft">The first case is running; results appear when it is judged.</p> : <Empty title="No benchmarks yet"><p>Run a suite of prompts:</p><Command line="telic bench intents" /></Empty>) : (
             <Panel title={plural(lines.length, "benchmark")} tight>
               <Rows label="Benchmarks" heads={["suite", "author", "passed", "pass rate (95 % interval)", "state", "last active"]} numbers={[2, 5]} rows={lines.map((line) => [
                 <><Link href={`/bench/${line.id}`}>{line.config?.suite ?? line.id}</Link>{line.error && <div className="notice bad small">{line.error}</div>}</>,
@@ -66,7 +66,7 @@ function RunningBenchmark({ job }: { job: Job }) {
   );
 }
 
-/** Run the suite of this installation; others are named on the command line. */
+/** Run the suite of this installation; start others on the command line. */
 function Start() {
   const about = useAbout();
   const [sample, setSample] = useState("3");
@@ -79,7 +79,7 @@ function Start() {
         <label className="field">Number of cases (empty: all)<input type="number" min="1" value={sample} onChange={(event) => setSample(event.target.value)} style={{ width: "8rem" }} /></label>
         <label className="field">Model (empty: composer)<input value={model} onChange={(event) => setModel(event.target.value)} /></label>
         <button type="submit" className="primary">Start</button>
-        <span className="small soft">A case takes from a minute to an hour on this machine.</span>
+        <span className="small soft">A case takes between a minute and an hour on this machine.</span>
       </form>
     </Panel>
   );

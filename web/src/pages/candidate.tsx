@@ -108,7 +108,7 @@ function Verdicts({ thing, found, session }: { thing: string; found: IterationDe
   const chosen = members.find((each) => each.member === (member || found.judged?.best)) ?? members[0];
   const files = useLoaded(`judged:${thing}:${found.number}`, () => read<Schema<"ArtifactFile">[]>(`/api/artifacts/${encodeURIComponent(thing)}/files?kind=recording&iteration=${found.number}`));
   const labels = useMemo(() => new Map(session.labels.filter((label) => label.iteration === found.number && label.member === chosen?.member).map((label) => [label.episode - 1, label.is_wanted])), [session.labels, chosen?.member, found.number]);
-  const label = (answer: "yes" | "no") => episode !== null && chosen && void attempt(() => ask("/api/artifacts/{thing}/label", { thing }, { answer, episode: String(episode + 1), member: chosen.member, iteration: found.number }), () => (answer === "yes" ? "Labelled as wanted." : "Labelled as not wanted."));
+  const label = (answer: "yes" | "no") => episode !== null && chosen && void attempt(() => ask("/api/artifacts/{thing}/label", { thing }, { answer, episode: String(episode + 1), member: chosen.member, iteration: found.number }), () => (answer === "yes" ? "Labeled as wanted." : "Labeled as not wanted."));
   useShortcuts(episode !== null && !about.isReadOnly ? [{ keys: "y", does: "label this episode as wanted", act: () => label("yes") }, { keys: "n", does: "label this episode as not wanted", act: () => label("no") }] : []);
   if (!chosen) return <Panel title="Verdict"><p className="soft">It is judged after training, on fresh evaluation episodes.</p></Panel>;
   const verdict = episode === null ? null : chosen.judgement.verdicts[episode];

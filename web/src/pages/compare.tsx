@@ -79,7 +79,7 @@ function Result({ result }: { result: Compared }) {
   return (
     <Panel title="Result">
       <div className="column">
-        {result.obstacles.length > 0 && <div className="notice middling"><strong>These are not compared by one number.</strong>{result.obstacles.map((each) => <p key={each} className="small">{each}</p>)}</div>}
+        {result.obstacles.length > 0 && <div className="notice middling"><strong>These have no common metric.</strong>{result.obstacles.map((each) => <p key={each} className="small">{each}</p>)}</div>}
         {result.rows.map((row) => row.difference && <p key={row.line.id}><strong>{row.line.name ?? row.line.title} <code className="small">{shortId(row.line.id)}</code></strong>: {row.difference.words}</p>)}
         <Rows label="Measured values" heads={["", result.measure, "by seed", "difference to the first", "95 % interval", "state"]} numbers={[1, 3, 4]} rows={result.rows.map((row, index) => [
           <><Swatch colour={`var(--c${index + 1})`} /> {row.line.name ?? row.line.title} <code className="small soft">{shortId(row.line.id)}</code></>,

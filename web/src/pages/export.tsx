@@ -1,4 +1,4 @@
-/** The report and the exported policy, to look at and to download. */
+/** The report and the exported policy, to view and download. */
 import { useState } from "react";
 import { ask, read, type Schema } from "../api/client";
 import { waitForJob } from "../api/jobs";

@@ -1,4 +1,4 @@
-/** What was made here: videos with words and scores, one click from playing, branching or exporting. */
+/** Videos of trained policies with prompts and scores, and links to play, branch and export. */
 import { useEffect, useRef, useState } from "react";
 import { Link } from "wouter";
 import { useAbout } from "../api/about";
@@ -23,7 +23,7 @@ export default function GalleryPage() {
       <Ready of={cards}>
         {(all) => {
           const shown = all.filter(fits);
-          if (shown.length === 0) return <Empty title={all.length === 0 ? "No videos yet" : "No video matches"}>{all.length === 0 && <><p>A session renders a video of its median episode when it ends.</p><Link href="/" className="button">Describe a behaviour</Link></>}</Empty>;
+          if (shown.length === 0) return <Empty title={all.length === 0 ? "No videos yet" : "No video matches"}>{all.length === 0 && <><p>A session renders a video of its median episode when it ends.</p><Link href="/" className="button">Describe a behavior</Link></>}</Empty>;
           return <div className="gallery">{shown.map((card) => <GalleryCard key={card.line.id} card={card} />)}</div>;
         }}
       </Ready>
@@ -72,6 +72,6 @@ function PlayingVideo({ source, label }: { source: string; label: string }) {
     observer.observe(shown);
     return () => observer.disconnect();
   }, [source]);
-  const [hasControls, setControls] = useState(false); // they cover the robot
+  const [hasControls, setControls] = useState(false); // the controls cover the robot
   return <video ref={video} src={source} muted loop playsInline controls={hasControls} tabIndex={0} onMouseEnter={() => setControls(true)} onMouseLeave={() => setControls(false)} onFocus={() => setControls(true)} preload="metadata" aria-label={label} />;
 }

@@ -1,4 +1,4 @@
-/** The policy runs here: MuJoCo and the exported network in this page. Push it, pull it, make it slippery, drive it. */
+/** Live policy: MuJoCo and the exported network in this page, with pushes, pulls, friction and commands. */
 import { useCallback, useEffect, useRef, useState } from "react";
 import { Link, useParams, useSearch } from "wouter";
 import mujocoFile from "@mujoco/mujoco/mujoco.wasm?url";
@@ -22,7 +22,7 @@ type Ground = LiveAnswer["policy"]["grounds"][number];
 const AGREES = 1e-3;
 const MOST_BEHIND_S = 0.1;
 const PUSH_MPS = 1;
-/** pull of a metre, in weights of the robot */
+/** pull per meter, in robot weights */
 const PULL = 12;
 
 export interface Loaded {
@@ -32,7 +32,7 @@ export interface Loaded {
   agreement: Agreement;
 }
 
-/** Fetch what runs, start the engines, and compare with what telic simulated. */
+/** Fetch the policy, start the engines, and compare with telic's simulation. */
 export async function loadLive(thing: string, iteration: number | null, ground: Ground): Promise<Loaded> {
   const address = `/api/artifacts/${encodeURIComponent(thing)}/live`;
   const query = `?${new URLSearchParams([["ground", ground], ...(iteration === null ? [] : [["iteration", String(iteration)]])])}`;
@@ -46,7 +46,7 @@ export async function loadLive(thing: string, iteration: number | null, ground: 
   return { answer, shape, robot, agreement };
 }
 
-/** A robot for as long as the page shows it: its memory is not the browser's to free. */
+/** A robot for the lifetime of the page: its memory must be freed explicitly. */
 function useRobot(thing: string, iteration: number | null, ground: Ground) {
   const [round, setRound] = useState(0);
   const key = `${thing}:${iteration}:${ground}:${round}`;
@@ -68,7 +68,7 @@ function useRobot(thing: string, iteration: number | null, ground: Ground) {
       made?.robot.close();
     };
   }, [key]);
-  // At once, not when the effect has run: the old robot is about to be closed.
+  // Immediately, not in the effect: the old robot is about to be closed.
   const isMine = state.key === key;
   return { value: isMine ? state.value : undefined, error: isMine ? state.error : null, reload: () => setRound(round + 1) };
 }
@@ -176,7 +176,7 @@ function LiveStage({ live, isPlaying, onTime }: { live: Loaded; isPlaying: boole
       try {
         scene.current = new Made(canvas.current, theme === "dark");
       } catch (error) {
-        setProblem(`This browser cannot draw in three dimensions (${error instanceof Error ? error.message : String(error)}).`);
+        setProblem(`This browser does not support WebGL (${error instanceof Error ? error.message : String(error)}).`);
         return;
       }
       robot.poses(poses);
@@ -218,7 +218,7 @@ interface Drag {
   event: PointerEvent | null;
 }
 
-/** Who grips the robot pulls it; who grips the ground looks around. */
+/** Dragging the robot pulls it; dragging the background turns the camera. */
 function listen(canvas: HTMLCanvasElement, scene: RobotScene, robot: LiveRobot, drag: Drag): void {
   canvas.addEventListener("pointerdown", (event) => {
     drag.grip = scene.pick(event);

@@ -1,4 +1,4 @@
-/** This machine: cores, memory, disk, GPUs, the jobs started from here, and missing parts. */
+/** This machine: cores, memory, disk, GPUs, jobs started from here, and missing packages. */
 import { useState } from "react";
 import { Link } from "wouter";
 import { api, ask, got, read, type Schema } from "../api/client";
@@ -65,7 +65,7 @@ function Jobs() {
   return (
     <Panel title="Jobs started from the dashboard" tight>
       <Ready of={jobs}>
-        {(list) => list.length === 0 ? <Empty title="No jobs yet">Jobs that are started from a page keep running when the server ends.</Empty> : (
+        {(list) => list.length === 0 ? <Empty title="No jobs yet">Jobs started from a page keep running when the server stops.</Empty> : (
           <div className="scroll-x" tabIndex={0} role="group" aria-label="Jobs">
             <table className="plain">
               <thead><tr><th>Command</th><th>State</th><th>Result</th><th className="number">Started</th><th><span className="sr">log</span></th></tr></thead>

@@ -1,4 +1,4 @@
-/** Work orders that wait for an answer of a person or a coding agent, as a form. */
+/** Open work orders for a person or a coding agent, as a form. */
 import { useState } from "react";
 import { problemOf, read, type Schema } from "../api/client";
 import { useLoaded } from "../api/query";

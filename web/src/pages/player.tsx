@@ -1,4 +1,4 @@
-/** Playback on one time cursor: robot, reward terms, criteria and verdict; two episodes in lock-step. */
+/** Playback on one time cursor: robot, reward terms, criteria and verdict; two synchronized episodes. */
 import { useEffect, useMemo, useRef, useState } from "react";
 import { Link, useLocation, useParams } from "wouter";
 import { useAbout } from "../api/about";
@@ -35,7 +35,7 @@ function actorsOf(episodes: Episode[], length: number, layout: Layout, ghosts: G
   });
 }
 
-/** One episode with its transport, for a panel. */
+/** One episode with playback controls, for a panel. */
 export function EpisodePlayer({ thing, file }: { thing: string; file: string }) {
   const episode = useLoaded(`episode:${thing}:${file}`, () => loadEpisode(thing, file));
   return <Ready of={episode}>{(loaded) => <Playing episodes={[loaded]} isSmall key={file} />}</Ready>;
@@ -159,7 +159,7 @@ export default function PlayerPage() {
   const episodes = useLoaded(fileA && (!other || fileB) ? `play:${id}:${fileA}:${other}:${fileB}` : null, () => Promise.all([loadEpisode(id, fileA!), ...(other ? [loadEpisode(other, fileB!)] : [])]));
   const chosen = a.value?.find((file) => file.key === fileA);
   const course = useCourse(id, fileA, !other && !__SITE__ && (chosen?.is_judged ?? false));
-  const label = (answer: "yes" | "no") => chosen?.is_judged && attempt(() => ask("/api/artifacts/{thing}/label", { thing: id }, { answer, episode: chosen.label, member: chosen.member, iteration: chosen.iteration }), () => (answer === "yes" ? "Labelled as wanted." : "Labelled as not wanted."));
+  const label = (answer: "yes" | "no") => chosen?.is_judged && attempt(() => ask("/api/artifacts/{thing}/label", { thing: id }, { answer, episode: chosen.label, member: chosen.member, iteration: chosen.iteration }), () => (answer === "yes" ? "Labeled as wanted." : "Labeled as not wanted."));
   useShortcuts(chosen?.is_judged && !about.isReadOnly ? [{ keys: "y", does: "label this episode as wanted", act: () => void label("yes") }, { keys: "n", does: "label this episode as not wanted", act: () => void label("no") }] : []);
   const videos = useLoaded(`videos:${id}`, () => got(api.GET("/api/artifacts/{thing}/files", { params: { path: { thing: id }, query: { kind: ["video"] } } })));
   const video = videos.value?.find((file) => chosen && file.member === chosen.member && file.step === chosen.step && file.label === chosen.label);

@@ -1,4 +1,4 @@
-/** Robots that can be named as an environment. */
+/** Robots that can be used as an environment. */
 import { useState } from "react";
 import { useLocation } from "wouter";
 import { api, got } from "../api/client";
@@ -14,7 +14,7 @@ export default function RobotsPage() {
   const [, go] = useLocation();
   return (
     <>
-      <PageHead title="Robots" lede="Each can be used as an environment; its files are downloaded at first use. Choose one to describe a behaviour for it." />
+      <PageHead title="Robots" lede="Each can be used as an environment; its files are downloaded on first use. Choose one to describe a behavior for it." />
       <Ready of={robots}>
         {(list) => {
           const kinds = ["all", ...new Set(list.map((robot) => robot.kind))];

@@ -22,7 +22,7 @@ interface Column extends TableColumn<Row> {
   isOptional?: boolean;
 }
 
-/** The columns a phone shows are those without `isWide`. */
+/** Columns with `isWide` are hidden on phones. */
 const COLUMNS: Column[] = [
   { key: "title", title: "Name", width: "minmax(6rem, 3fr)", cell: (row) => (row.inside ? <strong>{row.title} · {plural(row.inside.length, "run")}</strong> : <Link href={`/runs/${row.id}`} title={row.note ?? undefined} onClick={(event) => event.stopPropagation()}>{row.name ?? (row.title || row.id)}</Link>) },
   { key: "kind", title: "Kind", width: "5.2rem", isWide: true, cell: (row) => <span className="soft">{row.kind}</span> },
@@ -115,7 +115,7 @@ export default function RunsPage() {
       {loaded.error && <Failure error={loaded.error} onRetry={loaded.reload} />}
       <div className="panel grow" style={{ minHeight: "18rem", overflow: "hidden" }}>
         {!loaded.value && !loaded.error && <Loading lines={8} />}
-        {loaded.value && found.length === 0 && (filter ? <Empty title="No run matches this filter"><button type="button" onClick={() => setFilter("")}>Show all</button></Empty> : <Empty title="No runs yet"><Link href="/" className="button">Describe a behaviour</Link></Empty>)}
+        {loaded.value && found.length === 0 && (filter ? <Empty title="No run matches this filter"><button type="button" onClick={() => setFilter("")}>Show all</button></Empty> : <Empty title="No runs yet"><Link href="/" className="button">Describe a behavior</Link></Empty>)}
         {found.length > 0 && (
           <VirtualTable columns={columns} rows={rows} rowKey={(row) => row.id} label="Runs" sorting={{ key: sort, isDown: order === "down" }}
             onSort={({ key, isDown }) => { setSort(key); setOrder(isDown ? "down" : "up"); }} isGroup={(row: Row) => row.inside !== undefined} isChosen={(row) => chosen.has(row.id)}
@@ -128,7 +128,7 @@ export default function RunsPage() {
 
 const NARROW = window.matchMedia("(max-width: 52rem)");
 
-/** Whether the window is that of a phone, which has room for few columns. */
+/** Return whether the window is as narrow as a phone. */
 function useNarrow(): boolean {
   const [isNarrow, setNarrow] = useState(NARROW.matches);
   useEffect(() => {

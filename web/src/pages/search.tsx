@@ -39,7 +39,7 @@ export default function SearchPage({ detail, search, reload }: { detail: Detail;
         <div className="span-8 stacked">
           <Panel title="Best policy so far"><Chart x={x} curves={curves} xLabel="episodes" label="Return of the best policy so far" yLabel="return" height={260} /></Panel>
           <Panel title="Map of policies" tight>
-            {page ? <iframe src={page.url} title="Map of policies: every point plays" style={{ width: "100%", height: "44rem", border: 0, display: "block" }} sandbox="allow-scripts" /> : <Empty title="The map is not drawn yet">Every point is a policy that plays, with the reason of the model. Press “Draw the map”.</Empty>}
+            {page ? <iframe src={page.url} title="Map of policies: select a point to play it" style={{ width: "100%", height: "44rem", border: 0, display: "block" }} sandbox="allow-scripts" /> : <Empty title="The map is not drawn yet">Every point is a policy with its video and the model's explanation. Press “Draw the map”.</Empty>}
           </Panel>
         </div>
         <div className="span-4 stacked">

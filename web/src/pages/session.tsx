@@ -67,14 +67,14 @@ export function SessionPage({ detail, session, tab, reload }: { detail: Artifact
 }
 
 const OUTCOMES: Record<string, string> = {
-  passed: "It does what was asked.", passed_in_part: "Partial pass.", not_passed: "It does not do what was asked yet.", unproven: "A policy scored, but the score is not proven.", claimed: "It claims to do what was asked; this user did not sign it.",
+  passed: "The policy does what was asked.", passed_in_part: "Partial pass.", not_passed: "The policy does not do what was asked yet.", unproven: "A policy reached the threshold, but the result is not proven.", claimed: "Reported as passed, but not signed with your key.",
   unconfirmed: "The score was not confirmed on fresh episodes.", stopped: "Stopped. It can be resumed.",
 };
 const STATES: Record<string, [string, string]> = {
   interrupted: ["Interrupted.", "Resume continues where it was; no training is lost."],
   starting: ["Starting.", "The process loads; this takes a few seconds."],
-  "not started": ["Not started yet.", "Start runs it."],
-  deleted: ["Deleted.", "The trash may still have it."],
+  "not started": ["Not started yet.", "Press Start to run it."],
+  deleted: ["Deleted.", "It may be in the trash."],
 };
 
 function NowLine({ live, state, isRunning, session, sentence }: { live: Live; state: string; isRunning: boolean; session: SessionDetail; sentence: string }) {
@@ -104,7 +104,7 @@ function NowLine({ live, state, isRunning, session, sentence }: { live: Live; st
   );
 }
 
-/** Open the worst recorded episode of an iteration at the moment where it misses a criterion. */
+/** Open the worst recorded episode of an iteration where it fails a criterion. */
 export function MomentLink({ thing, iteration }: { thing: string; iteration: number }) {
   const home = `/api/artifacts/${encodeURIComponent(thing)}`;
   const found = useLoaded(`iteration:${thing}:${iteration}`, () => read<Schema<"IterationDetail">>(`${home}/iterations/${iteration}`));
@@ -154,7 +154,7 @@ function Overview({ line, session, live }: { line: Schema<"ArtifactLine">; sessi
       <div className="span-5 stacked">
         <VideoPanel thing={line.id} iteration={summary?.best_iteration ?? last} member={summary?.best_member ?? null} isLive={line.is_running} />
         <Panel title="Criteria" actions={criteria && <span className="small soft">{criteria.length}</span>}>
-          {criteria ? <><CriteriaList criteria={criteria} met={met} />{(asked?.not_understood ?? []).length > 0 && <div className="notice middling small">Not understood: {asked!.not_understood!.join(", ")}</div>}{(asked?.doubts ?? []).map((doubt) => <p key={doubt} className="small soft">{doubt}</p>)}</> : <p className="soft">{line.is_running ? "The intent is being read." : "No criteria were read."}</p>}
+          {criteria ? <><CriteriaList criteria={criteria} met={met} />{(asked?.not_understood ?? []).length > 0 && <div className="notice middling small">Not understood: {asked!.not_understood!.join(", ")}</div>}{(asked?.doubts ?? []).map((doubt) => <p key={doubt} className="small soft">{doubt}</p>)}</> : <p className="soft">{line.is_running ? "Reading the prompt." : "No criteria were found."}</p>}
         </Panel>
         {session.iterations.length > 0 && (
           <Panel title="Lineage" actions={<Link className="small" href={`/runs/${line.id}/candidates`}>iterations</Link>}>
@@ -166,7 +166,7 @@ function Overview({ line, session, live }: { line: Schema<"ArtifactLine">; sessi
   );
 }
 
-/** How far the best policy of an iteration meets each criterion, over its judged episodes. */
+/** Credit of the best policy of an iteration per criterion, over its judged episodes. */
 function useMet(thing: string, iteration: number | null) {
   const found = useLoaded(iteration === null ? null : `iteration:${thing}:${iteration}`, () => read<Schema<"IterationDetail">>(`/api/artifacts/${encodeURIComponent(thing)}/iterations/${iteration}`));
   return useMemo(() => {
@@ -192,7 +192,7 @@ function Candidates({ detail, session, chosen }: { detail: ArtifactDetail; sessi
   );
 }
 
-/** Why a result can be trusted: validation of the judge, certificate, robustness, people. */
+/** Evidence: validation of the judge, certificate, robustness, labels. */
 function Evidence({ session }: { session: SessionDetail }) {
   const { certificate, robustness, validation } = session;
   return (
@@ -217,7 +217,7 @@ function Evidence({ session }: { session: SessionDetail }) {
               {certificate.limits.map((limit) => <p key={limit} className="small soft">{limit}</p>)}
               {certificate.mutants.length > 0 && <Rows label="Altered episodes" heads={["criterion", "altered episodes", "that change its value", "that lose credit"]} numbers={[1, 2, 3]} rows={certificate.mutants.map((each) => [each.criterion, count(each.total), count(each.changed), count(each.caught)])} />}
             </div>
-          ) : <p className="soft">A pass is certified: the evidence that it rests on, hashed and signed.</p>}
+          ) : <p className="soft">A pass has a signed certificate with the hashes of its evidence.</p>}
         </Panel>
         <Panel title="Labels and vetoes">
           {session.labels.length + session.vetoes.length === 0 ? <p className="soft">Label judged episodes in the player; labels calibrate the judge.</p> : (

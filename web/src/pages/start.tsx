@@ -1,4 +1,4 @@
-/** Describe a behaviour, check how it will be measured and what it will cost, and start. */
+/** Describe a behavior, check how it will be measured and what it will cost, and start. */
 import { useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
 import { Link, useLocation } from "wouter";
 import { api, ask, got, read, type Schema } from "../api/client";
@@ -22,7 +22,7 @@ const EXAMPLES: { intent: string; env: string }[] = [
   { intent: "keep the pole upright", env: "InvertedPendulum-v5" },
 ];
 
-/** Options as they are typed; an empty one has the default of the server. */
+/** Options as typed; empty fields use the server's defaults. */
 type Options = Partial<Record<"iterations" | "seeds" | "steps" | "model" | "max_usd" | "max_hours", string>> & { approve?: boolean };
 type Preview = Schema<"IntentPreview">;
 
@@ -45,7 +45,7 @@ export function StartPage() {
   const [isStarting, setStarting] = useState(false);
   const { preview, isSettled } = usePreview(requestOf(intent, env, options));
   const box = useRef<HTMLTextAreaElement>(null);
-  useShortcuts([{ keys: "i", does: "describe a behaviour", act: () => box.current?.focus() }]);
+  useShortcuts([{ keys: "i", does: "describe a behavior", act: () => box.current?.focus() }]);
   useEffect(() => remember("draft.intent", intent), [intent]);
   useEffect(() => remember("draft.env", env), [env]);
   useEffect(() => {
@@ -72,7 +72,7 @@ export function StartPage() {
     <>
       <div className="hero">
         <h1>What should the robot do?</h1>
-        <p className="soft">Describe a behaviour. Get a trained policy, and the evidence that it does what you asked.</p>
+        <p className="soft">Describe a behavior. Get a trained policy, and the evidence that it does what you asked.</p>
         <form className="intent" onSubmit={(event) => { event.preventDefault(); if (canStart) void start(); }}>
           <textarea ref={box} rows={2} aria-label="Intent" value={intent} maxLength={2000} autoFocus placeholder="for example: run forward fast"
             onChange={(event) => { setIntent(event.target.value); setEdits({}); }} onKeyDown={(event) => { if (event.key === "Enter" && !event.shiftKey && !event.nativeEvent.isComposing) { event.preventDefault(); if (canStart) void start(); } }} />
@@ -99,7 +99,7 @@ export function StartPage() {
   );
 }
 
-/** Read the request a moment after the last change; what was read before stays until then. */
+/** Preview the request shortly after the last change; the previous preview stays until then. */
 function usePreview(request: ReturnType<typeof requestOf>): { preview: Loaded<Preview>; isSettled: boolean } {
   const text = JSON.stringify(request);
   const [asked, setAsked] = useState(text);
@@ -138,7 +138,7 @@ function CriteriaPanel({ preview, edits, onEdits, hasWords, options, onOptions }
     );
   return (
     <Panel title="Criteria">
-      {!hasWords && <p className="soft">Criteria appear while you type. Change a target, leave a criterion out, or weight it. Nothing is spent before you press Start.</p>}
+      {!hasWords && <p className="soft">Criteria appear while you type. Edit a target, remove a criterion, or change its weight. Nothing is spent before you press Start.</p>}
       {hasWords && error && <Failure error={error} />}
       {hasWords && !value && !error && <Loading />}
       {hasWords && value && !error && (
@@ -165,7 +165,7 @@ function CostPanel({ preview, options, isEdited, onOptions }: { preview: Preview
     <Panel title="Cost">
       <div className="column">
         <Figures rows={[["if the first iteration passes", amount(forecast?.first_steps, forecast?.first_seconds)], ["at most", amount(forecast?.most_steps, forecast?.most_seconds)], ["model cost", options.model ? money(forecast?.usd) : "$0"]]} />
-        {options.model && <p className="small soft">The forecast follows when the model has written the reward. Set a limit below.</p>}
+        {options.model && <p className="small soft">The forecast is available when the model has written the reward. Set a limit below.</p>}
         {forecast && forecast.first_seconds === null && <p className="small soft">The time is known after the first training of this environment on this machine.</p>}
         {forecast && forecast.measured_runs > 0 && <p className="small soft">From {plural(forecast.measured_runs, "training")} on this machine, {count(forecast.steps_per_second)} steps/s.</p>}
         <details>
@@ -179,7 +179,7 @@ function CostPanel({ preview, options, isEdited, onOptions }: { preview: Preview
             {field("max_hours", "Hours at most", "no limit", true)}
           </div>
           <datalist id="models"><option value="host">answer work orders yourself</option></datalist>
-          <p className="small soft" style={{ marginTop: "0.5rem" }}>Model: <code>provider:model</code>, or <code>host</code> to answer its work orders on the page of the session.</p>
+          <p className="small soft" style={{ marginTop: "0.5rem" }}>Model: <code>provider:model</code>, or <code>host</code> to answer its work orders on the session page.</p>
         </details>
         <div>
           <h3>Equivalent command</h3>

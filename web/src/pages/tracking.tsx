@@ -1,4 +1,4 @@
-/** How trackers follow their clips: by encoder, over training, and the clips with the largest error. */
+/** Tracking performance: by encoder, over training, and the clips with the largest error. */
 import { read, type Schema } from "../api/client";
 import { useLoaded } from "../api/query";
 import { Badge, Figures, Gauge, Panel, Rows } from "../components/basics";
@@ -33,7 +33,7 @@ function Tracking({ report }: { report: Report }) {
     <div className="column">
       <Figures rows={[["clips", count(report.encoders[0]?.clips)], ["split", words(report.split)], ["steps", short(report.step)], ...report.tokens.map((token): [string, string] => [`token levels in use, ${words(token.encoder)}`, percent(1 - token.dead_share)])]} />
       <Rows label="Encoders" heads={["encoder", "tracked to the end", "local error, mm", "joint error, rad", "mean share tracked"]} numbers={[2, 3, 4]} rows={all.map((each) => [
-        <>{words(each.encoder)}{each === report.control && <div className="small soft">control: holds its pose</div>}</>,
+        <>{words(each.encoder)}{each === report.control && <div className="small soft">baseline: holds its pose</div>}</>,
         <><Gauge value={each.success_rate} low={each.interval?.[0]} tone="live" /><span className="small soft">{clips(each)}{each.interval && each.success_rate > 0 && `, 95 % interval ${percent(each.interval[0])} to ${percent(each.interval[1])}`}</span></>,
         number(each.mpjpe_l_mm), number(each.joint_rad), percent(each.progress_rate),
       ])} />

@@ -1,4 +1,4 @@
-/** The newest episodes of a thing in a small player, and links to the full player and the live policy. */
+/** The newest episodes of an artifact in a small player, and links to the full player and the live policy. */
 import { useEffect, useState } from "react";
 import { Link } from "wouter";
 import { api, got, type Schema } from "../api/client";
@@ -24,7 +24,7 @@ export function VideoPanel({ thing, iteration, member, isLive }: { thing: string
           {offered.map((file) => <option key={file.key} value={file.key}>{recordingName(file)}</option>)}
         </select>
         <Link className="small" href={`/play/${thing}?file=${shown.key}`}>player</Link>
-        {!__SITE__ && <Link className="small" href={`/live/${thing}`} title="Run the policy in this page: push it, drive it">live</Link>}
+        {!__SITE__ && <Link className="small" href={`/live/${thing}`} title="Run the policy in this page, with pushes and commands">live</Link>}
       </>
     )}>
       {shown ? <EpisodePlayer thing={thing} file={shown.key} /> : <p className="soft">{isLive ? "The first episode is recorded at the first evaluation." : "No episode was recorded."}</p>}

@@ -14,7 +14,7 @@ function holds(value: unknown, sign: string, wanted: string): boolean {
   return sign === "<" ? order < 0 : sign === "<=" ? order <= 0 : sign === ">" ? order > 0 : order >= 0;
 }
 
-/** Return whether a line has all words and meets all conditions of a filter; quotes keep blanks together. */
+/** Return whether a line has all words and meets all conditions of a filter; quotes preserve blanks. */
 export function fits(filter: string): (line: Line) => boolean {
   const parts = (filter.match(/(?:[^\s"]|"[^"]*")+/g) ?? []).map((part) => part.replaceAll('"', ""));
   return (line) => parts.every((part) => {

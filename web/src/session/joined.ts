@@ -12,7 +12,7 @@ export interface JoinedSeries {
   columns: (number | null)[][];
 }
 
-/** Put series over the union of their steps; where one has no point it has none. */
+/** Align series on the union of their steps; missing points stay missing. */
 export function joined(series: RawSeries[]): JoinedSeries {
   const first = series[0];
   if (!first) return { x: [], columns: [] };
@@ -28,7 +28,7 @@ export function joined(series: RawSeries[]): JoinedSeries {
   return { x, columns };
 }
 
-/** Values between the points that there are; nothing before the first and after the last. */
+/** Interpolate between points; nothing before the first or after the last. */
 export function filled(x: number[], column: (number | null)[]): (number | null)[] {
   const known = column.flatMap((value, index) => (value === null ? [] : [index]));
   return column.map((value, index) => {
@@ -41,7 +41,7 @@ export function filled(x: number[], column: (number | null)[]): (number | null)[
   });
 }
 
-/** The mean of several curves, and how far the members lie apart. */
+/** The mean and range of several curves. */
 export function meanBand(columns: (number | null)[][]): { mean: (number | null)[]; low: (number | null)[]; high: (number | null)[] } {
   const length = columns[0]?.length ?? 0;
   const at = (index: number) => columns.map((column) => column[index]).filter((value): value is number => value != null);
@@ -85,7 +85,7 @@ export function smoothed(values: (number | null)[], width: number): (number | nu
   });
 }
 
-/** Sums from below: costs pile up under zero, pay above it. */
+/** Cumulative sums: costs below zero, rewards above. */
 export function piled(length: number, curves: { values: (number | null)[] }[]): (number | null)[][] {
   const above = new Array<number>(length).fill(0);
   const below = new Array<number>(length).fill(0);
@@ -100,7 +100,7 @@ export function mean(values: (number | null)[]): number {
   return values.reduce<number>((sum, value) => sum + (value ?? 0), 0) / Math.max(1, values.length);
 }
 
-/** Curves with finer points within a range, and their own outside of it. */
+/** Curves with finer points within a range. */
 export function spliced<Curve extends RawSeries>(all: Curve[], finer: Curve[], [start, end]: [number, number]): Curve[] {
   return all.map((curve) => {
     const fine = finer.find((each) => each.member === curve.member && each.name === curve.name);

@@ -33,7 +33,7 @@ describe("numbers", () => {
 });
 
 describe("curves", () => {
-  it("have finer points where somebody looks, and their own elsewhere", () => {
+  it("have finer points in the visible range only", () => {
     const at = (steps: number[]) => ({ member: "a", name: "return", steps, values: steps.map((step) => step * 2) });
     const [curve] = spliced([at([0, 10, 20, 30, 40])], [at([12, 14, 20, 28])], [11, 30]);
     expect(curve!.steps).toEqual([0, 10, 12, 14, 20, 28, 40]);
@@ -81,7 +81,7 @@ describe("the table", () => {
     });
   });
 
-  it("tells conditions from words", () => {
+  it("distinguishes conditions from words", () => {
     const lines = [{ id: "a", title: "run fast", env: "Ant-v5", state: "passed", score: 0.9 }, { id: "b", title: "hop", env: "Hopper-v5", state: "failed", score: null }];
     const ids = (filter: string) => lines.filter(fits(filter)).map((line) => line.id);
     expect(ids('fast score>=0.8 env=Ant-v5 title~"run fast"')).toEqual(["a"]);
@@ -129,7 +129,7 @@ describe("criteria", () => {
     expect(retitled({ ...criterion, title: "13 steps at 3.5 m", goal: 3 }, 2)).toBe("13 steps at 3.5 m (≥ 2 m/s)");
   });
 
-  it("keep a person's changes whatever is read again", () => {
+  it("keep a person's changes when the prompt is read again", () => {
     const edits = { [criterion.title]: { goal: 2, weight: 4 }, other: { isUsed: false } };
     expect(edited([criterion, { ...criterion, title: "other" }], edits)).toEqual([{ ...criterion, title: "averages at least 2 m/s forward", goal: 2, weight: 4 }]);
   });

@@ -98,7 +98,7 @@ function follow(at: Standing, event: LoggedEvent): void {
   }
 }
 
-/** A line of the log as a sentence; null for one without news. */
+/** A line of the log as a sentence; null if it adds nothing. */
 export function sentenceOf(event: LoggedEvent, at?: Standing): string | null {
   const text = (name: string) => String(event[name] ?? "");
   switch (event.event) {

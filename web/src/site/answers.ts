@@ -1,4 +1,4 @@
-/** A saved page: the answers of the server are stored next to it. */
+/** A saved page: responses of the server are stored next to it. */
 export interface Site {
   thing: string;
   made: string;

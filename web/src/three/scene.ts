@@ -31,13 +31,13 @@ export interface Motion {
   poses: Float32Array;
 }
 
-/** Where a robot is held. */
+/** The held point of a robot. */
 export interface Grip {
   body: number;
   point: Vector3;
 }
 
-/** How far a key turns the camera around and up, rad, and what stays of its distance. */
+/** Camera change per key: azimuth and elevation, rad, and distance factor. */
 const LOOKS: Record<string, [number, number, number]> = {
   ArrowLeft: [-0.15, 0, 1], ArrowRight: [0.15, 0, 1], ArrowUp: [0, 0.1, 1], ArrowDown: [0, -0.1, 1],
   "+": [0, 0, 0.85], "=": [0, 0, 0.85], "-": [0, 0, 1 / 0.85],
@@ -86,17 +86,17 @@ export class RobotScene {
     const [around, up, nearer] = LOOKS[event.key] ?? [];
     if (around === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
-    event.stopPropagation(); // the page has other uses for arrows
+    event.stopPropagation(); // arrow keys must not scroll the page
     this.turn(around, up!, nearer!);
   };
 
-  /** Turn the camera around what it looks at, rad, and let this much of its distance stay. */
+  /** Orbit the camera around its target, rad, and scale its distance. */
   turn(around: number, up: number, nearer: number): void {
     const away = this.#camera.position.clone().sub(this.#controls.target);
     const heading = Math.atan2(away.y, away.x) + around;
     const tilt = Math.max(-0.1, Math.min(1.5, Math.atan2(away.z, Math.hypot(away.x, away.y)) + up));
-    const beside = new Vector3(Math.cos(heading) * Math.cos(tilt), Math.sin(heading) * Math.cos(tilt), Math.sin(tilt));
-    this.#camera.position.copy(this.#controls.target).addScaledVector(beside, away.length() * nearer);
+    const direction = new Vector3(Math.cos(heading) * Math.cos(tilt), Math.sin(heading) * Math.cos(tilt), Math.sin(tilt));
+    this.#camera.position.copy(this.#controls.target).addScaledVector(direction, away.length() * nearer);
     this.#controls.update();
     this.draw();
   }
@@ -120,7 +120,7 @@ export class RobotScene {
     this.draw();
   }
 
-  /** Show robots side by side, or over one another as ghosts. */
+  /** Show robots side by side, or overlaid as ghosts. */
   setActors(shown: { model: ModelShape; motion: Motion; tint?: string; isGhost?: boolean; lane?: number }[], sideBySide: boolean): void {
     for (const actor of this.#actors) for (const group of actor.groups) this.#remove(group);
     const lanes = Math.max(0, ...shown.map(({ lane }, index) => lane ?? index));
@@ -139,7 +139,7 @@ export class RobotScene {
     this.#isPlaced = false;
   }
 
-  /** Place everything as it was at a share of the way, from 0 to 1, of a motion of `seconds`. */
+  /** Show the pose at a fraction, from 0 to 1, of a motion of `seconds`. */
   show(frame: number): void {
     this.#actors.forEach((actor, index) => {
       const { motion, groups, offset } = actor;
@@ -176,7 +176,7 @@ export class RobotScene {
     this.#controls.update();
   }
 
-  /** How far the camera stands off: the reach of the bodies, and of a second robot. */
+  /** Camera distance: the extent of the bodies, and of a second robot. */
   #size(row: number): number {
     let reach = 0.6;
     for (const { motion, offset } of this.#actors) {
@@ -189,7 +189,7 @@ export class RobotScene {
     return reach * 1.5;
   }
 
-  /** What of the first robot is under the pointer: a body, and the point in its own frame. */
+  /** The body of the first robot under the pointer, and the point in its frame. */
   pick(event: PointerEvent): Grip | null {
     const groups = this.#actors[0]?.groups ?? [];
     const [hit] = this.#ray(event).intersectObjects(groups.slice(1), true);
@@ -199,7 +199,7 @@ export class RobotScene {
     return { body: groups.indexOf(part as Group), point: part.worldToLocal(hit.point.clone()) };
   }
 
-  /** The way from a held point to the pointer, in the plane that faces the camera, m; it is drawn. */
+  /** The vector from a held point to the pointer, in the plane that faces the camera, m; it is drawn. */
   pullTo(grip: Grip, event: PointerEvent): [number, number, number] {
     const held = this.#actors[0]!.groups[grip.body]!.localToWorld(grip.point.clone());
     const facing = new Plane().setFromNormalAndCoplanarPoint(this.#camera.getWorldDirection(new Vector3()), held);
@@ -282,7 +282,7 @@ function isFloor(geom: Geom): boolean {
 
 const GROUND_M = 400;
 
-/** Tiles of half a metre: without them nobody sees how fast a robot is that the camera follows. */
+/** Tiles of half a meter: without them the speed of a robot that the camera follows is not visible. */
 function ground(): Mesh {
   const tones = new Uint8Array([255, 232, 232, 255].flatMap((tone) => [tone, tone, tone, 255]));
   const tiles = new DataTexture(tones, 2, 2);
