@@ -61,7 +61,7 @@ def api_page() -> str:
     groups: dict[str, list[str]] = {}
     for path, ways in _described()["paths"].items():
         for method, how in ways.items():
-            does = how.get("description") or how["summary"]
+            does = (how.get("description") or how["summary"]).partition("\n\n")[0]
             line = f"| `{method.upper()} {path}` | {' '.join(does.split())} |"
             groups.setdefault(how["tags"][0], []).append(line.replace("\\", ""))
     parts = [HEAD]
