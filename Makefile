@@ -10,31 +10,31 @@ TELIC := $(BIN)/telic
 .PHONY: web help run test test-all check bench bench-compare bench-gpu setup format clean wheel docs
 
 help:
-	@echo "make run     set up, then teach HalfCheetah to run forward fast, with report and video (about 2 minutes)"
-	@echo "make test    run the tests"
-	@echo "make test-all  the same with whole studies, more kills and hours of attack"
-	@echo "make check   formatting, lint, types, layers"
-	@echo "make bench   speed and learning, side by side with Stable-Baselines3 (at most 12 minutes; the table of rates first, after four or five)"
-	@echo "make bench-compare REF=COMMIT  what is faster or slower than at a commit, beyond noise (8 minutes or more)"
-	@echo "make bench-gpu  the same on an NVIDIA GPU, with rsl_rl (about 12 minutes)"
-	@echo "make web     build the dashboard's pages from web/ (needs Node 20 or newer; the built copy is in the repository)"
-	@echo "make setup   only create .venv and install"
-	@echo "make wheel   build the wheel, install it into an empty environment and run telic there"
-	@echo "make docs    build the documentation as a site in build/site; a broken link fails"
+	@echo "make run           install, train HalfCheetah to run forward fast, write report and video (about 2 minutes)"
+	@echo "make test          run the quick tests"
+	@echo "make test-all      run all tests: whole studies, more kills, hours of sandbox attacks"
+	@echo "make check         check format, lint, types, layers, line budget and wording"
+	@echo "make bench         compare speed and learning with Stable-Baselines3 (at most 12 minutes)"
+	@echo "make bench-compare REF=COMMIT  compare this tree with a commit, beyond noise (8 minutes or more)"
+	@echo "make bench-gpu     the same benchmark on an NVIDIA GPU, with rsl_rl (about 12 minutes)"
+	@echo "make web           build the dashboard's pages from web/ (needs Node 20 or newer)"
+	@echo "make setup         create .venv and install"
+	@echo "make wheel         build the wheel, install it into an empty environment and run telic there"
+	@echo "make docs          build the documentation in build/site; a broken link fails"
 
 run: $(STAMP)
 	$(TELIC) run "run forward fast" --env HalfCheetah-v5
 
-# Compiled first: tests start hundreds of processes, and where Python may write no bytecode of its own
-# (PYTHONDONTWRITEBYTECODE) each would compile telic anew. Plain assertions first: to rewrite those of every file takes
-# each of the two processes as long as a hundred tests; what fails is run again with rewritten ones, to say why.
+# Compile first: tests start hundreds of processes, and with PYTHONDONTWRITEBYTECODE each would compile telic
+# again. Plain assertions first: rewriting those of every file takes as long as a hundred tests. Failed tests run
+# again with rewritten assertions, for their messages.
 test: $(STAMP)
 	@$(BIN)/python -m compileall -q src tests
 	@echo 'pytest -m "not long and not slow"'
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal --assert=plain -m "not long and not slow" || \
 	{ $(BIN)/python -m pytest -q --last-failed --last-failed-no-failures=none --maxfail=20; exit 1; }
 
-# Ray is 350 MB and takes a minute or two to install: only here, where it is started for real.
+# Ray is 350 MB and takes a minute or two to install, so it is installed only here.
 test-all: $(STAMP)
 	@$(PIP) -e ".[ray]"
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal
@@ -55,7 +55,7 @@ bench-compare: $(STAMP)
 bench-gpu: $(STAMP)
 	$(BIN)/python benchmarks/gpu.py
 
-# `npm ci` would want the lock file to name the binaries of every platform, which not every registry has.
+# Not `npm ci`: it requires binaries of every platform in the lock file, which not every registry has.
 web:
 	cd web && npm install --no-audit --no-fund && npm run client && npm test && npm run build
 
@@ -65,9 +65,8 @@ format: $(STAMP)
 
 setup: $(STAMP)
 
-# torch first: what depends on it then accepts the pinned build instead of fetching another one. What pip cannot
-# install comes meanwhile. A recent pip first, where there is one: it chooses versions sooner. And
-# pip would compile on one processor: what is there is compiled while it fetches the rest, and then the rest on all.
+# Install torch first, so that packages that depend on it accept the pinned build. System packages are installed
+# in parallel. pip compiles on one core, so bytecode is compiled separately, partly during the download.
 PIP := $(BIN)/pip install -qq --disable-pip-version-check
 COMPILE := $(BIN)/python -m compileall -qq $(VENV)/lib
 $(STAMP): pyproject.toml scripts/setup-system
@@ -80,7 +79,7 @@ $(STAMP): pyproject.toml scripts/setup-system
 	status=$$?; wait $$compiling; $(COMPILE) -j 0 >/dev/null 2>&1; wait $$system; exit $$status
 	@touch $@
 
-# The wheel alone, as a user gets it: nothing of this folder is on its path.
+# Test the wheel as a user gets it, without this folder on its path.
 wheel:
 	rm -rf dist build/wheel
 	$(PYTHON) -m venv build/wheel
