@@ -3,18 +3,27 @@ import time
 
 import pytest
 
-from telic.errors import UnknownName, UsageError
+from telic.core.config import Record
+from telic.errors import Refused, UnknownName, UsageError
 from telic.llm import (
     Cancelled,
     Host,
     Image,
     ModelUnavailable,
+    Request,
     Tokens,
     connect,
     work_orders,
 )
 from telic.llm.answers import InvalidAnswer
-from telic.llm.work_orders import answer_order, list_orders, publish, read_order
+from telic.llm.work_orders import (
+    answer_order,
+    close_orders,
+    list_orders,
+    publish,
+    read_order,
+)
+from telic.storage.files import write_json
 
 from .conftest import FAST, GOOD, Plan, question
 
@@ -177,3 +186,23 @@ def test_an_order_of_what_has_ended_takes_no_answer(tmp_path):
     with pytest.raises(UsageError, match="is closed: the session has ended"):
         answer_order(tmp_path, KEY, GOOD.model_dump_json())
     assert not (tmp_path / f"{KEY}.answer.json").exists()
+
+
+def test_an_order_names_no_files_itself(tmp_path):
+    folder = tmp_path / "runs" / "session_1" / "orders"
+    order = publish(folder, "ab12", Request(role="reviser", prompt="p", answer=Record))
+    led = {
+        "key": "../../../planted",
+        "answer_file": "../../../planted",
+        "images": ("/etc/hostname",),
+    }
+    write_json(folder / "ab12.json", order.model_copy(update=led))
+    (line,) = list_orders(folder)
+    assert line.key == "ab12" and read_order(folder, "ab12").images == ()
+    close_orders(folder, "over")
+    (folder / "ab12.closed.txt").unlink()
+    assert answer_order(folder, "ab12", "{}") == folder / "ab12.answer.json"
+    assert {path.name for path in tmp_path.iterdir()} == {"runs"}
+    (folder / "cd34.json").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(Refused, match="link"):
+        list_orders(folder)

@@ -1,12 +1,14 @@
 """A host agent answers what sessions and searches ask of a model."""
 
 import base64
+import shutil
 
 import pytest
 
 from telic.core.config import Record
 from telic.llm import Image, Request
 from telic.llm.work_orders import ORDERS, list_orders, publish
+from telic.storage.keys import BEGUN, sign_folder
 from tests.mcp.host import Refusal
 
 pytestmark = pytest.mark.anyio
@@ -24,6 +26,7 @@ def orders(repository):
     """The orders of one session: an old one, and a new one with a picture."""
     folder = repository / "runs" / "session_1" / ORDERS
     folder.mkdir(parents=True)
+    sign_folder(folder.parent)
     publish(folder, "first", Request(role="reward_author", prompt="Write it.", answer=Answer))
     picture = Image(data=b"\x89PNG...")
     publish(
@@ -82,3 +85,32 @@ async def test_pictures_are_the_only_files_of_an_order_that_can_be_read(host, or
                 Exception, match=r"(?i)no picture|not found|unknown|traversal|error"
             ):
                 await call.client.read_resource(f"telic://orders/session_1/{name}")
+
+
+async def test_the_orders_of_a_folder_that_another_user_made_are_not_offered(host, orders):
+    foreign = orders.parent.with_name("session_2") / ORDERS
+    publish(foreign, "evil", Request(role="reward_author", prompt="?", answer=Answer))
+    for copied in ("", "session_1"):  # a signature of another folder is none
+        if copied:
+            shutil.copy(orders.parent / BEGUN, foreign.parent)
+        async with host() as call:
+            for _ in range(2):
+                order = (await call("next_work_order"))["order"]["id"]
+                assert order.startswith("session_1/")
+                await call("decline_work_order", order=order, because="not now")
+            with pytest.raises(Refusal, match="session_2"):
+                await call("submit_work_order", order="session_2/evil", answer=GOOD)
+            for path in orders.glob("*.declined.json"):
+                path.unlink()
+    assert not list(foreign.glob("*.answer.json"))
+
+
+async def test_pictures_are_not_read_through_links(host, orders, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("the key")
+    (picture,) = orders.glob("*-image-*")
+    picture.unlink()
+    picture.symlink_to(secret)
+    async with host() as call:
+        with pytest.raises(Exception, match="link"):
+            await call.client.read_resource(f"telic://orders/session_1/{picture.name}")

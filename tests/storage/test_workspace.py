@@ -1,9 +1,12 @@
 """Whatever was made is found by its name, gone on with, deleted and brought back."""
 
+import shutil
+
 import pytest
 
 from telic.errors import Refused, UnknownName, UsageError
 from telic.storage.files import write_json
+from telic.storage.keys import sign_folder
 from telic.storage.locks import RunLock
 from telic.storage.workspace import Workspace
 
@@ -42,6 +45,8 @@ def test_one_look_up_finds_every_kind(workspace):
 
 def test_what_runs_and_what_ended_is_not_gone_on_with(workspace):
     folder = workspace.runs_dir / "session_20260101_aa"
+    assert workspace.unfinished("session", lambda path: True) is None, "nobody here began it"
+    sign_folder(folder)
     assert workspace.unfinished("session", lambda path: True) == folder
     assert workspace.unfinished("session", lambda path: False) is None
     with RunLock(folder / "lock"):
@@ -65,3 +70,27 @@ def test_what_is_deleted_comes_back_and_nothing_is_lost(workspace):
     assert workspace.delete(run).name == "run_1.2"
     assert workspace.restore("run_1").path == run.path
     assert (run.path / "reward_seed_1" / "config.json").exists()
+
+
+def test_a_copy_of_unfinished_work_is_not_resumed_unasked(workspace):
+    folder = workspace.runs_dir / "session_20260101_aa"
+    sign_folder(folder)
+    moved = folder.with_name("kept")
+    folder.rename(moved)
+    shutil.copytree(moved, folder)
+    assert workspace.unfinished("session", lambda path: True) is None
+    shutil.rmtree(folder)
+    moved.rename(folder)
+    assert workspace.unfinished("session", lambda path: True) == folder
+
+
+@pytest.mark.parametrize("place", ["run_1/reward_seed_1/checkpoints/policy_1.pt", "run_1"])
+def test_links_in_work_are_refused_whatever_part_of_it_is_named(workspace, tmp_path, place):
+    checkpoints = workspace.runs_dir / "run_1" / "reward_seed_1" / "checkpoints"
+    checkpoints.mkdir()
+    (checkpoints / "policy_1.pt").write_bytes(b"")
+    named = str(workspace.runs_dir / place)
+    assert workspace.find(named, "run", "policy")
+    (workspace.runs_dir / "run_1" / "export").symlink_to(tmp_path)
+    with pytest.raises(Refused, match="link"):
+        workspace.find(named, "run", "policy")

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from telic.errors import BadFile
 from telic.storage.files import TEMPORARY_MARK, write_bytes
+from telic.storage.keys import BEGUN, sign_folder
 
 _TRIES = 5
 _REMOVED = ".removed.json"
@@ -100,6 +101,8 @@ def unpack(content: bytes, cwd: Path) -> Unpacked:
             _check(name, cwd)
         for name in written:
             write_bytes(cwd / name, archive.read(name))
+            if PurePosixPath(name).name == BEGUN:  # work of this user's job, at another place
+                sign_folder((cwd / name).parent)
     for name in removed:
         (cwd / name).unlink(missing_ok=True)
     return Unpacked(written, removed)

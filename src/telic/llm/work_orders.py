@@ -8,6 +8,9 @@
     <key>.rejected.txt     why the last answer was rejected; it is in <key>.rejected.json
     <key>.closed.txt       why an unanswered order takes no answer any more
 
+The files of an order are found by its name, whatever it says itself: a folder of orders may come
+from anybody. Links in it are nobody's files.
+
 An answer is checked against the JSON schema of its order when it is submitted, and against its
 record when it is read. `Host` is the provider that publishes orders and waits for their answers.
 """
@@ -30,7 +33,7 @@ from telic.llm.keys import save_image, save_json, save_text
 from telic.llm.records import ModelUnavailable, RawReply, Request
 from telic.storage.files import TEMPORARY_MARK, read_record
 from telic.storage.layout import changed_at
-from telic.storage.reading import read_text
+from telic.storage.reading import read_text, without_links
 
 ORDERS = "orders"
 HOST_DEADLINE_S = 7 * 24 * 3600.0
@@ -48,7 +51,7 @@ class WorkOrder(Record):
     system: str
     prompt: str
     images: tuple[str, ...]
-    """names of the picture files next to the order; absolute paths where an order is read"""
+    """absolute paths of its pictures"""
     effort: str | None
     answer_record: str = ""
     """of earlier versions"""
@@ -72,22 +75,22 @@ class WorkOrderLine(Record):
 
 def publish(folder: Path, key: str, request: Request[Any]) -> WorkOrder:
     """Write the files of an order and return it; writing it again changes nothing."""
-    names = [f"{key}-image-{n}{image.suffix}" for n, image in enumerate(request.images, 1)]
-    for name, image in zip(names, request.images, strict=True):
-        save_image(folder / name, image.data)
+    for number, image in enumerate(request.images, 1):
+        save_image(folder / f"{key}-image-{number}{image.suffix}", image.data)
     order = WorkOrder(
         key=key,
         role=request.role,
         system=request.system,
         prompt=request.prompt,
-        images=tuple(names),
+        images=_pictures(folder, key),
         effort=request.effort,
         answer_schema=request.answer_schema,
-        answer_file=f"{key}.answer.json",
+        answer_file=_answer(folder, key).name,
     )
-    save_text(folder / f"{key}.md", order_text(_placed(folder, order)))
+    save_text(folder / f"{key}.md", order_text(order))
     # Last, because it is the file that lists look for.
-    save_json(folder / f"{key}.json", order)
+    named = order.model_copy(update={"images": tuple(Path(each).name for each in order.images)})
+    save_json(folder / f"{key}.json", named)
     return order
 
 
@@ -121,8 +124,8 @@ def list_orders(folder: Path) -> list[WorkOrderLine]:
     """Return the orders in a folder, those that wait for an answer first, then oldest first."""
     lines: list[WorkOrderLine] = []
     for path in sorted(_order_files(folder), key=changed_at):
-        order, state, reason = read_record(path, WorkOrder), "open", None
-        if (folder / order.answer_file).exists():
+        order, state, reason = _read(path), "open", None
+        if _answer(folder, order.key).exists():
             state = "answered"
         else:
             for name in ("rejected", "closed"):
@@ -152,18 +155,42 @@ def read_order(folder: Path, key: str) -> WorkOrder:
             f'"{key}" is the start of {len(matches)} work orders: {", ".join(matches)}.',
             hint="Add a few letters.",
         )
-    return _placed(folder, read_record(folder / f"{matches[0]}.json", WorkOrder))
+    return _read(folder / f"{matches[0]}.json")
 
 
-def _placed(folder: Path, order: WorkOrder) -> WorkOrder:
-    """Return the order with absolute paths of its pictures."""
-    paths = tuple(str((folder / name).absolute()) for name in order.images)
-    return order.model_copy(update={"images": paths})
+def _read(path: Path) -> WorkOrder:
+    folder, key = path.parent, path.stem
+    own = {
+        "key": key,
+        "answer_file": _answer(folder, key).name,
+        "images": _pictures(folder, key),
+    }
+    return read_record(path, WorkOrder).model_copy(update=own)
+
+
+def _answer(folder: Path, key: str) -> Path:
+    return folder / f"{key}.answer.json"
+
+
+def _pictures(folder: Path, key: str) -> tuple[str, ...]:
+    """Return the pictures of an order, by number."""
+    found = [path for path in _files(folder) if path.stem.rpartition("-image-")[0] == key]
+    return tuple(
+        str(path.absolute())
+        for path in sorted(found, key=lambda path: (len(path.name), path.name))
+        if path.suffix != ".json"
+    )
 
 
 def _order_files(folder: Path) -> list[Path]:
     # A key holds no dot, so answers and rejected answers do not match.
-    return sorted(path for path in folder.glob("*.json") if "." not in path.stem)
+    files = [path for path in _files(folder) if path.suffix == ".json" and "." not in path.stem]
+    return sorted(files)
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return the files of a folder of orders; raises Refused where there are links."""
+    return list(without_links(folder).iterdir()) if folder.is_dir() else []
 
 
 def answer_order(folder: Path, key: str, text: str) -> Path:
@@ -174,7 +201,7 @@ def answer_order(folder: Path, key: str, text: str) -> Path:
         UsageError: the order was answered or closed before. Nothing is changed.
     """
     order = read_order(folder, key)
-    path, closed = folder / order.answer_file, folder / f"{order.key}.closed.txt"
+    path, closed = _answer(folder, order.key), folder / f"{order.key}.closed.txt"
     if closed.exists():
         raise UsageError(f"The work order {order.key} is closed: {read_text(closed).strip()}")
     if not path.exists():
@@ -244,8 +271,8 @@ class Host:
     async def complete(self, request: Request[Any], deadline_s: float) -> RawReply:
         """Publish the order and return its first valid answer; raises ModelUnavailable."""
         key, end = request.key(self.name), time.monotonic() + deadline_s
-        order = publish(self.folder, key, request)
-        path, reason = self.folder / order.answer_file, self.folder / f"{key}.rejected.txt"
+        publish(self.folder, key, request)
+        path, reason = _answer(self.folder, key), self.folder / f"{key}.rejected.txt"
         (self.folder / f"{key}.closed.txt").unlink(missing_ok=True)  # it is asked again
         seen, seen_at = "", 0.0
         while (now := time.monotonic()) < end:

@@ -36,6 +36,7 @@ from telic.mcp._workplace import (
     workplace,
 )
 from telic.storage.files import plain, write_json
+from telic.storage.keys import is_own_folder
 from telic.studies.canonical import content_hash
 from telic.studies.documents.base import StudyActor
 from telic.studies.errors import StudyError
@@ -84,10 +85,15 @@ class Handed(Record):
 
 
 def _orders_of(runs_dir: Path, run: str) -> Path:
-    folders = {folder.parent.name: folder for folder in runs_dir.glob(f"*/{ORDERS}")}
+    folders = {folder.parent.name: folder for folder in _own_orders(runs_dir)}
     if run not in folders:
         raise UnknownName("session or search", run, list(folders))
     return folders[run]
+
+
+def _own_orders(runs_dir: Path) -> list[Path]:
+    """Return the folders of orders of the work that this user began: nobody else asks an agent."""
+    return [path for path in sorted(runs_dir.glob(f"*/{ORDERS}")) if is_own_folder(path.parent)]
 
 
 def _declined_file(folder: Path, key: str) -> Path:
@@ -95,7 +101,7 @@ def _declined_file(folder: Path, key: str) -> Path:
 
 
 def _open_orders(runs_dir: Path) -> Iterator[tuple[Path, WorkOrderLine]]:
-    for folder in sorted(runs_dir.glob(f"*/{ORDERS}")):
+    for folder in _own_orders(runs_dir):
         for line in list_orders(folder):
             if line.state in ("open", "rejected") and not _declined_file(folder, line.key).exists():
                 yield folder, line
@@ -118,10 +124,10 @@ def picture(runs_dir: Path, run: str, name: str) -> Path:
     """Return a picture of an order; raises UnknownName when no order has one of that name."""
     folder = _orders_of(runs_dir, run)
     orders = [read_order(folder, line.key) for line in list_orders(folder)]
-    names = [Path(path).name for order in orders for path in order.images]
-    if name not in names:
-        raise UnknownName("picture", name, names)
-    return folder / name
+    pictures = {Path(path).name: Path(path) for order in orders for path in order.images}
+    if name not in pictures:
+        raise UnknownName("picture", name, list(pictures))
+    return pictures[name]
 
 
 def _answer_session(runs_dir: Path, order: str, answer: dict[str, Any]) -> str:

@@ -43,6 +43,7 @@ from telic.search.records import (
 from telic.search.task import Player, PolicyTrial, Rollouts, rollout_seeds
 from telic.storage.files import JsonLines, read_record, write_json
 from telic.storage.journal import Journal
+from telic.storage.keys import sign_folder
 from telic.storage.layout import new_name
 from telic.storage.locks import RunLock
 from telic.storage.resources import usable_cores
@@ -113,6 +114,7 @@ def run_search(
                 "versions": versions(),
             }
             write_json(folder.manifest, terms)
+            sign_folder(folder.path)
             write_json(folder.config, config)
         folder.stop.unlink(missing_ok=True)
 

@@ -19,6 +19,7 @@ from telic.errors import UsageError
 from telic.session.control import add_note, time_stamp
 from telic.session.evidence import SessionJournal
 from telic.storage.files import TEMPORARY_MARK, read_record, require_free, write_json, write_text
+from telic.storage.keys import sign_folder
 from telic.storage.layout import SessionFolder, new_session
 from telic.storage.reading import read_text
 
@@ -68,6 +69,7 @@ def branch(
         if note:
             add_note(building, note)
         os.replace(building.path, folder.path)
+        sign_folder(folder.path)
     finally:
         shutil.rmtree(building.path, ignore_errors=True)
     write_json(folder.config, config)

@@ -80,6 +80,7 @@ from telic.session.report._sections import draw_pictures
 from telic.session.report.document import rewrite_report, write_report
 from telic.session.robustness import robustness_card
 from telic.storage.files import JsonLines, read_record, write_json, write_text
+from telic.storage.keys import sign_folder
 from telic.storage.layout import SessionFolder, new_session
 from telic.storage.locks import RunLock
 from telic.storage.reading import read_text
@@ -187,6 +188,8 @@ def carry_on(
     """
     with RunLock(folder.lock, folder.name):
         if request is not None:
+            if not folder.config.exists():
+                sign_folder(folder.path)
             write_json(folder.config, request)
         config = read_record(folder.config, SessionConfig)
         folder.stop.unlink(missing_ok=True)

@@ -19,7 +19,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from telic.errors import BadFile, Refused, TelicError
-from telic.storage.files import JsonLines, disk_errors, read_json_lines
+from telic.storage.files import JsonLines, disk_errors, read_fields, read_json_lines, write_json
 from telic.storage.reading import read_bytes
 
 _KEY_BYTES, _PERMITTED = 32, "permitted.jsonl"
@@ -139,6 +139,32 @@ def _make(path: Path) -> None:
         with contextlib.suppress(FileExistsError):
             os.link(fresh, path)
         fresh.unlink()
+
+
+# ---- folders that this user began: only their files are believed without being asked for
+
+BEGUN = "begun.json"
+"""the file in a folder of work that says who began it"""
+
+
+def sign_folder(folder: Path) -> None:
+    """Note in a folder of work that this user began it; a copy of the folder is another one."""
+    with contextlib.suppress(TelicError, OSError):  # without a key it is nobody's
+        key = user_key(folder.parent)
+        write_json(folder / BEGUN, {"schema_version": 1, "sig": key.sign(_identity(folder))})
+
+
+def is_own_folder(folder: Path) -> bool:
+    """Return whether this user began the work in a folder, at this place or before a move."""
+    key = usable_key(folder.parent)
+    with contextlib.suppress(TelicError, OSError):
+        signature = read_fields(folder / BEGUN, sig=str)["sig"]
+        return key is not None and signer_of(_identity(folder), signature) == key.public
+    return False
+
+
+def _identity(folder: Path) -> bytes:
+    return f"began {folder.resolve().name} {folder.stat().st_ino}".encode()
 
 
 # ---- code that this user named: environment classes, interpreters, unchecked rewards, commands

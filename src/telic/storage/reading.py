@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from telic.core.text import is_dict, is_row, is_text
-from telic.errors import BadFile, MissingFile, UsageError
+from telic.errors import BadFile, MissingFile, Refused, UsageError
 
 MEBIBYTE = 1 << 20
 LARGEST = 256 * MEBIBYTE
@@ -204,6 +204,18 @@ def files_below(folder: Path, pattern: str = "*", most: int | None = None) -> li
                 hint="Name the folder that the files themselves are in.",
             )
     return sorted(found)
+
+
+def without_links(folder: Path) -> Path:
+    """Return a folder; raise Refused for a link in it, or as it, which would lead elsewhere."""
+    for place, folders, files in os.walk(folder):
+        for path in (place, *(os.path.join(place, name) for name in (*folders, *files))):
+            if os.path.islink(path):
+                raise Refused(
+                    f"{folder.name} holds a link, {path}, and telic makes none.",
+                    hint="Remove it, or copy what it leads to.",
+                )
+    return folder
 
 
 def file_hash(path: Path) -> str:

@@ -22,15 +22,17 @@ from typing import Literal
 
 from telic.errors import Refused, TelicError, UnknownName, UsageError
 from telic.storage.files import read_fields
+from telic.storage.keys import BEGUN, is_own_folder
 from telic.storage.layout import LATEST, RunFolder, SessionFolder, changed_at, is_run
 from telic.storage.locks import lock_holder
+from telic.storage.reading import without_links
 
 ArtifactKind = Literal["run", "session", "search", "study", "policy"]
 WORK: tuple[ArtifactKind, ...] = ("session", "run", "search")
 """kinds that a folder of runs holds"""
 TRASH = ".trash"
 _REQUESTS: dict[str, ArtifactKind] = {"session.json": "session", "search.json": "search"}
-_REQUESTED = {"session.json", "events.jsonl", "lock", "clock.json"}
+_REQUESTED = {"session.json", "events.jsonl", "lock", "clock.json", BEGUN}
 """files of a session that was asked for and did nothing yet"""
 _POLICY = re.compile(r"policy_[0-9]{1,18}\.pt")
 _ACTIVE = (
@@ -170,11 +172,15 @@ class Workspace:
         return SessionFolder(self.find(name, "session").path)
 
     def unfinished(self, kind: ArtifactKind, is_same: Callable[[Path], bool]) -> Path | None:
-        """Return the work that the same request resumes: the latest that is not running."""
+        """Return the work that the same request resumes: the latest that is not running.
+
+        Only what this user began is resumed without being named.
+        """
         for thing in self.things(kind):
             with contextlib.suppress(TelicError):  # a damaged folder cannot be resumed
-                if not thing.is_running and not thing.has_ended and is_same(thing.path):
-                    return thing.path
+                is_open = is_own_folder(thing.path) and not thing.is_running and not thing.has_ended
+                if is_open and is_same(thing.path):
+                    return _without_links(thing).path
         return None
 
     def delete(self, thing: Thing) -> Path:
@@ -221,14 +227,16 @@ class Workspace:
 
 
 def _without_links(thing: Thing) -> Thing:
-    """Return an artifact; raise Refused for a link in it, through which writes could escape."""
-    for place, folders, files in os.walk(thing.path):
-        for path in (os.path.join(place, name) for name in (*folders, *files)):
-            if os.path.islink(path):
-                raise Refused(
-                    f"{thing.name} holds a link, {path}, and telic makes none.",
-                    hint="Remove it, or copy what it leads to.",
-                )
+    """Return an artifact; raise Refused for a link in it, through which writes could escape.
+
+    A policy is written and read together with the run and the session that it belongs to.
+    """
+    whole = thing.path.absolute()
+    if thing.kind == "policy":
+        whole = whole.parents[2] if whole.is_file() else whole.parent
+    if thing.kind in ("run", "policy") and (whole.parents[1] / "session.json").is_file():
+        whole = whole.parents[1]
+    without_links(whole.resolve())  # the work as a whole may lie on another disk
     return thing
 
 

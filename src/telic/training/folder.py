@@ -21,6 +21,7 @@ from telic.storage.files import (
     write_json,
     write_text,
 )
+from telic.storage.keys import sign_folder
 from telic.storage.layout import MemberFolder, RunFolder, check_name
 from telic.storage.locks import RunLock, lock_holder
 from telic.storage.workspace import Workspace
@@ -86,6 +87,7 @@ def create_run(
     how = {"processes": together, "shared_process": is_shared(job, together)}
     write_json(folder.manifest, {**manifest(job), **how, "command": command})
     write_member_files(job, folder)
+    sign_folder(folder.path)
     # Last: what is listed as a run has all of it.
     write_json(folder.config, job)
 

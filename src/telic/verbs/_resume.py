@@ -11,6 +11,7 @@ from telic.session.control import change_request
 from telic.session.loop import Session, carry_on
 from telic.session.records import require_unfinished, verified
 from telic.storage.files import read_record
+from telic.storage.keys import sign_folder
 from telic.storage.layout import RunFolder, SessionFolder
 from telic.storage.workspace import Thing, kind_of
 from telic.tracking.train import CONFIG, resume_tracker
@@ -23,7 +24,9 @@ from telic.verbs.lines import state_of
 
 
 def resume(thing: Thing, request: WorkResumeRequest) -> Run | Session | Search | WorkState:
-    """Resume work where it was."""
+    """Resume work where it was; a run or search that was begun elsewhere, as it is."""
+    if thing.kind != "session" and not thing.has_ended:  # the user has just named it
+        sign_folder(thing.path)
     if thing.kind == "run":
         return _resume_run(thing, request)
     if thing.kind == "session":
