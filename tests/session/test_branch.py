@@ -8,6 +8,7 @@ from telic.errors import ConfigError, UsageError
 from telic.session import branch as branches
 from telic.session.branch import branch, inherited, origin_of
 from telic.session.control import Note, SessionControl
+from telic.session.evidence import SessionJournal
 from telic.storage.files import read_json, read_record
 from telic.storage.layout import RunFolder, list_sessions
 from tests.session.sessions import add_iteration, make_session
@@ -75,3 +76,21 @@ def test_a_copy_that_breaks_off_is_no_session(origin, monkeypatch):
     with pytest.raises(OSError, match="No space"):
         branch(origin, 1)
     assert list(origin.path.parent.iterdir()) == [origin.path]
+
+
+@pytest.mark.parametrize("whose", ["own", "foreign"])
+def test_a_branch_makes_only_own_records_its_own(origin, monkeypatch, tmp_path_factory, whose):
+    config = read_record(origin.config, SessionConfig)
+    asked = config.intent, config.env, config.terms
+    monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path_factory.mktemp("theirs")))
+    theirs = SessionJournal(origin, *asked)
+    theirs.open()
+    for path in theirs.paths():
+        theirs.adopt(path)
+    if whose == "foreign":
+        monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path_factory.mktemp("ours")))
+    made = branch(origin, 2)
+    records = SessionJournal(made, *asked)
+    records.begin()
+    doubts = [each for each in records.doubts() if "was not written by this session" in each]
+    assert bool(doubts) == (whose == "foreign"), doubts

@@ -6,20 +6,22 @@ import time
 
 import pytest
 
-from telic.authors.request import parse_criteria
+from telic.authors.request import SessionConfig, parse_criteria
 from telic.envs import make
 from telic.errors import UsageError
 from telic.session._training import run_job
 from telic.session.budget import AllowanceUsedUp, SessionAccount, steps_taken
 from telic.session.control import (
+    CriteriaApproval,
     Note,
     SessionControl,
     SessionStopped,
     add_note,
     approve,
 )
+from telic.session.evidence import SessionJournal
 from telic.session.records import is_running, session_state
-from telic.storage.files import read_json, write_json
+from telic.storage.files import read_json, read_record, write_json
 from telic.storage.layout import RunFolder
 from telic.storage.locks import RunLock
 from telic.storage.resources import Admission
@@ -217,9 +219,29 @@ def test_notes_of_several_people_at_once_are_all_kept(tmp_path):
 # ---------------------------------------------------------------------------- approval
 
 
+def begun(folder):
+    """Return the journal of a session that was begun."""
+    config = read_record(folder.config, SessionConfig)
+    records = SessionJournal(folder, config.intent, config.env, config.terms)
+    records.open()
+    return records
+
+
+def test_a_file_that_nobody_approved_is_no_approval(sit, tmp_path):
+    folder = make_session(tmp_path)
+    records = begun(folder)
+    lax = CriteriaApproval(time="now", criteria=CRITERIA[:1], author="mallory", edited=True)
+    write_json(folder.approval, lax)
+    sitting = sit(lambda control: control.approved(CRITERIA, records), folder)
+    until(lambda: session_state(folder) == "waiting for approval")
+    folder.approval.unlink()
+    approve(folder)
+    assert sitting.end() == CRITERIA
+
+
 def test_a_session_waits_for_agreement_and_takes_the_edit(sit, tmp_path):
-    sitting = sit(lambda control: control.approved(CRITERIA), make_session(tmp_path, model="host"))
-    folder = sitting.folder
+    folder = make_session(tmp_path, model="host")
+    sitting = sit(lambda control: control.approved(CRITERIA, begun(folder)), folder)
     until(lambda: session_state(folder) == "waiting for approval")
     shown = read_json(folder.criteria)
     shown["criteria"] = shown["criteria"][:1]
@@ -232,11 +254,12 @@ def test_a_session_waits_for_agreement_and_takes_the_edit(sit, tmp_path):
 
 def test_what_was_agreed_is_not_asked_again(sit, tmp_path):
     folder = make_session(tmp_path)
-    with pytest.raises(UsageError, match="nothing to approve"):
-        approve(folder)
     write_json(folder.criteria, {"time": "now", "criteria": list(CRITERIA)})
+    with pytest.raises(UsageError, match="nothing to approve"):
+        approve(folder)  # its journal was never begun: the file is somebody's
+    records = begun(folder)
     assert not approve(folder).edited
-    sitting = sit(lambda control: control.approved(CRITERIA), folder)
+    sitting = sit(lambda control: control.approved(CRITERIA, records), folder)
     assert sitting.end() == CRITERIA and not sitting.events
 
 
@@ -245,6 +268,7 @@ def test_the_composer_takes_no_criteria_that_it_has_no_code_for(tmp_path):
     for model, folder in ((None, make_session(tmp_path / "a")), ("host", None)):
         folder = folder or make_session(tmp_path / "b", model=model)
         write_json(folder.criteria, {"time": "now", "criteria": list(CRITERIA)})
+        begun(folder)
         if model is None:
             with pytest.raises(UsageError, match='No criterion named "dances"'):
                 approve(folder, strange)

@@ -103,6 +103,7 @@ def _fill(
     write_json(start.judgment, judged.model_copy(update={**changed, "number": START}))
     asked = config.intent, config.env, config.terms
     theirs, own = (SessionJournal(each, *asked) for each in (origin, folder))
+    own.open()
     for copy in own.paths():
         original = (source if copy.parent == start.path else origin).path / copy.name
         # A foreign record of the origin does not become the branch's own by copying.

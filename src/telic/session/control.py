@@ -108,16 +108,21 @@ class SessionControl:
                 self.folder.waiting.unlink(missing_ok=True)
             yield is_admitted
 
-    def approved(self, criteria: tuple[Criterion, ...]) -> tuple[Criterion, ...]:
-        """Propose criteria to a person, and return the approved ones; raises SessionStopped."""
+    def approved(
+        self, criteria: tuple[Criterion, ...], records: SessionJournal
+    ) -> tuple[Criterion, ...]:
+        """Propose criteria to a person, and return the approved ones; raises SessionStopped.
+
+        The journal has the approval, after the proposal; the file is for readers.
+        """
         folder = self.folder
         if not folder.criteria.exists():
             write_json(folder.criteria, CriteriaProposal(time=time_stamp(), criteria=criteria))
-        if not folder.approval.exists():
+        while (agreed := records.known(folder.approval, CriteriaApproval)) is None:
             message = f"waiting for: telic approve {folder.name}"
             self._emit(SessionWaiting(reason="approval", message=message))
-            self._wait("approval", message, folder.approval.exists)
-        return read_record(folder.approval, CriteriaApproval).criteria
+            self._wait("approval", message, lambda: records.has(folder.approval))
+        return agreed.criteria
 
     def notes(self, number: int) -> tuple[Note, ...]:
         """Return the notes that iteration `number` answers; the first call decides which.
@@ -299,14 +304,15 @@ def approve(
         raise UsageError(
             f"{folder.name} was approved already, by {earlier.author} at {earlier.time}."
         )
-    if not folder.criteria.exists():
+    config = read_record(folder.config, SessionConfig)
+    records = SessionJournal(folder, config.intent, config.env, config.terms)
+    if not folder.criteria.exists() or not records.is_begun:
         raise UsageError(
             f"{folder.name} has nothing to approve.",
             hint="Only a session started with --approve asks, once its criteria are written.",
         )
     proposed = read_record(folder.criteria, CriteriaProposal).criteria
     is_edited = criteria is not None and criteria != proposed
-    config = read_record(folder.config, SessionConfig)
     if criteria and is_edited and config.model is None:
         # What follows from an edited goal is agreed on with it; a contradiction is refused here.
         from telic.session.motion import composed
@@ -318,5 +324,5 @@ def approve(
         criteria=criteria or proposed,
         edited=is_edited,
     )
-    write_json(folder.approval, agreed)
+    records.write(folder.approval, agreed)
     return agreed

@@ -30,14 +30,15 @@ from telic.storage.files import (
     write_text,
 )
 from telic.storage.journal import Journal, JournalBroken
-from telic.storage.keys import SigningKey, usable_key, user_key
+from telic.storage.keys import SigningKey, is_own_folder, usable_key, user_key
 from telic.storage.layout import MemberFolder, SessionFolder
 from telic.storage.reading import file_hash
+from telic.storage.workspace import is_unbegun
 
 NOT_SIGNED_OFF = "its journal does not record its end: an earlier version wrote it, or it was cut"
 # Records that later steps believe, and further files that an outcome rests on.
-_STEPS = ("asked.json", "author.json", "trial.json")
-_FILES = ("session.json", "approval.json", "judge_fn.py", "certificate.json", "robustness.json")
+_STEPS = ("asked.json", "approval.json", "author.json", "trial.json")
+_FILES = ("session.json", "judge_fn.py", "certificate.json", "robustness.json")
 _ITERATION_STEPS = tuple(f"{name}.json" for name in ("candidate", "selection", "proof", "judgment"))
 _ITERATION_FILES = ("reward_fn.py", "certificate.json")
 _LOOP_FILES = {"candidate": "candidate.json", "verdict": "judgment.json"}
@@ -81,10 +82,11 @@ class SessionJournal:
         Raises Refused where a version before wrote it, it is damaged, or not signed by this user.
         """
         check, why = self._journal.verify(), ""
-        if not self._journal.path.exists() and any(self.paths()):
-            why = "an earlier version began it"
-        elif not check.ok and not check.torn:
+        is_ours = is_own_folder(self._folder.path) or is_unbegun(self._folder.path)
+        if not check.ok and not check.torn:
             why = check.why
+        elif not self.is_begun and (any(self.paths()) or not is_ours):
+            why = "an earlier version or another user began it"
         elif check.head.seq and _signing_key(self._folder) is None:
             why = "your signing key cannot be used; see telic doctor"
         if why:
@@ -93,6 +95,7 @@ class SessionJournal:
                 hint="Start it again with --fresh, or continue from one of its iterations with: "
                 f"telic branch {self._folder.name} --iteration N",
             )
+        self.open()
         entries = self._journal.entries()
         for name in {entry.subject: None for entry in entries if entry.subject}:
             path, known = self._folder.path / name, self._texts(name)
@@ -101,18 +104,34 @@ class SessionJournal:
             if not path.is_file() or file_hash(path) != _hash(known[-1]):
                 write_text(path, known[-1])
 
-    def write(self, path: Path, record: BaseModel) -> None:
-        """Record a step and write its file; the first one begins the journal."""
-        if self._journal.find("begin") is None:
+    @property
+    def is_begun(self) -> bool:
+        """Return whether the journal holds the request."""
+        return self._journal.find("begin") is not None
+
+    def open(self) -> None:
+        """Begin the journal, unless it is begun."""
+        if not self.is_begun:
             self._journal.append("begin", RequestHashes(request=self._request, terms=self._terms))
+
+    def write(self, path: Path, record: BaseModel) -> None:
+        """Record a step and write its file."""
         self._journal.append("step", record, subject=self._name(path))
         write_json(path, record)
 
     def step(self, path: Path, kind: type[_Kind], make: Callable[[], _Kind]) -> _Kind:
         """Return the record of a step that was finished before, or take the step and record it."""
-        if (known := self._journal.recorded("step", kind, self._name(path))) is None:
+        if (known := self.known(path, kind)) is None:
             self.write(path, make())
         return known or read_record(path, kind)
+
+    def known(self, path: Path, kind: type[_Kind]) -> _Kind | None:
+        """Return the record of a step; None before it is finished."""
+        return self._journal.recorded("step", kind, self._name(path))
+
+    def has(self, path: Path) -> bool:
+        """Return whether a step is finished."""
+        return self._journal.find("step", self._name(path)) is not None
 
     def recorded(self, kind: str, record: type[_Kind], subject: str | None = None) -> _Kind | None:
         """Return the candidate or verdict of an iteration."""
@@ -130,7 +149,10 @@ class SessionJournal:
         self._journal.append("step", read_table(path), subject=self._name(path))
 
     def is_own(self, path: Path) -> bool:
-        """Return whether a file holds a record of this journal."""
+        """Return whether a file holds a record of this journal, and this user wrote the journal."""
+        check = self._journal.verify()
+        if not check.ok or (check.unsigned and _signing_key(self._folder) is not None):
+            return False
         with suppress(JournalBroken):
             return path.is_file() and file_hash(path) in map(_hash, self._texts(self._name(path)))
         return False

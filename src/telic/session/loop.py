@@ -243,7 +243,7 @@ def run_loop(work: SessionWork) -> SessionSummary:
         wanted = work.records.step(folder.asked, MeasurableIntent, work.author.read)
         work.emit(wanted)
         if config.approve:
-            agreed = control.approved(wanted.criteria)
+            agreed = control.approved(wanted.criteria, work.records)
             wanted = wanted.model_copy(update={"criteria": agreed})
         tries.written = work.records.step(folder.author, Composition, partial(_write, work, wanted))
         write_text(folder.judge, tries.written.judge)

@@ -32,7 +32,10 @@ WORK: tuple[ArtifactKind, ...] = ("session", "run", "search")
 """kinds that a folder of runs holds"""
 TRASH = ".trash"
 _REQUESTS: dict[str, ArtifactKind] = {"session.json": "session", "search.json": "search"}
-_REQUESTED = {"session.json", "events.jsonl", "lock", "clock.json", BEGUN}
+_REQUESTED = {
+    *("session.json", "events.jsonl", "lock", "clock.json", BEGUN),
+    *("journal.jsonl", "journal.jsonl.lock"),
+}
 """files of a session that was asked for and did nothing yet"""
 _POLICY = re.compile(r"policy_[0-9]{1,18}\.pt")
 _ACTIVE = (
@@ -113,6 +116,11 @@ def _tells_more(events: Path) -> bool:
         return False
     with events.open("rb") as log:
         return len(log.readline()) > 0 and len(log.readline()) > 0
+
+
+def is_unbegun(session: Path) -> bool:
+    """Return whether a session was asked for and did nothing yet."""
+    return {path.name for path in session.iterdir()} <= _REQUESTED
 
 
 def has_begun(session: Path) -> bool:
