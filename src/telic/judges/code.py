@@ -86,12 +86,9 @@ class Judge(Protocol):
 class JudgeCode:
     """A judge whose text was read; calling it may run foreign code."""
 
-    def __init__(self, source: str, label: str = "judge_fn.py", *, is_part: bool = False) -> None:
-        """Check and execute the file; raises RefusedCode, or RewardError if it has no judge.
-
-        A part of a judge may consist of constraints alone.
-        """
-        self.label, self._function, self._is_part = label, None, is_part
+    def __init__(self, source: str, label: str = "judge_fn.py") -> None:
+        """Check and execute the file; raises RefusedCode, or RewardError if it has no judge."""
+        self.label, self._function = label, None
         self.file = read_judge(source)
         if not self.file.code:
             return
@@ -117,6 +114,10 @@ class JudgeCode:
 
     def judge(self, episode: RecordedEpisode) -> Verdict:
         """Judge one episode; an error of the judge is an unknown score, never a 0."""
+        return _summed(self.measure(episode))
+
+    def measure(self, episode: RecordedEpisode) -> Verdict:
+        """Score one episode by criterion; the score of the whole is not computed yet."""
         if len(episode) == 0:
             return unknown("code", "the episode has no steps")
         try:
@@ -127,7 +128,7 @@ class JudgeCode:
             if len(scores) < len(parts):
                 kind = type(answer).__name__
                 return unknown("code", f"{self.label} returned {kind}, not a list of scores")
-            return _summed(joined(self.file, measured, scores), self._is_part)
+            return judged(joined(self.file, measured, scores), 1.0)
         except Exception as error:  # the boundary to foreign code
             return unknown("code", f"{self.label}: {type(error).__name__}: {error}"[:500])
 
@@ -138,26 +139,25 @@ def _compiled(source: str, label: str) -> CodeType:
     return compile_source(source, label, extra_modules=OFFERED)
 
 
-def _summed(scores: Sequence[CriterionScore], is_part: bool) -> Verdict:
-    weightless = is_part and not any(each.weight for each in scores)
-    return judged(scores, 1.0 if weightless else total(scores))
+def _summed(verdict: Verdict) -> Verdict:
+    """Return a verdict with the score that its criteria earn together; unknown stays unknown."""
+    if verdict.score is None:
+        return verdict
+    try:
+        return judged(verdict.leaves, total(verdict.leaves))
+    except UsageError as error:
+        return unknown("code", f"the verdict cannot be read: {bounded_text(error, 300)}")
 
 
 def judge_files(
-    source: str,
-    paths: Sequence[Path],
-    folder: Path,
-    environment: Environment | None = None,
-    *,
-    is_part: bool = False,
+    source: str, paths: Sequence[Path], folder: Path, environment: Environment | None = None
 ) -> list[Verdict]:
     """Judge recorded episodes in a confined worker whose working folder is `folder`.
 
     The worker may read only the folders of the episodes and of the environment's model. If it dies,
     which need not be the judge's fault, another one tries again; if that dies too, every score is
     unknown. Many episodes are divided among as many workers as there are CPU cores. `environment`
-    None: that of the files, which no foreign code could write. A part of a judge may be constraints
-    alone.
+    None: that of the files, which no foreign code could write.
     """
     if not paths:
         return []
@@ -165,21 +165,37 @@ def judge_files(
         file = read_judge(source)
     except TelicError as error:
         return [unknown("code", str(error))] * len(paths)
-    if file.criteria and file.code:  # the process that measures runs no foreign code
-        by_host = [each for each in file.criteria if each.measure]
-        listed = judge_text("", "", by_host, file.phases)
-        beside = folder.with_name(f"{folder.name}_code")
-        coded = judge_files(file.code, paths, beside, environment, is_part=True)
-        measured = None
-        if by_host:
-            measured = judge_files(listed, paths, folder, environment, is_part=True)
-        return [_both(file, *pair) for pair in zip(measured or coded, coded, strict=True)]
+    if not (file.criteria and file.code):
+        return list(map(_summed, _measure_files(source, paths, folder, environment)))
+    # The process that measures for the host runs no foreign code.
+    beside = folder.with_name(f"{folder.name}_code")
+    coded = _measure_files(file.code, paths, beside, environment)
+    by_host = [each for each in file.criteria if each.measure]
+    listed = judge_text("", "", by_host, file.phases)
+    measured = [judged((), 1.0)] * len(paths)
+    if by_host:
+        measured = _measure_files(listed, paths, folder, environment)
+    return [_summed(_both(file, *pair)) for pair in zip(measured, coded, strict=True)]
 
-    def judge_share(paths: Sequence[Path], folder: Path) -> list[Verdict]:
+
+def _both(file: JudgeFile, measured: Verdict, coded: Verdict) -> Verdict:
+    """Return the verdict of what the host measured and what code measured of one episode."""
+    for each in (measured, coded):
+        if each.score is None:
+            return each
+    return judged(joined(file, measured.leaves, coded.leaves), 1.0)
+
+
+def _measure_files(
+    source: str, paths: Sequence[Path], folder: Path, environment: Environment | None
+) -> list[Verdict]:
+    """Let confined workers score episodes by criterion; one that dies twice leaves it unknown."""
+
+    def share(paths: Sequence[Path], folder: Path) -> list[Verdict]:
         reason = ""
         for _ in range(_TRIES):
             try:
-                return _judge_confined(source, paths, folder, environment, is_part)
+                return _measure_confined(source, paths, folder, environment)
             except WorkerDied as error:
                 reason = f"{error} ({_TRIES} workers tried.)"
             except TelicError as error:  # the judge itself is wrong, and would be again
@@ -192,32 +208,17 @@ def judge_files(
     shares = [paths[first:end] for first, end in pairwise(bounds)]
     folders = [folder, *(folder.with_name(f"{folder.name}_{place}") for place in range(1, count))]
     with ThreadPoolExecutor(count) as judges:
-        return [verdict for own in judges.map(judge_share, shares, folders) for verdict in own]
+        return [verdict for own in judges.map(share, shares, folders) for verdict in own]
 
 
-def _both(file: JudgeFile, measured: Verdict, coded: Verdict) -> Verdict:
-    """Return the verdict of what the host measured and what code measured of one episode."""
-    for each in (measured, coded):
-        if each.score is None:
-            return each
-    own = measured.leaves if any(each.measure for each in file.criteria) else ()
-    scores = joined(file, own, coded.leaves)
-    return judged(scores, total(scores))
-
-
-def _judge_confined(
-    source: str,
-    paths: Sequence[Path],
-    folder: Path,
-    environment: Environment | None,
-    is_part: bool,
+def _measure_confined(
+    source: str, paths: Sequence[Path], folder: Path, environment: Environment | None
 ) -> list[Verdict]:
-    """Return verdicts whose scores are computed here, from what a confined judge measured."""
+    """Return what a confined judge measured; a credit that the value does not earn is refused."""
     environment = environment or _environment_of(paths)
-    files = [str(path.absolute()) for path in paths]
     result = run_confined(
         "telic.judges.code",
-        {"source": source, "paths": files, "environment": environment, "is_part": is_part},
+        {"source": source, "paths": [str(x.absolute()) for x in paths], "environment": environment},
         folder,
         [environment],
         {path.absolute().parent for path in paths},
@@ -225,22 +226,19 @@ def _judge_confined(
     answers: object = result.get("verdicts")
     if not is_row(answers) or len(answers) != len(paths):
         raise WorkerDied("The judge did not give one verdict for each episode.")
-    verdicts: list[Verdict] = []
-    for answer in answers:
-        try:
-            given = Verdict.model_validate(answer)
-            if given.score is None:
-                reason = bounded_text(given.reason or "the judge gave no reason", 500)
-                verdicts.append(unknown("code", reason))
-            elif not all(map(is_consistent, given.leaves)):
-                reason = "a score claims more credit than its measured value earns"
-                verdicts.append(unknown("code", reason))
-            else:
-                verdicts.append(_summed(given.leaves, is_part))
-        except (ValidationError, UsageError) as error:
-            reason = f"the verdict cannot be read: {bounded_text(error, 300)}"
-            verdicts.append(unknown("code", reason))
-    return verdicts
+    return [_believed(each) for each in answers]
+
+
+def _believed(answer: object) -> Verdict:
+    try:
+        given = Verdict.model_validate(answer)
+    except ValidationError as error:
+        return unknown("code", f"the verdict cannot be read: {bounded_text(error, 300)}")
+    if given.score is None:
+        return unknown("code", bounded_text(given.reason or "the judge gave no reason", 500))
+    if not all(map(is_consistent, given.leaves)):
+        return unknown("code", "a score claims more credit than its measured value earns")
+    return judged(given.leaves, 1.0)
 
 
 def judge_here(
@@ -248,35 +246,28 @@ def judge_here(
     paths: Sequence[Path],
     environment: Environment | None = None,
     alive: Callable[[], None] = lambda: None,
-    *,
-    is_part: bool = False,
 ) -> list[Verdict]:
-    """Judge recorded episodes in this process; for the worker, and for trusted code.
+    """Score episodes by criterion in this process; for the worker, and for trusted code.
 
     `alive` is called before every few of them; the other arguments are those of `judge_files`.
     """
     verdicts, some = list[Verdict](), list[Trajectory]()
-    environment = environment or _environment_of(paths)
+    spec = _spec_of(*(environment := environment or _environment_of(paths)))
+
+    def judge_some() -> list[Verdict]:
+        # A new judge each time: it must not remember other episodes.
+        return [JudgeCode(source).measure(each) for each in recorded_together(some, spec)]
+
     alive()
     for path in paths:
         trajectory = read_trajectory(path, environment)
         longest = max(map(len, (*some, trajectory)))
         if some and (len(some) + 1) * longest > _TOGETHER:
-            verdicts += _judge_some(source, some, environment, is_part)
-            some = []
+            verdicts += judge_some()
+            some.clear()
             alive()
         some.append(trajectory)
-    return verdicts + _judge_some(source, some, environment, is_part)
-
-
-def _judge_some(
-    source: str, some: Sequence[Trajectory], environment: Environment, is_part: bool
-) -> list[Verdict]:
-    # A new judge each time: it must not remember other episodes.
-    return [
-        JudgeCode(source, is_part=is_part).judge(episode)
-        for episode in recorded_together(some, _spec_of(*environment))
-    ]
+    return verdicts + judge_some()
 
 
 def _environment_of(paths: Sequence[Path]) -> Environment:
@@ -302,8 +293,7 @@ def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
     use_one_thread()
     paths = [Path(path) for path in payload["paths"]]
     alive = partial(channel.heartbeat, _JUDGE_S, "judging")
-    judge = partial(judge_here, payload["source"], paths, payload["environment"], alive)
-    verdicts = judge(is_part=payload["is_part"])
+    verdicts = judge_here(payload["source"], paths, payload["environment"], alive)
     return {"verdicts": [each.model_dump(mode="json") for each in verdicts]}
 
 

@@ -11,7 +11,6 @@ from torch import Tensor
 from telic.errors import UnknownName
 
 ObservedKind = Literal["column", "angle", "distance", "car energy", "tip height"]
-OBSERVED_KINDS: tuple[ObservedKind, ...] = get_args(ObservedKind)
 
 
 def observed(obs: Tensor, kind: str, columns: Sequence[int]) -> Tensor:
@@ -40,4 +39,4 @@ def observed(obs: Tensor, kind: str, columns: Sequence[int]) -> Tensor:
         case "tip height":
             return -of[0] - (of[0] * of[2] - of[1] * of[3])
         case _:
-            raise UnknownName("kind of observed value", kind, list(OBSERVED_KINDS))
+            raise UnknownName("kind of observed value", kind, list(get_args(ObservedKind)))

@@ -14,6 +14,7 @@ class Composed(ComposedReward):
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, cast
 
@@ -78,17 +79,12 @@ class ComposedReward(RewardFunction):
         """Return the words and the formula of every term."""
         return self._described()
 
-    @property
+    @cached_property
     def _programs(self) -> tuple[Program, ...]:
         """The calls behind the phases and, last, the terms; listed at the first step."""
-        found = self.__dict__.get("_listed")
-        if found is None:
-            ends = [cast("tuple[Term, ...]", each.until) for each in self.phases[:-1]] + [()]
-            own = [
-                (*each.terms.values(), *end) for each, end in zip(self.phases, ends, strict=False)
-            ]
-            found = self.__dict__["_listed"] = tuple(map(Program, [*own, self.terms.values()]))
-        return found
+        ends = [cast("tuple[Term, ...]", each.until) for each in self.phases[:-1]] + [()]
+        own = [(*each.terms.values(), *end) for each, end in zip(self.phases, ends, strict=False)]
+        return tuple(map(Program, [*own, self.terms.values()]))
 
     def compute(
         self, obs: Tensor, action: Tensor, next_obs: Tensor, info: Info
