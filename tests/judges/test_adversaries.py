@@ -9,7 +9,7 @@ from telic.errors import TelicError
 from telic.judges import validation as trials
 from telic.judges.criteria import Criterion, Motion
 from telic.judges.measured import measured_by_host
-from telic.judges.validation import judge_problems, reward_problems
+from telic.judges.validation import judge_problems, reward_problems, undirected
 from tests.judges.test_validation import written as written_for
 
 ENV, ARGS, THRESHOLD = "HalfCheetah-v5", {"max_episode_steps": 40}, 0.8
@@ -74,7 +74,7 @@ def written(*args, **changes):
 
 def judged(judge, fine=(), words="run forward"):
     found = trials.try_here(ENV, written(SPEED, judge, RUN, fine))
-    return judge_problems(found.examples, (*fine, *found.fine), THRESHOLD, words)
+    return judge_problems(found.examples, (*fine, *found.fine, *undirected(words)), THRESHOLD)
 
 
 def agreed(judge):

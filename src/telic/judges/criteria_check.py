@@ -34,7 +34,7 @@ from telic.judges.measured import (
 )
 from telic.judges.metrics import METRICS
 from telic.judges.mutants import mutants_of
-from telic.judges.recorder import PlayOrder, recorded_episodes
+from telic.judges.recorder import recorded_episodes
 from telic.quantities import QUANTITIES
 
 _ROWS, _CHECK_S = 12, 120.0
@@ -151,8 +151,7 @@ def problems_here(
     """Yield the problems of measures, from recordings that are made in this process."""
     env = make(env_id, num_envs=_ROWS, seed=0, **env_args)
     spec = env.spec  # the first of the modes does nothing
-    order = PlayOrder(policy="", env=env_id, env_args=env_args, seed=0, paths=())
-    episodes = recorded_episodes(untrained_policy(env, 0), env, order)
+    episodes = recorded_episodes(untrained_policy(env, 0), env, (env_id, env_args), 0)
     parts = recorded_together(episodes, spec)
     changed = [RecordedEpisode(each, spec) for each in mutants_of(episodes[0], spec).values()]
     for criterion in criteria:

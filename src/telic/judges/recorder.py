@@ -42,7 +42,7 @@ from telic.sandbox.host import LOG_NAME
 from telic.sandbox.worker import HostChannel
 from telic.storage.reading import file_hash
 from telic.storage.resources import usable_cores
-from telic.storage.trajectories import RECORDED, Trajectory, write_trajectory
+from telic.storage.trajectories import RECORDED, Environment, Trajectory, write_trajectory
 from telic.training.policy import load_policy
 
 _ENTRY = "telic.judges.recorder"
@@ -334,7 +334,8 @@ def _open(order: PlayOrder) -> tuple[VecEnv, Disturbed]:
 def play(policy: Callable[..., Any], order: PlayOrder, memory: _RemoteMemory | None = None) -> None:
     """Play one episode per path with the most likely actions, and write them."""
     env, disturbed = _open(order)
-    episodes = recorded_episodes(policy, env, order, memory, disturbed)
+    where = order.env, order.env_args
+    episodes = recorded_episodes(policy, env, where, order.seed, memory, disturbed)
 
     def write(path: str, episode: Trajectory) -> None:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -347,18 +348,18 @@ def play(policy: Callable[..., Any], order: PlayOrder, memory: _RemoteMemory | N
 def recorded_episodes(
     policy: Callable[..., Any],
     env: VecEnv,
-    order: PlayOrder,
+    where: Environment,
+    seed: int,
     memory: _RemoteMemory | None = None,
     disturbed: Disturbed | None = None,
 ) -> list[Trajectory]:
     """Return one episode of each environment as it is recorded; the environments are closed."""
-    columns, lengths = _tape(policy, env, memory, disturbed or Disturbed(env, None, order.seed))
+    columns, lengths = _tape(policy, env, memory, disturbed or Disturbed(env, None, seed))
     env.close()
-    where = order.env, order.env_args
     return [
         cut_episode(
             *(columns, row, length, env.spec, where),
-            seed=order.seed,
+            seed=seed,
             label=f"judge{row}",
             extra={"row": row},
         )

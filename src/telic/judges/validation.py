@@ -47,7 +47,7 @@ from telic.judges.failure_modes import (
 )
 from telic.judges.measured import JudgeFile, is_score_of, read_judge
 from telic.judges.mutants import LOSES, MutantCount, counts, mutants_of
-from telic.judges.recorder import PlayOrder, recorded_episodes
+from telic.judges.recorder import recorded_episodes
 from telic.judges.verdict import Verdict
 from telic.rewards.recording import TransitionRecording
 from telic.rewards.reward import Reward, load_reward
@@ -151,15 +151,15 @@ def bad_examples(examples: Sequence[ExampleResult], fine: Sequence[str]) -> Iter
 # ---- judges
 
 
-def _undirected(words: str) -> tuple[str, ...]:
+def undirected(words: str) -> tuple[str, ...]:
     """Return the failure modes that are right where words name no direction."""
     return (OTHER_WAY, MIRRORED) if words and not _WAYS.search(words.lower()) else ()
 
 
 def judge_problems(
-    examples: Sequence[ExampleResult], fine: Sequence[str], threshold: float, words: str = ""
+    examples: Sequence[ExampleResult], fine: Sequence[str], threshold: float
 ) -> tuple[str, ...]:
-    """Return what is wrong with a judge; `words` are those of the intent and its criteria."""
+    """Return what is wrong with a judge."""
     problems: list[str] = []
     for example in examples:
         if example.score is None:
@@ -169,7 +169,7 @@ def judge_problems(
                 f"The judge gives a {example.name}, a scripted demonstration of what was asked, "
                 f"only {example.score:.2f}. {example.reason}"
             )
-    bad = list(bad_examples(examples, (*fine, *_undirected(words))))
+    bad = list(bad_examples(examples, fine))
     passing = [
         f'"{example.name}" {example.score:.2f}'
         for example in bad
@@ -300,7 +300,7 @@ def try_out(
             *(f"{each.title} {each.quantity}" for x in readings for each in x.criteria),
         )
     )
-    fine = (*declared, *tried.fine, *_undirected(words))
+    fine = (*declared, *tried.fine, *undirected(words))
     judge = read_judge(written.judge)
     found = trust_problems(judge, examples, hidden, tried.noticed, fine, threshold)
     untrusted = tuple(found) if is_probed else ()
@@ -429,9 +429,8 @@ def hidden_episodes(env_id: str, written: Composition) -> list[tuple[str, Trajec
     """
     seed = derive("hidden", text_hash(written.judge))
     env = make(env_id, num_envs=_HIDDEN_ROWS, seed=seed, **written.env_args)
-    order = PlayOrder(policy="", env=env_id, env_args=written.env_args, seed=seed, paths=())
     modes = list(untrained_modes(env))
-    played = recorded_episodes(untrained_policy(env, seed), env, order)
+    played = recorded_episodes(untrained_policy(env, seed), env, (env_id, written.env_args), seed)
     found = [(modes[row % len(modes)], episode) for row, episode in enumerate(played)]
     wrong = [] if written.shown else sorted(look_alikes(env, written.motions).items())
     if wrong:
