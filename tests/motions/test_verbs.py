@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -86,22 +84,20 @@ def test_several_processes_import_what_one_does_and_rejections_say_where(tmp_pat
         (folder / f"clip{number}.npz").write_bytes(good_files(moved)["own.npz"])
     limits = [f"{name}=null" for name in FilterLimits.model_fields if not name.endswith("seconds")]
     limits = [each for each in limits if "jump_rad" not in each or "root" in each]
-    command = [sys.executable, "-m", "telic", "motions", "import", str(folder), "-r", "Humanoid-v5"]
-    command += [part for limit in limits for part in ("--limit", limit)]
-    for jobs in ("1", "2"):
-        out = ["-l", str(tmp_path / jobs), "--jobs", jobs]
-        done = subprocess.run([*command, *out], capture_output=True, text=True, timeout=600)
-        assert done.returncode == 0, done.stderr
-        said = " ".join((done.stdout + done.stderr).split())
-        assert re.search(rf"clip2 rejected: {robot.joint_names[knee]} jumps by 1\.\d+ rad", said)
-        assert re.search(r"at 0\.60 s \(limit 0\.3\)", said)
+    asked = {"robot": "Humanoid-v5", "limits": limits}
+    for jobs in (1, 2):
+        made = verbs.import_motions([str(folder)], library=tmp_path / str(jobs), jobs=jobs, **asked)
+        (why,) = (line.why for line in made.lines if line.outcome == "rejected")
+        jump = rf"{robot.joint_names[knee]} jumps by 1\.\d+ rad at 0\.60 s \(limit 0\.3\)"
+        assert re.search(jump, why)
     one, two = (MotionLibrary.open(tmp_path / jobs) for jobs in ("1", "2"))
     assert one.names == two.names and len(one.names) == 2
     for name in one.names:
         assert np.array_equal(one.clip(name).joint_pos, two.clip(name).joint_pos)
-    only = [*command, "-l", str(tmp_path / "none"), "--jobs", "2"]
-    only[only.index(str(folder))] = str(folder / "clip2.npz")
-    assert subprocess.run(only, capture_output=True, timeout=600).returncode != 0
+    bad = [str(folder / "clip2.npz")]
+    assert verbs.import_motions.exit_code(
+        verbs.import_motions(bad, library=tmp_path / "x", **asked)
+    )
 
 
 def test_an_import_that_adds_nothing_fails(tmp_path: Path) -> None:
