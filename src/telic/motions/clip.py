@@ -17,7 +17,7 @@ from pydantic import Field
 from torch import Tensor
 
 from telic.core.config import Record
-from telic.core.rotations import angular_velocity, continuous, rate, slerp
+from telic.core.rotations import angular_velocity, continuous, rate
 from telic.core.tensors import from_numpy
 from telic.errors import BadFile
 
@@ -201,53 +201,3 @@ class MotionFrames(NamedTuple):
     """(..., 3) rad/s in the world"""
     joint_vel: Tensor
     """(..., J)"""
-
-
-@dataclass(frozen=True, slots=True)
-class RowLayout:
-    """The columns of a row."""
-
-    joints: int
-    feet: int = 0
-    points: int = 0
-
-    @property
-    def robot(self) -> list[int]:
-        """Widths of a row of the robot's block."""
-        return [3, 4, self.joints, 3, 3, self.joints, self.feet]
-
-    @property
-    def human(self) -> list[int]:
-        """Widths of a row of the human block."""
-        return [3 * self.points, 4] if self.points else []
-
-    def rows_of(self, clip: MotionClip) -> np.ndarray:
-        """Return a clip's rows (T, width)."""
-        speed = clip.velocities()
-        stands = np.zeros((clip.frames, self.feet), dtype=np.float32)
-        if clip.contacts is not None:
-            stands[:] = clip.contacts
-        columns = (clip.root_pos, clip.root_quat, clip.joint_pos, *speed, stands)
-        return np.concatenate(columns, axis=1, dtype=np.float32)
-
-    def human_rows_of(self, clip: MotionClip) -> np.ndarray:
-        """Return the rows of a clip's human side; none if it has none."""
-        if clip.human is None or not self.points:
-            return np.zeros((0, sum(self.human)), dtype=np.float32)
-        points = clip.human.points.reshape(clip.frames, -1)
-        return np.concatenate((points, clip.human.root_quat), axis=1, dtype=np.float32)
-
-
-def between(rows: np.ndarray, fps: float, times_s: Tensor, quat: slice) -> Tensor:
-    """Return the rows of one clip at times (n,), (n, width); before and after, the ends repeat.
-
-    Values blend evenly, the rotation in the columns `quat` on the sphere.
-    """
-    block, last = from_numpy(np.array(rows)), len(rows) - 1
-    exact = (times_s * fps).clamp(0.0, last)
-    low = exact.floor().long()
-    share = (exact - low)[:, None]
-    a, b = block[low], block[(low + 1).clamp_max(last)]
-    mixed = a + share * (b - a)
-    mixed[:, quat] = slerp(a[:, quat], b[:, quat], share)
-    return mixed

@@ -22,7 +22,8 @@ from pydantic import Field, ValidationError
 from torch import Tensor
 
 from telic.core.config import Record
-from telic.core.tensors import split
+from telic.core.rotations import slerp
+from telic.core.tensors import from_numpy, split
 from telic.errors import BadEnvironment, BadFile, UnknownName
 from telic.motions._figure import RobotFigure, person_points
 from telic.motions.clip import (
@@ -30,9 +31,7 @@ from telic.motions.clip import (
     MotionClip,
     MotionFrames,
     MotionOrigin,
-    RowLayout,
     Split,
-    between,
 )
 from telic.motions.robot import MotionRobot, motion_robot
 from telic.storage.files import (
@@ -59,9 +58,30 @@ class LibraryHead(Record):
     point_names: tuple[str, ...] = Field(default=(), description="of the human motion")
 
     @property
-    def layout(self) -> RowLayout:
-        """The columns of its rows."""
-        return RowLayout(len(self.joint_names), len(self.foot_names), len(self.point_names))
+    def widths(self) -> list[int]:
+        """Widths of the parts of a row: those of `MotionFrames`, then how each foot stands."""
+        joints = len(self.joint_names)
+        return [3, 4, joints, 3, 3, joints, len(self.foot_names)]
+
+    @property
+    def human_width(self) -> int:
+        """Numbers of a row of the human motion: points, then the root's rotation."""
+        return 3 * len(self.point_names) + 4 if self.point_names else 0
+
+    def rows_of(self, clip: MotionClip) -> np.ndarray:
+        """Return a clip's rows (T, width)."""
+        stands = np.zeros((clip.frames, len(self.foot_names)), dtype=np.float32)
+        if clip.contacts is not None:
+            stands[:] = clip.contacts
+        columns = (clip.root_pos, clip.root_quat, clip.joint_pos, *clip.velocities(), stands)
+        return np.concatenate(columns, axis=1, dtype=np.float32)
+
+    def human_rows_of(self, clip: MotionClip) -> np.ndarray:
+        """Return the rows of a clip's human motion; none if it has none."""
+        if clip.human is None or not self.point_names:
+            return np.zeros((0, self.human_width), dtype=np.float32)
+        points = clip.human.points.reshape(clip.frames, -1)
+        return np.concatenate((points, clip.human.root_quat), axis=1, dtype=np.float32)
 
 
 class ClipLine(Record):
@@ -124,12 +144,11 @@ class LibraryWriter:
         lines = _read_lines(path)
         self.names = {line.name for line in lines}
         self.hashes = {line.sha256: line.name for line in lines}
-        layout = self.head.layout
         self._first = max((line.first + line.frames for line in lines), default=0)
         ends = [line.human_first + line.frames for line in lines if line.human_first >= 0]
         self._human_first = max(ends, default=0)
-        self._rows = _appending(path / _ROWS, self._first * sum(layout.robot) * _BYTES)
-        human_bytes = self._human_first * sum(layout.human) * _BYTES
+        self._rows = _appending(path / _ROWS, self._first * sum(self.head.widths) * _BYTES)
+        human_bytes = self._human_first * self.head.human_width * _BYTES
         self._human = _appending(path / _HUMAN, human_bytes)
         self._lines = JsonLines(path / _LINES)
 
@@ -150,8 +169,7 @@ class LibraryWriter:
             raise BadFile(
                 f'The human motion of "{clip.name}" has another skeleton than the library.'
             )
-        layout = self.head.layout
-        rows, human = layout.rows_of(clip), layout.human_rows_of(clip)
+        rows, human = self.head.rows_of(clip), self.head.human_rows_of(clip)
         line = ClipLine(
             name=clip.name,
             first=self._first,
@@ -266,8 +284,8 @@ class MotionLibrary:
                 f"{path} has other joints than the robot {head.robot} has now.",
                 hint="Import its motions again.",
             )
-        rows = _mapped(path / _ROWS, sum(head.layout.robot))
-        human = _mapped(path / _HUMAN, sum(head.layout.human))
+        rows = _mapped(path / _ROWS, sum(head.widths))
+        human = _mapped(path / _HUMAN, head.human_width)
         return cls(robot, head, _read_lines(path), rows, human, str(path))
 
     @property
@@ -313,7 +331,7 @@ class MotionLibrary:
         """Return a clip at times (n,); before and after, its ends repeat."""
         line = self.clips[place]
         rows = self._rows[line.first : line.first + line.frames]
-        parts = split(between(rows, line.fps, times_s, slice(3, 7)), self.head.layout.robot, dim=1)
+        parts = split(_between(rows, line.fps, times_s, slice(3, 7)), self.head.widths, dim=1)
         return MotionFrames(*parts[:6])
 
     def person(self, place: int, times_s: Tensor) -> tuple[Tensor, Tensor] | None:
@@ -325,5 +343,20 @@ class MotionLibrary:
         if line.human_first < 0:
             return None
         rows = self._human_rows[line.human_first : line.human_first + line.frames]
-        mixed = between(rows, line.fps, times_s, slice(-4, None))
+        mixed = _between(rows, line.fps, times_s, slice(-4, None))
         return mixed[:, :-4].unflatten(1, (-1, 3)), mixed[:, -4:]
+
+
+def _between(rows: np.ndarray, fps: float, times_s: Tensor, quat: slice) -> Tensor:
+    """Return the rows of one clip at times (n,), (n, width); before and after, the ends repeat.
+
+    Values blend evenly, the rotation in the columns `quat` on the sphere.
+    """
+    block, last = from_numpy(np.array(rows)), len(rows) - 1
+    exact = (times_s * fps).clamp(0.0, last)
+    low = exact.floor().long()
+    share = (exact - low)[:, None]
+    a, b = block[low], block[(low + 1).clamp_max(last)]
+    mixed = a + share * (b - a)
+    mixed[:, quat] = slerp(a[:, quat], b[:, quat], share)
+    return mixed
