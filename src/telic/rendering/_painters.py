@@ -13,7 +13,7 @@ from collections.abc import Generator
 import mujoco
 import numpy as np
 
-from telic.rendering import look as look
+from telic.rendering import look
 from telic.rendering._camera import FOV_DEG, Camera, floor_height, radius_m
 
 _FLAT = 1e-3  # height that is left of a geom in its shadow: keeps its faces turned outwards

@@ -8,6 +8,7 @@ was found is proven by the same steps: states, rewards and columns must agree, o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import mujoco
@@ -32,37 +33,36 @@ _AGREES = 0.05
 
 
 class SignedOrder(NamedTuple):
-    """A mirror image of rows: column i is column `index[i]`, times `sign[i]`."""
+    """A mirror image of rows: column i is column `index[i]`, times `sign[i]`.
+
+    Both are (columns,), or (P, 1, columns) for the members of a population.
+    """
 
     index: Tensor
     sign: Tensor
 
     def apply(self, rows: Tensor) -> Tensor:
         """Return the mirror image of rows (..., columns)."""
-        return rows[..., self.index] * self.sign
+        return rows.gather(-1, self.index.expand_as(rows)) * self.sign
 
 
 class Mirror(NamedTuple):
-    """The mirror image of a sample of one member."""
+    """The mirror image of a sample: of its inputs, and of its actions in half their range."""
 
     inputs: SignedOrder
     actions: SignedOrder
 
+    @classmethod
+    def of(cls, members: Sequence[Mirror], device: torch.device) -> Mirror:
+        """Return the mirrors of the members of a population as one."""
 
-class MirrorSet(NamedTuple):
-    """The mirrors of a population, one per member."""
+        def joined(orders: list[SignedOrder]) -> SignedOrder:
+            parts = zip(*orders, strict=True)
+            return SignedOrder(*(torch.stack(part).unsqueeze(1).to(device) for part in parts))
 
-    members: list[Mirror]
-
-    def inputs(self, rows: Tensor) -> Tensor:
-        """Return the mirror image of inputs (P, n, d)."""
-        both = zip(self.members, rows, strict=True)
-        return torch.stack([mirror.inputs.apply(own) for mirror, own in both])
-
-    def actions(self, rows: Tensor) -> Tensor:
-        """Return the mirror image of actions (P, n, A), in units of half their range."""
-        both = zip(self.members, rows, strict=True)
-        return torch.stack([mirror.actions.apply(own) for mirror, own in both])
+        return cls(
+            joined([one.inputs for one in members]), joined([one.actions for one in members])
+        )
 
 
 def joint_partners(model: mujoco.MjModel, facts: Robot, name: str) -> SignedOrder:

@@ -22,7 +22,7 @@ from telic.training.networks import (
 )
 
 if TYPE_CHECKING:
-    from telic.training.mirror import MirrorSet
+    from telic.training.mirror import Mirror
     from telic.training.rollout import Batch
 
 CLIP = 10.0
@@ -189,7 +189,7 @@ class Population(Saved):
         self.initial_rate = self.learning_rate.clone()
         self.rate_factors = self._rate_factors()
         self.on_anneal: Callable[[float], None] | None = None
-        self.mirror: MirrorSet | None = None
+        self.mirror: Mirror | None = None
 
     def _rate_factors(self) -> Tensor | None:
         """Return (P, size) factors of the learning rate; None: they are all one."""

@@ -137,8 +137,8 @@ def make_samples(population: Population, batch: Batch) -> tuple[Samples, Tensor]
     log_probs, actions = by_member(batch.log_probs), by_member(batch.actions)
     if population.mirror is not None:
         # In the mirror, the same would have happened, and been as likely.
-        raw = torch.cat((raw, population.mirror.inputs(raw)), dim=1)
-        actions = torch.cat((actions, population.mirror.actions(actions)), dim=1)
+        raw = torch.cat((raw, population.mirror.inputs.apply(raw)), dim=1)
+        actions = torch.cat((actions, population.mirror.actions.apply(actions)), dim=1)
         inputs = scaling.apply(raw)
         normal, returns, log_probs = (each.repeat(1, 2) for each in (normal, returns, log_probs))
     population.moments.update(raw, population.alive)

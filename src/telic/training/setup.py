@@ -19,7 +19,7 @@ from telic.rewards.reward import Reward, load_reward
 from telic.training.evaluate import Evaluator
 from telic.training.flashsac import FlashSac, FlashSacActor
 from telic.training.job import TrainJob
-from telic.training.mirror import STATES, Mirror, MirrorSet, SignedOrder, find_mirror
+from telic.training.mirror import STATES, Mirror, SignedOrder, find_mirror
 from telic.training.networks import Networks, Shape
 from telic.training.pathwise import SquashedActor
 from telic.training.population import Learner, Population
@@ -125,7 +125,7 @@ def build_setup(job: TrainJob, rewards: list[Reward], env: VecEnv) -> Setup:
         device=env.device,
     )
     if settings.mirror:
-        population.mirror = MirrorSet(_mirrors(job, rewards, scoring))
+        population.mirror = Mirror.of(_mirrors(job, rewards, scoring), scoring.device)
     collector = Collector(
         env, scoring, population.networks, population.distribution, settings.horizon
     )
@@ -157,9 +157,7 @@ def _mirrors(job: TrainJob, rewards: list[Reward], scoring: Scoring) -> list[Mir
         places[own:] += gap
         index, sign = torch.arange(scoring.critic_inputs), torch.zeros(scoring.critic_inputs)
         index[places], sign[places] = places[mirror.inputs.index], mirror.inputs.sign
-        device = scoring.device
-        inputs = SignedOrder(index.to(device), sign.to(device))
-        found.append(Mirror(inputs, SignedOrder(*(part.to(device) for part in mirror.actions))))
+        found.append(mirror._replace(inputs=SignedOrder(index, sign)))
     return [found[member.reward] for member in job.members]
 
 
