@@ -98,7 +98,7 @@ def bend(value, env, arguments, home):
 
 def verbs(home):
     """Yield every verb that takes a folder, over each of theirs, as (name, call)."""
-    from telic.verbs import artifacts, control, jobs, labels, play, study_runs
+    from telic.verbs import artifacts, control, jobs, labels, study_runs
 
     runs = home / "runs"
     yield "retry", lambda: jobs.jobs("job_theirs", retry=True, runs_dir=runs)
@@ -110,9 +110,9 @@ def verbs(home):
             (artifacts.report, {}),
             (artifacts.export, {}),
             (artifacts.export, {"verify": True}),
-            (play.play, {}),
-            (play.play, {"seed": 3}),
-            (play.play, {"command": "0.5,0,0"}),
+            (artifacts.play, {}),
+            (artifacts.play, {"seed": 3}),
+            (artifacts.play, {"command": "0.5,0,0"}),
             (control.watch, {}),
             (control.resume, {}),
             (study_runs.verify, {"path": runs / name}),
