@@ -306,7 +306,7 @@ def test_what_the_dashboard_started_is_listed_apart_from_jobs_elsewhere(tmp_path
         write_json(folder / f"{name}.state.json", progress)
         (folder / f"{name}.log").write_text(f"{name} says")
     JobBoard(tmp_path).take(JobSpec(name="far", argv=("true",), cwd=str(tmp_path)), "slurm")
-    elsewhere = {line.job: line.place for line in jobs.jobs(runs_dir=str(tmp_path)).jobs}
+    elsewhere = {line.job: line.place for line in jobs.jobs(runs_dir=str(tmp_path)).data}
     assert elsewhere == {"far": "slurm"}
     assert jobs.jobs("far", logs=True, runs_dir=str(tmp_path)).log == ""
     started = {each.job: (each.state, each.target) for each in background.list_jobs(tmp_path)}

@@ -210,7 +210,7 @@ def test_a_job_that_failed_is_retried_from_what_is_there_and_comes_home_once(tmp
     (failed,) = settled(runs, None, job, place="local?attempts=1")
     assert failed.state == "failed" and "killed by signal 9" in failed.reason
     assert not (work / "out.txt").exists()
-    (line,) = jobs(runs_dir=runs).jobs
+    (line,) = jobs(runs_dir=runs).data
     assert line.state == "failed" and line.reason == failed.reason
 
     done = jobs("job", retry=True, runs_dir=runs)

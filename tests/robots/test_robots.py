@@ -102,13 +102,13 @@ def toy(indexed, tmp_path, monkeypatch):
 
 def test_a_robot_is_fetched_once_and_only_its_own_files_are(indexed, monkeypatch):
     toy = indexed
-    assert not is_fetched(toy) and robots().robots[0].model is None
+    assert not is_fetched(toy) and robots().data[0].model is None
     model = fetch(toy)
     assert model.is_file() and (model.parent / "assets" / "block.obj").is_file()
     assert not list(catalogue.cache_folder().rglob("other.txt"))
     monkeypatch.setattr(archive, "download", None)  # nobody asks again
     assert fetch(toy) == model
-    assert robots().robots[0].model == str(model)
+    assert robots().data[0].model == str(model)
 
 
 @pytest.mark.parametrize("harm", ["changed", "added", "taken away"])
@@ -131,7 +131,7 @@ def test_files_that_are_not_what_was_fetched_are_fetched_anew(toy, monkeypatch, 
 
 def test_a_list_of_robots_opens_no_model(toy):
     fetch(toy).write_text("not a model")
-    line = robots().robots[0]
+    line = robots().data[0]
     assert (line.joints, line.mass_kg, line.height_m) == (8, 5.3, 0.3)
 
 
