@@ -5,7 +5,10 @@ from pathlib import Path
 import mujoco
 import pytest
 
+from telic.envs import access
 from telic.envs.access import env_access, located
+from telic.envs.simulators.names import permit_env
+from telic.errors import Refused
 from telic.sim.files import model_files
 from tests.envs.multifile import SECRET, write_robot
 
@@ -55,7 +58,20 @@ def test_names_that_are_no_files_stay_as_they_are(tmp_path: Path, monkeypatch):
         assert located(name) == name
     (tmp_path / "own.py").write_text("")
     assert located("own.py:Class") == f"{tmp_path / 'own.py'}:Class"
+    with pytest.raises(Refused, match="not named yourself"):
+        env_access("own.py:Class", {})
+    permit_env("own.py:Class")
     assert env_access("own.py:Class", {}).python_path == [tmp_path]
+
+
+def test_only_python_is_readable_where_a_module_is_imported_from(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in (".env", "credentials.json", "helper.py", "notes/day.txt", "package/__init__.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    monkeypatch.setattr(access, "require_permitted", lambda *code: None)
+    found = env_access("package.module:Class", {})
+    assert [path.name for path in found.readable] == ["helper.py", "package"]
 
 
 def test_a_model_that_includes_itself_or_hidden_files_opens_nothing_more(tmp_path: Path):

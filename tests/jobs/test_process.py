@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from telic.jobs.process import PIPE, Process, ProcessId
+from telic.jobs.process import PIPE, Process, ProcessId, own_python, spawn_pool
 
 SOURCE = Path(__file__).parents[2] / "src" / "telic"
 STARTERS = {
@@ -138,3 +138,39 @@ def test_a_later_process_of_the_same_number_is_another():
     assert own.is_alive
     assert not own.model_copy(update={"started": own.started - 5.0}).is_alive
     assert own.model_copy(update={"started": 1.0, "host": "elsewhere"}).is_alive
+
+
+# ---- the import path of our own Python
+
+INTERPRETERS = {
+    "jobs/process.py",
+    "jobs/spec.py",  # the user's own command
+    "envs/simulators/names.py",  # the identity of a Python, and its name in a message
+    "envs/simulators/env.py",
+    "envs/simulators/lab_adapter.py",
+}
+
+
+def test_our_own_python_is_started_in_one_place():
+    raw = {
+        path.relative_to(SOURCE).as_posix()
+        for path in SOURCE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr == "executable"
+        if isinstance(node.value, ast.Name) and node.value.id == "sys"
+    }
+    assert raw <= INTERPRETERS, raw - INTERPRETERS
+
+
+def test_modules_of_the_current_folder_do_not_shadow_ours(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("telic", "multiprocessing", "pip"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    before = dict(os.environ)
+    with spawn_pool(1) as pool:
+        assert pool.submit(os.path.basename, "a/b").result() == "b"
+    assert dict(os.environ) == before
+    with Process(own_python("telic.errors")) as started:
+        assert started.wait(60) == 0
+    assert not (tmp_path / "ran").exists()

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from telic.envs.simulators.names import permit_env
 from telic.rendering.job import RenderJob
 from telic.rendering.jobs import graphics_variables, read_report, render
 from telic.sandbox.host import available
@@ -77,6 +78,9 @@ def test_an_environment_that_draws_itself_can_do_nothing_else(scene, monkeypatch
     job = RenderJob(
         trajectory=scene / "told.npz", output=video, env=env, env_args=limit, caption=False
     )
+    (drawn,) = render([job], backend="rays")
+    assert "not named yourself" in drawn.error and not video.exists()
+    permit_env(env)
     (drawn,) = render([job], backend="rays")
     assert drawn.error is None and video.stat().st_size > 500
     assert drawn.backend == "gymnasium"

@@ -17,7 +17,6 @@ option of the package's launcher.
 
 from __future__ import annotations
 
-import sys
 from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
@@ -27,7 +26,7 @@ from telic.core.config import Config
 from telic.core.plugins import load_plugin, plugin_names
 from telic.core.text import read_value
 from telic.errors import ConfigError, UnknownName
-from telic.jobs.process import Process
+from telic.jobs.process import Process, own_python
 from telic.jobs.spec import AttemptReport, Cluster, JobFolder, JobSpec
 from telic.jobs.worker import finished_report
 from telic.storage.resources import usable_cores
@@ -140,7 +139,7 @@ class LocalJobs:
 
     def start(self, spec: JobSpec, folder: JobFolder, attempt: int) -> str:
         """Start a worker."""
-        words = (sys.executable, "-m", "telic.jobs.worker", str(folder.path), str(attempt))
+        words = own_python("telic.jobs.worker", folder.path, str(attempt))
         with folder.log(attempt).open("ab") as log:
             process = Process(words, stdout=log)
         self._processes[spec.name] = process

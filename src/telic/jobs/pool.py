@@ -34,7 +34,7 @@ from telic.core.events import Listener, LogMessage, ignore
 from telic.errors import TelicError
 from telic.jobs.board import JobBoard
 from telic.jobs.launcher import JobPlace, Launcher, launcher_for
-from telic.jobs.process import GRACE_S
+from telic.jobs.process import GRACE_S, own_python
 from telic.jobs.spec import AttemptReport, JobAttempt, JobFolder, JobOutcome, JobRecord, JobSpec
 from telic.jobs.worker import signals_noted
 from telic.storage.files import read_record, write_json
@@ -298,7 +298,7 @@ class PlacedJob(Record):
 
 def placed_command(path: Path, cwd: Path, argv: Sequence[str]) -> tuple[str, ...]:
     """Return the command that runs `argv` in `cwd` as the job of a file."""
-    return (sys.executable, "-m", "telic.jobs.pool", str(path), str(cwd), *argv)
+    return tuple(own_python("telic.jobs.pool", path, cwd, *argv))
 
 
 def run_placed(path: Path, cwd: str, argv: Sequence[str]) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import multiprocessing
 import os
 import select
 import signal
@@ -19,6 +18,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import resource_tracker
+from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
 from typing import IO, Self
 
@@ -35,7 +36,16 @@ _LAST_WORDS_S = 5.0
 _SAVE_S, _UNWIND_S = 8.0, 4.0
 """that work which was asked to end may take to save, and then to clean up"""
 _PR_SET_PDEATHSIG = 1
+_SAFE_PATH = "PYTHONSAFEPATH"
 _LIBC: ctypes.CDLL | None = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+def own_python(module: str | None, *words: str | Path) -> list[str]:
+    """Return the command line of an installed module, or of other words, in this Python.
+
+    The current folder may be anybody's, and a module in it must not shadow one of ours.
+    """
+    return [sys.executable, "-P", *(("-m", module) if module else ()), *map(str, words)]
 
 
 class Process:
@@ -257,10 +267,35 @@ def is_same_process(pid: int, started: float) -> bool:
 
 def spawn_pool(processes: int) -> ProcessPoolExecutor:
     """Return a pool of new interpreters that end with this process and leave signals to it."""
-    context = multiprocessing.get_context("spawn")
+    with _safe_path():  # it starts a process of its own, once
+        resource_tracker.ensure_running()
     return ProcessPoolExecutor(
-        processes, mp_context=context, initializer=_join_pool, initargs=(os.getpid(),)
+        processes, mp_context=_SafeSpawn(), initializer=_join_pool, initargs=(os.getpid(),)
     )
+
+
+@contextlib.contextmanager
+def _safe_path() -> Iterator[None]:
+    """Keep the current folder out of the import path of Pythons that start in this block."""
+    before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_SAFE_PATH]
+        else:
+            os.environ[_SAFE_PATH] = before
+
+
+class _SafeProcess(SpawnProcess):
+    def start(self) -> None:
+        with _safe_path():
+            super().start()
+
+
+class _SafeSpawn(SpawnContext):
+    Process = _SafeProcess
 
 
 def _join_pool(parent: int) -> None:

@@ -30,6 +30,6 @@ def run_confined(
         payload,
         writable=[folder.absolute()],
         readable=sorted({*readable, *(path for each in access for path in each.readable)}),
-        python_path=sorted({path for each in access for path in each.python_path}),
+        searched=sorted({path for each in access for path in each.python_path}),
         **options,
     )

@@ -24,12 +24,13 @@ from pydantic import Field, ValidationError
 from telic.core.config import Record
 from telic.core.events import Listener, LogMessage, VideoProgress, ignore
 from telic.envs.access import env_access, located
-from telic.errors import ConfigError, TelicError, UnknownName
+from telic.errors import ConfigError, Refused, TelicError, UnknownName
 from telic.rendering.job import Rendering, RenderJob
 from telic.rendering.media import ffmpeg_path
 from telic.sandbox.host import run_worker
 from telic.sandbox.wire import cleaned
 from telic.storage.files import plain, replacing
+from telic.storage.keys import require_permitted
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
 
 Backend = Literal["egl", "osmesa", "cgl", "rays"]
@@ -62,9 +63,9 @@ def render(
     """
     if not jobs:
         return []
+    results = _refused(jobs)
     first: Backend = backend or choose_backend()
     processes = min(processes, len(jobs))
-    results: dict[int, Rendering] = {}
     stop = threading.Event()
 
     def is_stopped() -> bool:
@@ -106,6 +107,21 @@ def render(
             raise
     stopped = [Rendering(output=job.output, backend=first, error="stopped") for job in jobs]
     return [results.get(number, rendering) for number, rendering in enumerate(stopped)]
+
+
+def _refused(jobs: Sequence[RenderJob]) -> dict[int, Rendering]:
+    """Return the jobs, by number, whose environment is code that only a folder names."""
+    # Here, because environments import torch, which a render process does without.
+    from telic.envs.simulators.names import named_code
+
+    refused: dict[int, Rendering] = {}
+    for number, job in enumerate(jobs):
+        try:
+            require_permitted(*named_code(job.env, job.env_args))
+        except Refused as error:
+            why = error.message
+            refused[number] = Rendering(output=job.output, backend=BACKENDS[-1], error=why)
+    return refused
 
 
 def render_one(trajectory: Path, output: Path, *, env: str, **settings: Any) -> Rendering:
@@ -188,9 +204,6 @@ def _run(
             access = env_access(env, env_args)
             readable |= {job.trajectory.absolute(), *access.readable}
             imports |= dict.fromkeys(access.python_path)
-            code = Path(env.rpartition(":")[0])
-            if code.suffix == ".py" and code.is_file():
-                readable.add(code.absolute())
             model = env_args.get("xml_file")
             if isinstance(model, str) and Path(model).is_file():
                 env_args = {**env_args, "xml_file": str(Path(model).absolute())}
@@ -219,7 +232,7 @@ def _run(
                 readable=sorted(readable),
                 devices=[path for pattern in _DEVICES for path in Path("/").glob(pattern)],
                 programs=programs,
-                python_path=list(imports),
+                searched=list(imports),
                 on_message=on_message,
                 should_stop=should_stop,
                 fresh=True,  # a fork has imported mujoco already, for another backend

@@ -66,7 +66,7 @@ def memory_program(
             {"reward": reward, "env": env, "env_args": env_args},
             writable=[Path(folder)],
             readable=list(access.readable),
-            python_path=list(access.python_path),
+            searched=access.python_path,
         )
     try:  # a validation error is a ValueError, too
         program = MemoryProgram.model_validate(result.get("program"))

@@ -11,7 +11,6 @@ import shutil
 import ssl
 import stat
 import subprocess
-import sys
 import tarfile
 import zipfile
 import zlib
@@ -22,6 +21,7 @@ from typing import IO
 from urllib.request import urlopen
 
 from telic.errors import BadFile, ResourceError, TelicError
+from telic.jobs.process import own_python
 from telic.robots.catalogue import RobotPackage
 from telic.storage.files import make_folder
 from telic.storage.reading import file_hash
@@ -47,7 +47,7 @@ def download(package: RobotPackage, place: Path) -> Path:
     try:
         if package.file.endswith(".whl"):
             # pip knows the user's index, and a wheel has nothing to run.
-            pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download"]
+            pip = own_python("pip", "--disable-pip-version-check", "download")
             done = subprocess.run(
                 [*pip, "--quiet", "--no-deps", "--only-binary=:all:", "-d", str(place), wanted],
                 capture_output=True,

@@ -59,6 +59,8 @@ class Confinement(Record):
     """folders it may read and write"""
     readable: tuple[Path, ...] = ()
     """further files and folders it may read; the interpreter and its packages always are"""
+    searched: tuple[Path, ...] = ()
+    """further folders whose names it may list"""
     devices: tuple[Path, ...] = ()
     """device files it may use, such as a GPU's"""
     programs: tuple[Path, ...] = ()
@@ -186,6 +188,7 @@ def _restrict_files(rules: Confinement, version: int) -> str:
     if version == 0:
         raise NotImplementedError("this kernel has no Landlock (Linux 5.13 or later has it)")
     allowed = grants(rules.writable, rules.readable, rules.devices)
+    allowed += [(path, kernel.READ_DIR) for path in rules.searched]
     allowed += [(path, kernel.READ | kernel.EXECUTE) for path in rules.programs]
     kernel.restrict_files(allowed, version)
     network = ", no network" if version >= 4 else ""

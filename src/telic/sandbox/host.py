@@ -10,14 +10,13 @@ import contextlib
 import os
 import selectors
 import signal
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypedDict, Unpack, cast
 
 from telic.errors import TelicError
-from telic.jobs.process import PIPE, Process
+from telic.jobs.process import PIPE, Process, own_python
 from telic.sandbox.confine import (
     Confinement,
     ConfinementPart,
@@ -66,6 +65,8 @@ class WorkerOptions(TypedDict, total=False):
     """programs it may start, which are confined as it is"""
     python_path: Sequence[Path]
     """further folders to import from, readable as well"""
+    searched: Sequence[Path]
+    """further folders to import from, of which only the names are readable"""
     limits: Limits | None
     """memory, disk, time and so on"""
     log: Path
@@ -129,12 +130,13 @@ class Worker:
         self._writable = [path.resolve() for path in writable]
         imports = [path.resolve() for path in options.get("python_path", ())]
         readable = [*(path.resolve() for path in options.get("readable", ())), *imports]
+        searched = [path.resolve() for path in options.get("searched", ())]
         self._start_message = encode(
             {
                 "kind": "start",
                 "folder": str(self._writable[0]),
                 "log": str(self.log),
-                "python_path": list(map(str, imports)),
+                "python_path": list(map(str, [*imports, *searched])),
                 "entry": entry,
                 "payload": payload,
                 "unconfined": os.environ.get("TELIC_UNCONFINED") == "allow"
@@ -142,6 +144,7 @@ class Worker:
                 "confinement": Confinement(
                     writable=tuple(self._writable),
                     readable=tuple(readable),
+                    searched=tuple(searched),
                     devices=tuple(options.get("devices", ())),
                     programs=tuple(options.get("programs", ())),
                     memory_bytes=self._limits.memory_bytes + self._limits.reserved_bytes,
@@ -322,7 +325,7 @@ class _Conversation:
 def start_interpreter(folder: Path | None, *, stderr: int) -> Process:
     """Start a process that imports for itself and waits for its first message."""
     return Process(
-        [sys.executable, *OPTIONS, "-m", "telic.sandbox.worker", str(os.getpid())],
+        own_python(None, *OPTIONS, "-m", "telic.sandbox.worker", str(os.getpid())),
         stdin=PIPE,
         stdout=PIPE,
         stderr=stderr,

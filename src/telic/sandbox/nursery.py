@@ -27,12 +27,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from telic.jobs.process import Process
+from telic.jobs.process import Process, own_python
 from telic.sandbox import _kernel as kernel
 from telic.sandbox.confine import clean_environment
 
 PACKAGE = Path(__file__).parents[2]
-OPTIONS = ("-P", "-u", "-X", "faulthandler")
+OPTIONS = ("-u", "-X", "faulthandler")
 """no working folder on the import path, unbuffered log, a trace of hard crashes"""
 _ORDER_BYTES = 1 << 16
 
@@ -76,7 +76,7 @@ class Nursery:
         here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket = here
         self._process = Process(
-            [sys.executable, *OPTIONS, "-m", __name__, str(there.fileno()), *modules],
+            own_python(None, *OPTIONS, "-m", __name__, str(there.fileno()), *modules),
             env=clean_environment(Path("/"), python_path=(PACKAGE,)),
             pass_fds=[there.fileno()],
         )

@@ -309,10 +309,10 @@ def _hash_of(path: Path, stamp: tuple[int, ...]) -> str:
 
 def _environment_files(env: str) -> list[Path]:
     """Return the files outside the session that its robot or environment is made of."""
-    from telic.envs.access import env_access  # imports MuJoCo, which readers do without
+    from telic.envs.access import env_files  # imports MuJoCo, which readers do without
 
     code = Path(env.rpartition(":")[0]).expanduser()  # of a class as file.py:Class
-    files = [*env_access(env, {}).readable, *([code] if code.is_file() else [])]
+    files = [*env_files(env, {}), *([code] if code.is_file() else [])]
     return [path.absolute() for path in files]
 
 

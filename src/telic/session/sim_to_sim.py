@@ -9,7 +9,6 @@ judge scores the result next to episodes that telic simulated from the same init
 from __future__ import annotations
 
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from functools import partial
@@ -25,6 +24,7 @@ from telic.core.seeds import derive
 from telic.envs.factory import make
 from telic.envs.mujoco import MujocoEnv
 from telic.errors import BadFile, TelicError
+from telic.jobs.process import own_python
 from telic.judges.recorder import record
 from telic.sandbox.confine import clean_environment
 from telic.session.judgement import best_policy, episode_paths, judge_episodes
@@ -164,7 +164,7 @@ def play_bundle(bundle: Path, starts: RobotStarts, place: Path) -> BundlePlay:
     """
     given, out = place / "starts.npz", place / "happened.npz"
     starts.write(given)
-    command = [sys.executable, "-I", "-c", _WITHOUT_TELIC, str(bundle / "run.py")]
+    command = own_python(None, "-I", "-c", _WITHOUT_TELIC, bundle / "run.py")
     try:
         done = subprocess.run(
             [*command, "--starts", str(given), "--out", str(out)],

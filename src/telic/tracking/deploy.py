@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from telic.envs.factory import make
 from telic.envs.mujoco import MujocoEnv
 from telic.envs.tokens import SENSES, DecoderFacts, write_decoder
 from telic.errors import TelicError, UsageError
+from telic.jobs.process import own_python
 from telic.motions.library import MotionLibrary
 from telic.motions.robot import MotionRobot
 from telic.robots.scene import ASSETS, write_licence, write_scene
@@ -115,7 +115,7 @@ def _run(folder: Path) -> np.ndarray:
     """Run what was written, in a process of its own, and return the positions after each step."""
     with tempfile.TemporaryDirectory() as place:
         out = Path(place) / "happened.npz"
-        command = [sys.executable, str(folder / "run.py"), "--out", str(out)]
+        command = own_python(None, folder / "run.py", "--out", out)
         done = subprocess.run(command, capture_output=True, text=True, timeout=_LONGEST_S)
         if done.returncode:
             raise TelicError(f"run.py of {folder} fails: {done.stderr.strip()[-600:]}")

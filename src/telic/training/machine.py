@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from telic.core.config import Record
 from telic.errors import TelicError
-from telic.jobs.process import Process, die_with_parent
+from telic.jobs.process import Process, die_with_parent, own_python
 from telic.storage.keys import key_file, user_key
 from telic.storage.locks import taking_turns
 from telic.storage.resources import usable_cores
@@ -237,8 +237,7 @@ def compiling_ahead(env: str, env_args: dict[str, Any], device: str) -> Generato
     if device == "cpu":
         yield
         return
-    command = [sys.executable, "-m", __name__, env, json.dumps(env_args), device]
-    process = Process(command)
+    process = Process(own_python(__name__, env, json.dumps(env_args), device))
     try:
         yield
     finally:
@@ -261,7 +260,7 @@ def main(env: str, env_args: str, device: str, shared: str | None = None) -> Non
         make(env, num_envs=16, device=device, **json.loads(env_args)).compile(Path(shared))
         return
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", __name__, env, env_args, device, folder]
+        command = own_python(__name__, env, env_args, device, folder)
         count = min(_COMPILERS, len(usable_cores()) // 2) - 1
         others = [Process(command, own_group=False) for _ in range(count)]
         made = make(env, num_envs=16, device=device, **json.loads(env_args))

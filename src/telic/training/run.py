@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from telic.core.events import Event, Listener, LogMessage, TrainProgress, ignore
-from telic.envs.access import env_access, import_folders
+from telic.envs.access import env_access
 from telic.envs.simulators.names import named_code
 from telic.errors import (
     Refused,
@@ -252,12 +252,12 @@ class JointProgress:
 def _train_group(group: MemberGroup, order: _Order, keeper: RunKeeper) -> None:
     """Let one process train the members of a group."""
     job = group.job
-    folders, imports = prepare_folders(group, order.folder), import_folders(job.env)
+    folders, access = prepare_folders(group, order.folder), env_access(job.env, job.env_args)
     payload = {
         "job": job.model_dump(mode="json"),
         "run": str(order.folder.path.absolute()),
         "state": str(group.state.absolute()),
-        "imports": list(map(str, imports)),
+        "imports": list(map(str, access.python_path)),
     }
     if not order.confined:
         from telic.training import worker  # brings torch
@@ -276,9 +276,9 @@ def _train_group(group: MemberGroup, order: _Order, keeper: RunKeeper) -> None:
         should_stop=order.should_stop,
         should_wait=order.should_wait,
         log=order.folder.worker_log,
-        readable=sorted(started_from.union(env_access(job.env, job.env_args).readable)),
+        readable=sorted(started_from.union(access.readable)),
         devices=device_files() if job.on_gpu else (),
-        python_path=imports,
+        searched=access.python_path,
         limits=Limits(
             memory_bytes=max(Limits().memory_bytes, int(_MEMORY_SHARE * installed)),
             reserved_bytes=simulations * _ARENA_BYTES,

@@ -27,7 +27,13 @@ from telic.core.events import Event, SearchStart, SessionStart, TrainStart
 from telic.core.request import command_words
 from telic.core.verb import Verb
 from telic.errors import Refused, TelicError, UnknownName, telling_places
-from telic.jobs.process import Process, ProcessId, end_after_grace, is_same_process
+from telic.jobs.process import (
+    Process,
+    ProcessId,
+    end_after_grace,
+    is_same_process,
+    own_python,
+)
 from telic.storage.files import read_record, write_json
 from telic.storage.layout import changed_at, new_name
 from telic.verbs import catalogue
@@ -96,7 +102,7 @@ def start_verb(
     file = JobFile(job=job, verb=path, values=dict(values), command=command)
     write_json(folder / f"{job}.json", file)
     Process.detach(
-        [sys.executable, "-m", "telic.verbs.background", folder / f"{job}.json"],
+        own_python("telic.verbs.background", folder / f"{job}.json"),
         folder / f"{job}.log",
         {name: value for name, value in os.environ.items() if name not in without},
     )

@@ -140,7 +140,7 @@ def verb_job(words: Sequence[str], path: str, values: dict[str, Any], runs_dir: 
     sent = f"{folder}/{JOBS}/{file.name}"
     spec = JobSpec(
         name=new_name(words[-1]),
-        argv=(PYTHON, "-m", "telic.verbs.background", sent),
+        argv=(PYTHON, "-P", "-m", "telic.verbs.background", sent),
         cwd=str(cwd),
         folder=folder,
         sends=(sent, *_named_files(values, cwd)),

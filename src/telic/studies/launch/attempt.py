@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +16,7 @@ from telic import __version__
 from telic.errors import UnknownName
 from telic.jobs.launcher import JobPlace
 from telic.jobs.pool import PlacedJob, placed_command
+from telic.jobs.process import own_python
 from telic.jobs.spec import JOB_FILE, JobSpec
 from telic.storage.reading import file_hash
 from telic.studies.canonical import signing_key, utc_now
@@ -351,7 +351,7 @@ class LaunchAttempt:
         """The command of the supervisor."""
         # -I and -S: nothing of the caller's or the repository's Python settings may reach it.
         program = str(Path(supervisor.__file__).resolve())
-        return (sys.executable, "-I", "-S", program, str(self.run_folder))
+        return tuple(own_python(None, "-I", "-S", program, self.run_folder))
 
     @property
     def variables(self) -> dict[str, str]:
