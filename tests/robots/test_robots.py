@@ -20,11 +20,14 @@ from telic.errors import (
     UnknownName,
     UsageError,
 )
+from telic.rendering.media import write_png
 from telic.robots import _archive as archive
 from telic.robots import catalogue
 from telic.robots.build import built_robot, driven
 from telic.robots.catalogue import NamedRobot, RobotNumbers, RobotPackage, fetch, is_fetched
 from telic.robots.record import RobotRecord, guessed, moving_joints
+from telic.robots.scene import write_scene
+from telic.sim.files import model_files
 from telic.verbs.robots import robots
 from tests.rendering.films import pixels
 
@@ -268,3 +271,29 @@ def test_a_robot_is_drawn_and_told_of(toy, tmp_path):
     assert page.facts["kind"] == "quadruped" and page.licence == "MIT"
     with pytest.raises(UsageError, match="does not end in"):
         robots("toy-dog", output=str(tmp_path / "dog.gif"))
+
+
+SHARED = """<mujoco><compiler meshdir="." texturedir="."/><asset>{}</asset><worldbody><body>
+<geom size="0.1"/></body></worldbody></mujoco>"""
+
+
+def test_a_scene_that_is_shared_holds_no_file_that_only_its_model_names(tmp_path):
+    secret = tmp_path / "home" / ".config" / "signing.key"
+    secret.parent.mkdir(parents=True)
+    secret.write_text("secret")
+    picture = tmp_path / "home" / "passport.png"
+    write_png(picture, np.zeros((4, 4, 3), np.uint8))
+    place, model = tmp_path / "home" / "robot", tmp_path / "home" / "robot" / "robot.xml"
+    (tmp_path / "out" / "assets").mkdir(parents=True)
+    place.mkdir()
+    generated = '<texture type="2d" builtin="flat" width="8" height="8" name="t" file="{}"/>'
+    model.write_text(SHARED.format(generated.format("../.config/signing.key")))
+    assert model_files(model) == [model]
+    write_scene(model, mujoco.MjModel.from_xml_path(str(model)), tmp_path / "out")
+    assert [each.name for each in (tmp_path / "out").rglob("*") if each.is_file()] == ["scene.xml"]
+    (place / "link.png").symlink_to(picture)
+    for name in ("../passport.png", "link.png"):
+        model.write_text(SHARED.format(f'<texture type="2d" name="t" file="{name}"/>'))
+        with pytest.raises(BadFile, match="lies outside"):
+            write_scene(model, mujoco.MjModel.from_xml_path(str(model)), tmp_path / "out")
+    assert not list((tmp_path / "out" / "assets").iterdir())

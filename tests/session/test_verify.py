@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -55,3 +57,14 @@ def test_a_key_that_others_can_read_signs_nothing(session, tmp_path):
     os.chmod(tmp_path / "config" / "signing.key", 0o640)
     assert sign_text("a", outcome="passed") == "a"
     assert verify(session.path)["state"] == "claimed"
+
+
+def test_the_command_itself_verifies_a_report(tmp_path, monkeypatch):
+    """In a process of its own: what it imports while it forbids frameworks counts, too."""
+    monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "config"))
+    user_key()
+    page = tmp_path / "report.md"
+    page.write_text(sign_text("# Report\n", outcome="passed"))
+    command = [sys.executable, "-m", "telic", "verify", str(page), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert json.loads(done.stdout)["ok"], done.stderr

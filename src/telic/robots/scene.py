@@ -10,6 +10,7 @@ import numpy as np
 
 from telic.errors import BadFile, TelicError
 from telic.robots.catalogue import licence_texts, named_robot, robot_names
+from telic.sim.files import is_hidden
 from telic.storage.files import write_text
 
 ASSETS = "assets"
@@ -27,17 +28,7 @@ def write_scene(model_file: Path, simulated: mujoco.MjModel, folder: Path) -> No
     root = tree.getroot()
     if next(root.iter("include"), None) is not None:
         raise BadFile(f"{model_file} includes other files; a built robot is one file.")
-    folders = _asset_folders(root, model_file.parent)
-    taken: dict[Path, str] = {}
-    for element in root.iter():
-        for key, value in element.attrib.items():
-            if key.startswith("file") and element.tag in folders:
-                source = (folders[element.tag] / value).resolve()
-                if source not in taken:
-                    used = {other.lower() for other in taken.values()}
-                    names = (source.name, *(f"{n}_{source.name}" for n in range(2, len(taken) + 3)))
-                    taken[source] = next(name for name in names if name.lower() not in used)
-                element.set(key, taken[source])
+    taken = _take_assets(root, model_file.parent)
     for custom in root.iter("custom"):
         for text in custom.findall("text"):  # annotations for telic, unused in a simulation
             custom.remove(text)
@@ -54,6 +45,42 @@ def write_scene(model_file: Path, simulated: mujoco.MjModel, folder: Path) -> No
         own, other = getattr(copied, name), getattr(simulated, name)
         if own.shape != other.shape or not np.allclose(own, other, rtol=1e-9, atol=1e-12):
             raise TelicError(f"The copied scene differs from the simulated model in {name}.")
+
+
+def _take_assets(root: ElementTree.Element, home: Path) -> dict[Path, str]:
+    """Give the files of assets unique names in the model, and return the names by file."""
+    folders, taken = _asset_folders(root, home), dict[Path, str]()
+    for element in root.iter():
+        is_generated = element.attrib.get("builtin", "none") != "none"
+        for key, value in list(element.attrib.items()):
+            if not key.startswith("file") or element.tag not in folders:
+                continue
+            if is_generated:  # MuJoCo makes it, and reads no file that it names
+                del element.attrib[key]
+                continue
+            source = _asset(folders[element.tag], value, home)
+            if source not in taken:
+                used = {other.lower() for other in taken.values()}
+                names = (source.name, *(f"{n}_{source.name}" for n in range(2, len(taken) + 3)))
+                taken[source] = next(name for name in names if name.lower() not in used)
+            element.set(key, taken[source])
+    return taken
+
+
+def _asset(folder: Path, name: str, home: Path) -> Path:
+    """Return the file of an asset that is shared with the policy.
+
+    Raises BadFile for one outside of the folder of assets and of the model's, links followed: the
+    model may be anybody's, and the file one of the user's own.
+    """
+    source = (folder / name).resolve()
+    for place in (folder, home):
+        if source.is_relative_to(place.resolve()) and not is_hidden(source, place):
+            return source
+    raise BadFile(
+        f"{name}, which the model names, lies outside of its folder of assets, {folder}.",
+        hint="Copy it there, and name it in the model as it is called there.",
+    )
 
 
 def _asset_folders(root: ElementTree.Element, home: Path) -> dict[str, Path]:
@@ -75,7 +102,7 @@ def write_licence(model_file: Path, folder: Path) -> None:
         for place in (assets, assets.parent):
             if place.is_dir() and place != model_file.parent.resolve():
                 texts |= {file for file in place.iterdir() if file.stem.lower() in _LICENCES}
-    files = [file for file in sorted(texts) if file.is_file()][:4]
+    files = [file for file in sorted(texts) if file.is_file() and not file.is_symlink()][:4]
     if model_file.stem in robot_names():
         files += licence_texts(named_robot(model_file.stem))
     for number, file in enumerate(dict.fromkeys(files)):

@@ -66,10 +66,9 @@ class ModelDocument:
             if tag == "compiler" and key in _FOLDERS:
                 self.folders += [self.home / value, self.path.parent / value]
             name = value.removeprefix("file://").removeprefix("package://")
-            # What a model has no business with: a mesh is not a hidden file.
-            is_hidden = any(part.startswith(".") for part in Path(name).parts if part != "..")
             is_file = key.startswith("file") or (key, attributes.get("name")) == ("data", TOKENS)
-            if is_file and name and not is_hidden:
+            # MuJoCo reads no file of a texture that it makes itself.
+            if is_file and name and attributes.get("builtin", "none") == "none":
                 self.names.append((tag, name))
 
     def close(self) -> None:
@@ -88,6 +87,12 @@ def model_files(model: Path) -> list[Path]:
         for _, name in each.names:
             found.update(file.resolve() for file in _existing(name, places))
     return sorted(found)
+
+
+def is_hidden(file: Path, home: Path) -> bool:
+    """Return whether a file, or a folder on the way to it from another one, is hidden."""
+    way = os.path.relpath(file.resolve(), home.resolve())
+    return any(part.startswith(".") for part in Path(way).parts if part != "..")
 
 
 def model_documents(model: Path) -> list[ModelDocument]:
@@ -119,7 +124,8 @@ def _existing(name: str, places: Sequence[Path]) -> Iterator[Path]:
     for place in dict.fromkeys(places):
         for file in (place / name, place / Path(name).name):
             if os.path.isfile(file):
-                yield file
+                if not is_hidden(file, place):  # a mesh is not one of them, also not by a link
+                    yield file
             elif os.path.exists(file) and not os.path.isdir(file):
                 check_file(file)  # a pipe or a device is refused in words
 

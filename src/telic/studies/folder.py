@@ -85,6 +85,17 @@ class StudyFolder:
         self.candidates = self.path / "candidates"
         self.runs = self.path / "runs"
         self.evidence = self.path / "evidence"
+        self._refuse_links()
+
+    def _refuse_links(self) -> None:
+        """Raise StudyError for a link where studies are kept: writes would leave the repository."""
+        below = [each for each in vars(self).values() if isinstance(each, Path)]
+        below += [self.task.parent, self.path.parent, self.ledger.with_name("ledger.jsonl.lock")]
+        for path in below:
+            if path.is_relative_to(self.state_root) and path.is_symlink():
+                raise StudyError(
+                    "E_LINK", f"{path} is a link.", hint="Remove it, or copy what it leads to."
+                )
 
     @classmethod
     def find(cls, root: Path, task: str | None = None, study: str | None = None) -> StudyFolder:

@@ -32,6 +32,7 @@ from telic.studies.launch.recovery import reconcile
 from telic.studies.launch.recovery import stop_run as ask_to_stop
 from telic.studies.loop import run_study
 from telic.studies.next import NextAction, next_step, note_next
+from telic.studies.offline import offline
 from telic.studies.report import write_report
 from telic.studies.rules.results import ingest
 from telic.studies.study import Study
@@ -391,7 +392,7 @@ def _verify_path(path: Path) -> Verification:
     return Verification(path=str(path), ok=is_whole, state=state, signed_by=signer, reasons=reasons)
 
 
-@study_verb(VerifyRequest, exit_code=lambda report: 0 if report.ok else 5, question=_adopt_question)
+@verb(VerifyRequest, exit_code=lambda report: 0 if report.ok else 5, question=_adopt_question)
 def verify(request: VerifyRequest) -> LedgerReport | Verification:
     """Verify a session, bundle or report, or a study's ledger with every file that it names.
 
@@ -400,12 +401,13 @@ def verify(request: VerifyRequest) -> LedgerReport | Verification:
     line that every write leaves in the user's own folder.
     """
     if request.path is not None:
-        return _verify_path(request.path)
-    study = request.open()
-    if request.adopt and request.person and study.ledger.verify().foreign:
-        study.ledger.adopt()
-    check = study.ledger.verify()
-    changed = changed_files(study) if check.ok else ()
+        return _verify_path(request.path)  # of trained policies: it loads what trains
+    with offline("verify"):
+        study = request.open()
+        if request.adopt and request.person and study.ledger.verify().foreign:
+            study.ledger.adopt()
+        check = study.ledger.verify()
+        changed = changed_files(study) if check.ok else ()
     data = check.model_dump(mode="json")
     return LedgerReport(ok=check.ok and not changed, check=data, changed=changed)
 

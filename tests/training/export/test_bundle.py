@@ -2,6 +2,7 @@ import hashlib
 import importlib.util
 import json
 import shutil
+import subprocess
 import sys
 
 import gymnasium
@@ -12,7 +13,7 @@ import torch
 import telic
 from telic.errors import UnknownName, UsageError
 from telic.storage.layout import RunFolder
-from telic.training.export.bundle import export_run
+from telic.training.export.bundle import check_bundle, export_run
 
 FILES = {
     "policy.onnx",
@@ -142,3 +143,20 @@ def test_a_folder_with_files_of_the_user_is_left_alone(run, tmp_path):
         export_run(run, out=mine)
     assert (mine / "README.md").read_text() == "mine"
     assert len(list(mine.iterdir())) == 1
+
+
+def test_a_file_that_was_added_to_a_signed_bundle_is_a_fault_and_is_not_run(run, tmp_path):
+    export_run(run, out=tmp_path / "bundle")
+    bundle = tmp_path / "bundle"
+    assert check_bundle(bundle)[2] is None
+    for name in ("numpy.py", "json.py"):
+        (bundle / name).write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    command = [sys.executable, "run_policy.py", "--help"]
+    subprocess.run(command, cwd=bundle, capture_output=True, timeout=60, check=False)
+    assert not (tmp_path / "ran").exists()
+    assert check_bundle(bundle)[2] == "json.py was added after the export"
+    for name in ("numpy.py", "json.py"):
+        (bundle / name).unlink()
+    (bundle / "policy.npz").unlink()
+    (bundle / "policy.npz").symlink_to("policy.onnx")
+    assert "policy.npz is missing or was changed" in check_bundle(bundle)[2]

@@ -199,11 +199,18 @@ def check_bundle(path: Path) -> tuple[dict[str, Any], str | None, str | None]:
     listed = read_fields(path / _LIST, files=dict[str, Any])
     signature = str(listed.pop("signature", ""))
     signer = signer_of(json.dumps(listed, sort_keys=True).encode(), signature)
+    there = {each.relative_to(path).as_posix() for each in path.rglob("*") if not _is_folder(each)}
+    for name in sorted(there - {_LIST} - listed["files"].keys()):
+        return listed, signer, f"{name} was added after the export"
     for name, known in listed["files"].items():
-        file = path / name
-        if not file.is_file() or file.is_symlink() or _fingerprint(file) != known:
+        # A name that leads elsewhere, and a link, are not among what is there.
+        if name not in there or (path / name).is_symlink() or _fingerprint(path / name) != known:
             return listed, signer, f"{name} is missing or was changed after the export"
     return listed, signer, None
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
 
 
 class ExportEvidence(NamedTuple):

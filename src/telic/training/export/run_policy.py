@@ -11,8 +11,12 @@ Needs numpy; uses onnxruntime where it is installed. Playing needs gymnasium[muj
 
 from __future__ import annotations
 
-import json
 import sys
+
+if __name__ == "__main__" and not getattr(sys.flags, "safe_path", False):
+    del sys.path[0]  # what was added to this folder must not shadow what is imported here
+
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

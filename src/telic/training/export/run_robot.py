@@ -1,5 +1,10 @@
 """Run this policy in plain MuJoCo; on a robot, call `Controller.act` at the rate of deploy.json."""
 
+import sys
+
+if __name__ == "__main__" and not getattr(sys.flags, "safe_path", False):
+    del sys.path[0]  # what was added to this folder must not shadow what is imported here
+
 import argparse
 import json
 import time
