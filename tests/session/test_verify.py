@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from telic.cli.main import app
-from telic.storage.keys import sign_text, signed_text, user_key
+from telic.storage.keys import key_file, sign_text, signed_text, user_key
 from tests.session.test_end import make_pass
 
 
@@ -34,6 +34,12 @@ def test_a_session_is_passed_here_and_claimed_elsewhere(session, tmp_path, monke
     assert (found["state"], found["ok"], found["signed_by"]) == ("claimed", True, author)
     session.judge.write_text("def judge(episode): return []\n# eased\n")
     assert verify(session.path)["state"] == "unproven"
+
+
+def test_an_own_key_that_others_may_read_is_named_as_the_reason(session, tmp_path):
+    key_file().chmod(0o644)
+    found = verify(session.path)
+    assert found["state"] == "claimed" and "own signing key cannot be used" in found["reasons"][0]
 
 
 def test_a_signed_text_is_checked_to_the_last_byte(session, tmp_path, monkeypatch):

@@ -30,7 +30,7 @@ from telic.storage.files import (
     write_text,
 )
 from telic.storage.journal import Journal, JournalBroken
-from telic.storage.keys import SigningKey, is_own_folder, usable_key, user_key
+from telic.storage.keys import SigningKey, is_own_folder, key_file, usable_key, user_key
 from telic.storage.layout import MemberFolder, SessionFolder
 from telic.storage.reading import file_hash
 from telic.storage.workspace import is_unbegun
@@ -272,6 +272,8 @@ def check_end(folder: SessionFolder, needs: Iterable[Path]) -> tuple[str | None,
     if key is not None and check.signer == key.public:
         why = f"its journal is not the one that was written here: {check.why}"
         return why if check.foreign else None, None
+    if key is None and key_file().exists():
+        return None, "your own signing key cannot be used; see telic doctor"
     if check.signer is not None:
         return None, f"signed with the key {check.signer[:12]}…, which is not yours"
     earlier = "signed by an earlier version, whose signatures cannot be checked any more"

@@ -84,3 +84,14 @@ def test_anyone_pauses_and_a_person_resumes(study):
     administration.resume_study(study, CONSENT, "cool again")
     assert Ledger(study.folder).state().study_status == "open"
     assert not study.folder.stop_file.exists()
+
+
+@pytest.mark.parametrize("place", [".telic", ".telic/tasks", ".telic/tasks/walk/studies"])
+def test_a_study_is_not_kept_behind_a_link(tmp_path, place):
+    root, outside = tmp_path / "repository", tmp_path / "outside"
+    outside.mkdir()
+    (root / place).parent.mkdir(parents=True)
+    (root / place).symlink_to(outside)
+    with pytest.raises(StudyError, match="is a link"):
+        create_study(root, "walk", "speed", HUMAN, statement="walk")
+    assert not list(outside.iterdir())
