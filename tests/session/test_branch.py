@@ -24,7 +24,16 @@ def origin(tmp_path):
     add_iteration(folder, 1, score=0.3)
     add_iteration(folder, 2, score=0.7)
     notes_of(folder, 2)
+    journal = journal_of(folder)
+    journal.open()
+    for path in journal.paths():
+        journal.adopt(path)
     return folder
+
+
+def journal_of(folder):
+    config = read_record(folder.config, SessionConfig)
+    return SessionJournal(folder, config.intent, config.env, config.terms)
 
 
 def test_a_branch_holds_all_it_starts_from(origin):
@@ -80,17 +89,12 @@ def test_a_copy_that_breaks_off_is_no_session(origin, monkeypatch):
 
 @pytest.mark.parametrize("whose", ["own", "foreign"])
 def test_a_branch_makes_only_own_records_its_own(origin, monkeypatch, tmp_path_factory, whose):
-    config = read_record(origin.config, SessionConfig)
-    asked = config.intent, config.env, config.terms
-    monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path_factory.mktemp("theirs")))
-    theirs = SessionJournal(origin, *asked)
-    theirs.open()
-    for path in theirs.paths():
-        theirs.adopt(path)
     if whose == "foreign":
         monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path_factory.mktemp("ours")))
     made = branch(origin, 2)
-    records = SessionJournal(made, *asked)
+    records = journal_of(made)
     records.begin()
     doubts = [each for each in records.doubts() if "was not written by this session" in each]
     assert bool(doubts) == (whose == "foreign"), doubts
+    (start,) = inherited(made)
+    assert start.score == (0.7 if whose == "own" else None)

@@ -25,6 +25,7 @@ from telic.storage.reading import read_text
 
 START = 0
 """number of the iteration that a branch starts from"""
+_FOREIGN = "its scores are not known: another user's session, or an earlier version's, had them"
 _LEFT_OUT = shutil.ignore_patterns(
     "state", "state.pt", "lock", "stop", "worker.log", "notes.json", "videos", f"{TEMPORARY_MARK}*"
 )
@@ -96,13 +97,19 @@ def _fill(
         if record.exists():
             shutil.copy2(record, folder.path / record.name)
     write_text(folder.judge, read_text(origin.judge))
-    changed = {"parent": None, "change": f"from iteration {iteration} of {origin.name}"}
+    asked = config.intent, config.env, config.terms
+    theirs, own = (SessionJournal(each, *asked) for each in (origin, folder))
+    changed: dict[str, Any] = {
+        "parent": None,
+        "change": f"from iteration {iteration} of {origin.name}",
+    }
     candidate = read_record(source.candidate, RewardCandidate)
     write_json(start.candidate, candidate.model_copy(update=changed))
     judged = read_record(source.judgment, SessionIteration)
+    if not theirs.is_own(source.judgment):
+        changed |= dict.fromkeys(("members", "trials"), ()) | {"score": None, "scores": {}}
+        changed |= {"passed": False, "best": None, "failure": _FOREIGN}
     write_json(start.judgment, judged.model_copy(update={**changed, "number": START}))
-    asked = config.intent, config.env, config.terms
-    theirs, own = (SessionJournal(each, *asked) for each in (origin, folder))
     own.open()
     for copy in own.paths():
         original = (source if copy.parent == start.path else origin).path / copy.name

@@ -149,9 +149,8 @@ class SessionJournal:
         self._journal.append("step", read_table(path), subject=self._name(path))
 
     def is_own(self, path: Path) -> bool:
-        """Return whether a file holds a record of this journal, and this user wrote the journal."""
-        check = self._journal.verify()
-        if not check.ok or (check.unsigned and _signing_key(self._folder) is not None):
+        """Return whether a file holds a record of this journal, and the journal is this user's."""
+        if not self._journal.verify().ok:
             return False
         with suppress(JournalBroken):
             return path.is_file() and file_hash(path) in map(_hash, self._texts(self._name(path)))
