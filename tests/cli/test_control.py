@@ -22,7 +22,14 @@ from telic.storage.files import read_json, write_json
 from telic.storage.layout import SessionFolder, list_sessions
 from telic.storage.locks import RunLock
 from telic.storage.resources import Admission
-from tests.session.sessions import CRITERIA, add_iteration, add_run, asked, make_session
+from tests.session.sessions import (
+    CRITERIA,
+    add_iteration,
+    add_run,
+    asked,
+    begun,
+    make_session,
+)
 
 NAME = "session_20260102_030405_abcd1234"
 
@@ -113,6 +120,7 @@ def test_a_note_is_kept_with_its_author(session, tmp_path):
 def test_criteria_are_approved_with_a_persons_edit(session, tmp_path):
     write_json(session.config, asked(model="host"))
     write_json(session.criteria, {"time": "now", "criteria": list(CRITERIA)})
+    begun(session)
     shown = read_json(session.criteria)
     shown["criteria"][0]["goal"] = 2.5
     (tmp_path / "mine.json").write_text(json.dumps(shown))

@@ -10,9 +10,9 @@ from telic.authors.candidate import RewardCandidate, SessionIteration
 from telic.authors.request import SessionConfig
 from telic.judges.criteria import Composition, Criterion
 from telic.session.certificate import Certificate
-from telic.session.evidence import record_end
+from telic.session.evidence import SessionJournal, record_end
 from telic.session.records import PASSES, SessionSummary
-from telic.storage.files import write_json, write_text
+from telic.storage.files import read_record, write_json, write_text
 from telic.storage.layout import RunFolder, SessionFolder
 from telic.storage.scalars import ScalarLog
 from tests.training.small import SPEED
@@ -35,6 +35,14 @@ def until(ready, seconds=60.0):
 def asked(**options) -> SessionConfig:
     """Return a small request."""
     return SessionConfig(**{"intent": "run forward", "env": "HalfCheetah-v5", **options})
+
+
+def begun(folder):
+    """Return the journal of a session that was begun."""
+    config = read_record(folder.config, SessionConfig)
+    records = SessionJournal(folder, config.intent, config.env, config.terms)
+    records.open()
+    return records
 
 
 def make_session(runs_dir: Path, name: str = "session_20260102_030405_abcd1234", **config):

@@ -8,10 +8,9 @@ from telic.errors import ConfigError, UsageError
 from telic.session import branch as branches
 from telic.session.branch import branch, inherited, origin_of
 from telic.session.control import Note, SessionControl
-from telic.session.evidence import SessionJournal
 from telic.storage.files import read_json, read_record
 from telic.storage.layout import RunFolder, list_sessions
-from tests.session.sessions import add_iteration, make_session
+from tests.session.sessions import add_iteration, begun, make_session
 
 
 def notes_of(folder, number):
@@ -24,16 +23,10 @@ def origin(tmp_path):
     add_iteration(folder, 1, score=0.3)
     add_iteration(folder, 2, score=0.7)
     notes_of(folder, 2)
-    journal = journal_of(folder)
-    journal.open()
+    journal = begun(folder)
     for path in journal.paths():
         journal.adopt(path)
     return folder
-
-
-def journal_of(folder):
-    config = read_record(folder.config, SessionConfig)
-    return SessionJournal(folder, config.intent, config.env, config.terms)
 
 
 def test_a_branch_holds_all_it_starts_from(origin):
@@ -92,7 +85,7 @@ def test_a_branch_makes_only_own_records_its_own(origin, monkeypatch, tmp_path_f
     if whose == "foreign":
         monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path_factory.mktemp("ours")))
     made = branch(origin, 2)
-    records = journal_of(made)
+    records = begun(made)
     records.begin()
     doubts = [each for each in records.doubts() if "was not written by this session" in each]
     assert bool(doubts) == (whose == "foreign"), doubts

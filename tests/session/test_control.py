@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from telic.authors.request import SessionConfig, parse_criteria
+from telic.authors.request import parse_criteria
 from telic.envs import make
 from telic.errors import UsageError
 from telic.session._training import run_job
@@ -19,15 +19,14 @@ from telic.session.control import (
     add_note,
     approve,
 )
-from telic.session.evidence import SessionJournal
 from telic.session.records import is_running, session_state
-from telic.storage.files import read_json, read_record, write_json
+from telic.storage.files import read_json, write_json
 from telic.storage.layout import RunFolder
 from telic.storage.locks import RunLock
 from telic.storage.resources import Admission
 from telic.training.folder import status_of
 from tests.heard import Heard
-from tests.session.sessions import CRITERIA, asked, make_session, until
+from tests.session.sessions import CRITERIA, asked, begun, make_session, until
 from tests.training.small import small_job
 
 PROCESSES = multiprocessing.get_context("fork")
@@ -217,14 +216,6 @@ def test_notes_of_several_people_at_once_are_all_kept(tmp_path):
 
 
 # ---------------------------------------------------------------------------- approval
-
-
-def begun(folder):
-    """Return the journal of a session that was begun."""
-    config = read_record(folder.config, SessionConfig)
-    records = SessionJournal(folder, config.intent, config.env, config.terms)
-    records.open()
-    return records
 
 
 def test_a_file_that_nobody_approved_is_no_approval(sit, tmp_path):
