@@ -17,6 +17,7 @@ from telic.search.runner import do_runs
 from telic.search.task import Player
 from telic.search.worlds import TASKS
 from telic.storage.files import read_json, read_json_lines
+from telic.storage.keys import sign_folder
 from telic.testing.models import Scripted
 from telic.verbs.search import search
 
@@ -113,6 +114,7 @@ def test_a_run_that_was_cut_off_anywhere_resumes_to_the_same_result(env, method,
         folder.run(1).path.mkdir(parents=True)
         for name in ("search.json", "manifest.json"):
             (folder.path / name).write_bytes((whole.path / name).read_bytes())
+        sign_folder(folder.path)
         # A kill in the middle of a line leaves a torn one.
         torn = lines[kept][: len(lines[kept]) // 2]
         folder.run(1).journal.write_bytes(b"".join(lines[:kept]) + torn)

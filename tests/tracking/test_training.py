@@ -20,6 +20,7 @@ from telic.errors import (
 )
 from telic.storage.files import read_record
 from telic.storage.journal import Journal
+from telic.storage.keys import sign_folder
 from telic.storage.layout import RunFolder
 from telic.storage.scalars import read_rows
 from telic.tracking import deploy, task, train
@@ -114,7 +115,8 @@ def test_a_training_is_a_loop_whose_journal_ends_with_the_verdict(trained, tmp_p
     assert record["interval"][1] - record["interval"][0] > 0.1  # three plays say little
     # Killed after the verdict: nothing is trained again.
     set_status(copy, "interrupted")
-    monkeypatch.setattr(train.loop, "train", None)
+    sign_folder(copy.path)
+    monkeypatch.setattr(train.loop, "run_training", None)
     again = resume_tracker(copy, ignore, lambda: False)
     assert again.status == "completed" and len(journal_of(copy).entries()) == 2
 

@@ -106,7 +106,7 @@ def test_a_reward_with_all_of_python_changes_no_file_that_the_host_believes(tmp_
     assert contents(outside) == before
     assert {path.name for path in run.path.iterdir()} == {
         *("config.json", "manifest.json", "status.json", "summary.json", "events.jsonl"),
-        *("worker.log", "state", "lock", *(member.name for member in job.members)),
+        *("begun.json", "worker.log", "state", "lock", *(member.name for member in job.members)),
     }
 
 
