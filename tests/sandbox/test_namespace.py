@@ -113,3 +113,10 @@ def test_what_a_reward_prints_is_bounded(capsys):
     out = capsys.readouterr().out
     assert PRINT_CHARACTERS <= len(out) <= PRINT_CHARACTERS + 100
     assert out.endswith("is dropped)\n")
+
+
+def test_nothing_shows_what_the_memory_held_before():
+    made = "np.empty(9), np.empty_like(np.ones(9)), torch.empty(9), torch.empty_like(torch.ones(9))"
+    assert not any(each.any() for each in run(f"made = {made}\n")["made"])
+    with pytest.raises(Exception, match="new_empty"):
+        run("made = torch.ones(9).new_empty(9)\n")

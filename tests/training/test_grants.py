@@ -9,6 +9,7 @@ import pytest
 
 from telic.errors import WorkerDied
 from telic.storage.files import read_json, read_json_lines
+from telic.storage.keys import BEGUN
 from telic.storage.layout import RunFolder
 from telic.training.job import TrainJob
 from telic.training.run import execute
@@ -106,7 +107,7 @@ def test_a_reward_with_all_of_python_changes_no_file_that_the_host_believes(tmp_
     assert contents(outside) == before
     assert {path.name for path in run.path.iterdir()} == {
         *("config.json", "manifest.json", "status.json", "summary.json", "events.jsonl"),
-        *("begun.json", "worker.log", "state", "lock", *(member.name for member in job.members)),
+        *("worker.log", "state", "lock", BEGUN, *(member.name for member in job.members)),
     }
 
 

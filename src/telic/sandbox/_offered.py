@@ -27,7 +27,7 @@ max mean min nonzero partition prod real round searchsorted sort std sum trace v
 _TENSOR_ONLY = """
 H T bool byte char clip_ contiguous cpu cuda detach device dim double dtype element_size expand
 expand_as fill_ float half int is_contiguous is_cuda item itemsize long mH mT masked_fill_
-masked_scatter masked_scatter_ nbytes ndim ndimension new_empty new_full new_ones new_tensor
+masked_scatter masked_scatter_ nbytes ndim ndimension new_full new_ones new_tensor
 new_zeros nelement numpy permute repeat requires_grad reshape_as scatter_ scatter_add_
 scatter_reduce_ shape short size stride sum_to_size to tolist type type_as unfold unsqueeze_ view
 view_as where zero_

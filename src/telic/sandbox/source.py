@@ -215,6 +215,10 @@ def namespace(provided: Provided | None = None) -> dict[str, Any]:
     return scope
 
 
+_FILLED = {"empty": "zeros", "empty_like": "zeros_like"}
+"""functions in place of those that show what the memory held before"""
+
+
 @functools.cache
 def _standard_modules() -> dict[str, FrozenModule]:
     members: dict[str, dict[str, Any]] = {}
@@ -226,7 +230,7 @@ def _standard_modules() -> dict[str, FrozenModule]:
         members[path] = {
             name: _ask_only(name, getattr(module, name))
             if (path, name) in _ONLY_TO_ASK
-            else getattr(module, name)
+            else getattr(module, _FILLED.get(name, name))
             for name in names
             if hasattr(module, name)
         }
