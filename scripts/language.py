@@ -26,8 +26,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "telic"
 QUOTED = "language: quoted"
-LIMITS = {"word": 230, "opening": 70, "sentence": 25}
-"""findings allowed today; a limit is only ever lowered"""
+LIMITS = {"word": 0, "opening": 0, "sentence": 0}
+"""findings allowed by kind"""
 
 WORDS = {
     r"anew|afresh": "again, from scratch",
@@ -129,17 +129,19 @@ def documented(tree: ast.AST) -> Iterator[ast.Constant]:
 def in_python(path: Path) -> Iterator[Finding]:
     """Yield the findings in docstrings, comments and strings of a module."""
     text = path.read_text()
-    tree = ast.parse(text)
-    docstrings = list(documented(tree))
-    for each in docstrings:
+    rows = text.splitlines()
+    for each in documented(ast.parse(text)):
         if isinstance(each.value, str):
-            yield from long_sentences(path, each.lineno, each.value)
+            layout = rf"(?m)^ {{{each.col_offset + 4},}}.*$"  # indented blocks are not sentences
+            yield from long_sentences(path, each.lineno, re.sub(layout, "", each.value))
             if OPENINGS.match(each.value):
                 first = each.value.splitlines()[0]
                 yield Finding("opening", path, each.lineno, first)
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type in TEXT:
-            yield from denied_words(path, token.start[0], token.string)
+            for found in denied_words(path, token.start[0], token.string):
+                if QUOTED not in rows[found.line - 1]:
+                    yield found
 
 
 def in_markdown(path: Path) -> Iterator[Finding]:

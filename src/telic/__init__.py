@@ -6,7 +6,7 @@
     run = telic.train("HalfCheetah-v5", reward="reward.py", steps=1_000_000, seeds=(1, 2, 3))
     policy = telic.load_policy(run.path)
 
-Names are loaded at first use, so that importing telic costs next to nothing.
+Names are loaded on first use, so that importing telic is fast.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def main() -> None:
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
-        sys.stderr.write("✗ The disk is full: what there is to say could not be written.\n")
+        sys.stderr.write("✗ Disk full: could not write output.\n")
         os._exit(1)  # the rest of the output would fail in the same way on the way out
     finally:
         gc.freeze()  # no garbage collection: the end of the process frees everything at once

@@ -1,7 +1,7 @@
-"""Every error a user can meet, under one root.
+"""Base classes of all errors that a user can meet.
 
-Exit codes: 1 the work failed, 2 (UsageError) the request cannot be carried out, 3 (Refused) a gate,
-a limit or a safety rule said no. Messages say what happened, why, and what to do (the hint).
+Exit codes: 1 the work failed, 2 (UsageError) the request cannot be carried out, 3 (Refused)
+rejected by a gate, limit or safety rule. Messages state what happened, why, and what to do (hint).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class BadEnvironment(UsageError):
 
 
 class NotUnderstood(UsageError):
-    """An intent says what to do in words that nothing can be made of; nothing was started."""
+    """No part of an intent could be interpreted; nothing was started."""
 
 
 class Contradiction(UsageError):
@@ -71,7 +71,7 @@ class Contradiction(UsageError):
 
 
 class RewardError(UsageError):
-    """A reward is wrong; says where (file and line), which term, and how to mend it."""
+    """A reward is wrong; states where (file and line), which term, and how to fix it."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class RewardError(UsageError):
 
 
 class PluginError(UsageError):
-    """A part that another package brings cannot be used: it does not load, or its name is taken."""
+    """A plugin cannot be used: it does not load, or its name is taken."""
 
 
 class MissingExtra(UsageError):
@@ -101,7 +101,7 @@ class MissingExtra(UsageError):
 
 
 class Refused(TelicError):
-    """A gate, a limit or a safety rule said no."""
+    """The request is rejected by a gate, a limit or a safety rule."""
 
     exit_code = 3
 
@@ -123,11 +123,11 @@ class BudgetExceeded(ResourceError):
 
 
 class BadFile(TelicError):
-    """A file cannot be read, or holds something else than it should."""
+    """A file cannot be read, or has unexpected content."""
 
 
 class MissingFile(BadFile):
-    """There is no file where one was expected."""
+    """An expected file does not exist."""
 
 
 class SimulatorError(TelicError):

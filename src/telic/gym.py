@@ -278,7 +278,7 @@ def _of_session(path: Path, trust: bool) -> tuple[str, dict[str, Any], Reward]:
         best = {"best_iteration": int | None, "best_member": str | None}
         found = read_fields(SessionFolder(path).summary, **best)
         if found["best_iteration"] is None:
-            raise UsageError(f"{path} has no judged policy, so there is no best reward.")
+            raise UsageError(f"{path} has no judged policy, and so no best reward.")
         run, member = (
             SessionFolder(path).iteration(found["best_iteration"]).run,
             found["best_member"],

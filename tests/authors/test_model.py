@@ -83,7 +83,7 @@ def judge(episode):
     told = Heard()
     run("run", runs_dir=tmp_path, iterations=1, on_event=told, **SMALL)
     [first, second] = [each.prompt for each in provider.requests if each.role == "reward_author"]
-    assert "sent back" not in first and "sent back" in second and "pays a robot" in second
+    assert "rejected" not in first and "rejected" in second and "pays a robot" in second
     tried = [each for each in told if each["event"] == "session.tried"]
     assert tried[0]["reward_problems"] and not tried[1]["reward_problems"]
 

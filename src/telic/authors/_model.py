@@ -96,7 +96,7 @@ class ModelAuthor:
             for_device("default", brief.config.device), brief.config.env
         ).settings
         self._replies: dict[str, str] = {}
-        """what the authors said about the objections to their last files"""
+        """replies of the authors to the objections to their last files"""
 
     def read(self) -> MeasurableIntent:
         """Ask for measurable criteria of the intent; a second reader names what is not judged."""
@@ -113,7 +113,7 @@ class ModelAuthor:
 
     @cached_property
     def _elicited(self) -> Elicited:
-        """The model's reading of the intent, sent back until its criteria have no problems."""
+        """The model's reading of the intent, rejected until its criteria have no problems."""
         here = configured(self._config.env, {})
         refusals: list[str] = []
         for _ in range(_TRIES):
@@ -190,8 +190,8 @@ class ModelAuthor:
     ) -> File:
         """Ask for a file until it passes the static checks.
 
-        A rewrite is always asked for with all its problems and the file they are about, whatever
-        came in between; a program that was sent back before is refused (`refused`: their hashes).
+        Every request for a rewrite includes all problems and the file that they are about. Programs
+        that were rejected before are refused (`refused`: their hashes).
         """
         is_reward = answer is WrittenReward
         check = check_reward if is_reward else check_judge
@@ -214,7 +214,7 @@ class ModelAuthor:
                 continue
             if program_hash(written.source) not in refused:
                 return written
-            refusals.append("it is the same program that was sent back. Change what is wrong.")
+            refusals.append("It is the same program that was rejected. Fix the problems.")
         raise RewardError(
             f"No usable {'reward' if is_reward else 'judge'} was written in {_TRIES} tries. "
             f"{refusals[-1][:500]}",
@@ -261,7 +261,7 @@ class ModelAuthor:
         """Ask for another file; None: nothing usable came, so the present one is kept."""
         is_reward, in_code = about == "reward", _in_code(written.criteria)
         if not is_reward and not in_code:
-            return None  # there is no code to change
+            return None  # without code to change
         source = written.reward if is_reward else read_judge(written.judge).code
         given = problems, source, {*refused, program_hash(source)}
         try:

@@ -1,4 +1,4 @@
-"""The composer as second reader of an intent, whoever the author is: which words are not judged.
+"""The composer as second reader of an intent for any author: find words that are not judged.
 
 The composer knows which of its criteria carry which words, and what they measure. A word is judged
 by other criteria if one of them measures something of the same kind; a word that the composer does

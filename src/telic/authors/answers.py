@@ -1,7 +1,7 @@
 """The answer of a model in each role.
 
 Names and descriptions here are sent along as the schema of the answer, and paid replies are found
-again by a hash over it: a change makes interrupted sessions ask once more.
+again by a hash over it: after a change, interrupted sessions ask again.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Elicited(Record):
     )
     demonstration: tuple[Motion, ...] = Field(
         default=(),
-        validation_alias=AliasChoices("demonstration", "puppet"),
+        validation_alias=AliasChoices("demonstration", "puppet"),  # language: quoted
         description="motion of the torso in a scripted demonstration, one after another; "
         "empty if the behaviour is not one of the torso",
     )

@@ -1,6 +1,6 @@
 """The composer as a session's author: no model, no vision, the same answer every time.
 
-Before training, rewards are ranked on examples whose worth is known. A reward that ranks them as
+Before training, rewards are validated on examples of known quality. A reward that ranks them as
 the judge does is worth training; where the author's own does not, better weights are trained with
 it.
 

@@ -1,8 +1,8 @@
 """A recorded episode as pictures for a model: contact sheets.
 
-A sheet shows the whole episode at moments that are spread over the phases of a gait (evenly spaced
-ones would alias with it), one stride or the fastest motion step by step, the moments that decide
-the criteria, and the height of each foot over time.
+A sheet shows the whole episode, one stride or the fastest motion step by step, the moments that
+decide the criteria, and the height of each foot over time. Moments of the whole episode are spread
+over the phases of a gait, because evenly spaced ones would alias with it.
 """
 
 from __future__ import annotations

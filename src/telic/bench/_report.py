@@ -40,10 +40,10 @@ def build_report(tally: Tally, folder: Path) -> doc.Report:
             ("all cases took", duration(tally.seconds)),
             ("models cost", money(tally.usd)),
         ]
-        said = "of the intents became a policy that does them"
+        note = "of the intents became a policy that does them"
         head = [
             brand,
-            doc.Hero(percent(rate.share), said, (tally.about, gauge)),
+            doc.Hero(percent(rate.share), note, (tally.about, gauge)),
             doc.FactSheet(facts, "glance"),
         ]
         notes = [f"{rate.total} of the suite's {tally.cases_in_suite} cases"]
@@ -107,9 +107,9 @@ def _card(result: CaseResult, folder: Path) -> doc.Card:
         duration(result.seconds),
         f"${result.usd:.2f}" if result.usd else "",
     ]
-    said: doc.Words = " · ".join(filter(None, costs))
+    note: doc.Words = " · ".join(filter(None, costs))
     if result.session:
-        said = f"{said} · ", doc.Link("report", f"{result.session}/report.html")
+        note = f"{note} · ", doc.Link("report", f"{result.session}/report.html")
     state = doc.Badge(WORDS[result.outcome], _TONES.get(result.outcome, "bad"))
     chips = (case.env, case.category, case.difficulty)
-    return doc.Card(case.intent, state, chips, tuple(pictures), (*blocks, doc.Text(said, "note")))
+    return doc.Card(case.intent, state, chips, tuple(pictures), (*blocks, doc.Text(note, "note")))

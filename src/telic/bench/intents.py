@@ -86,8 +86,8 @@ def bench_intents(
 ) -> Benchmark:
     """Run every case as a session, or resume an interrupted benchmark of the same request.
 
-    `on_event` hears from several threads when there are several jobs; `options` are those of every
-    session. Raises TelicError where options are wrong or the folder is in use, never for a case.
+    `on_event` is called from several threads with several jobs; `options` apply to every session.
+    Raises TelicError where options are wrong or the folder is in use, never for a case.
     """
     # A benchmark measures the pass, which robustness is not part of.
     options = {"robustness": False, **options}

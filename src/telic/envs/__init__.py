@@ -1,6 +1,6 @@
 """Environments: N of them stepped together, behind one contract.
 
-Names are loaded at first use: `simulators.names` is asked by commands that make no environment.
+Names are loaded on first use: commands that make no environment need only `simulators.names`.
 """
 
 from importlib import import_module

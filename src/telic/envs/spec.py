@@ -201,7 +201,7 @@ class EnvSpec(Record):
         default=None, description="facts measured quantities need; see robot_of"
     )
     solved_return: float | None = Field(
-        default=None, description="return from which its makers call it solved; None: not said"
+        default=None, description="return that counts as solved; None: unspecified"
     )
     notes: tuple[str, ...] = Field((), description="guesses made and limits a user should know of")
     arguments: dict[str, object] = Field(default_factory=dict, description="constructor arguments")

@@ -307,7 +307,7 @@ class LatestTransition:
         return self._recall(name) if self._is_overwritten else self._sim.field(name)
 
     def _recall(self, name: str) -> Tensor:
-        """Make the step once more, for a field that was not watched when it was overwritten.
+        """Repeat the step, for a field that was not watched when it was overwritten.
 
         Happens at most once per field: from then on it is watched.
         """

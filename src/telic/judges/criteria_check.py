@@ -91,7 +91,7 @@ def _problems(criterion: Criterion, phases: int, spec: EnvSpec) -> Iterator[str]
     elif (way == "at_least" and goal < zero) or (way == "at_most" and goal > zero):
         yield f"{way} needs the goal on the other side of zero: zero {zero:g}, goal {goal:g}."
     if criterion.phase > phases:
-        yield f"there is no phase {criterion.phase}."
+        yield f"no phase {criterion.phase} exists."
     if criterion.measure:
         problem = problem_of_measure(criterion, spec)
         yield from [f"it cannot be measured: {problem}"] if problem else ()

@@ -106,15 +106,15 @@ class Measure:
     @property
     def words(self) -> str:
         """Its meaning in words and names of quantities."""
-        said = dict(self.arguments)
+        args = dict(self.arguments)
         if self.name == "less":
-            track = _said(said["track"]) + (f" less {said['minus']:g}" if said.get("minus") else "")
-            return f"minus {track}" if said.get("sign", 1) < 0 else track
-        if isinstance(said.get("direction"), float):
-            said["direction"] = f"at {said['direction']:g} degrees to the left of the start"
-        if said.get("aside"):
-            said["direction"] = f"{said['direction']} and {said['aside']}"
-        text = self.metric.template.format_map({name: _said(value) for name, value in said.items()})
+            track = _said(args["track"]) + (f" less {args['minus']:g}" if args.get("minus") else "")
+            return f"minus {track}" if args.get("sign", 1) < 0 else track
+        if isinstance(args.get("direction"), float):
+            args["direction"] = f"at {args['direction']:g} degrees to the left of the start"
+        if args.get("aside"):
+            args["direction"] = f"{args['direction']} and {args['aside']}"
+        text = self.metric.template.format_map({name: _said(value) for name, value in args.items()})
         return text[:1].lower() + text[1:] if text[1:2].islower() else text
 
     @property

@@ -1,4 +1,4 @@
-"""Validate a judge and a reward on episodes whose worth is known, before anything is trained.
+"""Validate a judge and a reward on episodes of known quality, before training.
 
 A judge is wrong when it passes a failure mode, or does not recognize a scripted demonstration. It
 is not trusted when it passes policies that learned nothing, whose episodes are recorded as judged

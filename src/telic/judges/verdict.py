@@ -197,15 +197,15 @@ class PersonCalibration(Record):
         """Describe the effect of the labels."""
         if not self.labels:
             return "No episode that this judge scored has a label."
-        said = (
+        text = (
             f"People and judge agree on {self.agreeing} of {count(self.labels, 'labelled episode')}"
         )
         if self.labels < HANDFUL:
-            return f"{said}; fewer than {HANDFUL} labels change no score."
+            return f"{text}; fewer than {HANDFUL} labels change no score."
         if not self.shift:
-            return f"{said}; no higher threshold agrees with clearly more: scores are unchanged."
+            return f"{text}; no higher threshold agrees with clearly more: scores are unchanged."
         return (
-            f"{said}. Scores are lowered by {self.shift:.2f} from now on, with which "
+            f"{text}. Scores are lowered by {self.shift:.2f} from now on, with which "
             f"{self.agreeing_after} would have agreed."
         )
 

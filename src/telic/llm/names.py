@@ -48,11 +48,12 @@ class Address(NamedTuple):
 def parse_name(name: str) -> Address:
     """Return the address of a model name; raises UnknownName or UsageError.
 
-    provider:model                           anthropic, openai, google, openrouter
-    claude-… gpt-… o1… o3… o4… gemini-…      the same, by convention
-    ollama:MODEL  vllm:MODEL  lmstudio:MODEL a server at its usual address, or *_BASE_URL
-    vllm:http://HOST:PORT/MODEL              a server anywhere
-    openai-compatible:http://HOST/v1#MODEL   any server with OpenAI's interface
+    Names:
+        provider:model                           anthropic, openai, google, openrouter
+        claude-… gpt-… o1… o3… o4… gemini-…      the same, by convention
+        ollama:MODEL  vllm:MODEL  lmstudio:MODEL a server at its default address, or *_BASE_URL
+        vllm:http://HOST:PORT/MODEL              a server anywhere
+        openai-compatible:http://HOST/v1#MODEL   any server with OpenAI's API
     """
     provider, colon, model = name.strip().partition(":")
     family = next((each for start, each in _FAMILIES.items() if provider.startswith(start)), None)

@@ -92,7 +92,7 @@ def _orders_of(runs_dir: Path, run: str) -> Path:
 
 
 def _own_orders(runs_dir: Path) -> list[Path]:
-    """Return the folders of orders of the work that this user began: nobody else asks an agent."""
+    """Return the folders of orders of this user's own work: no one else may ask an agent."""
     return [path for path in sorted(runs_dir.glob(f"*/{ORDERS}")) if is_own_folder(path.parent)]
 
 
@@ -152,7 +152,7 @@ class _Wanted(Record):
     order: HostOrder
     context_hash: str
     candidate: str | None
-    """to mend; None: a new one is wanted"""
+    """to fix; None: a new one is wanted"""
 
 
 def _wanted(study: OpenStudy) -> _Wanted | None:

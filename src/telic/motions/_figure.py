@@ -1,7 +1,7 @@
-"""The figure of a robot: which of its points are hips, knees, feet, hands and head.
+"""Named points of a robot: hips, knees, feet, hands and head.
 
-Read off its model in the pose it rests in, so that motions can be made for, and brought to, any
-robot on two legs: legs hang below the root and end in feet, arms hang beside it and end freely.
+Found in the resting pose of its model, so that motions can be generated for, and retargeted to, any
+robot on two legs: legs are below the root and end in feet, arms are free chains next to it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class BodyPoint(NamedTuple):
 
 
 class Sole(NamedTuple):
-    """What of a foot can touch the ground: balls about points."""
+    """Contact geometry of a foot: spheres around points."""
 
     body: int
     points: np.ndarray
@@ -57,7 +57,7 @@ class RobotFigure:
 
     @cached_property
     def rest(self) -> mujoco.MjData:
-        """The robot in the pose it rests in."""
+        """The robot in its resting pose."""
         data = mujoco.MjData(self.robot.model)
         data.qpos[:] = self.robot.facts.rest_qpos
         mujoco.mj_forward(self.robot.model, data)
@@ -77,7 +77,7 @@ class RobotFigure:
             or any(len(x) != 1 for x in facts.sides)
         ):
             raise BadEnvironment(
-                f"{self.robot.name} has no left and right foot that could be told apart: motions "
+                f"{self.robot.name} has no distinguishable left and right foot: motions "
                 "are made for robots on two legs."
             )
         return {side: facts.feet[own[0]] for side, own in zip(SIDES, facts.sides, strict=True)}
@@ -95,14 +95,14 @@ class RobotFigure:
 
     @cached_property
     def soles(self) -> dict[Side, Sole]:
-        """What of the feet can touch the ground."""
+        """Contact geometry of the feet."""
         return {
             side: _sole(self.robot.model, body, self._place) for side, body in self.feet.items()
         }
 
     @property
     def has_arms(self) -> bool:
-        """Whether there are two arms."""
+        """True for a robot with two arms."""
         return {"left_hand", "right_hand"} <= set(self.points)
 
     @cached_property
@@ -220,7 +220,7 @@ class RobotFigure:
 
     @cached_property
     def _ends(self) -> list[int]:
-        """The bodies beside the legs that carry nothing more."""
+        """Bodies without children that are not part of the legs."""
         model = self.robot.model
         legs = {b for foot in self.feet.values() for b in self.chain(foot)}
         own = [b for b in self._place if b != self.robot.root]
@@ -370,9 +370,9 @@ def _outermost(vertices: np.ndarray) -> np.ndarray:
     return np.unique(np.argmax(vertices @ directions.T, axis=0))
 
 
-# ---- a person beside the robot
+# ---- the person of a robot's motion
 # Points have the names of `RobotFigure.points`. A person who moves as a robot does has limbs of the
-# same directions and of other lengths: a second way to say the same motion.
+# same directions but other lengths: a second representation of the same motion.
 
 # from, to, metres: lengths of an adult of 1.75 m
 _LEGS = (
@@ -398,7 +398,7 @@ LEG_M = 0.84
 
 
 def person_points(has_arms: bool) -> tuple[str, ...]:
-    """Return the points of a person beside a robot with, or without, arms."""
+    """Return the points of the person for a robot with, or without, arms."""
     return ("pelvis", *(end for _, end, _ in (*_LEGS, *(_ARMS if has_arms else ()))))
 
 

@@ -73,7 +73,7 @@ def cycle_of(
 
 
 def _source(clip: MotionClip) -> str:
-    licence = clip.origin.licence or "nobody said"
+    licence = clip.origin.licence or "unknown"
     return f"{clip.origin.source or 'a clip'}, licence {licence}"
 
 

@@ -26,7 +26,7 @@ FPS = 50.0
 
 
 class Footing(NamedTuple):
-    """Where a foot stands: ahead, to the left, and turned."""
+    """Placement of a foot: ahead, to the left, and yaw."""
 
     x: float
     y: float
@@ -34,19 +34,19 @@ class Footing(NamedTuple):
 
 
 class Stride(NamedTuple):
-    """One foot that goes to another place."""
+    """A step of one foot to a new placement."""
 
     side: Side
     to: Footing
     start_s: float
     end_s: float
     lift: float
-    """highest point of the way, m"""
+    """highest point of the swing, m"""
 
 
 @dataclass(frozen=True, slots=True)
 class FootPath:
-    """A foot over time."""
+    """Trajectory of a foot."""
 
     place: np.ndarray
     """(T, 3) the middle of the sole, from where it stands at first, m"""
@@ -58,7 +58,7 @@ class FootPath:
 
 @dataclass(slots=True)
 class MotionPlan:
-    """What the parts of a robot should do."""
+    """Trajectories of root, feet, chest and hands."""
 
     frames: int
     feet: dict[Side, FootPath]
@@ -66,7 +66,7 @@ class MotionPlan:
     """(T, 2) ground position of the root"""
     yaw: np.ndarray
     height: np.ndarray
-    """(T,) of the root beside its usual one, m"""
+    """(T,) root height relative to its resting height, m"""
     pitch: np.ndarray
     twist: np.ndarray
     """(T,) yaw of the chest against the root, where the robot can"""
@@ -185,13 +185,13 @@ _DOUBLE = 0.24
 
 
 class Measures(NamedTuple):
-    """What plans need to know of a body."""
+    """Body measures that plans depend on."""
 
     leg_m: float
     height_m: float
     """of its mass above the ground"""
     stance: dict[Side, Footing]
-    """where its feet are at rest"""
+    """placements of its feet at rest"""
 
     @property
     def rhythm_s(self) -> float:
@@ -200,7 +200,7 @@ class Measures(NamedTuple):
 
     @property
     def speed(self) -> float:
-        """m/s that is for its legs what 1 m/s is for legs of 0.88 m."""
+        """Speed, m/s, that corresponds to 1 m/s for legs of 0.88 m."""
         return math.sqrt(self.leg_m / 0.88)
 
 

@@ -104,7 +104,7 @@ def generated_library(
     seed: int = 0,
     held_share: float = 0.2,
 ) -> MotionLibrary:
-    """Return the library of `generate`, made at the first need and kept in the cache."""
+    """Return the library of `generate`, generated on first use and cached."""
     asked = (robot.name, robot.file.read_bytes(), count, families, seed, held_share, _code())
     key = hashlib.sha256(repr(asked).encode()).hexdigest()[:12]
     folder = cache_folder() / "motions" / f"{Path(robot.name).stem}-{count}-{key}"
@@ -112,7 +112,7 @@ def generated_library(
         made = generate(robot, count, families=families, seed=seed, held_share=held_share)
         clips = list(made)
         make_folder(folder.parent)
-        # Made beside its place: who is killed, or comes second, leaves nothing that is half.
+        # Written next to its place, then moved: a killed or slower process leaves no partial one.
         with tempfile.TemporaryDirectory(dir=folder.parent) as place:
             with LibraryWriter(Path(place) / "made", head_for(robot, clips)) as writer:
                 for clip in clips:
@@ -127,7 +127,7 @@ def generated_library(
 
 @functools.cache
 def _code() -> str:
-    """Return a hash of what makes clips: others need a library of their own."""
+    """Return a hash of the code that generates clips; other code needs another library."""
     names = ("families.py", "families.toml", "generate.py", "_figure.py", "kinematics.py")
     texts = [(Path(__file__).parent / name).read_bytes() for name in names]
     return hashlib.sha256(b"".join(texts)).hexdigest()
@@ -178,7 +178,7 @@ def make_clip(
 
 
 def measures_of(robot: MotionRobot) -> Measures:
-    """Return what plans know of a robot's body."""
+    """Return the body measures of a robot for plans."""
     return _maker(robot).measures
 
 

@@ -1,4 +1,4 @@
-"""The same motion, left and right exchanged: what one hand does, the other one does.
+"""Mirrored motions: left and right exchanged.
 
 `telic.training.mirror` finds which joint is the other side's. The root is mirrored at the x-z
 plane: root' = M root, (w, x, y, z)' = (w, -x, y, -z).
@@ -23,7 +23,7 @@ _TURN = np.array([1.0, -1.0, 1.0, -1.0])
 
 
 class Symmetry(NamedTuple):
-    """Which column of a clip becomes which in the mirror."""
+    """Mapping of a clip's columns under mirroring."""
 
     joints: tuple[int, ...]
     """for every joint, the one of the other side"""
@@ -45,7 +45,7 @@ def symmetry(robot: MotionRobot) -> Symmetry:
 
 
 def mirrored(robot: MotionRobot, clip: MotionClip) -> MotionClip:
-    """Return a clip as a mirror shows it, in the same split."""
+    """Return the mirrored clip, in the same split."""
     sides = symmetry(robot)
     order = list(sides.joints)
     flip: np.ndarray = _FLIP.astype(np.float32)

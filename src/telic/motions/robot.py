@@ -1,7 +1,7 @@
-"""The robot that motions are for: its joints, limits, feet, how a clip's frame is its state, films.
+"""The robot of motions: joints, limits, feet, conversion of frames to states, and videos.
 
-By name: the planar biped that comes with telic, a robot of the catalogue (unitree-g1), a task of
-Gymnasium (Humanoid-v5), or a file of one's own.
+Named by the built-in planar biped, a robot of the catalogue (unitree-g1), a task of Gymnasium
+(Humanoid-v5), or a model file.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class MotionRobot:
     """A robot that clips can be played on."""
 
     name: str
-    """as it was asked for"""
+    """as requested"""
     file: Path
     """the model that is simulated"""
     model: mujoco.MjModel

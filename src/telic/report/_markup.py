@@ -1,4 +1,4 @@
-"""HTML and SVG that are safe by construction: whatever is not Markup is escaped."""
+"""HTML and SVG that are safe by construction: everything except Markup is escaped."""
 
 from __future__ import annotations
 

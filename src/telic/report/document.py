@@ -1,7 +1,7 @@
 """A report as plain records: sections of blocks, and words inside lines.
 
-Whoever has something to tell builds a `Report`; `html`, `markdown` and `terminal` show it. A string
-is always text that somebody may have written with bad intent: no renderer takes it for markup.
+A producer builds a `Report`; `html`, `markdown` and `terminal` render it. Strings are untrusted
+text: no renderer interprets them as markup.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from telic.report.charts import Bar, Chart, Gauge, Tone
 
 @dataclass(frozen=True, slots=True)
 class Strong:
-    """Words that stand out."""
+    """Emphasized text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Soft:
-    """Words that step back."""
+    """Muted text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Mono:
-    """A name or a value as a program knows it."""
+    """A name or a value in code style."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Words that lead to a file beside the report."""
+    """A link to a file in the report's folder."""
 
     text: str
     target: str
@@ -85,7 +85,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Callout:
-    """What a reader must know first: an outcome, and why."""
+    """The main outcome and its reason, at the top of a report."""
 
     title: str
     words: Words
@@ -173,13 +173,13 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Video:
-    """A film; `inline` is a version of it that fits into a page, if there is one."""
+    """A video; `inline` is a version that is small enough to embed, if available."""
 
     path: Path
     alt: str
     inline: Path | None = None
     plays: bool = True
-    """whether it starts by itself"""
+    """whether it plays automatically"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """What unfolds at a click."""
+    """A collapsible block."""
 
     title: str
     blocks: tuple[Block, ...]
@@ -201,15 +201,15 @@ class Details:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Blocks side by side where there is room: equal ones, or a film and what belongs to it."""
+    """Blocks side by side if the page is wide enough: equal ones, or a video and its details."""
 
     blocks: tuple[Block, ...]
-    kind: Literal["charts", "film"] = "charts"
+    kind: Literal["charts", "footage"] = "charts"
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One of many like things: how it looks, its state, what is known of it."""
+    """One of many similar items: pictures, state and details."""
 
     title: str
     state: Badge
@@ -227,7 +227,7 @@ class Cards:
 
 @dataclass(frozen=True, slots=True)
 class Widget:
-    """A part of a page that answers a hand: its own markup, style, program and data.
+    """An interactive part of a page: its own markup, style, script and data.
 
     The markup must hold no foreign text; foreign text comes as data, which the program may only
     set as text.
@@ -271,7 +271,7 @@ class Section:
     number: int | None = None
     """its place in a text, where numbered sections come first; a page keeps the order as built"""
     empty: str = ""
-    """what a text says when there are no blocks; a page leaves the section out"""
+    """text shown in place of missing blocks; a page omits the section"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +281,7 @@ class Report:
     title: str
     sections: tuple[Section, ...]
     header: Section = field(default_factory=lambda: Section("", ()))
-    """what comes first; on a page it needs no title"""
+    """leading section; on a page it needs no title"""
     tab: str = ""
     """the name of the page's tab, where it is not the title"""
     footer: Words = ""

@@ -1,4 +1,4 @@
-"""A report as one page: nothing beside the file, no request, no script unless a part needs it."""
+"""A report as one self-contained page: no requests, and no script unless a part needs one."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ LARGEST_INLINE = 1_500_000
 _KINDS = {".png": "image/png", ".mp4": "video/mp4"}
 _LEAST_CONTENTS = 3
 """titled sections from which on a page lists them"""
-# Pages hold foreign text. Should any of it slip through, the browser still runs nothing of it and
-# asks nobody.
+# Pages contain untrusted text. If any of it escaped as markup, the browser would still neither run
+# it nor send requests.
 _POLICY = "default-src 'none'; img-src data:; media-src data:; style-src 'unsafe-inline'"
 _AMOUNT = re.compile(r"[<≥≤+−–$]?\s?\d[^a-z]*[^\n]{0,14}")
 
@@ -32,7 +32,7 @@ def render_page(report: doc.Report, folder: Path) -> str:
 
 
 class _Page:
-    """Turns records into elements, and collects the style and the programs that they need."""
+    """Render records as elements, and collect the styles and scripts that they need."""
 
     def __init__(self, report: doc.Report, folder: Path) -> None:
         self._report, self._folder = report, folder
@@ -62,7 +62,7 @@ class _Page:
         return tag("html", head, body, lang="en")
 
     def _policy(self) -> str:
-        """Return what the page may do: run its own programs, named by their hashes."""
+        """Return the content security policy: the page may run its own scripts, by their hashes."""
         hashes = (hashlib.sha256(program.encode()).digest() for program in self._programs)
         names = [f"'sha256-{base64.b64encode(digest).decode()}'" for digest in hashes]
         return _POLICY + (f"; script-src {' '.join(names)}" if names else "")
@@ -145,7 +145,7 @@ class _Page:
 
     def _beside(self, block: doc.Beside) -> Iterator[Markup]:
         drawn = [self._block(part) for part in block.blocks]
-        if block.kind != "film":
+        if block.kind != "footage":
             return iter(drawn)
         return iter((drawn[0], tag("div", *drawn[1:])))
 

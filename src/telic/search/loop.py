@@ -1,6 +1,6 @@
 """One run of a search as the parts of `telic.loop`: propose, evaluate, revise, select, confirm.
 
-The parts are generators: they yield trials and are sent back their rollouts, so that the driver can
+The parts are generators: they yield trials and receive their rollouts, so that the driver can
 play the episodes of many runs in one batch; see `runner.do_runs`. Episodes are functions of
 parameters and seeds, so the past is played again instead of stored, and more episodes decide which
 of two similar candidates is better.
@@ -290,7 +290,7 @@ class SearchRun:
         params = [draft.params for draft in drafts]
         seeds = self.seeds_for("try", len(drafts))
         if any(map(self.history.has_met, params, seeds)):
-            # A policy left as it is: the same episodes once more would add nothing and count twice.
+            # An unchanged policy: repeating the same episodes would add nothing and count twice.
             seeds = self.seeds_for("again", len(drafts))
         is_watched = self.plan.switches.evidence != "none" or self.proposer.needs_transitions
         trial = self.trial(params, seeds, count or self.plan.rollouts)
@@ -313,7 +313,7 @@ class SearchRun:
     def _revise(
         self, view: SearchView, tried: Candidates, rollouts: Rollouts | None
     ) -> PolicyProposal:
-        """Return the second candidate of an iteration, where there is to be one."""
+        """Return the second candidate of an iteration, if the plan includes one."""
         switches = self.plan.switches
         if switches.second == "none" or rollouts is None:
             return PolicyProposal([])
@@ -334,7 +334,7 @@ class SearchRun:
         return revised
 
     def _confirm(self, selected: PolicyCandidate, *, was_skipped: bool) -> _Plays[list[Recheck]]:
-        """Play more episodes of who may be the best: the challenger, and at last the finalists.
+        """Play more episodes of potentially best policies: the challenger, at last the finalists.
 
         Where a revision was skipped, its episodes go to the incumbent instead.
         """

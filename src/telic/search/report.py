@@ -78,7 +78,7 @@ def _search_report(result: Result) -> doc.Report:
 
 
 def page_data(result: Result) -> dict[str, Any]:
-    """Return everything the page shows."""
+    """Return the data of the page."""
     task, summary = result.plan.task, result.summary
     candidates = [
         (run, iteration.number, candidate)
@@ -140,7 +140,7 @@ def _project(points: Floats) -> Floats:
 def _movies(
     result: Result, candidates: list[tuple[int, PolicyCandidate]]
 ) -> dict[_Key, dict[str, Any]]:
-    """Play an episode of the best, and of others from all over the scale, once more."""
+    """Replay an episode of the best policy, and of others over the whole range of returns."""
     tried = {(run, c.params): c for run, c in candidates}
     ranked = sorted(tried, key=lambda key: -tried[key].mean)
     half = max(_ANIMATED_AT_LEAST, _STEPS // result.plan.protocol.limit) // 2
@@ -160,7 +160,7 @@ def _movies(
 
 
 def _frames(trace: Trace) -> dict[str, Any]:
-    """Return an episode as frames: what was seen, and what was done."""
+    """Return an episode as frames of observations and actions."""
     every = max(1, -(-len(trace.obs) // _FRAMES))
     obs = np.concatenate((trace.obs[::every], trace.next_obs[-1:])).astype(np.float64)
     action = trace.action[::every].astype(np.float64)
@@ -179,7 +179,7 @@ def _progress_chart(runs: Sequence[Sequence[SearchIteration]]) -> LineChart:
     rows: list[Floats] = []
     for run in runs:
         value = np.array([iteration.incumbent_mean for iteration in run])
-        # What was known after n episodes is what the latest finished iteration said.
+        # The value after n episodes is that of the latest finished iteration.
         at = np.array([iteration.episodes for iteration in run])
         place = np.searchsorted(at, grid, side="right") - 1
         rows.append(np.where(place >= 0, value[np.maximum(place, 0)], np.nan))

@@ -366,7 +366,7 @@ def measured_rates(runs_dir: Path, env: str, device: str, members: int) -> list[
             summary = read_fields(run.summary, **kinds)
             manifest = read_fields(run.manifest, processors=int | None, platform=str | None)
             is_like = job["env"] == env and job.get("device") == device and job["members"]
-            machine = (manifest.get("processors"), manifest.get("platform"))
+            machine = (manifest.get("processors"), manifest.get("platform"))  # language: quoted
             rate = summary["steps_per_second"]
             is_long = (summary["training_time_s"] or 0.0) >= _SHORTEST_S
             if is_like and machine == (os.cpu_count(), platform.platform()) and rate and is_long:

@@ -88,7 +88,7 @@ class CudaGraph(Generic[Result]):
     def _abandon(self) -> None:
         """End a recording that failed, so that the GPU can be used again."""
         if self._graph is not None:
-            with contextlib.suppress(RuntimeError):  # the failure that brought us here, once more
+            with contextlib.suppress(RuntimeError):  # the same failure again
                 self._graph.capture_end()
         self._parts = []
 

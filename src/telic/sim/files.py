@@ -5,7 +5,7 @@ that it names, wherever they lie. Their folders are not listed, for a model may 
 folder.
 
 A model may ask for any time and memory: replicated bodies, generated textures, meshes without end.
-MuJoCo heeds no signal while it compiles, so a model of unknown origin is compiled in a confined
+MuJoCo handles no signals while it compiles, so a model of unknown origin is compiled in a confined
 process with limits first. One that compiled is known by the hash of its files.
 """
 

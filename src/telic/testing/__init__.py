@@ -1,4 +1,4 @@
-"""Contract tests: what every environment, judge, proposer, … must hold, ours and everybody's.
+"""Contract tests for environments, judges, proposers and more, built in or third-party.
 
 Inherit the class of what you bring, and say how to make one:
 

@@ -1,4 +1,4 @@
-"""What holds for environments, judges and search proposers."""
+"""Contract tests of environments, judges and search proposers."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _STEPS = 25
 
 
 class EnvironmentContract:
-    """What every environment holds; see `telic.envs.vector.VecEnv`."""
+    """Contract of every environment; see `telic.envs.vector.VecEnv`."""
 
     def make(self, num_envs: int, seed: int = 0) -> VecEnv:
-        """Return environments of the kind that is tested."""
+        """Return environments of the kind under test."""
         raise NotImplementedError
 
     def test_shapes_and_types_are_those_of_the_contract(self) -> None:
@@ -56,7 +56,7 @@ class EnvironmentContract:
         first, again = self._play(self.make(2, seed=5)), self._play(self.make(2, seed=5))
         assert all(torch.equal(one, other) for one, other in zip(first, again, strict=True))
         env = self.make(2, seed=5)
-        assert torch.equal(env.reset(seed=9), env.reset(seed=9)), "a seed counts episodes anew"
+        assert torch.equal(env.reset(seed=9), env.reset(seed=9)), "a seed restarts counting"
         env.close()
 
     def test_an_environment_does_not_depend_on_its_neighbours(self) -> None:
@@ -86,7 +86,7 @@ class EnvironmentContract:
         env = self.make(2)
         if not getattr(env, "resumable", True):
             env.close()
-            pytest.skip("it says that it cannot be saved: a resumed run goes on with new episodes")
+            pytest.skip("not resumable: a resumed run starts new episodes")
         env.reset()
         env.step(_actions(env, 0))
         other = self.make(2, seed=8)
@@ -121,13 +121,13 @@ def _check_rows(rows: Tensor, shape: tuple[int, int]) -> None:
 
 
 class JudgeContract:
-    """What every judge holds; see `telic.judges.code.Judge`."""
+    """Contract of every judge; see `telic.judges.code.Judge`."""
 
     env: ClassVar[str] = "InvertedPendulum-v5"
     """environment whose episodes it can judge"""
 
     def make(self, spec: EnvSpec) -> Judge:
-        """Return the judge that is tested."""
+        """Return the judge under test."""
         raise NotImplementedError
 
     def test_a_score_lies_between_0_and_1_or_there_is_a_reason(self) -> None:
@@ -163,13 +163,13 @@ class JudgeContract:
 
 
 class ProposerContract:
-    """What every proposer of policy search holds; see `telic.search.proposers.Proposer`."""
+    """Contract of every policy search proposer; see `telic.search.proposers.Proposer`."""
 
     env: ClassVar[str] = "CartPole-v1"
-    """task of policy search that it is tried on"""
+    """policy search task for the tests"""
 
     def make(self, task: SearchTask, family: PolicyFamily, seed: int) -> Proposer:
-        """Return the proposer that is tested."""
+        """Return the proposer under test."""
         raise NotImplementedError
 
     def test_it_proposes_as_many_policies_as_it_says_and_within_the_bounds(self) -> None:
@@ -211,7 +211,7 @@ class _ProposerTrial:
         self._history, self._tried = History(confirm=0, keeps_losers=True), 0
 
     def advance(self) -> PolicyProposal:
-        """Let it propose, try what it proposed, and tell it."""
+        """Propose policies, evaluate them, and return the results to the proposer."""
         proposal = self.proposer.propose(self._view())
         candidates, recording = self._try(proposal.drafts)
         self.proposer.observe(candidates, recording)
@@ -219,7 +219,7 @@ class _ProposerTrial:
         return proposal
 
     def take_up(self, iteration: SearchIteration, recording: BatchRecording | None) -> None:
-        """Bring it to the state after an iteration on disk."""
+        """Restore the state after a saved iteration."""
         self.proposer.replay(self._view(), iteration.candidates, recording)
         self._note(list(iteration.candidates), recording)
 

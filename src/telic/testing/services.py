@@ -1,4 +1,4 @@
-"""What holds for those who are asked to do something: authors, model providers and launchers."""
+"""Contract tests of authors, model providers and launchers."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _ENOUGH_S = 20.0
 
 
 class AuthorContract:
-    """What every author of a session holds; see `telic.authors.author.Author`."""
+    """Contract of every session author; see `telic.authors.author.Author`."""
 
     intent: ClassVar[str] = "balance the pole"
     env: ClassVar[str] = "InvertedPendulum-v5"
 
     def make(self, brief: Brief) -> Author:
-        """Return the author that is tested."""
+        """Return the author under test."""
         raise NotImplementedError
 
     def test_what_it_reads_can_be_measured(self, tmp_path: Path) -> None:
@@ -112,13 +112,13 @@ QUESTION = Request(
 
 
 class ProviderContract:
-    """What every model provider holds; see `telic.llm.Provider`."""
+    """Contract of every model provider; see `telic.llm.Provider`."""
 
     key: ClassVar[str | None] = None
     """secret that the provider works with in these tests, which must not be kept in the object"""
 
     def make(self, folder: Path) -> Provider:
-        """Return the provider that is tested; it must answer `QUESTION` validly."""
+        """Return the provider under test; it must answer `QUESTION` validly."""
         raise NotImplementedError
 
     def test_its_name_is_always_the_same(self, tmp_path: Path) -> None:
@@ -156,13 +156,13 @@ class ProviderContract:
 
 
 class LauncherContract:
-    """What every launcher holds; see `telic.jobs.launcher.Launcher`."""
+    """Contract of every launcher; see `telic.jobs.launcher.Launcher`."""
 
     cluster: ClassVar[Cluster] = "slurm"
     """what jobs ask for of submitit"""
 
     def make(self) -> Launcher:
-        """Return the launcher that is tested."""
+        """Return the launcher under test."""
         raise NotImplementedError
 
     def test_a_job_gets_its_file_brings_home_another_and_ends_with_its_code(

@@ -1,4 +1,4 @@
-"""What every adapter of a foreign simulator holds, through its process and the shared memory."""
+"""Contract tests of simulator adapters, through their process and shared memory."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from telic.testing.contracts import EnvironmentContract
 
 
 class SimulatorContract(EnvironmentContract):
-    """What every simulated environment holds; see `telic.envs.simulators.server`."""
+    """Contract of every environment of a simulator; see `telic.envs.simulators.server`."""
 
     env: ClassVar[str]
-    """the environment that is tested, such as "mjlab:TASK" """
+    """the environment under test, such as "mjlab:TASK" """
     python: ClassVar[str | None] = None
     """the Python of the simulator's own environment; None: the one of the test"""
     arguments: ClassVar[dict[str, Any]] = {}
 
     def make(self, num_envs: int, seed: int | Sequence[int] = 0) -> SimulatorEnv:
-        """Return environments of the kind that is tested."""
+        """Return environments of the kind under test."""
         permit_env(self.env, {"python": self.python})  # who writes the test names it
         return make_simulated(
             self.env, num_envs=num_envs, seed=seed, python=self.python, **self.arguments

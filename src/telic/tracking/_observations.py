@@ -1,4 +1,4 @@
-"""What policies and critics see of a tracking robot: terms, columns of rows, noise and the past."""
+"""Observations of trackers' policies and critics: terms, columns, noise and history."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from telic.tracking._tokens import EncoderShape, TokenShape
 from telic.tracking.config import TrackingConfig
 
 NOISY = ("future_turns", "anchor_turn", "human_points", "human_turns")
-"""what encoders are told that comes from a measurement, and has its noise"""
+"""command terms that are measured on a real robot, and so are noisy"""
 
 
 @dataclass(frozen=True, slots=True)
 class TrackingMoment:
-    """Robots and what they are to follow, at one time; N rows."""
+    """Robots and their references at one time; N rows."""
 
     parts: TrackedParts
     root: RootState
@@ -50,7 +50,7 @@ class TrackingMoment:
 
 
 class RowFacts(NamedTuple):
-    """What the widths of terms follow from."""
+    """Sizes that determine the widths of terms."""
 
     joints: int
     actions: int
@@ -65,7 +65,7 @@ class RowFacts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ObservationTerm:
-    """A term: how wide it is, and its value."""
+    """An observation term: its width and its value."""
 
     width: Callable[[RowFacts], int]
     value: Callable[[TrackingMoment], Tensor]
@@ -136,7 +136,7 @@ SENSED: dict[str, ObservationTerm] = {
     "last_action": ObservationTerm(lambda f: f.actions, lambda m: m.action),
 }
 """what a robot can have a past of"""
-TOLD: dict[str, ObservationTerm] = {
+COMMANDED: dict[str, ObservationTerm] = {
     "future_joints": ObservationTerm(
         lambda f: f.frames * 2 * f.joints, lambda m: future_joints(m.future)
     ),
@@ -182,7 +182,7 @@ def term(name: str, known: dict[str, ObservationTerm]) -> ObservationTerm:
 
 
 class RowColumns:
-    """Where the groups and terms of a row stand."""
+    """Column layout of a row: groups and terms."""
 
     def __init__(self, config: TrackingConfig, facts: RowFacts) -> None:
         seen, encoders = config.observations, config.networks.encoders
@@ -190,17 +190,17 @@ class RowColumns:
         self.history = seen.history
         self.policy = {name: term(name, SENSED).width(facts) for name in seen.policy}
         self.past = {name: term(name, SENSED).width(facts) for name in seen.critic_history}
-        told = dict.fromkeys(name for each in encoders.values() for name in each.terms)
-        self.told = {name: term(name, TOLD).width(facts) for name in told}
-        self.critic = {name: term(name, TOLD).width(facts) for name in seen.critic}
+        commanded = dict.fromkeys(name for each in encoders.values() for name in each.terms)
+        self.commanded = {name: term(name, COMMANDED).width(facts) for name in commanded}
+        self.critic = {name: term(name, COMMANDED).width(facts) for name in seen.critic}
         first = next(iter(encoders.values()))
-        self.target = {name: self.told[name] for name in first.terms}
+        self.target = {name: self.commanded[name] for name in first.terms}
         count = len(encoders)
         sizes = {
             "senses": self.history * sum(self.policy.values()),
             "driving": count,
             "available": count,
-            "told": sum(self.told.values()),
+            "commanded": sum(self.commanded.values()),
             "critic": sum(self.critic.values()) + self.history * sum(self.past.values()),
             "target": sum(self.target.values()),
             "guide": facts.actions if config.losses.guide or config.trainer.warm_up else 0,
@@ -212,7 +212,7 @@ class RowColumns:
             at += size
         self.width = at
         self.guided = sizes["guide"]
-        """numbers of the guide; 0: there is none"""
+        """size of the guide; 0: none"""
 
     def names(self) -> tuple[str, ...]:
         """Return a name for every column."""
@@ -224,16 +224,17 @@ class RowColumns:
             if kind == "senses":
                 count = self.spans["driving"][1] - self.spans["driving"][0]
                 out += [f"{word} {i}" for word in ("driving", "available") for i in range(count)]
-                out += [f"told {n} {i}" for n, width in self.told.items() for i in range(width)]
+                group, given = "told", self.commanded  # language: quoted
+                out += [f"{group} {n} {i}" for n, width in given.items() for i in range(width)]
                 out += [f"critic {n} {i}" for n, width in self.critic.items() for i in range(width)]
         out += [f"target {n} {i}" for n, width in self.target.items() for i in range(width)]
         first, last = self.spans["guide"]
         return (*out, *(f"guide {i}" for i in range(last - first)))
 
-    def told_columns(self, names: tuple[str, ...]) -> tuple[int, ...]:
-        """Return the columns of some of what is told."""
-        at, places = self.spans["told"][0], dict[str, range]()
-        for name, width in self.told.items():
+    def commanded_columns(self, names: tuple[str, ...]) -> tuple[int, ...]:
+        """Return the columns of some command terms."""
+        at, places = self.spans["commanded"][0], dict[str, range]()
+        for name, width in self.commanded.items():
             places[name] = range(at, at + width)
             at += width
         return tuple(column for name in names for column in places[name])
@@ -243,7 +244,7 @@ class RowColumns:
         nets = config.networks
         return TokenShape(
             encoders=tuple(
-                EncoderShape(name, self.told_columns(each.terms), each.hidden)
+                EncoderShape(name, self.commanded_columns(each.terms), each.hidden)
                 for name, each in nets.encoders.items()
             ),
             driving=self.spans["driving"],
@@ -251,7 +252,7 @@ class RowColumns:
             senses=self.spans["senses"],
             critic=self.spans["critic"],
             target=self.spans["target"],
-            actor_inputs=self.spans["told"][1],
+            actor_inputs=self.spans["commanded"][1],
             inputs=self.width,
             outputs=self.facts.actions,
             tokens=nets.tokens,
@@ -292,22 +293,22 @@ class RowView:
         encoders = config.networks.encoders.values()
         needs = [any(name in _PERSON for name in each.terms) for each in encoders]
         there = table.has_person[:, None]
-        # Where nobody was recorded at all, a stick figure stands in for everybody.
+        # Without any recorded person, the stick figure is available for every clip.
         there = there | ~table.has_person.any()
         self.available = (there | ~torch.tensor(needs, device=device)).float()
         """(clips, encoders) 1 where an encoder has something to see"""
         columns = self.columns
         amount = [seen.policy[name] for name, k in columns.policy.items() for _ in range(k)]
         silent = [0.0] * sum(columns.past.values())
-        told = [
+        commanded = [
             seen.command_noise if name in NOISY else 0.0
-            for name, width in columns.told.items()
+            for name, width in columns.commanded.items()
             for _ in range(width)
         ]
         self.sensed = len(amount) + len(silent)
-        """numbers that have a past"""
-        self._noise = torch.tensor([*amount, *silent, *told], device=device)
-        self._is_noisy = not playing and any((*amount, *told))
+        """number of values with a history"""
+        self._noise = torch.tensor([*amount, *silent, *commanded], device=device)
+        self._is_noisy = not playing and any((*amount, *commanded))
         limbs = parts.robot.facts.limbs
         self._qpos = torch.tensor([limb.qpos for limb in limbs], device=device)
         self._dofs = torch.tensor([limb.dof for limb in limbs], device=device)
@@ -325,7 +326,7 @@ class RowView:
         frame: Tensor,
         memory: dict[str, Tensor],
     ) -> TrackingMoment:
-        """Return robots beside what they are to follow, from their place in a clip, (N,)."""
+        """Return robots together with their references, from their frames in clips, (N,)."""
         table, parts, clip = self.table, self.parts, memory["clip"][:, None]
         ahead = table.rows(clip, frame[:, None] + self._ahead)
         human = table.rows(clip, frame[:, None] + self._human_ahead)
@@ -352,14 +353,14 @@ class RowView:
         columns = self.columns
         sensed = [SENSED[name].value(moment) for name in (*columns.policy, *columns.past)]
         values = {
-            name: TOLD[name].value(moment)
-            for name in dict.fromkeys((*columns.told, *columns.critic))
+            name: COMMANDED[name].value(moment)
+            for name in dict.fromkeys((*columns.commanded, *columns.critic))
         }
-        both = torch.cat((*sensed, *(values[name] for name in columns.told)), dim=1)
+        both = torch.cat((*sensed, *(values[name] for name in columns.commanded)), dim=1)
         if self._is_noisy:
             u = uniform(memory["key"], age, both.shape[1], stream=_NOISE).float()
             both = both + (2.0 * u - 1.0) * self._noise
-        now, told = both[:, : self.sensed], both[:, self.sensed :]
+        now, commanded = both[:, : self.sensed], both[:, self.sensed :]
         sizes = [sum(columns.policy.values()), sum(columns.past.values())]
         senses, past = split(self._remembered(now, memory["past"], age), sizes, dim=2)
         guide = () if self.columns.guided == 0 else (self.guide(memory, age),)
@@ -368,7 +369,7 @@ class RowView:
                 _by_term(senses, list(columns.policy.values())),
                 (memory["encoder"][:, None] == self._numbers).float(),
                 self.available[memory["clip"]],
-                told,
+                commanded,
                 *(values[name] for name in columns.critic),
                 _by_term(past, list(columns.past.values())),
                 *(values[name] for name in columns.target),

@@ -1,4 +1,4 @@
-"""Which parts of a robot are tracked: names of the configuration resolved against its model."""
+"""Tracked parts of a robot: names of the configuration resolved against its model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from telic.tracking.config import RobotGroup
 
 _AXES = ("x", "y", "z")
 _SOFT_FORCE = 1e6
-"""an effort that is no limit"""
+"""effort limit from which an actuator counts as unlimited"""
 
 
 class RootState(NamedTuple):
@@ -30,7 +30,7 @@ class RootState(NamedTuple):
     lin_vel: Tensor
     """(N, 3) in the world, m/s"""
     ang_vel: Tensor
-    """(N, 3) as the robot itself feels it, rad/s"""
+    """(N, 3) in the frame of the root, rad/s"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,11 +68,11 @@ class TrackedParts:
 
     @property
     def joints(self) -> int:
-        """How many columns clips have."""
+        """Number of joint columns of a clip."""
         return len(self.robot.joint_names)
 
     def root(self, qpos: Tensor, qvel: Tensor) -> RootState:
-        """Return how the root is and moves."""
+        """Return the pose and the velocity of the root."""
         pos, quat, _ = self.robot.from_qpos(qpos)
         facts = self.robot.facts.root
         linear = torch.zeros_like(pos)
@@ -88,7 +88,7 @@ class TrackedParts:
 
 
 def tracked_parts(group: RobotGroup) -> TrackedParts:
-    """Resolve the names of a configuration; raises UnknownName for one the robot has not."""
+    """Resolve the names of a configuration; raises UnknownName for one that the robot lacks."""
     robot = motion_robot(group.name)
     model, facts = robot.model, robot.facts
     everything = robot.body_names

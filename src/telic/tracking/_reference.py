@@ -22,7 +22,7 @@ from telic.tracking._parts import TrackedParts
 
 
 class PersonFrames(NamedTuple):
-    """The same motion as a person, or a stick figure, does it."""
+    """The same motion performed by a person or a stick figure."""
 
     points: Tensor
     """(..., K, 3) seen from the root, m"""
@@ -58,7 +58,7 @@ class ReferenceTable:
             device: where tensors live.
         """
         if not clips:
-            raise UsageError("There is no motion to follow.", hint="See: telic motions show")
+            raise UsageError("No motion to track.", hint="See: telic motions show")
         self.parts, self._lag_s, self._proportions = parts, lag_s, proportions
         self._sizes = [3, 4, parts.joints, 3, 3, parts.joints]
         lines = [library.clips[place] for place in clips]
@@ -80,7 +80,7 @@ class ReferenceTable:
         self.first = self.frames.cumsum(0) - self.frames
         """(C,) row of its first one"""
         self.has_person = torch.tensor(has_person, device=device)
-        """(C,) whether somebody was recorded doing it"""
+        """(C,) bool, whether the clip includes a recorded person"""
         self._pose, self._bodies, self._person = (x.to(device) for x in (pose, bodies, person))
         self.person_points = (person.shape[1] - 4) // 3
 
@@ -109,7 +109,7 @@ class ReferenceTable:
 
     @property
     def clips(self) -> int:
-        """How many clips there are."""
+        """Number of clips."""
         return len(self.names)
 
     def rows(self, clip: Tensor, frame: Tensor) -> Tensor:

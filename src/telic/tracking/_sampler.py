@@ -1,4 +1,4 @@
-"""Where episodes begin: pieces of clips, drawn more often where robots fail.
+"""Initial states of episodes: pieces of clips, sampled more often where episodes fail.
 
 Clips are cut into pieces of about a second. A member counts how much each piece was played (E) and
 how often it failed there (F), and forgets both with every episode that ends:
@@ -6,7 +6,7 @@ how often it failed there (F), and forgets both with every episode that ends:
     rate_b = min(F_b / E_b, most * mean rate)
     p_b ~ len_b * ((1 - u) rate_b / mean rate + u)
 
-A failure is charged to the piece in which it happened, before anything is drawn anew.
+A failure is charged to the piece in which it happened, before the next piece is drawn.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Pieces(NamedTuple):
     """The pieces of all clips, one after the other."""
 
     clip: Tensor
-    """(n,) whose it is"""
+    """(n,) clip of the piece"""
     start: Tensor
     """(n,) its first frame"""
     length: Tensor
@@ -34,7 +34,7 @@ class Pieces(NamedTuple):
     first: Tensor
     """(C,) the first piece of each clip"""
     pieces: Tensor
-    """(C,) how many each clip has"""
+    """(C,) number of pieces of each clip"""
     size: int
     """frames of a whole piece"""
 
@@ -57,7 +57,7 @@ def cut(frames: Tensor, size: int) -> Pieces:
 
 
 class Counts(NamedTuple):
-    """What a member remembers of its pieces, each (P, n)."""
+    """Statistics of the pieces per member, each (P, n)."""
 
     played: Tensor
     """times that a piece was played through"""
@@ -66,7 +66,7 @@ class Counts(NamedTuple):
 
 
 def fresh_counts(pieces: Pieces, members: int) -> Counts:
-    """Return counts of nothing played yet: all pieces are alike."""
+    """Return initial counts, equal for all pieces."""
     shape = members, len(pieces.clip)
     one = torch.full(shape, _PRIOR, device=pieces.clip.device)
     return Counts(one, one.clone())
@@ -130,7 +130,7 @@ def draw(
 
 
 class Coverage(NamedTuple):
-    """How a member's starts are spread."""
+    """Distribution of a member's initial states."""
 
     effective_share: float
     """1 / sum p^2 over the number of pieces: 1 is even"""
@@ -141,7 +141,7 @@ class Coverage(NamedTuple):
 
 
 def coverage(counts: Counts, pieces: Pieces, group: SamplingGroup, member: int = 0) -> Coverage:
-    """Measure how evenly a member's starts are spread."""
+    """Measure how evenly a member's initial states are distributed."""
     p = chances(counts, pieces, group)[member]
     n = len(p)
     rate = (counts.failed / counts.played)[member]

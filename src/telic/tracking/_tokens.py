@@ -78,7 +78,7 @@ LOSSES = "reconstruction", "alignment", "cycle", "guide"
 
 
 class EncoderShape(NamedTuple):
-    """What an encoder sees, and its hidden layers."""
+    """Input columns and hidden layers of an encoder."""
 
     name: str
     columns: tuple[int, ...]
@@ -87,14 +87,14 @@ class EncoderShape(NamedTuple):
 
 
 class TokenShape(NamedTuple):
-    """What fixes the sizes of the module; spans are (first, last + 1) columns of the inputs."""
+    """Sizes of the module; spans are (first, last + 1) columns of the inputs."""
 
     encoders: tuple[EncoderShape, ...]
     """the first is the robot's own motion, which the kinematic decoder reproduces"""
     driving: tuple[int, int]
     """one column per encoder: 1 for the one whose token drives"""
     available: tuple[int, int]
-    """one column per encoder: 1 where it has something to see"""
+    """one column per encoder: 1 where its input is available"""
     senses: tuple[int, int]
     critic: tuple[int, int]
     target: tuple[int, int]
@@ -113,7 +113,7 @@ class TokenShape(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Numbers of a token, all together."""
+        """Total size of a token."""
         return self.tokens * self.token_dim
 
     def stacks(self) -> dict[str, list[tuple[int, int]]]:
@@ -214,7 +214,7 @@ class TokenNetworks:
         return self.decode(views, self.quantiser(self.latent(views, inputs)), self._senses(inputs))
 
     def latent(self, views: Views, inputs: Tensor) -> Tensor:
-        """Return the latents (P, n, width) of whoever drives."""
+        """Return the latents (P, n, width) of the driving encoders."""
         return self._driven(self._latents(views.actor, inputs), inputs)
 
     def encode(self, views: Views, inputs: Tensor, encoder: str) -> Tensor:

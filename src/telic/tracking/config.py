@@ -237,7 +237,7 @@ class TrainerGroup(Config):
 
 
 class EvaluationGroup(Config):
-    """When a clip counts as tracked, and which clips are evaluated."""
+    """Evaluation: success tolerances and the clips that are played."""
 
     anchor_height_m: float = Field(default=0.25, gt=0, description="of the root")
     anchor_turn_rad: float = Field(default=1.0, gt=0, description="of the root")

@@ -1,9 +1,9 @@
-"""Write what uses a tracker elsewhere, and compare it with the tracker.
+"""Write deployment files of a tracker, and compare their outputs with the tracker.
 
 deploy/tracker.onnx deploy.json clip.npz run.py scene.xml assets/ LICENCE.txt README.md
-a tracker and a motion that run in plain MuJoCo, with nothing of telic
+                    a tracker and a motion that run in plain MuJoCo, without telic
 tokens/robot.xml    the tracker's robot, with tokens as actions: any session can use it
-tokens/tokens.npz   its decoder as plain numbers (`telic.envs.tokens`)
+tokens/tokens.npz   its decoder as plain arrays (`telic.envs.tokens`)
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _run(folder: Path) -> np.ndarray:
 
 
 def _about(tracker: Tracker, task: TrackingTask) -> dict[str, Any]:
-    """Return what run.py needs to know besides the motion."""
+    """Return the configuration of run.py, without the motion."""
     config, columns, parts = tracker.config, tracker.columns, task.parts
     command, robot = config.command, parts.robot
     dt = config.robot.control_s
@@ -149,7 +149,7 @@ def _about(tracker: Tracker, task: TrackingTask) -> dict[str, Any]:
         "encoders": list(config.networks.encoders),
         "senses": list(columns.policy),
         "history": columns.history,
-        "told": list(columns.told),
+        "told": list(columns.commanded),  # language: quoted
         "ahead": steps(command.frames, command.spacing_s),
         "human_ahead": steps(command.human_frames, command.human_spacing_s),
         "lower": integers(parts.lower),
@@ -159,7 +159,7 @@ def _about(tracker: Tracker, task: TrackingTask) -> dict[str, Any]:
 
 
 def _motion(task: TrackingTask) -> dict[str, np.ndarray]:
-    """Return the motion frame by frame, as the policy is told it."""
+    """Return the motion frame by frame, as the policy receives it."""
     table, parts = task.table, task.parts
     rows = torch.arange(int(table.frames[0]))
     pose, bodies, person = table.pose(rows), table.bodies(rows), table.person(rows)

@@ -54,16 +54,16 @@ from telic.training.results import EvaluationRecord
 from telic.training.setup import Setup
 
 _AT_ONCE = 1024
-"""environments that play together"""
+"""environments in a batch"""
 _LOOK_EVERY = 5
-"""steps between two looks at the tokens"""
+"""steps between two samples of the tokens"""
 _MM = 1000.0
 _linalg: Any = torch.linalg
 _FIELDS = ("robot_places", "target_places", "joint_error", "turn_error")
 
 
 class PlayTape(NamedTuple):
-    """What was played; columns (T, N, ...) on the CPU."""
+    """Recording of played episodes; columns (T, N, ...) on the CPU."""
 
     played: Tensor
     """(T, N) bool, steps before the end of each episode, that one included"""
@@ -154,7 +154,7 @@ class ClipPlayer:
         )
 
     def control(self) -> EncoderResult:
-        """Measure a robot that only holds its resting pose: what a success rate is to be beside."""
+        """Measure a robot that holds its resting pose: the baseline of the success rate."""
         results: list[ClipResult] = []
         for pairs in self.rounds():
             tape = self.play(None, pairs)
@@ -163,7 +163,7 @@ class ClipPlayer:
         return summarise_encoder("resting", own)
 
     def measure(self, tracker: Tracker, split: str) -> tuple[TrackingReport, dict[str, Trajectory]]:
-        """Play everything; return the report, and p10, median and p90 of the episodes."""
+        """Play all clips; return the report, and p10, median and p90 of the episodes."""
         results: list[ClipResult] = []
         tapes: list[PlayTape] = []
         for pairs in self.rounds():
@@ -204,7 +204,7 @@ class ClipPlayer:
     def episode(
         self, tape: PlayTape, row: int, pair: tuple[int, int], label: str | None = None
     ) -> Trajectory:
-        """Return what was played in an environment, and beside it what was to be followed."""
+        """Return the trajectory played in an environment, with its reference."""
         robot, clips, (clip, encoder) = self.task.parts.robot, self.task.table, pair
         played = int(tape.played[:, row].sum())
         frames = torch.arange(1, played + 1, device=clips.first.device)
@@ -350,7 +350,7 @@ class TrackEvaluator:
         self.episodes: list[dict[str, Trajectory]] = []
 
     def tracker(self, member: int, step: int) -> Tracker:
-        """Return a member as it is now."""
+        """Return the current policy of a member."""
         who, task = self.setup.job.members[member], tracking_task(self.setup.env)
         facts = TrackerFacts(
             step=step,
@@ -406,7 +406,7 @@ def _record(report: TrackingReport) -> EvaluationRecord:
 
 
 class TrackRecorder(Recorder):
-    """A recorder that keeps trackers and reports, and tells of tokens and starts."""
+    """A recorder of trackers and reports, with metrics of tokens and initial states."""
 
     def __init__(
         self,
@@ -421,7 +421,7 @@ class TrackRecorder(Recorder):
         self._task = tracking_task(setup.env)
 
     def numbers(self, learned: LearningResult) -> dict[str, list[float]]:
-        """Fetch an update's numbers, those of the tokens and of the starts among them."""
+        """Fetch the metrics of an update, including those of tokens and initial states."""
         found = super().numbers(learned)
         networks = self._setup.population.networks
         assert isinstance(networks, TokenNetworks)

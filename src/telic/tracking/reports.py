@@ -1,4 +1,4 @@
-"""What was measured of trackers: records, tables and pages; read without torch."""
+"""Evaluation reports of trackers: records, tables and pages; read without torch."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class FollowErrors(Record):
 
 
 class ClipResult(Record):
-    """How one clip was followed, driven by one encoder."""
+    """Tracking result of one clip, driven by one encoder."""
 
     clip: str
     encoder: str
@@ -47,7 +47,7 @@ class ClipResult(Record):
 
 
 class EncoderResult(Record):
-    """How clips were followed, driven by one encoder."""
+    """Tracking results of all clips, driven by one encoder."""
 
     encoder: str
     clips: int
@@ -99,7 +99,7 @@ def summarise_encoder(encoder: str, results: Sequence[ClipResult]) -> EncoderRes
 
 
 class TokenUse(Record):
-    """How one encoder uses the codes."""
+    """Code usage of one encoder."""
 
     encoder: str
     entropy_bits: float = Field(description="of one number of a token; log2 of levels at most")
@@ -108,7 +108,7 @@ class TokenUse(Record):
 
 
 class PairAgreement(Record):
-    """How alike the tokens of two encoders are for the same frames."""
+    """Agreement of the tokens of two encoders on the same frames."""
 
     one: str
     other: str
@@ -118,7 +118,7 @@ class PairAgreement(Record):
 
 
 class TrackingReport(Record):
-    """What an evaluation of a tracker found."""
+    """Results of an evaluation of a tracker."""
 
     schema_version: int = 1
     step: int
@@ -144,7 +144,7 @@ class TrackingReport(Record):
 
 
 class TrackingVerdict(Record):
-    """How the members of a run track held-out clips, every encoder in turn: its journal's end."""
+    """Success of a run's members on held-out clips with every encoder; ends its journal."""
 
     plays: int
     successes: int
@@ -180,7 +180,7 @@ def as_csv(report: TrackingReport) -> str:
 
 
 class TrackerFile(NamedTuple):
-    """A tracker that a training has kept."""
+    """A saved tracker of a training run."""
 
     path: Path
     member: str
@@ -199,7 +199,7 @@ def trackers(run: RunFolder) -> list[TrackerFile]:
 
 
 def reports_of(member: MemberFolder) -> list[TrackingReport]:
-    """Return what was measured of a member while it was trained, by step."""
+    """Return the evaluations of a member during training, by step."""
     files = (member.path / "evaluations").glob("report_*.json")
     order = sorted(files, key=lambda path: int(path.stem.partition("_")[2]))
     return [TrackingReport.model_validate_json(path.read_bytes()) for path in order]

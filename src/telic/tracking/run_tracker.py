@@ -82,8 +82,8 @@ class MotionFollower:
             "last_action": self.action,
         }
 
-    def told(self, state: Values, frame: int) -> Values:
-        """Return what is known of the motion, by name."""
+    def commanded(self, state: Values, frame: int) -> Values:
+        """Return the command terms by name."""
         clip, about = self.clip, self.about
         last = len(clip["root_pos"]) - 1
         ahead, human = (
@@ -112,16 +112,16 @@ class MotionFollower:
         }
 
     def act(self, state: Values, frame: int) -> Any:
-        """Return the targets of the drives for the next control step."""
+        """Return the targets of the actuators for the next control step."""
         about, history = self.about, self.about["history"]
         now = self.sense(state)
         self.past = [*(self.past or [now] * (history - 1)), now][-history:]
         senses = [each[name] for name in about["senses"] for each in self.past]
-        told = self.told(state, frame)
-        drives = np.zeros(len(about["encoders"]))
+        commanded = self.commanded(state, frame)
+        names, drives = about["told"], np.zeros(len(about["encoders"]))  # language: quoted
         drives[self.encoder] = 1.0
         row = np.concatenate(
-            [*senses, drives, np.ones_like(drives), *(told[name] for name in about["told"])]
+            [*senses, drives, np.ones_like(drives), *(commanded[name] for name in names)]
         )
         self.action = self.policy.run(None, {"rows": row[None].astype("f4")})[0][0].astype(float)
         driven = about["driven"]

@@ -48,7 +48,7 @@ CURRICULUM = ("leniency", "charges", "pushes")
 
 
 class ClipChoice(NamedTuple):
-    """What environments play instead of what they would draw; each (N,) int64."""
+    """Clips, frames and encoders to play instead of random ones; each (N,) int64."""
 
     clip: Tensor
     frame: Tensor
@@ -133,7 +133,7 @@ class TrackingTask(Task[TaskArguments]):
 
     @property
     def info_meanings(self) -> Mapping[str, str]:
-        """The parts of the reward; while playing, places and errors too."""
+        """Reward terms; while playing, also positions and errors."""
         return self._meanings
 
     def _prepare_events(self, sim: Simulation) -> None:
@@ -186,7 +186,7 @@ class TrackingTask(Task[TaskArguments]):
     # ---- episodes
 
     def start(self, seed: Tensor, episode: Tensor) -> tuple[Tensor, ...]:
-        """Draw what is special about an episode; `begin` turns it into a place in a clip."""
+        """Draw the random numbers of an episode; `begin` turns them into a frame of a clip."""
         drawn = uniform(seed, episode, sum(self._sizes), stream=_DRAWS).float()
         qpos = self.qpos0.expand(len(seed), -1)
         return qpos, self.qvel.new_zeros(len(seed), self.qvel.shape[1]), drawn
@@ -194,7 +194,7 @@ class TrackingTask(Task[TaskArguments]):
     def begin(
         self, mask: Tensor, qpos: Tensor, qvel: Tensor, drawn: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Choose clip, place and encoder by what was drawn; stand as the reference does there."""
+        """Choose clip, frame and encoder from the draws; take the pose of the reference."""
         where, driver, key, late, root, joints, zero, world = split(
             drawn.float(), self._sizes, dim=1
         )
@@ -245,7 +245,7 @@ class TrackingTask(Task[TaskArguments]):
         return clip, frame, encoder
 
     def control(self, action: Tensor) -> Tensor:
-        """Return the joints to aim at; remember the action and what was sensed before it."""
+        """Return the joint targets; keep the action and the observation before it."""
         memory = self.memory
         if self.columns.history > 1:
             past = torch.cat((memory["sensed"][:, None], memory["past"][:, :-1]), dim=1)
@@ -295,7 +295,7 @@ class TrackingTask(Task[TaskArguments]):
         return BodyStates(pos, quat, linear + cross(spin, pos - centre), spin)
 
     def outcome(self, action: Tensor, moved: Tensor) -> StepOutcome:
-        """Compare robot and reference, count who failed where, and say who is at an end."""
+        """Compare robot and reference, count failures by piece, and return which episodes end."""
         memory, frame = self.memory, self._frame()
         clip = memory["clip"]
         tracked = self._tracked(clip, frame)
@@ -341,7 +341,7 @@ class TrackingTask(Task[TaskArguments]):
         )
 
     def _is_low(self, height: Tensor) -> Tensor:
-        """Tell for whom heights are lenient: whose reference has been near the ground lately."""
+        """Return where height limits are relaxed: references that were recently near the ground."""
         lately = torch.lerp(self.memory["height"], height, _EMA)
         self.memory["height"] = lately
         below = self._failing.low_below_m
@@ -366,14 +366,14 @@ class TrackingTask(Task[TaskArguments]):
         self.memory["played"], self.memory["failed"] = counts
 
     def coverage(self, member: int = 0) -> sampler.Coverage:
-        """Measure how evenly a member's starts are spread."""
+        """Measure how evenly a member's initial states are distributed."""
         counts = sampler.Counts(self.memory["played"], self.memory["failed"])
         return sampler.coverage(counts, self._pieces, self.config.sampling, member)
 
     # ---- what is seen
 
     def observe(self) -> Tensor:
-        """Return the rows that policies and critics see; see `RowColumns`."""
+        """Return the rows of policies and critics; see `RowColumns`."""
         bodies, age = self.robot_bodies(), self._age()
         moment = self._view.moment(self.qpos, self.qvel, bodies, self._frame(), self.memory)
         rows, self.memory["sensed"] = self._view.rows(moment, self.memory, age)

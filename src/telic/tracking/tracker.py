@@ -1,8 +1,8 @@
 """A trained tracker as one file, and its export to ONNX: encoders, control decoder, the whole.
 
-    encoder_<name>.onnx   told (N, k)                -> token (N, width)
+    encoder_<name>.onnx   its terms (N, k)           -> token (N, width)
     decoder.onnx          token, senses (N, s)       -> action (N, A) in [-1, 1]
-    tracker.onnx          rows (N, inputs of policy) -> action, by whoever drives in each row
+    tracker.onnx          rows (N, inputs of policy) -> action, by the driving encoder of each row
 
 Normalisation is inside. What is written is run and compared with the tracker; where a number lies
 on the edge between two levels, rounding may go either way, and such rows are counted, not compared.
@@ -38,7 +38,7 @@ FORMAT = 1
 
 
 class TrackerFacts(NamedTuple):
-    """What a tracker's file says about itself."""
+    """Metadata of a tracker's file."""
 
     step: int
     member: str
@@ -123,14 +123,14 @@ def save_tracker(path: Path, tracker: Tracker) -> None:
 def load_tracker(path: Path) -> Tracker:
     """Read a tracker; raises MissingFile or BadFile, and runs nothing of what it reads."""
     if not path.is_file():
-        raise MissingFile(f"There is no tracker at {path}.", hint="Train one: telic track train")
+        raise MissingFile(f"No tracker at {path}.", hint="Train one: telic track train")
     try:
         return _read(path)
     except TelicError:
         raise
     except DAMAGE as error:
         raise BadFile(
-            f"{path} is no tracker, or is damaged ({type(error).__name__}).",
+            f"{path} is not a tracker, or is damaged ({type(error).__name__}).",
             hint="Take another one of its run: <member>/checkpoints/tracker_<step>.pt.",
         ) from error
 
@@ -283,9 +283,9 @@ def export_tracker(tracker: Tracker, folder: Path) -> TrackerExport:
         )
 
     for place, each in enumerate(encoders):
-        graph, x = begin("told", each.columns)
+        graph, x = begin("told", each.columns)  # language: quoted
         token = graph.quantised(graph.layers(x, networks.layers(views, each.name)), shape.levels)
-        feed = {"told": rows[:, list(each.columns)]}
+        feed = {"told": rows[:, list(each.columns)]}  # language: quoted
         name = f"encoder_{safe_name(each.name)}.onnx"
         write(name, graph, token, "token", feed, tokens[place], clear[:, place])
 

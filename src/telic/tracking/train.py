@@ -8,7 +8,7 @@
         apply_schedules  changes what is scheduled before every batch (`Population.on_anneal`)
         TrackRecorder    keeps trackers, reports and the numbers of tokens and sampling
 
-Only telic's own code runs here, so there is no confined worker.
+Only telic's own code runs here, so no worker is confined.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _REWARD = "tracking"
 
 
 class TrackingOptions(NamedTuple):
-    """How to train, apart from what decides the numbers."""
+    """Options of a training that do not affect its results."""
 
     seeds: Sequence[int] = (1,)
     name: str | None = None
@@ -239,7 +239,7 @@ class TrackingParts:
         self._should_stop = should_stop
 
     def propose(self, number: int) -> TrackingConfig | None:
-        """Return the configuration; there is no second one."""
+        """Return the only configuration, for the first iteration."""
         return self.config if number == 1 else None
 
     def check(self, number: int, candidate: TrackingConfig) -> TrackingVerdict | None:
@@ -327,11 +327,11 @@ def read_config(run: RunFolder) -> TrackingConfig:
     """Return the configuration of a tracking run; raises UsageError for a run of another kind."""
     path = run.path / CONFIG
     if not path.is_file():
-        raise UsageError(f"{run.path} is no tracking run.", hint="Make one: telic track train")
+        raise UsageError(f"{run.path} is not a tracking run.", hint="Make one: telic track train")
     try:
         return TrackingConfig.model_validate_json(path.read_bytes())
     except ValidationError as error:
-        raise BadFile(f"{path} is no configuration of a tracking run.") from error
+        raise BadFile(f"{path} is not the configuration of a tracking run.") from error
 
 
 def resume_tracker(run: RunFolder, on_event: Listener, should_stop: Callable[[], bool]) -> Run:

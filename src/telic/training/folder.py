@@ -102,7 +102,7 @@ def manifest(job: TrainJob) -> dict[str, Any]:
         "commit": source_commit(),
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "processors": os.cpu_count(),
+        "processors": os.cpu_count(),  # language: quoted
         "rewards": {
             reward.name: None
             if reward.source is None

@@ -266,7 +266,7 @@ class RewardSource(Record):
 
     @property
     def code(self) -> str:
-        """What a user permits who trusts it."""
+        """Description of the code that the user is asked to trust."""
         digest = hashlib.sha256((self.source or "").encode()).hexdigest()
         return f"the reward {self.name} without the allow-list (SHA-256 {digest})"
 

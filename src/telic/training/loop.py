@@ -291,9 +291,9 @@ def restore_state(path: Path, setup: Setup) -> Progress | None:
     except DAMAGE as error:
         if "CUDA" in str(error):  # the device's fault, not the file's
             raise
-        said = (str(error).splitlines() or [""])[0][:300]
+        reason = (str(error).splitlines() or [""])[0][:300]
         raise TrainingFailed(
-            f"{path} is damaged and cannot be continued: {type(error).__name__} {said}.",
+            f"{path} is damaged and cannot be continued: {type(error).__name__} {reason}.",
             hint="Start from scratch with --fresh.",
         ) from error
 

@@ -185,7 +185,7 @@ def find_mirror(env: VecEnv, scoring: Scoring) -> Mirror:
         after = step.info["qpos"].float().view(2, STATES, -1)
         way = (after[0] - start).abs().mean(0).clamp_min(1e-3)
         apart.append(((qpos.apply(after[0]) - after[1]).abs() / way)[live].median(0).values)
-        # A pair whose episode ended continues from other states, which are no pair.
+        # After the end of an episode, the two states of a pair no longer correspond.
         ends = (step.terminated | step.truncated).view(2, STATES).any(0)
         live, obs = live & ~ends, step.obs
         scoring.reset(ends.repeat(2).view(1, -1))
@@ -253,7 +253,7 @@ def _matched(left: Tensor, right: Tensor, names: list[str]) -> SignedOrder:
         close = (own <= own.min() + 1e-3) & (sign == 0) & (off[:, :, column].T <= _AGREES)
         found = [(int(s), int(k)) for s, k in close.nonzero()]
         if not found:
-            raise BadEnvironment(f'"{names[column]}" cannot be told from others in the mirror.')
+            raise BadEnvironment(f'"{names[column]}" has no unique counterpart in the mirror.')
         s, k = min(found, key=lambda each: (each[1] != column, float(own[each])))
         index[column], index[k] = k, column
         sign[column] = sign[k] = 1.0 - 2.0 * s

@@ -65,7 +65,7 @@ def plan(request: JobRequest) -> TrainJob:
         if not simulated(env):
             raise ConfigError(
                 f"--python is for mjlab:TASK and isaaclab:TASK, not for {request.env}.",
-                hint="Install the environment beside telic and leave --python out.",
+                hint="Install the environment next to telic and omit --python.",
             )
         env_args["python"] = absolute_python(request.python)
     if request.tensorboard:

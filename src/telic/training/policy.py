@@ -193,8 +193,8 @@ def load_policy(path: str | Path, step: int | None = None) -> Policy:
         _require_sound(saved)
         return Policy(dict(saved))
     except Exception as error:  # torch raises many kinds for a file that is not one of its own
-        said = (str(error).splitlines() or [type(error).__name__])[0]
-        raise TelicError(f"{file} is not a telic policy: {said[:300]}.") from error
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise TelicError(f"{file} is not a telic policy: {reason[:300]}.") from error
 
 
 def _require_small(file: Path) -> None:
@@ -379,4 +379,4 @@ def commanded_episode(
     """Record an episode under one command, "0.5,0,0"; returns its file."""
     env, env_args = environment
     given = with_command(env_args, read_command(text, spans_of(env_args)))
-    return record_episode(folder, step, seed, (env, given), label="told")
+    return record_episode(folder, step, seed, (env, given), label="told")  # language: quoted

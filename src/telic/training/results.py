@@ -385,8 +385,8 @@ class RunKeeper:
 
 
 def _refuse(why: object) -> NoReturn:
-    said = why.errors()[0]["msg"] if isinstance(why, ValidationError) else why
+    reason = why.errors()[0]["msg"] if isinstance(why, ValidationError) else why
     raise WorkerDied(
-        f"The confined process broke the protocol: {bounded_text(said, 300)}.",
+        f"The confined process broke the protocol: {bounded_text(reason, 300)}.",
         hint="Foreign code that writes to the worker's pipe does that; read the reward.",
     )

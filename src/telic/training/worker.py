@@ -49,7 +49,7 @@ _COMPILE_S = 900.0
 
 
 class Prepared(NamedTuple):
-    """What is ready when the process confines itself."""
+    """Job and environments, prepared before the process confines itself."""
 
     job: TrainJob
     envs: Environments | None
@@ -89,7 +89,7 @@ def _open_environments(job: TrainJob, channel: HostChannel) -> Environments:
     envs = make_environments(job)
     if not simulated(job.env):
         compile_all(envs)
-    if job.on_gpu:  # load what torch loads at first use, before no more files may be opened
+    if job.on_gpu:  # trigger torch's lazy loading before opening files is blocked
         row = torch.linspace(0, 1, 8, device=job.device)
         row.view(1, 4, 2).bmm(torch.ones(1, 2, 3, device=job.device))
         torch.cuda.synchronize()
@@ -106,17 +106,17 @@ def _explaining_gpu(job: TrainJob) -> Generator[None]:
     except RuntimeError as error:  # torch's and Warp's, out of memory or worse
         if not job.on_gpu:
             raise
-        said = str(error).splitlines()[0]
-        if "out of memory" in said:
+        reason = str(error).splitlines()[0]
+        if "out of memory" in reason:
             raise ResourceError(
-                f"The GPU ran out of memory: {said}",
+                f"The GPU ran out of memory: {reason}",
                 hint="Lower num_envs or train fewer members. What was saved is kept: the same "
                 "command resumes from there once there is room.",
             ) from error
-        if "CUDA" not in said:
+        if "CUDA" not in reason:
             raise
         raise TrainingFailed(
-            f"The GPU failed: {said}",
+            f"The GPU failed: {reason}",
             hint="Run the same command again: it resumes from the last save.",
         ) from error
 

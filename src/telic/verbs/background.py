@@ -5,7 +5,7 @@ verb then runs exactly as from a terminal. Its output and its progress are files
 restarted server finds the work of the previous one:
 
     runs/started/<job>.json         the verb, its values, and the command that does the same
-    runs/started/<job>.state.json   the process, the thing it works on, how it ended
+    runs/started/<job>.state.json   the process, its artifact, how it ended
     runs/started/<job>.log          its output
 """
 

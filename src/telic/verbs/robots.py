@@ -164,7 +164,7 @@ def _simulated(name: str) -> Path:
     from telic.robots.build import build
     from telic.robots.record import RobotRecord
 
-    if name in OWN:  # a copy, because pictures and facts are kept beside a model
+    if name in OWN:  # a copy, because pictures and facts are kept next to a model
         copy = cache_folder() / "robots" / "own" / OWN[name].name
         copy.parent.mkdir(parents=True, exist_ok=True)
         write_text(copy, read_text(OWN[name]))

@@ -131,7 +131,7 @@ _ORDERS_HINT = "Show one: telic orders KEY. Answer it: telic orders KEY FILE"
 
 
 class _AnswersTaken(NamedTuple):
-    """Where answers were put by key, and what is wrong with others."""
+    """Paths of accepted answers and reasons of refused ones, by key."""
 
     accepted: dict[str, str]
     refused: dict[str, str]

@@ -113,7 +113,7 @@ class TrackerRequest(RunsRequest):
             own = (each for each in every if (each.path / tracking.train.CONFIG).exists())
             if (run := next(own, None)) is None:
                 raise UsageError(
-                    f"There is no tracking run in {self.runs_dir}.",
+                    f"No tracking run in {self.runs_dir}.",
                     hint="Start one: telic track train",
                 )
         else:

@@ -34,7 +34,7 @@ server ends.
 
 
 class DashboardRequest(RunsRequest):
-    """Where to serve."""
+    """Address of the dashboard."""
 
     host: str = option("An address of this machine.", default="127.0.0.1")
     port: int = option("Port; 0: a free one.", default=8764, minimum=0, maximum=65535)

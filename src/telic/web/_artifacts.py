@@ -97,7 +97,7 @@ class SessionDetail(Record):
     robustness: RobustnessCard | None
     robustness_words: str | None
     validation: Trial | None
-    """reward and judge on examples whose worth is known"""
+    """reward and judge on examples of known quality"""
     waiting: Waiting | None
     proposal: CriteriaProposal | None
     """criteria that were offered for approval"""

@@ -1,6 +1,6 @@
 """Recorded episodes and live policies for the 3-D views of the page.
 
-Shapes are a document; vertices, triangles and heights are bytes beside it. Poses are float32,
+Shapes are a document; vertices, triangles and heights are separate bytes. Poses are float32,
 little-endian, (frames, bodies, 7): position in metres and orientation as w x y z. Nothing is
 simulated here: a recorded episode is replayed through the kinematics of its model, and a live
 policy runs in the page, which has MuJoCo and the exported network.

@@ -154,7 +154,7 @@ class _Saved:
             self.answers[f"{self._home}/series{query}"] = curves or known
 
     def _gather_files(self, summary: dict[str, Any]) -> None:
-        """Take episodes along as far as there is room, and copy the other files."""
+        """Copy episodes up to the limit, and all other files."""
         files: list[Any] = self._ask(f"{self._home}/files")
         paths = {key: found.path for key, found in files_of(self._thing).items()}
         best = summary.get("best_iteration"), summary.get("best_member")
@@ -178,7 +178,7 @@ class _Saved:
         self.answers[f"{self._home}/files"] = shown
 
     def _gather_gallery(self) -> None:
-        """Keep the cards whose videos there is room for."""
+        """Keep the cards whose videos are within the limit."""
         cards = list[Any]()
         for card in self._ask(f"{API}/gallery") or []:
             thing, key = self._place.thing(card["line"]["id"]), card["video"].rpartition("/")[2]
@@ -187,7 +187,7 @@ class _Saved:
         self.answers[f"{API}/gallery"] = cards
 
     def _copy(self, path: Path, key: str) -> str | None:
-        """Return the address of a copy of a file; None where there is no room left."""
+        """Return the address of a copy of a file; None if it exceeds the limit."""
         source = self._place.inside(path)
         name, self._room = f"{key}{path.suffix}", self._room - source.stat().st_size
         if self._room < 0:
@@ -196,7 +196,7 @@ class _Saved:
         return f"{_FILES}/{name}"
 
     def _gather_episode(self, file: dict[str, Any], room: int) -> int:
-        """Keep an episode if there is room; return its bytes, 0 if it is left out."""
+        """Keep an episode within the limit; return its bytes, 0 if it is omitted."""
         address, number = f"{self._home}/playback/{file['key']}", file["iteration"]
         query = "" if number is None else f"?iteration={number}"
         facts, poses = self._ask(address), {f"{address}/poses": self._bytes(f"{address}/poses")}

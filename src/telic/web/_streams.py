@@ -48,7 +48,7 @@ class EventPage(Record):
 
 
 class StreamMessage(Record):
-    """What a stream reports, about one thing or about the workspace."""
+    """A message of a stream, about one artifact or about the workspace."""
 
     thing: str | None = None
     page: EventPage | None = None
@@ -113,7 +113,7 @@ class _Pulses:
 
 
 async def _stream(pulses: _Pulses, followed: dict[Thing, int]) -> AsyncIterator[str]:
-    """Yield what is new about some artifacts, and about the workspace, until the reader leaves."""
+    """Yield updates of some artifacts and of the workspace until the client disconnects."""
     sent, waited = dict[str | None, StreamMessage](), _BEAT_S
     while True:
         found: list[StreamMessage] = []
@@ -157,7 +157,7 @@ def routes(place: WebPlace) -> APIRouter:
         thing: Annotated[list[str] | None, Query(max_length=_MOST_FOLLOWED)] = None,
         after: Annotated[list[int] | None, Query(max_length=_MOST_FOLLOWED)] = None,
     ) -> StreamingResponse:
-        """Stream new events of artifacts until the reader leaves; `after` has a value for each.
+        """Stream new events of artifacts until the client leaves; `after` has a value for each.
 
         An artifact that does not exist (any more) is reported as deleted by its own page.
         """

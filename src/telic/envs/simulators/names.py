@@ -87,7 +87,7 @@ def named_code(env: str, env_args: Mapping[str, Any] | None = None) -> tuple[str
         python = str((env_args or {}).get("python") or sys.executable)
         return (f"{env} run by {absolute_python(python)}",)
     place, colon, name = env.rpartition(":")
-    # As `factory.make` tells data from code: a file that is called "evil.py:Env" must not matter.
+    # Distinguish data from code as `factory.make` does, even for a file named "evil.py:Env".
     if not colon or env.endswith(MODEL_FILES):
         return ()
     if place.endswith(".py"):

@@ -1,8 +1,8 @@
 """Motions of people: BVH, SMPL parameters and body points as one skeleton.
 
-Every reader gives points by name in the axes and units of the file; `skeleton` brings them to
-meters with z up, removes a T-pose at either end and finds the orientation of the pelvis from the
-positions of hips and shoulders, because formats disagree on the axes of their root joint.
+Every reader gives points by name in the axes and units of the file; `skeleton` converts
+them to meters with z up and removes a T-pose at either end. It computes the orientation of the
+pelvis from hips and shoulders, because formats disagree on the axes of their root joint.
 """
 
 from __future__ import annotations
@@ -134,9 +134,9 @@ def skeleton(
 
 
 def _vertical(points: dict[str, np.ndarray], usual: Literal["y", "z"]) -> Literal["y", "z"]:
-    """Return the vertical axis: another than usual only where the body keeps along it.
+    """Return the vertical axis: not the usual one only if the body stays extended along another.
 
-    Somebody who crawls is long along a horizontal axis, but moves along it, too.
+    A crawling person is also extended along a horizontal axis, but moves along it.
     """
     other: Literal["y", "z"] = "z" if usual == "y" else "y"
     body = _top(points) - (points["left_ankle"] + points["right_ankle"]) / 2
@@ -412,7 +412,7 @@ def read_smpl(arrays: Arrays, options: ReadOptions) -> SkeletonTrack:
         own = own - own[:, :1] + place[:, None]
         points = {joint: own[:, i] for i, (joint, *_) in enumerate(_SMPL)}
     points = {k: way for k, way in points.items() if not k.split("_")[-1].startswith(_INNER)}
-    # A body frame with y up shows the vertical even of somebody who lies down half of the time.
+    # A body frame with y up shows the vertical even if the person lies down half of the time.
     tall = turns[0].apply([0.0, 1.0, 0.0]).mean(axis=0)
     usual: Literal["y", "z"] = "y" if tall[1] > tall[2] else "z"
     return skeleton(arrays.name, arrays.where, fps, points, turns[0], options, usual_up=usual)

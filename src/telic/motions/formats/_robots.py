@@ -75,7 +75,7 @@ def read_gmr(arrays: Arrays, _: ReadOptions) -> RobotTrack:
 def read_pose_aa(arrays: Arrays, _: ReadOptions) -> RobotTrack:
     """Return ASAP's, PBHC's and SONIC's pickles: root_trans_offset, root_rot (w last), dof.
 
-    The rotation vectors of pose_aa are angle times axis, which tells unnamed joints apart.
+    The rotation vectors of pose_aa are angle times axis, which identifies unnamed joints.
     """
     root = arrays.numbers("root_trans_offset", None, 3)
     joints = arrays.numbers("dof", len(root), None)

@@ -211,7 +211,7 @@ def video_section(ended: EndedSession) -> Blocks:
             )
             chart = ColumnChart(label, tuple(scores), tuple(shown), ended.config.threshold)
             row.append(doc.Figure(chart, title, note))
-        blocks.append(doc.Beside(tuple(row), "film"))
+        blocks.append(doc.Beside(tuple(row), "footage"))
     for name, title in _STRIPS.items():
         strip = folder.report_dir / f"strip_{name}.png"
         if strip.exists():

@@ -45,7 +45,7 @@ from telic.storage.reading import read_text
 from telic.training.export.bundle import PolicyProof
 
 _JUDGE = "judge_fn.py"
-_MANIFEST = ("python", "platform", "processors", "created_at")
+_MANIFEST = ("python", "platform", "processors", "created_at")  # language: quoted
 
 
 def write_report(

@@ -250,7 +250,7 @@ class OnnxGraph:
 
 
 def _write_onnx(arrays: PolicyArrays, policy: Policy, path: Path, facts: dict[str, Any]) -> None:
-    """Write ONNX: inputs "obs" (and "memory"), output "action"; facts that are no text as JSON."""
+    """Write ONNX: inputs "obs" (and "memory"), output "action"; other facts than text as JSON."""
     graph, inputs, x = OnnxGraph("Writing a policy as ONNX"), {"obs": policy.obs_dim}, "obs"
     if policy.memory_size:
         inputs["memory"] = policy.memory_size

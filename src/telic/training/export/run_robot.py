@@ -79,6 +79,6 @@ if __name__ == "__main__":
     view: Any = options.view and import_module("mujoco.viewer").launch_passive(robot, state)
     each = zip(*(starts[name] for name in ("qpos", "qvel", "command")), strict=True)
     played = [episode(about, robot, state, start, view) for start in each]
-    told: Any = {name: np.stack([rows[name] for rows in played]) for name in played[0]}
-    np.savez(options.out, **told)
-    print(f"{len(played)} episodes; {told['time'].max():.3g} s, {told['qpos'][:, -1, 2]} m high")
+    taped: Any = {name: np.stack([rows[name] for rows in played]) for name in played[0]}
+    np.savez(options.out, **taped)
+    print(f"{len(played)} episodes; {taped['time'].max():.3g} s, {taped['qpos'][:, -1, 2]} m high")
