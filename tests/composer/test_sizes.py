@@ -118,7 +118,7 @@ def test_a_goal_says_where_it_comes_from_before_training():
     assert any("reference speed is 0.6 m/s" in doubt for doubt in made.doubts)
     assert "Froude 0.5" in made.criteria[0].source
     said = compose("run at 3 m/s", spec_of("Humanoid-v5"))
-    assert said.criteria[0].source == "as said"
+    assert said.criteria[0].source == "as given"
     assert made.steps > word_table("calibration")["Humanoid-v5"]["learns"]
 
 
@@ -167,7 +167,7 @@ def test_a_hop_as_high_as_possible_is_judged_by_its_height_and_not_by_going_some
     assert high.title.startswith("hops") and high.unit == "m"
     assert not any("moves" in each.title for each in made.criteria)
     said = compose("hop 0.3 m high", spec_of("Ant-v5"))
-    assert any(each.goal == 0.3 and each.source == "as said" for each in said.criteria)
+    assert any(each.goal == 0.3 and each.source == "as given" for each in said.criteria)
 
 
 def test_the_fastest_spin_has_no_upper_limit():

@@ -126,7 +126,7 @@ class SessionHistory(NamedTuple):
 
     @property
     def is_stuck(self) -> bool:
-        """Return whether the last iterations brought no new best."""
+        """Return whether the last iterations did not improve the best score."""
         return self.history[-1].number - self.best.number >= _STUCK_AFTER
 
     def _line(self, iteration: SessionIteration) -> str:

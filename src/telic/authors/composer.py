@@ -224,7 +224,7 @@ def _proposals(
     found: list[tuple[str, dict[str, float]]] = []
     worst = next(iter(parent.tags), "")
     if any(worst in each.tags for each in history if each is not parent):
-        # Another iteration could not mend it either: leave out what half of was not enough.
+        # Another iteration would not fix it either: omit terms for which half was not enough.
         opposed = _EDITS.get(worst, ((), ()))[1]
         without = [name for name, value in start.items() if value and _term(name) in opposed]
         if without and len(without) < len(start):

@@ -281,7 +281,7 @@ def show_tracker_evaluation(found: TrackerEvaluation) -> None:
 
 @view
 def show_robot_file(text: RobotText) -> None:
-    """Print the file as it is."""
+    """Print the file unchanged."""
     _say(text.toml, markup=False, end="")
 
 

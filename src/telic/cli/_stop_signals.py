@@ -80,7 +80,7 @@ class StopSignal:
             raise SignalInterrupt
 
     def _leave_terminal(self) -> None:
-        """Write into nothing from now on: a terminal that is gone refuses, and work would fail."""
+        """Discard output from now on: writing to a closed terminal would fail the work."""
         nothing = os.open(os.devnull, os.O_RDWR)
         for handle in self._shown:
             os.dup2(nothing, handle)

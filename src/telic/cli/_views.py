@@ -41,7 +41,7 @@ OUTCOMES = {
 """outcomes of the cases of a benchmark"""
 _LINE_EVERY_S = 5.0
 _DEAD = "dead_term"
-"""a finding that matters to the author of a reward, not to a person who watches a session"""
+"""findings for the author of a reward, not for an observer of a session"""
 _Lines = Iterator[str]
 
 

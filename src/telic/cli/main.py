@@ -291,7 +291,7 @@ def _inner(
     stack: ExitStack,
     stopping: StopSignal,
 ) -> dict[str, Any]:
-    """Return what the command line itself fills in: who listens, who may stop it, who asked."""
+    """Return the fields that the command line fills in: listener, stop signals, actor."""
     names = {field.name for field in verb.fields if field.how.scope == "inner"}
     out: dict[str, Any] = {}
     if "should_stop" in names:

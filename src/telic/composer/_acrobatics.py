@@ -83,7 +83,7 @@ def _jump_goal(
     goal, count, period = sizes.jump_height(frame, scene), frame.count, frame.period_s
     if is_far or period is None:
         period = None
-        if is_far and goal.source != "as said":  # a leap forward need not be as high
+        if is_far and goal.source != "as given":  # a leap forward need not be as high
             goal = goal._replace(value=0.7 * goal.value)
     else:
         count = beats(period)
@@ -91,9 +91,9 @@ def _jump_goal(
             why = f"an episode lasts {_LONGEST_S:g} s at most, which is less than two of these"
             raise scene.cannot(f"jump every {period:g} s", why)
         most = scene.gravity * (0.5 * _FLIGHT * period) ** 2 / 2.0  # h = g (t / 2)^2 / 2
-        if goal.source != "as said" and goal.value > most:
-            goal = goal._replace(value=most, source=f"what there is time for in {period:g} s")
-    if goal.source != "as said":
+        if goal.source != "as given" and goal.value > most:
+            goal = goal._replace(value=most, source=f"the highest possible every {period:g} s")
+    if goal.source != "as given":
         draft.doubt(sizes.goal_note(f'"{frame.word}"', goal, "m above standing"))
     return goal, count, period
 
@@ -127,7 +127,7 @@ def _leap(frame: Frame, scene: Scene, draft: Draft) -> None:
     along = way if frame.direction in travel.AHEAD else "forward"
     goal = sizes.leap_length(frame, scene)
     target = goal.value
-    if goal.source != "as said":
+    if goal.source != "as given":
         draft.doubt(sizes.goal_note(f'"{frame.word}" {way}', goal, "m in the air"))
     speed, most = max(target / 0.4, 0.2), None if goal.is_open else 2.0
     fast = Ratio(signals.Along(along), speed, most=most)
@@ -151,7 +151,7 @@ def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.score("is airborne", value, 0.05, 0.2, weight=1.0, tag="too_low")
     if frame.dimension == "height":
         goal = sizes.jump_height(frame, scene)
-        if goal.source != "as said":
+        if goal.source != "as given":
             part = f"{_OF_JUMP:.0%} of a jump: {goal.source}"
             least = _LEAST_HOP_M if goal.is_exact else 0.0
             goal = goal._replace(value=max(_OF_JUMP * goal.value, least), source=part)
@@ -169,7 +169,7 @@ def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
     land_together(scene, draft)
     scene.require("forward_velocity", "hop")
     is_fast = frame.degree in ("fast", "very_fast", "most")
-    if frame.dimension == "distance" and (length := frame.said("m")) is not None:
+    if frame.dimension == "distance" and (length := frame.given("m")) is not None:
         travel.go(frame, scene, draft)
         under_way = 0.85 * length
         way = travel.seen_from_start(frame, scene)

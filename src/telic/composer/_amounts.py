@@ -28,7 +28,7 @@ class Reading:
     """once in so many seconds"""
     bare: float | None = None
     rule: AmountRule | None = None
-    """how it was said to be meant; None: it was not said"""
+    """comparison that the words state; None: unspecified"""
     is_strict: bool = False
     """whether the number itself is not meant: "more than twice" is three times at least"""
     spread: float = 0.0
@@ -47,8 +47,8 @@ def read_amount(tokens: Sequence[Token], start: int) -> Reading | None:
         per = _read_per(tokens, start)
         period = round(per[0], 9) if per and per[1] == "s" else None
         return Reading(per[2], period_s=period) if per and per[1] != "times" else None
-    before, place, said = _read_rule(tokens, start)
-    rule, is_strict = cast("AmountRule | None", said and said.value), bool(said and said.says)
+    before, place, given = _read_rule(tokens, start)
+    rule, is_strict = cast("AmountRule | None", given and given.value), bool(given and given.says)
     count = numbers["counts"].get(words[place]) if place < len(words) else None
     if count is not None and (rule is not None or place == start):  # "twice"
         value, spread, kind, factor = float(count), 0.0, "times", 1.0

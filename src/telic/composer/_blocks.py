@@ -91,12 +91,12 @@ def compose_block(
     draft, lift = Draft(), None
     if not _has(tokens, "where"):
         if task == "push":
-            draft.doubt("where to is not said: to the goal, the red ball, is taken")
+            draft.doubt("no target is given: the goal, the red ball, is assumed")
         elif heights and heights[0].amount:
             lift = heights[0].amount.value
         else:
             lift = _LIFT_M
-            draft.doubt(f"how high is not said: {lift:g} m above where it lay is taken")
+            draft.doubt(f"no height is given: {lift:g} m above its initial position is assumed")
     if lift is not None and not 0.0 < lift <= _MOST_LIFT_M:
         raise Refused(
             f"A block is lifted up to {_MOST_LIFT_M:g} m, not {lift:g} m.",

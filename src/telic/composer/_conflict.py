@@ -135,7 +135,7 @@ def _of_frame(frame: Frame, scene: Scene) -> Iterator[Demand]:
 
 
 def _of_going(frame: Frame, scene: Scene) -> Iterator[Demand]:
-    word, phase, way = frame.word, frame.phase, frame.said("m")
+    word, phase, way = frame.word, frame.phase, frame.given("m")
     if not (frame.duration_s or frame.count or way):  # what ends can be followed by rest
         yield Demand(_SPEED, _MOVES_MPS, _FAR, word, phase)
     if frame.verb == "circle" or (frame.verb == "hop" and frame.direction is None):
@@ -153,18 +153,18 @@ def _of_going(frame: Frame, scene: Scene) -> Iterator[Demand]:
 
 
 def _of_limit(limit: Limit, scene: Scene) -> Iterator[Demand]:
-    said = limit.amount.value if limit.amount is not None else None
-    low_m, height = scene.lies + _LOW * (scene.stands - scene.lies), said or scene.stands
+    given = limit.amount.value if limit.amount is not None else None
+    low_m, height = scene.lies + _LOW * (scene.stands - scene.lies), given or scene.stands
     is_least = limit.amount is not None and limit.amount.rule == "at_least"
-    turns = said / (2 * math.pi) if said else _DRIFT_TURNS
+    turns = given / (2 * math.pi) if given else _DRIFT_TURNS
     limits = {
         "no_jump": (_FEET, -_FAR, 0.0),
-        "no_drift": (_WAY, -_FAR, said or _DRIFT_M),
-        "no_forward": (_AHEAD, -_FAR, said or _DRIFT_M),
+        "no_drift": (_WAY, -_FAR, given or _DRIFT_M),
+        "no_forward": (_AHEAD, -_FAR, given or _DRIFT_M),
         "no_turn": (_TURN, -_FAR, turns),
         "upright": (_TILT, _UPRIGHT, _FAR),
         "no_hands": (_HANDS, 0.0, 0.0),
-        "low_height": (_HEIGHT, -_FAR, said or low_m),
+        "low_height": (_HEIGHT, -_FAR, given or low_m),
         "keep_height": (_HEIGHT, height - _BAND_M, _FAR if is_least else height + _BAND_M),
     }
     if limit.kind in limits:
@@ -213,9 +213,9 @@ def not_understood(parsed: ParsedIntent, lost: Sequence[str], hint: str) -> NotU
         if lost
         else f'Nothing in "{parsed.intent}" is a movement the composer knows.'
     )
-    said = re.findall(r"\w+", parsed.intent.lower())
-    foreign = [word for word in said if word in word_table("requests")["foreign"]["words"]]
-    if len(foreign) > 1 or (foreign and len(said) < 4) or not parsed.intent.isascii():
+    given = re.findall(r"\w+", parsed.intent.lower())
+    foreign = [word for word in given if word in word_table("requests")["foreign"]["words"]]
+    if len(foreign) > 1 or (foreign and len(given) < 4) or not parsed.intent.isascii():
         hint = f"Only English is read. {hint}"
     return NotUnderstood(message, hint=hint)
 
@@ -223,10 +223,10 @@ def not_understood(parsed: ParsedIntent, lost: Sequence[str], hint: str) -> NotU
 def what_instead(
     intent: str, lost: Sequence[str], name: str, able: Sequence[str], works: Callable[[str], bool]
 ) -> str:
-    """Return what to do about a refusal: the nearest thing that works here, all things, a model.
+    """Return alternatives to a refused intent: the nearest intent that works here, all, a model.
 
-    Near is the same with a verb that is written alike, or without the part that lost it; then what
-    comes nearest by meaning; then the example with most words in common.
+    The nearest has a verb of similar spelling, or lacks the refused part; next in order are the
+    nearest by meaning and the example with most words in common.
     """
     rows = [row["words"] for rows in word_table("verbs").values() for row in rows]
     verbs = [words[0] for words in rows if " " not in words[0]]
@@ -241,8 +241,8 @@ def what_instead(
     for meaning, deeds in word_table("requests")["near"].items():
         if re.search(rf"\b({meaning})(s|es|ing|ped|ed)?\b", intent, re.IGNORECASE):
             options += deeds
-    said = set(re.findall(r"\w+", intent.lower())) - ignored_words()
-    options += sorted(able, key=lambda example: -len(said & {*example.split()}))
+    given = set(re.findall(r"\w+", intent.lower())) - ignored_words()
+    options += sorted(able, key=lambda example: -len(given & {*example.split()}))
     near = next((each for each in options if each != intent and works(each)), None)
     nearest = f'Nearest: "{near}". ' if near else ""
     can = f"{name} can: {', '.join(able)}. " if able else "Try another environment. "

@@ -129,7 +129,7 @@ def _turned(frame: Frame) -> float | None:
 def _going(frame: Frame, scene: Scene) -> dict[str, Any] | None:
     if frame.direction == "in_place":
         return None
-    way = frame.said("m")
+    way = frame.given("m")
     plain = frame if way is None else frame.model_copy(update={"amount": None})
     goal = speed_meant(plain, scene, Draft())
     speed = goal.value * (1.0 if goal.is_exact else 1.1)
@@ -162,7 +162,7 @@ def _commanded(frame: Frame, scene: Scene, lasts: float) -> tuple[Motion, ...]:
             0.9 * (high if part > 0.0 else -low) * part
             for (low, high), part in zip(spans, parts, strict=True)
         )
-        values: dict[str, Any] = {"seconds": lasts, "told": (ahead, aside, turn), "circle": True}
+        values = dict[str, Any](seconds=lasts, told=(ahead, aside, turn), circle=True)
         if any((ahead, aside, turn)):
             values |= {"forward_mps": ahead, "left_mps": aside, "turn_rps": turn}
             values |= _steps(usual_gait(frame, scene))

@@ -33,10 +33,10 @@ def follow_edits(
     """
     present = made
     for each in criteria:
-        said, old, goal = _find(each.title, made), _find(each.title, present), each.goal
-        if said is None or old is None or said.is_guard or goal is None or not old.goal:
+        given, old, goal = _find(each.title, made), _find(each.title, present), each.goal
+        if given is None or old is None or given.is_guard or goal is None or not old.goal:
             continue
-        if goal == said.goal:
+        if goal == given.goal:
             continue
         for other in _with_goal(parsed, old, goal) if not _is_same(goal, old.goal) else ():
             try:
@@ -55,10 +55,10 @@ def follow_edits(
         old = _find(each.title, made) or new
         update: dict[str, Any] = {"weight": each.weight}
         for name in ("zero", "goal"):
-            said, was = getattr(each, name), getattr(old, name)
-            if said is not None and was is not None and not _is_same(said, was):
+            given, was = getattr(each, name), getattr(old, name)
+            if given is not None and was is not None and not _is_same(given, was):
                 now = getattr(new, name)
-                update[name] = now if now is not None and _is_same(said, now) else said
+                update[name] = now if now is not None and _is_same(given, now) else given
         found.append(new.model_copy(update=update))
     return parsed, found
 
@@ -79,7 +79,7 @@ def _is_same(one: float, other: float) -> bool:
 
 
 def _with_goal(parsed: ParsedIntent, old: Criterion, goal: float) -> Iterator[ParsedIntent]:
-    """Yield the intent with each number changed that may decide a goal, or said for once."""
+    """Yield the intent with each number changed or added that may decide a goal."""
     for place, frame in enumerate(parsed.frames):
         for change in _changes(frame, old, goal):
             frames = [*parsed.frames]
@@ -98,7 +98,7 @@ def _changes(frame: Frame, old: Criterion, goal: float) -> Iterator[dict[str, An
         yield {"duration_s": frame.duration_s * share}
     if old.unit in get_args(Unit) and goal > 0.0:
         rule: AmountRule = "about" if old.direction == "about" else "at_least"
-        said = Amount.model_validate({"value": goal, "unit": old.unit, "rule": rule})
+        given = Amount.model_validate({"value": goal, "unit": old.unit, "rule": rule})
         for dimension in _DIMENSIONS.get(old.unit, ()):
             plain = {"degree": None, "factor": None, "bounds": ()}
-            yield {"amount": said, "dimension": dimension, **plain}
+            yield {"amount": given, "dimension": dimension, **plain}

@@ -208,7 +208,7 @@ def _judge_walk(name: str, feet: int, draft: Draft) -> None:
     _wrong_gait(draft, title, tracks.last("stance_share"), 0.35, 0.5, 1.0)
     if feet == 2:
         _wrong_gait(draft, "its feet alternate", metrics.phase_apart(*_TWO), 0.35, 0.75, 3.0)
-    elif feet > 2:  # in whatever order, also in pairs: only what lands all at once is no walk
+    elif feet > 2:  # any order, also in pairs: only landing on all feet at once is not a walk
         match = metrics.phase_match(*_every_pair(feet))
         _wrong_gait(draft, "its feet do not all land together", match, 0.8, 0.5)
 

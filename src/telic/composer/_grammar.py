@@ -1,8 +1,8 @@
 """Read the text of an intent into items with a meaning, and the items into clauses.
 
 At each place the longest item is taken: a phrase of the tables, a number, a part of the body or
-something forbidden. What is said of something unknown ("a bar 50 cm high", "looking to the left")
-is left out, so that it is reported as not understood and never taken for something else.
+something forbidden. Attributes of unknown objects ("a bar 50 cm high", "looking to the left") are
+left out, so that they are reported as not understood and never misread.
 
 Clauses stand in the order of doing: "stand after jumping" is jump, then stand. A negation, a
 condition, an alternative or a comparison is nothing to do: what follows it is left unread.
@@ -141,7 +141,7 @@ def outline(tokens: Sequence[Token], spec: EnvSpec) -> Outline:
         if clause.join == "first" and groups:
             now = 0
         elif clause.join == "after" and groups and not clause.is_opening:
-            pass  # right before what was said last
+            pass  # right before the last group
         elif opened:  # the main clause of "before B, A" and "after A, B"
             now += opened == "after"
         elif later or not groups:
@@ -165,7 +165,7 @@ def _clauses(items: Sequence[Item], words: Sequence[str]) -> tuple[list[Clause],
     """the last thing that is not to be done"""
     for place, item in enumerate(items):
         last, after = clauses[-1], items[place + 1] if place + 1 < len(items) else None
-        if item.slot == "delay":  # to what is said next, or to what it stands behind
+        if item.slot == "delay":  # part of the next clause, or of the one before it
             unread = None
             if last.items and after is not None and after.is_acting:
                 clauses.append(Clause("then"))
@@ -208,8 +208,8 @@ def _join_meant(join: str, word: str, rest: Sequence[Item], last: Clause) -> str
     if join == "purpose":  # kept where it says how to be, or what not to do
         kept = any(each.limit or each.slot == "verb" for each in rest)
         return "and" if kept and not any(each.is_acting for each in rest) else "aside"
-    said = [each.act for each in rest if each.slot not in ("degree", "number")]
-    is_jump = len(said) == 1 < len(rest) and said[0] in ("jump", "hop")
+    given = [each.act for each in rest if each.slot not in ("degree", "number")]
+    is_jump = len(given) == 1 < len(rest) and given[0] in ("jump", "hop")
     is_how = is_jump and any(each.act in ("jump", "hop") for each in last.items)
     return "manner" if word == "with" and is_how else join
 

@@ -67,7 +67,7 @@ def lift(frame: Frame, scene: Scene, draft: Draft) -> None:
         _stay(scene, draft)
         draft.ends_when(Above(off, 0.5), held, frame.duration_s or 0.5)
     else:
-        name, torso, target = frame.part or "limb", scene.has("height"), frame.said("m")
+        name, torso, target = frame.part or "limb", scene.has("height"), frame.given("m")
         if not target:
             target = _RAISE_M
             draft.doubt(f'"{frame.word}" is taken as {target:g} m above where the {name} began')
@@ -92,7 +92,7 @@ def swing(frame: Frame, scene: Scene, draft: Draft) -> None:
         _swing_up(scene, draft)
         return
     ends = _ends(frame, scene, "swing")
-    name, reach_m, torso = frame.part or "limb", frame.said("m") or _WAVE_M, scene.has("height")
+    name, reach_m, torso = frame.part or "limb", frame.given("m") or _WAVE_M, scene.has("height")
     rise = signals.Rise(ends, highest=True, from_torso=torso)
     waves = signals.Cycles(rise, reach_m, 0.3 * reach_m)
     draft.pay("wave", 1.0, terms.Done(waves), f"once per wave of the {name}")

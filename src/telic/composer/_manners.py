@@ -87,7 +87,7 @@ def stay_at_height(scene: Scene, draft: Draft, width: float) -> None:
 def stay_straight(
     frame: Frame, scene: Scene, draft: Draft, way: metrics.Way, aside: str | None = None
 ) -> None:
-    """Constrain going aside and turning away: who goes somewhere goes straight, and faces ahead.
+    """Constrain lateral drift and turning: a robot that travels goes straight and faces ahead.
 
     A robot that goes sideways or backward keeps facing where it did. One whose legs are alike on
     all sides has no front to face with; one without legs winds along.

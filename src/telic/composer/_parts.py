@@ -106,7 +106,7 @@ def _find_noun(tokens: Sequence[Token], start: int) -> tuple[str, bool, int] | N
 
 
 def bodies_of(query: frozenset[str], noun: str, spec: EnvSpec) -> tuple[str, ...]:
-    """Return the bodies all of these words can be said of, in the table's or the model's order."""
+    """Return the bodies that all of these words describe, in the table's or the model's order."""
     parts = word_table("parts")
     robot = re.split(r"-v\d+$", spec.id)[0]
     robot = parts["same"].get(robot, robot)
@@ -118,14 +118,14 @@ def bodies_of(query: frozenset[str], noun: str, spec: EnvSpec) -> tuple[str, ...
             rows.append(({*key.removesuffix(own).split(), own}, bodies))
     else:
         nouns = {*parts["made_of"].get(noun, [noun])}
-        rows = [(_said_of(body, spec), [body]) for body in spec.body_names]
+        rows = [(_implied_by(body, spec), [body]) for body in spec.body_names]
     places = query - {noun}
     found = [body for key, bodies in rows if places <= key and nouns & key for body in bodies]
     return tuple(body for body in dict.fromkeys(found) if body in spec.body_names)
 
 
-def _said_of(body: str, spec: EnvSpec) -> set[str]:
-    """Return what can be said of a body by its own name: "FL_calf" is front, left, shin."""
+def _implied_by(body: str, spec: EnvSpec) -> set[str]:
+    """Return the words that a body's name implies: "FL_calf" is front, left, shin."""
     parts, words = word_table("parts"), set[str]()
     split = re.sub(r"([a-z])([A-Z])", r"\1 \2", body)
     pieces = re.findall(r"[a-z]+", split.lower())

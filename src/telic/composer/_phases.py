@@ -80,7 +80,7 @@ def _oriented(phases: Sequence[Sequence[Frame]]) -> list[list[Frame]]:
 
 
 def _is_open_turn(frame: Frame) -> bool:
-    """Return whether it turns to a side, and neither how far, how fast nor how long is said."""
+    """Return whether it turns to a side without an angle, a speed or a duration."""
     plain = Frame(verb="turn", word=frame.word, direction=frame.direction, phase=frame.phase)
     return frame.direction in ("left", "right") and frame == plain
 
@@ -105,7 +105,7 @@ def travels(frame: Frame) -> bool:
 
 def comes_home(frame: Frame) -> bool:
     """Return whether a frame asks to come back, without saying how far that is."""
-    is_open = frame.said("m") is None
+    is_open = frame.given("m") is None
     return frame.verb == "go" and frame.gait == "return" and frame.phase > 0 and is_open
 
 
@@ -141,17 +141,17 @@ def _with_ways(frames: Sequence[Frame]) -> list[Frame]:
         last = next((k for k in range(len(found))[::-1] if found[k].verb == "go"), None)
         way = found[last] if last is not None else None
         if frame.verb == "stop" and frame.way_m is not None:
-            said = {"amount": frame.amount, "dimension": "distance"}
+            given = {"amount": frame.amount, "dimension": "distance"}
             if last is None or way is None:
-                found.append(frame.model_copy(update={"verb": "go", **said}))
+                found.append(frame.model_copy(update={"verb": "go", **given}))
             elif way.way_m is None:
-                found[last] = way.model_copy(update=said)
+                found[last] = way.model_copy(update=given)
             frame = frame.model_copy(update={"amount": None, "dimension": None})
         elif way is not None and way.way_m is not None and _goes_back(frame):
             back = OPPOSITE.get(way.direction or "forward")
-            said = {"amount": way.amount, "direction": back, "is_of_start": True}
-            said |= {"dimension": frame.dimension or "distance"}
-            frame = frame.model_copy(update=said | {"phase": max(frame.phase, way.phase + 1)})
+            given = {"amount": way.amount, "direction": back, "is_of_start": True}
+            given |= {"dimension": frame.dimension or "distance"}
+            frame = frame.model_copy(update=given | {"phase": max(frame.phase, way.phase + 1)})
         found.append(frame)
     return found
 

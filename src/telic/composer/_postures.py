@@ -51,7 +51,7 @@ def stand(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Stay in place, at rest; on its feet unless another posture is asked for."""
     manners.hold_still(scene, draft)
     is_plain = not _OTHER_POSES & set(frame.postures)
-    height = frame.said("m") if frame.dimension == "height" else None
+    height = frame.given("m") if frame.dimension == "height" else None
     if height is not None:
         scene.require("height", "change its height")
         about = height + (scene.stands if frame.is_change else 0.0)

@@ -1,7 +1,7 @@
 """Find out which criteria carry which words of an intent: every phrase that was read is tested.
 
 A phrase fills a slot of a frame or makes a limit. Whether anything is judged by it is tried: the
-same intent is composed once more with that slot empty or with another number in it. A phrase whose
+same intent is composed again with that slot empty or with another number in it. A phrase whose
 loss changes nothing that is judged is dropped, unless the verb means just that by itself ("jump
 up", see `tables/acts.toml`) or the robot cannot do otherwise.
 """
@@ -77,9 +77,9 @@ def audit_words(
         else:
             covered.append(Covered(words=claim.words, criteria=titles))
         is_speed = claim.slot == "degree" and claim.value and claim.dimension == "speed"
-        number = parsed.frames[claim.index].said("m/s") if is_speed else None
+        number = parsed.frames[claim.index].given("m/s") if is_speed else None
         if number is not None:
-            doubts.append(f'"{claim.words}" is taken as {number:g} m/s, the number said')
+            doubts.append(f'"{claim.words}" is taken as {number:g} m/s, the given number')
     # Of "far" and "as far as you can" the longer says it all.
     dropped = [
         claim.words
@@ -188,8 +188,8 @@ class _Ablation:
         frame = self.parsed.frames[index]
         changed = (self.without(index, change) for change in _changes(slot, frame))
         titles = next((each for each in changed if each is not None), None)
-        said = (*((frame.amount,) if frame.amount else ()), *frame.bounds)
-        is_most = any(amount.rule == "at_most" for amount in said)
+        given = (*((frame.amount,) if frame.amount else ()), *frame.bounds)
+        is_most = any(amount.rule == "at_most" for amount in given)
         if slot == "amount" and (is_most or frame.count_rule == "at_most"):
             # Going beyond a number that is not to be exceeded must cost something.
             ways = {each.title: each.direction for each in self.made.criteria}

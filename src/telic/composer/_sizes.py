@@ -53,8 +53,8 @@ class Goal(NamedTuple):
     best: float | None = None
     """the best known of this robot, for an open goal"""
     best_source: str = ""
-    is_said: bool = False
-    """whether the very number was said"""
+    is_given: bool = False
+    """whether the number itself was given"""
     base: float | None = None
     """of a comparison, what it would be without: the plain walk of "walk faster" """
 
@@ -93,12 +93,12 @@ def speed(frame: Frame, scene: Scene) -> Goal:
         is_exact = amount.rule != "at_least"
         if amount.unit == "share":
             source = f"{amount.value:.0%} of {reached}, {top:.2g} m/s"
-            return Goal(amount.value * top, is_exact, source, is_said=True)
+            return Goal(amount.value * top, is_exact, source, is_given=True)
         if amount.rule == "at_most":
             # Well below what must not be exceeded, so that being at it is not enough any more.
-            source = f"below the {amount.value:g} m/s that was said"
-            return Goal(BELOW * amount.value, True, source, is_said=True)
-        return Goal(amount.value, is_exact, "as said", is_said=True)
+            source = f"below the given {amount.value:g} m/s"
+            return Goal(BELOW * amount.value, True, source, is_given=True)
+        return Goal(amount.value, is_exact, "as given", is_given=True)
     degree = frame.degree if frame.dimension in (None, "speed") else None
     if frame.dimension == "distance" and frame.degree == "most":
         degree = "most"  # the farthest in a given time is the fastest
@@ -131,8 +131,8 @@ def _legged_speed(gait: str | None, degree: Degree | None, scene: Scene) -> floa
     plain = _TABLE["plain"].get(degree) if degree and not gait else None
     named = gait or plain or ("run" if degree == "most" else "walk")
     value = froude_speed(scene, FROUDE[named])
-    is_said = plain is not None or (gait, degree) == ("sprint", "very_fast")
-    if degree is None or degree == "moderate" or is_said:
+    is_given = plain is not None or (gait, degree) == ("sprint", "very_fast")
+    if degree is None or degree == "moderate" or is_given:
         return value
     is_walking = FROUDE[gait or "run"] < _WALKS_BELOW
     faster = _TABLE["faster_walk"] if is_walking else _TABLE["faster_run"]
@@ -158,8 +158,8 @@ def jump_height(frame: Frame, scene: Scene) -> Goal:
     amount, leg = frame.amount, scene.leg or 0.0
     if amount is not None and amount.unit == "m" and frame.dimension != "distance":
         if amount.rule == "at_most":
-            return Goal(BELOW * amount.value, True, f"below the {amount.value:g} m that was said")
-        return Goal(amount.value, bool(frame.bounds), "as said")
+            return Goal(BELOW * amount.value, True, f"below the given {amount.value:g} m")
+        return Goal(amount.value, bool(frame.bounds), "as given")
     own, known = _JUMP_LEGS * leg, float(scene.known.get("jump", 0.0))
     value, source = own, f"{_JUMP_LEGS:g} of the length of its legs, {leg:.2g} m"
     if known > own:
@@ -180,9 +180,9 @@ def leap_length(frame: Frame, scene: Scene) -> Goal:
     if frame.factor is not None and frame.dimension == "distance":
         plain = frame.model_copy(update={"factor": None, "degree": None})
         return compared(frame, leap_length(plain, scene), "m")
-    length, leg = frame.said("m"), scene.leg or 0.0
+    length, leg = frame.given("m"), scene.leg or 0.0
     if length is not None and frame.dimension == "distance":
-        return Goal(length, False, "as said")
+        return Goal(length, False, "as given")
     own, known = _LEAP_LEGS * leg, 0.5 * float(scene.known.get("top_speed", 0.0))
     value, source = own, f"the length of its legs, {leg:.2g} m"
     if known > own or not own:
@@ -221,7 +221,7 @@ def require_sizes(frames: Iterable[Frame], scene: Scene) -> None:
 
 
 def _sizes(frame: Frame, scene: Scene) -> Iterator[tuple[float, float, float, str]]:
-    """Yield each number that was said, the least and the most that can be shown, and the unit."""
+    """Yield each given number, the least and the most that can be shown, and the unit."""
     amount, verb, leg = frame.amount, frame.verb, scene.leg or 0.0
     if frame.count is not None:
         yield float(frame.count), 0.0, _MOST_TIMES, "times"

@@ -31,7 +31,7 @@ class Deed:
     says: dict[str, Any] = field(default_factory=dict[str, Any])
     items: list[Item] = field(default_factory=list[Item])
     at: tuple[int, ...] = ()
-    """places of the words of its verb; empty for a verb that was not said again"""
+    """places of the words of its verb; empty for a verb that was not repeated"""
 
 
 def implied_verb(item: Item) -> Act | None:
@@ -147,8 +147,8 @@ class Slots:
             return "reach"
         if verb == "reach" and not targets:
             # "reach 2 m/s": nothing is reached for.
-            said = [implied_verb(item) for item in self.deed.items if item.reading]
-            return next((each for each in said if each is not None), verb)
+            given = [implied_verb(item) for item in self.deed.items if item.reading]
+            return next((each for each in given if each is not None), verb)
         if verb == "lift" and name == "torso":
             return "stand"  # tall: see _postures
         is_limb = any(word in name for word in word_table("parts")["limbs"])
@@ -178,14 +178,14 @@ class Slots:
         kind, hardest = says.get("ground"), None
         for item, sense in self._senses("ground"):
             climbs = sense.says.get("direction")
-            said = [
+            given = [
                 claim
                 for claim in self.claims
                 if claim[2] and direction in (claim[2].value, claim[2].says.get("direction"))
             ]
             is_both = {climbs, direction} == {"up", "down"}
-            if is_both and all(item.at < other.at for _, other, _ in said):
-                self.claims = [claim for claim in self.claims if claim not in said]
+            if is_both and all(item.at < other.at for _, other, _ in given):
+                self.claims = [claim for claim in self.claims if claim not in given]
                 is_both = False  # the first is meant, and the other named
             if kind in (None, sense.value) and not is_both:
                 if climbs and own and own not in (climbs, "forward") and self.deed.at:
@@ -230,9 +230,9 @@ class Slots:
                 # "speed 2" is one; of "two quick jumps" it is how many.
                 is_named = any(self._senses("dimension")) or 0 < reading.bare < 1
                 amount, count = self._bare(reading, dimension if is_named else None)
-            said = {"period_s": reading.period_s, "duration_s": reading.duration_s}
-            said |= {"count": count, "amount": amount}
-            said = {name: new for name, new in said.items() if new is not None}
+            given = {"period_s": reading.period_s, "duration_s": reading.duration_s}
+            given |= {"count": count, "amount": amount}
+            given = {name: new for name, new in given.items() if new is not None}
             first: Amount | None = fills.get("amount")
             rules = {first.rule, amount.rule} if first and amount else set[str]()
             is_end = bool(first and amount and first.unit == amount.unit)
@@ -241,10 +241,10 @@ class Slots:
                 middle = (first.value + amount.value) / 2
                 fills["amount"] = Amount(value=middle, unit=first.unit, rule="about")
                 fills["bounds"] = (first, amount)
-            elif not said or fills.keys() & said.keys():
+            elif not given or fills.keys() & given.keys():
                 continue
             else:
-                fills |= said
+                fills |= given
                 if amount is not None and reading.spread > 0.0:
                     fills["bounds"] = tuple(
                         Amount(
@@ -256,7 +256,7 @@ class Slots:
                     # Of times, one more or less is what comes next.
                     step = _STRICTER[reading.rule] * reading.is_strict
                     fills |= {"count": max(1, count + step), "count_rule": reading.rule}
-            self.claims.append((next(iter(said)).removesuffix("_s"), item, None))
+            self.claims.append((next(iter(given)).removesuffix("_s"), item, None))
 
     def _bare(self, reading: Reading, dimension: str | None) -> tuple[Amount | None, int | None]:
         """Return what a number without a unit means together with this verb."""
@@ -269,8 +269,8 @@ class Slots:
         elif dimension in units:
             unit = "share" if is_part else units[dimension]
         if unit is not None:
-            said = {"value": value, "unit": unit, "rule": reading.rule or "about"}
-            return Amount.model_validate(said), None
+            given = {"value": value, "unit": unit, "rule": reading.rule or "about"}
+            return Amount.model_validate(given), None
         counted = "counted" in self._is or self.deed.says.get("gait") == "step"
         return None, int(value) if counted and value >= 1 and value == int(value) else None
 
@@ -298,14 +298,14 @@ def _factor(senses: list[Sense]) -> float | None:
 
 
 def _combined(values: list[str]) -> Degree | None:
-    """Return one degree for all that was said: "very fast"."""
+    """Return the combined degree of several words: "very fast"."""
     degrees = [value for value in values if value != "intensify"]
     if "most" in degrees:  # "as slowly as possible", "as little as possible"
         return next((_LEAST[each] for each in degrees if each in _LEAST), "most")
-    said = [degree for degree in degrees if degree != "little"]
-    if not said:
+    given = [degree for degree in degrees if degree != "little"]
+    if not given:
         return "little" if degrees else None
-    speeds = [degree for degree in said if degree != "much"]
+    speeds = [degree for degree in given if degree != "much"]
     if not speeds:
         return "much"
     is_stronger = len(values) > len(degrees) or "much" in degrees

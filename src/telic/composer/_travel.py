@@ -47,7 +47,7 @@ def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> 
     """Travel in a direction at a speed; with `aside`, between two directions."""
     gaits.require_ground(frame, scene)
     if frame.gait == "swim" and scene.spec.feet:
-        raise scene.cannot("swim", "it has legs, and there is no water")
+        raise scene.cannot("swim", "it has legs, and the scene has no water")
     if frame.direction == "in_place":
         _step_in_place(frame, scene, draft)
         return
@@ -56,7 +56,7 @@ def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> 
     if scene.on_rail or frame.way_m is not None:
         _go_distance(frame, scene, draft, name, way)
         return
-    is_counted = frame.said("steps") is not None
+    is_counted = frame.given("steps") is not None
     if is_counted and frame.ground is None and frame.direction not in ("up", "down"):
         _take_steps(frame, scene, draft, name, way)
         return
@@ -146,7 +146,7 @@ def be_fast(
         draft.pay("speed", 1.0, pays, f"speed {way}, in parts of {target:.2g} m/s")
     title = f"averages %s {way}"
     draft.score(title, value, 0.1 * target, target, within=within, weight=3.0, tag=tag, of=goal)
-    if goal.is_said:
+    if goal.is_given:
         # What is far from a stated speed does not pass by its gait. Below a number that must not
         # be exceeded there is room up to that number.
         is_below = goal.source.startswith("below")
@@ -158,7 +158,7 @@ def be_fast(
 def speed_meant(frame: Frame, scene: Scene, draft: Draft) -> sizes.Goal:
     """Return the speed that is meant; say so before training, and train long enough for it."""
     goal = sizes.speed(frame, scene)
-    if goal.source != "as said":
+    if goal.source != "as given":
         draft.doubt(sizes.goal_note(f'"{frame.word}"', goal))
     draft.practice = max(draft.practice, sizes.practice(scene, goal.value))
     known = scene.known.get("top_speed")
@@ -174,14 +174,14 @@ def _go_distance(
     frame: Frame, scene: Scene, draft: Draft, direction: str, way: metrics.Way
 ) -> None:
     """Go a distance in the gait that is asked for, and stay there."""
-    said, rule = frame.said("m"), frame.amount.rule if frame.amount else "about"
-    target = said or _RAIL_M
-    if said and rule == "at_most":
+    given, rule = frame.given("m"), frame.amount.rule if frame.amount else "about"
+    target = given or _RAIL_M
+    if given and rule == "at_most":
         target *= sizes.BELOW
-        draft.doubt(f'"{frame.word}": about {target:.2g} m, below the {said:g} m said')
-    is_least = bool(said) and rule == "at_least"
+        draft.doubt(f'"{frame.word}": about {target:.2g} m, below the given {given:g} m')
+    is_least = bool(given) and rule == "at_least"
     aim = target * (_OVERSHOOT if is_least else 1.0)
-    if not said:
+    if not given:
         draft.doubt(f'"{frame.word}" is taken as {target:g} m along the rail')
     made, seen = signals.Made(way), metrics.way_made(way)
     pays = terms.Arrive(made, aim, max(0.2 * target, 0.1))
@@ -295,7 +295,7 @@ def circle(frame: Frame, scene: Scene, draft: Draft) -> None:
     if frame.dimension == "distance":
         wider = {"little": 0.5, "much": 2.0, "most": 2.0}
         radius *= wider.get(frame.degree or "moderate", 1.0)
-        length = frame.said("m")
+        length = frame.given("m")
         radius = radius if length is None else length
     rate, laps = target / radius, float(frame.count or 1)
     draft.seconds = min(1.3 * laps * 2.0 * math.pi / rate + 1.0, sizes.LONGEST_S)
@@ -331,7 +331,7 @@ def turn(frame: Frame, scene: Scene, draft: Draft) -> None:
         turns = 0.125
         draft.doubt(f'"{frame.word}" a little is taken as 45 degrees')
     elif frame.turns is not None:
-        if frame.said("turns") == 0.25:
+        if frame.given("turns") == 0.25:
             draft.doubt(f'"{frame.word}" before what comes next is taken as 90 degrees')
         turns = frame.turns * (frame.count or 1)
     if turns is not None:
@@ -348,9 +348,9 @@ def turn(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 def _spin(frame: Frame, draft: Draft, side: str) -> None:
     rate = 2.0 if frame.degree in sizes.QUICK else 0.5 if frame.degree in sizes.GENTLE else 1.0
-    said, rule = frame.said("rad/s"), frame.amount.rule if frame.amount else "about"
-    if said:
-        rate = said * (sizes.BELOW if rule == "at_most" else 1.0)
+    given, rule = frame.given("rad/s"), frame.amount.rule if frame.amount else "about"
+    if given:
+        rate = given * (sizes.BELOW if rule == "at_most" else 1.0)
     if frame.duration_s:
         draft.seconds = max(frame.duration_s + 1.0, 2.0)
     whole = rate * draft.seconds / (2.0 * math.pi)
@@ -361,9 +361,9 @@ def _spin(frame: Frame, draft: Draft, side: str) -> None:
     pays = Ratio(turning, rate, most=None if is_open else 1.15)
     draft.pay("turn", 1.0, pays, f"turning to the {side}")
     title, value = f"rotates %s to the {side}", tracks.last_in_full_time(turned, draft.seconds)
-    is_exact = bool(said) and rule != "at_least"
+    is_exact = bool(given) and rule != "at_least"
     goal, within = (whole, 0.15 * whole) if is_exact else (0.7 * whole, None)
-    zero, of = (0.5 if said else 0.1) * goal, sizes.Goal(goal, is_exact, "", is_open)
+    zero, of = (0.5 if given else 0.1) * goal, sizes.Goal(goal, is_exact, "", is_open)
     tag = "under_rotates"
     draft.score(title, value, zero, goal, within=within, weight=3.0, tag=tag, of=of)
     value = tracks.share_above(fast, 0.3 * rate)
@@ -382,7 +382,7 @@ def _turn_by(frame: Frame, draft: Draft, side: str, turns: float) -> None:
     is_least = rule == "at_least"
     if rule == "at_most":
         draft.doubt(
-            f'"{frame.word}": about {sizes.BELOW * turns:.2g} turns, below the {turns:.2g} said'
+            f'"{frame.word}": about {sizes.BELOW * turns:.2g} turns, below the given {turns:.2g}'
         )
         turns *= sizes.BELOW
     tolerance = min(0.06 + 0.05 * turns, turns / 4.0)
@@ -434,21 +434,21 @@ def command_range(frame: Frame, scene: Scene, draft: Draft) -> CommandRange:
     if "commands" not in scene.spec.arguments or not scene.has("command_error"):
         why = "its environment gives none; robots that telic drives by position do (telic robots)"
         raise scene.cannot("obey commands", why)
-    said, lowest = frame.said("m/s"), None
+    given, lowest = frame.given("m/s"), None
     ends = [bound.value for bound in frame.bounds if bound.unit == "m/s"]
     if len(ends) > 1 and max(ends) > 0.0:
         ahead, lowest = max(ends), min(ends)
-    elif said:
-        ahead = said
+    elif given:
+        ahead = given
     else:
         ahead = sizes.froude_speed(scene, 0.25) or scene.top_speed  # a brisk walk
-        is_share = frame.said("share") is not None
+        is_share = frame.given("share") is not None
         if frame.degree is not None or frame.gait in sizes.FROUDE or is_share:
             stated = sizes.speed(frame.model_copy(update={"verb": "go"}), scene).value
             is_less = frame.degree in sizes.GENTLE or is_share
             ahead = stated if is_less else max(stated, ahead)
     legs = 0.17 * math.sqrt(scene.gravity / (scene.leg or 0.3))  # legs are pendulums
-    turn = frame.said("rad/s") or legs
+    turn = frame.given("rad/s") or legs
     ahead, aside, turn = (float(f"{value:.2g}") for value in (ahead, 0.5 * ahead, turn))
     every_way = ((-1.0, 1.0), (-1.0, 1.0))
     (back, forth), (right, left) = (
@@ -524,5 +524,5 @@ def require_alone(frames: Sequence[Frame]) -> None:
         raise Refused(
             f'"{first.word}" is all that a robot can do at once: the commands say what it does, so '
             f'"{other.word}" cannot be asked for besides.',
-            hint='Leave one of them out; a gait is said with the command: "trot as commanded".',
+            hint='Omit one of them; give the gait with the command: "trot as commanded".',
         )

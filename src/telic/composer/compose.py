@@ -98,8 +98,8 @@ def compose(
         return compose_observed(intent, spec, criteria)
     requests = word_table("requests")
     known = requests["known"] | requests["feet"].get(str(len(spec.feet)), {})
-    for said, deeds in known.items():
-        pattern = re.compile(rf"\b({said})(?!\w)", re.IGNORECASE)
+    for phrase, deeds in known.items():
+        pattern = re.compile(rf"\b({phrase})(?!\w)", re.IGNORECASE)
         for deed in deeds if pattern.search(intent) else ():
             try:
                 made = compose(pattern.sub(deed, intent), spec, criteria, reference)

@@ -55,7 +55,7 @@ class Frame(Record):
         "energy, duration or count",
     )
     amount: Amount | None = None
-    bounds: tuple[Amount, ...] = Field(default=(), description="both ends of a range that was said")
+    bounds: tuple[Amount, ...] = Field(default=(), description="both ends of a given range")
     count: int | None = None
     count_rule: AmountRule = Field(default="about", description="that often, or more, or less")
     duration_s: float | None = None
@@ -85,33 +85,33 @@ class Frame(Record):
     )
     phase: int = Field(default=0, description="place in the sequence, from 0")
 
-    def said(self, unit: Unit) -> float | None:
-        """Return the number that was said in a unit."""
+    def given(self, unit: Unit) -> float | None:
+        """Return the number that was given in a unit."""
         return self.amount.value if self.amount and self.amount.unit == unit else None
 
     @property
     def turns(self) -> float | None:
-        """Angle that was said, in turns."""
-        angle = self.said("rad")
-        return self.said("turns") if angle is None else angle / (2.0 * math.pi)
+        """Given angle, in turns."""
+        angle = self.given("rad")
+        return self.given("turns") if angle is None else angle / (2.0 * math.pi)
 
     @property
     def radians(self) -> float | None:
-        """Angle that was said, in radians."""
-        turns = self.said("turns")
-        return self.said("rad") if turns is None else turns * (2.0 * math.pi)
+        """Given angle, in radians."""
+        turns = self.given("turns")
+        return self.given("rad") if turns is None else turns * (2.0 * math.pi)
 
     @property
     def way_m(self) -> float | None:
-        """Distance that was said, in metres."""
-        return None if self.dimension == "height" else self.said("m")
+        """Given distance, in metres."""
+        return None if self.dimension == "height" else self.given("m")
 
 
 class Limit(Record):
     """One thing to keep throughout."""
 
     kind: LimitKind
-    amount: Amount | None = Field(default=None, description="how far is too far, where it was said")
+    amount: Amount | None = Field(default=None, description="limit value, if given")
     words: str = Field(description="the words of the intent it was read from")
     part: str | None = Field(default=None, description="what it is about, where it is a part")
     bodies: tuple[str, ...] = Field(default=(), description="bodies of this environment that it is")

@@ -50,8 +50,8 @@ def read_wish(note: str, intent: str, spec: EnvSpec, reference: Reference | None
         raise unread("it follows notes about how a robot moves only")
     phrases = Lexicon(
         (phrase, Sense("", wish))
-        for wish, said in word_table("notes")["wishes"].items()
-        for phrase in said
+        for wish, given in word_table("notes")["wishes"].items()
+        for phrase in given
     )
     tokens, found, place = read_tokens(note), list[str](), 0
     while place < len(tokens):  # put into the form of a wish

@@ -133,7 +133,7 @@ class _Deeds:
         self._ignored = ignored_words() | names
         self._has_pole = spec.robot is not None and bool(spec.robot.poles)
         self._pending: list[Item] = []
-        """what was said before any verb"""
+        """items before any verb"""
         self._phase = 0
 
     def read(self, groups: Sequence[Sequence[Clause]]) -> None:
@@ -207,9 +207,9 @@ class _Deeds:
         self._limit_claims.append((known.index(limit), tuple(at)))
 
     def _wait(self, clause: Clause, delay: Item) -> None:
-        """Read "after 3 seconds": so long what was said before is done, or nothing.
+        """Read "after 3 seconds": until then the previous deed continues, or nothing happens.
 
-        What is stopped continues until then: "stop walking after 3 seconds".
+        A deed that is stopped continues until then: "stop walking after 3 seconds".
         """
         verbs = [item for item in clause.items if item.slot == "verb"]
         if self.all and not any(item.reading for item in self.all[-1].items):
@@ -238,13 +238,13 @@ class _Deeds:
 
         "keep running" and "move by hopping" are one deed.
         """
-        said = [item for item in items if item.slot == "verb"]
+        given = [item for item in items if item.slot == "verb"]
         loose = [item for item in items if item.slot != "verb"]
-        self.used.update(place for item in said for place in item.at)
-        landings = [item for item in said if item.act == "stand" and item.says("sequel")]
-        strong = [item for item in said if not item.says("holder") and not item.says("weak")]
+        self.used.update(place for item in given for place in item.at)
+        landings = [item for item in given if item.act == "stand" and item.says("sequel")]
+        strong = [item for item in given if not item.says("holder") and not item.says("weak")]
         kept = [item for item in strong if item not in landings] or strong[:1]
-        first, *others = kept or [item for item in said if item.is_acting][:1]
+        first, *others = kept or [item for item in given if item.is_acting][:1]
         verbs: list[Item] = []
         for item in others:
             between = [token.word for token in self._tokens[first.end : item.at[0]]]
@@ -254,7 +254,7 @@ class _Deeds:
                 first = fused
             elif item.senses != first.senses and not is_stopped:
                 verbs.append(item)
-        helping = [item for item in said if item not in kept]
+        helping = [item for item in given if item not in kept]
         says = dict(first.senses[0].says)
         if any(item.says("holder") for item in helping):
             says["until_end"] = True
@@ -356,7 +356,7 @@ class _Deeds:
         """Turn "keeping the torso low" and "torso below 1 m" into limits.
 
         Return what is left for the deed, and whether there was a limit. How a limb is held is left
-        unread, unless the deed is that part's own; the part goes with what is said of it.
+        unread, unless the deed is that part's own; the part is removed with its attributes.
         """
         last = self.all[-1] if self.all else None
         named = [item for item in items if item.part is not None][:1]
@@ -381,8 +381,8 @@ class _Deeds:
         if part is None or part == "target" or part.endswith(_POLE) or is_own or taken:
             return items, bool(taken)
         of_it = {"direction"} if part in _TRUNK else {"direction", "posture"}
-        said = [item for item in items if any(sense.slot in of_it for sense in item.senses)]
-        gone = [*said, *(named if said else [])]
+        given = [item for item in items if any(sense.slot in of_it for sense in item.senses)]
+        gone = [*given, *(named if given else [])]
         return [item for item in items if item not in gone], False
 
     def _infer(self) -> None:
@@ -406,7 +406,7 @@ class _Deeds:
 
 
 def _fused(one: Item, other: Item, between: Sequence[str]) -> Item | None:
-    """Return two verbs as one, said by the words of both; None: they are two deeds."""
+    """Return two verbs as one with the words of both; None: they are two deeds."""
     first, second = one.senses[0], other.senses[0]
     match one.act, other.act:
         case "turn", _ if other.says("turns") and not one.says("turns"):

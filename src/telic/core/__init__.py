@@ -1,1 +1,1 @@
-"""Words everybody shares: configuration, events, seeds, statistics."""
+"""Shared foundations: configuration, events, seeds, statistics."""

@@ -1,4 +1,4 @@
-"""Parts that other packages bring: environments, authors, judges, proposers, launchers, providers.
+"""Plugins of other packages: environments, authors, judges, proposers, launchers, providers.
 
 A package names each of its parts in its `pyproject.toml`, in the group of its kind:
 
@@ -26,7 +26,7 @@ _PluginKind = Literal["environments", "authors", "judges", "proposers", "launche
 
 
 def plugin_names(kind: _PluginKind, own: Collection[str] = ()) -> list[str]:
-    """Return the names that installed packages bring; raises PluginError for one that is taken."""
+    """Return the names of installed plugins; raises PluginError for one that is taken."""
     found = _entry_points(kind)
     for name, entries in found.items():
         packages = sorted(_package(entry) for entry in entries)
@@ -41,7 +41,7 @@ def plugin_names(kind: _PluginKind, own: Collection[str] = ()) -> list[str]:
 
 
 def load_plugin(kind: _PluginKind, name: str, own: Collection[str] = ()) -> Any:
-    """Return the part of that name, or None when no package brings it; raises PluginError."""
+    """Return the plugin of that name, or None when no package provides it; raises PluginError."""
     if name not in plugin_names(kind, own):
         return None
     (entry,) = _entry_points(kind)[name]
@@ -63,7 +63,7 @@ def load_plugin(kind: _PluginKind, name: str, own: Collection[str] = ()) -> Any:
 
 
 def plugin_home(kind: _PluginKind, name: str) -> Path | None:
-    """Return the folder that a part is imported from; None when no package brings it."""
+    """Return the folder that a plugin is imported from; None when no package provides it."""
     entries = _entry_points(kind).get(name)
     if not entries or entries[0].dist is None:
         return None

@@ -91,7 +91,7 @@ def catalogue() -> list[EnvSummary]:
 
 
 def _brought() -> list[str]:
-    """Return the ids that other packages bring."""
+    """Return the ids of environments from plugins."""
     return plugin_names("environments", {*TASKS, *gymnasium.registry})
 
 

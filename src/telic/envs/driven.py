@@ -367,7 +367,7 @@ def _blocks(arguments: RobotArguments, actuators: tuple[str, ...]) -> dict[str, 
 
 
 class Board:
-    """The fields of a ground: how high it is, and who begins where by how the last episode went."""
+    """The fields of a ground: its height, and initial places by the result of the last episode."""
 
     def __init__(self, board: Terrain, like: Tensor, starts_at_foot: bool) -> None:
         self._heights = like.new_tensor(board.heights).flatten()

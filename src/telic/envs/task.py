@@ -178,7 +178,7 @@ class Task(Generic[ArgumentsT]):
 
 
 def strictly_within(value: Tensor, bounds: tuple[float, float]) -> Tensor:
-    """Tell where a value lies strictly within bounds."""
+    """Return where a value is strictly within bounds."""
     return (value > bounds[0]) & (value < bounds[1])
 
 

@@ -56,7 +56,7 @@ class DecoderFacts(Record):
 
 
 class TokenDriver:
-    """Turns tokens into controls; what it remembers lies in the task's memory."""
+    """Decoder of tokens into controls; its state is in the task's memory."""
 
     def __init__(self, file: Path, sim: Simulation, robot: Robot) -> None:
         self.facts, values = read_decoder(file)

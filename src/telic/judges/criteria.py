@@ -57,7 +57,7 @@ class Criterion(Record):
     source: str = Field(default="", description="where its numbers come from, where it is known")
     is_open: bool = Field(default=False, description="more is better: as fast as possible")
     best: float | None = Field(default=None, description="of what is open, the best known so far")
-    best_source: str = Field(default="", description="who reached the best, and how")
+    best_source: str = Field(default="", description="source of the best value")
 
 
 class EpisodePhase(Record):

@@ -125,7 +125,7 @@ def record(orders: Sequence[PlayOrder], folder: Path) -> list[list[RecordedFile]
     memory that a policy sees cannot be computed.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    # Simulations use all CPU cores, and what lies between their steps uses one.
+    # Simulations use all CPU cores; the code between their steps uses one.
     groups = max(1, min(len(orders), len(usable_cores())))
     shares = [orders[first::groups] for first in range(groups)]
     logs = [folder / (f"worker_{place}.log" if place else LOG_NAME) for place in range(groups)]

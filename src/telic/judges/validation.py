@@ -58,14 +58,14 @@ RECOGNISED = 0.6
 _CLEARLY = 0.25
 """the judge must prefer the demonstration by this much for the reward to be blamed"""
 _FEWEST = 2
-"""failure modes that must be left to tell a judge from one that passes everything"""
+"""failure modes required to distinguish a judge from one that passes everything"""
 _WAYS = re.compile(r"forward|backward|\b(?:back|front)|ahead|left|right|sideways|clockwise")
 _NEVER_FINE = "ends at once"
 """what no author may call right: an episode that is over shows nothing"""
 _TRIAL_S = 120.0
 GOOD = "good example"
 INDEPENDENT = "independent demonstration"
-"""that of a second reader of the words, who is not the judge's author"""
+"""that of an independent second reader of the words"""
 _ASKED = "does what was asked"
 _HIDDEN_ROWS, _PERTURBED = 24, 2
 """episodes of policies that learned nothing, and look-alikes that are perturbed"""

@@ -75,7 +75,7 @@ class Disagreement(Record):
 
 
 class Verdict(Record):
-    """The judgement of one episode; score None means that the judge could not tell."""
+    """The verdict on one episode; score None means that the judge could not decide."""
 
     schema_version: Literal[1] = 1
     source: Source
@@ -130,7 +130,7 @@ def judged(scores: Sequence[CriterionScore], score: float) -> Verdict:
 
 
 def unknown(source: Source, reason: str) -> Verdict:
-    """Return the verdict of a judge that could not tell."""
+    """Return the verdict of a judge that could not decide."""
     return Verdict(source=source, score=None, reason=reason)
 
 

@@ -99,7 +99,7 @@ def _contract(call: Call, task: str, study: str) -> str:
 
 
 def _candidate(call: Call, task: str, study: str, candidate: str) -> str:
-    """Return one candidate as it is on disk."""
+    """Return one candidate as stored on disk."""
     return _text(workplace(call).open_study(task, study).candidate(candidate).as_data())
 
 

@@ -413,7 +413,7 @@ def figure_points(figure: RobotFigure, clip: MotionClip) -> dict[str, np.ndarray
 
 
 def person_like(figure: RobotFigure, clip: MotionClip) -> HumanTrack:
-    """Return an adult who does what the robot does in a clip."""
+    """Return an adult that performs the robot's motion in a clip."""
     points = figure_points(figure, clip)
     scale = LEG_M / figure.leg_length
     person = {"pelvis": points["pelvis"] * scale}

@@ -48,7 +48,7 @@ class TreePose(NamedTuple):
 
 
 class _Link(NamedTuple):
-    """A rigid piece: a body, or what lies between two joints of one body."""
+    """A rigid segment: a body, or the part between two joints of one body."""
 
     parent: int
     body: int

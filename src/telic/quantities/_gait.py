@@ -155,7 +155,7 @@ def _leg_of(robot: Robot) -> tuple[float, float]:
 
 
 def _landing(memory: Tensor, info: Fields) -> tuple[Tensor, Tensor]:
-    """Return who lands in this step, (..., F), and the memory of it, (..., 4 F).
+    """Return the feet that land in this step, (..., F), and its memory, (..., 4 F).
 
     Memory: per foot whether it swings, how long it has touched the ground and not, and how high it
     was when it last did. It begins on the ground.

@@ -304,7 +304,7 @@ def _scrolling(label: str) -> dict[str, object]:
 
 
 def _data_uri(path: Path) -> str | None:
-    """Return a file as text that a page can hold; None when it is too large, or gone."""
+    """Return a file as embeddable text; None if it is too large or missing."""
     if not path.exists() or path.stat().st_size > LARGEST_INLINE:
         return None
     content = base64.b64encode(read_bytes(path)).decode()

@@ -16,7 +16,7 @@ _SPECIAL = re.compile(r"([\\`*\[\]<>|#~$]|(?<![^\W_])_|_(?![^\W_]))")
 
 
 def plain(value: object) -> str:
-    """Return foreign text as one line that Markdown shows as it is."""
+    """Return untrusted text as one line that Markdown shows literally."""
     return _SPECIAL.sub(r"\\\1", " ".join(str(value).split()))
 
 

@@ -31,7 +31,7 @@ class Switches(Config):
 
     proposer: str = Field(
         default="llm",
-        description=f"who makes the first candidate: {', '.join(PROPOSERS)}, or a package's",
+        description=f"proposer of the first candidate: {', '.join(PROPOSERS)}, or a package's",
     )
     context: tuple[_Context, ...] = Field(
         default=("history",), description="what the proposer is shown"
@@ -50,7 +50,7 @@ class Switches(Config):
         default=0, ge=0, description="latest entries that carry an excerpt of eight steps"
     )
     second: Literal["none", "critic", "propose_again"] = Field(
-        default="none", description="who makes the second candidate"
+        default="none", description="reviser that makes the second candidate"
     )
     second_sees_first: bool = Field(
         default=True, description="whether the second call knows the first one's result"

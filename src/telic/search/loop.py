@@ -75,7 +75,7 @@ class SearchRun:
         should_stop: Callable[[], bool] = lambda: False,
         on_iteration: Callable[[SearchIteration], None] = lambda iteration: None,
     ) -> None:
-        """Prepare a run from its start; the journal brings it to where it was.
+        """Prepare a run from its start; the journal restores its progress.
 
         Args:
             plan: shared by all runs of the search.

@@ -70,7 +70,7 @@ _CLIPPING = ("props", "props+", "r2po")
 
 
 def method_names() -> list[str]:
-    """Return every method: ours, then the proposers that packages bring."""
+    """Return every method: built-in ones, then the proposers of plugins."""
     return [*METHODS, *plugin_names("proposers", METHODS)]
 
 

@@ -78,7 +78,7 @@ class PolicyCandidate(Record):
     number: int
     params: tuple[float, ...]
     origin: str
-    """who made it: llm, critic, cma, warm-up, fallback:climb, ..."""
+    """its origin: llm, critic, cma, warm-up, fallback:climb, ..."""
     place: Place = "first"
     """when in its iteration it was made"""
     explanation: str = ""

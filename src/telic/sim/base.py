@@ -101,7 +101,7 @@ class Simulation:
 
 
 def copy_fields(sim: Simulation) -> dict[str, Tensor]:
-    """Return copies of the fields in use: they lag, so the state alone cannot bring them back."""
+    """Return copies of the fields in use: they lag, so the state alone cannot restore them."""
     return {name: sim.field(name).clone() for name in sorted(sim.bound)}
 
 

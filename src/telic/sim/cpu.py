@@ -264,7 +264,7 @@ def library() -> ctypes.CDLL:
         function.restype = result
         function.argtypes = arguments
     # Worker threads would print each diverging simulation and write MUJOCO_LOG.TXT into the current
-    # folder. The counters of the "warning" field tell the same to whom it concerns.
+    # folder. The counters of the "warning" field report the same.
     config = loaded.mju_getLogConfig()
     config.logto_console = False
     config.logto_file = False

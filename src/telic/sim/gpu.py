@@ -310,7 +310,7 @@ class GpuSimulation(Simulation):
 
 
 def _calls_after_reset(fields: list[str]) -> tuple[str, ...]:
-    """Return the least that brings these fields up to date."""
+    """Return the minimal work that updates these fields."""
     needed = [_AFTER_RESET.get(name, _ALL) for name in fields]
     if _ALL in needed:
         return _ALL

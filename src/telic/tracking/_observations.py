@@ -224,12 +224,11 @@ class RowColumns:
             if kind == "senses":
                 count = self.spans["driving"][1] - self.spans["driving"][0]
                 out += [f"{word} {i}" for word in ("driving", "available") for i in range(count)]
-                group, given = "told", self.commanded  # language: quoted
-                out += [f"{group} {n} {i}" for n, width in given.items() for i in range(width)]
+                terms = self.commanded.items()
+                out += [f"told {n} {i}" for n, w in terms for i in range(w)]  # language: quoted
                 out += [f"critic {n} {i}" for n, width in self.critic.items() for i in range(width)]
         out += [f"target {n} {i}" for n, width in self.target.items() for i in range(width)]
-        first, last = self.spans["guide"]
-        return (*out, *(f"guide {i}" for i in range(last - first)))
+        return (*out, *(f"guide {i}" for i in range(self.guided)))
 
     def commanded_columns(self, names: tuple[str, ...]) -> tuple[int, ...]:
         """Return the columns of some command terms."""
@@ -271,7 +270,7 @@ _PERSON = ("human_points", "human_turns")
 
 
 class RowView:
-    """Looks at N robots and their references; what it remembers lies in the task's memory."""
+    """Observer of N robots and their references; its history is in the task's memory."""
 
     def __init__(
         self,

@@ -130,7 +130,7 @@ def rewards(
 def failures(
     tracked: Tracked, limits: TerminationsGroup, low: Tensor, leniency: Tensor | float = 1.0
 ) -> dict[str, Tensor]:
-    """Return by name who failed, each (N,) bool."""
+    """Return failed episodes by termination, each (N,) bool."""
     out: dict[str, Tensor] = {}
     bodies, target, near = tracked.bodies, tracked.target, tracked.relative
 

@@ -167,7 +167,7 @@ def follow(about: Values, clip: Values, encoder: int, view: bool) -> Values:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clip", default=HERE / "clip.npz", help="the motion")
-    parser.add_argument("--encoder", help="who says what to follow; default: the first")
+    parser.add_argument("--encoder", help="encoder of the command; default: the first")
     parser.add_argument("--out", default="happened.npz", help="positions and actions by step")
     parser.add_argument("--view", action="store_true", help="open MuJoCo's viewer")
     asked, facts = parser.parse_args(), json.loads((HERE / "deploy.json").read_text())

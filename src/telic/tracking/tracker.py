@@ -94,7 +94,7 @@ class Tracker:
 def member_tracker(
     population: Population, member: int, config: TrackingConfig, facts: TrackerFacts
 ) -> Tracker:
-    """Return one member of a population as it is now."""
+    """Return the current tracker of one member of a population."""
     scaling = population.actor().scaling
     own = Scaling(*(part[member : member + 1].clone() for part in scaling))
     return Tracker(config, facts, population.flat[member : member + 1].clone(), own)

@@ -22,7 +22,7 @@ from telic.training.rollout import ActionMap, Scoring
 
 LABELS = {"p10": 0.1, "median": 0.5, "p90": 0.9}
 _PIECE = 20
-"""steps of an evaluation between two looks at whether anybody still plays"""
+"""steps of an evaluation between checks for running episodes"""
 UNLIMITED = 1000
 """steps after which an episode without a time limit is cut in evaluation"""
 
@@ -155,7 +155,7 @@ class Evaluator:
         return {name: torch.stack(values) for name, values in tape.items()}
 
     def carried(self) -> dict[str, Tensor]:
-        """Return the observations to act on next, and who still plays."""
+        """Return the next observations, and which episodes are still running."""
         return {"obs": self._obs, "live": self._live}
 
     def carry(self, tensors: dict[str, Tensor]) -> None:

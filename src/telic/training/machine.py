@@ -211,7 +211,7 @@ def device_files() -> list[Path]:
 
 
 def compile_all(envs: Iterable[VecEnv]) -> None:
-    """Compile all that environments on a GPU may need; who comes second finds it in the cache."""
+    """Compile everything that environments on a GPU may need; later calls use the cache."""
     for env in envs:
         with _compiling(env):
             env.compile()

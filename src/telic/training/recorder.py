@@ -121,7 +121,7 @@ class Recorder:
         seconds: float,
         learning: float,
     ) -> None:
-        """Write one row per member and tell how it goes."""
+        """Write one row per member and emit the progress."""
         before = self.step
         self.how()
         self.seconds = seconds
@@ -247,7 +247,7 @@ class Recorder:
         self.emit(EvalDone(step=self.step, seconds=seconds, members=latest))
 
     def keep_policy(self, setup: Setup, member: int) -> None:
-        """Write a member's policy as it is now."""
+        """Write the current policy of a member."""
         env, job, who = setup.env, setup.job, setup.job.members[member]
         facts = {
             "telic": __version__,

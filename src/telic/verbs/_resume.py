@@ -24,7 +24,7 @@ from telic.verbs.lines import state_of
 
 
 def resume(thing: Thing, request: WorkResumeRequest) -> Run | Session | Search | WorkState:
-    """Resume work where it was; a run or search that was begun elsewhere, as it is."""
+    """Resume work in its place; a run or search that was started elsewhere, unchanged."""
     if thing.kind != "session" and not thing.has_ended:  # the user has just named it
         sign_folder(thing.path)
     if thing.kind == "run":

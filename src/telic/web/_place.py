@@ -77,7 +77,7 @@ class WebPlace:
         self._stale_at = float("-inf")
 
     def entry(self, name: str) -> ListedArtifact | None:
-        """Return the thing of exactly this id as it is now."""
+        """Return the current artifact with exactly this id."""
         known = self._known.get(name)
         path = known.thing.path if known else dict(self._folders()).get(name)
         return None if path is None else self._read(name, path)

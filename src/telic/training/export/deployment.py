@@ -434,7 +434,7 @@ def write_deployment(policy: Policy, environment: Environment, folder: Path) -> 
         assert isinstance(env, MujocoEnv)
         why = "has no base that moves freely, and run.py knows only robots that have one"
         if env.driver is not None:
-            why = "is moved by tokens, and run.py has not the decoder that turns them into actions"
+            why = "is moved by tokens, and run.py lacks the decoder that turns them into actions"
         if env.driver is not None or not isinstance(env.task, RobotTask):
             raise UsageError(
                 f"{model_file.stem} {why}.",
