@@ -130,7 +130,7 @@ class SessionHistory(NamedTuple):
         return self.history[-1].number - self.best.number >= _STUCK_AFTER
 
     def _line(self, iteration: SessionIteration) -> str:
-        """Return an iteration in one line: its change, and what it led to."""
+        """Return an iteration in one line: its change and its result."""
         proven = ", ".join(_known(member.judgement.low) for member in iteration.members)
         steps = sorted({member.step for member in iteration.members})
         judged = f", judged at {' and '.join(f'{step:,}' for step in steps)}" if steps else ""
@@ -161,7 +161,7 @@ class SessionHistory(NamedTuple):
         )
 
     def _curves(self, iteration: SessionIteration, best: MemberScore) -> str:
-        """Return what a training recorded: return, terms, the judge's scores, and warnings."""
+        """Return the record of a training: return, terms, the judge's scores, and warnings."""
         files = self.folder.iteration(iteration.number)
         member = MemberFolder(files.run.path / best.member)
         rows = list(read_rows(member.scalars, "train"))

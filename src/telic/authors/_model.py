@@ -408,7 +408,7 @@ class ModelAuthor:
 
 
 def program_hash(source: str) -> str:
-    """Return a hash of what a file does: comments and layout do not count."""
+    """Return a hash of a program without comments and layout."""
     return text_hash(ast.dump(ast.parse(read_judge(source).code or source)))
 
 

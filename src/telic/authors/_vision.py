@@ -209,7 +209,7 @@ class VisionJudge:
         return found
 
     def _what_to_see(self, offered: Sequence[str]) -> dict[str, LookFor]:
-        """Return what each criterion would look like, by title."""
+        """Return the visible meaning of each criterion, by title."""
         answer = self._cast.ask(
             "vision_criteria",
             look_for_form(self._titles, offered),
@@ -228,7 +228,7 @@ class VisionJudge:
         return dispute.model_copy(update={"check": check})
 
     def _doubted(self, footage: Footage, disputes: dict[str, Disagreement]) -> list[str]:
-        """Return what is in doubt, when, and what is measured over that time."""
+        """Return the doubted criteria, their times, and the measurements over these times."""
         offered = [quantity.name for quantity in measurable(footage.spec)]
         look_for = self._what_to_see(offered)
         lines: list[str] = []

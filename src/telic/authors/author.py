@@ -55,7 +55,7 @@ _OWN = ("composer", "host", "model")
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """The request to an author, and what it may read."""
+    """The request to an author, and its readable inputs."""
 
     config: SessionConfig
     """the request: intent, environment, criteria, models and limits"""
@@ -89,7 +89,7 @@ class Author(Protocol):
         ...
 
     def revise(self, history: list[SessionIteration], notes: Sequence[str]) -> RewardCandidate:
-        """Return what to try next; notes are feedback from people."""
+        """Return the next proposal; notes are feedback from people."""
         ...
 
     def watch(self, episodes: list[Path], verdicts: list[Verdict]) -> list[Verdict]:

@@ -181,7 +181,7 @@ def handed_out(history: Iterable[SessionIteration]) -> SessionIteration | None:
 def read_candidates(
     folder: SessionFolder, history: Iterable[SessionIteration]
 ) -> dict[int, RewardCandidate]:
-    """Return what each finished iteration tried, by its number."""
+    """Return the candidate of each finished iteration, by number."""
     return {
         iteration.number: read_record(folder.iteration(iteration.number).candidate, RewardCandidate)
         for iteration in history

@@ -123,7 +123,7 @@ class RobotFigure:
         return float(sum(np.linalg.norm(b - a) for a, b in itertools.pairwise(places)))
 
     def foot_rest_quat(self, side: Side) -> np.ndarray:
-        """Return how a foot is turned in the resting pose, where it stands flat."""
+        """Return the orientation of a flat foot in the resting pose."""
         return self.rest.xquat[self.feet[side]].copy()
 
     def rest_quat(self, name: str) -> np.ndarray:
@@ -336,7 +336,7 @@ def _sole(model: mujoco.MjModel, body: int, place: dict[int, int]) -> Sole:
 
 
 def contact_points(robot: MotionRobot) -> list[Sole]:
-    """Return what of the bodies can carry weight besides feet: points above the ankles at rest."""
+    """Return contact points of bodies besides feet: those above the ankles at rest."""
     place = {body: number for number, body in enumerate(robot.kinematics.bodies)}
     data, found = RobotFigure(robot).rest, list[Sole]()
     for body in place:

@@ -40,7 +40,7 @@ class MotionOrigin(Record):
     )
 
     def then(self, step: str) -> MotionOrigin:
-        """Return the origin of what this step made of it."""
+        """Return the origin with this processing step added."""
         return self.model_copy(update={"steps": (*self.steps, step)})
 
 
@@ -170,7 +170,7 @@ class MotionClip:
         return dataclasses.replace(self, **changes)
 
     def content_hash(self) -> str:
-        """Return a hash of the motion itself, whatever it is called and wherever it is from."""
+        """Return a hash of the motion itself, independent of its name and origin."""
         digest = hashlib.sha256(f"{self.robot} {self.fps!r} {self.joint_names}".encode())
         for column in (self.root_pos, self.root_quat, self.joint_pos):
             digest.update(column.tobytes())

@@ -44,7 +44,7 @@ def cycle_of(
     waves: str | None = None,
     source: str = "",
 ) -> Reference:
-    """Return a clip as what a reward follows."""
+    """Return a clip as the reference of a reward."""
     ends = round(_ENDS_S * clip.fps)
     core = clip.cut(ends, clip.frames - ends) if clip.frames > 4 * ends else clip
     period_s = 1.0 / hertz if hertz else _period_s(core)
@@ -81,7 +81,7 @@ def _source(clip: MotionClip) -> str:
 
 
 def _period_s(core: MotionClip) -> float:
-    """Return after how many seconds a motion comes again; its whole length if it does not."""
+    """Return the period of a motion, s; its duration if it does not repeat."""
     track: np.ndarray = core.joint_pos - core.joint_pos.mean(0)
     size = _rms(track)
     least = round(_SHORTEST_S * core.fps)
@@ -178,7 +178,7 @@ def _limbs(robot: MotionRobot) -> dict[str, str]:
 
 
 def _hand(robot: MotionRobot, core: MotionClip, side: Side) -> HandCourse | None:
-    """Return what a hand does in a clip; None: the robot has none, or it does not move."""
+    """Return the motion of a hand in a clip; None: the robot has none, or it does not move."""
     figure = RobotFigure(robot)
     if not figure.has_arms:
         return None
@@ -206,7 +206,7 @@ def _hand(robot: MotionRobot, core: MotionClip, side: Side) -> HandCourse | None
 def _mirrored_arms(
     robot: MotionRobot, courses: dict[str, JointCourse]
 ) -> dict[str, tuple[JointCourse, ...]]:
-    """Return what arms do where left and right are exchanged; nothing where that is not known."""
+    """Return the arm motions with left and right exchanged; empty if that is unknown."""
     try:
         sides, limbs = symmetry(robot), _limbs(robot)
     except BadEnvironment:

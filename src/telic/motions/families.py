@@ -234,7 +234,7 @@ def _waves(plan: MotionPlan, hertz: float) -> np.ndarray:
 
 
 def _whole(duration_s: float, hertz: float) -> float:
-    """Return the duration nearest to one asked for that ends with a whole wave."""
+    """Return the duration nearest to the requested one that ends with a whole wave."""
     return max(1, round(duration_s * hertz)) / hertz
 
 

@@ -434,7 +434,7 @@ class _Window:
         return step.clamp(-0.5, 0.5)
 
     def _residual(self, poses: PoseBatch) -> tuple[Tensor, Tensor]:
-        """Return what is off (T, m), weighted, and how it changes with root and joints."""
+        """Return the weighted residuals (T, m), and their Jacobian by root and joints."""
         tree = self.kinematics.tree(*poses)
         count = poses.joint_pos.shape[-1]
         eye = torch.cat((torch.zeros(count, 6), torch.eye(count)), dim=-1) * self.near_weight

@@ -69,7 +69,7 @@ class MotionRobot:
 
     @property
     def body_names(self) -> tuple[str, ...]:
-        """The bodies whose states kinematics give."""
+        """The bodies whose states forward kinematics computes."""
         return self.kinematics.body_names
 
     @functools.cached_property
@@ -158,7 +158,7 @@ class MotionRobot:
         return _placed(places, device, torch.long)
 
     def _turned(self, root_quat: Tensor, hinge: Coordinate) -> Tensor:
-        """Return the angle about the root's only axis that comes nearest to a rotation."""
+        """Return the angle about the root's only axis that is nearest to a rotation."""
         turn = multiply(root_quat, conjugate(self._mounted(root_quat)))
         part = turn[..., 1 + _AXES.index(hinge.axis)]
         angle = 2.0 * torch.atan2(part, turn[..., 0])

@@ -20,7 +20,7 @@ def text(value: object) -> Markup:
 
 
 def join(parts: Iterable[object], between: str = "") -> Markup:
-    """Return the parts one after the other; they and what is between are escaped if need be."""
+    """Return the joined parts; parts and separator are escaped if necessary."""
     return Markup(text(between).join(text(part) for part in parts))
 
 

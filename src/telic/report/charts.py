@@ -55,7 +55,7 @@ class LineChart:
 
 
 class Row(NamedTuple):
-    """A row of a row chart: a value with its interval, and what it was taken from."""
+    """A row of a row chart: a value with its interval and source."""
 
     name: str
     middle: float | None
@@ -162,7 +162,7 @@ def _row(row: Row) -> str:
 
 
 class _Frame(NamedTuple):
-    """The size of a picture, and the room for what stands around the lines."""
+    """The size of a picture, and its margins around the lines."""
 
     width: float = 360
     height: float = 210
@@ -225,7 +225,7 @@ def _picture_style() -> str:
 
 
 def _svg(width: float, height: float, label: str, /, *parts: object, **kind: object) -> Markup:
-    """Return a picture that says what it shows."""
+    """Return a picture with a text alternative."""
     box = {"viewBox": f"0 0 {width:g} {height:g}", "role": "img", "aria_label": label}
     return tag("svg", *parts, **box, **kind)
 

@@ -299,7 +299,7 @@ def _anchor(title: str) -> str:
 
 
 def _scrolling(label: str) -> dict[str, object]:
-    """Return what makes something wider than the page scroll by itself."""
+    """Return the attributes of a container that scrolls horizontally."""
     return {"class_": "wide", "tabindex": 0, "role": "region", "aria_label": label}
 
 

@@ -1,4 +1,4 @@
-"""A report as Markdown: what the page says, with charts in characters."""
+"""A report as Markdown: the text of the page, with charts in characters."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def _inline(part: doc.Inline) -> str:
 
 
 def _lines(items: doc.Items) -> list[str]:
-    """Return the lines of a list; what is rated stands after its name."""
+    """Return the lines of a list; ratings follow the names."""
     between = ": " if items.kind == "rated" else ""
     return [
         between.join(map(_inline, line)).strip() if isinstance(line, tuple) else _inline(line)
@@ -180,7 +180,7 @@ def fenced(source: str, language: str) -> str:
 
 
 def formula(latex: str) -> str:
-    """Return a formula as mathematics; as code when it holds what would end that."""
+    """Return a formula as mathematics; as code when it contains the end delimiter."""
     source = latex.strip()
     if re.search(r"\$|\n\s*\n|<[a-z/!]", source, re.IGNORECASE):
         return fenced(source, "latex")
@@ -192,5 +192,5 @@ def _target(path: Path, folder: Path) -> str:
 
 
 def _address(target: str) -> str:
-    """Return where a link leads; what would end the link is written as a number."""
+    """Return the target of a link, with percent-encoded delimiters."""
     return re.sub(r"[\s()<>\\]", lambda sign: f"%{ord(sign[0]):02X}", target)

@@ -106,7 +106,7 @@ class EnvironmentContract:
 
 
 def _actions(env: VecEnv, number: int) -> Tensor:
-    """Return actions that differ from step to step and from row to row, the same every time."""
+    """Return reproducible actions that differ between steps and rows."""
     rng = np.random.default_rng(number)
     if env.num_actions is not None:
         return torch.as_tensor(rng.integers(env.num_actions, size=env.num_envs))
@@ -133,7 +133,7 @@ class JudgeContract:
     def test_a_score_lies_between_0_and_1_or_there_is_a_reason(self) -> None:
         verdict = self._judge(_STEPS)
         if verdict.score is None:
-            assert verdict.reason, "a judge that cannot tell says why"
+            assert verdict.reason, "a verdict without a score states a reason"
         else:
             assert 0.0 <= verdict.score <= 1.0
         for leaf in verdict.leaves:
@@ -200,7 +200,7 @@ class ProposerContract:
 
 
 class _ProposerTrial:
-    """A proposer, a task to try its policies on, and what was tried so far."""
+    """A proposer, a task for its policies, and the policies evaluated so far."""
 
     def __init__(self, contract: ProposerContract, seed: int) -> None:
         request = {"env": contract.env, "method": "random", "switches": {"rollouts": 2}}

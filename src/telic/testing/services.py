@@ -135,7 +135,7 @@ class ProviderContract:
         models = Models(self.make(tmp_path), tmp_path / "session", limits=quick)
         reply = models.ask(QUESTION)
         assert reply.answer.title and not reply.cached
-        assert models.ask(QUESTION).cached, "what was answered once is not asked again"
+        assert models.ask(QUESTION).cached, "a repeated question is answered from the cache"
 
     def test_it_ends_when_it_is_cancelled(self, tmp_path: Path) -> None:
         async def cancel() -> None:
@@ -159,7 +159,7 @@ class LauncherContract:
     """Contract of every launcher; see `telic.jobs.launcher.Launcher`."""
 
     cluster: ClassVar[Cluster] = "slurm"
-    """what jobs ask for of submitit"""
+    """kind of cluster that jobs request"""
 
     def make(self) -> Launcher:
         """Return the launcher under test."""

@@ -21,7 +21,7 @@ class SimulatorContract(EnvironmentContract):
     env: ClassVar[str]
     """the environment under test, such as "mjlab:TASK" """
     python: ClassVar[str | None] = None
-    """the Python of the simulator's own environment; None: the one of the test"""
+    """Python of the simulator's own environment; None: that of the test"""
     arguments: ClassVar[dict[str, Any]] = {}
 
     def make(self, num_envs: int, seed: int | Sequence[int] = 0) -> SimulatorEnv:
@@ -32,11 +32,11 @@ class SimulatorContract(EnvironmentContract):
         )
 
     def test_an_environment_does_not_depend_on_its_neighbours(self) -> None:
-        """Of a simulator that draws for a whole batch at once, this holds for members."""
+        """Episodes depend only on their member: some simulators draw for a whole batch at once."""
         alone, beside = self.make(2, seed=3), self.make(4, seed=[3, 4])
         assert torch.equal(alone.reset(), beside.reset()[:2])
         assert not torch.equal(beside.exact_obs[:2], beside.exact_obs[2:]), (
-            "seeds make a difference"
+            "different seeds give different episodes"
         )
         alone.close()
         beside.close()
@@ -64,7 +64,7 @@ class SimulatorContract(EnvironmentContract):
         step = env.step(_nothing(env))
         later = [step.obs.clone(), step.final_obs.clone(), step.reward.clone()]
         env.step(_nothing(env))
-        assert torch.equal(first, kept), "the next step wrote into an observation given before"
+        assert torch.equal(first, kept), "the next step overwrote an earlier observation"
         for given, copy in zip((step.obs, step.final_obs, step.reward), later, strict=True):
             assert torch.equal(given, copy)
         env.close()
@@ -79,7 +79,7 @@ class SimulatorContract(EnvironmentContract):
 
 
 def _nothing(env: SimulatorEnv) -> torch.Tensor:
-    """Return actions in the middle of what is allowed."""
+    """Return actions in the middle of their bounds."""
     if env.num_actions:
         return torch.zeros(env.num_envs, dtype=torch.int64)
     middle = (env.action_low + env.action_high) / 2

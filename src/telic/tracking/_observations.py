@@ -348,7 +348,7 @@ class RowView:
     def rows(
         self, moment: TrackingMoment, memory: dict[str, Tensor], age: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Return the rows (N, width), and what was sensed now, (N, k), to be remembered."""
+        """Return the rows (N, width), and the current sensor values (N, k) for the history."""
         columns = self.columns
         sensed = [SENSED[name].value(moment) for name in (*columns.policy, *columns.past)]
         values = {
@@ -389,7 +389,7 @@ class RowView:
         return (aim / self._reach).clamp(-1.0, 1.0)
 
     def _remembered(self, now: Tensor, past: Tensor, age: Tensor) -> Tensor:
-        """Return what was sensed lately, oldest first, (N, H, k); the first fills what is before.
+        """Return the sensor history, oldest first, (N, H, k); the first value pads the start.
 
         At age a only the last a steps are of this episode.
         """
@@ -401,7 +401,7 @@ class RowView:
 
 
 def row_facts(config: TrackingConfig, parts: TrackedParts, person: int) -> RowFacts:
-    """Return what the widths of rows follow from."""
+    """Return the sizes that determine the widths of rows."""
     return RowFacts(
         joints=parts.joints,
         actions=len(parts.action_joints),

@@ -58,7 +58,7 @@ class TrackedParts:
     """(actuators,) seconds by which a joint without load stays behind its target"""
 
     def to(self, device: torch.device | str) -> TrackedParts:
-        """Return the same on a device: what is recorded there may copy nothing from here."""
+        """Return a copy on a device: recorded GPU work must not copy from the host."""
         tensors = {
             field.name: value.to(device)
             for field in fields(self)

@@ -71,7 +71,7 @@ class MotionFollower:
         self.past: list[Values] = []
 
     def sense(self, state: Values) -> Values:
-        """Return what the robot measures itself, by name."""
+        """Return proprioceptive terms by name."""
         back = inverse(state["quat"])
         return {
             "angular_velocity": rotate(back, state["spin"]),
