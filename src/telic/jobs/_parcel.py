@@ -1,4 +1,4 @@
-"""Files that travel: what a job needs goes along, what it makes comes home, whole and in order.
+"""Copied files of a job: inputs are sent along, results come back complete and in order.
 
 A parcel is one zip file of the files that changed since the last one. A running job writes while it
 is packed, so packing is repeated until nothing changed meanwhile: what arrives is what lay on that

@@ -1,7 +1,7 @@
-"""Jobs on a Ray cluster whose machines share nothing: what a job needs travels, and comes home.
+"""Jobs on a Ray cluster without a shared file system: inputs and results are copied.
 
 An attempt is one Ray task. It works in a folder of the node's own, and with each heartbeat sends
-home what changed, so that the next attempt, on any node, resumes from there. Ray itself never
+back what changed, so that the next attempt, on any node, resumes from there. Ray itself never
 retries: the pool does, because it knows why. Heartbeats go through one small actor on the head.
 """
 
@@ -108,7 +108,7 @@ class RayJobs:
         return f"{spec.name} of Ray"
 
     def look(self, spec: JobSpec, folder: JobFolder, attempt: int) -> AttemptReport:
-        """Take in what came home, then see whether the task is over."""
+        """Unpack received files, then check whether the task has ended."""
         self._read_mail()
         task = self._tasks[spec.name]
         if task.ref not in self._over():
@@ -161,7 +161,7 @@ class RayJobs:
         if not self._ray.is_initialized():
             raise Refused(
                 "The connection to the Ray cluster is lost.",
-                hint="What came home is kept: run the same command again when it is back.",
+                hint="Copied files are kept: run the same command again when the cluster is back.",
             )
         self._fetched = now
         for letter in self._ray.get(self._mailbox.take.remote()):
@@ -183,7 +183,7 @@ class RayJobs:
 
 
 def _take_in(folder: JobFolder, content: bytes, cwd: Path) -> Unpacked:
-    """Unpack what came home, and note which files did."""
+    """Unpack received files, and record their names."""
     unpacked = unpack(content, cwd)
     before = set(read_json(folder.brought)) if folder.brought.exists() else set[str]()
     after = (before | set(unpacked.written)) - set(unpacked.removed)

@@ -4,7 +4,7 @@ One thread drives; the submitter waits for a future. A job is settled by this pr
 only for its current attempt, so nothing is lost and nothing counts twice: an attempt that was given
 up may still run somewhere, but is ignored. Attempts end in one of three ways: the process
 exited (its code is the result), it was asked to stop, or it died, fell
-silent or vanished with its node; only the last is tried again, from what came home.
+silent or vanished with its node; only the last is tried again, from the copied files.
 
     python -m telic.jobs.pool FILE CWD PROGRAM ARGUMENTS...
 
@@ -159,7 +159,7 @@ class JobPool:
             self._connected.close()
 
     def _round(self) -> None:
-        """Listen, and start what there is room for."""
+        """Process messages, and start the jobs that fit."""
         reason = self._reason_to_end()
         if reason is not None:
             for work in self._all_waiting():

@@ -213,7 +213,7 @@ def die_with_parent(number: signal.Signals = signal.SIGKILL) -> None:
 
 
 def end_after_grace(code: int) -> threading.Event:
-    """End this process unless it ends by itself: signal it once more, then leave at once.
+    """End this process unless it ends by itself: signal it again, then exit at once.
 
     Work that does not look at a request to stop, or hangs while it is unwound, ends all the same.
     Setting the returned event calls it off.

@@ -1,4 +1,4 @@
-"""A job: one file that says what to run, and what is known of each attempt at it.
+"""A job: one file that specifies what to run, and the state of each attempt.
 
 To get work done elsewhere, write such a file; what runs it (`worker.py`) need not know what
 it is, and what starts it (`launcher.py`) need not either. Files hold no secrets: those are in the
@@ -6,12 +6,12 @@ environment that a worker finds.
 
     runs/jobs/<name>/
         job_spec.json          what to run
-        job.json               how far it is: every attempt, why it ended, what came home
+        job.json               progress: every attempt, why it ended, which files were copied back
         attempt_<n>.log        what an attempt printed
         attempt_<n>.beat.json  when it was last alive, and where
         attempt_<n>.end.json   how it ended
-        brought.json           which files came home
-        parcel.zip             files on their way home
+        brought.json           which files were copied back
+        parcel.zip             files to copy back
         stop                   its existence asks the job to end
     runs/jobs/keys/<key>       the latest job that does this work
 """
@@ -55,10 +55,10 @@ class JobSpec(Record):
     cores: float = 1.0
     gpus: float = 0.0
     folder: str | None = None
-    """below cwd: what it makes, which comes home from where no file system is shared"""
+    """below cwd: its results, which are copied back without a shared file system"""
     sends: tuple[str, ...] = ()
-    """below cwd: files, or folders with all they hold, that go along; a job that neither sends nor
-    brings home files works on a file system that all machines share"""
+    """below cwd: files, or folders with their contents, to copy to the machine; a job that
+    copies no files in either direction uses a file system that all machines share"""
     key: str = ""
     """unfinished jobs of one key are the same work, so that the same request resumes it"""
     command: str = ""
@@ -66,7 +66,7 @@ class JobSpec(Record):
 
     @property
     def code(self) -> str:
-        """What a user permits who asks for the job."""
+        """Description of the command that the user is asked to permit."""
         return f"the command {shlex.join(self.argv)} in {self.cwd} with {sorted(self.env.items())}"
 
     def words(self) -> list[str]:
@@ -93,7 +93,7 @@ class AttemptEnd(Record):
     was_stopped: bool = False
     """it was asked to stop"""
     error: str | None = None
-    """why it could not be started, or its files not be brought home"""
+    """why it could not be started, or its files could not be copied back"""
 
     @property
     def died(self) -> str | None:
@@ -170,7 +170,7 @@ class JobFolder:
         self.stop = path / "stop"
         """its existence asks the job to end"""
         self.parcel, self.brought = path / "parcel.zip", path / "brought.json"
-        """files on their way home, and the names of those that arrived"""
+        """files to copy back, and the names of those that arrived"""
 
     def log(self, attempt: int) -> Path:
         """Output of an attempt."""

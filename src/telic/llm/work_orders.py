@@ -8,8 +8,7 @@
     <key>.rejected.txt     why the last answer was rejected; it is in <key>.rejected.json
     <key>.closed.txt       why an unanswered order takes no answer any more
 
-The files of an order are found by its name, whatever it says itself: a folder of orders may come
-from anybody. Links in it are nobody's files.
+Files of an order are found by name, not by its content: folders are untrusted, links not followed.
 
 An answer is checked against the JSON schema of its order when it is submitted, and against its
 record when it is read. `Host` is the provider that publishes orders and waits for their answers.

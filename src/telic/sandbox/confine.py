@@ -270,7 +270,7 @@ def clean_environment(
 
 
 def _probe(rules: Confinement) -> Iterator[ConfinementPart]:
-    """Try what must not be possible: a rule that is in force by name alone protects nobody."""
+    """Try forbidden operations: a rule that is only nominally in force protects nothing."""
     import _socket  # of socket, the part that no worker needs
 
     folders = [path.resolve() for path in rules.writable]

@@ -299,7 +299,7 @@ _ABSENT = object()
 
 
 def _getattr(owner: object, name: str, default: object = _NO_DEFAULT) -> Any:
-    """Read an attribute as the code itself could; the name is judged here once more."""
+    """Read an attribute as the code itself could, after checking the name again."""
     if type(name) is not str or not name.isidentifier():
         raise AttributeError("The name of an attribute must be a plain text.")
     try:

@@ -6,8 +6,8 @@ record when it resumes. A line is
 
     {"entry":{"seq":…,"at":…,"kind":…,"subject":…,"actor":…,"data":{…},"prev":…},"hash":"…","sig":…}
 
-`hash` is the SHA-256 of the bytes of `entry`, `prev` is the hash of the line before (of the
-journal's name for the first line), and `sig` is the user's signature of `hash`, which covers every
+`hash` is the SHA-256 of the bytes of `entry`; `prev` is the hash of the line before (of the
+journal's name for the first line). `sig` is the user's signature of `hash`, which covers every
 line before it. An edited, inserted, removed or reordered line breaks the chain; a chain that was
 written again from scratch lacks the signatures. Every line of a guarded journal must be signed, and
 its last line is noted in the user's folder, so that a journal that was cut short, rewritten or

@@ -149,7 +149,7 @@ BEGUN = "begun.json"
 
 def sign_folder(folder: Path) -> None:
     """Note in a folder of work that this user began it; a copy of the folder is another one."""
-    with contextlib.suppress(TelicError, OSError):  # without a key it is nobody's
+    with contextlib.suppress(TelicError, OSError):  # without a key it has no owner
         key = user_key(folder.parent)
         write_json(folder / BEGUN, {"schema_version": 1, "sig": key.sign(_identity(folder))})
 

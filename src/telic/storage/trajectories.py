@@ -181,9 +181,9 @@ def read_trajectory(path: Path, environment: Environment | None = None) -> Traje
             column.flags.writeable = False
         trajectory = Trajectory(columns, facts)
     except _DAMAGE as error:
-        said = (str(error).splitlines() or [type(error).__name__])[0]
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise TelicError(
-            f"{path} is not a trajectory: {said}.",
+            f"{path} is not a trajectory: {reason}.",
             hint="Record it again by evaluating the checkpoint.",
         ) from None
     if environment is None:
@@ -236,8 +236,8 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
             raise ValueError("it is not a regular file")
         return _read_columns(path)
     except _DAMAGE as error:
-        said = (str(error).splitlines() or [type(error).__name__])[0]
-        raise BadFile(f"{path.name} holds no arrays: {said}.") from None
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise BadFile(f"{path.name} holds no arrays: {reason}.") from None
 
 
 def _read_columns(path: Path) -> dict[str, np.ndarray]:

@@ -1,6 +1,6 @@
 """Check adapter.yaml, record what a person confirmed, and prove it by a smoke test.
 
-A smoke test runs the baseline briefly through the launch path: one seed twice, once more with twice
+A smoke test runs the baseline briefly through the launch path: one seed twice, again with twice
 the steps, and another seed once. This shows that the command starts, that steps and seeds have an
 effect, that the metric is where the adapter says, and that the evaluator evaluates.
 """

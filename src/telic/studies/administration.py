@@ -115,11 +115,11 @@ def create_study(
     folder = StudyFolder(
         root.absolute(), check_slug("task", task_id), check_slug("study", study_id)
     )
-    said = statement or f"{task_id}: say here what the robot must do"
-    escaped = said.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+    purpose = statement or f"{task_id}: say here what the robot must do"
+    escaped = purpose.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
     texts = {
         folder.state_root / ".gitignore": _IGNORED,
-        folder.task_card: f"# {task_id}\n\n{said}\n",
+        folder.task_card: f"# {task_id}\n\n{purpose}\n",
         folder.contract: CONTRACT.format(task=task_id, statement=f'"{escaped}"'),
     }
     for path, text in texts.items():

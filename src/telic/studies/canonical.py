@@ -99,7 +99,7 @@ def existing_key(root: Path) -> SigningKey | None:
 
 
 def signing_key(root: Path) -> SigningKey:
-    """Return the user's key, created at first use, for the studies of a repository.
+    """Return the user's key, created on first use, for the studies of a repository.
 
     Raises BrokenIntegrity E_KEY for a key inside the repository or readable by others.
     """

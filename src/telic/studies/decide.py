@@ -16,7 +16,7 @@ from telic.studies.rules.results import judge_falsifier, standing_exploit
 from telic.studies.state import Incumbent
 from telic.studies.study import Study
 
-NO_INCUMBENT = "nobody"
+NO_INCUMBENT = "nobody"  # language: quoted
 """value of --to: the study has no incumbent after a revert, and measures a new baseline"""
 _TO: dict[Verdict, CandidateStatus] = {
     "accept": CandidateStatus.ACCEPTED,
@@ -112,7 +112,7 @@ def _why_unfounded(
     cause: str | None,
 ) -> str | None:
     """Return why nothing justifies a verdict; None when something does."""
-    held, said = study.candidate_state(candidate), audit.verdict if audit else None
+    held, audited = study.candidate_state(candidate), audit.verdict if audit else None
     match verdict:
         case "accept":
             exploit = standing_exploit(study, candidate)
@@ -121,10 +121,10 @@ def _why_unfounded(
             # A baseline that is measured against an incumbent has to beat it, too.
             enough = ["valid_improvement"]
             enough += ["baseline_established"] if held.kind == "baseline" else []
-            if said is None:
+            if audited is None:
                 return "no audit is cited"
-            if said not in enough:
-                return f"the audit says {said}, not {enough[-1]}"
+            if audited not in enough:
+                return f"the audit says {audited}, not {enough[-1]}"
             is_claim = held.phase in ("promotion", "incumbent_validation")
             return None if is_claim else f"phase {held.phase} does not prove a gain"
         case "reject":
@@ -132,14 +132,14 @@ def _why_unfounded(
             if found is not None and found.cause == cause and not found.is_met:
                 raise GateRefused("E_CAUSE", f"{candidate} is not rejected: {found.why}.")
             most = study.state.automation.max_debug_attempts
-            if cause in _CAUSES or said == "no_improvement":
+            if cause in _CAUSES or audited == "no_improvement":
                 return None
             if held.status == CandidateStatus.COMPLETED:
                 return f"neither an audit nor a cause ({', '.join(_CAUSES)}) speaks against it"
             if actor.kind != "human" and held.debug_attempts < most:
                 return f"only {held.debug_attempts} of {most} attempts to repair it were made"
             return None
-        case "debug" if said != "invalid":
+        case "debug" if audited != "invalid":
             return "only an audit that says invalid sends a completed candidate back"
         case _:
             return None

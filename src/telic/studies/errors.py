@@ -1,7 +1,7 @@
 """Errors of studies: each carries a code that programs match and an exit code that shells see.
 
 StudyError                    exit code 2: the request does not fit the study
-├── GateRefused               exit code 3: a gate, an approval or the lifecycle said no
+├── GateRefused               exit code 3: rejected by a gate, an approval or the lifecycle
 ├── InvalidDocument           exit code 4: a document or candidate failed validation
 ├── BrokenIntegrity           exit code 5: the ledger or an immutable file was altered
 ├── LockTimeout               exit code 6: another process kept the study locked
@@ -25,7 +25,7 @@ class StudyError(TelicError):
 
 
 class GateRefused(StudyError):
-    """A gate, an approval or the lifecycle said no; nothing was changed."""
+    """Rejected by a gate, an approval or the lifecycle; nothing was changed."""
 
     exit_code = 3
 

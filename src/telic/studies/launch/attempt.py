@@ -254,7 +254,7 @@ class LaunchAttempt:
 
     @property
     def _limits_s(self) -> tuple[float | None, float]:
-        """Seconds after which the training is stopped, and killed if it goes on."""
+        """Seconds after which the training is stopped, and then killed if it still runs."""
         limit = self.command.timeout_s
         if self.request.phase == "smoke":
             limit = min(limit or SMOKE_TIMEOUT_S, SMOKE_TIMEOUT_S)

@@ -196,7 +196,7 @@ def _packages(program: Path) -> str:
                 waiting.append(Path(entry.path))
             if entry.name.endswith(".pth"):
                 lines = Path(entry.path).read_text(errors="replace").splitlines()
-                # Other environments count; sources that somebody works on are not installed.
+                # Follow entries of other environments, not those of editable sources.
                 waiting += [Path(line) for line in lines if line.endswith("-packages")]
     return digest.hexdigest()
 
@@ -282,7 +282,7 @@ class _Supervisor:
         found = [shutil.which(word, path=search) or word for word in wanted["programs"]]
         programs = [Path(step["cwd"], word) for word in found]
         if missing := [each for each in programs if not each.is_file()]:
-            return f"there is no program {missing[0]}"
+            return f"the program {missing[0]} does not exist"
         packages = [_packages(each) for each in dict.fromkeys(programs)]
         parts = (wanted["files"], [_hash(each) for each in programs], packages)
         texts = [json.dumps(part, sort_keys=True).encode() for part in parts]
