@@ -77,7 +77,7 @@ LINES: dict[tuple[str, ...], Limit] = {
     ("jobs", "sandbox"): Limit(5_000, 5_103),
     ("sim", "envs", "robots", "rendering"): Limit(9_000, 10_858),
     ("quantities", "rewards", "judges"): Limit(8_000, 10_225),
-    ("composer", "authors", "llm"): Limit(9_000, 12_241),
+    ("composer", "authors", "llm"): Limit(9_000, 12_240),
     ("training",): Limit(8_500, 8_945),
     ("session", "bench"): Limit(5_000, 5_929),
     ("search",): Limit(4_000, 4_071),
@@ -88,7 +88,7 @@ LINES: dict[tuple[str, ...], Limit] = {
 }
 """lines of groups of packages"""
 TOTALS = {
-    "lines": Limit(80_000, 98_011),
+    "lines": Limit(80_000, 98_010),
     "modules": Limit(380, 412),
     "public names per 1,000 lines": Limit(10, 24.1),
     "names defined in two files": Limit(0, 41),
