@@ -6,7 +6,7 @@
     run = telic.train("HalfCheetah-v5", reward="reward.py", steps=1_000_000, seeds=(1, 2, 3))
     policy = telic.load_policy(run.path)
 
-Names are loaded on first use, so that importing telic is fast.
+Names are imported lazily to keep `import telic` fast.
 """
 
 from __future__ import annotations
@@ -84,14 +84,14 @@ def __dir__() -> list[str]:
 
 
 class VerbPackage(ModuleType):
-    """A package that is called like the verb of its name: `telic.search("CartPole-v1")`."""
+    """Callable package that runs the verb of the same name: `telic.search("CartPole-v1")`."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Do the verb."""
+        """Run the verb with the given arguments."""
         name = self.__name__.rpartition(".")[2]
         return getattr(import_module(f"telic.verbs.{name}"), name)(*args, **kwargs)
 
 
 def is_also_a_verb(package: str) -> None:
-    """Let a package be called; it would hide the verb of its name otherwise."""
+    """Make a package callable, because it shadows the verb of the same name."""
     sys.modules[package].__class__ = VerbPackage

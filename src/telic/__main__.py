@@ -1,7 +1,7 @@
-"""Entry point of `telic` and `python -m telic`: hooks at once, the rest through the full app.
+"""Entry point of `telic` and `python -m telic`. Hooks bypass the full command-line app.
 
-A host calls a hook at every shell command, and waits; loading all commands would cost it more than
-the hook does.
+Hosts call a hook for every shell command and wait for it; importing all commands would take longer
+than the hook itself.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import sys
 import threading
 
 _SELDOM = 1_000_000
-"""objects after which a command about a study looks for garbage: it makes many and drops few"""
+"""garbage collection threshold of study commands, which allocate many objects and free few"""
 
 
 def main() -> None:
     """Run the command line."""
     words = sys.argv[1:]
-    gc.disable()  # what is loaded stays; a verb switches it on again
-    if words[:1] == ["study"]:  # others may train for days
+    gc.disable()  # imported objects stay alive; verbs enable it again
+    if words[:1] == ["study"]:  # other verbs may train for days
         gc.set_threshold(_SELDOM)
     if words[:2] == ["plugin", "hook"] and len(words) == 3:
         from telic.plugin.hooks import HOOKS
@@ -37,16 +37,16 @@ def main() -> None:
         if error.errno != errno.ENOSPC:
             raise
         sys.stderr.write("✗ Disk full: could not write output.\n")
-        os._exit(1)  # the rest of the output would fail in the same way on the way out
+        os._exit(1)  # flushing the remaining output would fail again
     finally:
-        gc.freeze()  # no garbage collection: the end of the process frees everything at once
+        gc.freeze()  # skip garbage collection at exit; the operating system frees the memory
 
 
 def program() -> None:
-    """Run the command line as a process of its own, and end it without taking it apart.
+    """Run the command line and exit without tearing down the interpreter.
 
-    To free one by one the objects of what was loaded takes up to 0.4 s; the end of the process
-    gives their memory back at once.
+    Deallocating all imported objects takes up to 0.4 s; exiting the process returns their memory
+    immediately.
     """
     try:
         main()
@@ -54,13 +54,13 @@ def program() -> None:
     except SystemExit as leaving:
         code = leaving.code or 0
     if not isinstance(code, int) or threading.active_count() > 1:
-        sys.exit(code)  # text to print, or a process to wait for
+        sys.exit(code)  # print the message, or wait for the remaining threads
     atexit._run_exitfuncs()
     try:
         sys.stdout.flush()
         sys.stderr.flush()
     except OSError:
-        sys.exit(code)  # Python says what could not be written
+        sys.exit(code)  # Python reports the failed write
     os._exit(code)
 
 

@@ -1,7 +1,7 @@
-"""Base classes of all errors that a user can meet.
+"""Base classes of all user-facing errors.
 
-Exit codes: 1 the work failed, 2 (UsageError) the request cannot be carried out, 3 (Refused)
-rejected by a gate, limit or safety rule. Messages state what happened, why, and what to do (hint).
+Exit codes: 1 the work failed, 2 (UsageError) the request is invalid, 3 (Refused) rejected by a
+gate, limit or safety rule. Messages state what happened, why, and what to do (hint).
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from contextlib import contextmanager
 
 
 class TelicError(Exception):
-    """Something went wrong that the user can understand and act on."""
+    """An error that the user can understand and act on."""
 
     exit_code = 1
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         from telic.core.text import printable
 
-        # A name or a file may hold what a terminal would obey; errors are where names are shown.
+        # Names and file contents may hold control characters; errors display them.
         message, hint = printable(message), None if hint is None else printable(hint)
         super().__init__(message)
         self.message = message
@@ -30,20 +30,20 @@ class TelicError(Exception):
 
 
 class UsageError(TelicError):
-    """The request itself cannot be carried out; nothing was started."""
+    """The request is invalid; nothing was started."""
 
     exit_code = 2
 
 
 class ConfigError(UsageError):
-    """A setting has an impossible value."""
+    """A setting has an invalid value."""
 
 
 _LISTED = 5
 
 
 class UnknownName(UsageError):
-    """Nothing is known under this name; the closest known ones are in the hint."""
+    """The name is unknown; the hint lists the closest known names."""
 
     def __init__(self, kind: str, name: str, known: list[str], *, see: str | None = None) -> None:
         from telic.core.text import closest
@@ -59,11 +59,11 @@ class UnknownName(UsageError):
 
 
 class BadEnvironment(UsageError):
-    """An environment cannot be built from what was given."""
+    """An environment cannot be built from the given description."""
 
 
 class NotUnderstood(UsageError):
-    """No part of an intent could be interpreted; nothing was started."""
+    """No part of the intent could be interpreted; nothing was started."""
 
 
 class Contradiction(UsageError):
@@ -71,7 +71,7 @@ class Contradiction(UsageError):
 
 
 class RewardError(UsageError):
-    """A reward is wrong; states where (file and line), which term, and how to fix it."""
+    """A reward is invalid; the message states file, line, term and fix."""
 
     def __init__(
         self,
@@ -87,11 +87,11 @@ class RewardError(UsageError):
 
 
 class PluginError(UsageError):
-    """A plugin cannot be used: it does not load, or its name is taken."""
+    """A plugin cannot be used: it fails to load, or its name is already in use."""
 
 
 class MissingExtra(UsageError):
-    """An optional package is needed for this and is not installed."""
+    """An optional package is required but not installed."""
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(
@@ -107,7 +107,7 @@ class Refused(TelicError):
 
 
 class RefusedCode(Refused):
-    """The allow-list refused a construct in code we did not write."""
+    """The allow-list rejected a construct in foreign code."""
 
     def __init__(self, message: str, *, hint: str | None = None, line: int | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -115,11 +115,11 @@ class RefusedCode(Refused):
 
 
 class ResourceError(Refused):
-    """Not enough disk, memory or time to do this."""
+    """Not enough disk space, memory or time."""
 
 
 class BudgetExceeded(ResourceError):
-    """The next model call does not fit into what may still be spent; nothing was sent."""
+    """The next model call would exceed the budget; nothing was sent."""
 
 
 class BadFile(TelicError):
@@ -131,15 +131,15 @@ class MissingFile(BadFile):
 
 
 class SimulatorError(TelicError):
-    """A simulator in a process of its own failed, ended or gave no answer."""
+    """A simulator process failed, ended or did not respond."""
 
 
 class WorkerDied(TelicError):
-    """The confined process ended, or had to be ended, without a result."""
+    """The confined process ended or was killed without a result."""
 
 
 class TrainingFailed(TelicError):
-    """Training stopped; the message says why and what was saved."""
+    """Training stopped; the message states why and what was saved."""
 
 
 _NO_PLACE = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP)
@@ -148,10 +148,10 @@ _SHOWN = 60
 
 @contextmanager
 def telling_places() -> Generator[None]:
-    """Say in a sentence that no file or folder can be where a request asks for one.
+    """Turn errors about invalid file or folder paths in a request into a readable message.
 
-    A request is full of paths, and each of them is first used somewhere else: every door does its
-    verbs within this.
+    Paths of a request are first used in many places, so every interface runs its verbs within this
+    context manager.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""telic's environments and rewards in other libraries: Gymnasium, Stable-Baselines3, rsl_rl.
+"""Wrappers for using telic environments and rewards in Gymnasium, Stable-Baselines3 and rsl_rl.
 
     import gymnasium as gym
     import telic.gym                                         # registers telic/...
@@ -9,9 +9,9 @@
     model = stable_baselines3.PPO("MlpPolicy", telic.gym.sb3_envs("unitree-go1", 16))
     runner = rsl_rl.runners.OnPolicyRunner(telic.gym.rsl_rl_envs("unitree-go1", 4096), ...)
 
-The reward is the environment's own, that of a file, or that of a finished session or training.
-It runs in this process under the allow-list of reward code, not in the confined worker: name only
-files and sessions whose code you trust.
+The reward is the environment's built-in reward, a reward file, or the reward of a finished session
+or training run. It runs in this process under the allow-list for reward code, not in the confined
+worker, so use only files and sessions whose code you trust.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from telic.training.job import TrainJob, declared_phase
 PREFIX = "telic/"
 _PROBE_ENVS = 8
 _SHOWN = ("x_position", "y_position", "x_velocity", "y_velocity")
-"""values of the transition that Gymnasium's own tasks report"""
+"""info fields that Gymnasium's tasks report"""
 
 
 class RewardedEnvs:
-    """N environments with a reward, stepped together: what every wrapper here drives."""
+    """Batch of N environments with a reward; every wrapper in this module steps one."""
 
     def __init__(
         self,
@@ -58,15 +58,15 @@ class RewardedEnvs:
         device: str = "cpu",
         **arguments: Any,
     ) -> None:
-        """Make environments.
+        """Create the environments.
 
         Args:
-            name: environment id, robot or file, with or without "telic/"; "telic/session" takes
-                environment and reward from `session`.
+            name: environment id, robot or file, with or without the prefix "telic/";
+                "telic/session" loads the environment and the reward from `session`.
             num_envs: environments in the batch.
-            reward: a reward file; None: the environment's own reward.
-            session: folder of a finished session or training.
-            trust: run the reward of `session` in this process; asked once for each reward.
+            reward: path of a reward file; defaults to the environment's built-in reward.
+            session: folder of a finished session or training run.
+            trust: run the reward of `session` in this process; required once per reward.
             device: "cpu" or "cuda".
             **arguments: constructor arguments of the environment.
         """
@@ -79,7 +79,7 @@ class RewardedEnvs:
             self.reward = load_reward(reward)
             turns = declared_phase(self.reward.source or "")
             arguments |= {} if turns is None else {"phase_hz": turns}
-        build = make_named if session is None else make  # code that a folder names is refused
+        build = make_named if session is None else make  # sessions may not import custom code
         self.env = build(name, num_envs=num_envs, device=device, **arguments)
         if self.reward is not None:
             if self.reward.seen_memory:
@@ -102,14 +102,14 @@ class RewardedEnvs:
         )
 
     def reset(self, seed: int | None = None) -> Tensor:
-        """Start new episodes everywhere."""
+        """Reset every environment and return the observations (N, D)."""
         self.obs = self.env.reset(seed)
         if self.reward is not None:
             self.reward.reset(torch.ones(self.env.num_envs, dtype=torch.bool))
         return self.obs
 
     def step(self, action: Tensor) -> tuple[Any, Tensor, dict[str, Tensor]]:
-        """Make a step; return it, the rewards (N,) and reported values, each (N,)."""
+        """Step every environment; return the step, the rewards (N,) and logged values (N,)."""
         step = self.env.step(action)
         shown = {name: step.info[name] for name in _SHOWN if name in step.info}
         total = step.reward
@@ -122,7 +122,7 @@ class RewardedEnvs:
 
 
 class Env(gymnasium.Env[np.ndarray, Any]):
-    """One environment, as `gymnasium.make` returns it."""
+    """Single environment returned by `gymnasium.make`."""
 
     metadata = {"render_modes": []}  # noqa: RUF012  # typed by its base
 
@@ -134,12 +134,12 @@ class Env(gymnasium.Env[np.ndarray, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Start an episode; with a seed, the same one each time."""
+        """Reset the environment; the same seed gives the same episode."""
         super().reset(seed=seed)
         return self._envs.reset(seed)[0].cpu().numpy(), {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """Make one control step."""
+        """Advance the environment by one control step."""
         given = from_numpy(np.asarray(action)[None]).to(self._envs.env.device)
         step, reward, shown = self._envs.step(given)
         info = {name: float(value[0]) for name, value in shown.items()}
@@ -147,14 +147,14 @@ class Env(gymnasium.Env[np.ndarray, Any]):
         return step.final_obs[0].cpu().numpy(), float(reward[0]), *ends, info
 
     def close(self) -> None:
-        """Free threads and memory; a second call does nothing."""
+        """Free threads and memory. Calling it again has no effect."""
         if not self._is_closed:
             self._envs.env.close()
         self._is_closed = True
 
 
 class Envs(VectorEnv[np.ndarray, Any, np.ndarray]):
-    """N environments, as `gymnasium.make_vec` returns them; ended episodes restart in the step."""
+    """Vector environment returned by `gymnasium.make_vec`, with same-step autoreset."""
 
     metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012
 
@@ -171,14 +171,14 @@ class Envs(VectorEnv[np.ndarray, Any, np.ndarray]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Start episodes everywhere."""
+        """Reset every environment."""
         super().reset(seed=seed)
         return self._envs.reset(seed).cpu().numpy(), {}
 
     def step(
         self, actions: Any
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Make one control step; last observations of ended episodes are in `final_obs`."""
+        """Advance by one control step; `final_obs` has the last observations of ended episodes."""
         step, reward, shown = self._envs.step(from_numpy(actions).to(self._envs.env.device))
         info: dict[str, Any] = {name: value.cpu().numpy() for name, value in shown.items()}
         ended = (step.terminated | step.truncated).cpu().numpy()
@@ -193,7 +193,7 @@ class Envs(VectorEnv[np.ndarray, Any, np.ndarray]):
 
 
 def sb3_envs(name: str, num_envs: int, **arguments: Any) -> Any:
-    """Return environments as a `VecEnv` of Stable-Baselines3."""
+    """Create a Stable-Baselines3 `VecEnv`."""
     from stable_baselines3.common.vec_env import VecEnv as Sb3VecEnv
 
     class Sb3Envs(Sb3VecEnv):
@@ -241,7 +241,7 @@ def sb3_envs(name: str, num_envs: int, **arguments: Any) -> Any:
 
 
 def rsl_rl_envs(name: str, num_envs: int, **arguments: Any) -> Any:
-    """Return environments as a `VecEnv` of rsl_rl; actions are scaled from [-1, 1]."""
+    """Create an rsl_rl `VecEnv`; actions in [-1, 1] are scaled to the action range."""
     from rsl_rl.env import VecEnv as RslRlVecEnv  # pyrefly: ignore[missing-import]
     from tensordict import TensorDict  # pyrefly: ignore[missing-import]
 
@@ -272,7 +272,7 @@ def rsl_rl_envs(name: str, num_envs: int, **arguments: Any) -> Any:
 
 
 def _of_session(path: Path, trust: bool) -> tuple[str, dict[str, Any], Reward]:
-    """Return environment, arguments and reward of the best iteration of a session, or of a run."""
+    """Return the environment, arguments and reward of a run or a session's best iteration."""
     run, member = RunFolder(path), None
     if SessionFolder(path).summary.exists() and not run.config.exists():
         best = {"best_iteration": int | None, "best_member": str | None}

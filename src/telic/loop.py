@@ -1,10 +1,10 @@
-"""The loop of telic: one file that says how work is proposed, run, judged and resumed.
+"""Generic loop: propose, run, judge and record work, and resume it after an interruption.
 
     propose -> check -> run -> judge -> record -> decide
 
-A kind of work supplies five functions (`LoopParts`); this module calls them in order, records what
-they return in the journal, and resumes. A part that is a generator asks the driver of the loop for
-work that loops share, such as a batch of episodes.
+A kind of work implements five functions (`LoopParts`). This module calls them in order, records
+the results in the journal, and resumes from it. A part may be a generator that yields requests to
+the driver of the loop, e.g. for a batch of episodes.
 
 | loop     | candidate          | run                        | verdict                           |
 |----------|--------------------|----------------------------|-----------------------------------|
@@ -13,10 +13,9 @@ work that loops share, such as a batch of episodes.
 | tracking | a configuration    | trains a motion tracker    | success and joint error           |
 | study    | a change of a repo | its own training command   | contract metric and guardrails    |
 
-Each record is appended when its step is finished, so a process may be killed at any line: running
-the loop again reads the finished steps back instead of taking them again, and takes the others as
-if nothing had happened. What a step leaves half done (a training, a command that runs) is resumed
-by the step itself.
+Each record is appended when its step is finished, so a process may be killed at any point.
+Running the loop again reads finished steps from the journal and runs only the others. A step that
+was interrupted (a training run, an external command) is responsible for resuming itself.
 """
 
 from __future__ import annotations
@@ -32,31 +31,31 @@ V = TypeVar("V", bound=BaseModel)
 R = TypeVar("R")
 _Result = TypeVar("_Result")
 Answer = _Result | Generator[Any, Any, _Result]
-"""a result, or a generator that asks the driver of the loop for something and then returns it"""
+"""a result, or a generator that yields requests to the driver and then returns the result"""
 _Step = TypeVar("_Step", bound=BaseModel)
 
 EXHAUSTED = "exhausted"
-"""the outcome of a loop that has nothing left to try"""
+"""outcome of a loop without remaining candidates"""
 
 
 class LoopParts(Protocol[C, R, V]):
-    """The steps of one kind of loop; iterations count from 1."""
+    """Steps of one kind of loop. Iterations are numbered from 1."""
 
     candidate_type: type[C]
     verdict_type: type[V]
 
     def propose(self, number: int) -> Answer[C | None]:
-        """Return the next candidate; None when there is nothing left to try."""
+        """Return the next candidate, or None if there are no more."""
         ...
 
     def check(self, number: int, candidate: C) -> V | None:
-        """Return the verdict on a candidate that is not worth running; None: run it."""
+        """Return a verdict if the candidate is not worth running, or None to run it."""
         ...
 
     def run(self, number: int, candidate: C) -> Answer[R]:
         """Run a candidate.
 
-        Called again with the same candidate after a crash, so it resumes what it left half done.
+        Called again with the same candidate after a crash, so it must resume partial work.
         """
         ...
 
@@ -65,26 +64,26 @@ class LoopParts(Protocol[C, R, V]):
         ...
 
     def decide(self, number: int, candidate: C, verdict: V) -> Answer[str | None]:
-        """Take a verdict into account, also one that is read back; return the outcome, if any."""
+        """Process a verdict, also one read from the journal. Return the outcome, if any."""
         ...
 
 
 class StepRecorder(Protocol):
-    """Storage for the records of a loop: a `Journal`, or one that also writes readable files."""
+    """Storage for loop records: a `Journal`, or one that also writes readable files."""
 
     def recorded(self, kind: str, record: type[_Step], subject: str | None = None) -> _Step | None:
-        """Return the record of a finished step; None when it was not finished."""
+        """Return the record of a finished step, or None if it is not finished."""
         ...
 
     def once(
         self, kind: str, record: type[_Step], make: Callable[[], _Step], subject: str | None = None
     ) -> _Step:
-        """Return the record of a finished step, or take the step and record it."""
+        """Return the record of a finished step, or run the step and record it."""
         ...
 
 
 class Loop(Generic[C, R, V]):
-    """Propose, check, run, judge, record and decide until there is an outcome."""
+    """Repeat propose, check, run, judge, record and decide until there is an outcome."""
 
     def __init__(
         self,
@@ -94,19 +93,19 @@ class Loop(Generic[C, R, V]):
         iterations: int | None = None,
         safe_point: Callable[[], None] = lambda: None,
     ) -> None:
-        """Prepare a loop.
+        """Create a loop.
 
         Args:
-            recorder: where finished steps are recorded and read back.
-            parts: what the loop does in each step.
-            iterations: candidates to try at most; None: until `propose` has no more.
+            recorder: storage for the records of finished steps.
+            parts: implementation of the steps.
+            iterations: maximum number of candidates, or None for no limit.
             safe_point: called before each iteration; waits or raises if the loop must not continue.
         """
         self._recorder, self._parts = recorder, parts
         self._iterations, self._safe_point = iterations, safe_point
 
     def run(self) -> str:
-        """Run to the outcome in this thread; no part may ask its driver for anything."""
+        """Run to the outcome in this thread. No part may yield requests to a driver."""
         steps = self.steps()
         try:
             request = next(steps)
@@ -115,7 +114,7 @@ class Loop(Generic[C, R, V]):
         raise TypeError(f"no driver answers {request!r}: drive the generator of `steps` instead")
 
     def steps(self) -> Generator[Any, Any, str]:
-        """Yield what parts ask for, be sent the answers, and return the outcome."""
+        """Yield the requests of parts, receive the answers, and return the outcome."""
         parts, number = self._parts, 0
         while self._iterations is None or number < self._iterations:
             number += 1
@@ -144,7 +143,7 @@ class Loop(Generic[C, R, V]):
 
 
 def _answer(given: Answer[_Result]) -> Generator[Any, Any, _Result]:
-    """Return what a part returned, after the driver has answered what it asks for."""
+    """Return the result of a part, forwarding its requests to the driver."""
     if isinstance(given, GeneratorType):
         return (yield from cast("Generator[Any, Any, _Result]", given))
     return cast("_Result", given)

@@ -1,11 +1,11 @@
-"""The cast of a session: which model plays which role, its reasoning effort, and how it is asked.
+"""Assignment of models and reasoning efforts to the roles of a session.
 
-    elicitor        makes the intent measurable    reviser   decides what to try next
+    elicitor        makes the intent measurable    reviser   proposes the next candidate
     reward_author   writes the reward              vision    watches episodes
     judge_author    writes the judge               analyst   writes the analysis
     reviewer        looks for bugs and exploits
 
-One model plays every role that no other was named for; all of them share one budget.
+A default model is used for roles without a model of their own. All models share one budget.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SYSTEM = (
 
 
 class Cast:
-    """The models of a session by role: `usual` plays every role without one of its own."""
+    """Models of a session by role. `usual` is the default for roles missing from `others`."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Cast:
         self._context = context
 
     def player(self, role: str) -> Models:
-        """Return the model that plays a role."""
+        """Return the model assigned to a role."""
         return self._others.get(role, self._usual)
 
     def ask(
@@ -53,7 +53,7 @@ class Cast:
         sample: int = 0,
         **values: Any,
     ) -> Answer:
-        """Return the answer to the prompt `<prompt>.md` filled in with values."""
+        """Render the prompt template `<prompt>.md` with values and return the model's answer."""
         role = next(role for role in ROLES if prompt.startswith(role))
         request = Request(
             role=role,
@@ -69,9 +69,9 @@ class Cast:
 
 
 def connect_cast(brief: Brief) -> Cast:
-    """Connect to every model that a brief names, each once, with one budget for all.
+    """Connect to each distinct model of a brief, with one shared budget.
 
-    Raises UsageError, UnknownName or MissingExtra for a name without a model.
+    Raise UsageError, UnknownName or MissingExtra if a model name cannot be resolved.
     """
     config = brief.config
     budget = Budget(usd=config.max_usd, calls=config.max_calls)

@@ -1,8 +1,8 @@
-"""Context of prompts: the beginning that all of a session share, and what differs between them.
+"""Prompt context: the prefix shared by all prompts of a session, and configuration details.
 
-Every prompt begins with the same text, byte for byte, so that caches of prompts hit: the intent,
-the rules of the session, the robot, and its quantities with measured numbers. It is made once and
-kept in the session's folder. What an answer decides, such as the length of an episode, comes later.
+All prompts of a session start with the same bytes so that prompt caches hit: the intent, the rules
+of the session, the robot, and its quantities with measured ranges. The prefix is generated once and
+stored in the session folder. Details that depend on an answer, e.g. the episode length, follow it.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ from telic.training.plan import OWN
 
 _PROMPTS = Path(__file__).parent / "prompts"
 _NARROWLY = 0.1
-"""distance from the passing score within which an example passes or fails narrowly"""
+"""maximum distance from the threshold for an example to pass or fail narrowly"""
 _ALWAYS_RECORDED = ("obs", "next_obs", "action", "terminated", "truncated")
 _ABOUT = {"x": "roll to the right", "y": "front flip", "z": "turn to the left"}
 _ROWS, _SECONDS, _MOST_STEPS = 4, 5.0, 400
-"""episodes per column of measured numbers, and their length"""
+"""episodes per column of measured ranges, and their maximum length in seconds and steps"""
 _REST = "at rest"
 _MOST_PARTS = 4
-"""feet or axes of a quantity up to which each one has a range of its own"""
+"""maximum number of components of a quantity that are listed with separate ranges"""
 _SIGN = re.compile(r"positive|negative|1 is|turn")
-"""what the second sentence on a quantity must say to be shown: which way or end is which"""
+"""pattern of second sentences to keep in a quantity's description: sign conventions"""
 _SEARCHED = 20
-"""earlier trainings among which one with the environment's own reward is looked for"""
+"""number of earlier runs searched for one trained with the environment's native reward"""
 
 
 @cache
@@ -78,20 +78,20 @@ def _templates() -> jinja2.Environment:
 
 
 def render(name: str, **values: Any) -> str:
-    """Return the prompt `<name>.md` filled in with values."""
+    """Render the prompt template `<name>.md`."""
     return _templates().get_template(f"{name}.md").render(**values).strip()
 
 
 def prompt_source(name: str) -> str:
-    """Return the template of a prompt."""
+    """Return the source of a prompt template."""
     return read_text(_PROMPTS / f"{name}.md")
 
 
-# ---- the shared beginning
+# ---- shared prefix
 
 
 def session_context(brief: Brief) -> str:
-    """Return the beginning of every prompt of a session; made once, then read from its folder."""
+    """Return the shared prompt prefix of a session, generated once and cached in its folder."""
     path = brief.folder.context
     if not path.exists():
         spec, config, episodes = brief.spec, brief.config, _recorded(brief)
@@ -117,7 +117,7 @@ def session_context(brief: Brief) -> str:
 
 
 def _observations(spec: EnvSpec) -> str:
-    """Return the columns of the observation; blocks by body ("cinert/torso/…") are one each."""
+    """Describe the observation columns, summarizing per-body blocks ("cinert/torso/…")."""
     parts: list[str] = []
     for _, group in groupby(enumerate(spec.obs_names), lambda pair: pair[1].partition("/")[0]):
         (first, start), *rest = group
@@ -128,7 +128,7 @@ def _observations(spec: EnvSpec) -> str:
 def _quantities(
     spec: EnvSpec, episodes: dict[str, list[Trajectory]]
 ) -> list[tuple[str, str, str, list[str], str]]:
-    """Return name, unit, kind, measured ranges and meaning of every quantity."""
+    """Return the name, unit, kind, measured ranges and meaning of every quantity."""
     ranges = [_ranges(own, spec, is_still=name == _REST) for name, own in episodes.items()]
     rows: list[tuple[str, str, str, list[str], str]] = []
     for row in describe_quantities(spec):
@@ -144,7 +144,7 @@ def _quantities(
 
 
 def _recorded(brief: Brief) -> dict[str, list[Trajectory]]:
-    """Return episodes at rest, with random actions, and of a policy of the own reward, if any."""
+    """Return episodes at rest, with random actions, and of a native-reward policy if available."""
     env_id = brief.config.env
     env = open_env(env_id, {}, 2 * _ROWS)
     names = tuple(f"{kind}{row}" for kind in ("rest", "random") for row in range(_ROWS))
@@ -171,7 +171,7 @@ def _recorded(brief: Brief) -> dict[str, list[Trajectory]]:
 
 
 def _native(brief: Brief) -> list[Trajectory]:
-    """Return the last evaluation of a policy that was trained with the environment's own reward."""
+    """Return the last evaluation of a policy trained with the environment's native reward."""
     for run in list_runs(brief.folder.path.parent)[:_SEARCHED]:
         with suppress(TelicError):  # a damaged run is skipped
             for member in run.members():
@@ -187,11 +187,11 @@ def _native(brief: Brief) -> list[Trajectory]:
 def _ranges(
     episodes: Sequence[Trajectory], spec: EnvSpec, *, is_still: bool = False
 ) -> dict[str, str]:
-    """Return the range of each quantity: of a moment the 5th to 95th percentile, else the end."""
+    """Return the 5th to 95th percentile of each quantity; accumulated ones at episode end."""
     views, ranges = recorded_together(episodes, spec), dict[str, str]()
     for row in describe_quantities(spec):
         if QUANTITIES[row.name].arguments:
-            continue  # depends on a body, a joint or a point
+            continue  # requires a body, joint or point
         try:
             values = [view.quantity(row.name) for view in views]
         except NotRecorded:
@@ -208,13 +208,13 @@ def _ranges(
 
 
 def _plain(value: float) -> str:
-    """Return a number with two digits, without exponents; what is tiny is 0."""
+    """Format a number with two significant digits and no exponent, rounding tiny values to 0."""
     return f"{value:.0f}" if abs(value) >= 10 else f"{round(value, 2) + 0.0:.2g}"
 
 
 def _recording(spec: EnvSpec) -> Iterator[str]:
     kept = [name for name in RECORDED if name in spec.info_keys]
-    # An episode gives the size of the forces it recorded, as a step does.
+    # Contacts are derived from the recorded forces, as in a live step.
     kept += ["contacts"] if "cfrc_ext" in kept and "contacts" in spec.info_keys else []
     columns = (*kept, *_ALWAYS_RECORDED)
     yield (
@@ -231,9 +231,9 @@ def _recording(spec: EnvSpec) -> Iterator[str]:
 
 
 def _unseen(spec: EnvSpec) -> Iterator[str]:
-    """Yield the coordinates of the robot that its policy does not observe."""
+    """Yield a note on the robot's coordinates that the policy does not observe."""
     if spec.robot is None or not any(name in spec.obs_names for name in spec.joint_names):
-        return  # the columns of this observation have no known names
+        return  # the observation columns have no known names
     places: list[str] = []
     for slide in spec.robot.root.slides:
         before = [joint for joint in spec.joints if joint.qpos_address <= slide.qpos]
@@ -249,7 +249,7 @@ def _unseen(spec: EnvSpec) -> Iterator[str]:
 
 
 def _unwrapped(spec: EnvSpec) -> Iterator[str]:
-    """Yield the angles that keep counting beyond a turn."""
+    """Yield notes on angles that are not wrapped."""
     root = spec.robot.root if spec.robot else None
     hinge = root.hinge if root else None
     for joint in spec.joints:
@@ -270,11 +270,11 @@ def _unwrapped(spec: EnvSpec) -> Iterator[str]:
         )
 
 
-# ---- the environment as it is configured
+# ---- environment configuration
 
 
 def configured(env: str, env_args: dict[str, Any]) -> list[str]:
-    """Return the facts of an environment that its arguments decide: length, end and terrain."""
+    """Describe the episode length, termination and terrain set by the environment arguments."""
     made = make(env, num_envs=1, **env_args)
     made.close()
     spec, limit = made.spec, made.spec.max_episode_steps
@@ -333,7 +333,7 @@ def _terrain(spec: EnvSpec) -> Iterator[str]:
 
 
 def criterion_words(criterion: Criterion) -> str:
-    """Return a criterion with what it measures and how much of it is right, for a prompt."""
+    """Describe a criterion for a prompt: its quantity, kind, direction and range."""
     ends = [
         f"{word} {value:g} {'' if criterion.unit == '1' else criterion.unit}".rstrip()
         for word, value in (("nothing at", criterion.zero), ("full credit at", criterion.goal))
@@ -347,7 +347,7 @@ def criterion_words(criterion: Criterion) -> str:
 def example_rows(
     examples: Sequence[ExampleResult], threshold: float | None = None
 ) -> list[tuple[str, ...]]:
-    """Return examples as rows: name, judge's score, pay, pay by term, what earned little."""
+    """Return table rows of examples: name, judge score, pay, pay by term, reason for low score."""
     rows: list[tuple[str, ...]] = []
     for each in examples:
         terms = ", ".join(f"{name} {few_digits(value)}" for name, value in each.terms.items())
@@ -360,7 +360,7 @@ def example_rows(
 
 
 def _remark(example: ExampleResult, threshold: float | None) -> str:
-    """Return a remark on a score that is wrong, or close to the threshold."""
+    """Return a remark if a score is on the wrong side of the threshold or close to it."""
     if threshold is None or example.score is None:
         return ""
     by = example.score - threshold

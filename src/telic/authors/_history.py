@@ -1,7 +1,7 @@
-"""The history of a session as prompts show it.
+"""Render the history of a session for prompts.
 
-Everything is read from the records of finished iterations, so "change, then outcome" is right by
-construction.
+Everything is read from the records of finished iterations, so each change is paired with its actual
+outcome.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from telic.storage.layout import MemberFolder, SessionFolder
 from telic.storage.scalars import read_rows
 
 _NOTICED = 0.02
-"""change of the score that counts as one"""
+"""minimum score change that is reported as an effect"""
 _STUCK_AFTER = 3
-"""iterations without a new best after which another approach is requested"""
+"""number of iterations without a new best after which a different approach is requested"""
 _MET = 0.9
-"""credit from which a criterion counts as met"""
+"""minimum credit for a criterion to count as met"""
 _ROWS = 12
 _DISPUTES = 3
-"""disagreements between code and pictures that are shown"""
+"""maximum number of listed disagreements between code and vision"""
 _TERM = "reward_term_"
 _CURVES = ("episodic_return", "episode_length", "entropy", "approx_kl", "explained_variance")
 
 
 class SessionHistory(NamedTuple):
-    """The finished iterations of a session, for its reviser."""
+    """Finished iterations of a session with their candidates."""
 
     folder: SessionFolder
     history: list[SessionIteration]
@@ -60,11 +60,11 @@ class SessionHistory(NamedTuple):
 
     @property
     def best(self) -> SessionIteration:
-        """The iteration with the highest score, the first of equals."""
+        """The iteration with the highest score; the earliest one in case of a tie."""
         return max(self.history, key=worth)
 
     def find(self, number: int | None) -> SessionIteration:
-        """Return an iteration by its number, the latest without one; raises UsageError."""
+        """Return an iteration by number, or the latest if None. Raise UsageError if missing."""
         if number is None:
             return self.history[-1]
         for iteration in self.history:
@@ -82,10 +82,10 @@ class SessionHistory(NamedTuple):
         """Return the history as Markdown.
 
         Args:
-            threshold: score that passes.
-            notes: feedback from people.
+            threshold: passing score.
+            notes: user feedback.
             most: maximum number of iterations.
-            criteria: of a revision, which needs code, curves and values over time; None: none.
+            criteria: criteria to include reward code, training curves and time series for, or None.
         """
         latest, best = self.history[-1], self.best
         left = ""
@@ -126,11 +126,11 @@ class SessionHistory(NamedTuple):
 
     @property
     def is_stuck(self) -> bool:
-        """Return whether the last iterations did not improve the best score."""
+        """Return True if the best score has not improved in the last iterations."""
         return self.history[-1].number - self.best.number >= _STUCK_AFTER
 
     def _line(self, iteration: SessionIteration) -> str:
-        """Return an iteration in one line: its change and its result."""
+        """Summarize the change and result of an iteration in one line."""
         proven = ", ".join(_known(member.judgement.low) for member in iteration.members)
         steps = sorted({member.step for member in iteration.members})
         judged = f", judged at {' and '.join(f'{step:,}' for step in steps)}" if steps else ""
@@ -161,7 +161,7 @@ class SessionHistory(NamedTuple):
         )
 
     def _curves(self, iteration: SessionIteration, best: MemberScore) -> str:
-        """Return the record of a training: return, terms, the judge's scores, and warnings."""
+        """Summarize a training run: learning curves, reward terms, judge scores and warnings."""
         files = self.folder.iteration(iteration.number)
         member = MemberFolder(files.run.path / best.member)
         rows = list(read_rows(member.scalars, "train"))
@@ -195,7 +195,7 @@ class SessionHistory(NamedTuple):
     def _over_time(
         self, iteration: SessionIteration, best: MemberScore, criteria: Sequence[Criterion]
     ) -> list[str]:
-        """Return the quantities of criteria over the median episode of a policy, as a section."""
+        """Return a section with the criteria's quantities over a policy's median episode."""
         path = self.folder.iteration(iteration.number).episode(best.member, best.median_episode)
         where = (
             read_record(self.folder.config, SessionConfig).env,
@@ -204,7 +204,7 @@ class SessionHistory(NamedTuple):
         try:
             episode = Footage(path, path.parent / "looked", where)
         except TelicError:
-            return []  # its recording is gone
+            return []  # the recording was deleted
         names = list(dict.fromkeys(filter(None, map(episode.quantity_of, criteria))))
         if not names:
             return []
@@ -221,7 +221,7 @@ class SessionHistory(NamedTuple):
 
 
 def judgement_text(iteration: SessionIteration) -> str:
-    """Return the scores of each policy, criterion by criterion."""
+    """Return the scores of each policy by criterion as Markdown."""
     best = iteration.best_member
     if best is None:
         return f"No policy was trained: {iteration.failure}"

@@ -1,8 +1,8 @@
-"""A model as a session's author: it reads, writes, reviews, revises, watches and analyses.
+"""Session author based on language and vision models.
 
-A role's prompt is a template in prompts/. The authors of reward and judge see the criteria and the
-robot, never one another's code; only the reviewer sees both files, and each author gets the
-findings about its own. A reviewer's objection stays open until a reviewer withdraws it.
+Each role's prompt is a template in prompts/. The authors of reward and judge see the criteria and
+the robot but never each other's code. Only the reviewer sees both files, and each author receives
+only the findings on its file. An objection stays open until a reviewer withdraws it.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ from telic.training.job import PpoSettings
 from telic.training.plan import for_device, preset_for
 
 File = TypeVar("File", WrittenReward, WrittenJudge)
-# Bounds of the trainer's settings: factors of the environment's preset for what depends on it,
-# plain ranges for the rest; a preset outside of a range widens it.
+# Bounds of the trainer's settings: factors relative to the preset for environment-dependent ones
+# and absolute ranges for the rest. A preset outside its range extends the range.
 _FACTORS = {"learning_rate": (0.25, 4.0), "target_kl": (0.25, 3.0), "epochs": (0.3, 2.0)}
 _RANGES = {
     "gamma": (0.95, 0.999),
@@ -75,19 +75,19 @@ _ASK_AGAIN = (
     "the same paid answers again."
 )
 _HARDEST = 0.6
-"""difficulty of the hardest fields of a requested terrain"""
+"""maximum difficulty of requested terrain"""
 
 
 class Flaw(NamedTuple):
-    """A problem of a revision."""
+    """Problem found in a revision."""
 
     text: str
     is_fatal: bool = True
-    """False: a doubt, which goes back to the reviser while tries are left"""
+    """False for a warning, which is returned to the reviser only while retries are left"""
 
 
 class ModelAuthor:
-    """Ask a model, or the person or agent who answers work orders, for everything."""
+    """Author that delegates every step to a model or to work orders."""
 
     def __init__(self, cast: Cast, brief: Brief) -> None:
         self._cast, self._brief, self._config = cast, brief, brief.config
@@ -96,10 +96,10 @@ class ModelAuthor:
             for_device("default", brief.config.device), brief.config.env
         ).settings
         self._replies: dict[str, str] = {}
-        """replies of the authors to the objections to their last files"""
+        """the authors' replies to objections to their latest files"""
 
     def read(self) -> MeasurableIntent:
-        """Ask for measurable criteria of the intent; a second reader names what is not judged."""
+        """Elicit measurable criteria and let a second reader find words that are not judged."""
         elicited = self._elicited
         criteria = with_measures(self._config.criteria or elicited.criteria)
         left = not_judged(self._config.intent, self._spec, criteria, elicited.covered)
@@ -113,7 +113,7 @@ class ModelAuthor:
 
     @cached_property
     def _elicited(self) -> Elicited:
-        """The model's reading of the intent, rejected until its criteria have no problems."""
+        """The elicited intent, requested again while its criteria have problems."""
         here = configured(self._config.env, {})
         refusals: list[str] = []
         for _ in range(_TRIES):
@@ -153,7 +153,7 @@ class ModelAuthor:
     # ---- reward and judge
 
     def write(self, wanted: MeasurableIntent) -> Composition:
-        """Ask for a reward, and independently for code of criteria that the host cannot measure."""
+        """Request a reward and, independently, judge code for criteria without a measure."""
         elicited = self._elicited
         env_args, in_code = self._env_args(elicited), _in_code(wanted.criteria)
         with ThreadPoolExecutor(2) as pool:
@@ -188,10 +188,10 @@ class ModelAuthor:
         source: str = "",
         refused: Collection[str] = (),
     ) -> File:
-        """Ask for a file until it passes the static checks.
+        """Request a file until it passes the static checks.
 
-        Every request for a rewrite includes all problems and the file that they are about. Programs
-        that were rejected before are refused (`refused`: their hashes).
+        Rewrite requests include all problems and the file they refer to. `refused` are the hashes
+        of previously rejected programs, which are not accepted again.
         """
         is_reward = answer is WrittenReward
         check = check_reward if is_reward else check_judge
@@ -224,7 +224,7 @@ class ModelAuthor:
     def review(
         self, written: Composition, trial: Trial, may_rewrite: bool = True
     ) -> Composition | None:
-        """Ask a reviewer for bugs and exploits, and the authors to fix what is open."""
+        """Have the files reviewed for bugs and exploits and rewritten to fix open problems."""
         found = self._cast.ask(
             "reviewer",
             Review,
@@ -247,7 +247,7 @@ class ModelAuthor:
                 continue
             rewritten = self._rewrite(about, written, problems, {each.file for each in still})
             if rewritten is None:
-                continue  # the file stays, and so do the objections
+                continue  # keep the file and its objections
             self._replies[about] = rewritten.reasoning
             changes[about] = rewritten.source
             if isinstance(rewritten, WrittenReward):
@@ -258,10 +258,10 @@ class ModelAuthor:
     def _rewrite(
         self, about: str, written: Composition, problems: Sequence[str], refused: Collection[str]
     ) -> WrittenReward | WrittenJudge | None:
-        """Ask for another file; None: nothing usable came, so the present one is kept."""
+        """Request a rewritten file. Return None to keep the current one."""
         is_reward, in_code = about == "reward", _in_code(written.criteria)
         if not is_reward and not in_code:
-            return None  # without code to change
+            return None  # without judge code
         source = written.reward if is_reward else read_judge(written.judge).code
         given = problems, source, {*refused, program_hash(source)}
         try:
@@ -275,7 +275,7 @@ class ModelAuthor:
     # ---- revisions
 
     def revise(self, history: list[SessionIteration], notes: Sequence[str]) -> RewardCandidate:
-        """Ask what to try next, until an answer can be run; a doubt about it is raised once."""
+        """Request the next candidate until it can be run. Doubts are accepted on the last try."""
         past = SessionHistory.of(self._folder, history)
         picture, criteria = self._median_picture(past), self._agreed()
         refusals: list[str] = []
@@ -304,7 +304,7 @@ class ModelAuthor:
         return read_record(path, Composition).criteria if path.exists() else ()
 
     def _median_picture(self, past: SessionHistory) -> list[Image]:
-        """Return the median episode of the latest policy as a contact sheet; none without one."""
+        """Return a contact sheet of the latest best policy's median episode, if available."""
         latest, best = past.history[-1], past.history[-1].best_member
         if best is None or not self._config.vision:
             return []
@@ -319,7 +319,7 @@ class ModelAuthor:
             return []
 
     def _flaw(self, past: SessionHistory, revision: Revision) -> Flaw | None:
-        """Return the problem of a revision: of its parts, its code, or what examples show."""
+        """Return the first problem of a revision's references, code or trial, or None."""
         if revision.based_on not in past.candidates:
             there = ", ".join(map(str, sorted(past.candidates)))
             return Flaw(f"Iteration {revision.based_on} does not exist; there are: {there}.")
@@ -335,12 +335,12 @@ class ModelAuthor:
         if strange := sorted(named - set(own)):
             return Flaw(f"No weight is named {', '.join(strange)}; there are: {', '.join(own)}.")
         if revision.source is None:
-            return None  # it ran before
+            return None  # unchanged code has run before
         written = read_record(self._folder.author, Composition)
         revised = {"env_args": candidate.env_args, "reward": candidate.reward}
         trial = try_written(self._brief, written.model_copy(update=revised))
         text = "\n".join(f"- {problem}" for problem in trial.reward_problems)
-        # A reward that could not be run has no examples.
+        # A trial without examples means that the reward failed to run.
         return Flaw(text, is_fatal=not trial.examples) if text else None
 
     def _candidate(self, revision: Revision, past: SessionHistory) -> RewardCandidate:
@@ -370,7 +370,7 @@ class ModelAuthor:
         )
 
     def watch(self, episodes: list[Path], verdicts: list[Verdict]) -> list[Verdict]:
-        """Ask the vision model about some of the episodes that code has judged."""
+        """Have the vision model watch some of the episodes and return the fused verdicts."""
         if not self._config.vision or not episodes:
             return verdicts
         written = read_record(self._folder.author, Composition)
@@ -386,7 +386,7 @@ class ModelAuthor:
     def analyse(
         self, history: list[SessionIteration], outcome: str = "", reasons: Sequence[str] = ()
     ) -> None:
-        """Ask for an analysis of the session; its report can do without."""
+        """Request an analysis of the session. A failure is only logged."""
         if not history:
             return
         past = SessionHistory.of(self._folder, history)
@@ -408,7 +408,7 @@ class ModelAuthor:
 
 
 def program_hash(source: str) -> str:
-    """Return a hash of a program without comments and layout."""
+    """Return a hash of a program's AST, ignoring comments and formatting."""
     return text_hash(ast.dump(ast.parse(read_judge(source).code or source)))
 
 
@@ -417,7 +417,7 @@ def _in_code(criteria: Sequence[Criterion]) -> list[Criterion]:
 
 
 def reviewed(written: Composition, found: Review) -> tuple[Objection, ...]:
-    """Return all objections after a review: known ones, withdrawn or not, and new ones."""
+    """Return all known and new objections after a review, with withdrawals applied."""
     reasons = {each.objection: each.why for each in found.withdrawn}
     objections = [
         each if each.withdrawn else each.model_copy(update={"withdrawn": reasons.get(each.number)})
@@ -438,7 +438,7 @@ def reviewed(written: Composition, found: Review) -> tuple[Objection, ...]:
 
 
 def bounds(preset: PpoSettings) -> dict[str, tuple[float, float]]:
-    """Return the lowest and highest value of every setting that may be changed."""
+    """Return the bounds of every adjustable setting."""
     allowed = {
         name: (min(low, getattr(preset, name)), max(high, getattr(preset, name)))
         for name, (low, high) in _RANGES.items()
@@ -458,7 +458,7 @@ def _bounds_text(preset: PpoSettings) -> str:
 
 
 def within(asked: Mapping[str, Any], preset: PpoSettings) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the requested settings clamped to their bounds, and a sentence on every change."""
+    """Return the settings clamped to their bounds, and messages for all modified ones."""
     allowed = bounds(preset)
     taken: dict[str, Any] = {}
     moved: list[str] = []

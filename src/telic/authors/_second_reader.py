@@ -1,8 +1,8 @@
-"""The composer as second reader of an intent for any author: find words that are not judged.
+"""Find words of an intent that are not judged, using the composer as a second reader.
 
-The composer knows which of its criteria carry which words, and what they measure. A word is judged
-by other criteria if one of them measures something of the same kind; a word that the composer does
-not know, if the author names the criteria that stand for it.
+The composer maps words to its own criteria and the quantities they measure. A word counts as
+judged by other criteria if one of them measures a quantity of the same kind. A word unknown to the
+composer counts as judged if the author names criteria that cover it.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _KINDS = {
     "joints": "joint|action|effort|power|energy|splay|pose",
     "objects": "target|pole|body|command|ground|obs",
 }
-"""kinds of quantities, by parts of their names"""
+"""regular expressions on quantity names, by kind"""
 _STEM = 4
-"""letters by which a word is recognised in a title"""
+"""length of the prefix used to match words against titles"""
 
 
 def not_judged(
     intent: str, spec: EnvSpec, criteria: Sequence[Criterion], claims: Sequence[Covered] = ()
 ) -> tuple[str, ...]:
-    """Return the words of an intent that no criterion judges, as the composer reads them.
+    """Return the words of an intent not judged by any criterion, according to the composer.
 
-    `claims` are the author's own: which criteria stand for which words.
+    `claims` are the author's mapping of words to criteria.
     """
     titles = {each.title for each in criteria}
     said = " ".join(
@@ -48,11 +48,11 @@ def not_judged(
 
     try:
         made = compose(intent, spec)
-    except TelicError:  # none of it can be read: what the author names is taken as judged
+    except TelicError:  # the composer cannot read the intent, so rely on the author's claims
         return tuple(word for word in _content(intent) if not is_named(word))
     own, kinds = {each.title: each for each in made.criteria}, _kinds(criteria)
     lost = [words for words in (*made.not_understood, *made.dropped) if not is_named(words)]
-    verbs: list[str] = []  # of a sequence: without one of them every phase would be another one
+    verbs: list[str] = []  # verbs of a sequence, whose criteria span several phases
     for each in made.covered:
         carrying = [own[title] for title in each.criteria if title in own]
         carrying = [one for one in carrying if not one.is_guard] or carrying
@@ -74,7 +74,7 @@ def _content(text: str) -> list[str]:
 
 
 def _kinds(criteria: Sequence[Criterion]) -> set[str]:
-    """Return the kinds of quantities that criteria measure, or name where only code measures."""
+    """Return the kinds of quantities measured by criteria, or named by code-only criteria."""
     names = {
         name
         for each in criteria

@@ -1,12 +1,12 @@
-"""Have a vision model watch episodes: what should be seen, what is seen, and a second look.
+"""Score episodes with a vision model.
 
-First, without any picture, the model states what each criterion would look like; that is asked once
-per session, as equal questions are answered from disk. Then it scores contact sheets of three
-episodes of a policy in one question, next to an episode that is right and one that is wrong: faults
-are found more often in contrast. Where it disagrees with the code judge it looks again, at other
-pictures with measurements. Nothing on a sheet shows how an episode was rewarded or judged.
+First the model states, without images, what each criterion should look like. This is asked once per
+session because replies are cached. Then it scores contact sheets of three episodes of a policy in a
+single request, next to a correct and an incorrect episode, since contrast improves fault detection.
+Where it disagrees with the code judge, it is asked again with close-ups and measurements. Sheets
+never reveal how an episode was rewarded or judged.
 
-An outage, a refusal, the end of the budget or an episode that cannot be drawn is an unknown score.
+Outages, refusals, an exhausted budget and rendering failures result in unknown scores.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ from telic.llm.names import HOST
 from telic.storage.trajectories import Environment, Trajectory, write_trajectory
 
 _REPEATS = 3
-"""independent answers about what is in dispute, of a model"""
+"""number of independent answers a model gives on disputed criteria"""
 _USUAL = ("height", "forward_velocity", "uprightness", "pitch_turns", "heading_turns")
-"""measured over the disputed time in any case"""
+"""quantities always measured over the disputed interval"""
 
 
 class VisionJudge:
-    """A model that watches episodes of one intent, next to others in contrast."""
+    """Vision model that scores episodes of one intent next to contrasting examples."""
 
     def __init__(
         self,
@@ -64,10 +64,10 @@ class VisionJudge:
         self._environment, self._contrast = environment, contrast or {}
 
     def second_opinion(self, episodes: Sequence[Path], code: Sequence[Verdict]) -> list[Verdict]:
-        """Return fused verdicts on all episodes of a policy, of which a few are watched.
+        """Watch a few episodes of a policy and return fused verdicts on all of them.
 
-        Watched are those at the 10th, 50th and 90th percentile of the code score; their loss of
-        score is extended to the others (`extend`).
+        The episodes at the 10th, 50th and 90th percentile of the code score are watched. Their
+        loss of score is extrapolated to the others (`extend`).
         """
         chosen = worth_watching(code)
         seen = self.watch([episodes[index] for index in chosen])
@@ -80,19 +80,19 @@ class VisionJudge:
         return extend(code, fused)
 
     def watch(self, episodes: Sequence[Path]) -> list[Verdict]:
-        """Return the model's verdicts on episodes of one policy."""
+        """Return the vision model's verdicts on episodes of one policy."""
         return self._verdicts(episodes, [{} for _ in episodes], 1)
 
     def _settled(self, given: Sequence[tuple[Path, Verdict, Verdict, Verdict]]) -> list[Verdict]:
-        """Fuse verdicts after a second, closer look at what is in dispute.
+        """Fuse verdicts after a second look at the disputed criteria.
 
-        It has new pictures of the disputed time and measurements over it; never the code judge's
-        score.
+        The model gets close-ups of the disputed interval with measurements, but never the code
+        judge's score.
         """
         doubts = [
             {dispute.criterion: dispute for dispute in fused.disagreements} for *_, fused in given
         ]
-        # It decides, so it is repeated; a person is not asked the same question twice.
+        # Sample repeatedly because this answer is decisive, except from a person or agent.
         is_host = self._cast.player("vision").provider.name == HOST
         again = self._verdicts(
             [episode for episode, *_ in given], doubts, 1 if is_host else _REPEATS
@@ -112,7 +112,7 @@ class VisionJudge:
     def _verdicts(
         self, episodes: Sequence[Path], doubts: Sequence[dict[str, Disagreement]], repeats: int
     ) -> list[Verdict]:
-        """Ask about several episodes at once; one that cannot be drawn is unknown."""
+        """Score several episodes in one request. Rendering failures yield unknown verdicts."""
         footages: list[Footage | TelicError] = []
         for episode in episodes:
             try:
@@ -146,7 +146,7 @@ class VisionJudge:
         doubts: Sequence[dict[str, Disagreement]],
         sample: int,
     ) -> tuple[dict[int, Record], dict[int, str]]:
-        """Return the filled-in forms of one look by episode, and why others have none."""
+        """Ask once and return the completed forms and the failure reasons by episode index."""
         sheets: list[Path] = []
         words: list[str] = []
         shown: dict[int, dict[str, Any]] = {}
@@ -198,7 +198,7 @@ class VisionJudge:
         return found, broken
 
     def _compared(self) -> list[tuple[str, Footage]]:
-        """Return the episodes to compare with, drawn like the others; without what cannot be."""
+        """Return the contrast episodes with their captions, writing missing trajectory files."""
         found: list[tuple[str, Footage]] = []
         for number, (what, trajectory) in enumerate(self._contrast.items()):
             path = self._folder / f"contrast_{number}.npz"
@@ -209,7 +209,7 @@ class VisionJudge:
         return found
 
     def _what_to_see(self, offered: Sequence[str]) -> dict[str, LookFor]:
-        """Return the visible meaning of each criterion, by title."""
+        """Return the expected visual evidence of each criterion by title."""
         answer = self._cast.ask(
             "vision_criteria",
             look_for_form(self._titles, offered),
@@ -218,7 +218,7 @@ class VisionJudge:
         return filled(answer, self._titles)
 
     def _measured(self, episode: Path, dispute: Disagreement) -> Disagreement:
-        """Return the dispute with the quantity that settles it, measured over its time."""
+        """Return the dispute with its deciding quantity measured over the disputed interval."""
         footage = Footage(episode, self._folder, self._environment)
         offered = [each.name for each in measurable(footage.spec)]
         look = self._what_to_see(offered).get(dispute.criterion)
@@ -228,7 +228,7 @@ class VisionJudge:
         return dispute.model_copy(update={"check": check})
 
     def _doubted(self, footage: Footage, disputes: dict[str, Disagreement]) -> list[str]:
-        """Return the doubted criteria, their times, and the measurements over these times."""
+        """Describe the disputed criteria with their intervals and measurements."""
         offered = [quantity.name for quantity in measurable(footage.spec)]
         look_for = self._what_to_see(offered)
         lines: list[str] = []
@@ -253,7 +253,7 @@ class VisionJudge:
 def contrast_of(
     written: Composition, trial: Trial, env: str, env_args: dict[str, Any]
 ) -> dict[str, Trajectory]:
-    """Return a demonstration and the nearest failure mode, as far as there are some."""
+    """Return a demonstration and the failure mode with the highest score, if available."""
     bad = [each for each in trial.examples if not each.is_good and each.name not in trial.fine]
     bad.sort(key=lambda each: -(each.score or 0.0))
     found: dict[str, Trajectory] = {}

@@ -1,7 +1,7 @@
-"""The answer of a model in each role.
+"""Answer records of the model roles.
 
-Names and descriptions here are sent along as the schema of the answer, and paid replies are found
-again by a hash over it: after a change, interrupted sessions ask again.
+Names, docstrings and descriptions are part of the answer's JSON schema, which is hashed into the
+cache key of a reply. Changing them invalidates the cached replies of interrupted sessions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The interface of an author of criteria, rewards and judges.
+"""Interface of authors, which write criteria, rewards and judges.
 
-The composer, a model, and a host that answers work orders implement it; `author_for` chooses among
-them. Importing this module loads nothing heavy.
+`author_for` selects the composer, a plugin, or a model (including a host that answers work orders).
+Importing this module is cheap.
 """
 
 from __future__ import annotations
@@ -27,86 +27,86 @@ if TYPE_CHECKING:
 
 
 class MeasurableIntent(Event):
-    """An intent as measurable criteria."""
+    """Measurable criteria of an intent."""
 
     NAME = "session.asked"
 
     schema_version: int = 1
     criteria: tuple[Criterion, ...]
     doubts: tuple[str, ...] = ()
-    """ambiguities of the intent, and how they were taken"""
+    """ambiguities of the intent and their chosen interpretations"""
     not_understood: tuple[str, ...] = ()
-    """words of the intent that no criterion measures"""
+    """words of the intent not measured by any criterion"""
     dropped: tuple[str, ...] = ()
-    """numbers and modifiers that were read and that no criterion contains"""
+    """numbers and modifiers that were understood but are not part of any criterion"""
     covered: tuple[Covered, ...] = ()
-    """which criteria cover which words; empty: unknown"""
+    """mapping of words to the criteria that cover them; empty if unknown"""
 
     @classmethod
     def of(cls, made: Composition) -> MeasurableIntent:
-        """Return the intent of a composition."""
+        """Return the measurable intent of a composition."""
         fields = ("criteria", "doubts", "not_understood", "dropped", "covered")
         return cls(**{name: getattr(made, name) for name in fields})
 
 
 _OWN = ("composer", "host", "model")
-"""names that no package may give to its author"""
+"""reserved names that author plugins may not use"""
 
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """The request to an author, and its readable inputs."""
+    """Request to an author with its inputs."""
 
     config: SessionConfig
-    """the request: intent, environment, criteria, models and limits"""
+    """session configuration: intent, environment, criteria, models and limits"""
     spec: EnvSpec
-    """the robot, and what can be measured on it"""
+    """specification of the environment and its measurable quantities"""
     folder: SessionFolder
-    """the session's files"""
+    """session folder"""
     reference: Reference | None = None
-    """the motion that the composer's reward follows; None: words alone"""
+    """reference motion tracked by the composer's reward, if any"""
     emit: Listener = ignore
-    """listener of events of model calls"""
+    """listener for model call events"""
     should_stop: Callable[[], bool] = lambda: False
     """polled while waiting for a model"""
 
 
 class Author(Protocol):
-    """An author of criteria, rewards and judges; its methods are called in this order."""
+    """Author of criteria, rewards and judges. Methods are called in the order of definition."""
 
     def read(self) -> MeasurableIntent:
-        """Return measurable criteria of the intent."""
+        """Return measurable criteria for the intent."""
         ...
 
     def write(self, wanted: MeasurableIntent) -> Composition:
-        """Write a reward and, independently of it, a judge."""
+        """Write a reward and an independent judge."""
         ...
 
     def review(
         self, written: Composition, trial: Trial, may_rewrite: bool = True
     ) -> Composition | None:
-        """Fix what a review or the validation found, and keep objections; None: nothing to do."""
+        """Fix problems found by review or validation. Return None if there is nothing to change."""
         ...
 
     def revise(self, history: list[SessionIteration], notes: Sequence[str]) -> RewardCandidate:
-        """Return the next proposal; notes are feedback from people."""
+        """Return the next candidate. `notes` are user feedback."""
         ...
 
     def watch(self, episodes: list[Path], verdicts: list[Verdict]) -> list[Verdict]:
-        """Watch episodes of a policy that code has judged; return fused verdicts."""
+        """Watch episodes of a policy and return verdicts fused with those of the code judge."""
         ...
 
     def analyse(
         self, history: list[SessionIteration], outcome: str = "", reasons: Sequence[str] = ()
     ) -> None:
-        """Write an analysis of the session for its report, which has this outcome."""
+        """Write an analysis of the session for its report, given the outcome and its reasons."""
         ...
 
 
 def try_written(brief: Brief, written: Composition, *, is_probed: bool = False) -> Trial:
-    """Validate a reward and a judge on reference episodes; an error becomes part of the result.
+    """Validate a reward and a judge on reference episodes. Errors are recorded in the result.
 
-    `is_probed`: judge policies that learned nothing and mutants, too, where a model is the author.
+    If `is_probed` and the author is a model, also judge untrained policies and mutants.
     """
     from telic.judges.validation import failure, try_out
 
@@ -126,7 +126,7 @@ def try_written(brief: Brief, written: Composition, *, is_probed: bool = False) 
 
 
 def second_reading(intent: str, spec: EnvSpec) -> Composition | None:
-    """Return an intent as the composer reads all of its words; None where it cannot."""
+    """Return the composer's reading of an intent, or None if some words are not understood."""
     from telic.composer.compose import compose
 
     try:
@@ -137,7 +137,7 @@ def second_reading(intent: str, spec: EnvSpec) -> Composition | None:
 
 
 def author_for(brief: Brief) -> Author:
-    """Return the composer, the author of a package, or a model (a host is one, too)."""
+    """Return the composer, a plugin author or a model author (including host) for a brief."""
     model = brief.config.model
     if model is None:
         from telic.authors.composer import ComposerAuthor

@@ -1,6 +1,6 @@
-"""A reward to try and how it was judged: the records that authors and sessions exchange.
+"""Reward candidates and their evaluation results, exchanged between authors and sessions.
 
-The weights of a reward file are read and changed without running it: it may be foreign code.
+Reward weights are read and changed without executing the file, which may be untrusted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from telic.storage.layout import SessionFolder
 
 Tier = Literal["hard", "strong", "soft", "retired"]
 SHORT = 0.3
-"""share of a training's steps that the screening run of a variant takes"""
+"""fraction of the training steps used for a variant's screening run"""
 
 
 class Lesson(Record):
@@ -39,7 +39,7 @@ class Lesson(Record):
 
 
 class Variant(Record):
-    """One way to train a candidate's reward."""
+    """Variant of a candidate's reward and training setup."""
 
     weights: dict[str, float] = Field(default={}, description="changes of the reward's weights")
     warm: bool = Field(default=False, description="starts from the parent's policies")
@@ -52,33 +52,33 @@ class Variant(Record):
 
 
 class RewardCandidate(Record):
-    """A reward to try, with the settings that belong to it."""
+    """Reward to train with its environment arguments and trainer settings."""
 
     schema_version: Literal[1] = 1
     reward: str
     variants: tuple[Variant, ...] = Field(default=(Variant(),), min_length=1)
-    """compared in screening runs; the best one is trained in full"""
+    """variants compared in screening runs; the best one is trained in full"""
     rungs: tuple[float, ...] = ()
     """of earlier versions"""
     env_args: dict[str, Any]
     settings: dict[str, Any] = Field(default={}, description="changes of the trainer's settings")
     steps: int
     parent: int | None = None
-    """iteration it was made from"""
+    """iteration that the candidate is derived from"""
     change: str = "first try"
     diagnosis: str = ""
-    """why the parent failed, as the reviser sees it"""
+    """the reviser's explanation of why the parent failed"""
     lessons: tuple[Lesson, ...] = ()
-    """learned from what came before; a later text that is equal but for its tier replaces it"""
+    """lessons from earlier iterations; a later lesson with the same text replaces the tier"""
 
     @property
     def judged_args(self) -> dict[str, Any]:
-        """Arguments of the environment that policies are judged in: on freshly drawn ground."""
+        """Environment arguments for evaluation, with newly sampled terrain."""
         return on_fresh_ground(self.env_args)
 
 
 class MemberScore(Record):
-    """The score of one trained policy."""
+    """Score of one trained policy."""
 
     member: str
     variant: int
@@ -86,25 +86,25 @@ class MemberScore(Record):
     step: int
     judgement: Judgement
     choosing: float | None = None
-    """mean score on the episodes on which it was chosen; None: nothing was chosen"""
+    """mean score on the selection episodes, or None without a selection"""
     policy_hash: str | None = None
-    """SHA-256 of the policy's file from before it played; None: it was only compared with others"""
+    """SHA-256 of the policy file before evaluation, or None for screening runs"""
 
     @property
     def low(self) -> float:
-        """Lower confidence bound of its score; -1 when it could not be judged."""
+        """Lower confidence bound of the score, or -1 if it could not be judged."""
         return -1.0 if self.judgement.low is None else self.judgement.low
 
     @property
     def median_episode(self) -> int:
-        """Index of the episode in the middle of its scores."""
+        """Index of the episode with the median score."""
         known = [verdict.score for verdict in self.judgement.verdicts]
         scores = [-1.0 if score is None else score for score in known]
         return sorted(range(len(scores)), key=scores.__getitem__)[len(scores) // 2]
 
 
 class Selection(Record):
-    """The screening runs of several variants, and the one that was kept."""
+    """Screening runs of several variants and the selected variant."""
 
     schema_version: Literal[1] = 1
     kept: int
@@ -114,7 +114,7 @@ class Selection(Record):
 
 
 class SessionIteration(Event):
-    """One candidate, trained and judged."""
+    """Result of training and judging one candidate."""
 
     NAME = "session.judged"
     OMITTED = frozenset({"members", "trials"})
@@ -125,50 +125,50 @@ class SessionIteration(Event):
     change: str
     passed: bool
     score: float | None
-    """mean score of the policies"""
+    """mean score over policies"""
     variant: int
-    """the variant that was trained in full"""
+    """index of the variant trained in full"""
     best: str | None
-    """its best policy; None: none was trained"""
+    """best policy, or None if none was trained"""
     tags: tuple[str, ...]
     members: tuple[MemberScore, ...] = ()
-    """empty when the candidate could not be trained"""
+    """scores of the trained policies; empty if training failed"""
     scores: dict[str, float | None] = Field(default={})
-    """of each policy"""
+    """score of each policy"""
     trials: tuple[MemberScore, ...] = ()
-    """the screening runs of all variants"""
+    """screening runs of all variants"""
     steps: int = 0
-    """environment steps of all policies, screening runs included"""
+    """environment steps of all policies, including screening runs"""
     training_s: float
     judging_s: float
     failure: str | None = None
-    """why the candidate could not be trained"""
+    """reason why training failed"""
     alarms: tuple[str, ...] = ()
     """policies whose return rose while their score fell"""
     judge_hash: str | None = None
-    """SHA-256 of the judge that judged it; None: it was changed meanwhile, or is not on record"""
+    """SHA-256 of the judge, or None if it changed during evaluation or was not recorded"""
     reward_hashes: dict[str, str] = Field(default={})
-    """SHA-256 of the reward that each policy was trained with"""
+    """SHA-256 of each policy's reward"""
     unjudged: tuple[str, ...] = ()
-    """why episodes of its policies have no score, each reason once with a count"""
+    """distinct reasons for episodes without a score, with counts"""
     judge_doubted: str | None = None
-    """where the pictures contradict the judge's code, also after a closer look; None: nowhere"""
+    """remaining disagreement between vision and code judge after a second look, or None"""
 
     @property
     def best_member(self) -> MemberScore | None:
-        """The best policy as it was judged; None if none was trained."""
+        """Score of the best policy, or None if none was trained."""
         return next((member for member in self.members if member.member == self.best), None)
 
 
 def worth(iteration: SessionIteration) -> float:
-    """Return the score that orders iterations; one that could not be judged ranks last."""
+    """Return the sort key of an iteration: its score, or -1 if it could not be judged."""
     return -1.0 if iteration.score is None else iteration.score
 
 
 def handed_out(history: Iterable[SessionIteration]) -> SessionIteration | None:
-    """Return the iteration whose best policy is delivered: one that passed, or the best proven.
+    """Return the iteration with the policy to deliver: passed first, then by lower bound.
 
-    Revisions start from the reward with the best mean; a user wants the single best policy.
+    Revisions start from the reward with the best mean, but users need the single best policy.
     """
 
     def rank(iteration: SessionIteration) -> tuple[bool, float, float]:
@@ -181,7 +181,7 @@ def handed_out(history: Iterable[SessionIteration]) -> SessionIteration | None:
 def read_candidates(
     folder: SessionFolder, history: Iterable[SessionIteration]
 ) -> dict[int, RewardCandidate]:
-    """Return the candidate of each finished iteration, by number."""
+    """Return the candidates of finished iterations by iteration number."""
     return {
         iteration.number: read_record(folder.iteration(iteration.number).candidate, RewardCandidate)
         for iteration in history
@@ -189,32 +189,32 @@ def read_candidates(
 
 
 def structure_text(candidate: RewardCandidate, variant: int) -> str:
-    """Return the reward's file of a variant, with the weights that it was written with."""
+    """Return the reward source of a variant with its original weights."""
     return candidate.variants[variant % len(candidate.variants)].reward or candidate.reward
 
 
 def reward_text(candidate: RewardCandidate, variant: int) -> str:
-    """Return the reward's file as a variant is trained with it."""
+    """Return the reward source of a variant with the weights used for training."""
     text = structure_text(candidate, variant)
     changes = candidate.variants[variant % len(candidate.variants)].weights
     return with_weights(text, {**weights_in(text), **changes})
 
 
 def reward_texts(candidates: Iterable[RewardCandidate]) -> Iterator[str]:
-    """Yield the reward files of all variants of candidates, as they were trained."""
+    """Yield the reward sources of all variants as used for training."""
     for candidate in candidates:
         for variant in range(len(candidate.variants)):
             yield reward_text(candidate, variant)
 
 
 def latest_lessons(candidates: Iterable[RewardCandidate]) -> tuple[Lesson, ...]:
-    """Return the lessons of candidates in their order; of equal texts the latest tier holds."""
+    """Return the lessons of candidates in order. For equal texts the latest tier is used."""
     latest = {lesson.text: lesson for candidate in candidates for lesson in candidate.lessons}
     return tuple(latest.values())
 
 
 def weights_in(source: str) -> dict[str, float]:
-    """Return the weights that the reward's class declares; empty if it declares none."""
+    """Return the weights declared by the reward class, or an empty dictionary."""
     declaration = _declaration(source)
     if declaration is None:
         return {}
@@ -230,7 +230,7 @@ def weights_in(source: str) -> dict[str, float]:
 
 
 def with_weights(source: str, weights: dict[str, float]) -> str:
-    """Return the file with these weights written into it, so that it says what was trained."""
+    """Replace the weights declared in a reward file."""
     declaration = _declaration(source)
     if declaration is None or not weights:
         return source
@@ -243,12 +243,12 @@ def with_weights(source: str, weights: dict[str, float]) -> str:
 
 
 def program_text(source: str) -> str:
-    """Return a file without the values of its weights: what it pays for, not how much."""
+    """Return the reward source with all weights set to 1, for comparing reward structure."""
     return with_weights(source, dict.fromkeys(weights_in(source), 1.0))
 
 
 def _declaration(source: str, name: str = "weights") -> ast.Assign | None:
-    """Return the assignment of a name in the first class that has one."""
+    """Return the assignment to a class attribute in the first class that defines it."""
     for node in ast.parse(source).body:
         if not isinstance(node, ast.ClassDef):
             continue
@@ -261,13 +261,13 @@ def _declaration(source: str, name: str = "weights") -> ast.Assign | None:
 
 
 def check_reward(source: str) -> None:
-    """Raise RefusedCode for a file that is not Python, or uses what foreign code may not."""
+    """Raise RefusedCode if a reward file has a syntax error or uses forbidden constructs."""
     _check_syntax(source)
     check_source(source, "reward_fn.py")
 
 
 def check_judge(source: str) -> None:
-    """Raise RefusedCode for a file that is not Python, not allowed, or defines no judge."""
+    """Raise RefusedCode if a judge file is invalid, uses forbidden code or defines no judge."""
     _check_syntax(source)
     compile_source(source, "judge_fn.py", extra_modules=OFFERED)
     if "def judge(" not in source:

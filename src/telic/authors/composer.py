@@ -1,12 +1,12 @@
-"""The composer as a session's author: no model, no vision, the same answer every time.
+"""Deterministic session author based on the composer, without models or vision.
 
-Before training, rewards are validated on examples of known quality. A reward that ranks them as
-the judge does is worth training; where the author's own does not, better weights are trained with
-it.
+Before training, rewards are compared with the judge on examples of known quality. If the composed
+reward ranks them differently from the judge, variants with better-ranking weights are screened
+with it.
 
-A revision follows from what failed. The best iteration so far is the parent. It is tried again
-(longer where its score still rose), and with other weights against its worst failures. Screening
-runs choose among them. Nothing is tried twice.
+A revision starts from the best iteration. Its variants are the same reward trained for longer (more
+so if the score was still rising) and weights changed to counter the worst failures. Screening runs
+select among them. Weights that were tried before are skipped.
 """
 
 from __future__ import annotations
@@ -46,29 +46,29 @@ _Weights = Mapping[str, float]
 # ---- ranking weights on examples
 
 _CLEAR, _NOTICED = 0.8, 0.1
-"""agreement from which the author's own weights are trained alone, and a gain worth training"""
+"""rank agreement above which only the original weights are trained, and minimum gain to screen"""
 _FEWEST = 4
-"""examples below which a ranking says nothing"""
+"""minimum number of examples for a ranking"""
 
 
 def rank_agreement(
     own: _Weights, examples: Sequence[ExampleResult], weights: _Weights | None = None
 ) -> float | None:
-    """Return how far pay under some weights ranks examples as the judge does, from -1 to 1.
+    """Return the rank agreement in [-1, 1] between returns under some weights and judge scores.
 
-    Pairs that are paid in the judge's order, less those in the opposite one; equal pay is half of
-    each. A pair counts by the difference of its scores, and only with a good example: which of two
-    failure modes is worse does not matter. None: unknown, or all scores are equal.
+    Computed as concordant minus discordant pairs, weighted by their score difference; ties in pay
+    count as 0. If there are good examples, only pairs with one are used, since the order of failure
+    modes does not matter. Return None if unknown or if all scores are equal.
 
     Args:
-        own: weights under which the examples were paid.
+        own: weights used to compute the pay of the examples.
         examples: failure modes and good examples.
-        weights: other weights; None: the same.
+        weights: weights to evaluate. Default: `own`.
     """
     known = [each for each in examples if each.score is not None and each.pay is not None]
     if len(known) < _FEWEST:
         return None
-    # A term without a weight, or of weight 0, stays.
+    # Terms without a weight or with weight 0 are left unchanged.
     factors = {
         term: (weights or own).get(term, weight) / weight - 1.0
         for term, weight in own.items()
@@ -93,7 +93,7 @@ def rank_agreement(
 def _ranked(
     own: _Weights, examples: Sequence[ExampleResult], proposals: Iterable[_Weights]
 ) -> list[tuple[float, _Weights]]:
-    """Return sets of weights with their agreement, the best first; none where it is unknown."""
+    """Return (agreement, weights) pairs, best first, omitting unknown agreements."""
     rated = [(rank_agreement(own, examples, weights), weights) for weights in proposals]
     known = [(found, weights) for found, weights in rated if found is not None]
     return sorted(known, key=lambda row: -row[0])
@@ -102,9 +102,9 @@ def _ranked(
 def first_rewards(
     written: Composition, examples: Sequence[ExampleResult], most: int
 ) -> tuple[Variant, ...]:
-    """Return the initial reward candidates, `most` at most.
+    """Return at most `most` initial variants.
 
-    The author's reward is trained alone where it ranks the examples as the judge does.
+    Only the original reward is returned if it ranks the examples like the judge.
     """
     own = weights_in(written.reward)
     mine = rank_agreement(own, examples)
@@ -117,7 +117,7 @@ def first_rewards(
 
 
 def draw_weights(around: _Weights, seed: int, spread: float, count: int) -> list[dict[str, float]]:
-    """Return sets of weights drawn around others; `spread` is that of their logarithms."""
+    """Sample weights from a log-normal distribution; `spread` is the log standard deviation."""
     random = np.random.default_rng(seed)
     return [
         {
@@ -155,16 +155,16 @@ _EDITS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "jitters": (_CALM, ()),
     "wrong_gait": (("rhythm", "flight", "alternate"), ("speed",)),
 }
-"""for each failure tag, the terms of composed rewards to raise and to lower"""
+"""reward terms to raise and to lower for each failure tag"""
 _UP, _DOWN = 2.0, 0.5
 LONGER, LONGEST = 1.3, 1.5
-"""how much longer a revision is trained, and one whose parent was still improving"""
+"""factors of training steps for a revision, and for one whose parent was still improving"""
 VARIANTS = 4
-"""rewards of a revision"""
+"""maximum number of variants of a revision"""
 _GOOD, _PROMISING = 0.6, 0.2
-"""score from which training continues from policies, and from which while it still rises"""
+"""minimum scores for a warm start, in general and if the score is still rising"""
 _RISING = 0.05
-"""gain of score over the second half of a training that was not finished"""
+"""minimum score gain over the second half of training to count as still rising"""
 
 
 def next_candidate(
@@ -174,9 +174,9 @@ def next_candidate(
     examples: Sequence[ExampleResult] = (),
     rises: bool = False,
 ) -> RewardCandidate:
-    """Return what to try next from the best iteration: the same for longer, and other weights.
+    """Return the next candidate: the best iteration trained for longer, and changed weights.
 
-    `examples` are as its reward pays them, `rises` says whether its score was still rising.
+    `examples` contain the pay under its reward. `rises` is True if its score was still rising.
     """
     parent = max(history, key=worth)
     base = candidates[parent.number]
@@ -220,11 +220,11 @@ def next_candidate(
 def _proposals(
     history: Sequence[SessionIteration], parent: SessionIteration, start: dict[str, float]
 ) -> list[tuple[str, dict[str, float]]]:
-    """Return weights against the worst failures, with words."""
+    """Return named weight changes that counter the worst failures."""
     found: list[tuple[str, dict[str, float]]] = []
     worst = next(iter(parent.tags), "")
     if any(worst in each.tags for each in history if each is not parent):
-        # Another iteration would not fix it either: omit terms for which half was not enough.
+        # Recurring failure: remove the opposing terms, since halving them was not enough.
         opposed = _EDITS.get(worst, ((), ()))[1]
         without = [name for name, value in start.items() if value and _term(name) in opposed]
         if without and len(without) < len(start):
@@ -238,7 +238,7 @@ def _proposals(
 
 
 def _against(start: _Weights, tags: Iterable[str]) -> dict[str, float]:
-    """Return weights with the terms against some failures raised, and the opposed ones lowered."""
+    """Raise the weights of terms that counter failures and lower those of opposing terms."""
     up: set[str] = set()
     down: set[str] = set()
     for tag in tags:
@@ -249,7 +249,7 @@ def _against(start: _Weights, tags: Iterable[str]) -> dict[str, float]:
 
 
 def still_rises(checkpoints: Sequence[Mapping[str, Any]], end: float | None) -> bool:
-    """Return whether the score rose over the second half of a training, to a mean of `end`."""
+    """Return whether the score was rising over the second half of training, up to `end`."""
     rows = [[each for each in row["scores"].values() if each is not None] for row in checkpoints]
     means = [sum(scores) / len(scores) for scores in rows if scores]
     if end is None or len(means) < 2:
@@ -258,24 +258,24 @@ def still_rises(checkpoints: Sequence[Mapping[str, Any]], end: float | None) -> 
 
 
 def _continues(parent: SessionIteration, rises: bool) -> bool:
-    """Return whether a revision continues from its parent's policies or starts from scratch."""
+    """Return whether a revision is warm-started from its parent's policies."""
     return (parent.score or 0.0) >= (_PROMISING if rises else _GOOD)
 
 
 def apply_wishes(
     revision: RewardCandidate, wishes: Sequence[Wish], changes: Sequence[str]
 ) -> RewardCandidate:
-    """Return a revision whose reward and weights follow wishes."""
+    """Apply the reward and weight changes requested in notes to a revision."""
     reward = next((wish.reward for wish in wishes[::-1] if wish.reward), None)
     tags = [tag for wish in wishes for tag in wish.tags]
     variants: list[Variant] = []
     for variant in revision.variants:
         if reward is not None and variant.reward is not None:
-            continue  # of another structure than what is wished for
+            continue  # its structure differs from the requested reward
         own = weights_in(reward or variant.reward or revision.reward)
         kept = {name: value for name, value in variant.weights.items() if name in own}
         update: dict[str, Any] = {"weights": _against({**own, **kept}, tags)}
-        if reward is not None:  # other memory needs another network
+        if reward is not None:  # different memory changes the network's input
             update |= {"warm": False, "structure": ()}
         variants.append(variant.model_copy(update=update))
     return revision.model_copy(
@@ -288,7 +288,7 @@ def apply_wishes(
 
 
 def _term(name: str) -> str:
-    """Return a term's name; those of a sequence are numbered by phase."""
+    """Return a term's name without the phase number of a sequence."""
     return re.sub(r"_\d+$", "", name)
 
 
@@ -297,17 +297,17 @@ def _rounded(weights: _Weights) -> tuple[tuple[str, float], ...]:
 
 
 class ComposerAuthor:
-    """Writes by rules; see `telic.composer`."""
+    """Rule-based author; see `telic.composer`."""
 
     def __init__(self, brief: Brief) -> None:
         self._brief, self._config = brief, brief.config
 
     def read(self) -> MeasurableIntent:
-        """Read the intent by the composer's grammar."""
+        """Parse the intent with the composer's grammar."""
         return MeasurableIntent.of(self._composed(self._config.criteria))
 
     def write(self, wanted: MeasurableIntent) -> Composition:
-        """Write both files from the words and the agreed criteria."""
+        """Compose reward and judge from the intent and the agreed criteria."""
         composed = self._composed(wanted.criteria)
         steps = composed.steps * steps_factor(self._config.device)
         return composed.model_copy(update={"steps": steps})
@@ -318,11 +318,11 @@ class ComposerAuthor:
     def review(
         self, written: Composition, trial: Trial, may_rewrite: bool = True
     ) -> Composition | None:
-        """Change nothing: rules do not depend on findings, which the report lists."""
+        """Return None: the rules do not use findings, which are listed in the report."""
         return None
 
     def revise(self, history: list[SessionIteration], notes: Sequence[str]) -> RewardCandidate:
-        """Search weights; notes change terms and weights, or are not understood."""
+        """Return the next candidate by weight search, with notes applied where understood."""
         revision = self._revision(history)
         wishes: list[Wish] = []
         changes: list[str] = []
@@ -339,7 +339,7 @@ class ComposerAuthor:
         return apply_wishes(revision, wishes, changes) if notes else revision
 
     def _revision(self, history: list[SessionIteration]) -> RewardCandidate:
-        """Return what follows from the best iteration, by the examples of the reward as written."""
+        """Return the next candidate, using the trial's examples if they match the reward."""
         folder, parent = self._brief.folder, max(history, key=worth)
         candidates = read_candidates(folder, history)
         examples: Sequence[ExampleResult] = ()
@@ -352,10 +352,10 @@ class ComposerAuthor:
         return next_candidate(history, candidates, examples=examples, rises=rises)
 
     def watch(self, episodes: list[Path], verdicts: list[Verdict]) -> list[Verdict]:
-        """Return the verdicts of code: it has no vision."""
+        """Return the code verdicts unchanged."""
         return verdicts
 
     def analyse(
         self, history: list[SessionIteration], outcome: str = "", reasons: Sequence[str] = ()
     ) -> None:
-        """Add nothing to the report."""
+        """Do nothing."""

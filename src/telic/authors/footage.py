@@ -1,8 +1,8 @@
-"""A recorded episode as pictures for a model: contact sheets.
+"""Contact sheets of recorded episodes for vision models.
 
-A sheet shows the whole episode, one stride or the fastest motion step by step, the moments that
-decide the criteria, and the height of each foot over time. Moments of the whole episode are spread
-over the phases of a gait, because evenly spaced ones would alias with it.
+A sheet shows frames from the whole episode, one stride or the fastest motion in detail, the frames
+that decide the criteria, and foot heights over time. Frames of the whole episode are spread over
+the gait phases, because uniform sampling would alias with the stride.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from telic.rendering.replay import model_file
 from telic.storage.trajectories import Environment, Trajectory, read_evidence
 
 _WHOLE, _ROW = 12, 6
-"""stills of the whole episode, and in a row"""
+"""number of frames for the whole episode and per row"""
 _PLACES, _POINTS = 8, 240
 _STILL_M = 0.005
 _GOLDEN = (5**0.5 - 1) / 2
 _SHORTEST_S, _LONGEST_S, _PERIODIC = 0.15, 2.0, 0.5
-"""bounds of a stride's period, and the autocorrelation from which there is one"""
+"""bounds of the stride period, and minimum autocorrelation for a periodic gait"""
 _Part = tuple[float, float]
 
 
 class Footage:
-    """A recorded episode, and the sheets that can be drawn of it.
+    """Recorded episode that can be rendered as contact sheets.
 
-    Raises TelicError when the file is missing, damaged or empty.
+    Raise TelicError if the file is missing, damaged or empty.
     """
 
     def __init__(self, episode: Path, folder: Path, environment: Environment | None = None) -> None:
@@ -54,14 +54,14 @@ class Footage:
 
     @cached_property
     def spec(self) -> EnvSpec:
-        """Return the description of the episode's environment."""
+        """Specification of the episode's environment."""
         facts = self.trajectory.facts
         env = make(facts.env_id, num_envs=1, **facts.env_kwargs)
         env.close()
         return env.spec
 
     def sheet(self, criteria: Sequence[Criterion] = ()) -> Path:
-        """Return the contact sheet of the whole episode."""
+        """Render the contact sheet of the whole episode and return its path."""
         length, words = len(self.trajectory), "the whole episode"
         period = self.period
         moments = self._spread(_WHOLE)
@@ -95,7 +95,7 @@ class Footage:
         return self._drawn(rows, "sheet")
 
     def close_up(self, window: _Part | None) -> Path:
-        """Return a part of the episode as in no other sheet: nearer, and step by step."""
+        """Render a part of the episode from a closer camera at a finer time resolution."""
         length, dt_s = len(self.trajectory), self._dt_s or 1.0
         first, last = (0, length - 1) if window is None else (round(at / dt_s) - 1 for at in window)
         middle, half = (first + last) / 2, max((last - first) * 0.6, _WHOLE / 2)
@@ -108,12 +108,12 @@ class Footage:
         return self._drawn(rows, f"near{rows[0].steps[0]}-{rows[0].steps[-1]}")
 
     def quantity_of(self, criterion: Criterion) -> str | None:
-        """Return the first quantity that a criterion names; None: it names none."""
+        """Return the first known quantity named by a criterion, or None."""
         words = re.findall(r"\w+", criterion.quantity)
         return next((word for word in words if word in self._known), None)
 
     def decisive(self, criteria: Sequence[Criterion]) -> dict[int, int]:
-        """Return the step that decides each criterion whose quantity is known, by its number."""
+        """Return the decisive step of each criterion with a known quantity, by criterion number."""
         episode, found = RecordedEpisode(self.trajectory, self.spec), dict[int, int]()
         for number, criterion in enumerate(criteria, 1):
             name = self.quantity_of(criterion)
@@ -129,7 +129,7 @@ class Footage:
 
     @cached_property
     def period(self) -> int | None:
-        """Return the steps of a stride, where the feet repeat themselves; None: they do not."""
+        """Stride period in steps, or None if the foot motion is not periodic."""
         feet = [self.spec.body_names.index(foot) for foot in self.spec.feet]
         places = self.trajectory.columns.get("xpos")
         if not feet or places is None or self._dt_s is None:
@@ -159,7 +159,7 @@ class Footage:
         return peaks[0] if peaks else None
 
     def _spread(self, count: int) -> tuple[int, ...]:
-        """Return moments over the whole episode, at phases of the gait that differ evenly."""
+        """Return steps over the whole episode, evenly distributed over the gait phases."""
         last = len(self.trajectory) - 1
         evenly = np.linspace(0, last, count)
         if self.period is not None and self.period < last / 2:
@@ -170,7 +170,7 @@ class Footage:
 
     @cached_property
     def fastest(self) -> int:
-        """Return the middle step of the time in which the body moves most, its travel left out."""
+        """Middle step of the window with the fastest body motion, excluding overall travel."""
         places = self.trajectory.columns.get("xpos")
         if places is None or len(places) < 2:
             return len(self.trajectory) // 2
@@ -181,18 +181,18 @@ class Footage:
 
     @cached_property
     def _known(self) -> set[str]:
-        """Return the quantities that need no body, joint or point."""
+        """Names of the quantities without arguments (body, joint or point)."""
         known = describe_quantities(self.spec)
         return {each.name for each in known if not QUANTITIES[each.name].arguments}
 
     @property
     def _moves_in_space(self) -> bool:
-        """Return whether one view cannot show it all; in a plane an oblique one adds nothing."""
+        """Return True if the robot has a free root, so that a single camera view is not enough."""
         robot = self.spec.robot
         return self._has_model and robot is not None and robot.root.kind == "free"
 
     def places(self) -> str:
-        """Return where the robot was over time, which a camera that follows it does not show."""
+        """Describe the torso position over time, which the tracking camera does not show."""
         spec, dt_s = self.spec, self._dt_s
         if dt_s is None or spec.torso not in spec.body_names or "xpos" not in self.trajectory:
             return ""
@@ -232,7 +232,7 @@ class Footage:
         )
 
     def _drawn(self, rows: Sequence[StillRow], name: str) -> Path:
-        """Draw a sheet that does not exist yet; raises TelicError when it cannot be drawn."""
+        """Render a sheet unless its file exists. Raise TelicError if rendering fails."""
         path = self._folder / f"{self._name}_{name}.png"
         env, env_args = self.trajectory.facts.environment
         if not path.exists():

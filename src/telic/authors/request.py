@@ -1,4 +1,4 @@
-"""The request of a session: an intent, and how to try, judge and pay for it."""
+"""Session configuration: the intent, and settings for training, evaluation and cost limits."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ ROLES = (
     "vision",
     "analyst",
 )
-"""roles of a session's models: in requests, work orders and traces"""
+"""model roles in requests, work orders and traces"""
 _OLD_ROLES = {"reader": "elicitor", "reward": "reward_author", "judge": "judge_author"}
-"""names in session.json of earlier versions"""
+"""role names used in session.json by earlier versions"""
 _EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
 LIMITS = ("max_calls", "max_usd", "max_hours", "max_steps")
-"""fields of a request that limit its cost and may change while it runs"""
+"""cost limits, which may be changed while a session runs"""
 
 
 def parse_criteria(data: Any) -> tuple[Criterion, ...]:
-    """Return edited criteria from plain data: a list, or a file in the form of criteria.json."""
+    """Parse edited criteria from a list or from data in the format of criteria.json."""
     rows: Any = cast("dict[str, Any]", data).get("criteria") if isinstance(data, dict) else data
     if not isinstance(rows, list) or not rows:
         raise UsageError(
@@ -52,7 +52,7 @@ def parse_criteria(data: Any) -> tuple[Criterion, ...]:
 
 
 def read_criteria(path: str, option: str) -> tuple[Criterion, ...]:
-    """Read the file of an option that holds criteria."""
+    """Read criteria from the file given by a command-line option."""
     return parse_criteria(parse_json(given_text(path, option), path))
 
 
@@ -206,11 +206,11 @@ class SessionConfig(Config):
 
     @property
     def terms(self) -> str:
-        """The request without its cost limits, as text."""
-        # Without defaults: a field that a later version adds does not make it another request.
+        """The configuration without cost limits as JSON."""
+        # Exclude defaults so that fields added by later versions do not change the result.
         return self.model_dump_json(exclude=set(LIMITS), exclude_defaults=True)
 
     @property
     def needed(self) -> int:
-        """Training seeds that must pass: two thirds."""
+        """Number of training seeds that must pass: two thirds, rounded up."""
         return -(-2 * len(self.seeds) // 3)

@@ -1,1 +1,1 @@
-"""Benchmarks: how often an intent becomes a policy that does it, and how well judges judge."""
+"""Benchmarks: success rate of intents, and accuracy of judges."""

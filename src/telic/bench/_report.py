@@ -1,4 +1,4 @@
-"""The result of a benchmark of intents as a report: how many became policies, and each of them."""
+"""Report of an intent benchmark: the pass rates, and a card per case."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FULL_CREDIT = 0.995
 
 
 def build_report(tally: Tally, folder: Path) -> doc.Report:
-    """Return the document: the pass rate, the rate of each group of cases, and a card per case."""
+    """Build the report: the overall pass rate, the rate per group of cases, and a card per case."""
     rate, brand = tally.overall, doc.Text("telic benchmark", "where")
     head: list[doc.Block] = [brand, doc.Text(f"{tally.suite}: no case has come to an end yet")]
     if rate.share is not None and rate.low is not None and rate.high is not None:
@@ -77,7 +77,7 @@ def build_report(tally: Tally, folder: Path) -> doc.Report:
 
 
 def _card(result: CaseResult, folder: Path) -> doc.Card:
-    """Return what a case looks like, its measured values, what is lacking, and its cost."""
+    """Build the card of a case: pictures, measured values, shortcomings and cost."""
     case, blocks = result.case, list[doc.Block]()
     pictures: list[doc.Picture | doc.Video] = []
     if result.video:

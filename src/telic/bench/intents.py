@@ -1,11 +1,11 @@
-"""THE MAIN FLOW of a benchmark of intents: one session per case, then the pass rates.
+"""Intent benchmark: one session per case, then the pass rates.
 
-Every attempt at a case is one line of an append-only log, so running again resumes. A case that
-crashed or was refused is counted, with its reason and without a score.
+Every attempt at a case is one line of an append-only log, so running it again resumes. Cases that
+crashed or were refused are counted, with the reason and without a score.
 
-A session is judged by the judge its own author wrote. An author that misreads an intent also judges
-by the misreading, so a suite has a few independent checks ("the torso points up"), which the
-episodes of a passed case must satisfy.
+Sessions are evaluated by a judge from the same author. An author that misreads an intent also
+misjudges it, so a suite has a few independent checks ("the torso points up"), which the episodes
+of a passed case must satisfy.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ from telic.storage.locks import RunLock
 from telic.storage.trajectories import Environment
 
 _HOLDS = 0.75
-"""share of the episodes in which a check must hold"""
+"""minimum fraction of the episodes in which a check must hold"""
 
 
 class Benchmark(NamedTuple):
-    """A benchmark, finished or stopped."""
+    """Result of a finished or stopped benchmark."""
 
     path: Path
     tally: Tally
@@ -86,10 +86,10 @@ def bench_intents(
 ) -> Benchmark:
     """Run every case as a session, or resume an interrupted benchmark of the same request.
 
-    `on_event` is called from several threads with several jobs; `options` apply to every session.
-    Raises TelicError where options are wrong or the folder is in use, never for a case.
+    With several jobs, `on_event` is called from several threads; `options` apply to every session.
+    Raises TelicError for invalid options or a folder in use, never for a failing case.
     """
-    # A benchmark measures the pass, which robustness is not part of.
+    # A benchmark measures whether policies pass, which does not depend on robustness.
     options = {"robustness": False, **options}
     chosen = list(suite.case if cases is None else cases)
     config = BenchConfig(suite=suite.name, telic=__version__, options=session_options(options))
@@ -123,7 +123,7 @@ def _attempt(
     should_stop: Callable[[], bool],
     case: Case,
 ) -> CaseResult | None:
-    """Run a case as far as it goes; None when nothing was started."""
+    """Run or resume a case; return None if nothing was started."""
     if should_stop():
         return None
     on_event(BenchCase(case=case.id, env=case.env, intent=case.intent))
@@ -144,11 +144,11 @@ def _attempt(
         )
         return case_result(case, session, folder, time.monotonic() - started)
     except (Refused, NotUnderstood, BadEnvironment) as error:
-        # An author refuses before anything is written; later, the same errors are failures.
+        # The author refuses before anything is written; later, the same errors are failures.
         reason = f"{type(error).__name__}: {error}"
         if not any(sessions.glob("session_*/author.json")):
             outcome, reason = "refused", str(error)
-    except Exception as error:  # the boundary of a job: recorded, and the other cases continue
+    except Exception as error:  # job boundary: recorded, and the other cases continue
         write_text(folder.error(case.id), traceback.format_exc())
         reason = f"{type(error).__name__}: {error}"
     return CaseResult(
@@ -166,13 +166,13 @@ def _finished(case: Case, options: dict[str, Any], sessions: Path) -> Session | 
     for folder in list_sessions(sessions):
         if folder.summary.exists() and read_record(folder.config, SessionConfig) == config:
             summary = verified(folder)
-            if summary.outcome != "stopped":  # a stopped one is resumed by `run`
+            if summary.outcome != "stopped":  # stopped sessions are resumed by `run`
                 return Session(folder.path, summary)
     return None
 
 
 def case_result(case: Case, session: Session, folder: BenchFolder, seconds: float) -> CaseResult:
-    """Return the result of a session that ended or was stopped."""
+    """Return the result of a finished or stopped session."""
     summary, files = session.summary, SessionFolder(session.path)
     config, number = read_record(files.config, SessionConfig), summary.best_iteration
     best = (
@@ -203,7 +203,7 @@ def case_result(case: Case, session: Session, folder: BenchFolder, seconds: floa
                 outcome = "unconfirmed"
 
     def relative(*paths: Path) -> str | None:
-        """Return the first path that exists, relative to the benchmark."""
+        """Return the first existing path, relative to the benchmark."""
         there = (path.relative_to(folder.path).as_posix() for path in paths if path.exists())
         return next(there, None)
 
@@ -217,7 +217,7 @@ def case_result(case: Case, session: Session, folder: BenchFolder, seconds: floa
         low=summary.low,
         iterations=summary.iterations,
         env_steps=steps_taken(files),
-        # The session's clock includes attempts that were killed.
+        # The session's time includes attempts that were killed.
         seconds=max(seconds, summary.seconds),
         usd=total_usd([paid(each)[0] for each in list_sessions(folder.case(case.id))]),
         criteria=tuple(criteria),
@@ -267,11 +267,11 @@ def hold(
     folder: Path,
     environment: Environment | None = None,
 ) -> dict[str, float]:
-    """Return by title the share of episodes in which each check held.
+    """Return the fraction of episodes in which each check held, by title.
 
     A check is an expression of `episode` (`telic.judges.episode.RecordedEpisode`) and `np`; it runs
-    confined, as judge code does. Raises TelicError when one cannot be evaluated: that is an error
-    of the suite, not a failure of the policy.
+    confined, like judge code. Raises TelicError if one cannot be evaluated, which is a fault of the
+    suite and not a failure of the policy.
     """
     lines = "".join(
         f"        score({title!r}, 1.0 if ({code}) else 0.0, zero=0.0, goal=1.0),\n"

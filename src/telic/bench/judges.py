@@ -1,10 +1,10 @@
-"""Measure how well the composer's judges judge, on episodes whose truth is known.
+"""Measure the accuracy of the composer's judges on episodes with known labels.
 
-A score of at least 0.8 claims that an episode does what was asked. A judge agrees with the truth
-when it claims exactly what is true; a score it cannot give agrees with nothing.
+A score of at least 0.8 predicts that an episode satisfies the intent. A judge agrees with the label
+if its prediction is correct; an unknown score agrees with no label.
 
-The truth is known by construction (pairs.toml: intents with scripted demonstrations that do
-what is asked, and look-alikes).
+Labels are known by construction: pairs.toml holds intents with scripted demonstrations that satisfy
+them, and look-alikes.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _PAIRS = Path(__file__).with_name("pairs.toml")
 GOOD = "good example"
 Kind = Literal["good", "look-alike", "other intent", "failure mode"]
 PASS = 0.8
-"""score that claims success; the threshold of a session"""
+"""score that counts as a pass; the threshold of a session"""
 
 
 class JudgePair(Config):
-    """An intent on a robot, and scripted demonstrations of it."""
+    """An intent for a robot, and scripted demonstrations of it."""
 
     id: str = Field(description="short name")
     env: str = Field(description="environment id")
@@ -58,18 +58,18 @@ class JudgeSet(Config):
 
 
 class Example(NamedTuple):
-    """One episode and the truth about it."""
+    """One labelled episode."""
 
     name: str
     kind: Kind
     is_right: bool
-    """whether it does what was asked"""
+    """whether it satisfies the intent"""
     trajectory: Trajectory
     spec: EnvSpec
 
 
 class ScoredExample(Record):
-    """One example as the judge saw it."""
+    """The judge's score of one example."""
 
     pair: str
     env: str
@@ -80,34 +80,34 @@ class ScoredExample(Record):
     score: float | None
     agrees: bool
     why: str
-    """the criteria behind the score"""
+    """scores of the criteria"""
 
     @property
     def is_false_pass(self) -> bool:
-        """Return whether it is wrong and scores as a pass."""
+        """Return whether it is a negative example that scores as a pass."""
         return not self.is_right and self.score is not None and self.score >= PASS
 
 
 class JudgeReport(Record):
-    """Agreement of judges with the truth."""
+    """Agreement of judges with the labels."""
 
     schema_version: Literal[1] = 1
     threshold: float = PASS
     agreement: Rate
     recognised: Rate
-    """right examples that score as passes"""
+    """positive examples that pass"""
     rejected: Rate
-    """wrong examples that do not"""
+    """negative examples that do not pass"""
     false_passes: tuple[str, ...]
-    """wrong examples that score as passes, "pair: example" """
+    """negative examples that pass, "pair: example" """
     failure_mode_passes: tuple[str, ...]
-    """those of them that are failure modes"""
+    """false passes that are failure modes"""
     missed: tuple[str, ...]
-    """right examples that do not"""
+    """positive examples that do not pass"""
     unknown: tuple[str, ...]
     """examples without a score"""
     refused: dict[str, str]
-    """intents for which no judge was written, and why"""
+    """intents without a judge, and the reasons"""
     examples: tuple[ScoredExample, ...]
 
 
@@ -178,7 +178,7 @@ def _score(pair: str, env: str, written: Composition, example: Example) -> Score
 
 
 def load_pairs(path: Path = _PAIRS) -> tuple[JudgePair, ...]:
-    """Return the pairs of a TOML file; by default those that come with telic."""
+    """Load the pairs of a TOML file; by default those included in telic."""
     try:
         return JudgeSet.parse(parse_toml(read_text(path), str(path))).pair
     except (BadFile, ConfigError) as error:
@@ -188,9 +188,9 @@ def load_pairs(path: Path = _PAIRS) -> tuple[JudgePair, ...]:
 def examples(
     pair: JudgePair, others: tuple[JudgePair, ...], env_args: dict[str, Any]
 ) -> Iterator[Example]:
-    """Yield every example of a pair: good, look-alikes, other intents' good ones, failure modes.
+    """Yield the examples of a pair: positives, look-alikes, positives of others, failure modes.
 
-    `others` on the same robot lend their good examples as wrong ones.
+    Positive examples of `others` on the same robot serve as negative ones.
     """
     motions: dict[str, tuple[Kind, tuple[Motion, ...]]] = {}
     if pair.good:

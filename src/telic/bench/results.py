@@ -1,4 +1,4 @@
-"""Suites, records, files and pass rates of a benchmark of intents.
+"""Suites, records, files and pass rates of intent benchmarks.
 
 runs/bench_<suite>_<time>_<hex>/
     bench.json                   suite and options
@@ -35,13 +35,13 @@ SUITES = Path(__file__).parent / "suites"
 Difficulty = Literal["easy", "medium", "hard"]
 DIFFICULTIES: tuple[str, ...] = get_args(Difficulty)
 CaseOutcome = Literal[Outcome, "unconfirmed", "refused", "error"]
-"""unconfirmed: its own judge passed it, the suite's checks did not. stopped: not finished"""
+"""unconfirmed: passed by its judge but not by the suite's checks; stopped: not finished"""
 FINAL: tuple[CaseOutcome, ...] = (*ENDED, "unconfirmed", "refused")
-"""outcomes that are not tried again; an error is"""
+"""outcomes that are not retried; errors are"""
 
 
 class Case(Config):
-    """One intent on one robot."""
+    """One intent for one robot."""
 
     id: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$", description="short name, also of its folder")
     env: str = Field(description="environment id or path of an MJCF file")
@@ -56,7 +56,7 @@ class Case(Config):
 
 
 class Suite(Config):
-    """Intents to measure with."""
+    """A set of intents to benchmark."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$", description="short name")
     about: str = Field(default="", description="what it measures, in a sentence")
@@ -78,10 +78,10 @@ class Suite(Config):
         difficulty: Sequence[str] = (),
         sample: int | None = None,
     ) -> tuple[Case, ...]:
-        """Return the cases that are asked for, in the suite's order.
+        """Return the selected cases in the suite's order.
 
-        Raises UnknownName for a case or difficulty that does not exist, ConfigError when nothing
-        is left.
+        Raises UnknownName for a case or difficulty that does not exist, ConfigError if no case is
+        left.
         """
         for kind, names, names_there in (
             ("case", only, [each.id for each in self.case]),
@@ -105,7 +105,7 @@ class Suite(Config):
 
 
 def load_suite(name: str) -> Suite:
-    """Return a suite that comes with telic, by its name, or the one in a TOML file."""
+    """Load a suite included in telic by name, or from a TOML file."""
     path = Path(name) if name.endswith(".toml") else SUITES / f"{name}.toml"
     if not path.exists():
         known = sorted(each.stem for each in SUITES.glob("*.toml"))
@@ -119,7 +119,7 @@ def load_suite(name: str) -> Suite:
         suite = Suite.parse(parse_toml(read_text(path), str(path)))
     except (BadFile, ConfigError) as error:
         raise ConfigError(f"{path} is not a suite: {error}") from None
-    # A robot that is a file next to the suite is named by its absolute path.
+    # A robot file next to the suite is named by its absolute path.
     files = {case.env: path.parent / case.env for case in suite.case}
     cases = [
         case.model_copy(update={"env": str(files[case.env].absolute())})
@@ -131,7 +131,7 @@ def load_suite(name: str) -> Suite:
 
 
 def _sampled(cases: list[Case], count: int) -> list[Case]:
-    """Return evenly spaced cases of each difficulty, in proportion; the same every time."""
+    """Return a deterministic sample: evenly spaced cases of each difficulty, in proportion."""
     if count < 1:
         raise ConfigError(f"A sample of {count} cases is empty.", hint="Try --sample 9.")
     count = min(count, len(cases))
@@ -141,7 +141,7 @@ def _sampled(cases: list[Case], count: int) -> list[Case]:
 
 
 class BenchConfig(Config):
-    """Everything that decides the results of a case; the choice of cases is not part of it."""
+    """Settings that determine the results of a case; the selection of cases is not included."""
 
     schema_version: Literal[1] = 1
     suite: str = Field(description="name of the suite")
@@ -150,13 +150,13 @@ class BenchConfig(Config):
 
 
 class CriterionResult(Record):
-    """One criterion as the best policy met it."""
+    """Result of one criterion for the best policy."""
 
     title: str
     credit: float
-    """mean share earned, 0 to 1"""
+    """mean credit, 0 to 1"""
     value: float | None
-    """median as measured"""
+    """median measured value"""
     unit: str = ""
 
 
@@ -173,20 +173,20 @@ class CaseResult(Event):
     tags: tuple[str, ...] = ()
     score: float | None = None
     low: float | None = None
-    """score that is proven with 95 % confidence"""
+    """lower bound of the score at 95 % confidence"""
     iterations: int | None = None
     env_steps: int | None = None
-    """steps of all policies of all iterations together"""
+    """total steps of all policies in all iterations"""
     seconds: float = 0.0
     usd: float | None = None
-    """None: unknown"""
+    """None if unknown"""
     criteria: tuple[CriterionResult, ...] = ()
     checks: dict[str, float] = Field(
         default={}, description="share of the judged episodes in which each check of the suite held"
     )
     not_understood: tuple[str, ...] = ()
     session: str | None = None
-    """folder of the session, seen from the benchmark's, as all paths here"""
+    """folder of the session, relative to the benchmark's folder like all paths here"""
     strip: str | None = None
     video: str | None = None
     finished_at: str
@@ -194,7 +194,7 @@ class CaseResult(Event):
 
 
 class Rate(Record):
-    """A number of passes, with the 95 % Wilson interval of the share."""
+    """Number of passes, with the 95 % Wilson interval of the pass rate."""
 
     passed: int
     total: int
@@ -204,7 +204,7 @@ class Rate(Record):
 
     @classmethod
     def of(cls, passed: int, total: int) -> Rate:
-        """Return the share of passes with its interval; without cases it is None."""
+        """Compute the pass rate and its interval; the rate is None without cases."""
         found = wilson(passed, total)
         low, high = (None, None) if found is None else (found.low, found.high)
         share = passed / total if total else None
@@ -217,11 +217,11 @@ class CaseGroup(Record):
     name: str
     rate: Rate
     mean_score: float | None
-    """over those that have a score"""
+    """over cases with a score"""
 
 
 class Tally(Record):
-    """A benchmark's result. A case that was refused or crashed did not pass."""
+    """Result of a benchmark. Cases that were refused or crashed count as not passed."""
 
     schema_version: Literal[1] = 1
     suite: str
@@ -229,7 +229,7 @@ class Tally(Record):
     config: BenchConfig
     cases_in_suite: int
     waiting: tuple[str, ...]
-    """requested cases that are not finished; they are in no rate"""
+    """requested cases that are not finished; excluded from all rates"""
     overall: Rate
     by_difficulty: tuple[CaseGroup, ...]
     by_category: tuple[CaseGroup, ...]
@@ -239,7 +239,7 @@ class Tally(Record):
     median_steps_to_pass: float | None
     seconds: float
     usd: float | None
-    """None: the price of a part is unknown"""
+    """None if the price of a part is unknown"""
     results: tuple[CaseResult, ...]
 
 
@@ -254,9 +254,9 @@ class BenchFolder:
     attempts = FolderFile("results.jsonl")
     """the append-only log"""
     results = FolderFile("results.json")
-    """the result for programs"""
+    """machine-readable result"""
     page = FolderFile("index.html")
-    """the result for people"""
+    """result page"""
     lock = FolderFile("lock")
     """the lock"""
 
@@ -265,16 +265,16 @@ class BenchFolder:
         return self.path / "cases" / case_id
 
     def error(self, case_id: str) -> Path:
-        """Return where the traceback of a case's crash goes."""
+        """Return the file of the traceback of a case's crash."""
         return self.case(case_id) / "error.txt"
 
 
 def open_folder(config: BenchConfig, runs_dir: Path, fresh: bool) -> BenchFolder:
-    """Return the newest folder of exactly this request, or a new one."""
+    """Return the newest folder of the same request, or create one."""
     paths = [] if fresh else sorted(runs_dir.glob(f"bench_{config.suite}_*/bench.json"))
     for path in reversed(paths):
         earlier = read_record(path, BenchConfig)
-        # An option that did not exist then was as it is by default now.
+        # Options missing in earlier files have their current default values.
         options = session_options(earlier.options)
         if earlier.model_copy(update={"options": options}) == config:
             return BenchFolder(path.parent)
@@ -284,7 +284,7 @@ def open_folder(config: BenchConfig, runs_dir: Path, fresh: bool) -> BenchFolder
 
 
 def results_in(folder: BenchFolder) -> list[CaseResult]:
-    """Return the latest result of every case; a pass whose session is not verified is claimed."""
+    """Return the latest result of every case; a pass of an unverified session becomes "claimed"."""
     rows = read_json_lines(folder.attempts)
     latest = {row.case.id: row for row in (as_record(x, CaseResult, str(folder)) for x in rows)}
     home = folder.path.resolve()
@@ -298,7 +298,7 @@ def results_in(folder: BenchFolder) -> list[CaseResult]:
 
 
 def session_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of every session by name, defaults included."""
+    """Return all session options by name, including defaults."""
     config = SessionConfig.parse({"intent": "any", "env": "any", **options})
     return config.model_dump(mode="json", exclude={"intent", "env", "schema_version"})
 
@@ -352,6 +352,6 @@ def _groups(
 
 
 def total_usd(values: Sequence[float | None]) -> float | None:
-    """Return a sum of dollars; None when a part is unknown."""
+    """Return the sum in dollars, or None if a value is unknown."""
     numbers = [value for value in values if value is not None]
     return sum(numbers) if len(numbers) == len(values) else None

@@ -1,1 +1,1 @@
-"""The command line: one file per command; no logic of its own."""
+"""The command line: one file per command, without business logic."""

@@ -1,6 +1,6 @@
-"""The terminal: consoles that obey nothing they show, facts and tables.
+"""Terminal output: consoles that escape control characters, facts and tables.
 
-Apart from `output`, so that a command that prints JSON loads nothing that draws.
+Separate from `_output`, so that commands that print JSON do not import rich.
 """
 
 from __future__ import annotations
@@ -19,16 +19,15 @@ _PIPED_WIDTH = 120
 
 
 class PlainConsole(Console):
-    """A console that shows what a name or a file holds and never obeys it.
+    """A console that escapes control characters in names and file contents.
 
-    Colours and cursor moves are segments of their own; in text, what a terminal would obey is
-    written out.
+    Colours and cursor moves are separate segments; control characters within text are escaped.
     """
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """Yield the segments of something, their text made printable."""
+        """Render an object to segments with printable text."""
         for segment in super().render(renderable, options):
             text = segment.text if segment.control else printable(segment.text)
             yield segment if text is segment.text else Segment(text, segment.style)
@@ -36,12 +35,12 @@ class PlainConsole(Console):
 
 console = PlainConsole(highlight=False)
 errors = PlainConsole(stderr=True, highlight=False)
-if not console.is_terminal:  # a file or a pipe has no width; 80 would break names apart
+if not console.is_terminal:  # a file or pipe has no width; 80 would wrap names
     console.width = _PIPED_WIDTH
 
 
 def print_facts(facts: Mapping[str, Any]) -> None:
-    """Print `key: value` lines that a person reads and a script can grep."""
+    """Print `key: value` lines, for people and for grep."""
     width = max(map(len, facts), default=0) + 1
     for key, value in facts.items():
         if value is not None:
@@ -51,7 +50,7 @@ def print_facts(facts: Mapping[str, Any]) -> None:
 def print_rows(
     columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str | None = None
 ) -> None:
-    """Print a plain table; numbers go to the right."""
+    """Print a plain table with right-aligned numbers."""
     heading = None if title is None else escape(title)
     table = Table(title=heading, title_justify="left", box=None, pad_edge=False)
     table.header_style = "bold"
@@ -59,7 +58,7 @@ def print_rows(
     for index, name in enumerate(columns):
         numeric = all(isinstance(row[index], int | float | None) for row in rows) and rows
         justify = "right" if numeric else "left"
-        # The first column holds names, which are never broken.
+        # The first column holds names, which are never wrapped.
         table.add_column(escape(name), justify=justify, overflow="fold", no_wrap=index == 0)
     for row in cells:
         table.add_row(*map(escape, row))

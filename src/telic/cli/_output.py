@@ -1,7 +1,7 @@
-"""Print results on the command line: one JSON document, or a view for people.
+"""Print results on the command line: one JSON document, or a formatted view.
 
-A result is shown by its generic view: `key: value` lines for facts, tables for lists of records. A
-result type with a view of its own registers it with `view`.
+By default a result is printed by its generic view: `key: value` lines for facts, tables for lists
+of records. `view` registers a specific view for a result type.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from telic.errors import TelicError
 
 _VIEWS: dict[str, Callable[[Any], None]] = {}
 _SHORT = 160
-"""characters of a list of words that still fit on one line"""
+"""maximum length of a list of words printed on one line"""
 
 
 def print_json(value: Any) -> None:
@@ -45,7 +45,7 @@ def fail(error: TelicError, as_json: bool) -> NoReturn:
 def view(function: Callable[[Any], None]) -> Callable[[Any], None]:
     """Register a function as the view of its argument's type.
 
-    Types are known by their names, which are unique, so that no view has to import what it shows.
+    Types are identified by name, which is unique, so that views need not import them.
     """
     [kind] = [kind for name, kind in function.__annotations__.items() if name != "return"]
     _VIEWS[kind] = function
@@ -53,15 +53,15 @@ def view(function: Callable[[Any], None]) -> Callable[[Any], None]:
 
 
 def show(result: Any) -> None:
-    """Print a result for people."""
-    import telic.cli._results  # with rich, which --json does not need
+    """Print a result in human-readable form."""
+    import telic.cli._results  # imports rich, which --json does not need
     import telic.cli._study_views  # noqa: F401
 
     _VIEWS.get(type(result).__name__, show_generic)(result)
 
 
 def show_generic(result: Any) -> None:
-    """Print any result; its class may name the `columns` of its table and a closing `hint`."""
+    """Print any result; its class may define table `columns` and a closing `hint`."""
     from telic.cli import _console as terminal
 
     print_data(as_data(result), getattr(result, "columns", ()))
@@ -70,7 +70,7 @@ def show_generic(result: Any) -> None:
 
 
 def print_data(data: Any, columns: tuple[str, ...] = (), title: str = "") -> None:
-    """Print plain data: facts first, then the tables and long texts that it holds."""
+    """Print plain data: facts first, then nested tables and long texts."""
     from telic.cli import _console as terminal
 
     if is_mapping(data):
@@ -101,7 +101,7 @@ def print_data(data: Any, columns: tuple[str, ...] = (), title: str = "") -> Non
 
 
 def _is_part(value: Any) -> bool:
-    """Return whether a value needs lines of its own."""
+    """Return whether a value must be printed on separate lines."""
     if is_mapping(value):
         return bool(value)
     if is_row(value):
@@ -110,7 +110,7 @@ def _is_part(value: Any) -> bool:
 
 
 def _line(value: Any) -> Any:
-    """Return a value as text of one line; None where there is nothing to say."""
+    """Format a value as one line of text, or return None if it is empty."""
     if value is None or (is_row(value) and not value) or (is_mapping(value) and not value):
         return None
     if is_mapping(value):
@@ -123,14 +123,14 @@ def _line(value: Any) -> Any:
 
 
 def _says(value: Any) -> bool:
-    """Return whether a cell is worth a column: neither empty nor a count of nothing."""
+    """Return whether a cell has content: neither empty nor a zero count."""
     return (
         value is not None and value != "" and value is not False and _line(value) not in (None, "0")
     )
 
 
 def _cell(value: Any) -> Any:
-    """Return a value as a cell of a table; numbers stay numbers, which align to the right."""
+    """Format a value as a table cell; numbers remain numbers, to be right-aligned."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return value if value is None or is_number else str(_line(value) or "")
 

@@ -1,4 +1,4 @@
-"""Views of results that the generic view does not fit."""
+"""Views of results that need more than the generic view."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _say(text: str, **options: Any) -> None:
 
 
 def asked_lines(event: MeasurableIntent) -> Iterator[str]:
-    """Yield how an intent is read: criteria with goals and weights, and what is not judged."""
+    """Yield the interpretation of an intent: criteria with goals and weights, unjudged parts."""
     yield "criteria:"
     whole = sum(each.weight for each in event.criteria) or 1.0
     for each in event.criteria:
@@ -70,14 +70,14 @@ def asked_lines(event: MeasurableIntent) -> Iterator[str]:
 
 @view
 def show_reading(reading: MeasurableIntent) -> None:
-    """Print how an intent is read."""
+    """Print the interpretation of an intent."""
     for line in asked_lines(reading):
         _say(line)
 
 
 @view
 def show_session(session: Session) -> None:
-    """Print the outcome of a session, and how to use it."""
+    """Print the outcome of a session and the commands to use it."""
     from telic.session.robustness import read_card, summary_line
 
     summary = session.summary
@@ -108,14 +108,14 @@ def show_session(session: Session) -> None:
 @view
 def show_order(order: WorkOrder) -> None:
     """Print a work order as a page."""
-    from telic.llm.work_orders import order_text  # loads all of llm
+    from telic.llm.work_orders import order_text  # imports all of llm
 
     _say(order_text(order), markup=False)
 
 
 @view
 def show_run(run: Run) -> None:
-    """Print the result of a training, and where everything is."""
+    """Print the result of a training and the paths of its files."""
     from telic.training.folder import best_member, is_resumable
 
     summary, name, folder = run.summary, run.path.name, RunFolder(run.path)
@@ -150,7 +150,7 @@ def show_run(run: Run) -> None:
 
 @view
 def show_run_page(page: RunPage) -> None:
-    """Print a run with its members."""
+    """Print a run and its members."""
     shown = ("path", "env", "status", "total_timesteps", "training_time_s", "error", "command")
     print_data({name: page.facts.get(name) for name in shown})
     for member in page.members:
@@ -202,7 +202,7 @@ def show_search(search: Search) -> None:
 
 @view
 def show_summary(summary: SearchSummary) -> None:
-    """Print a line per run of a search."""
+    """Print one line per run of a search."""
     names = ("mean_all", "better_of_two", "best_seen", "incumbent_area")
     more = ("episodes", "calls", "episodes_to_good")
     rows = [
@@ -256,7 +256,7 @@ def _show_report(report: TrackingReport) -> None:
 
 @view
 def show_tracked(run: TrackedRun) -> None:
-    """Print how the members of a training track held-out clips."""
+    """Print how well the members of a training track held-out clips."""
     for report in run.reports:
         _show_report(report)
     _say(f"\nfolder  {run.path}")
@@ -266,7 +266,7 @@ def show_tracked(run: TrackedRun) -> None:
 
 @view
 def show_tracker_evaluation(found: TrackerEvaluation) -> None:
-    """Print the metrics of a tracker, and its worst clips."""
+    """Print the metrics of a tracker and its worst clips."""
     _show_report(found.report)
     rows = [
         (x.clip, x.encoder, f"{x.progress:.0%}", x.errors.mpjpe_l_mm) for x in found.report.worst(5)
@@ -287,7 +287,7 @@ def show_robot_file(text: RobotText) -> None:
 
 @view
 def show_env(page: EnvPage) -> None:
-    """Print the page of an environment."""
+    """Print the description of an environment."""
     from telic.quantities.reference import environment_page
 
     _say(environment_page(page.env), markup=False)
@@ -302,7 +302,7 @@ def _rate(rate: Rate) -> str:
 
 @view
 def show_benchmark(benchmark: Benchmark) -> None:
-    """Print the totals; each case was printed when it ended, and the page shows all."""
+    """Print the totals; each case was printed when it ended, and the page has all details."""
     path, tally = benchmark
     console.print(f"\n[bold]{_rate(tally.overall)}[/] pass")
     if tally.median_seconds_to_pass is not None:

@@ -1,16 +1,16 @@
-"""Signals that ask a command to end: Ctrl-C, SIGTERM and a lost terminal are one request to stop.
+"""Termination signals of commands: Ctrl-C, SIGTERM and SIGHUP are all treated as a stop request.
 
-The first one is polite: work that can be resumed saves, marks what it did and leaves; whatever else
-runs is unwound, so that no temporary file and no process stays behind. A second Ctrl-C or SIGTERM
-ends at once; a terminal that closes says so several times, which is one request. What has not ended
-some seconds after SIGTERM or SIGHUP is unwound, then killed: it resumes from its last save.
+The first signal is graceful: resumable work saves its state and exits; other work is unwound, so
+that no temporary files or processes remain. A second Ctrl-C or SIGTERM exits immediately; repeated
+SIGHUPs from a closing terminal count as one request. Work still running some seconds after SIGTERM
+or SIGHUP is unwound, then killed; it resumes from its last save.
 
-    Ctrl-C (SIGINT)   exit code 1, as for everything that did not come to its end
+    Ctrl-C (SIGINT)   exit code 1, as for all unfinished work
     SIGTERM           exit code 143
     SIGHUP            exit code 129
 
-A signal that the command was started to ignore (`nohup`) stays ignored, and work that ended
-before it polled the request exits with its own code.
+A signal that was ignored at startup (`nohup`) stays ignored, and work that ended before it polled
+the request exits with its normal code.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from telic.jobs.process import end_after_grace
 _ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TERMINAL = (0, 1, 2)
 _ECHO_S = 0.2
-"""`timeout` and terminals send a signal to a process and to its group: that is not asking twice"""
+"""`timeout` and terminals signal both a process and its group; this is one request, not two"""
 
 
 class SignalInterrupt(KeyboardInterrupt):
-    """Unwinds a command, as Ctrl-C does.
+    """Exception that unwinds a command, as on Ctrl-C.
 
-    Not KeyboardInterrupt itself: Python notes one that passes a module which compiled code imports,
-    and leaves as if Ctrl-C had ended it, whatever exit code it was given.
+    A subclass, because Python records a KeyboardInterrupt that passes through a module imported by
+    compiled code, and then exits as on Ctrl-C, ignoring the requested exit code.
     """
 
 
@@ -52,18 +52,18 @@ class StopSignal:
         self._shown = [handle for handle in _TERMINAL if _is_terminal(handle)]
 
     def __call__(self) -> bool:
-        """Return whether the command was asked to end; polled by the work."""
+        """Return whether a stop was requested; polled by the work."""
         return self.asked_by is not None
 
     @property
     def exit_code(self) -> int:
-        """The exit code of a command that was stopped by it."""
+        """Exit code of a command ended by this signal."""
         if self.asked_by in (None, signal.SIGINT):
             return 1
         return 128 + self.asked_by
 
     def hear(self, number: int, frame: FrameType | None) -> None:
-        """Take a signal."""
+        """Handle a signal."""
         if number == signal.SIGHUP:
             self._leave_terminal()
         if self.asked_by is None:
@@ -73,14 +73,14 @@ class StopSignal:
                 self.watch = end_after_grace(self.exit_code)
             if not self._saves:
                 raise SignalInterrupt
-            # Not through a buffer: the signal may have come while one was written.
+            # Unbuffered: the signal may have interrupted a buffered write.
             with suppress(OSError):
                 os.write(2, b"\nstopping after this update (Ctrl-C again: now) ...\n")
         elif number != signal.SIGHUP and time.monotonic() > self.repeats_from:
             raise SignalInterrupt
 
     def _leave_terminal(self) -> None:
-        """Discard output from now on: writing to a closed terminal would fail the work."""
+        """Discard further output: writing to a closed terminal would fail the work."""
         nothing = os.open(os.devnull, os.O_RDWR)
         for handle in self._shown:
             os.dup2(nothing, handle)
@@ -89,10 +89,10 @@ class StopSignal:
 
 @contextmanager
 def stoppable(*, saves: bool) -> Generator[StopSignal]:
-    """Turn signals into a request to stop, which work that `saves` polls; other work is unwound."""
+    """Turn signals into a stop request polled by work that `saves`; other work is unwound."""
     request = StopSignal(saves=saves)
     if threading.current_thread() is not threading.main_thread():
-        yield request  # signals belong to the main thread
+        yield request  # only the main thread can handle signals
         return
     previous = {number: signal.getsignal(number) for number in _ASKING if _is_ours(number, saves)}
     for number in previous:
@@ -100,7 +100,7 @@ def stoppable(*, saves: bool) -> Generator[StopSignal]:
     try:
         yield request
     except BaseException as error:
-        request.repeats_from = math.inf  # further signals are not taken
+        request.repeats_from = math.inf  # further signals are ignored
         if request.asked_by is None or not _is_interrupt(error):
             raise
         how = "Run the same command again to resume from the last save." if saves else ""
@@ -116,9 +116,9 @@ def stoppable(*, saves: bool) -> Generator[StopSignal]:
 
 
 def _is_interrupt(error: BaseException | None) -> bool:
-    """Say whether an error comes from being asked to stop.
+    """Return whether an error was caused by a stop request.
 
-    Compiled code that is interrupted while it is imported makes an ImportError of it.
+    An interrupt during the import of compiled code is converted to an ImportError.
     """
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
@@ -126,7 +126,7 @@ def _is_interrupt(error: BaseException | None) -> bool:
 
 
 def _is_ours(number: signal.Signals, saves: bool) -> bool:
-    if number == signal.SIGINT:  # Python itself unwinds at Ctrl-C
+    if number == signal.SIGINT:  # Python itself unwinds on Ctrl-C
         return saves
     return signal.getsignal(number) is not signal.SIG_IGN
 

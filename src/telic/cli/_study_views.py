@@ -1,4 +1,4 @@
-"""Results of study verbs on a terminal, where the generic view does not do."""
+"""Terminal views of study results that need more than the generic view."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def show_ledger(report: LedgerReport) -> None:
 
 @view
 def show_adapter(report: AdapterReport) -> None:
-    """Print what is wrong with the adapter, what it leaves open and what smoke runs showed."""
+    """Print errors and open questions of the adapter, and the results of smoke runs."""
     check = report.check
     for problem in check.problems:
         console.print(f"[red]✗[/] {escape(problem)}", soft_wrap=True)
@@ -103,7 +103,7 @@ def show_adapter(report: AdapterReport) -> None:
 
 @view
 def show_progress(report: StudyProgress) -> None:
-    """Print the steps that were taken, the run that was started, or the gates."""
+    """Print the steps taken, the run that was started, or the gates."""
     if report.stopped is not None:
         console.print(f"{report.stopped} is stopping. Then: telic study run")
     elif report.gates is not None:
@@ -138,7 +138,7 @@ def _show_gates(gates: DryRun) -> None:
 
 @view
 def show_study_audit(audit: StudyAudit) -> None:
-    """Print what was measured, monitored, audited or reviewed."""
+    """Print the result of a measurement, monitoring, audit or review."""
     facts = audit.facts
     if audit.kind == "claim":
         from telic.studies.evidence.audit import AUDIT_CHECKS

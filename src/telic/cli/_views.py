@@ -1,7 +1,7 @@
-"""Show work as it happens: a live bar on a terminal, plain lines elsewhere.
+"""Display progress: a live bar on a terminal, plain lines elsewhere.
 
-Events are matched by name: importing the records that they are loads torch and MuJoCo, while
-workers should start to load them at the same time.
+Events are matched by name: importing their records loads torch and MuJoCo, which should not delay
+the start of workers that load them too.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ OUTCOMES = {
     "error": "[red]! error[/]",
     "stopped": "[dim]… stopped[/]",
 }
-"""outcomes of the cases of a benchmark"""
+"""display of benchmark case outcomes"""
 _LINE_EVERY_S = 5.0
 _DEAD = "dead_term"
-"""findings for the author of a reward, not for an observer of a session"""
+"""finding that concerns the author of a reward, not the user of a session"""
 _Lines = Iterator[str]
 
 
 class ProgressView:
-    """Listens to events and prints those that a person wants to know."""
+    """Listener that prints the events of interest to a user."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class ProgressView:
         asks: bool = False,
         brief: bool = False,
     ) -> None:
-        """Prepare a view; `brief` leaves out what happens within the cases of a benchmark."""
+        """Prepare a view; `brief` omits events within benchmark cases."""
         self.quiet = quiet
         self._is_session, self._asks, self._brief = is_session, asks, brief
         self._live = console.is_terminal and not quiet
@@ -73,7 +73,7 @@ class ProgressView:
         self._task: TaskID | None = None
         self._last_line = 0.0
         self._found: set[str] = set()
-        """findings of this training that were printed: a population must not repeat one 48 times"""
+        """findings printed in this training, to avoid repeating one for every population member"""
         self._orders: set[str] = set()
         self._path: Path | None = None
 
@@ -91,7 +91,7 @@ class ProgressView:
         self._bar.stop()
 
     def __call__(self, event: Any) -> None:
-        """Take in one event."""
+        """Handle one event."""
         if self.quiet:
             return
         is_inside = isinstance(event, BenchEvent)
@@ -107,7 +107,7 @@ class ProgressView:
             self.say(line)
 
     def _follow(self, event: Any) -> None:
-        """Update the bar, and remember what later lines need."""
+        """Update the bar and the state used by later lines."""
         match event.NAME:
             case "probe.done":
                 self._probed(event)
@@ -138,7 +138,7 @@ class ProgressView:
             console.print(text, soft_wrap=True)
 
     def _is_new(self, finding: Finding | RewardFinding, text: str) -> bool:
-        """Return whether a finding is for this reader, and was not printed in this training."""
+        """Return whether a finding concerns this user and was not yet printed in this training."""
         if text in self._found or (self._is_session and finding.name.startswith(_DEAD)):
             return False
         self._found.add(text)
@@ -329,4 +329,4 @@ _LINES: dict[str, Callable[[Any], Iterable[str]]] = {
     "bench.case": lambda x: [f"\n[bold]── {x.case}[/]"],
     "bench.result": _case_result,
 }
-"""lines that a person wants to read of an event"""
+"""functions that format an event as lines of text"""

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 
 def _progress_of(verb: Verb[Any, Any], values: dict[str, Any], is_quiet: bool) -> ProgressView:
-    """Return the view of the events of a verb."""
-    from telic.cli._views import ProgressView  # with rich, which few commands need
+    """Return the progress view for a verb's events."""
+    from telic.cli._views import ProgressView  # imports rich, which few commands need
 
     return ProgressView(
         quiet=is_quiet,
@@ -47,7 +47,7 @@ _USAGE_ERROR: Any = typer.BadParameter.__mro__[1]
 
 @contextmanager
 def _printable_errors() -> Generator[None]:
-    """Make complaints about the words of a command printable."""
+    """Escape control characters in usage errors."""
     try:
         yield
     except _USAGE_ERROR as error:
@@ -56,15 +56,15 @@ def _printable_errors() -> Generator[None]:
 
 
 class _LazyGroup(TyperGroup):
-    """Commands under one word; nothing of a command is imported before it is called."""
+    """A command group; commands are imported when they are called."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the words."""
+        """Return the words of the commands."""
         return list(self.commands)
 
 
 class _RootGroup(_LazyGroup):
-    """All commands."""
+    """The root group of all commands."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -74,12 +74,12 @@ class _RootGroup(_LazyGroup):
         self.commands = _commands(VERBS, panels)
 
     def make_context(self, *args: Any, **options: Any) -> Any:
-        """Parse the words before the command."""
+        """Parse the arguments before the command."""
         with _printable_errors():
             return super().make_context(*args, **options)
 
     def invoke(self, ctx: Any) -> Any:
-        """Parse the words of the command, and run it."""
+        """Parse the command's arguments and run it."""
         with _printable_errors():
             return super().invoke(ctx)
 
@@ -100,7 +100,7 @@ app = typer.Typer(
 def version(
     show_version: bool = typer.Option(False, "--version", help="Print the version.", is_eager=True),
 ) -> None:
-    """Answer without a command."""
+    """Handle the options that need no command."""
     if show_version:
         typer.echo(f"telic {__version__}")
         raise typer.Exit
@@ -114,7 +114,7 @@ _Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.", hidden
 
 
 class _VerbCommand(TyperCommand):
-    """A verb as a command; help, options and the verb itself are loaded when needed."""
+    """A verb as a command; help, options and the verb itself are loaded lazily."""
 
     def __init__(self, name: str, path: str, panel: str | None = None) -> None:
         super().__init__(
@@ -127,18 +127,18 @@ class _VerbCommand(TyperCommand):
 
     @property
     def short_help(self) -> str:
-        """The line of a list of commands."""
+        """One row of the command list."""
         return catalogue.summary(self._path)
 
     @short_help.setter
     def short_help(self, text: str | None) -> None:
-        """Ignore what the base class sets."""
+        """Ignore the value set by the base class."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the options and arguments."""
         if not self.params:
             verb = catalogue.load_verb(self._path)
-            own: Any = self  # whose help the base class declares as text from the start
+            own: Any = self  # the base class declares help as plain text
             own.help, own.epilog = verb.help, _examples(verb.examples)
             self.params = _options(verb)
         return super().get_params(ctx)
@@ -148,7 +148,7 @@ class _VerbCommand(TyperCommand):
 
 
 class _GroupCommand(_LazyGroup):
-    """Verbs under one word."""
+    """A group of verbs."""
 
     def __init__(self, name: str, group: VerbGroup, panel: str | None = None) -> None:
         super().__init__(
@@ -175,7 +175,7 @@ def _commands(
 
 
 def _options(verb: Verb[Any, Any]) -> list[Any]:
-    """Return a verb's fields as options and arguments, and what every command has."""
+    """Return a verb's fields as options and arguments, plus the options common to all commands."""
     fields = [field for field in verb.fields if field.how.scope != "inner"]
     parameters = [_parameter(field) for field in fields]
     if verb.has_result:
@@ -183,7 +183,7 @@ def _options(verb: Verb[Any, Any]) -> list[Any]:
     parameters.append(_named(_DEBUG, _Debug, default=False))
 
     def command() -> None:
-        """Carry a signature for typer to read."""
+        """Provide a signature for typer to read."""
 
     # pyrefly: ignore[missing-attribute]
     command.__signature__ = inspect.Signature(parameters)
@@ -193,7 +193,7 @@ def _options(verb: Verb[Any, Any]) -> list[Any]:
 
 
 def _parameter(field: RequestField) -> inspect.Parameter:
-    """Return a field as a parameter that typer understands."""
+    """Convert a field to a parameter for typer."""
     how = field.how
     kind = _kind(field)
     default = _default(field)
@@ -222,7 +222,7 @@ def _named(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 
 def _kind(field: RequestField) -> Any:
-    """Return the type that the command line reads: text for what has a reader of its own."""
+    """Return the command-line type of a field: text if it has a custom parser."""
     plain: Any = str
     if field.how.read is None:
         plain = next((kind for kind in field.alternatives if kind in _PLAIN), str)
@@ -230,7 +230,7 @@ def _kind(field: RequestField) -> Any:
 
 
 def _default(field: RequestField) -> Any:
-    """Return the default as the command line would be given it."""
+    """Return the default in command-line form."""
     if field.how.many:
         return None
     if field.how.read is not None:
@@ -239,7 +239,7 @@ def _default(field: RequestField) -> Any:
 
 
 def _call(verb: Verb[Any, Any], **values: Any) -> None:
-    """Do a verb with what was read from the command line, and leave with its exit code."""
+    """Run a verb with parsed command-line values, and exit with its code."""
     as_json, debug = values.pop(_JSON, False), values.pop(_DEBUG, False)
     saves = any(field.name == "should_stop" for field in verb.fields)
     gc.enable()
@@ -261,7 +261,7 @@ def _call(verb: Verb[Any, Any], **values: Any) -> None:
 
 
 def _agreed(verb: Verb[Any, Any], request: Any) -> Any:
-    """Have the person at the terminal agree to what the verb asks of them."""
+    """Ask the person at the terminal for the confirmation that the verb requires."""
     question = verb.ask(request)
     if question is None:
         return request
@@ -272,7 +272,7 @@ def _agreed(verb: Verb[Any, Any], request: Any) -> Any:
 
 
 def _read(verb: Verb[Any, Any], values: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields that were given, as values."""
+    """Return the given fields as parsed values."""
     out: dict[str, Any] = {}
     for field in verb.fields:
         value = values.get(field.name)
@@ -291,7 +291,7 @@ def _inner(
     stack: ExitStack,
     stopping: StopSignal,
 ) -> dict[str, Any]:
-    """Return the fields that the command line fills in: listener, stop signals, actor."""
+    """Return the fields that the command line supplies: listener, stop signals, actor."""
     names = {field.name for field in verb.fields if field.how.scope == "inner"}
     out: dict[str, Any] = {}
     if "should_stop" in names:

@@ -1,1 +1,1 @@
-"""The composer: an author without a model. Words become frames, criteria, and code."""
+"""Rule-based author that converts an intent to frames, criteria and code without a model."""

@@ -1,7 +1,7 @@
-"""Leaving the ground: jumps, hops, leaps, flips and rolls.
+"""Behaviours with flight phases or rotations: jumps, hops, leaps, flips and rolls.
 
-"jump every 3 seconds" and "jump twice per second" are about the time from one landing to the next.
-The policy sees how long it has waited.
+"jump every 3 seconds" and "jump twice per second" specify the time between landings. The policy
+observes the time waited.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from telic.rewards.signals import Above, Below, Measured, Not, Part
 from telic.rewards.terms import Capped, Cost, Pay, Ratio, Small, When
 
 _FLIGHT_S, _RISE_M = 0.11, 0.05
-"""a flight shorter or lower than this is a foot that vibrates"""
+"""minimum duration and rise of a flight; shorter or lower ones are foot vibrations"""
 _OF_JUMP, _LEAST_HOP_M = 0.6, 0.08
-"""height of a high hop, in parts of a high jump, and of a small one"""
+"""height of a high hop as a fraction of a high jump, and minimum hop height in metres"""
 _LONGEST_S, _BEATS = 30.0, 4
 _FLIGHT, _LATE = 0.7, 0.25
 """of the time between two jumps: share that may be spent in the air, and a jump may be late by"""
 
 
 def beats(period_s: float) -> int:
-    """Return the number of repetitions that are judged."""
+    """Return the number of repetitions to judge."""
     return max(min(_BEATS, math.floor(_LONGEST_S / period_s - 0.5)), 1)
 
 
 def jump(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Get the torso high above its standing height, as often or as far as asked for."""
+    """Jump to a height above standing, with the requested count, period or distance."""
     scene.require("height", "jump")
     is_far = frame.dimension == "distance" or frame.direction in travel.AHEAD
     goal, count, period = _jump_goal(frame, scene, draft)
@@ -59,7 +59,7 @@ def jump(frame: Frame, scene: Scene, draft: Draft) -> None:
         height, rise = When(left, height), When(left, rise)
         if scene.has("speed"):
             draft.pay("rest", 1.0, When(Not(left), slow), "at rest once it is done")
-        # The last landing is what ends it: counted already, and paid as the others are.
+        # The last landing ends the phase; it is already counted and rewarded like the others.
         draft.pay("land", 1.0, terms.Done(jumps, count), "once per jump: down again")
     draft.pay("height", 1.0, height, f"height above standing, in parts of {target:.2g} m")
     draft.pay("rise", 0.3, rise, "upward velocity")
@@ -69,7 +69,7 @@ def jump(frame: Frame, scene: Scene, draft: Draft) -> None:
     if is_far:
         _leap(frame, scene, draft)
     manners.allow_height(scene, draft, scene.stands + 2.0 * target + 0.5)
-    # Standing must not pay so well that jumping is not worth the risk.
+    # Keep the reward for standing low enough that jumping is worth the risk.
     manners.stay_on_feet(scene, draft, alive=manners.ALIVE if period is None else None)
     draft.seconds = 5.0 if count is None else max(3.0, 1.5 * count + 1.5)
     draft.seconds = draft.seconds if period is None else ((count or 0) + 0.5) * period
@@ -78,7 +78,7 @@ def jump(frame: Frame, scene: Scene, draft: Draft) -> None:
 def _jump_goal(
     frame: Frame, scene: Scene, draft: Draft
 ) -> tuple[sizes.Goal, int | None, float | None]:
-    """Return how high and how often to jump, and at what period."""
+    """Return the height goal, the count and the period of jumps."""
     is_far = frame.dimension == "distance" or frame.direction in travel.AHEAD
     goal, count, period = sizes.jump_height(frame, scene), frame.count, frame.period_s
     if is_far or period is None:
@@ -99,7 +99,7 @@ def _jump_goal(
 
 
 def _judge_jump(frame: Frame, goal: Goal, period: float | None, scene: Scene, draft: Draft) -> None:
-    """Judge height, time in the air, and how often or how regularly it jumps."""
+    """Judge height, time in the air, and the count or regularity of jumps."""
     seen, target = tracks.less("height", scene.starts), goal.value
     counted = tracks.cycles(seen, 0.8 * target, 0.3 * target)
     title, value = "rises %s above standing height", tracks.highest(seen)
@@ -139,7 +139,7 @@ def _leap(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Fly and land, again and again, in place or on the way."""
+    """Take off and land repeatedly, in place or while travelling."""
     scene.require("air_time", "hop")
     landings, hops = signals.Flights(_FLIGHT_S), metrics.flights(_FLIGHT_S, _RISE_M)
     words = "at each landing, for the time in the air before it"
@@ -197,7 +197,7 @@ def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def turn_over(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Flip in the air, or roll on the ground or over the hands; land on the feet."""
+    """Flip in the air, or roll on the ground or over the hands, and land on the feet."""
     is_flip, direction = frame.verb == "flip", frame.direction
     if is_flip:
         is_sideways = direction in ("sideways", "left", "right")
@@ -213,7 +213,7 @@ def turn_over(frame: Frame, scene: Scene, draft: Draft) -> None:
         is_forward = (direction or usual) == "forward"
         quantity, which = "pitch_turns", "forward" if is_forward else "backward"
         sign = 1 if is_forward else -1
-    # Exploration begins with large motions: small ones turn no robot over.
+    # Start exploration with large actions, since small ones cannot turn a robot over.
     draft.settings |= {"log_std": 0.0, "entropy_coef": 0.002}
     draft.practice = 3.5
     if not is_flip and frame.until_end and frame.count is None:
@@ -223,7 +223,7 @@ def turn_over(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def _keep_rolling(draft: Draft, quantity: str, sign: int, which: str) -> None:
-    """Turn over again and again, with no landing: two turns in five seconds at least."""
+    """Turn over continuously without landing, at least two turns in five seconds."""
     spin, seconds = Measured(quantity.replace("turns", "rate"), sign=sign), 5.0
     draft.pay("roll", 1.0, Ratio(spin, 4.0, most=1.5), f"rolling {which}")
     turns = tracks.less(quantity, sign=sign)
@@ -240,12 +240,12 @@ def _keep_rolling(draft: Draft, quantity: str, sign: int, which: str) -> None:
 def _somersault(
     frame: Frame, scene: Scene, draft: Draft, quantity: str, sign: int, which: str
 ) -> None:
-    """Turn over `count` times and come to stand."""
+    """Turn over `count` times and end standing."""
     is_flip, most_often, rule = frame.verb == "flip", frame.count or 1, frame.count_rule
     has_feet = scene.has("feet_in_contact")
     over = signals.Somersault(quantity, sign, most_often, has_feet=has_feet)
-    # Spin pays until the turn is complete and costs from then on, when resting pays instead: so
-    # there is one turn. Height and a cost for the torso on the ground make it a flip, not a roll.
+    # Spin is rewarded until the turn is complete, then penalized while rest is rewarded, which
+    # yields one turn. Height and a ground-contact cost for the torso make it a flip, not a roll.
     draft.pay("turn", 1.0, terms.TurnProgress(over), f"new progress of the {which} turn")
     words = "turning the right way before the turn is complete, calm after it"
     draft.pay("spin", 1.0, terms.TurnSpin(over), words)
@@ -268,7 +268,7 @@ def _somersault(
     title, value = "lands on its feet for %s", tracks.longest(stands)
     draft.score(title, value, 0.02, 0.25, weight=1.5, tag="no_landing")
     if rule != "at_least":
-        # A constraint, as one flip is not three: turning on and on is something else.
+        # A constraint, because continuous turning must not pass as a counted flip.
         zero, goal = most_often + 0.9, most_often + 0.4
         draft.require("does not over-rotate", most, zero, goal, tag="over_rotates")
     draft.ends_when(Above(Part(over, "landed"), 0.0), stands)

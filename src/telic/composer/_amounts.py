@@ -1,4 +1,4 @@
-"""Read numbers, units, counts and durations out of the words of an intent."""
+"""Parse numbers, units, counts and durations from the tokens of an intent."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ _RATES = {"m": "m/s", "rad": "rad/s", "turns": "rad/s", "times": "times"}
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A number that was read: an amount, a count, a duration, or bare (no unit yet)."""
+    """Parsed number: an amount, a count, a duration, or a bare number without a unit."""
 
     at: tuple[int, ...]
     amount: Amount | None = None
     count: int | None = None
     duration_s: float | None = None
     period_s: float | None = None
-    """once in so many seconds"""
+    """period of a repetition in seconds"""
     bare: float | None = None
     rule: AmountRule | None = None
-    """comparison that the words state; None: unspecified"""
+    """stated comparison, or None if unspecified"""
     is_strict: bool = False
-    """whether the number itself is not meant: "more than twice" is three times at least"""
+    """whether the number itself is excluded: "more than twice" is at least three times"""
     spread: float = 0.0
-    """of a range, whose middle the amount is: how far its ends are from it"""
+    """half width of a range, whose centre is the amount"""
 
     @property
     def end(self) -> int:
@@ -41,7 +41,7 @@ class Reading:
 
 
 def read_amount(tokens: Sequence[Token], start: int) -> Reading | None:
-    """Return the number that begins at a place, with all that belongs to it."""
+    """Parse the number that starts at a position, with its unit and modifiers."""
     words, numbers = [token.word for token in tokens], word_table("numbers")
     if words[start : start + 1] and words[start] in _EVERY:  # "every 2 m" is neither way nor count
         per = _read_per(tokens, start)
@@ -85,9 +85,9 @@ def read_amount(tokens: Sequence[Token], start: int) -> Reading | None:
 
 
 def number_reader(*kinds: str) -> PhraseReader:
-    """Return a reader of numbers of some kinds, for phrases of a lexicon.
+    """Return a phrase reader for numbers of the given kinds.
 
-    A kind is a unit, or a property of a `Reading`; none: any number.
+    A kind is a unit or a property of a `Reading`. Without kinds, any number matches.
     """
 
     def read(tokens: Sequence[Token], place: int) -> tuple[tuple[int, ...], Reading] | None:

@@ -1,4 +1,4 @@
-"""Intents of arms with a block: push it to the goal, pick it up and lift it there, lift it.
+"""Compose manipulation intents: push a block to the goal, lift it to the goal, or lift it.
 
     push the block to the goal · slide the cube to the target quickly
     pick up the block and lift it to the goal · lift the block 20 cm without dropping it
@@ -50,14 +50,14 @@ def _phrases() -> Lexicon:
 
 
 def can_have_block(spec: EnvSpec) -> bool:
-    """Return whether an environment is an arm that telic can lay a block before."""
-    # A class of the user's own may have an argument of that name, too.
+    """Return whether an environment is an arm to which telic can add a block."""
+    # A user-defined environment class may have an argument of the same name.
     is_arm = spec.robot is not None and spec.robot.target is not None
     return is_arm and spec.arguments.get("task") in get_args(ArmTask)
 
 
 def is_about_block(intent: str, spec: EnvSpec) -> bool:
-    """Return whether an intent wants something of a block that this arm can be given."""
+    """Return whether an intent is about a block that can be added to this environment."""
     return can_have_block(spec) and _has(read_tokens(intent), "push", "pick")
 
 
@@ -128,11 +128,11 @@ def compose_block(
 
 
 _Titles = dict[str, tuple[str, ...]]
-"""titles of criteria by what they are about"""
+"""titles of criteria by topic"""
 
 
 def _be_there(draft: Draft, farthest: float) -> tuple[str, str]:
-    """Reward and judge that the block gets to the goal and stays there."""
+    """Reward and judge that the block reaches the goal and stays there."""
     block, away = Block(), metrics.block("target")
     draft.pay("near", 1.0, Near(Part(block, "near"), 8.0), "hand close to the block")
     draft.pay("bring", 4.0, Pay(Part(block, "way")), "share of the block's way to the goal")
@@ -152,7 +152,7 @@ def _push(draft: Draft) -> _Titles:
 
 
 def _pick(lift: float | None, draft: Draft) -> _Titles:
-    """Lift the block with the gripper: to the goal, or so high."""
+    """Lift the block with the gripper to the goal or to a height."""
     height, block, risen = lift or 0.1, Block(), metrics.block("start")
     draft.pay("near", 1.0, Near(Part(block, "near"), 8.0), "hand close to the block")
     draft.pay("lift", 4.0, LiftBlock(block, height), "block off the table, in the hand")

@@ -1,12 +1,11 @@
-"""Refuse before training what contradicts itself, and what cannot be understood.
+"""Refuse contradictory or unknown intents and contradictory criteria before training.
 
-Everything that is asked for is a demand: a quantity in an interval, for a span of time, always or
-at some moment. Two demands on one quantity whose spans meet and whose intervals do not are a
-contradiction, unless both are content with a moment. What a verb implies of other quantities (a
-jump leaves the ground, walking leaves the start) is a demand like any other, so that no pair of
-words needs a rule of its own.
+Every request is a demand: a quantity in an interval over a time span, always or at least once. Two
+demands on one quantity with overlapping spans and disjoint intervals are contradictory unless both
+need to hold only once. Implications of a verb for other quantities (a jump leaves the ground,
+walking leaves the start) are demands as well, so that no rules for pairs of words are needed.
 
-Criteria are read in the same way, by the metrics that measure them: a person may have edited them.
+Criteria, which users may edit, are converted to demands by their metrics.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _STILL_MPS, _MOVES_MPS = 0.25, 0.3
 _DRIFT_M, _RAIL_M, _DRIFT_TURNS, _BAND_M = 0.5, 0.5, 0.08, 0.15
 _COMMANDED_M = 1.0
 _LASTS_S = 4.0
-"""half of a usual episode: a speed is held at least as long"""
+"""minimum duration of a speed: half of a default episode"""
 _UPRIGHT, _TILTED, _INVERTED = 0.5, 0.2, -0.2
 _LOW, _LYING, _HIGH = 0.7, 0.3, 0.85
 """heights between lying and standing"""
@@ -44,19 +43,19 @@ _LATER = re.compile(r",?\s*\b(?:and then|then|after that|afterwards|before|final
 
 
 class Demand(NamedTuple):
-    """A quantity in an interval, over one phase or throughout."""
+    """Interval constraint on a quantity, over one phase or throughout."""
 
     quantity: str
     low: float
     high: float
     words: str
     phase: int | None = None
-    """None: throughout"""
+    """index of the phase, or None for the whole episode"""
     always: bool = True
-    """at every moment of that time; False: at one at least"""
+    """whether it holds at every step, rather than at least once"""
 
     def excludes(self, other: Demand) -> bool:
-        """Return whether both cannot hold."""
+        """Return whether the demands are mutually exclusive."""
         meets = None in (self.phase, other.phase) or self.phase == other.phase
         apart = self.low > other.high or other.low > self.high
         return self.quantity == other.quantity and meets and apart and (self.always or other.always)
@@ -71,7 +70,7 @@ class Demand(NamedTuple):
 
 
 def require_possible(parsed: ParsedIntent, scene: Scene) -> None:
-    """Refuse an intent that contradicts itself."""
+    """Raise Contradiction if the demands of an intent are mutually exclusive."""
     demands = [demand for frame in parsed.frames for demand in _of_frame(frame, scene)]
     demands += [demand for limit in parsed.limits for demand in _of_limit(limit, scene)]
     hint = 'Leave one of them out, or say that it comes later: "..., then ...".'
@@ -79,7 +78,7 @@ def require_possible(parsed: ParsedIntent, scene: Scene) -> None:
 
 
 def require_consistent(draft: Draft) -> None:
-    """Refuse criteria of one phase that cannot all be met."""
+    """Raise Contradiction if criteria of one phase are mutually exclusive."""
     demands = [demand for part in draft.parts for demand in _of_part(part, draft.seconds)]
     hint = "Change the goal of one of them, or leave it out."
     _require(demands, "The criteria {} cannot both be met: {}.", hint)
@@ -95,7 +94,7 @@ def _require(demands: Sequence[Demand], message: str, hint: str) -> None:
 
 
 def _of_frame(frame: Frame, scene: Scene) -> Iterator[Demand]:
-    """Yield what a verb and its postures ask for."""
+    """Yield the demands of a verb and its postures."""
     word, phase = frame.word, frame.phase
     turns = 0.5 if frame.turns is None else frame.turns
     is_in_place = frame.direction == "in_place"
@@ -172,7 +171,7 @@ def _of_limit(limit: Limit, scene: Scene) -> Iterator[Demand]:
 
 
 def _of_part(part: JudgePart, seconds: float) -> Iterator[Demand]:
-    """Yield what a criterion asks of the quantity it measures to earn most of its credit."""
+    """Yield the demands of a criterion on its quantity for most of the credit."""
     middle = part.zero + _CREDIT * (part.goal - part.zero)
     low, high = (middle, _FAR) if part.goal > part.zero else (-_FAR, middle)
     if part.is_about:

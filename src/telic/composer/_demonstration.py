@@ -1,4 +1,4 @@
-"""Scripted demonstrations of what is asked for, and failure modes that are right here.
+"""Scripted demonstrations of an intent, and failure modes that are correct for it.
 
 A script moves the torso (`telic.judges.criteria.Motion`): limbs, postures and targets to reach for
 have no demonstration.
@@ -26,13 +26,13 @@ from telic.judges.metrics import DEGREES
 _AT_REST = ("stand", "stop", "balance")
 _PHASE_S = 3.0
 _COMMANDS = ((1, 0, 0), (0.6, 0, 1), (0, 0, 0), (0, 1, 0), (-1, 0, -0.6), (0, -1, 1))
-"""a sequence of commands, in parts of the largest ones: forward, sideways, turn"""
+"""sequence of commands (forward, sideways, turn) as fractions of the largest ones"""
 
 
 def demonstrated(
     phases: Sequence[Sequence[Frame]], scene: Scene, seconds: float
 ) -> tuple[Motion, ...]:
-    """Return motions one after another; empty when a part of it is not one of the torso."""
+    """Return sequential torso motions, or none if a part cannot be shown by the torso."""
     if phases[0][0].verb == "obey":
         return _commanded(phases[0][0], scene, seconds / len(_COMMANDS))
     found: list[Motion] = []
@@ -68,7 +68,7 @@ def demonstrated(
 
 
 def right_failure_modes(phases: Sequence[Sequence[Frame]], scene: Scene) -> tuple[str, ...]:
-    """Return the failure modes that are just what is asked for."""
+    """Return the failure modes that satisfy the intent."""
     verbs = {frame.verb for frames in phases for frame in frames}
     if verbs <= {"lie"}:
         return ("does nothing", "lies on its back", "topples over")
@@ -84,7 +84,7 @@ def right_failure_modes(phases: Sequence[Sequence[Frame]], scene: Scene) -> tupl
 
 
 def _motion(frame: Frame, scene: Scene, seconds: float) -> dict[str, Any] | None:
-    """Return what a frame adds to a motion; None if the torso alone does not show it."""
+    """Return the motion fields of a frame, or None if the torso alone cannot show it."""
     stride, side = {"stride_hz": 1.5}, -1.0 if side_of(frame) == "right" else 1.0
     match frame.verb:
         case "stand" | "stop" | "balance":
@@ -153,7 +153,7 @@ def _steps(gait: Gait | None) -> dict[str, Any]:
 
 
 def _commanded(frame: Frame, scene: Scene, lasts: float) -> tuple[Motion, ...]:
-    """Return motions that track commands, in all directions and at rest."""
+    """Return motions that track commands in all directions and at rest."""
     spans = command_range(frame, scene, Draft()).spans
     found: list[Motion] = []
     for parts in _COMMANDS:

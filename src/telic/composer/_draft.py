@@ -1,4 +1,4 @@
-"""Collect what behaviours write: the terms of a reward and the criteria of a judge."""
+"""Drafts that collect the reward terms and judge criteria written by behaviours."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from telic.composer._sizes import Goal
 
 _SEEN = frozenset({"waited"})
-"""memory that a policy needs to know what to do"""
+"""memory that the policy must observe"""
 
 
 class WeightedTerm(NamedTuple):
-    """One term of a reward with its name and weight."""
+    """Reward term with its name and weight."""
 
     name: str
     term: Term
@@ -32,73 +32,73 @@ class WeightedTerm(NamedTuple):
 
 
 class JudgePart(Criterion):
-    """A criterion with the metric that measures it."""
+    """Criterion with the metric that measures it."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     zero: float = 0.0
     goal: float = 0.0
     value: Measure | None = None
-    """None of a gate between phases, which asks for the time that is left"""
+    """metric, or None for a gate between phases, which measures the remaining time"""
 
     @property
     def is_about(self) -> bool:
-        """True if it asks for closeness to its goal."""
+        """True if the value should be close to the goal rather than beyond it."""
         return self.direction == "about"
 
     @property
     def is_gate(self) -> bool:
-        """True if what follows waits for it."""
+        """True if it is a gate to the next phase."""
         return self.kind == "phased"
 
     def criterion(self, phase: int) -> Criterion:
-        """Return it as people read it and the host measures it, in a phase of a sequence."""
+        """Return the public criterion for a phase of a sequence."""
         own: dict[str, Any] = {name: getattr(self, name) for name in Criterion.model_fields}
         measure = self.measure if self.value is None else str(self.value)
         return Criterion(**(own | {"measure": measure, "phase": phase}))
 
     def with_numbers(self, zero: float, goal: float, weight: float) -> JudgePart:
-        """Return it with another range and weight."""
+        """Return a copy with another range and weight."""
         way = "about" if self.is_about else "at_least" if goal > zero else "at_most"
         update = {"zero": zero, "goal": goal, "weight": weight, "direction": way}
         return self.model_copy(update=update)
 
 
 class PhaseEnd(NamedTuple):
-    """End of a phase: what must hold, and for how long in all."""
+    """End condition of a phase and the total time for which it must hold."""
 
     reward: Expression
-    """a condition of the reward"""
+    """condition in the reward"""
     judge: Measure
-    """the same of the judge: a mask"""
+    """the same condition in the judge, as a mask"""
     seconds: float = 0.0
 
 
 @dataclass(slots=True)
 class Draft:
-    """A reward and a judge in the making."""
+    """Reward and judge under construction."""
 
     terms: list[WeightedTerm] = field(default_factory=list[WeightedTerm])
     is_seen: bool = False
-    """whether the policy must see the memory, too: a clock to step by"""
+    """whether the policy must also observe the memory, e.g. a gait clock"""
     parts: list[JudgePart] = field(default_factory=list[JudgePart])
     reached: list[PhaseEnd] = field(default_factory=list[PhaseEnd])
     env_args: dict[str, Any] = field(default_factory=dict[str, Any])
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
-    """changes of the trainer's settings that this behaviour needs"""
+    """trainer settings required by this behaviour"""
     seconds: float = 8.0
-    """length of an episode"""
+    """episode length in seconds"""
     practice: float = 1.0
-    """steps it takes, in parts of what this robot needs to learn to go"""
+    """training steps as a multiple of those for locomotion on this robot"""
     doubts: list[str] = field(default_factory=list[str])
-    """what the words left open, and what was taken"""
+    """ambiguities of the intent and their chosen interpretations"""
     granted: list[str] = field(default_factory=list[str])
-    """what holds by itself on this robot, so that nothing needs to judge it"""
+    """conditions that always hold on this robot and are therefore not judged"""
     words: list[str] = field(default_factory=list[str])
-    """the verbs of the intent it was made from"""
+    """verbs of the source intent"""
 
     def pay(self, name: str, weight: float, term: Term, words: str) -> None:
-        """Add a term unless one of that name is there."""
+        """Add a reward term unless one with the same name exists."""
         if name not in self.names:
             self.terms.append(WeightedTerm(name, term.with_words(words), weight))
         self.is_seen = self.is_seen or bool(_SEEN & term.slots().keys())
@@ -123,23 +123,23 @@ class Draft:
         meaning: str = "",
         is_guard: bool = False,
     ) -> str:
-        """Add a criterion unless one of that title is there, and return its title.
+        """Add a criterion unless one with the same title exists, and return its title.
 
         Args:
-            title: "%s" stands for the goal with its unit; a share of the time is added.
-            value: what is measured; unit and meaning are its own unless given.
-            zero: value that earns nothing.
-            goal: value that earns everything.
-            weight: share in the score.
+            title: "%s" is replaced by the goal with its unit; a share of the time is appended.
+            value: metric, which provides the default unit and meaning.
+            zero: value for no credit.
+            goal: value for full credit.
+            weight: weight in the score.
             tag: failure tag.
-            within: tolerance, where the goal is to be met and not passed; nothing at four times it.
-            of: where the goal comes from.
-            unit: of the value.
-            meaning: what is measured, in words.
+            within: tolerance around a goal to be met exactly; no credit at four times this.
+            of: source of the goal.
+            unit: unit of the value.
+            meaning: description of the measured value.
             is_guard: whether it is a constraint, which multiplies the score.
         """
         unit, meaning = value.unit if unit is None else unit, meaning or value.words
-        if of is not None and of.base is not None:  # what is done without it earns little
+        if of is not None and of.base is not None:  # the uncompared behaviour earns little
             if of.is_exact:
                 within = abs(of.base - goal) / 3.0
             else:
@@ -183,13 +183,13 @@ class Draft:
         tag: str,
         unit: str | None = None,
     ) -> str:
-        """Add a constraint: what must hold for anything else to count."""
+        """Add a constraint, which multiplies the score."""
         return self.score(title, value, zero, goal, tag=tag, unit=unit, is_guard=True)
 
     def counted(
         self, deed: str, value: Measure, frame: Frame, within: float = 0.25, *, tag: str
     ) -> None:
-        """Add a criterion for how often something is done: just so often, or more, or less."""
+        """Add a criterion for a count: exactly, at least or at most the stated number."""
         count, rule = frame.count or 1, frame.count_rule
         times = "once" if count == 1 else f"{count} times"
         if rule == "about":
@@ -203,24 +203,24 @@ class Draft:
         self.score(title, value, beyond, float(count), weight=3.0, tag=tag)
 
     def ends_when(self, reward: Tensor, judge: Measure, seconds: float = 0.0) -> None:
-        """Say when this is done, for what comes after it: a condition, and a mask of the judge."""
+        """Add the condition, and the judge's mask, that ends this phase."""
         self.reached.append(PhaseEnd(cast("Expression", reward), judge, seconds))
 
     def doubt(self, text: str, holds: bool = False) -> None:
-        """Say once what the words left open, or what `holds` by itself on this robot."""
+        """Record an ambiguity once, or a condition that always `holds` on this robot."""
         if text not in self.doubts:
             self.doubts.append(text)
         self.granted += [text] if holds else []
 
 
 def edit(drafts: Sequence[Draft], criteria: Sequence[Criterion]) -> None:
-    """Change the judge to criteria a person edited: other numbers, and none that were dropped.
+    """Apply edited criteria to the judge: change numbers and remove dropped criteria.
 
-    Constraints and the ends of phases stay: they are there for the others.
+    Constraints and ends of phases are kept because other criteria depend on them.
 
     Raises:
-        UnknownName: a criterion is none of the judge's.
-        UsageError: nothing is left that earns anything, or partial credit has no range.
+        UnknownName: a criterion does not belong to the judge.
+        UsageError: no criterion earns credit, or partial credit has an empty range.
     """
     known = {part.title: part for draft in drafts for part in draft.parts}
     wanted = {each.title: each for each in criteria}

@@ -1,8 +1,8 @@
-"""Carry an edited goal along: title, constraints, reward and judge follow from the changed number.
+"""Propagate edited goals to titles, constraints, reward and judge.
 
 "walk at 1 m/s" with a goal of 0.5 is "walk at 0.5 m/s": the intent is composed again with that
-number. A goal that no number of the intent decides (a share of the time) changes alone; criteria
-that exclude one another are refused (`telic.composer._conflict`).
+number. A goal not determined by a number of the intent (a share of the time) changes alone.
+Mutually exclusive criteria are refused (`telic.composer._conflict`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from telic.errors import TelicError, UnknownName
 from telic.judges.criteria import Composition, Criterion
 
 _SAME = 0.01
-"""relative difference of goals that are the same: titles show two digits"""
+"""relative tolerance for equal goals, as titles show two digits"""
 _DIMENSIONS = {"m/s": ("speed",), "m": ("distance", "height"), "turns": ("turning",)}
 
 
@@ -64,7 +64,7 @@ def follow_edits(
 
 
 def _find(title: str, made: Composition) -> Criterion | None:
-    """Return the criterion of a title, whatever its numbers are by now."""
+    """Return the criterion with a title, ignoring the numbers in it."""
     alike = [each for each in made.criteria if _masked(each.title) == _masked(title)]
     return next((each for each in made.criteria if each.title == title), next(iter(alike), None))
 
@@ -79,7 +79,7 @@ def _is_same(one: float, other: float) -> bool:
 
 
 def _with_goal(parsed: ParsedIntent, old: Criterion, goal: float) -> Iterator[ParsedIntent]:
-    """Yield the intent with each number changed or added that may decide a goal."""
+    """Yield variants of the intent, each with one number changed or added to match a goal."""
     for place, frame in enumerate(parsed.frames):
         for change in _changes(frame, old, goal):
             frames = [*parsed.frames]

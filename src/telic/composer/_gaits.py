@@ -1,14 +1,14 @@
-"""Gaits, steps and terrain: foot contacts as terms of a reward and criteria of a judge.
+"""Gaits, steps and terrain: reward terms and criteria based on foot contacts.
 
-A gait (tables/speeds.toml) is taught by a clock that the policy sees: feet are paid for being on
-the ground, or off it, when the pattern says so.
+A gait (tables/speeds.toml) is taught with an observed clock: feet are rewarded for being in stance
+or swing according to the contact pattern.
 
-Optimizers discover that vibrating feet carry a body along, and that a pose which glides is as fast
-as a gait. On any robot a step differs from both: a foot that carries weight stays where it is while
-the body passes over it, and a step is a fair part of the length of a leg.
+Policies may exploit the physics by vibrating their feet or gliding in a fixed pose. On any robot a
+step differs from both: a stance foot stays in place while the body passes over it, and the step
+length is a substantial fraction of the leg length.
 
-Terrain is laid by the environment in fields from easy to hard; fresh fields are judged. A robot
-that climbs starts at the foot of a field, so that walking past it or turning round gains no height.
+The environment generates terrain fields of increasing difficulty, with new fields for evaluation. A
+climbing robot starts at the foot of a field, so it gains no height by avoiding the climb.
 """
 
 from __future__ import annotations
@@ -32,42 +32,42 @@ from telic.robots.terrain import STAIRS_M, TO_TOP_M, hardest_step, steepest, ste
 FLYING = ("run", "jog", "sprint")
 ON_GROUND = ("walk", "march", "crawl")
 ANY_GAIT = (None, "walk", "run", "jog", "step", "march")
-"""words that leave the gait open"""
+"""words that do not specify a gait"""
 _PAIRED = {"trot": "diagonal", "pace": "same-side", "bound": "left and right"}
 _CORNERS = ("front left", "front right", "hind left", "hind right")
 _GAITS = word_table("speeds")["gaits"]
 STEPPING = -1.3
-"""initial log std of actions with which it stands from the first step on, and explores"""
+"""initial log std of actions that lets the robot stand and explore from the first step"""
 _GENTLE = -2.5
-"""the same for a robot whose actuators outweigh its body"""
+"""the same for a robot with actuators strong enough to throw its body off the ground"""
 _FASTER = 1.2
-"""multiple of the least speed of a gait from which on its strides are more frequent"""
+"""multiple of the minimum speed of a gait above which the stride frequency increases"""
 _SWING_LEGS, _BOB, _SLOW = 0.1, 0.14, 0.03
 """swing height of a foot in lengths of the leg; of sqrt(g L), how fast the body of a walker goes up
 and down, and from where it moves"""
 SUPPORT = {"two_legs", "one_leg", "rear_legs", "front_legs", "hands"}
-"""postures that say which feet are on the ground: no pattern of all feet is judged with them"""
+"""postures that specify the stance feet, so that no pattern of all feet is judged"""
 _HARDEST = {"stairs": 0.6, "slopes": 0.6, "rough": 0.7}
-"""difficulty of the hardest fields where the words do not say it"""
+"""default maximum difficulty of terrain fields"""
 _ENOUGH, _LITTLE = 0.75, 0.1
-"""of the way up or down: for full credit, and for none"""
+"""fractions of the climb for full and for no credit"""
 
 _Pairs = tuple[tuple[int, ...], tuple[int, ...]]
 _TWO: _Pairs = ((0,), (1,))
 
 
 class Gait(NamedTuple):
-    """A gait as a pattern of its feet."""
+    """Gait as a foot contact pattern."""
 
     name: str
     landings: tuple[tuple[float, ...], ...]
-    """for each foot, when it lands in a stride"""
+    """touchdown phases of each foot within a stride"""
     duty: float
     hertz: float
 
 
 def gait_meant(frame: Frame, scene: Scene) -> Gait | None:
-    """Return the gait that is asked for, on terrain at least one; None: any."""
+    """Return the requested gait, or a default one on terrain, or None for any gait."""
     feet = len(scene.spec.feet)
     name = frame.gait or ((_usual(feet) or "") if frame.ground else "")
     if name not in _GAITS:
@@ -85,7 +85,7 @@ def gait_meant(frame: Frame, scene: Scene) -> Gait | None:
     else:
         by_foot = {corners[corner]: at for corner, at in zip(_CORNERS, pattern, strict=True)}
         landings = tuple((by_foot[foot],) for foot in range(4))
-    # Faster than a gait need be, strides are longer and more frequent.
+    # Above the minimum speed of a gait, strides are longer and more frequent.
     usual = froude_speed(scene, FROUDE[name]) if name in FROUDE else 0.0
     plain = frame if frame.dimension == "speed" else frame.model_copy(update={"amount": None})
     faster = max(speed(plain, scene).value / usual, 1.0) if usual else 1.0
@@ -98,13 +98,13 @@ def _usual(feet: int) -> str | None:
 
 
 def usual_gait(frame: Frame, scene: Scene) -> Gait | None:
-    """Return the gait that was asked for, or one that suits its feet: "walk" leaves it open."""
+    """Return the requested gait, or one suitable for the number of feet."""
     name = _usual(len(scene.spec.feet)) if frame.gait in ANY_GAIT else frame.gait
     return gait_meant(frame.model_copy(update={"gait": name, "direction": None}), scene)
 
 
 def corners_of(direction: Direction | None, scene: Scene) -> dict[str, int] | None:
-    """Return the foot at each corner as seen in the direction of travel; None: not four feet."""
+    """Return the feet by corner in the direction of travel, or None if there are not four."""
     robot = scene.spec.robot
     if robot is None or len(robot.feet) != 4 or len(robot.legs) != 4:
         return None
@@ -125,15 +125,15 @@ def corners_of(direction: Direction | None, scene: Scene) -> dict[str, int] | No
 
 
 def _is_fore_and_aft(scene: Scene) -> bool:
-    """Return whether its two feet are one before the other, as in a plane."""
+    """Return whether the two feet are arranged fore and aft, as in planar models."""
     robot = scene.spec.robot
     return robot is not None and robot.side_names == ("back", "front")
 
 
 def _landings(name: str, feet: int, scene: Scene) -> tuple[tuple[float, ...], ...]:
-    """Return when each of other than four feet lands, or refuse a gait of other feet."""
+    """Return the touchdown phases of non-quadrupeds, or refuse an unsupported gait."""
     is_in_plane = _is_fore_and_aft(scene)
-    # Of two feet one before the other a trot has them half a stride apart, as each pair of four.
+    # In a trot, two fore-and-aft feet land half a stride apart, like the pairs of a quadruped.
     if name in _PAIRED and not (feet == 2 and (is_in_plane or name == "trot")):
         has = {1: "one", 2: "two", 3: "three"}.get(feet, str(feet))
         why = f"a {name} takes four feet at the corners of the body, and it has {has}"
@@ -164,7 +164,7 @@ def step_in(
     only: Tensor | None = None,
     until: tuple[metrics.Way, float] | None = None,
 ) -> None:
-    """Teach and judge a gait, `only` while a condition holds; `until` so much way is made."""
+    """Teach and judge a gait, `only` while a condition holds or `until` a distance is covered."""
     judged = Draft()
     if gait.name in ON_GROUND:
         _judge_walk(gait.name, len(gait.landings), judged)
@@ -174,7 +174,7 @@ def step_in(
         value = part.value if until is None or part.value is None else part.value.until(*until)
         draft.parts.append(part.model_copy(update={"value": value}))
     if gait.name in ON_GROUND and scene.has("vertical_velocity"):
-        # Charge what throws a walker into the air, and let one that is easily thrown begin gently.
+        # Penalize vertical motion, and start with small actions on robots with strong actuators.
         usual = _BOB * math.sqrt(scene.gravity * (scene.leg or 1.0))
         bob = SquareCost(Measured("vertical_velocity"), usual, 4.0)
         draft.pay("level", 0.5, bob, "going up and down, as a cost")
@@ -189,7 +189,7 @@ def step_in(
 
 
 def keep_time(gait: Gait, scene: Scene, draft: Draft, only: Tensor | None = None) -> None:
-    """Reward feet for following a clock that the policy sees, `only` while a condition holds."""
+    """Reward feet for following an observed clock, `only` while a condition holds."""
     words = f"feet on and off the ground as in a {gait.name}, {gait.hertz:.2g} strides a second"
     swing = _SWING_LEGS * (scene.leg or 1.0)
     pays = Rhythm(Beat(gait.hertz), gait.landings, gait.duty, swing)
@@ -208,7 +208,7 @@ def _judge_walk(name: str, feet: int, draft: Draft) -> None:
     _wrong_gait(draft, title, tracks.last("stance_share"), 0.35, 0.5, 1.0)
     if feet == 2:
         _wrong_gait(draft, "its feet alternate", metrics.phase_apart(*_TWO), 0.35, 0.75, 3.0)
-    elif feet > 2:  # any order, also in pairs: only landing on all feet at once is not a walk
+    elif feet > 2:  # any order is a walk, including pairs, except landing all feet together
         match = metrics.phase_match(*_every_pair(feet))
         _wrong_gait(draft, "its feet do not all land together", match, 0.8, 0.5)
 
@@ -254,7 +254,7 @@ def _wrong_gait(
 
 
 def land_together(scene: Scene, draft: Draft) -> None:
-    """Judge a hop: all feet land together, or it is on one of them alone."""
+    """Judge a hop: all feet land together, or only one foot is used."""
     if len(scene.spec.feet) > 1:
         title = "lands on all its feet at once, or on one alone"
         value = metrics.lands_as_one(*_every_pair(len(scene.spec.feet)))
@@ -267,7 +267,7 @@ def _every_pair(feet: int) -> _Pairs:
 
 
 def _pairs(corners: dict[str, int] | None, which: str) -> _Pairs:
-    """Return the first and the second feet of two pairs of a kind; of two feet, these."""
+    """Return the first and second feet of the pairs of a kind, or the two feet of a biped."""
     if corners is None:
         return _TWO
     front_left, front_right, hind_left, hind_right = (corners[each] for each in _CORNERS)
@@ -279,7 +279,7 @@ def _pairs(corners: dict[str, int] | None, which: str) -> _Pairs:
 
 
 def go_in_steps(gait: str | None, scene: Scene, draft: Draft, weight: float = 0.1) -> None:
-    """Constrain sliding and vibrating along, and charge for feet that slip by a weight."""
+    """Constrain sliding and vibrating, and penalize foot slip with the given weight."""
     leg = scene.leg
     if leg is None or not scene.has("slide_share", "x_position"):
         return
@@ -290,8 +290,8 @@ def go_in_steps(gait: str | None, scene: Scene, draft: Draft, weight: float = 0.
     value = metrics.way_per_touch(slow, leg, axes)
     draft.require("does not vibrate in place", value, 0.05, 0.12, tag="jitters")
     if gait in (*ON_GROUND, "trot", "pace"):
-        # Longer than any leg steps without flying. A foot that only drags along touches the ground
-        # once, whatever the others do.
+        # Longer than any step without a flight phase. A dragged foot has only one touchdown,
+        # regardless of the others.
         value = metrics.way_per_step(slow, leg, axes)
         draft.require("takes steps", value, 3.5, 2.2, tag="drags")
 
@@ -300,7 +300,7 @@ def go_in_steps(gait: str | None, scene: Scene, draft: Draft, weight: float = 0.
 
 
 def require_ground(frame: Frame, scene: Scene) -> None:
-    """Refuse to go up or down where there is nothing to climb, and terrain that cannot be laid."""
+    """Refuse climbing without climbable terrain, and terrain that cannot be generated."""
     if frame.ground is not None and "terrain" not in scene.spec.arguments:
         why = "its environment is flat; robots that telic drives by position have it (telic robots)"
         raise scene.cannot(f"go over {frame.ground}", why)
@@ -314,9 +314,9 @@ def require_ground(frame: Frame, scene: Scene) -> None:
 def lay_ground(
     frame: Frame, scene: Scene, draft: Draft, pace: float, ways: tuple[metrics.Way, str | None]
 ) -> None:
-    """Ask the environment for terrain, and reward and judge what is climbed of it.
+    """Configure the terrain of the environment, and reward and judge climbing.
 
-    `ways` are the direction of travel, and a second one where it is half way between two.
+    `ways` are the direction of travel and, for diagonal travel, a second direction or None.
     """
     kind = frame.ground
     if kind is None:
@@ -353,7 +353,7 @@ def lay_ground(
         draft.require(title, value, least, 0.5 * goal, unit=unit, tag="never_moves")
         value = metrics.turned_back(*ways)
         draft.require("does not turn back", value, 0.8, 0.4, tag="wrong_way")
-    # A robot that slides along does not get over anything.
+    # Teach a gait, because a sliding robot cannot traverse terrain.
     if frame.gait is None and (gait := gait_meant(frame, scene)) is not None:
         keep_time(gait, scene, draft)
         go_in_steps(gait.name, scene, draft)

@@ -1,11 +1,11 @@
-"""Read the text of an intent into items with a meaning, and the items into clauses.
+"""Parse the tokens of an intent into items, and items into clauses.
 
-At each place the longest item is taken: a phrase of the tables, a number, a part of the body or
-something forbidden. Attributes of unknown objects ("a bar 50 cm high", "looking to the left") are
-left out, so that they are reported as not understood and never misread.
+At each position the longest item is matched: a phrase of the tables, a number, a body part or a
+prohibition. Attributes of unknown objects ("a bar 50 cm high", "looking to the left") are excluded,
+so that they are reported as not understood instead of being misread.
 
-Clauses stand in the order of doing: "stand after jumping" is jump, then stand. A negation, a
-condition, an alternative or a comparison is nothing to do: what follows it is left unread.
+Clauses are in execution order: "stand after jumping" is jump, then stand. Text after a negation,
+condition, alternative or comparison is left unread.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from telic.composer.lexicon import (
 )
 from telic.envs.spec import EnvSpec
 
-# Parts that move when the whole robot does: "without moving the cart".
+# Parts whose motion is that of the whole robot: "without moving the cart".
 _WHOLE = {"torso", "cart", "base"}
 # Parts a limit may be about: not "bending the knees", which is not judged.
 _JUDGED_PARTS = {*_WHOLE, "pole", "poles", "tip"}
@@ -38,17 +38,17 @@ _MANNERS = {"direction", "posture", "degree", "part"}
 _STRENGTH = {"start": 0, "and": 1, "stop": 2, "then": 3, "after": 3, "before": 3, "first": 3}
 _NEGATIONS = ("without", "never", "don't", "dont")
 _NOUNS, _JOINED = ("at", "with", "of", "in", "a", "the", "its", "your"), (",", ".", "and", "then")
-_SHORT = 4  # letters up to which a word in "-ing" is a noun: "ring"
+_SHORT = 4  # maximum length of words in "-ing" that are nouns: "ring"
 _FOOT_M = 0.3048
 _MEASURED = {"m": {"height", "distance"}, "m/s": {"speed"}}
-"""what a word after a number may say that it measures: "1 m high" """
+"""dimensions that a word after a number may state: "1 m high" """
 _GRADED = {"low", "high"}
-"""postures that can be had more or less of: "as low as possible" """
+"""gradable postures: "as low as possible" """
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A piece of the text with a meaning; `slot` says which of the others is filled."""
+    """Meaningful piece of the text. `slot` names the field that is set."""
 
     slot: str
     at: tuple[int, ...]
@@ -60,7 +60,7 @@ class Item:
 
     @property
     def end(self) -> int:
-        """Place after its last word."""
+        """Position after the last word."""
         return self.at[-1] + 1
 
     @property
@@ -70,7 +70,7 @@ class Item:
 
     @property
     def is_acting(self) -> bool:
-        """True of a verb that does something rather than keeps something."""
+        """True if it is an action verb rather than one such as "keep"."""
         return self.slot == "verb" and not self.says("holder")
 
     @property
@@ -79,7 +79,7 @@ class Item:
         return self.reading.amount.unit if self.reading and self.reading.amount else None
 
     def sense(self, verb: str | None = None) -> Sense | None:
-        """Return the meaning together with a verb; meanings for that verb alone come first."""
+        """Return the meaning with a verb, preferring meanings specific to that verb."""
         suited = [sense for sense in self.senses if sense.suits(verb)]
         return max(suited, key=lambda each: "verbs" in each.says, default=None)
 
@@ -94,15 +94,15 @@ class Item:
 
 @dataclass(slots=True)
 class Clause:
-    """Items between two joining words."""
+    """Items between two conjunctions."""
 
     join: str
     """how it follows the clause before: start, and, stop, then, after, before, first"""
     is_opening: bool = False
-    """whether a sentence begins with it"""
+    """whether it starts a sentence"""
     items: list[Item] = field(default_factory=list[Item])
     delay: Item | None = None
-    """what comes before it: "after 3 seconds", "after 2 m" """
+    """delay before the clause: "after 3 seconds", "after 2 m" """
 
     @property
     def acts(self) -> bool:
@@ -111,20 +111,20 @@ class Clause:
 
 
 class Outline(NamedTuple):
-    """Groups of clauses, each done together and one after the other."""
+    """Sequential groups of simultaneous clauses."""
 
     items: list[Item]
     groups: list[list[Clause]]
     joints: set[int]
-    """places of the words that join clauses"""
+    """positions of conjunctions"""
     idioms: set[int]
-    """places of phrases that are not understood as a whole"""
+    """positions of phrases that are not understood as a whole"""
 
 
 def outline(tokens: Sequence[Token], spec: EnvSpec) -> Outline:
-    """Return the clauses of a text in the order of doing.
+    """Return the clauses of a text in execution order.
 
-    "A, then B", "B after A", "after A, B", "before B, A" and "B, but first A" are one.
+    "A, then B", "B after A", "after A, B", "before B, A" and "B, but first A" are equivalent.
     """
     scanner = _Scanner(tokens, spec)
     items = scanner.scan()
@@ -155,9 +155,9 @@ def outline(tokens: Sequence[Token], spec: EnvSpec) -> Outline:
 
 
 def _clauses(items: Sequence[Item], words: Sequence[str]) -> tuple[list[Clause], set[int]]:
-    """Cut items at joining words; return the clauses, and the places of words that join them.
+    """Split items at conjunctions. Return the clauses and the positions of the conjunctions.
 
-    What follows a negation, a condition, a comparison or an alternative is left unread.
+    Text after a negation, condition, comparison or alternative is left unread.
     """
     clauses, joints = [Clause("start", is_opening=True)], set[int]()
     unread: str | None = None
@@ -218,7 +218,7 @@ def _join_meant(join: str, word: str, rest: Sequence[Item], last: Clause) -> str
 
 
 class _Scanner:
-    """Takes the longest item at each place of a text."""
+    """Scanner that matches the longest item at each position."""
 
     def __init__(self, tokens: Sequence[Token], spec: EnvSpec) -> None:
         self.idioms: set[int] = set()
@@ -239,7 +239,7 @@ class _Scanner:
         }
 
     def scan(self) -> list[Item]:
-        """Return the items that say something of what is asked for, in order."""
+        """Return the items relevant to the request, in order."""
         place = 0
         while place < len(self._tokens):
             found = self._at(place)
@@ -294,7 +294,7 @@ class _Scanner:
         return kept
 
     def _is_unknown(self, place: int) -> bool:
-        """Return whether a word has no meaning and is not ignored either."""
+        """Return whether a word is neither known nor ignored."""
         if not 0 <= place < len(self._tokens) or self._tokens[place].silent:
             return False
         known = self._words[place] in ignored_words() or place in {*self._parts, *self._readings}
@@ -395,7 +395,7 @@ class _Scanner:
         return [inner, Item("degree", (place, *most.at), most.senses)]
 
     def _limits(self, at: tuple[int, ...]) -> list[Item]:
-        """Read what is forbidden after a negation: "without falling, jumping or turning"."""
+        """Read prohibitions after a negation: "without falling, jumping or turning"."""
         items: list[Item] = []
         while at:
             place = at[-1] + 1
@@ -459,5 +459,5 @@ class _Scanner:
 
 
 def _at_most(amount: Amount) -> Amount:
-    """Return how much a limit allows: "without moving more than 1 m"."""
+    """Return an amount as an upper bound: "without moving more than 1 m"."""
     return amount.model_copy(update={"rule": "at_most"})

@@ -87,7 +87,7 @@ def lift(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def swing(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Swing up a pole, or wave a limb up and down."""
+    """Swing up a pole or wave a limb up and down."""
     if scene.has("pole_angle") and (frame.direction == "up" or frame.part is not None):
         _swing_up(scene, draft)
         return
@@ -152,14 +152,14 @@ def kick(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def _stay(scene: Scene, draft: Draft) -> None:
-    """Judge that it does not wander off, unless it is also going somewhere or cannot."""
+    """Judge that the robot does not drift, unless it also travels or cannot move away."""
     if not scene.is_going and scene.has("speed"):
         value = tracks.share_below("speed", 0.5)
         draft.score("stays where it is", value, 0.3, 0.8, weight=1.0, tag="drifts")
 
 
 def _keep_control(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Constrain thrashing and falling; a robot that lies has nothing to fall from."""
+    """Constrain thrashing and, unless the robot is lying, falling."""
     do_not_thrash(scene, draft)
     if "lying" in frame.postures:
         do_not_chatter(draft)
@@ -168,7 +168,7 @@ def _keep_control(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def _ends(frame: Frame, scene: Scene, what: str) -> tuple[str, ...]:
-    """Return the outermost bodies of the part that is meant: feet and hands."""
+    """Return the outermost bodies (feet or hands) of the intended part."""
     spec = scene.spec
     if spec.robot is None or not spec.body_names:
         raise scene.cannot(f"{what} anything", "it has no body parts")

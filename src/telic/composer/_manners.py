@@ -1,6 +1,6 @@
-"""Shared by many behaviours: staying upright and moving economically; limits that hold throughout.
+"""Terms and constraints shared by behaviours: balance, economy of motion, and stated limits.
 
-Limits are constraints, so that keeping to them never earns anything by itself.
+Limits are constraints, so satisfying them never earns credit.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from telic.rewards.signals import Along, Gone, Grounded, Measured, Size, SoFar, 
 from telic.rewards.terms import Alive, AtEase, Cosine, Cost, Pay, Peak, Poise, Small, Stay
 
 ALIVE = 0.3
-"""weight of each step without a fall, where little is enough"""
+"""default weight of each step without a fall"""
 _RESTS_ON = 5.0
-"""contact thresholds, of 1 % of the weight each, from which a body carries weight"""
+"""contact force above which a body carries weight, in units of 1 % of the robot's weight"""
 _OF_LEGS = ("go", "circle", "turn", "stand", "stop", "obey")
 _AT_EASE, _LEANS = 0.2, 0.25
 """rad: distance of arms and waist from their resting pose, and lean of the torso"""
 _DRIFT_M, _TURN_RAD, _HEIGHT_M = 0.5, 0.5, 0.15
 _THRIFT = 0.7
-"""of the effort of a plain gait that is little: measured, see tables/calibration.toml"""
+"""fraction of the measured effort of a plain gait that counts as low (tables/calibration.toml)"""
 _STRAIGHT, _VEERS = 0.2, 0.5
-"""metres aside per metre of way that are fine (11 degrees), and that are too much (27 degrees)"""
+"""lateral drift per distance for full credit (11 degrees) and for none (27 degrees)"""
 _FACES, _TURNED_AWAY = 35.0, 75.0
-"""degrees of the heading from where it should face that are fine, and that are too much"""
+"""heading error in degrees for full credit and for none"""
 
 
 def stay_on_feet(scene: Scene, draft: Draft, *, alive: float | None = None) -> None:
-    """Constrain falling, sliding on the body and chattering.
+    """Constrain falling, sliding on the body and action chatter.
 
-    `alive` weighs each step without a fall; None: by how tall the robot is.
+    `alive` is the weight of each step without a fall, or None to choose it by the robot's height.
     """
     if scene.ends_fallen:
         # A tall robot falls by lunging, and lunging must not pay for the rest of the episode.
         weight = alive or (1.0 if scene.is_tall else ALIVE)
         draft.pay("alive", weight, Alive(), "still on its feet")
         draft.require("does not terminate early", metrics.full_length(), 0.2, 0.9, tag="falls")
-    # An environment that checks only the height does not end when the robot lies on its back.
+    # Environments that check only the height do not terminate when the robot lies on its back.
     checks_tilt = scene.ends_fallen and "healthy_angle_range" in scene.spec.arguments
     if not checks_tilt and scene.has("uprightness", "height") and not scene.is_on_hands:
         stay_upright(scene, draft)
@@ -59,12 +59,12 @@ def stay_on_feet(scene: Scene, draft: Draft, *, alive: float | None = None) -> N
 
 
 def do_not_chatter(draft: Draft) -> None:
-    """Constrain actions that go from one extreme to the other at every step, which is 2 here."""
+    """Constrain actions that alternate between the extremes at every step (a change of 2)."""
     draft.require("does not chatter its actuators", metrics.shaking(), 1.8, 1.4, tag="jitters")
 
 
 def stay_upright(scene: Scene, draft: Draft) -> None:
-    """Constrain lying on the back; of a tall robot, lying at all."""
+    """Constrain lying on the back, or any lying for a tall robot."""
     be_upright(draft, 0.2)
     title, height = "is not on its back", None
     if scene.is_tall:
@@ -74,7 +74,7 @@ def stay_upright(scene: Scene, draft: Draft) -> None:
 
 
 def be_upright(draft: Draft, weight: float) -> None:
-    """Reward the right way up."""
+    """Reward an upright torso."""
     draft.pay("upright", weight, Pay(Measured("uprightness"), -1.0, 1.0), "the right way up")
 
 
@@ -89,8 +89,8 @@ def stay_straight(
 ) -> None:
     """Constrain lateral drift and turning: a robot that travels goes straight and faces ahead.
 
-    A robot that goes sideways or backward keeps facing where it did. One whose legs are alike on
-    all sides has no front to face with; one without legs winds along.
+    Sideways and backward travel keeps the initial heading. Robots with legs alike on all sides
+    have no front, and robots without legs may wind.
     """
     if not scene.has("lateral_velocity", "forward_velocity"):
         return
@@ -113,19 +113,19 @@ def stay_straight(
 
 
 def face_ahead(draft: Draft) -> None:
-    """Charge for turning."""
+    """Penalize turning."""
     draft.pay("ahead", 0.2, Cost(Size(Measured("heading_rate")), most=3.0), "not turning")
 
 
 def hold_still(scene: Scene, draft: Draft, weight: float = 1.0) -> None:
-    """Keep the torso, where there is one that moves, and the joints at rest."""
+    """Keep the torso, if it moves, and the joints at rest."""
     if not scene.has("speed"):
         scene.require("joint_speed", "hold still")
     else:
         draft.pay("still", weight, Small(Measured("speed"), 4.0), "not moving")
         title, value = "stands still", tracks.share_below("speed", 0.25)
         draft.score(title, value, 0.5, 0.9, weight=2.0 * weight, tag="drifts")
-        # A robot that jumps now and then is at rest most of the time, too.
+        # A robot that jumps occasionally is also at rest most of the time.
         title, value = "rests half of the time at a stretch", tracks.longest_below("speed", 0.3)
         draft.score(title, value, 0.1, 0.5, weight=weight, tag="drifts")
     if scene.has("joint_speed"):
@@ -135,10 +135,10 @@ def hold_still(scene: Scene, draft: Draft, weight: float = 1.0) -> None:
 
 
 def carry_oneself(frames: Sequence[Frame], scene: Scene, draft: Draft) -> None:
-    """Let a position-controlled robot with arms stand upright, its arms at rest.
+    """Keep a position-controlled robot with arms upright with its arms at rest.
 
-    Nothing else in walking is about arms: they would swing wildly, and the torso would sway. Words
-    about other limbs or postures take precedence.
+    No other walking term constrains the arms, which would swing wildly and make the torso sway.
+    Words about other limbs or postures take precedence.
     """
     of_legs = all(
         frame.verb in _OF_LEGS and not frame.postures and not frame.bodies for frame in frames
@@ -156,22 +156,22 @@ def carry_oneself(frames: Sequence[Frame], scene: Scene, draft: Draft) -> None:
 
 
 def charge_change(scene: Scene, draft: Draft, weight: float) -> None:
-    """Charge for changes of the action."""
+    """Penalize action changes."""
     change = Cost(SoFar("action_change", 1 + scene.spec.act_dim), most=4.0)
     draft.pay("smooth", weight, change, "change of the action, as a cost")
 
 
 def do_not_thrash(scene: Scene, draft: Draft) -> None:
-    """Constrain thrashing about until the behaviour happens by chance."""
+    """Constrain thrashing that produces the behaviour by chance."""
     if scene.has("action_change"):
         charge_change(scene, draft, 0.2)
-        # Actions drawn at random from [-1, 1] change by 2/3 on average, squared.
+        # The mean squared difference of uniform random actions in [-1, 1] is 2/3.
         value = tracks.mean("action_change")
         draft.require("does not thrash about", value, 0.66, 0.45, tag="jitters")
 
 
 def change_slowly(scene: Scene, draft: Draft) -> None:
-    """Change the action little from step to step."""
+    """Reward and judge small action changes between steps."""
     if scene.has("action_change"):
         charge_change(scene, draft, 0.3)
         value = tracks.mean("action_change")
@@ -179,12 +179,12 @@ def change_slowly(scene: Scene, draft: Draft) -> None:
 
 
 def charge_effort(draft: Draft, weight: float = 0.1) -> None:
-    """Add the small penalty that keeps learning healthy."""
+    """Add a small effort penalty for stable learning."""
     draft.pay("control", weight, Cost(Measured("effort")), "mean squared action, as a cost")
 
 
 def save_effort(scene: Scene, draft: Draft, *, is_thrift: bool = False) -> None:
-    """Use the actuators gently; thrift: clearly less than plain training of this robot does."""
+    """Limit actuator effort; for thrift, well below that of plain training on this robot."""
     charge_effort(draft, 0.4)
     value, plain = tracks.mean("effort"), scene.known.get("effort")
     title, zero, goal = "uses little effort", 0.9, 0.45
@@ -199,7 +199,7 @@ def save_effort(scene: Scene, draft: Draft, *, is_thrift: bool = False) -> None:
 
 
 def allow_height(scene: Scene, draft: Draft, top: float) -> None:
-    """Let the torso rise this high, metres, where the environment would end the episode."""
+    """Raise the environment's termination height so that the torso may reach `top` metres."""
     limits = scene.spec.arguments.get("healthy_z_range")
     if is_row(limits) and scene.ends_fallen and limits[1] < top:
         draft.env_args["healthy_z_range"] = [float(limits[0]), round(top, 2)]
@@ -209,7 +209,7 @@ def allow_height(scene: Scene, draft: Draft, top: float) -> None:
 
 
 def respect(limit: Limit, scene: Scene, draft: Draft) -> None:
-    """Reward and constrain keeping to a limit; one the robot cannot break asks for nothing."""
+    """Reward and constrain a limit. Limits that the robot cannot violate add nothing."""
     match limit.kind:
         case "no_fall":
             stay_on_feet(scene, draft)
@@ -243,20 +243,20 @@ def respect(limit: Limit, scene: Scene, draft: Draft) -> None:
 
 
 def _stated(limit: Limit, unit: str) -> float | None:
-    """Return the number stated with a limit, if it has this unit."""
+    """Return the stated value of a limit if it has this unit, else None."""
     amount = limit.amount
     return amount.value if amount and amount.unit == unit and amount.value > 0.0 else None
 
 
 def _stay(limit: Limit, scene: Scene, draft: Draft) -> None:
-    """Stay within a distance of the start; along x only, if just forward is forbidden."""
+    """Stay within a distance of the start, or only along x if only forward is forbidden."""
     most = _stated(limit, "m") or _DRIFT_M
     if limit.kind == "no_forward":
         title, value = f"stays within {most:g} m ahead", tracks.highest("displacement")
         backward = Measured("forward_velocity", sign=-1)
         draft.pay("stay", 0.3, Pay(backward, -2.0, 0.0), "not going forward")
     else:
-        # Light: a robot thrown about at first would rather fall than pay more than living earns.
+        # Small weight: if the cost exceeded the alive reward, the robot would learn to fall.
         meaning = "not going anywhere, and not being elsewhere"
         draft.pay("stay", 0.2, Stay(Gone(scene.axes), most), meaning)
         title, value = f"stays within {most:g} m", tracks.farthest("displacement")
@@ -287,7 +287,7 @@ def _keep_height(limit: Limit, scene: Scene, draft: Draft) -> None:
 
 
 def _keep_off_ground(bodies: Sequence[str], name: str, scene: Scene, draft: Draft) -> None:
-    """Keep some bodies off the ground; what the robot does not have is off it anyway."""
+    """Keep bodies off the ground. Bodies missing from the robot satisfy this trivially."""
     if not bodies or scene.spec.robot is None:
         draft.doubt(f"this robot has no {name} to keep off the ground", holds=True)
         return

@@ -1,4 +1,4 @@
-"""Find body parts named in everyday words, and the bodies of an environment they are."""
+"""Find body parts named in everyday words and map them to bodies of an environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONGEST_NOUN = 3
 
 @dataclass(frozen=True, slots=True)
 class BodyPart:
-    """A body part named in the text, and the bodies it is here (none: this robot lacks it)."""
+    """Body part named in the text, with its bodies (empty if the robot lacks it)."""
 
     at: tuple[int, ...]
     name: str
@@ -26,12 +26,12 @@ class BodyPart:
 
     @property
     def end(self) -> int:
-        """Place after its last word."""
+        """Position after the last word."""
         return self.at[-1] + 1
 
 
 def find_part(tokens: Sequence[Token], start: int, spec: EnvSpec) -> BodyPart | None:
-    """Return the body part whose name begins at a place."""
+    """Return the body part whose name starts at a position, or None."""
     word = tokens[start].word
     if tokens[start].silent:
         return None
@@ -53,7 +53,7 @@ def find_part(tokens: Sequence[Token], start: int, spec: EnvSpec) -> BodyPart | 
 
 
 def is_part(word: str) -> bool:
-    """Return whether a word names a part of some body."""
+    """Return whether a word names a body part."""
     return word in _nouns()
 
 
@@ -106,7 +106,7 @@ def _find_noun(tokens: Sequence[Token], start: int) -> tuple[str, bool, int] | N
 
 
 def bodies_of(query: frozenset[str], noun: str, spec: EnvSpec) -> tuple[str, ...]:
-    """Return the bodies that all of these words describe, in the table's or the model's order."""
+    """Return the bodies that match all words, in the order of the table or the model."""
     parts = word_table("parts")
     robot = re.split(r"-v\d+$", spec.id)[0]
     robot = parts["same"].get(robot, robot)
@@ -125,7 +125,7 @@ def bodies_of(query: frozenset[str], noun: str, spec: EnvSpec) -> tuple[str, ...
 
 
 def _implied_by(body: str, spec: EnvSpec) -> set[str]:
-    """Return the words that a body's name implies: "FL_calf" is front, left, shin."""
+    """Return the words implied by a body's name: "FL_calf" is front, left, shin."""
     parts, words = word_table("parts"), set[str]()
     split = re.sub(r"([a-z])([A-Z])", r"\1 \2", body)
     pieces = re.findall(r"[a-z]+", split.lower())
@@ -147,7 +147,7 @@ def _implied_by(body: str, spec: EnvSpec) -> set[str]:
 
 @lru_cache(maxsize=1)
 def _nouns() -> dict[str, tuple[str, bool]]:
-    """Return each word for a part: its noun, and whether it is plural."""
+    """Map each word for a part to its noun and whether it is plural."""
     parts = word_table("parts")
     names = [(name, noun) for noun, others in parts["nouns"].items() for name in (noun, *others)]
     plurals = {f"{name}s": (noun, True) for name, noun in names}

@@ -1,4 +1,4 @@
-"""Put the frames of an intent in order: what is done together, and what comes after it."""
+"""Arrange the frames of an intent into sequential phases of simultaneous frames."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _MOVES = {*_TRAVELS, *_DEEDS, "turn"}
 _LIMBS = ("lift", "kick", "swing")
 _RESTS = {"stand", "stop", "sit", "lie"}
 _STANDS_AFTER = {*_DEEDS, "hop", "reach", "lift", "stand", "balance"}
-"""verbs that end with standing anyway"""
+"""verbs that already end with standing"""
 _WANDERS = {*_DEEDS, "kick", "swing", "sit", "balance", "turn"}
-"""verbs that could wander off while they are done"""
+"""verbs during which the robot could drift away"""
 _RESTING = {"lie": ("lying",), "sit": ("low",)}
 _ON_REAR_OR_FRONT = {"rear_legs", "front_legs"}
 _POSES = {"low", "two_legs", "one_leg", *_ON_REAR_OR_FRONT}
@@ -32,7 +32,7 @@ _LOW_POSES = {
 
 
 def arrange(parsed: ParsedIntent) -> list[list[Frame]]:
-    """Return the phases in their order, each the frames that are done together."""
+    """Return the phases in order, each a list of simultaneous frames."""
     phases: list[list[Frame]] = []
     frames = _with_gait(_with_ways(parsed.frames))
     for number in sorted({frame.phase for frame in frames}):
@@ -80,13 +80,13 @@ def _oriented(phases: Sequence[Sequence[Frame]]) -> list[list[Frame]]:
 
 
 def _is_open_turn(frame: Frame) -> bool:
-    """Return whether it turns to a side without an angle, a speed or a duration."""
+    """Return whether a frame is a turn without an angle, speed or duration."""
     plain = Frame(verb="turn", word=frame.word, direction=frame.direction, phase=frame.phase)
     return frame.direction in ("left", "right") and frame == plain
 
 
 def _turned(frame: Frame) -> float | None:
-    """Return the degrees to the left that a frame turns the body by; None: unknown."""
+    """Return the angle in degrees by which a frame turns the body left, or None if unknown."""
     if frame.verb != "turn":
         return 0.0
     sign = -1.0 if frame.direction in ("right", "clockwise") else 1.0
@@ -98,13 +98,13 @@ def _turned(frame: Frame) -> float | None:
 
 
 def travels(frame: Frame) -> bool:
-    """Return whether it goes somewhere."""
+    """Return whether a frame includes travel."""
     stays = frame.direction == "in_place" or (frame.direction is None and frame.verb == "hop")
     return frame.verb in _TRAVELS and not stays
 
 
 def comes_home(frame: Frame) -> bool:
-    """Return whether a frame asks to come back, without saying how far that is."""
+    """Return whether a frame is a return to the start without a stated distance."""
     is_open = frame.given("m") is None
     return frame.verb == "go" and frame.gait == "return" and frame.phase > 0 and is_open
 
@@ -124,7 +124,7 @@ def limits_of(parsed: ParsedIntent) -> tuple[Limit, ...]:
 
 
 def goes_low(frames: Sequence[Frame], limits: tuple[Limit, ...]) -> bool:
-    """Return whether it asks for poses in which an environment would take the robot for fallen."""
+    """Return whether the intent requires poses that an environment would detect as a fall."""
     return any(limit.kind == "low_height" for limit in limits) or any(
         frame.verb in _LOW_VERBS
         or _LOW_POSES & set(frame.postures)
@@ -157,13 +157,13 @@ def _with_ways(frames: Sequence[Frame]) -> list[Frame]:
 
 
 def _goes_back(frame: Frame) -> bool:
-    """Return whether it goes to where it came from, however far that is: "and walk back"."""
+    """Return whether a frame is a way back of unstated distance: "and walk back"."""
     is_back = frame.is_of_start and frame.direction == "backward" and frame.amount is None
     return frame.verb == "go" and (frame.gait == "return" or is_back) and not frame.duration_s
 
 
 def _with_gait(frames: list[Frame]) -> list[Frame]:
-    """Give the gait to commanded walking: "follow the commands while trotting"."""
+    """Apply a gait to commanded walking: "follow the commands while trotting"."""
     first = next((frame for frame in frames if frame.verb == "obey"), None)
     gaits = [
         frame
@@ -177,7 +177,7 @@ def _with_gait(frames: list[Frame]) -> list[Frame]:
 
 
 def _is_done_anyway(frame: Frame, before: list[Frame]) -> bool:
-    """Return whether it is part of what comes before: a flip lands, a reaching hand stays."""
+    """Return whether a frame is implied by the previous ones: a flip includes landing."""
     verbs, is_timed = {each.verb for each in before}, frame.duration_s is not None
     if {*frame.postures} - {"upright"}:
         return False  # "and rear up" is not how a flip lands
@@ -195,13 +195,13 @@ def _is_done_anyway(frame: Frame, before: list[Frame]) -> bool:
 
 
 def _is_repeated(frame: Frame, now: list[Frame]) -> bool:
-    """Return whether it only repeats what is done anyway: "walk, walk, walk"."""
+    """Return whether a frame only repeats a current one: "walk, walk, walk"."""
     plain = Frame(verb=frame.verb, word=frame.word, gait=frame.gait, phase=frame.phase)
     return frame.verb in _TRAVELS and frame == plain and frame in now
 
 
 def _held_together(frame: Frame, now: list[Frame]) -> Frame | None:
-    """Return one frame for a pose and what is done in it; None: they are two.
+    """Merge a pose and the action performed in it into one frame, or return None.
 
     "stand on your hind legs with a raised torso", "stand on your hind legs and walk"; and lying or
     sitting while a limb moves: "lie on your back and kick".
@@ -234,7 +234,7 @@ def _held_together(frame: Frame, now: list[Frame]) -> Frame | None:
 
 
 def _goes_with(frame: Frame, now: list[Frame]) -> bool:
-    """Return whether it can be done at the same time; what cannot comes afterwards."""
+    """Return whether a frame can be simultaneous with the current ones; otherwise it follows."""
     verbs = {each.verb for each in now}
     if frame.verb in _RESTS or verbs & {*_RESTS, "stand_up"}:
         return False
@@ -261,7 +261,7 @@ def _goes_with(frame: Frame, now: list[Frame]) -> bool:
 
 
 def _add(frame: Frame, now: list[Frame]) -> None:
-    """Add a frame; join limbs that do the same: "lift the left arm and the right arm"."""
+    """Add a frame, merging limbs with the same action: "lift the left arm and the right arm"."""
     for index, other in enumerate(now):
         if other.verb is frame.verb and frame.verb in _LIMBS:
             bodies = tuple(dict.fromkeys((*other.bodies, *frame.bodies)))

@@ -1,4 +1,4 @@
-"""Being in a pose: standing, balancing, sitting, lying, getting up; postures and styles."""
+"""Pose behaviours (standing, balancing, sitting, lying, getting up), postures and styles."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ from telic.rewards.terms import Cost, Pay, Ratio, When
 
 _GET_UP_S = 5.0
 _TALL, _UPRIGHT = 0.8, 0.85
-"""of the standing height, and of the vertical, from which a robot is on its feet"""
+"""minimum fraction of the standing height and minimum uprightness to be on its feet"""
 _SEQUEL_S = 1.0
-"""rest before the next phase where no duration was stated"""
+"""default rest before the next phase, in seconds"""
 _SLOWS_S, _LATE = 1.2, 0.2
-"""time to come to rest: so long, or so much of a stated duration"""
+"""time to come to rest: seconds, or a fraction of a stated duration"""
 _OTHER_POSES = {*word_table("postures")} - {"upright", "level", "straight_line"}
 _REARED, _HAUNCHES, _TILTED = 0.7, 0.6, 0.35
 """rad: a torso is reared up from there on; that of a sitting dog, and from where on it sits"""
 _LEANS, _OF_FOUR = {"little": 0.15, "usual": 0.26, "much": 0.5}, 0.6
 """rad: lean of the torso, and what part of it four legs can tilt it by"""
 _DEEP = 0.3
-"""height of a deep squat between lying and standing"""
+"""height of a deep squat as a fraction between lying and standing"""
 _KNEE_LEGS = 0.3
-"""height of a foot that is lifted high, in lengths of the leg"""
+"""height of a foot lifted high, in leg lengths"""
 _CLEAR_LEGS, _SEEN_UP = 0.12, 0.75
-"""height of a lifted foot in lengths of the leg, and the part of it that counts"""
+"""target height of a lifted foot in leg lengths, and the fraction required"""
 OWN = {
     "sit": {"low", "upright"},
     "lie": {"lying", "low"},
     "stand_up": {"upright"},
 }
-"""postures that a verb implies"""
+"""postures implied by verbs"""
 
 
 # ---- verbs
 
 
 def stand(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Stay in place, at rest; on its feet unless another posture is asked for."""
+    """Stay in place at rest, on the feet unless another posture is requested."""
     manners.hold_still(scene, draft)
     is_plain = not _OTHER_POSES & set(frame.postures)
     height = frame.given("m") if frame.dimension == "height" else None
@@ -79,7 +79,7 @@ def stand(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def _do_not_move_first(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Constrain moving before resting; in a later phase the robot may still brake."""
+    """Constrain motion before rest. In a later phase the robot may still decelerate."""
     if scene.has("height"):
         value = tracks.highest(tracks.less("height", scene.starts))
         draft.require("does not jump", value, 0.35, 0.15, tag="drifts")
@@ -92,19 +92,19 @@ def _do_not_move_first(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def end_at_rest(draft: Draft, seconds: float) -> None:
-    """End the phase once the robot has been at rest for so long."""
+    """End the phase after the robot has been at rest for `seconds`."""
     draft.ends_when(Below(Measured("speed"), 0.3), tracks.below("speed", 0.3), seconds)
 
 
 def rest_in_time(before: Sequence[Frame], now: Sequence[Frame], draft: Draft) -> None:
-    """Constrain a motion of a stated duration to end in time, where rest comes after it."""
+    """Constrain a motion of stated duration to end in time if rest follows."""
     timed = [each for each in before if each.duration_s is not None]
     is_open = any(each.amount and each.amount.rule == "at_least" for each in timed)
     if not timed or is_open or not {each.verb for each in now} <= {"stand", "stop"}:
         return
     seconds = max(each.duration_s or 0.0 for each in timed)
     late = (1.0 - SETTLED) * seconds + max(_SLOWS_S, _LATE * seconds)
-    value = tracks.time_above("speed", 0.3)  # all of it: a pause does not count as rest
+    value = tracks.time_above("speed", 0.3)  # total time, so a pause does not count as rest
     draft.require(f"comes to rest within {late:.2g} s", value, 1.7 * late, late, tag="drifts")
 
 
@@ -114,7 +114,7 @@ def _last(frame: Frame, draft: Draft) -> None:
 
 
 def balance(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Keep poles upright, or the robot itself."""
+    """Keep poles, or the robot itself, upright."""
     if not scene.has("pole_angle"):
         stand(frame, scene, draft)
         return
@@ -128,7 +128,7 @@ def balance(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def sit(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Lower the torso, upright, and hold it there; or do so a number of times."""
+    """Lower the upright torso and hold it there, or repeat this a number of times."""
     scene.require("height", "sit")
     scene.require("uprightness", "sit")
     if "low" not in frame.postures and not frame.count and scene.has_front_and_rear:
@@ -160,7 +160,7 @@ def sit(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def _sit_on_haunches(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Sit as a dog does: the rear down, the front up, its front feet on the ground."""
+    """Sit like a dog: rear down, front up, and front feet on the ground."""
     low, front = scene.stands - 0.2 * (scene.stands - scene.lies), scene.feet("front")
     pitch, seen = Measured("pitch", sign=-1), tracks.less("pitch", sign=-1)
     draft.pay("sit", 1.0, terms.Peak(pitch, _HAUNCHES, 0.3), "its front above its rear")
@@ -180,7 +180,7 @@ def _sit_on_haunches(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def lean(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Tilt the torso to a side and hold it there, on its feet; a bow comes up again."""
+    """Tilt the torso to a side on its feet and hold it. A bow returns to upright."""
     way = frame.direction if frame.direction in ("backward", "left", "right") else "forward"
     quantity = "roll" if way in ("left", "right") else "pitch"
     scene.require(quantity, f"lean {way}")
@@ -218,7 +218,7 @@ def _repeat(
     draft: Draft,
     tag: str,
 ) -> None:
-    """Go there and back a number of times; `cycle`: quantity, sign, where it is there, and back."""
+    """Repeat a motion; `cycle` is (quantity, sign, value at the far end, value when back)."""
     (quantity, sign, there, back), count = cycle, frame.count or 1
     cycles = signals.Cycles(Measured(quantity, sign=sign), there, back)
     times, done = Part(cycles, "times"), count - 0.5
@@ -233,7 +233,7 @@ def _repeat(
 
 
 def lie(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Lie on the ground, at rest."""
+    """Lie on the ground at rest."""
     scene.require("height", "lie down")
     scene.require("uprightness", "lie down")
     span, lasts = scene.stands - scene.lies, frame.duration_s or _SEQUEL_S
@@ -252,7 +252,7 @@ def lie(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def stand_up(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Get the torso up from lying, and keep it up."""
+    """Raise the torso from lying and keep it up."""
     scene.require("height", "stand up")
     rest = scene.spec.robot.rest_height if scene.spec.robot else None
     if frame.phase == 0 and rest is not None and "starts" in scene.spec.arguments:
@@ -274,7 +274,7 @@ def stand_up(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def _get_up(rest: float, frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Get on its feet from where it was dropped, in whatever attitude, and stay there."""
+    """Get up from an arbitrary dropped attitude and stay standing."""
     scene.require("uprightness", "get up")
     draft.env_args["starts"] = "fallen"
     draft.doubt(f'"{frame.word}": every episode begins with a fall, in any attitude')
@@ -295,10 +295,10 @@ def _get_up(rest: float, frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def supported(frame: Frame, scene: Scene) -> Frame:
-    """Return a frame with the feet or hands that it is done on, where the words leave them open.
+    """Return a frame with the default supporting feet or hands if the words leave them open.
 
-    A robot on two legs crawls on hands and knees; one on four feet with a front that is on two legs
-    is on its hind legs.
+    Bipeds crawl on hands and knees. Quadrupeds with a front that are on two legs use their hind
+    legs.
     """
     held = {*frame.postures}
     if frame.verb == "go" and frame.gait == "crawl" and scene.is_tall and scene.hands:
@@ -312,7 +312,7 @@ def supported(frame: Frame, scene: Scene) -> Frame:
 
 
 def hold(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Reward and judge one posture; refuse it where the robot cannot take it."""
+    """Reward and judge one posture. Refuse it if the robot cannot adopt it."""
     is_pole = posture == "upright" and scene.has("pole_angle")
     if posture in OWN.get(frame.verb, ()) or is_pole:
         return
@@ -362,12 +362,12 @@ def _hold_height(posture: Posture, scene: Scene, draft: Draft) -> None:
 
 
 def _hold_feet(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Touch the ground with some feet only: so many, a named one, the rear or front, the hands."""
+    """Touch the ground with only some feet: a number, a named one, rear, front or hands."""
     what = f"be on {posture.replace('_', ' ')}"
     scene.require("foot_contact", what)
     feet = range(len(scene.spec.feet))
-    # A foot that hovers just above the ground, or rests on it without weight, touches nothing and
-    # looks as if it stood there: it must be clear of the ground.
+    # A foot that hovers just above the ground or rests on it without load appears to stand there
+    # but has no contact, so require clearance.
     has_legs = scene.leg is not None and scene.has("foot_height")
     clear = _CLEAR_LEGS * scene.leg if scene.leg is not None and has_legs else None
     seen = None if clear is None else _SEEN_UP * clear
@@ -404,7 +404,7 @@ def _hold_feet(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> No
     value = tracks.share(held)
     draft.score(f"{title}", value, 0.25, 0.7, weight=4.0, tag="too_low")
     if posture in ("rear_legs", "front_legs") and scene.has("pitch"):
-        # Balancing with a level torso is not rearing up.
+        # Rearing up requires a pitched torso, not just balance.
         sign, end = (-1, "front") if posture == "rear_legs" else (1, "rear")
         raised = Ratio(Measured("pitch", sign=sign), _REARED, most=1.0)
         draft.pay("rear", 1.0, raised, f"its {end} raised")
@@ -414,7 +414,7 @@ def _hold_feet(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> No
 
 
 def go_on_hands(scene: Scene, draft: Draft) -> None:
-    """Be on hands and knees, torso low and level; of a robot on four feet that is all it can do."""
+    """Be on hands and knees with a low, level torso. Quadrupeds satisfy this trivially."""
     if not scene.is_tall:
         draft.doubt("it is on all its feet anyway", holds=True)
         return
@@ -470,7 +470,7 @@ def do_it(style: Style, frame: Frame, scene: Scene, draft: Draft) -> None:
     if style == "symmetric":
         scene.require("stride_alternation", "be symmetric")
         robot = scene.spec.robot
-        assert robot is not None and robot.sides is not None  # the quantity says so
+        assert robot is not None and robot.sides is not None  # implied by the quantity
         one, other = (tuple(side) for side in robot.sides)
         skew = Cost(signals.Skew(one, other, len(scene.spec.feet)))
         draft.pay("symmetric", 0.5, skew, "both sides used alike")
@@ -497,7 +497,7 @@ def do_it(style: Style, frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def _limp(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Spare the leg that is named, or one side."""
+    """Use the named leg, or one side, less than the others."""
     scene.require("foot_contact", "limp")
     robot, spared = scene.spec.robot, tuple(b for b in frame.bodies if b in scene.spec.feet)
     assert robot is not None

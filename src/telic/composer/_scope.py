@@ -1,9 +1,9 @@
-"""Find out which criteria carry which words of an intent: every phrase that was read is tested.
+"""Map the words of an intent to the criteria that depend on them, by ablation.
 
-A phrase fills a slot of a frame or makes a limit. Whether anything is judged by it is tried: the
-same intent is composed again with that slot empty or with another number in it. A phrase whose
-loss changes nothing that is judged is dropped, unless the verb means just that by itself ("jump
-up", see `tables/acts.toml`) or the robot cannot do otherwise.
+A phrase fills a slot of a frame or defines a limit. To find the dependent criteria, the intent is
+composed again with that slot empty or with a different number. A phrase whose removal does not
+change the judge is reported as dropped, unless the verb already implies it ("jump up", see
+`tables/acts.toml`) or the robot cannot do otherwise.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ _SIDES = ("left", "right")
 _PLAIN_UP = ("up", "upward", "upwards", "vertically")
 _ON_REAR = {"front legs", "front feet", "front leg", "front foot"}
 _PLAIN_GAITS = {None, "run", "walk", "return"}
-"""ways of going that differ in their speed alone, or by where they lead"""
+"""gaits that differ only in speed or destination"""
 _OTHER, _MUCH = 1.37, 11.0
-"""what a number is multiplied by to see whether anything depends on it"""
+"""factors applied to a number to test whether any criterion depends on it"""
 _FITS = {
     "very_fast": {"fast", "much"},
     "very_slow": {"slow", "much"},
     "most": {"fast", "much", "very_fast"},
 }
-"""words that may have a part in a degree"""
+"""words that may contribute to a degree"""
 
 
 def audit_words(
     parsed: ParsedIntent, scene: Scene, made: Composition, build: Build
 ) -> tuple[Composition, set[str]]:
-    """Return a composition that says which criteria carry which words, and which words none does.
+    """Return a composition with the criteria that cover each word, and the words not covered.
 
-    The titles returned with it are of criteria without which a stated phrase would be missed.
-    `build` composes a changed intent in the same way.
+    Also return the titles of criteria required to cover stated phrases. `build` composes a changed
+    intent in the same way.
     """
     trial = _Ablation(parsed, scene, made, build)
     covered: list[Covered] = []
@@ -80,7 +80,7 @@ def audit_words(
         number = parsed.frames[claim.index].given("m/s") if is_speed else None
         if number is not None:
             doubts.append(f'"{claim.words}" is taken as {number:g} m/s, the given number')
-    # Of "far" and "as far as you can" the longer says it all.
+    # Report only the longer of overlapping phrases such as "far" and "as far as you can".
     dropped = [
         claim.words
         for claim in left
@@ -96,7 +96,7 @@ def audit_words(
 
 
 def still_covered(made: Composition, edited: Composition) -> Composition:
-    """Return a composition by edited criteria, with the words that are not judged any more."""
+    """Return a composition with edited criteria and the words that are no longer judged."""
     judged = {each.title for each in edited.criteria if each.weight > 0.0 or each.is_guard}
     covered: list[Covered] = []
     dropped = [*made.dropped]
@@ -111,7 +111,7 @@ def still_covered(made: Composition, edited: Composition) -> Composition:
 
 
 def covered_by(made: Composition, titles: Mapping[str, Collection[str]]) -> Composition:
-    """Return a composition with the words its criteria stand for, and those that none does."""
+    """Return a composition with the words covered by its criteria and those not covered."""
     judged = {each.title for each in made.criteria}
     carried = [(words, tuple(t for t in own if t in judged)) for words, own in titles.items()]
     covered = tuple(Covered(words=words, criteria=own) for words, own in carried if own)
@@ -121,7 +121,7 @@ def covered_by(made: Composition, titles: Mapping[str, Collection[str]]) -> Comp
 
 @dataclass(slots=True)
 class _Ablation:
-    """An intent composed again and again, each time without one of its phrases."""
+    """Ablation of an intent, composed repeatedly without one of its phrases."""
 
     parsed: ParsedIntent
     scene: Scene
@@ -134,7 +134,7 @@ class _Ablation:
         return tuple(each.title for each in self.made.criteria)
 
     def carriers(self, claim: WordClaim) -> tuple[str, ...] | None:
-        """Return the titles of the criteria that carry a phrase; None: it is dropped."""
+        """Return the titles of the criteria that cover a phrase, or None if it is dropped."""
         scene, index = self.scene, claim.index
         if claim.slot == "limit":
             limit = self.parsed.limits[index]
@@ -167,7 +167,7 @@ class _Ablation:
                 return self._tried(claim.slot, index)
 
     def without(self, index: int, change: dict[str, Any] | None) -> tuple[str, ...] | None:
-        """Return what is judged otherwise with a frame changed, or left out; None: nothing is."""
+        """Return the criteria affected by changing or removing a frame, or None."""
         frames = [*self.parsed.frames]
         if change is None:
             del frames[index]
@@ -184,21 +184,21 @@ class _Ablation:
         return tuple(e.title for e in self.made.criteria if e not in kept) or self.all
 
     def _tried(self, slot: str, index: int) -> tuple[str, ...] | None:
-        """Return what is judged otherwise without what fills a slot of a frame."""
+        """Return the criteria affected by clearing or changing a slot of a frame, or None."""
         frame = self.parsed.frames[index]
         changed = (self.without(index, change) for change in _changes(slot, frame))
         titles = next((each for each in changed if each is not None), None)
         given = (*((frame.amount,) if frame.amount else ()), *frame.bounds)
         is_most = any(amount.rule == "at_most" for amount in given)
         if slot == "amount" and (is_most or frame.count_rule == "at_most"):
-            # Going beyond a number that is not to be exceeded must cost something.
+            # Exceeding an upper bound must reduce the score.
             ways = {each.title: each.direction for each in self.made.criteria}
             return tuple(title for title in titles or () if ways[title] != "at_least") or None
         return titles
 
     def _posture(self, posture: Posture, frame: Frame) -> tuple[str, ...] | None:
         scene, held = self.scene, supported(frame, self.scene).postures
-        if posture not in held:  # two legs of four: the hind ones
+        if posture not in held:  # two legs of a quadruped mean the hind legs
             posture = next((each for each in held if each not in frame.postures), posture)
         is_pole = posture == "upright" and scene.has("pole_angle")
         if is_pole or posture in OWN.get(frame.verb, ()):
@@ -247,7 +247,7 @@ class _Ablation:
         return self._tried("amount" if is_speed else "degree", claim.index)
 
     def _alone(self, add: Callable[[Draft], None]) -> tuple[str, ...] | None:
-        """Return the criteria that something adds by itself, as far as they are judged."""
+        """Return the judged criteria among those that `add` writes to an empty draft."""
         draft = Draft()
         try:
             add(draft)
@@ -260,7 +260,7 @@ class _Ablation:
 
 
 def _is_own(slot: str, frame: Frame, scene: Scene) -> bool:
-    """Return whether a verb lasts, or is about that part, by itself: to balance, the pole."""
+    """Return whether a verb implies the slot by itself, e.g. the pole in balancing."""
     acts = word_table("acts")[frame.verb]
     if slot == "until_end":
         return "lasts" in acts
@@ -272,7 +272,7 @@ def _is_own(slot: str, frame: Frame, scene: Scene) -> bool:
 
 
 def _changes(slot: str, frame: Frame) -> Iterator[dict[str, Any]]:
-    """Yield changes of a frame that show whether anything depends on a slot."""
+    """Yield changes of a frame that test whether any criterion depends on a slot."""
     match slot:
         case "direction":
             yield {"direction": None}

@@ -1,11 +1,11 @@
-"""Return what fast, high and far are for a robot, from its legs and what it is known to reach.
+"""Resolve words such as fast, high and far to numbers, from leg length and calibration data.
 
-Animals of all sizes change from walking to running near the same Froude number, v^2 / (g L) with
-the length L of the legs: about 0.5 (Alexander 1989). So the words for gaits are Froude numbers
-here, and a robot twice as long must be faster by the root of two. What plain training is known to
-reach on a robot (`tables/calibration.toml`) raises goals that would be too easy, and never lowers
-them: for a humanoid that cannot run yet, the goal stays a run. Numbers that no episode can show are
-refused.
+Animals of all sizes change from walking to running near the same Froude number v^2 / (g L) with
+leg length L, about 0.5 (Alexander 1989). Words for gaits are therefore mapped to Froude numbers:
+twice the leg length increases the speed by the square root of two. The level reached by plain
+training on a robot (`tables/calibration.toml`) raises goals that would be too easy but never lowers
+them: for a humanoid that cannot run yet, the goal is still a run. Numbers that cannot be shown in
+an episode are refused.
 """
 
 from __future__ import annotations
@@ -26,41 +26,41 @@ GENTLE = ("very_slow", "slow", "little")
 QUICK = ("fast", "very_fast", "most", "much")
 _WALKS_BELOW = 0.3
 BELOW = 0.7
-"""goal below a number that is not to be exceeded, as a share of it"""
+"""goal for an upper bound, as a fraction of the bound"""
 _JUMP_LEGS, _LEAP_LEGS, _UNKNOWN_JUMP, _UNKNOWN_LEAP = 0.25, 1.0, 0.2, 0.5
-"""a jump up and one forward, in lengths of the leg, and in m where nothing is known"""
+"""height and distance of jumps in leg lengths, and defaults in metres for unknown legs"""
 _LONGEST_PRACTICE = 4.0
 _NEAR_BEST = 0.9
 LONGEST_S = 40.0
-"""of an episode"""
+"""maximum episode length in seconds"""
 _MOST_SPEED, _MOST_JUMP = 3.0, 5.0
-"""times the best speed that is known, and the length of the legs"""
+"""maximum speed as a multiple of the best known, and maximum jump height in leg lengths"""
 _MOST_TIMES, _MOST_TURNS = 100.0, 80.0
 _LEAST_WAY, _LEAST_JUMP = 0.5, 0.2
-"""of the length of the legs: one lurch gets a body so far, and flailing so high"""
+"""minimum distance and jump height in leg lengths; lurching or flailing reaches less"""
 _LEAST_M, _LEAST_TURN, _LEAST_MPS = 0.05, 0.01, 0.01
 
 
 class Goal(NamedTuple):
-    """A number that words stand for on a robot, and where it comes from."""
+    """Numeric goal for words of an intent on a robot, with its source."""
 
     value: float
     is_exact: bool
-    """whether more would be wrong, too"""
+    """whether exceeding the goal is an error as well"""
     source: str
     is_open: bool = False
-    """whether more is always better: "as fast as possible" """
+    """whether the goal is open-ended: "as fast as possible" """
     best: float | None = None
-    """the best known of this robot, for an open goal"""
+    """best known value of this robot, for an open goal"""
     best_source: str = ""
     is_given: bool = False
-    """whether the number itself was given"""
+    """whether the number was stated"""
     base: float | None = None
-    """of a comparison, what it would be without: the plain walk of "walk faster" """
+    """baseline value of a comparison: the plain walk in "walk faster" """
 
 
 def _with_best(goal: Goal, scene: Scene, what: str) -> Goal:
-    """Return an open goal with the best that is known, "speed" or "jump"."""
+    """Set the best known value ("speed" or "jump") of an open goal."""
     best = scene.known.get(f"best_{what}")
     if not goal.is_open or best is None:
         return goal
@@ -69,21 +69,21 @@ def _with_best(goal: Goal, scene: Scene, what: str) -> Goal:
         and _NEAR_BEST * best < goal.value
         and best > froude_speed(scene, FROUDE["run"])
     ):
-        # More than the best known cannot be asked for.
+        # The goal cannot exceed the best known value.
         source = f"{_NEAR_BEST:.0%} of the best that is known"
         goal = goal._replace(value=_NEAR_BEST * best, source=source)
     return goal._replace(best=best, best_source=scene.known[f"best_{what}_source"])
 
 
 def compared(frame: Frame, plain: Goal, unit: str) -> Goal:
-    """Return a goal as a multiple of what the verb means without the comparison."""
+    """Return the goal of a comparison, as a multiple of the plain goal."""
     factor = frame.factor or 1.0
     source = f"{factor:g} times the {plain.value:.2g} {unit} of a plain {frame.word}"
     return Goal(factor * plain.value, factor < 1.0, source, base=plain.value)
 
 
 def speed(frame: Frame, scene: Scene) -> Goal:
-    """Return the speed that a frame means, m/s."""
+    """Return the speed goal of a frame, in m/s."""
     if frame.factor is not None and frame.dimension == "speed":
         plain = frame.model_copy(update={"factor": None, "dimension": None, "degree": None})
         return compared(frame, speed(plain, scene), "m/s")
@@ -95,13 +95,13 @@ def speed(frame: Frame, scene: Scene) -> Goal:
             source = f"{amount.value:.0%} of {reached}, {top:.2g} m/s"
             return Goal(amount.value * top, is_exact, source, is_given=True)
         if amount.rule == "at_most":
-            # Well below what must not be exceeded, so that being at it is not enough any more.
+            # Well below the upper bound, so that a speed at the bound does not pass.
             source = f"below the given {amount.value:g} m/s"
             return Goal(BELOW * amount.value, True, source, is_given=True)
         return Goal(amount.value, is_exact, "as given", is_given=True)
     degree = frame.degree if frame.dimension in (None, "speed") else None
     if frame.dimension == "distance" and frame.degree == "most":
-        degree = "most"  # the farthest in a given time is the fastest
+        degree = "most"  # maximum distance in a given time means maximum speed
     is_gentle, is_open = degree in GENTLE, degree == "most"
     if scene.leg is None:
         share = _TABLE["gait_of_top"].get(frame.gait or "", _USUAL_OF_TOP)
@@ -122,12 +122,12 @@ def speed(frame: Frame, scene: Scene) -> Goal:
 
 
 def froude_speed(scene: Scene, froude: float) -> float:
-    """Return the speed of a Froude number, m/s: v = sqrt(Fr g L)."""
+    """Return the speed for a Froude number in m/s: v = sqrt(Fr g L)."""
     return math.sqrt(froude * scene.gravity * (scene.leg or 0.0))
 
 
 def _legged_speed(gait: str | None, degree: Degree | None, scene: Scene) -> float:
-    """Return the least speed that is meant by a gait and a degree."""
+    """Return the minimum speed for a gait and a degree."""
     plain = _TABLE["plain"].get(degree) if degree and not gait else None
     named = gait or plain or ("run" if degree == "most" else "walk")
     value = froude_speed(scene, FROUDE[named])
@@ -140,7 +140,7 @@ def _legged_speed(gait: str | None, degree: Degree | None, scene: Scene) -> floa
 
 
 def _top_share(gait: str | None, degree: Degree | None) -> float:
-    """Return the share of the known top speed that this asks for at least."""
+    """Return the minimum fraction of the known top speed for a gait and a degree."""
     plain = _TABLE["plain"].get(degree, "run") if degree else ""
     share = _TABLE["share"].get(gait or plain, 0.0)
     if not share or degree in GENTLE:
@@ -151,7 +151,7 @@ def _top_share(gait: str | None, degree: Degree | None) -> float:
 
 
 def jump_height(frame: Frame, scene: Scene) -> Goal:
-    """Return how high a jump is meant to be, metres above standing."""
+    """Return the jump height goal, in metres above standing."""
     if frame.factor is not None and frame.dimension == "height":
         plain = frame.model_copy(update={"factor": None, "dimension": None, "degree": None})
         return compared(frame, jump_height(plain, scene), "m")
@@ -176,7 +176,7 @@ def jump_height(frame: Frame, scene: Scene) -> Goal:
 
 
 def leap_length(frame: Frame, scene: Scene) -> Goal:
-    """Return how far a jump is meant to go, metres in the air."""
+    """Return the leap distance goal, in metres of flight."""
     if frame.factor is not None and frame.dimension == "distance":
         plain = frame.model_copy(update={"factor": None, "degree": None})
         return compared(frame, leap_length(plain, scene), "m")
@@ -193,12 +193,12 @@ def leap_length(frame: Frame, scene: Scene) -> Goal:
 
 
 def practice(scene: Scene, value: float) -> float:
-    """Return how much longer a speed takes to learn than what the calibration was measured on."""
+    """Return the factor of training time for a speed relative to the calibrated one."""
     return min(max(value / (_SHARE_FAST * scene.top_speed), 1.0), _LONGEST_PRACTICE)
 
 
 def goal_note(name: str, goal: Goal, unit: str = "m/s") -> str:
-    """Return a goal in the words shown before training."""
+    """Describe a goal for display before training."""
     way = "about" if goal.is_exact else "at least"
     more = ""
     if goal.is_open:
@@ -208,7 +208,7 @@ def goal_note(name: str, goal: Goal, unit: str = "m/s") -> str:
 
 
 def require_sizes(frames: Iterable[Frame], scene: Scene) -> None:
-    """Refuse numbers that no episode can show: too far, too often, or only a stumble."""
+    """Refuse numbers that cannot be shown in an episode because they are too large or too small."""
     for frame in frames:
         for value, least, most, unit in _sizes(frame, scene):
             if value > most:
@@ -221,7 +221,7 @@ def require_sizes(frames: Iterable[Frame], scene: Scene) -> None:
 
 
 def _sizes(frame: Frame, scene: Scene) -> Iterator[tuple[float, float, float, str]]:
-    """Yield each given number, the least and the most that can be shown, and the unit."""
+    """Yield each stated number with its minimum, maximum and unit."""
     amount, verb, leg = frame.amount, frame.verb, scene.leg or 0.0
     if frame.count is not None:
         yield float(frame.count), 0.0, _MOST_TIMES, "times"

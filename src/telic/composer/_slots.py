@@ -1,4 +1,4 @@
-"""Fill the slots of one frame from the items of its deed, and record which words filled which."""
+"""Fill the slots of a frame from the items of its deed and record the words used for each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STRICTER = {"at_least": 1, "at_most": -1, "about": 0}
 
 @dataclass(slots=True)
 class Deed:
-    """A verb and the items that belong to it."""
+    """Verb with its items."""
 
     verb: Act
     word: str
@@ -31,11 +31,11 @@ class Deed:
     says: dict[str, Any] = field(default_factory=dict[str, Any])
     items: list[Item] = field(default_factory=list[Item])
     at: tuple[int, ...] = ()
-    """places of the words of its verb; empty for a verb that was not repeated"""
+    """positions of the verb's words; empty for a verb that was not repeated"""
 
 
 def implied_verb(item: Item) -> Act | None:
-    """Return the verb a word implies where there is none."""
+    """Return the verb implied by a word in the absence of one."""
     if item.unit is not None:
         rates = {"m/s": "go", "steps": "go", "turns": "turn", "rad": "turn", "rad/s": "turn"}
         return rates.get(item.unit)
@@ -50,21 +50,21 @@ def implied_verb(item: Item) -> Act | None:
 
 
 class Slots:
-    """The items of one deed, taken slot by slot."""
+    """Slot filler for the items of one deed."""
 
     def __init__(self, deed: Deed) -> None:
         self.deed = deed
         self.claims: list[tuple[str, Item, Sense | None]] = []
-        """slots that were filled, each with the words and their meaning"""
+        """filled slots with their words and meanings"""
         self.in_place: list[Item] = []
-        """items that ask not to leave the place"""
+        """items that request staying in place"""
         self.part: BodyPart | None = None
         self._fills: dict[str, Any] = {}
         self.verb = self._verb()
         self._is = word_table("acts")[self.verb]
 
     def frame(self) -> Frame:
-        """Return what the deed asks for."""
+        """Return the frame of the deed."""
         says, verb, fills = self.deed.says, self.verb, self._fills
         self._direct()
         factor, degree, dimension = self._degree()
@@ -120,7 +120,7 @@ class Slots:
         )
 
     def _senses(self, slot: str) -> list[tuple[Item, Sense]]:
-        """Return the items that can fill a slot, with their meaning."""
+        """Return the items that can fill a slot, with their meanings."""
         found = [(item, item.sense(self.verb)) for item in self.deed.items]
         return [
             (item, sense)
@@ -129,13 +129,13 @@ class Slots:
         ]
 
     def _take(self, slot: str) -> list[tuple[Item, Sense]]:
-        """Return them, and record that they fill it."""
+        """Return the items that fill a slot and record them."""
         found = self._senses(slot)
         self.claims += [(slot, item, sense) for item, sense in found]
         return found
 
     def _verb(self) -> Act:
-        """Return what is meant: moving to a target is reaching, moving an arm is swinging it."""
+        """Return the intended act: moving to a target is reaching, moving an arm is swinging."""
         named = [(item, item.part) for item in self.deed.items if item.part is not None]
         targets = [item for item, part in named if part.name == "target"]
         own = [(item, part) for item, part in named if part.name != "target"][:1]
@@ -155,7 +155,7 @@ class Slots:
         return "swing" if verb == "go" and self.deed.says.get("weak") and is_limb else verb
 
     def _direct(self) -> None:
-        """Fill where to, in which frame of reference, and over which ground."""
+        """Fill the direction, its frame of reference and the terrain."""
         says, fills = self.deed.says, self._fills
         found, own = self._senses("direction"), says.get("direction")
         exact = [s.value for _, s in found if s.value not in _BESIDES]
@@ -218,7 +218,7 @@ class Slots:
         return None, degree, dimension or (says.get("dimension") if degree else None)
 
     def _number(self, dimension: str | None) -> None:
-        """Fill the slots of numbers; a second one of a kind stays unused."""
+        """Fill the numeric slots. A second number of a kind stays unused."""
         fills = self._fills
         for item in self.deed.items:
             reading = item.reading
@@ -259,7 +259,7 @@ class Slots:
             self.claims.append((next(iter(given)).removesuffix("_s"), item, None))
 
     def _bare(self, reading: Reading, dimension: str | None) -> tuple[Amount | None, int | None]:
-        """Return what a number without a unit means together with this verb."""
+        """Return the meaning of a number without a unit for this verb."""
         value, unit, is_part = reading.bare or 0.0, None, 0 < (reading.bare or 0.0) < 1
         units = {"speed": "m/s", "height": "m", "distance": "m", "turning": "rad/s"}
         if "turning" in self._is and value in word_table("numbers")["angles"]["bare_degrees"]:
@@ -298,7 +298,7 @@ def _factor(senses: list[Sense]) -> float | None:
 
 
 def _combined(values: list[str]) -> Degree | None:
-    """Return the combined degree of several words: "very fast"."""
+    """Combine the degrees of several words: "very fast"."""
     degrees = [value for value in values if value != "intensify"]
     if "most" in degrees:  # "as slowly as possible", "as little as possible"
         return next((_LEAST[each] for each in degrees if each in _LEAST), "most")

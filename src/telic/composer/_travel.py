@@ -1,8 +1,8 @@
-"""Moving over the ground: at a speed, for a distance, in place, in a circle, turning, on command.
+"""Locomotion: at a speed, for a distance, in place, in a circle, turning, and on command.
 
-Commanded velocities: the environment draws a new command every few seconds and shows it to the
-policy; some are to stand still. Each of the three rates is judged by its error as a share of the
-error of standing still, so that a robot that never moves, or ignores one rate, fails.
+For velocity commands, the environment samples a new command every few seconds, sometimes zero, and
+adds it to the observation. The error of each of the three rates is judged relative to the error of
+standing still, so that a robot that never moves or ignores one rate fails.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from telic.rewards.terms import Exact, Ratio, Small
 AHEAD = ("forward", "backward", "left", "right")
 _RAIL_M = 0.5
 _OVERSHOOT = 1.1
-"""where to aim for a distance of at least so much, in parts of it"""
+"""target for a minimum distance, as a multiple of it"""
 _MOST, _MOST_WALKING = 1.5, 1.15
-"""multiples of the goal up to which speed is rewarded: a faster walk is not a walk"""
+"""multiples of the goal up to which speed is rewarded, in general and for walking"""
 _STRIDES, _STEP_LEGS = 4.0, 0.5
-"""strides on a way from which on its gait is judged, and a step in lengths of the leg"""
+"""minimum strides of a distance to judge its gait, and step length in leg lengths"""
 _ON_AXIS = {"forward": 1, "backward": -1}
 _OFF, _FAR_OFF = 0.2, 0.45
-"""relative error of a stated speed that is fine, and that is too much"""
+"""relative errors of a stated speed for full and for no credit"""
 _SEQUEL_S = 2.0
-"""time at speed before the next phase where no duration was stated"""
+"""default time at speed before the next phase, in seconds"""
 SETTLED = 0.85
-"""share of a stated duration that must be at speed: getting there takes some of it"""
+"""fraction of a stated duration that must be at speed, allowing for acceleration"""
 
 
 # ---- going
 
 
 def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> None:
-    """Travel in a direction at a speed; with `aside`, between two directions."""
+    """Travel in a direction at a speed, or diagonally between two directions with `aside`."""
     gaits.require_ground(frame, scene)
     if frame.gait == "swim" and scene.spec.feet:
         raise scene.cannot("swim", "it has legs, and the scene has no water")
@@ -65,7 +65,7 @@ def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> 
         second = _way(aside, scene)
     most = _MOST_WALKING if gait and gait.name in gaits.ON_GROUND else _MOST
     if scene.is_turning and scene.has("heading_velocity") and name in _ON_AXIS:
-        # On a curve "forward" is where the body faces at each moment.
+        # On a curve, "forward" is the current heading.
         sign = _ON_AXIS[name]
         along = Measured("heading_velocity", sign=sign)
         pace = tracks.less("heading_velocity", sign=sign)
@@ -97,7 +97,7 @@ def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> 
 
 
 def _way(frame: Frame, scene: Scene) -> str:
-    """Return the direction of travel; refuse one that the robot cannot move in."""
+    """Return the direction of travel. Raise BadEnvironment if the robot cannot move in it."""
     direction = frame.direction or "forward"
     if scene.on_rail:
         rail = {"right": "forward", "left": "backward"}
@@ -109,7 +109,7 @@ def _way(frame: Frame, scene: Scene) -> str:
 
 
 def seen_from_start(frame: Frame, scene: Scene) -> metrics.Way:
-    """Return the direction of travel in the frame of the start: turns before it are added."""
+    """Return the direction of travel in the start frame, including earlier turns."""
     name = _way(frame, scene)
     if frame.heading is None and scene.has("heading_velocity"):
         return "ahead" if name == "forward" else name
@@ -120,7 +120,7 @@ def seen_from_start(frame: Frame, scene: Scene) -> metrics.Way:
 
 
 def require_way(direction: str, what: str, scene: Scene) -> None:
-    """Refuse to move in a direction that the robot cannot move in."""
+    """Raise BadEnvironment if the robot cannot move in a direction."""
     is_aside = direction in ("left", "right", "sideways")
     scene.require("lateral_velocity" if is_aside else "forward_velocity", f"{what} {direction}")
 
@@ -133,7 +133,7 @@ def be_fast(
     aside: str | None = None,
     way: metrics.Way | None = None,
 ) -> None:
-    """Reward and judge a speed, up to a multiple of the goal; `way` is seen from the start."""
+    """Reward and judge speed up to a multiple of the goal. `way` is in the start frame."""
     seen = name if way is None else way
     target, along, value = goal.value, Along(seen, aside), metrics.net_speed(seen, aside)
     way = name if aside is None else f"{name} and {aside}"
@@ -147,8 +147,8 @@ def be_fast(
     title = f"averages %s {way}"
     draft.score(title, value, 0.1 * target, target, within=within, weight=3.0, tag=tag, of=goal)
     if goal.is_given:
-        # What is far from a stated speed does not pass by its gait. Below a number that must not
-        # be exceeded there is room up to that number.
+        # A large error from a stated speed must not pass because of a good gait. For an upper
+        # bound, speeds from the goal up to the bound are tolerated.
         is_below = goal.source.startswith("below")
         off, far_off = (1.0 / sizes.BELOW - 1.0, 0.6) if is_below else (_OFF, _FAR_OFF)
         value = metrics.speed_error(seen, target, aside, at_least=not goal.is_exact)
@@ -156,7 +156,7 @@ def be_fast(
 
 
 def speed_meant(frame: Frame, scene: Scene, draft: Draft) -> sizes.Goal:
-    """Return the speed that is meant; say so before training, and train long enough for it."""
+    """Return the intended speed, report it before training, and set the practice time for it."""
     goal = sizes.speed(frame, scene)
     if goal.source != "as given":
         draft.doubt(sizes.goal_note(f'"{frame.word}"', goal))
@@ -173,7 +173,7 @@ def speed_meant(frame: Frame, scene: Scene, draft: Draft) -> sizes.Goal:
 def _go_distance(
     frame: Frame, scene: Scene, draft: Draft, direction: str, way: metrics.Way
 ) -> None:
-    """Go a distance in the gait that is asked for, and stay there."""
+    """Travel a distance in the requested gait and stay at the end."""
     given, rule = frame.given("m"), frame.amount.rule if frame.amount else "about"
     target = given or _RAIL_M
     if given and rule == "at_most":
@@ -193,7 +193,7 @@ def _go_distance(
     draft.score(title, value, 0.1 * target, 0.9 * target, weight=1.5, tag="too_slow")
     if scene.is_last:
         stop_in_the_end(draft, 0.8, 0.3, 1.5)
-        # A robot that is still on its way when time is up has arrived by chance.
+        # Without stopping, the robot is at the target only by chance when the episode ends.
         value = metrics.still_under_way(way, target)
         draft.require("has arrived before the end", value, 0.18, 0.1, tag="drifts")
     stay_straight(frame, scene, draft, way)
@@ -202,7 +202,7 @@ def _go_distance(
         usual = sizes.speed(frame.model_copy(update={"amount": None}), scene).value
         if gait is not None and gait.hertz * target / usual < _STRIDES:
             draft.doubt(f"{target:g} m is too short a way to judge how its feet land")
-        elif gait is not None:  # judged on the way there: a robot that has arrived stands
+        elif gait is not None:  # judged only on the way, since the robot stands after arrival
             under_way = Below(made, 0.85 * target)
             gaits.step_in(gait, frame, scene, draft, under_way, (way, 0.85 * target))
         gaits.go_in_steps(frame.gait, scene, draft, weight=0.2)
@@ -220,7 +220,7 @@ def _go_distance(
 
 
 def _take_steps(frame: Frame, scene: Scene, draft: Draft, direction: str, way: metrics.Way) -> None:
-    """Take a number of steps, each of them some way, and stop; two feet of four land per step."""
+    """Take a number of steps of a minimum length and stop. Quadrupeds land two feet per step."""
     scene.require("stride_alternation", "count its steps")
     assert frame.amount is not None and scene.leg is not None
     count, leg = max(round(frame.amount.value), 1), scene.leg
@@ -252,13 +252,13 @@ def _take_steps(frame: Frame, scene: Scene, draft: Draft, direction: str, way: m
 
 
 def stop_in_the_end(draft: Draft, zero: float, goal: float, weight: float) -> None:
-    """Judge that it is slow in the last second."""
+    """Judge that the speed is low in the last second."""
     title, value = "moves %s in the last second", tracks.mean_of_last("speed", 1.0)
     draft.score(title, value, zero, goal, weight=weight, tag="drifts")
 
 
 def _step_in_place(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Walk in place: one foot after the other, without going anywhere."""
+    """Walk in place with alternating feet."""
     scene.require("stride_alternation", f"{frame.gait or 'go'} in place")
     strides = signals.Strides()
     draft.pay("step", 3.0, terms.Touchdown(strides), "a foot comes down")
@@ -282,13 +282,13 @@ def _step_in_place(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def side_of(frame: Frame) -> str:
-    """Return the side that it turns to."""
+    """Return the side to turn to."""
     is_right = frame.direction in ("right", "clockwise")
     return "right" if is_right else "left"
 
 
 def circle(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Go round in a circle: forward along the heading while the heading turns."""
+    """Travel in a circle: forward along the heading while turning."""
     scene.require("heading_velocity", "go in a circle")
     target, side = speed_meant(frame, scene, draft).value, side_of(frame)
     radius = target / 0.8
@@ -315,7 +315,7 @@ def circle(frame: Frame, scene: Scene, draft: Draft) -> None:
     title, mean = "keeps a radius of %s", metrics.radius()
     draft.score(title, mean, 0.0, radius, within=radius / 4, tag="drifts")
     draft.require("goes round half way", value, 0.1 * laps, 0.5 * laps, tag="never_moves")
-    # A robot that walks there and back passes the middle of the path twice, too.
+    # Walking back and forth also passes the middle of the path twice.
     steadily = tracks.share_above(tracks.pace_of(wound), 0.2 * rate / (2.0 * math.pi))
     draft.require("goes round steadily", steadily, 0.3, 0.65, tag="stops")
     stay_on_feet(scene, draft)
@@ -324,7 +324,7 @@ def circle(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def turn(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Turn about the vertical: by an angle, or on and on."""
+    """Turn about the vertical axis by an angle or continuously."""
     scene.require("heading_rate", "turn about the vertical")
     amount, turns = frame.amount, float(frame.count) if frame.count else None
     if amount is None and frame.degree == "little" and frame.dimension == "turning":
@@ -338,7 +338,7 @@ def turn(frame: Frame, scene: Scene, draft: Draft) -> None:
         _turn_by(frame, draft, side_of(frame), turns)
     else:
         _spin(frame, draft, side_of(frame))
-        # A position-controlled robot steps to a clock: else it shuffles and hardly turns.
+        # Position-controlled robots need a step clock; without it they shuffle and hardly turn.
         going = frame.model_copy(update={"verb": "go", "amount": None})
         if "commands" in scene.spec.arguments and (gait := gaits.usual_gait(going, scene)):
             gaits.keep_time(gait, scene, draft)
@@ -357,7 +357,7 @@ def _spin(frame: Frame, draft: Draft, side: str) -> None:
     is_open = frame.degree == "most" and not frame.amount
     heading, turned = Turns(side), metrics.turned(side)
     turning, fast = Part(heading, "rate"), tracks.turning_rate(turned)
-    # What is paid for turning faster than asked is taken from staying in place.
+    # Reward for turning faster than requested would compete with staying in place.
     pays = Ratio(turning, rate, most=None if is_open else 1.15)
     draft.pay("turn", 1.0, pays, f"turning to the {side}")
     title, value = f"rotates %s to the {side}", tracks.last_in_full_time(turned, draft.seconds)
@@ -376,8 +376,8 @@ def _spin(frame: Frame, draft: Draft, side: str) -> None:
 
 
 def _turn_by(frame: Frame, draft: Draft, side: str, turns: float) -> None:
-    """Turn by an angle and stop there."""
-    draft.is_seen = True  # the heading does not say how often it has turned
+    """Turn by an angle and stop."""
+    draft.is_seen = True  # the heading alone does not determine the number of turns
     rule = frame.amount.rule if frame.amount else frame.count_rule
     is_least = rule == "at_least"
     if rule == "at_most":
@@ -413,24 +413,24 @@ _ONLY = {
     "right": ((0.0, 0.0), (-1.0, 0.0)),
     "sideways": ((0.0, 0.0), (-1.0, 1.0)),
 }
-"""ranges forward and sideways where a direction was stated, in parts of the largest commands"""
+"""forward and sideways ranges for a stated direction, as fractions of the largest commands"""
 _RATES = (
     ("forward", "m/s", "forward velocity", "does not move forward or back", 2.0),
     ("sideways", "m/s", "sideways velocity", "does not move sideways", 1.5),
     ("turn", "rad/s", "turning rate", "does not turn", 1.5),
 )
-"""of each rate: name, unit, words, title where it is never commanded, weight"""
+"""name, unit, words, title if never commanded, and weight of each rate"""
 
 
 class CommandRange(NamedTuple):
-    """Largest rates (forward, sideways, turn), and the lowest and highest of each."""
+    """Largest rates (forward, sideways, turn), with the lower and upper bound of each."""
 
     most: tuple[float, float, float]
     spans: tuple[tuple[float, float], ...]
 
 
 def command_range(frame: Frame, scene: Scene, draft: Draft) -> CommandRange:
-    """Return what may be commanded: what was stated, or what suits the length of the legs."""
+    """Return the command range: as stated, or scaled by leg length."""
     if "commands" not in scene.spec.arguments or not scene.has("command_error"):
         why = "its environment gives none; robots that telic drives by position do (telic robots)"
         raise scene.cannot("obey commands", why)
@@ -447,7 +447,7 @@ def command_range(frame: Frame, scene: Scene, draft: Draft) -> CommandRange:
             stated = sizes.speed(frame.model_copy(update={"verb": "go"}), scene).value
             is_less = frame.degree in sizes.GENTLE or is_share
             ahead = stated if is_less else max(stated, ahead)
-    legs = 0.17 * math.sqrt(scene.gravity / (scene.leg or 0.3))  # legs are pendulums
+    legs = 0.17 * math.sqrt(scene.gravity / (scene.leg or 0.3))  # pendulum frequency of the legs
     turn = frame.given("rad/s") or legs
     ahead, aside, turn = (float(f"{value:.2g}") for value in (ahead, 0.5 * ahead, turn))
     every_way = ((-1.0, 1.0), (-1.0, 1.0))
@@ -470,15 +470,15 @@ def track_commands(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.env_args["commands"] = {
         **{name: [*span] for name, span in zip(names, spans, strict=True)},
         "every_s": _EVERY_S,
-        "still": 0.2,  # share of commands to stand
+        "still": 0.2,  # fraction of zero commands
         "heading": 0.0,
     }
     draft.seconds = max(10.0, (frame.duration_s or 0.0) + 1.0)
-    draft.practice = 3.0  # times as long as walking: there are three rates to learn
+    draft.practice = 3.0  # multiple of the steps for walking, as there are three rates
     draft.settings |= {"log_std": gaits.STEPPING}
-    # With every step the hips of a biped sway and turn, more than what is commanded. Rewarded by
-    # the moment, a policy holds its hips still instead of moving as commanded: so by the mean. What
-    # no mean sees is charged, or it turns to and fro.
+    # With every step the hips of a biped sway and turn by more than the command. An instantaneous
+    # reward would make the policy hold its hips still, so the mean rate is rewarded. Oscillations
+    # that cancel in the mean are penalized separately.
     sways = len(scene.feet()) <= 2
     missed = signals.CommandError(most[0], most[2], mean_s=0.4 if sways else 0.0)
     if sways:
@@ -517,7 +517,7 @@ def track_commands(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def require_alone(frames: Sequence[Frame]) -> None:
-    """Refuse another behaviour next to commands: they say what is done, and when."""
+    """Refuse to combine velocity commands with other behaviours."""
     first = next((frame for frame in frames if frame.verb == "obey"), None)
     other = next((frame for frame in frames if frame is not first), None)
     if first is not None and other is not None:

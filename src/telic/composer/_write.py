@@ -17,11 +17,11 @@ from telic.rewards.node import written
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 _STAGES = {STAGE: 1.5, FINISH: 10.0}
 _HIDDEN = frozenset({"strayed"})
-"""memory that no policy sees: a robot cannot keep what only a simulation knows"""
+"""memory hidden from the policy, because it depends on state known only in simulation"""
 
 
 def put_in_order(drafts: Sequence[Draft], always: Draft) -> None:
-    """Name the criteria by their phase, and add a gate from each phase to the next.
+    """Label criteria with their phase and add gates between consecutive phases.
 
     Judged throughout is only what the phases do not all judge by themselves.
     """
@@ -184,5 +184,5 @@ def _indented(lines: Sequence[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return text that cannot end a string literal."""
+    """Replace characters that could end a string literal and truncate to 200 characters."""
     return " ".join(text.replace("\\", " ").replace('"', "'").split())[:200]

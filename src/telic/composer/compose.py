@@ -1,11 +1,11 @@
-"""From an intent to everything a session needs: criteria, reward, judge and settings.
+"""Compose criteria, reward, judge and settings from an intent.
 
-Each verb is a behaviour: terms that teach it, and criteria that recognise it. Terms are about 1 in
-size when the behaviour is right, so that weights near 1 are sensible. Every behaviour brings
-constraints against its look-alikes (falling forward is not running) and says when it is done.
+Each verb maps to a behaviour: reward terms and criteria. Terms are about 1 in size when the
+behaviour is right, so that weights near 1 are sensible. Every behaviour adds constraints against
+look-alikes (falling forward is not running) and defines when it is done.
 
-Frames that are done together are a phase; phases follow one another. The scripted demonstration is
-in `telic.composer._demonstration`, or a motion to follow (`telic.composer.reference`).
+Simultaneous frames form a phase, and phases are executed in sequence. Demonstrations are scripted
+(`telic.composer._demonstration`) or taken from a reference motion (`telic.composer.reference`).
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ BEHAVIOURS: dict[Act, tuple[Callable[[Frame, Scene, Draft], None], str]] = {
     "lean": (postures.lean, "lean forward"),
     "avoid": (keep_away, "keep away from the target"),
 }
-"""of each verb: the behaviour, and an example"""
+"""behaviour and example intent for each verb"""
 
 
 def compose(
@@ -84,15 +84,15 @@ def compose(
     criteria: Sequence[Criterion] | None = None,
     reference: Reference | None = None,
 ) -> Composition:
-    """Write criteria, reward and judge for an intent on an environment.
+    """Compose criteria, reward and judge for an intent in an environment.
 
-    `criteria` are those of an earlier call as a person changed them: title, constraints and reward
-    follow an edited goal (`telic.composer._edits`), and criteria left out are not judged.
+    `criteria` are criteria of an earlier call edited by the user. Titles, constraints and reward
+    follow edited goals (`telic.composer._edits`), and removed criteria are not judged.
 
     Raises:
-        Refused: nothing of the intent was understood, or it needs what is not composed yet.
-        BadEnvironment: the robot cannot do it.
-        Contradiction: two parts of the intent, or two criteria, exclude one another.
+        Refused: the intent was not understood or requires an unsupported behaviour.
+        BadEnvironment: the robot is not capable of the behaviour.
+        Contradiction: two parts of the intent or two criteria are mutually exclusive.
     """
     if is_observed(intent, spec):
         return compose_observed(intent, spec, criteria)
@@ -133,7 +133,7 @@ def compose(
 
 
 def _is_read(intent: str, spec: EnvSpec) -> bool:
-    """Return whether an intent is understood as a whole, and the robot can do it."""
+    """Return whether an intent is fully understood and the robot is capable of it."""
     parsed = parse(intent, spec)
     try:
         _compose(parsed, spec)
@@ -143,11 +143,11 @@ def _is_read(intent: str, spec: EnvSpec) -> bool:
 
 
 def able(scene: Scene) -> list[str]:
-    """Return an example of each behaviour that this robot can be asked for."""
+    """Return an example intent for each behaviour available on this robot."""
     found: list[str] = []
     for verb, (behaviour, example) in BEHAVIOURS.items():
         if not example or (verb == "balance" and not scene.has("pole_angle")):
-            continue  # without a pole it is standing
+            continue  # without a pole, balancing means standing
         try:
             behaviour(Frame(verb=verb, word=verb), scene, Draft())
         except BadEnvironment:
@@ -168,9 +168,9 @@ def _compose(
     reference: Reference | None = None,
     stated: Collection[str] = (),
 ) -> Composition:
-    """Compose what was read, whether or not every word is carried.
+    """Compose a parsed intent, whether or not every word is covered by a criterion.
 
-    `stated` are titles of criteria that stand for phrases: none of them can be missed.
+    `stated` are the titles of criteria required to cover phrases of the intent.
     """
     phases = arrange(parsed)
     scene = _scene(parsed, spec)._replace(reference=reference)
@@ -207,7 +207,7 @@ def _compose(
     timed, dt = drafts or [always], spec.dt_s or 1.0
     steps = max(10, round(min(sum(each.seconds for each in timed), LONGEST_S) / dt))
     env_args["max_episode_steps"] = steps
-    # A scripted demonstration walks at full height, so none shows how to keep low.
+    # Scripted demonstrations walk at full height, so they cannot show a low posture.
     is_low = any(limit.kind == "low_height" for limit in parsed.limits)
     is_scripted = reference is None and not is_low
     return composition(
@@ -229,7 +229,7 @@ def _compose(
 def _drafts(
     parsed: ParsedIntent, phases: Sequence[Sequence[Frame]], scene: Scene
 ) -> tuple[list[Draft], Draft]:
-    """Return the drafts of several phases, and that of what holds throughout."""
+    """Return the drafts of the phases, and the draft of what holds throughout the episode."""
     drafts = [_phase(phase, scene._replace(is_last=phase is phases[-1])) for phase in phases]
     for before, now, draft in zip(phases, phases[1:], drafts[1:], strict=False):
         postures.rest_in_time(before, now, draft)
@@ -253,7 +253,7 @@ def _drafts(
 
 
 def _phase(frames: Sequence[Frame], scene: Scene) -> Draft:
-    """Return the draft of what is done at the same time."""
+    """Return the draft of simultaneous frames."""
     draft = Draft()
     turns = any(each.verb in ("turn", "circle") for each in frames)
     scene = scene._replace(is_going=any(map(travels, frames)), is_turning=turns)
@@ -263,7 +263,7 @@ def _phase(frames: Sequence[Frame], scene: Scene) -> Draft:
     scene = scene._replace(is_on_hands=on_hands)
     for frame in frames:
         draft.words.append(frame.word)
-        if comes_home(frame):  # the way itself is judged throughout
+        if comes_home(frame):  # the way back is judged throughout the episode
             scene.require("displacement", "come back")
             draft.pay("still", 0.2, Small(Measured("speed"), 2.0), "at rest in the end")
             travel.stop_in_the_end(draft, 1.0, 0.4, 1.0)
@@ -284,7 +284,7 @@ def _phase(frames: Sequence[Frame], scene: Scene) -> Draft:
                 add(draft)
             except BadEnvironment as error:
                 if add in poses and frame.verb in ("stand", "balance", "stand_up"):
-                    raise  # the pose is what is to be done
+                    raise  # the pose is the behaviour itself
                 draft.doubt(f"{error.message.rstrip('.')}, so that it is not judged")
     if scene.reference is not None:
         follow_motion(scene.reference, draft)

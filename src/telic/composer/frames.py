@@ -1,4 +1,4 @@
-"""Records of a parsed intent: frames to do, limits to keep, words that were read.
+"""Records of a parsed intent: frames, limits and word claims.
 
 Forward is +x and left is +y, as everywhere in telic.
 """
@@ -15,7 +15,7 @@ from telic.robots.terrain import TerrainKind
 
 Unit = Literal["m/s", "m", "turns", "times", "s", "share", "rad", "rad/s", "steps"]
 AmountRule = Literal["at_least", "at_most", "about"]
-# Each is a heading of the table in `tables/` that lists its words.
+# Each value is a heading of the table in `tables/` that lists its words.
 Act = str
 Direction = str
 Degree = str
@@ -34,7 +34,7 @@ OPPOSITE = dict(_PAIRS) | {other: one for one, other in _PAIRS}
 
 
 class Amount(Record):
-    """A number with its unit, converted to SI, turns or a share."""
+    """Number with a unit, converted to SI units, turns or a fraction."""
 
     value: float
     unit: Unit
@@ -42,7 +42,7 @@ class Amount(Record):
 
 
 class Frame(Record):
-    """One thing to do. Frames of the same phase are done together, a later phase afterwards."""
+    """One action. Frames of the same phase are simultaneous; phases are sequential."""
 
     verb: Act
     word: str = Field(description="the word of the intent it was read from")
@@ -86,29 +86,29 @@ class Frame(Record):
     phase: int = Field(default=0, description="place in the sequence, from 0")
 
     def given(self, unit: Unit) -> float | None:
-        """Return the number that was given in a unit."""
+        """Return the stated amount if it has this unit, else None."""
         return self.amount.value if self.amount and self.amount.unit == unit else None
 
     @property
     def turns(self) -> float | None:
-        """Given angle, in turns."""
+        """Stated angle in turns."""
         angle = self.given("rad")
         return self.given("turns") if angle is None else angle / (2.0 * math.pi)
 
     @property
     def radians(self) -> float | None:
-        """Given angle, in radians."""
+        """Stated angle in radians."""
         turns = self.given("turns")
         return self.given("rad") if turns is None else turns * (2.0 * math.pi)
 
     @property
     def way_m(self) -> float | None:
-        """Given distance, in metres."""
+        """Stated distance in metres."""
         return None if self.dimension == "height" else self.given("m")
 
 
 class Limit(Record):
-    """One thing to keep throughout."""
+    """Condition to keep throughout the episode."""
 
     kind: LimitKind
     amount: Amount | None = Field(default=None, description="limit value, if given")
@@ -118,7 +118,7 @@ class Limit(Record):
 
 
 class WordClaim(Record):
-    """Words that fill a slot of a frame or make a limit: what some criterion has to carry."""
+    """Words that fill a slot of a frame or define a limit, to be covered by a criterion."""
 
     words: str
     at: tuple[int, ...] = Field(description="places of the words among the tokens")
@@ -132,7 +132,7 @@ class WordClaim(Record):
 
 
 class ParsedIntent(Record):
-    """An intent as understood; every word is in exactly one of used, ignored, not_understood."""
+    """Parsed intent. Every word is in exactly one of used, ignored and not_understood."""
 
     intent: str
     frames: tuple[Frame, ...]

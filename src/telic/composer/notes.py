@@ -1,9 +1,9 @@
-"""Read notes on a session with the grammar of intents: wishes for its next reward.
+"""Parse user notes on a session into changes of its next reward.
 
-"faster" and "less shaking" are not intents, but use the same words. A note is put into the form of
-a wish ("less shaking" is "without shaking", "too slow" == "faster": `notes.toml`), and composed
-together with the intent. The judge stays as agreed: a note changes terms and weights of the reward.
-A note that changes neither is refused.
+Notes such as "faster" and "less shaking" are rewritten to the form of an intent ("less shaking" to
+"without shaking", "too slow" to "faster": `notes.toml`) and composed together with the intent. The
+agreed judge is unchanged: notes change only the terms and weights of the reward. A note that
+changes neither is refused.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ _FOLLOWED = (
 
 
 class Wish(NamedTuple):
-    """A note as it was read."""
+    """Parsed note."""
 
     words: str
-    """what it asks for, in the words of an intent"""
+    """the request, worded as an intent"""
     tags: tuple[str, ...]
-    """the failure tags it is against"""
+    """failure tags to counter"""
     reward: str | None
-    """the reward of the intent with the wish added; None: the same as without"""
+    """reward composed with the wish, or None if unchanged"""
 
 
 def read_wish(note: str, intent: str, spec: EnvSpec, reference: Reference | None = None) -> Wish:
-    """Return what a note asks for; the reward keeps following a reference motion."""
+    """Parse a note. The composed reward keeps tracking the reference motion, if any."""
 
     def unread(why: str) -> NotUnderstood:
         return NotUnderstood(
@@ -54,7 +54,7 @@ def read_wish(note: str, intent: str, spec: EnvSpec, reference: Reference | None
         for phrase in given
     )
     tokens, found, place = read_tokens(note), list[str](), 0
-    while place < len(tokens):  # put into the form of a wish
+    while place < len(tokens):  # rewrite the note as a wish
         match = phrases.find(tokens, place)
         found.append(match.senses[0].value if match else tokens[place].text.lower())
         place = match.end if match else place + 1
@@ -86,7 +86,7 @@ def read_wish(note: str, intent: str, spec: EnvSpec, reference: Reference | None
 
 
 def _tags(claim: WordClaim, read: ParsedIntent) -> list[str]:
-    """Return the failure tags that a phrase of a note complains about."""
+    """Return the failure tags addressed by a phrase of a note."""
     if claim.slot in ("limit", "style", "posture"):
         return [tag for tag, values in word_table("notes")["tags"].items() if claim.value in values]
     if claim.slot != "degree" or claim.value not in {*word_table("degrees"), "more", "less"}:
@@ -98,5 +98,5 @@ def _tags(claim: WordClaim, read: ParsedIntent) -> list[str]:
 
 
 def _body(reward: str) -> str:
-    """Return a reward without the intent that stands in its texts."""
+    """Return a reward source with the intent removed from its texts, for comparison."""
     return re.sub(r'""".*?"""|description = ".*?"', "", reward, flags=re.DOTALL)

@@ -1,11 +1,11 @@
-"""Intents for environments without a robot: about what is observed, and about their own return.
+"""Compose intents about observations and returns, for environments without a known robot.
 
     keep the pole upright · swing up the pendulum · reach the flag · reach the goal
     keep cart position near 0.5 within 0.2 · keep obs 2 below 1 · keep obs[0] between -1 and 1
     get a return of at least 200 · get a high return
 
-Classic control tasks have names and phrases of their own (`observed.toml`), environments with
-goals the distance to them, any other its columns and its return.
+Classic control tasks have dedicated names and phrases (`observed.toml`). Goal environments offer
+the distance to the goal, and all others their observation columns and return.
 """
 
 from __future__ import annotations
@@ -43,37 +43,37 @@ from telic.rewards.terms import Alive, Hill, Missing, Off, Pay, Reached, Sigmoid
 
 _DIGITS = 6
 _SHARE, _SHARE_OF_THE_WAY = 0.85, 0.6
-"""of the episode that it should hold; less where it must get there first"""
+"""fraction of the episode for which a condition should hold, lower if it must be reached first"""
 _SIGNED = ("rad", "rad/s", "m/s", "m/step")
 _UNLIMITED_STEPS = 500
-"""length of an episode where the environment has no time limit"""
+"""episode length in steps for environments without a time limit"""
 _GOAL_STEPS, _USUAL_STEPS = 100_000, 400_000
 _GOALS = ("goal", "target", "goal_position", "target_position", "goal_pos", "target_pos")
 _NO_PLACE = r"vel|speed|rate|quat|angle|force|achieved_goal|desired_goal"
 
 
 class Observable(NamedTuple):
-    """A number that follows from one observation."""
+    """Scalar computed from a single observation."""
 
     name: str
     columns: tuple[int, ...]
-    """columns of the observation it follows from, see `telic.quantities.observed`"""
+    """observation columns it is computed from, see `telic.quantities.observed`"""
     kind: ObservedKind = "column"
     unit: str = ""
     near: float = 0.1
-    """what counts as near a value, where no tolerance is given"""
+    """default tolerance around a value"""
     span: float = 1.0
-    """how far off it may be at first"""
+    """maximum initial distance from the target value"""
     words: tuple[str, ...] = ()
-    """other names of it"""
+    """alternative names"""
     is_far: bool = False
-    """whether it takes a part of the episode to get to where it should be"""
+    """whether reaching the target value takes part of the episode"""
     starts_at_0: bool = False
-    """whether it begins at 0, so that only other values are far"""
+    """whether it starts at 0, so that only nonzero targets have to be reached"""
 
 
 class Want(NamedTuple):
-    """A condition on an observable, or on the return."""
+    """Condition on an observable or on the return."""
 
     kind: Literal["near", "above", "below", "reach", "return"]
     what: str
@@ -81,10 +81,10 @@ class Want(NamedTuple):
     tolerance: float | None = None
     title: str = ""
     helped_by: tuple[str, float, float] | None = None
-    """another observable that leads to it, with its value at the start and at the goal"""
+    """observable used for reward shaping, with its values at the start and at the goal"""
 
 
-# ---- what can be observed
+# ---- observables
 
 
 def _tuples(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,10 +92,10 @@ def _tuples(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _known(spec: EnvSpec) -> tuple[list[Observable], list[Mapping[str, Any]], int]:
-    """Return observables, rows of phrases and training steps known of an environment.
+    """Return the known observables, phrase rows and training steps of an environment.
 
-    Anything observed by name, as the goal is, can be brought to it. Names are those of a Dict or of
-    columns: puck_0 and puck_1, or puck_x and puck_y.
+    Anything observed under a name can be moved to the goal if that is observed as well. Names are
+    Dict keys or column names: puck_0 and puck_1, or puck_x and puck_y.
     """
     data = word_table("observed")
     row = data["families"].get(spec.id.rpartition("-v")[0], {})
@@ -127,7 +127,7 @@ def _known(spec: EnvSpec) -> tuple[list[Observable], list[Mapping[str, Any]], in
 
 
 def _goal_distance(spec: EnvSpec) -> Observable | None:
-    """Return the distance to the goal of an environment that observes it and what is achieved."""
+    """Return the goal distance if the environment observes desired and achieved goals."""
     achieved, desired = (
         [i for i, name in enumerate(spec.obs_names) if re.fullmatch(rf"{stem}(_\d+)?", name)]
         for stem in ("achieved_goal", "desired_goal")
@@ -140,7 +140,7 @@ def _goal_distance(spec: EnvSpec) -> Observable | None:
 
 
 def observables(spec: EnvSpec) -> tuple[Observable, ...]:
-    """Return everything that follows from an observation: by documented name, then by column."""
+    """Return all observables of an environment: documented names first, then columns."""
     columns = tuple(
         Observable(
             re.sub(r"[_\W]+", " ", name).strip() or f"obs {index}",
@@ -156,7 +156,7 @@ def observables(spec: EnvSpec) -> tuple[Observable, ...]:
 
 
 def is_observed(intent: str, spec: EnvSpec) -> bool:
-    """Return whether an intent is about what is observed: no robot, a goal, a block, a column."""
+    """Return whether an intent is about observations: no robot, a goal, a block or a column."""
     if spec.robot is None or is_about_block(intent, spec):
         return True
     data, tokens = word_table("observed"), read_tokens(intent)
@@ -173,13 +173,13 @@ def is_observed(intent: str, spec: EnvSpec) -> bool:
 
 
 class _Reading:
-    """Conditions of an intent, and the words they were read from."""
+    """Conditions of an intent with their source words."""
 
     def __init__(self, intent: str, spec: EnvSpec) -> None:
         self.wants: dict[Want, str] = {}
         self.doubts: list[str] = []
         self.known: dict[str, Observable] = {}
-        """observables by each of their names"""
+        """observables by name, including alternative names"""
         for each in observables(spec):
             for name in (each.name, *each.words):
                 self.known.setdefault(name, each)
@@ -212,16 +212,16 @@ class _Reading:
         for match in found.matches:
             said = quoted(self._tokens[match.at[0] : match.end])
             wanted = self._wants(match)
-            if wanted is None:  # a unit that does not fit, or another deed
+            if wanted is None:  # incompatible unit or unknown verb
                 unread.append(said)
             for want in wanted or ():
                 self.wants.setdefault(want, said)
-        if found.is_denied:  # the opposite is asked for
+        if found.is_denied:  # the opposite is requested
             self.wants = {}
         self.not_understood = tuple(unread)
 
     def _wants(self, match: Match) -> tuple[Want, ...] | None:
-        """Return what a phrase asks for; None: it is not understood."""
+        """Return the conditions expressed by a phrase, or None if it is not understood."""
         sense, said = match.senses[0], match.read
         if sense.slot == "phrase":
             return sense.says["wants"]
@@ -234,7 +234,7 @@ class _Reading:
                     f"a high return is taken as {value:g}, where it counts as solved"
                 )
             return (Want("return", "return", value, None, f"earns a return of {value:g}"),)
-        # Another verb or unit may be meant: "oscillate the cart", "at 1 Hz".
+        # A different verb or unit may be intended: "oscillate the cart", "at 1 Hz".
         words = [token.word for token in self._tokens]
         after = words[match.end : match.end + 1]
         before = [word for word in words[: match.at[0]] if word not in ignored_words()]
@@ -246,7 +246,7 @@ class _Reading:
         return None if want is None else (want,)
 
     def _column(self, kind: str, what: Observable, said: Sequence[Reading]) -> Want | None:
-        """Return a condition on an observable; None: a number has another unit than it."""
+        """Return a condition on an observable, or None if a number has an incompatible unit."""
         values: list[float] = []
         for each in said:
             amount = each.amount if each.amount and what.unit in ("", each.amount.unit) else None
@@ -256,7 +256,7 @@ class _Reading:
         value, tolerance, rule = values[0], values[1:], said[0].rule if kind == "amount" else None
         if rule == "at_least":
             return Want("above", what.name, value)
-        # A small angle or speed is one that is small to either side.
+        # A small angle or speed means a small absolute value.
         if kind == "within" or (rule == "at_most" and what.unit in _SIGNED and value > 0.0):
             return Want("near", what.name, 0.0, value) if value > 0.0 else None
         if rule == "at_most":
@@ -270,7 +270,7 @@ class _Reading:
 
 
 def what_can_be_said(spec: EnvSpec) -> str:
-    """Return what can be asked of an environment, by example."""
+    """Return example requests for an environment."""
     names, phrases = [each.name for each in observables(spec)], _known(spec)[1]
     examples = [f'"{phrase["example"]}"' for phrase in phrases]
     examples.append(f'"keep {names[0]} near 0 within 0.1"')
@@ -293,7 +293,7 @@ def what_can_be_said(spec: EnvSpec) -> str:
 def compose_observed(
     intent: str, spec: EnvSpec, criteria: Sequence[Criterion] | None = None
 ) -> Composition:
-    """Write criteria, reward and judge for an intent about observations; see `compose`."""
+    """Compose criteria, reward and judge for an intent about observations; see `compose`."""
     if is_about_block(intent, spec):
         return compose_block(intent, spec, criteria)
     reading = _Reading(intent, spec)
@@ -330,7 +330,7 @@ def compose_observed(
 
 
 def _ask(want: Want, known: dict[str, Observable], draft: Draft) -> None:
-    """Write the terms and criteria of one condition."""
+    """Add the reward terms and criteria of one condition."""
     number = sum(name.startswith(("near", "there", "earned")) for name in draft.names) + 1
     if want.kind == "return":
         draft.pay(f"earned_{number}", 1.0, Pay(Given("env_reward")), "its own reward")
@@ -342,7 +342,7 @@ def _ask(want: Want, known: dict[str, Observable], draft: Draft) -> None:
     x, seen = Observed(what.kind, what.columns), tracks.observed(what.kind, what.columns)
     unit, at = f" {what.unit}" if what.unit else "", shortened(want.value, _DIGITS)
     if want.kind == "reach":
-        # Get there once: every step costs until then, for many environments end there.
+        # Reach the value once. Each step before is penalized because many environments end there.
         start, led, low, high = want.value - what.span, what, want.value - what.span, want.value
         if want.helped_by is not None:
             led, low, high = known[want.helped_by[0]], *want.helped_by[1:]
@@ -376,7 +376,7 @@ def _ask(want: Want, known: dict[str, Observable], draft: Draft) -> None:
 def _once(
     title: str, value: Measure, meaning: str, zero: float, goal: float, unit: str, draft: Draft
 ) -> None:
-    """Judge what is done or not: a near miss earns a little, and never enough to pass."""
+    """Add a binary criterion in which a near miss earns partial credit below the threshold."""
     done = tracks.reaches.exactly(value, shortened(goal, _DIGITS))
     words = f"1 if {meaning} is {goal:g} or more"
     draft.score(title, done, 0.0, 1.0, weight=3.0, tag="too_low", meaning=words)

@@ -1,11 +1,11 @@
-"""Read an intent into frames in the order of doing, and account for every word.
+"""Parse an intent into frames in execution order and account for every word.
 
     text -> tokens (`lexicon`) -> items and clauses (`grammar`) -> deeds -> frames (`slots`)
 
-A deed is a verb with the items that belong to it. A clause without a verb says how something is
-held ("keeping the torso low", "with your hands up"), adds to the deed before it, or waits for the
-next. Reading is deterministic and never fails: every word is used, ignored on purpose, or listed,
-and `telic.composer._scope` asks what became of those that were used.
+A deed is a verb with its items. A clause without a verb describes a pose to hold ("keeping the
+torso low", "with your hands up") or modifies the previous or next deed. Parsing is deterministic
+and never fails: every word is used, deliberately ignored, or reported. `telic.composer._scope`
+checks which criteria depend on the used words.
 """
 
 from __future__ import annotations
@@ -60,15 +60,15 @@ _HELD = {"upright": "upright", "low": "low_height", "high": "keep_height"}
 _SLOTS = ("direction", "degree", "posture", "style", "part")
 _JOINTS = (",", ".", "and", "then")
 _MANNER = ("at", "in", "with", "by", "using")
-"""before a verb, it says how another one is done"""
+"""prepositions that make the following verb a modifier of another verb"""
 
 
 def parse(intent: str, spec: EnvSpec) -> ParsedIntent:
-    """Return what an intent asks of the robot of an environment.
+    """Parse an intent for the robot of an environment.
 
-    Nothing understood gives no frames, and every word in `not_understood`.
+    If nothing is understood, the result has no frames and `not_understood` lists every word.
     """
-    # Addressing the environment by its name says nothing to do; "half" of HalfCheetah is a number.
+    # Ignore the environment's name as a form of address, but keep numbers ("half" of HalfCheetah).
     pieces = re.findall(r"[A-Z]?[a-z]+", spec.id)
     names = {word.lower() for word in (*pieces, "".join(pieces), spec.id)}
     names |= {*word_table("ignored")["kinds"].get(str(len(spec.feet)), ())}
@@ -81,14 +81,14 @@ def parse(intent: str, spec: EnvSpec) -> ParsedIntent:
     frames, claims = deeds.frames()
     used = deeds.used if frames else set[int]()
     left_out = _left_out(tokens, names) - clauses.idioms - used if frames else set[int]()
-    # Words of a phrase with a meaning, "perfectly still", are not left out one by one.
+    # Do not ignore single words of a meaningful phrase such as "perfectly still".
     idle = {match.at for k in range(len(tokens)) if (match := lexicon().find(tokens, k, "idle"))}
     for item in clauses.items:
         if len(item.at) > 1 and item.slot in _SLOTS and item.at not in idle:
             left_out -= {*item.at}
     words = {place for place, token in enumerate(tokens) if not token.silent}
     unknown = words - used - left_out
-    # Of a number that was not used all its words are quoted: "for at least 4 seconds".
+    # Quote all words of an unused number: "for at least 4 seconds".
     numbers = [item.at for item in clauses.items if item.reading and not used & {*item.at}]
     unknown |= {place for at in numbers if unknown & {*at} for place in at}
     left_out -= unknown
@@ -122,7 +122,7 @@ def parse(intent: str, spec: EnvSpec) -> ParsedIntent:
 
 
 class _Deeds:
-    """Deeds and limits of an intent, filled clause by clause."""
+    """Builder of the deeds and limits of an intent, clause by clause."""
 
     def __init__(self, tokens: Sequence[Token], names: frozenset[str], spec: EnvSpec) -> None:
         self.all: list[Deed] = []
@@ -133,11 +133,11 @@ class _Deeds:
         self._ignored = ignored_words() | names
         self._has_pole = spec.robot is not None and bool(spec.robot.poles)
         self._pending: list[Item] = []
-        """items before any verb"""
+        """items before the first verb"""
         self._phase = 0
 
     def read(self, groups: Sequence[Sequence[Clause]]) -> None:
-        """Read all clauses; a group is one phase or, where it ends in a landing, two."""
+        """Read all clauses. A group is one phase, or two if it ends in a landing."""
         for group in groups:
             if self.all:
                 self._phase = self.all[-1].phase + 1
@@ -157,7 +157,7 @@ class _Deeds:
             self._infer()
 
     def frames(self) -> tuple[tuple[Frame, ...], tuple[WordClaim, ...]]:
-        """Fill the slots of every deed; return also which words filled them and made the limits."""
+        """Fill the slots of every deed. Return the frames and the words of all slots and limits."""
         frames: list[Frame] = []
         claims: list[WordClaim] = []
 
@@ -195,7 +195,7 @@ class _Deeds:
         amount: Amount | None = None,
         part: BodyPart | None = None,
     ) -> None:
-        """Add a limit read from the words at these places, unless it is there."""
+        """Add a limit read from the words at these positions unless it exists."""
         self.used.update(at)
         words = quoted(self._tokens[min(at) : max(at) + 1])
         name, bodies = (part.name, part.bodies) if part else (None, ())
@@ -207,9 +207,9 @@ class _Deeds:
         self._limit_claims.append((known.index(limit), tuple(at)))
 
     def _wait(self, clause: Clause, delay: Item) -> None:
-        """Read "after 3 seconds": until then the previous deed continues, or nothing happens.
+        """Read "after 3 seconds": the previous deed continues until then, or the robot waits.
 
-        A deed that is stopped continues until then: "stop walking after 3 seconds".
+        A deed to be stopped also continues until then: "stop walking after 3 seconds".
         """
         verbs = [item for item in clause.items if item.slot == "verb"]
         if self.all and not any(item.reading for item in self.all[-1].items):
@@ -223,7 +223,7 @@ class _Deeds:
         self._phase = self.all[-1].phase + 1
 
     def _start(self, verb: Item, items: Sequence[Item], act: Act | None = None) -> None:
-        """Add a deed; `act` is what a verb that keeps something means there."""
+        """Add a deed. `act` overrides the act of a verb such as "keep" or "hold"."""
         says = {"until_end": True} if act else dict(verb.senses[0].says)
         if says.get("sequel") and any(each.phase == self._phase for each in self.all):
             self._phase += 1
@@ -234,9 +234,9 @@ class _Deeds:
         self.all.append(Deed(act, word, self._phase, says, loose, verb.at))
 
     def _add_verbs(self, items: Sequence[Item]) -> None:
-        """Start a deed per verb that is meant; what stands before the first belongs to it.
+        """Start a deed per verb. Items before the first verb belong to it.
 
-        "keep running" and "move by hopping" are one deed.
+        "keep running" and "move by hopping" are single deeds.
         """
         given = [item for item in items if item.slot == "verb"]
         loose = [item for item in items if item.slot != "verb"]
@@ -271,7 +271,7 @@ class _Deeds:
         ends = [*places[1:], len(self._tokens)]
         for verb, begin, end in zip(verbs, [-1, *places[1:]], ends, strict=True):
             own: list[Item] = []
-            for item in loose:  # of "in one jump" the number belongs to the verb behind it
+            for item in loose:  # in "in one jump" the number belongs to the following verb
                 leads = item.slot == "number" and item.end in places
                 if begin <= (item.end if leads else item.at[0]) < end:
                     own.append(item)
@@ -280,7 +280,7 @@ class _Deeds:
     # ---- clauses without a verb
 
     def _attach(self, items: list[Item]) -> None:
-        """Give a clause without a verb to the deed before it, or to the one to come."""
+        """Attach a clause without a verb to the previous or next deed."""
         if not self.all and any(item.unit == "steps" for item in items):
             self.all.append(Deed("go", "take steps", self._phase, {"gait": "step"}, items))
             return
@@ -297,13 +297,13 @@ class _Deeds:
                 phase = last.phase + (new[0] == OPPOSITE.get(old[0]))
         if phase is None:
             last.items += items
-        else:  # the same verb again in another way: "walk forward, then backward"
+        else:  # repeat the verb with a different modifier: "walk forward, then backward"
             says = {key: value for key, value in last.says.items() if key in ("gait", "weak")}
             self.all.append(Deed(last.verb, last.word, phase, says, items))
             self._phase = phase
 
     def _hold(self, items: list[Item], acts: bool) -> None:
-        """Read how something is held: "stay low", "keep the pole upright", "with your hands up"."""
+        """Read a pose to hold: "stay low", "keep the pole upright", "with your hands up"."""
         holder = next((item for item in items if item.slot == "verb"), None)
         others = [item for item in items if item is not holder]
         names = [item.part.name for item in others if item.part is not None]
@@ -331,15 +331,15 @@ class _Deeds:
             act = None if is_on else "balance"
         elif is_limb and raised:
             act = "lift"
-        elif acts:  # what is kept while something is done
+        elif acts:  # a condition to keep during another action
             others, is_kept = self._keep(others, part, acts, holder)
             if is_kept or not all(map(_says_how_long, others)):
                 self.used.update(holder.at)
                 self._attach(others)
                 return
             if is_limb or (part is not None and not others):
-                return  # how a limb is held is not judged
-            act = None if is_lasting else "stand"  # "lie down and stay there"; else end standing
+                return  # limb poses are not judged
+            act = None if is_lasting else "stand"  # "lie down and stay there" keeps lying
         elif postures or not is_lasting:
             others, _ = self._keep(others, part, acts, holder)
             act = "stand"
@@ -353,15 +353,15 @@ class _Deeds:
     def _keep(
         self, items: list[Item], part: str | None, acts: bool, holder: Item | None
     ) -> tuple[list[Item], bool]:
-        """Turn "keeping the torso low" and "torso below 1 m" into limits.
+        """Convert "keeping the torso low" and "torso below 1 m" to limits.
 
-        Return what is left for the deed, and whether there was a limit. How a limb is held is left
-        unread, unless the deed is that part's own; the part is removed with its attributes.
+        Return the remaining items and whether a limit was found. A part is removed with its
+        attributes. Limb poses are left unread unless the deed is about that part.
         """
         last = self.all[-1] if self.all else None
         named = [item for item in items if item.part is not None][:1]
         heights = [item for item in items if _is_height(item, part)]
-        if part == "head" and heights:  # how high a head is, is not measured
+        if part == "head" and heights:  # head height is not measured
             return [item for item in items if item not in heights], False
         taken: list[Item] = []
         for item in items if part in _TRUNK and (holder or part) else ():
@@ -386,11 +386,11 @@ class _Deeds:
         return [item for item in items if item not in gone], False
 
     def _infer(self) -> None:
-        """Give a verb to an intent without one: "forward, fast", "upright", "don't fall"."""
+        """Infer the verb of an intent without one: "forward, fast", "upright", "don't fall"."""
         tokens = self._tokens
         known = [k for k, each in enumerate(tokens) if each.word not in self._ignored]
         words = {k for k in known if not tokens[k].silent} - self.used
-        # "lower your left arm" is not to stand low, and of "lean forward" the verb is unknown.
+        # "lower your left arm" does not mean standing low, and "lean forward" has an unknown verb.
         limbs = any(i.part is not None and i.part.name not in _TRUNK for i in self._pending)
         is_read = not words - {place for item in self._pending for place in item.at}
         for item in self._pending if is_read and not limbs else ():
@@ -406,7 +406,7 @@ class _Deeds:
 
 
 def _fused(one: Item, other: Item, between: Sequence[str]) -> Item | None:
-    """Return two verbs as one with the words of both; None: they are two deeds."""
+    """Merge two verbs into one item with the words of both, or return None for separate deeds."""
     first, second = one.senses[0], other.senses[0]
     match one.act, other.act:
         case "turn", _ if other.says("turns") and not one.says("turns"):
@@ -433,7 +433,7 @@ def _directions(items: Sequence[Item], verb: Act) -> list[Direction]:
 
 
 def _postures(items: Sequence[Item]) -> set[Posture]:
-    """Return the postures named; something kept "up" is high."""
+    """Return the named postures. "up" means high."""
     senses = [sense for item in items if (sense := item.sense()) is not None]
     named = {sense.value for sense in senses if sense.slot == "posture"}
     is_up = any(sense.value == "up" and sense.slot != "posture" for sense in senses)
@@ -441,7 +441,7 @@ def _postures(items: Sequence[Item]) -> set[Posture]:
 
 
 def _held_kind(item: Item, part: str | None, acts: bool) -> LimitKind | None:
-    """Return the limit that keeping this makes, while something else is done or not."""
+    """Return the kind of limit implied by keeping this item, with or without another action."""
     if _is_height(item, part) and item.reading and item.reading.amount:
         return "low_height" if item.reading.amount.rule == "at_most" else "keep_height"
     sense = item.sense() or item.sense("stand")
@@ -454,19 +454,19 @@ def _held_kind(item: Item, part: str | None, acts: bool) -> LimitKind | None:
 
 
 def _is_height(item: Item, part: str | None) -> bool:
-    """Return whether it is a height to keep: "below 1 m", or of the torso any."""
+    """Return whether an item is a height limit: "below 1 m", or any height of the torso."""
     amount = item.reading.amount if item.reading else None
     return amount is not None and amount.unit == "m" and (amount.rule != "about" or bool(part))
 
 
 def _says_how_long(item: Item) -> bool:
-    """Return whether it adds nothing but time: "stay up for 3 seconds", "stay there"."""
+    """Return whether an item only specifies duration: "stay up for 3 seconds", "stay there"."""
     sense = item.sense()
     moved = sense is not None and sense.value in ("up", "down")
     return item.slot in ("number", "until_end") or moved
 
 
-# ------------------------------------------------------------------------- account of every word
+# ----------------------------------------------------------------------------- word accounting
 def _lost_verbs(
     tokens: Sequence[Token],
     items: Sequence[Item],
@@ -475,15 +475,15 @@ def _lost_verbs(
     left_out: set[int],
     unread: Sequence[str],
 ) -> tuple[str, ...]:
-    """Return the words where a verb should be: of "run, then dance" it is "dance".
+    """Return unknown words in verb position, such as "dance" in "run, then dance".
 
-    What is done one after another is cut at "then" and its like. A piece without a verb, whose
-    first word of any meaning is not understood, asks for something that has no name here.
+    The intent is split at "then" and similar words. A piece without a verb whose first content word
+    is not understood requests an unknown behaviour.
     """
     joints = [item for item in items if item.is_join("then", "after", "before")]
     verbs = [item for item in items if item.slot == "verb"]
     empty: set[int] = set()
-    for item in verbs:  # "hold a plank" does not say what to do by "hold"
+    for item in verbs:  # "hold" in "hold a plank" does not name an action
         after = next((k for k in range(item.end, len(tokens)) if k not in left_out), None)
         empty |= {*item.at} if not item.is_acting and after in unknown else set[int]()
     acts = ({place for item in verbs for place in item.at} & used) - empty
@@ -493,7 +493,7 @@ def _lost_verbs(
     if first in unknown and doing:  # "dance and run", "three steps, stop"
         ands = {item.at[0] for item in items if item.is_join("and")} & used
         is_joined = any(tokens[k].word == "and" for k in ands if first < k < doing[0].at[0])
-        # Stopping, landing and ending up come after something else.
+        # Stopping, landing and ending up follow another action.
         is_sequel = len(doing) == 1 and doing[0].says("sequel")
         lost += unread[:1] if is_sequel or is_joined else ()
     for begin, end in pairwise((0, *(item.at[0] for item in joints), len(tokens))):
@@ -506,9 +506,9 @@ def _lost_verbs(
 
 
 def _left_out(tokens: Sequence[Token], names: frozenset[str]) -> set[int]:
-    """Return the places of words left out on purpose.
+    """Return the positions of deliberately ignored words.
 
-    What is done "again" was done before.
+    "again" is ignored only for an action that was mentioned before.
     """
     words = [token.word for token in tokens]
     data, robots = word_table("ignored"), {*word_table("ignored")["robots"], *names}
@@ -516,11 +516,11 @@ def _left_out(tokens: Sequence[Token], names: frozenset[str]) -> set[int]:
     together: set[int] = set()
     for place in range(len(tokens)):
         idle = lexicon().find(tokens, place, "idle")
-        # Parts may take turns: "raise your arms one after the other".
+        # Body parts may alternate: "raise your arms one after the other".
         of_parts = place > 0 and is_part(words[place - 1])
         if idle and not (of_parts and {"one", "after"} <= {words[k] for k in idle.at}):
             together.update(idle.at)
-    for place in range(1, len(words)):  # a robot is addressed, not what it is like or goes over
+    for place in range(1, len(words)):  # names address the robot unless they follow a preposition
         before = [k for k in range(place) if words[k] not in determiners()][-1:]
         if (
             words[place] in robots
@@ -536,11 +536,11 @@ def _left_out(tokens: Sequence[Token], names: frozenset[str]) -> set[int]:
     return places | together
 
 
-# -------------------------------------------------------------------- intents of phrases alone
+# ------------------------------------------------------------------- intents made of phrases only
 
 
 class Scan(NamedTuple):
-    """The phrases of an intent, in order, and what is left."""
+    """Phrases of an intent in order, and the remaining words."""
 
     matches: tuple[Match, ...]
     unread: tuple[str, ...]
@@ -554,7 +554,7 @@ def scan(
     readers: Mapping[str, PhraseReader],
     ignored: Collection[str],
 ) -> Scan:
-    """Take the longest phrase at each place, and quote what belongs to none."""
+    """Match the longest phrase at each position and collect the words outside of phrases."""
     matches: list[Match] = []
     unknown: set[int] = set()
     left_out: set[int] = set()
@@ -568,7 +568,7 @@ def scan(
             is_denied = is_denied or place - denied <= 1
             place = found.end
         elif join is not None and kind == "until_end":
-            place = join.end  # what is asked for lasts anyway
+            place = join.end  # the behaviour lasts anyway
         else:
             denied = join.end if join is not None and kind == "negation" else denied
             reading = read_amount(tokens, place)

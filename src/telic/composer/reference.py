@@ -1,9 +1,9 @@
-"""A reference motion in a reward and a judge: joints follow its cycle, a hand waves as it does.
+"""Reference motion tracking in rewards and judges.
 
-What is followed is a cycle: for every joint a mean and some harmonics, so that a reward holds it as
-plain numbers and keeps its place in it with the clock of gaits. The judge compares at whatever
-place in the cycle fits best: it asks for the motion, not for the clock. Where motions come from is
-not known here (`telic.session.motion`).
+A reference is a cycle with a mean and harmonics per joint, so that a reward can store it as plain
+numbers and track its phase with the gait clock. The judge compares at the best-fitting phase of the
+cycle, so it evaluates the motion independently of the clock. Reference motions are provided by
+`telic.session.motion`.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from telic.rewards.signals import Beat
 from telic.rewards.terms import FollowJoints
 
 _WIDTH_RAD = 0.3
-"""root mean square error of a limb's joints at which it earns 1/e"""
+"""root mean square joint error of a limb at which the reward is 1/e"""
 _SMALL_RAD = 0.004
-"""waves of a joint below this are left out of a reward"""
+"""minimum amplitude of joint harmonics included in a reward"""
 _SHIFTS = 36
 _STILL, _CLOSE = 0.9, 0.5
-"""of the error at rest: worth nothing, and full credit"""
+"""fractions of the error at rest that give no credit and full credit"""
 _LEAST_RAD = 0.03
-"""error with which a motion that hardly differs from rest is followed"""
+"""minimum error scale for motions that hardly differ from rest"""
 _FASTER = 1.1
-"""of a speed that is asked for at least, so that following the motion reaches it"""
+"""factor on a requested minimum speed, so that tracking the motion reaches it"""
 
 
 class HandCourse(Record):
-    """The hand that waves, as seen from the torso."""
+    """Course of the waving hand relative to the torso."""
 
     body: str
     other: str = Field(description="the hand that does not wave")
@@ -50,7 +50,7 @@ class HandCourse(Record):
 
 
 class Reference(Record):
-    """A motion that a reward may follow, as one cycle."""
+    """Cyclic reference motion that a reward can track."""
 
     name: str
     source: str = Field(description="where it is from, in words")
@@ -69,12 +69,12 @@ class Reference(Record):
 
     @property
     def joints(self) -> tuple[JointCourse, ...]:
-        """All joints that are led."""
+        """All joints with a reference course."""
         return tuple(course for courses in self.limbs.values() for course in courses)
 
 
 class MotionWish(Record):
-    """Words of an intent that are about a motion."""
+    """Motion requested by the words of an intent."""
 
     waves: str | None = Field(default=None, description='"left" or "right"; None: nothing waves')
     forward_mps: float | None = Field(default=None, description="None: it stays where it is")
@@ -82,7 +82,7 @@ class MotionWish(Record):
 
 
 def motion_wanted(parsed: ParsedIntent, scene: Scene) -> MotionWish | None:
-    """Return what the words ask of a motion; None: no motion could be about all of them."""
+    """Return the motion requested by an intent, or None if no motion can cover all of it."""
     if {frame.phase for frame in parsed.frames} != {0}:
         return None
     wish: dict[str, object] = {}
@@ -99,7 +99,7 @@ def motion_wanted(parsed: ParsedIntent, scene: Scene) -> MotionWish | None:
 
 
 def _waving_side(frame: Frame, scene: Scene) -> str | None:
-    """Return the side of the hand that a frame waves; None: it waves none."""
+    """Return the side of the waving hand of a frame, or None."""
     is_foot = bool(frame.bodies) and all(body in scene.spec.feet for body in frame.bodies)
     if frame.verb != "swing" or is_foot or (frame.part is not None and not frame.bodies):
         return None
@@ -112,13 +112,13 @@ def _waving_side(frame: Frame, scene: Scene) -> str | None:
 
 
 def is_shown(frame: Frame, scene: Scene) -> bool:
-    """Return whether the hand of the reference does what a frame asks for."""
+    """Return whether the hand motion of the reference satisfies a frame."""
     has_hand = scene.reference is not None and scene.reference.hand is not None
     return has_hand and _waving_side(frame, scene) is not None
 
 
 def wave_as_shown(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Judge a hand that is up and goes to and fro, and the other one that does not."""
+    """Judge that one hand is raised and waves while the other does not."""
     assert scene.reference is not None and scene.reference.hand is not None
     hand, name = scene.reference.hand, frame.part or "hand"
     up_m = 0.5 * (hand.rest_m + hand.high_m)
@@ -134,10 +134,10 @@ def wave_as_shown(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def follow_motion(reference: Reference, draft: Draft) -> None:
-    """Pay joints for following the reference, limb by limb, and judge how far off they are."""
+    """Reward joints for tracking the reference, limb by limb, and judge the tracking error."""
     beat, nodes = Beat(reference.hertz), [n for each in draft.terms for n in each.term.nodes()]
     if any(node.name == "Beat" and node != cast("Expression", beat) for node in nodes):
-        # The clock of a gait is dropped where it is another one.
+        # Drop the gait clock if its frequency differs.
         draft.terms = [each for each in draft.terms if each.name != "rhythm"]
     for limb, courses in reference.limbs.items():
         joints: list[tuple[str, tuple[float, ...]]] = []
@@ -159,7 +159,7 @@ def follow_motion(reference: Reference, draft: Draft) -> None:
 
 
 def _error_at_rest(course: JointCourse, reference: Reference) -> float:
-    """Return the mean distance of a joint at rest from its cycle, in radians."""
+    """Return the mean distance of a joint's resting position from its cycle, in radians."""
     mean, *waves = course.terms
     total = 0.0
     for step in range(_SHIFTS):
@@ -176,7 +176,7 @@ def _error_at_rest(course: JointCourse, reference: Reference) -> float:
 
 
 def shown_motions(reference: Reference, seconds: float) -> tuple[ShownMotion, ...]:
-    """Return the motion as a demonstration, and others that leave out or exchange a part of it."""
+    """Return the motion as a demonstration, and counterexamples with parts omitted or swapped."""
     moves = Motion(
         seconds=min(max(seconds, 0.1), 60.0),
         forward_mps=reference.forward_mps,

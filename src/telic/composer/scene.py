@@ -1,4 +1,4 @@
-"""Describe the robot that a behaviour is for: its quantities, sizes and known limits."""
+"""Robot properties used to compose behaviours: quantities, dimensions and known limits."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ if TYPE_CHECKING:
     from telic.composer.reference import Reference
 
 _LEARNS = 400_000
-"""steps to learn to go, for robots without a calibration of their own"""
+"""default training steps for locomotion, for robots without a calibration"""
 _ON_TWO = 3
-"""times as many for a robot that can fall to every side from two feet"""
+"""step multiplier for bipeds that can fall in any direction"""
 _NO_LEGS_MPS = 1.0
-"""top speed of what has no legs and was not measured"""
+"""default top speed of robots without legs, m/s"""
 _LIES = 0.35
-"""share of the standing height at which a robot lies, where it was not measured"""
+"""default lying height as a fraction of the standing height"""
 
 
 class Scene(NamedTuple):
-    """A robot and its limits."""
+    """Robot and context in which a behaviour is composed."""
 
     spec: EnvSpec
     known: dict[str, Any]
     may_fall: bool = False
-    """whether what is asked for needs poses in which the environment would end the episode"""
+    """whether the intent requires poses that would terminate the episode"""
     reference: Reference | None = None
-    """the motion to follow, where there is one"""
+    """reference motion to track, if any"""
     is_going: bool = False
-    """whether it also goes somewhere at the same time"""
+    """whether the robot travels at the same time"""
     is_last: bool = True
-    """whether nothing comes after it"""
+    """whether this is the last phase"""
     is_on_hands: bool = False
-    """whether it is asked to be on its hands and knees, not on its feet"""
+    """whether the robot should be on hands and knees instead of its feet"""
     is_turning: bool = False
-    """whether it also turns at the same time"""
+    """whether the robot turns at the same time"""
 
     @classmethod
     def of(cls, spec: EnvSpec, may_fall: bool = False, reference: Reference | None = None) -> Scene:
@@ -58,42 +58,42 @@ class Scene(NamedTuple):
         )
 
     def has(self, *quantities: str) -> bool:
-        """Return whether the environment has all of these quantities."""
+        """Return whether the environment provides all of these quantities."""
         return all(QUANTITIES[name].available(self.spec) for name in quantities)
 
     def require(self, quantity: str, what: str) -> None:
-        """Refuse what the robot cannot do."""
+        """Raise BadEnvironment if a required quantity is not available."""
         if not self.has(quantity):
             raise self.cannot(what, f"it needs {QUANTITIES[quantity].need.words}")
 
     def cannot(self, what: str, why: str) -> BadEnvironment:
-        """Return the refusal of something this robot cannot do."""
+        """Return the error for a behaviour that this robot cannot perform."""
         return BadEnvironment(f"{self.name} cannot {what}: {why}.")
 
     @property
     def name(self) -> str:
-        """Name of the robot, as a person knows it: a model's file has an ending."""
+        """Display name of the robot, without the suffix of a model file."""
         return self.spec.id.removesuffix(".xml")
 
     @property
     def ends_fallen(self) -> bool:
-        """True if the episode ends when the robot falls."""
+        """True if the episode terminates when the robot falls."""
         return "terminate_when_unhealthy" in self.spec.arguments and not self.may_fall
 
     @property
     def stands(self) -> float:
-        """Height of the torso of the robot at rest on its feet, metres."""
+        """Torso height when standing at rest, in metres."""
         rest = self.spec.robot.rest_height if self.spec.robot else None
         return float(self.known.get("stands", rest or 0.0))
 
     @property
     def lies(self) -> float:
-        """Height of the torso of the robot lying on the ground, metres."""
+        """Torso height when lying on the ground, in metres."""
         return float(self.known.get("lies", _LIES * self.stands))
 
     @property
     def leg(self) -> float | None:
-        """Length of its legs, metres: height of the hips of the robot that stands."""
+        """Leg length in metres: hip height when standing."""
         legs = self.spec.robot.legs if self.spec.robot else ()
         if not legs or "stands" not in self.known:
             return sum(leg.length_m for leg in legs) / len(legs) if legs else None
@@ -102,7 +102,7 @@ class Scene(NamedTuple):
 
     @property
     def bounces(self) -> bool:
-        """True if its drives outweigh it: what they do throws the light body off the ground."""
+        """True if the actuators are strong enough to throw the light body off the ground."""
         robot = self.spec.robot
         return robot is not None and sum(leg.drive_kg for leg in robot.legs) > robot.mass
 
@@ -114,32 +114,32 @@ class Scene(NamedTuple):
 
     @property
     def top_speed(self) -> float:
-        """Speed it is known to reach; Froude number 1 for legs without a measurement."""
+        """Calibrated top speed in m/s, or the speed at Froude number 1 for uncalibrated legs."""
         if self.leg is None:
             return float(self.known.get("top_speed", _NO_LEGS_MPS))
         return float(self.known.get("top_speed", (self.gravity * self.leg) ** 0.5))
 
     @property
     def is_round(self) -> bool:
-        """True if its legs are as far apart sideways as lengthwise, so that it has no front."""
+        """True if the legs are equally spaced sideways and lengthwise, without a distinct front."""
         legs = self.spec.robot.legs if self.spec.robot else ()
         long, wide = (max((abs(leg.place[k]) for leg in legs), default=0.0) for k in (0, 1))
         return len(legs) >= 4 and wide > 0.8 * long
 
     @property
     def has_front_and_rear(self) -> bool:
-        """True if it has front and hind feet, as a dog has."""
+        """True if the robot has front and hind feet."""
         is_long = len(self.spec.feet) == 4 and not self.is_round and not self.is_tall
         return is_long and len(self.feet("front")) == len(self.feet("rear")) == 2
 
     @property
     def is_tall(self) -> bool:
-        """True if lying means that its torso lies, too: a biped, not a quadruped."""
+        """True if the torso is horizontal when lying: true for bipeds, not for quadrupeds."""
         return self.lies < 0.3 * self.stands
 
     @property
     def torso(self) -> str | None:
-        """Name of the torso of a robot that has feet to keep it off the ground."""
+        """Name of the torso if the robot has feet to keep it off the ground."""
         robot = self.spec.robot
         if robot is None or robot.torso is None or not robot.feet or not self.has("height"):
             return None
@@ -147,14 +147,14 @@ class Scene(NamedTuple):
 
     @property
     def on_rail(self) -> bool:
-        """True if it is a cart on a rail."""
+        """True if the robot is a cart on a rail."""
         return self.spec.robot is not None and self.spec.robot.root.kind == "rail"
 
     @property
     def on_wheels(self) -> bool:
-        """True if each of its joints turns without end, and nothing hangs on it but a wheel.
+        """True if every joint is continuous and drives only a wheel.
 
-        Legs whose model names no limits turn without end, too, but have more than one joint.
+        Legs without joint limits are also continuous but have more than one joint.
         """
         robot = self.spec.robot
         if robot is None or not robot.limbs or any(each.range for each in robot.limbs):
@@ -163,21 +163,21 @@ class Scene(NamedTuple):
 
     @property
     def starts(self) -> float:
-        """Height of the torso at the start of an episode, if it stands or drops from there."""
+        """Torso height at the start of an episode if the robot stands or drops from there."""
         rest = self.spec.robot.rest_height if self.spec.robot else None
         return max(self.stands, rest or 0.0)
 
     def above_start(self) -> Tensor:
-        """Return the height of the torso above where it can get without a jump, as a signal."""
+        """Return a signal: torso height above the maximum reachable without jumping."""
         return Measured("height", minus=self.starts)
 
     @property
     def axes(self) -> str:
-        """Axes of the ground that it can move along: "x" or "xy"."""
+        """Horizontal axes of motion: "x" or "xy"."""
         return "xy" if self.has("y_position") else "x"
 
     def feet(self, *places: str) -> tuple[str, ...]:
-        """Return the feet at these places ("rear", "left"); all of them without any."""
+        """Return the feet at these places ("rear", "left"), or all feet if none is given."""
         if not places:
             return self.spec.feet
         found = bodies_of(frozenset((*places, "foot")), "foot", self.spec)
@@ -185,9 +185,9 @@ class Scene(NamedTuple):
 
     @property
     def hands(self) -> tuple[str, ...]:
-        """Bodies that are its hands."""
+        """Names of the hand bodies."""
         return bodies_of(frozenset({"hand"}), "hand", self.spec)
 
     def foot_places(self, bodies: tuple[str, ...]) -> tuple[int, ...]:
-        """Return the places of these feet in `foot_contact`."""
+        """Return the indices of these feet in `foot_contact`."""
         return tuple(index for index, foot in enumerate(self.spec.feet) if foot in bodies)

@@ -1,4 +1,4 @@
-"""Frozen configuration records: refuse unknown keys, explain bad values, take dotted overrides."""
+"""Frozen configuration records: reject unknown keys, explain bad values, take dotted overrides."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from telic.errors import ConfigError
 
 
 class Record(BaseModel):
-    """A frozen record that touches disk, API or configuration; one definition for all of them."""
+    """A frozen record that is stored, sent through the API, or used as configuration."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
 
@@ -22,7 +22,7 @@ class Config(Record):
 
     @classmethod
     def parse(cls, values: dict[str, Any]) -> Self:
-        """Build from plain values; every complaint becomes one ConfigError."""
+        """Build from plain values. Raises ConfigError that lists every invalid value."""
         try:
             return cls.model_validate(values)
         except ValidationError as error:
@@ -42,12 +42,12 @@ class Config(Record):
         return self.parse(values)
 
     def replace(self, **changes: Any) -> Self:
-        """Return a checked copy with some fields changed."""
+        """Return a validated copy with some fields changed."""
         return self.parse({**self.model_dump(), **changes})
 
 
 def dotted(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """Return nested settings by their dotted names."""
+    """Flatten nested settings to dotted names."""
     out: dict[str, Any] = {}
     for name, value in values.items():
         if is_mapping(value) and value:
@@ -77,7 +77,7 @@ def _unknown(name: str, known: Iterable[str]) -> str:
 
 
 def explain(model: type[BaseModel], error: ValidationError) -> str:
-    """Return every complaint of a validation in one paragraph."""
+    """Format all errors of a validation as one paragraph."""
     parts: list[str] = []
     for problem in error.errors():
         where = ".".join(str(each) for each in problem["loc"]) or model.__name__

@@ -1,12 +1,12 @@
-"""Events: records that are reported at the moment they are made.
+"""Events: records that are reported to listeners as they occur.
 
-A listener is any function of one event and matches on its type. On disk (`events.jsonl` of a run, a
-session or a search) an event is one line of JSON with its name under `event`; `decode` checks every
-field, because a line may come from a confined process or from an earlier version.
+A listener is any function of one event and matches on its type. On disk (`events.jsonl` of a run,
+session or search) an event is one line of JSON with its name under `event`; `decode_event`
+validates every field, because a line may come from a confined process or an earlier version.
 
-A record of a higher layer that is worth reporting, such as a verdict, is an event itself (it
-derives from `Event`, and `EVENTS` says where it is defined); this module holds the events that are
-nothing but messages.
+A record of a higher layer that is worth reporting, such as a verdict, is itself an event (it
+derives from `Event`, and `EVENTS` maps its name to its module); this module defines the events that
+are plain messages.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from telic.core.config import Record
 
 
 class Event(Record):
-    """A record that listeners receive."""
+    """A record that is passed to listeners."""
 
     NAME: ClassVar[str] = ""
-    """its name on disk"""
+    """name on disk"""
     OMITTED: ClassVar[frozenset[str]] = frozenset()
-    """fields that are too large for an event; they have defaults"""
+    """fields too large for an event; they must have defaults"""
 
 
 Listener = Callable[[Event], None]
 
 
 def ignore(event: Event) -> None:
-    """Listen to nothing."""
+    """Discard the event."""
 
 
 EVENTS: dict[str, str] = {
@@ -70,27 +70,27 @@ EVENTS: dict[str, str] = {
     "model.rejected": "telic.llm.records:ModelRejected",
     "model.failed": "telic.llm.records:ModelFailed",
 }
-"""where each event is defined, by its name on disk"""
+"""module and class of each event, by its name on disk"""
 
 
 def encode_event(event: Event) -> dict[str, Any]:
-    """Return an event as plain data, with its name."""
+    """Return an event as plain data, including its name."""
     if isinstance(event, BenchEvent):
         return {**encode_event(event.inner), "case": event.case}
     return {"event": event.NAME, **event.model_dump(mode="json", exclude=set(event.OMITTED))}
 
 
 def log_line(event: Event) -> dict[str, Any]:
-    """Return an event as a line of a log: its name, the time in seconds since 1970, its fields."""
+    """Return an event as a log row: name, time in seconds since 1970, fields."""
     row = encode_event(event)
     return {"event": row.pop("event"), "time": round(time.time(), 3), **row}
 
 
 def decode_event(row: Mapping[str, Any], allowed: Collection[str] | None = None) -> Event:
-    """Return the event in plain data, every field of it checked; unknown fields are left out.
+    """Build the event from plain data, validating every field; unknown fields are ignored.
 
     Raises:
-        ValueError: it is no such event, or a field is missing or of the wrong type.
+        ValueError: the event is unknown, or a field is missing or of the wrong type.
     """
     name = row.get("event")
     if not isinstance(name, str) or name not in (EVENTS if allowed is None else allowed):
@@ -102,7 +102,7 @@ def decode_event(row: Mapping[str, Any], allowed: Collection[str] | None = None)
 
 
 def read_events(rows: Iterable[Mapping[str, Any]]) -> Iterator[Event]:
-    """Yield the events in the rows of a log; lines that cannot be read are skipped."""
+    """Yield the events in the rows of a log, skipping rows that cannot be decoded."""
     for row in rows:
         try:
             yield decode_event(row)
@@ -111,7 +111,7 @@ def read_events(rows: Iterable[Mapping[str, Any]]) -> Iterator[Event]:
 
 
 class LogMessage(Event):
-    """A message for a person."""
+    """A message to the user."""
 
     NAME = "log"
 
@@ -119,7 +119,7 @@ class LogMessage(Event):
 
 
 class VideoProgress(Event):
-    """A video is being rendered; not kept on disk."""
+    """Progress of rendering a video; not stored on disk."""
 
     NAME = "video.progress"
 
@@ -135,17 +135,17 @@ class TrainStart(Event):
 
     run: str
     members: tuple[str, ...]
-    """policies that are trained together"""
+    """policies trained together"""
     step: int
-    """environment steps per member that are done already"""
+    """environment steps per member completed before"""
     total_steps: int
-    """environment steps per member when done"""
+    """environment steps per member at the end"""
     device: str
     resumed: bool
 
 
 class TrainProgress(Event):
-    """Training progress; at most twice a second, and not kept on disk."""
+    """Training progress, at most twice per second; not stored on disk."""
 
     NAME = "train.progress"
 
@@ -153,12 +153,12 @@ class TrainProgress(Event):
     """environment steps per member so far"""
     total_steps: int
     seconds: float = 0.0
-    """spent training so far"""
+    """time spent training so far"""
     steps_per_second: float | None
-    """of all members together, since training started or resumed"""
+    """summed over all members, since training started or resumed"""
     seconds_left: float | None
     returns: dict[str, float | None]
-    """mean return of a member's last episodes; None: none has ended yet"""
+    """mean return of a member's latest episodes, or None before the first one ends"""
 
 
 TRAINING_EVENTS = (
@@ -170,7 +170,7 @@ TRAINING_EVENTS = (
     "eval.done",
     "train.end",
 )
-"""events that the confined process of a training may send"""
+"""events that a confined training process may send"""
 
 
 class SessionStart(Event):
@@ -186,25 +186,25 @@ class SessionStart(Event):
 
 
 class SessionIterationStart(Event):
-    """A reward is about to be trained."""
+    """Training with a new reward is about to start."""
 
     NAME = "session.iteration"
 
     number: int
     change: str
-    """difference from its parent, in words"""
+    """difference from the parent reward, in words"""
 
 
 class SessionSelected(Event):
-    """Screening runs of several variants ended; one is trained in full."""
+    """Screening of several variants ended; one variant is trained in full."""
 
     NAME = "session.selected"
 
     number: int
     kept: int
-    """variant that is trained in full, from 0"""
+    """index of the variant to train in full, from 0"""
     scores: tuple[float | None, ...]
-    """mean score of every variant; None: could not be judged"""
+    """mean score of each variant, or None if it could not be judged"""
 
 
 class SessionPaused(Event):
@@ -232,7 +232,7 @@ class SessionWaiting(Event):
 
 
 class SessionAdmitted(Event):
-    """A session that waited for CPU cores got them."""
+    """A waiting session was admitted to its CPU cores."""
 
     NAME = "session.admitted"
 
@@ -247,19 +247,19 @@ class SearchStart(Event):
     search: str
     env: str
     label: str
-    """name of the method in tables"""
+    """display name of the method"""
     runs: int
     left: int
-    """runs that are not done yet"""
+    """number of unfinished runs"""
 
 
 class SearchForecast(Event):
-    """Model calls that a search is going to make."""
+    """Number of model calls a search is expected to make."""
 
     NAME = "search.forecast"
 
     calls: int
-    """of all runs, if no answer needs repair"""
+    """total over all runs, if no answer needs repair"""
 
 
 class SearchIterationEnd(Event):
@@ -272,17 +272,17 @@ class SearchIterationEnd(Event):
     episodes: int
     """played so far"""
     budget: int
-    """episodes that may be played"""
+    """maximum number of episodes"""
     selected: float
-    """mean return of the candidate that enters the history"""
+    """mean return of the candidate added to the history"""
     incumbent: float
-    """mean return of the best so far"""
+    """best mean return so far"""
     winner: str | None
     note: str | None
 
 
 class BenchCase(Event):
-    """A benchmark starts a case."""
+    """A benchmark case starts."""
 
     NAME = "bench.case"
 
@@ -292,7 +292,7 @@ class BenchCase(Event):
 
 
 class BenchEvent(Event):
-    """An event of the session of a case; as JSON, that event with the case's id."""
+    """An event of a case's session; its JSON is that event plus the id of the case."""
 
     case: str
     inner: Event

@@ -1,12 +1,12 @@
-"""Plugins of other packages: environments, authors, judges, proposers, launchers, providers.
+"""Plugins from other packages: environments, authors, judges, proposers, launchers, providers.
 
-A package names each of its parts in its `pyproject.toml`, in the group of its kind:
+A package declares its plugins in `pyproject.toml`, in the entry point group of their kind:
 
     [project.entry-points."telic.environments"]
     "Bounce-v0" = "bounce.env:make"
 
-Nothing is looked for before a name is requested that telic itself does not know, or for a
-list, and nothing of a package is imported before one of its parts is used.
+Entry points are scanned only when a name that is not built in is requested or names are listed, and
+a package is imported only when one of its plugins is used.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PluginKind = Literal["environments", "authors", "judges", "proposers", "launche
 
 
 def plugin_names(kind: _PluginKind, own: Collection[str] = ()) -> list[str]:
-    """Return the names of installed plugins; raises PluginError for one that is taken."""
+    """Return the names of installed plugins; raises PluginError for a name already in use."""
     found = _entry_points(kind)
     for name, entries in found.items():
         packages = sorted(_package(entry) for entry in entries)
@@ -41,13 +41,13 @@ def plugin_names(kind: _PluginKind, own: Collection[str] = ()) -> list[str]:
 
 
 def load_plugin(kind: _PluginKind, name: str, own: Collection[str] = ()) -> Any:
-    """Return the plugin of that name, or None when no package provides it; raises PluginError."""
+    """Return the plugin of that name, or None if no package provides it; raises PluginError."""
     if name not in plugin_names(kind, own):
         return None
     (entry,) = _entry_points(kind)[name]
     try:
         part = entry.load()
-    except Exception as error:  # the boundary to a package we did not write
+    except Exception as error:  # third-party code may raise anything
         raise PluginError(
             f'{_package(entry)} brings "{name}" (telic.{kind}) and cannot be loaded: '
             f"{type(error).__name__}: {error}",
@@ -63,7 +63,7 @@ def load_plugin(kind: _PluginKind, name: str, own: Collection[str] = ()) -> Any:
 
 
 def plugin_home(kind: _PluginKind, name: str) -> Path | None:
-    """Return the folder that a plugin is imported from; None when no package provides it."""
+    """Return the folder that a plugin is imported from, or None if no package provides it."""
     entries = _entry_points(kind).get(name)
     if not entries or entries[0].dist is None:
         return None
@@ -76,7 +76,7 @@ def _entry_points(kind: _PluginKind) -> dict[str, list[EntryPoint]]:
 
     found: dict[str, list[EntryPoint]] = defaultdict(list)
     for entry in entry_points(group=f"telic.{kind}"):
-        # A package that is found twice on the path, as in an editable install, is one package.
+        # A package may be found twice on the path, e.g. if installed in editable mode.
         if all((entry.value, _package(entry)) != (e.value, _package(e)) for e in found[entry.name]):
             found[entry.name].append(entry)
     return dict(found)

@@ -1,6 +1,6 @@
-"""Finite scalar quantisation: every number of a token is one of L evenly spaced levels.
+"""Finite scalar quantisation: each dimension of a token is one of L evenly spaced levels.
 
-Nothing is learned. With off = 1/2 for an even L and 0 for an odd one, h = (L - 1)(1 + eps) / 2:
+No learned parameters. With off = 1/2 for an even L and 0 for an odd one, h = (L - 1)(1 + eps) / 2:
 
     y = tanh(l + atanh(off / h)) h - off        in (-L/2, L/2), so that l = 0 gives y = 0
     q = y + stopgrad(round(y) - y)              an integer; the gradient passes as if it were y
@@ -19,7 +19,7 @@ _EPSILON = 1e-3
 
 
 class Quantiser(NamedTuple):
-    """Rounds latents to levels and numbers the levels."""
+    """Rounds latents to levels, and converts between levels and their indices."""
 
     levels: int
     """per dimension, at least 2"""
@@ -29,31 +29,31 @@ class Quantiser(NamedTuple):
         return -(self.levels // 2)
 
     def bound(self, latent: Tensor) -> Tensor:
-        """Return y, latents squeezed to where they can be rounded, (..., d)."""
+        """Return y, the latents bounded to the range of the levels, (..., d)."""
         half = (self.levels - 1) * (1.0 + _EPSILON) / 2.0
         offset = 0.5 if self.levels % 2 == 0 else 0.0
         return torch.tanh(latent + math.atanh(offset / half)) * half - offset
 
     def __call__(self, latent: Tensor) -> Tensor:
-        """Return z of a latent, on the grid; gradients pass straight through the rounding."""
+        """Return the quantised latent z; gradients pass straight through the rounding."""
         y = self.bound(latent)
         return _straight_round(y) / (self.levels // 2)
 
     def snap(self, z: Tensor) -> Tensor:
-        """Return the nearest z on the grid; gradients pass straight through."""
+        """Round z to the nearest grid value; gradients pass straight through."""
         y = (z * (self.levels // 2)).clamp(self._lowest, self._lowest + self.levels - 1)
         return _straight_round(y) / (self.levels // 2)
 
     def codes(self, z: Tensor) -> Tensor:
-        """Return the number of each level, 0 to L - 1, (..., d) uint8 (int16 above 256 levels)."""
+        """Return the index of each level, 0 to L - 1, (..., d) uint8 (int16 above 256 levels)."""
         numbers = (z * (self.levels // 2)).round() - self._lowest
         return numbers.to(torch.uint8 if self.levels <= 256 else torch.int16)
 
     def values(self, codes: Tensor) -> Tensor:
-        """Return z of the numbers of levels: the inverse of `codes`."""
+        """Return z from level indices: the inverse of `codes`."""
         return (codes.float() + self._lowest) / (self.levels // 2)
 
 
 def _straight_round(y: Tensor) -> Tensor:
-    """Round, exactly, and let gradients pass as if nothing were rounded."""
+    """Round exactly, with the gradient of the identity (straight-through estimator)."""
     return y.detach().round() + (y - y.detach())

@@ -1,9 +1,9 @@
-"""Requests: frozen models whose fields every interface reads.
+"""Requests: frozen models from which every interface derives its options.
 
-A field of a request is an ordinary pydantic field. Its description is the help text, its
+A field of a request is an ordinary pydantic field: its description is the help text, its
 constraints are the bounds. A request may therefore inherit a configuration model, whose fields
-become options. `argument`, `option`, `context`, `place` and `inner` add what the type does not
-say: how the command line spells the field, and which interfaces offer it.
+become options. `argument`, `option`, `context`, `place` and `inner` add what the type cannot
+express: the spelling on the command line, and which interfaces offer the field.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from telic.errors import ConfigError, TelicError, UnknownName, UsageError
 Value = TypeVar("Value")
 
 _Reader = Callable[[Any, str], Any]
-"""parse text of the command line; the second argument is the option, for errors"""
+"""parse command-line text; the second argument is the option's name, for errors"""
 _FieldScope = Literal["argument", "option", "context", "place", "inner"]
 _LARGEST = 2.0**63
 _LONGEST = 200_000
@@ -60,25 +60,25 @@ _LONGEST = 200_000
 
 @dataclass(frozen=True, slots=True)
 class FieldHelp:
-    """Facts about a field for interfaces, besides its type, default and description."""
+    """Metadata of a field for interfaces, besides its type, default and description."""
 
     flags: tuple[str, ...] = ()
-    """on the command line; made from the name if empty"""
+    """command-line flags; derived from the name if empty"""
     scope: _FieldScope = "option"
     read: _Reader | None = None
-    """parser of command-line text, where pydantic does not accept the text itself"""
+    """parser of command-line text, if pydantic cannot validate the text itself"""
     many: bool = False
-    """the option may be repeated; `read` then gets the list"""
+    """whether the option may be repeated; `read` then gets the list"""
     metavar: str | None = None
     variable: str | None = None
-    """environment variable of the default"""
+    """environment variable that sets the default"""
     hidden: bool = False
     is_positional: bool = False
     what: str | None = None
-    """what the value is, in an error about an unknown one; the field's name if left out"""
+    """noun for the value in errors about unknown values; defaults to the field's name"""
 
     def __call__(self, schema: dict[str, Any]) -> None:
-        """Add nothing to a JSON schema: pydantic keeps this object as `json_schema_extra`."""
+        """Leave the JSON schema unchanged; pydantic stores this object as `json_schema_extra`."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class RequestField:
     name: str
     type: Any
     default: Any
-    """MISSING when the field is required"""
+    """MISSING if the field is required"""
     help: str
     minimum: float | None
     maximum: float | None
@@ -101,7 +101,7 @@ class RequestField:
 
     @property
     def flag(self) -> str:
-        """The option, or the placeholder of an argument, as the command line writes it."""
+        """The command-line spelling of the option, or the placeholder of an argument."""
         if self.how.scope == "argument":
             return self.how.metavar or self.name.upper()
         return self.how.flags[0] if self.how.flags else f"--{self.name.replace('_', '-')}"
@@ -114,7 +114,7 @@ class RequestField:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The words of a Literal, or of a sequence of them; empty for other types."""
+        """The literals of a Literal, or of a sequence of them; empty for other types."""
         items = [
             item
             for part in self.alternatives
@@ -130,7 +130,7 @@ def argument(help: str, *flags: str, default: Value, **how: Any) -> Value: ...
 @overload
 def argument(help: str, *flags: str, **how: Any) -> Any: ...
 def argument(help: str, *flags: str, default: Any = ..., **how: Any) -> Any:
-    """Return a field given by its position; with flags, the command line has it as an option."""
+    """Return a positional field; if flags are given, it is an option on the command line."""
     scope: _FieldScope = "option" if flags else "argument"
     return _field(help, flags, scope, default, is_positional=True, **how)
 
@@ -140,22 +140,22 @@ def option(help: str, *flags: str, default: Value, **how: Any) -> Value: ...
 @overload
 def option(help: str, *flags: str, **how: Any) -> Any: ...
 def option(help: str, *flags: str, default: Any = ..., **how: Any) -> Any:
-    """Return a field given by its name."""
+    """Return a field that is given by name."""
     return _field(help, flags, "option", default, **how)
 
 
 def context(help: str, *flags: str, default: Value) -> Value:
-    """Return a field that many verbs share, such as the study; listed after their own."""
+    """Return a field shared by many verbs, such as the study; listed after the verb's options."""
     return _field(help, flags, "context", default)
 
 
 def place(help: str, *flags: str, default: Value, variable: str | None = None) -> Value:
-    """Return a field that says where to work; servers are started with it."""
+    """Return a field for the working location; servers set it when they start."""
     return _field(help, flags, "place", default, variable=variable)
 
 
 def inner(help: str, *, default: Value) -> Value:
-    """Return a field that no interface offers; the interface itself or a program fills it in."""
+    """Return a field hidden from all interfaces; set by the interface or by a program."""
     return _field(help, (), "inner", default)
 
 
@@ -174,12 +174,12 @@ def _field(
 
 
 class VerbRequest(Record):
-    """Base of all requests."""
+    """Base class of all requests."""
 
     model_config = ConfigDict(defer_build=True, arbitrary_types_allowed=True)
 
     def __init__(self, *given: Any, **values: Any) -> None:
-        """Validate; every complaint is a TelicError in the words of the command line."""
+        """Validate the values; raises TelicError that uses command-line names."""
         kind = type(self)
         positional = [field.name for field in fields_of(kind) if field.how.is_positional]
         if len(given) > len(positional):
@@ -194,8 +194,8 @@ class VerbRequest(Record):
             raise _refusal(kind, error) from None
 
     def replace(self, **changes: Any) -> Self:
-        """Return a checked copy with some fields changed."""
-        # not dict(self): a request may have a field named keys
+        """Return a validated copy with some fields changed."""
+        # not dict(self): a request may have a field named "keys"
         fields = {name: getattr(self, name) for name in type(self).model_fields}
         return type(self)(**{**fields, **changes})
 
@@ -215,19 +215,19 @@ def _refusal(request: type[VerbRequest], error: ValidationError) -> TelicError:
 
 
 class RunsRequest(VerbRequest):
-    """A request about a folder of runs."""
+    """A request on a folder of runs."""
 
     runs_dir: Path | str = place(
         "Folder of runs.", "--runs-dir", default=Path("runs"), variable="TELIC_RUNS_DIR"
     )
 
     def model_post_init(self, context: Any) -> None:
-        """Refuse a path that cannot hold runs."""
+        """Raise UsageError if the path cannot hold runs."""
         _check_folder(Path(self.runs_dir))
 
 
 class WatchedRequest(VerbRequest):
-    """A request for long work that reports events and can be stopped."""
+    """A request for long-running work that reports events and can be stopped."""
 
     on_event: Callable[..., None] = inner("Called with every event.", default=ignore)
     should_stop: Callable[[], bool] = inner(
@@ -247,7 +247,7 @@ class PlacedRequest(RunsRequest, WatchedRequest):
 
 @cache
 def fields_of(request: type[Record]) -> list[RequestField]:
-    """Return the fields of a request; where to work comes last."""
+    """Return the fields of a request, those for the working location last."""
     _complete(request)
     fields = [
         _request_field(name, info)
@@ -261,7 +261,7 @@ def fields_of(request: type[Record]) -> list[RequestField]:
 
 
 def _complete(request: type[Record]) -> None:
-    """Resolve annotations that name types imported for type checkers only."""
+    """Resolve annotations whose types are imported under TYPE_CHECKING only."""
     if request.__pydantic_fields_complete__:
         return
     request.model_rebuild(_types_namespace=_class_names(request))
@@ -289,11 +289,11 @@ _READERS: dict[Any, FieldHelp] = {
     dict[str, str]: FieldHelp(read=texts, many=True),
     dict[str, Any]: FieldHelp(read=pairs, many=True),
 }
-"""how the command line reads the plain types of configurations"""
+"""command-line parsers of the plain types used in configurations"""
 
 
 def read_options(request: type[VerbRequest], assignments: Sequence[str]) -> dict[str, Any]:
-    """Read `name=value` texts as fields of a request, as the command line would."""
+    """Parse `name=value` texts into fields of a request, as the command line does."""
     known = {field.name: field for field in fields_of(request)}
     out: dict[str, Any] = {}
     for name, text in texts(assignments, "--set").items():
@@ -309,9 +309,9 @@ def read_options(request: type[VerbRequest], assignments: Sequence[str]) -> dict
 def command_words(
     request: type[Record], values: Mapping[str, Any], file: str = "FILE.json"
 ) -> list[str]:
-    """Return the words of the command that makes a request; defaults are left out.
+    """Return the command line of a request, omitting defaults.
 
-    `file` stands for values that a command line reads from a file.
+    `file` replaces values that the command line reads from a file.
     """
     options, arguments = list[str](), list[str]()
     for field in fields_of(request):
@@ -338,13 +338,13 @@ def command_words(
     return [*arguments, *options]
 
 
-# ---- values that no request may hold
+# # ---- value checks shared by all requests
 
 
 def _check_value(
     name: str, value: Any, minimum: float | None = None, maximum: float | None = None
 ) -> None:
-    """Raise ConfigError for a value that no field of a request can have."""
+    """Raise ConfigError for a value that is invalid in any field."""
     if is_mapping(value):
         value = [*value, *value.values()]
     for each in value if is_row(value) else (value,):
@@ -355,10 +355,10 @@ def _check_value(
 
 
 def _check_folder(path: Path) -> None:
-    """Raise UsageError for a path that cannot hold runs; a missing folder can."""
+    """Raise UsageError if a path cannot hold runs; a missing folder is allowed."""
     try:
         is_other = path.exists() and not path.is_dir()
-    except OSError:  # a name that is too long, or a folder without read permission
+    except OSError:  # name too long, or folder not readable
         is_other = True
     if is_other:
         raise UsageError(
@@ -377,7 +377,7 @@ def _check_text(name: str, text: str) -> None:
 
 
 def _check_number(name: str, value: float, minimum: float | None, maximum: float | None) -> None:
-    if not -_LARGEST <= value <= _LARGEST:  # NaN is in no bounds
+    if not -_LARGEST <= value <= _LARGEST:  # false for NaN as well
         shown = f"{value}" if isinstance(value, float) else f"of {len(str(value)[:999])} digits"
         raise ConfigError(f"{name} {shown} is out of range.")
     if minimum is not None and value < minimum:
@@ -386,12 +386,12 @@ def _check_number(name: str, value: float, minimum: float | None, maximum: float
         raise ConfigError(f"{name} {value} must be at most {maximum:g}.")
 
 
-# ---- annotations whose names are imported for type checkers only
+# # ---- annotations with names imported under TYPE_CHECKING
 
 
 @cache
 def _checked_imports(module: str) -> dict[str, tuple[str, str]]:
-    """Return what a module imports `if TYPE_CHECKING`: by name, the module and the name there."""
+    """Map each name imported under `if TYPE_CHECKING` to its module and original name."""
     found: dict[str, tuple[str, str]] = {}
     for block in ast.parse(inspect.getsource(sys.modules[module])).body:
         if not isinstance(block, ast.If) or "TYPE_CHECKING" not in ast.unparse(block.test):
@@ -403,7 +403,7 @@ def _checked_imports(module: str) -> dict[str, tuple[str, str]]:
 
 
 def _names_in(module: str, *annotations: Any) -> dict[str, Any]:
-    """Return the names that annotations of a module use, imported now where need be."""
+    """Return the names used by annotations of a module, importing them if needed."""
     words = {word for each in annotations for word in re.findall(r"\w+", str(each))}
     checked = _checked_imports(module)
     imported = {
@@ -421,7 +421,7 @@ def return_type(function: Callable[..., Any]) -> Any:
 
 
 def _class_names(kind: type[Any]) -> dict[str, Any]:
-    """Return the names that the annotations of a class and of its bases use."""
+    """Return the names used by the annotations of a class and its bases."""
     names: dict[str, Any] = {}
     for base in reversed(kind.__mro__):
         if base.__module__.startswith("telic"):

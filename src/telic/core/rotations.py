@@ -1,6 +1,6 @@
 """Rotations as unit quaternions (w, x, y, z), batched over any leading dimensions.
 
-Nothing here reads values on the host, so all of it can be recorded on a GPU.
+Nothing here copies values to the host, so all functions can be captured in a CUDA graph.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from telic.core.tensors import broadcast, cross, norm
 
 _TINY = 1e-9
 _STRAIGHT = 0.9995
-"""cosine above which two rotations are so near that the straight way is the round one"""
+"""cosine above which slerp falls back to linear interpolation"""
 
 
 @lru_cache(maxsize=16)
@@ -23,12 +23,12 @@ def _opposite(device: torch.device, dtype: torch.dtype) -> Tensor:
 
 
 def conjugate(q: Tensor) -> Tensor:
-    """Return the opposite rotation."""
+    """Return the inverse rotation."""
     return q * _opposite(q.device, q.dtype)
 
 
 def element(q: Tensor, row: int, column: int) -> Tensor:
-    """Return one element of the rotation matrix: world component `row` of the body's `column`."""
+    """Return one rotation matrix element: world component `row` of the body axis `column`."""
     w, parts = q[..., 0], (q[..., 1], q[..., 2], q[..., 3])
     if row == column:
         first, second = (parts[k] for k in range(3) if k != row)
@@ -40,39 +40,39 @@ def element(q: Tensor, row: int, column: int) -> Tensor:
 
 
 def gravity_direction(q: Tensor) -> Tensor:
-    """Return where down is in the body's frame, (..., 3): (0, 0, -1) when upright."""
+    """Return the direction of gravity in the body frame, (..., 3): (0, 0, -1) when upright."""
     return -torch.stack([element(q, 2, column) for column in range(3)], dim=-1)
 
 
 def rotate(q: Tensor, v: Tensor) -> Tensor:
-    """Return the vectors `v` (..., 3) turned by `q` (..., 4)."""
+    """Rotate the vectors `v` (..., 3) by `q` (..., 4)."""
     axis, v = broadcast(q[..., 1:], v)
     twice = 2.0 * cross(axis, v)
     return v + q[..., :1] * twice + cross(axis, twice)
 
 
 def rotation_vector(q: Tensor) -> Tensor:
-    """Return axis times angle of the shorter way round, radians, (..., 3)."""
+    """Return the rotation vector (axis times angle, radians) of the shorter rotation, (..., 3)."""
     w, v = q[..., :1], q[..., 1:]
     size = norm(v, keepdim=True)
     angle = 2.0 * torch.atan2(size, w.abs())
-    # angle / size tends to 2 as the rotation vanishes
+    # angle / size tends to 2 as the angle tends to 0
     factor = torch.where(size > 1e-9, angle / size.clamp_min(1e-9), torch.full_like(size, 2.0))
     return torch.where(w < 0, -factor, factor) * v
 
 
 def wrap(angle: Tensor) -> Tensor:
-    """Return the same angle in (-pi, pi]."""
+    """Wrap an angle to (-pi, pi]."""
     return torch.atan2(angle.sin(), angle.cos())
 
 
 def _unit(q: Tensor) -> Tensor:
-    """Return quaternions of length 1."""
+    """Normalize quaternions."""
     return q / norm(q, keepdim=True).clamp_min(_TINY)
 
 
 def multiply(a: Tensor, b: Tensor) -> Tensor:
-    """Return the product, which turns first by `b`, then by `a`."""
+    """Return the product a b, which rotates by `b` first, then by `a`."""
     real, other = a[..., :1], b[..., :1]
     left, right = broadcast(a[..., 1:], b[..., 1:])
     first = real * other - (left * right).sum(-1, keepdim=True)
@@ -80,7 +80,7 @@ def multiply(a: Tensor, b: Tensor) -> Tensor:
 
 
 def slerp(a: Tensor, b: Tensor, share: Tensor) -> Tensor:
-    """Return the rotation that is `share` (..., 1) of the shorter way from `a` to `b`."""
+    """Interpolate from `a` to `b` along the shorter arc by the fraction `share` (..., 1)."""
     cosine = (a * b).sum(-1, keepdim=True)
     b = torch.where(cosine < 0, -b, b)
     cosine = cosine.abs().clamp_max(1.0)
@@ -93,23 +93,23 @@ def slerp(a: Tensor, b: Tensor, share: Tensor) -> Tensor:
 
 
 def from_rotation_vector(vector: Tensor) -> Tensor:
-    """Return the rotation about an axis by its length in radians, (..., 3) to (..., 4)."""
+    """Return the quaternion of a rotation vector in radians, (..., 3) to (..., 4)."""
     half = 0.5 * norm(vector, keepdim=True)
-    # sin(x) / x without the hole at nought
+    # sin(x) / x, defined at 0
     return torch.cat((torch.cos(half), 0.5 * torch.sinc(half / torch.pi) * vector), dim=-1)
 
 
 def about(axis: int, angle: Tensor) -> Tensor:
-    """Return the rotation about the axis 0, 1 or 2 by angles (...)."""
+    """Return the rotation by angles (...) about the coordinate axis 0, 1 or 2."""
     parts = [torch.cos(angle / 2)] + [torch.zeros_like(angle) for _ in range(3)]
     parts[1 + axis] = torch.sin(angle / 2)
     return torch.stack(parts, dim=-1)
 
 
 def from_euler(order: str, angles: Tensor) -> Tensor:
-    """Return turns about the axes of `order` ("ZYX"), each about the axis as turned before.
+    """Return the rotation of intrinsic Euler angles in `order`, e.g. "ZYX".
 
-    Read from right to left, the same turns are about the fixed axes of the world.
+    Equivalent to extrinsic rotations about the world axes in reverse order.
     """
     turns = [about("XYZ".index(axis), angles[..., i]) for i, axis in enumerate(order.upper())]
     out = turns[0]
@@ -119,30 +119,30 @@ def from_euler(order: str, angles: Tensor) -> Tensor:
 
 
 def continuous(q: Tensor) -> Tensor:
-    """Return (T, 4) with signs such that neighbours are near: q and -q are one rotation."""
+    """Flip signs in a (T, 4) sequence so that neighbours are close (q and -q are equivalent)."""
     jumps = (q[1:] * q[:-1]).sum(-1) < 0
     flips = torch.cumprod(torch.where(jumps, -1.0, 1.0), dim=0)
     return torch.cat((q[:1], q[1:] * flips[:, None].to(q.dtype)))
 
 
 def angular_velocity(q: Tensor, fps: float) -> Tensor:
-    """Return the angular velocity (T, 3) in the world, rad/s, by central differences."""
+    """Return the angular velocity (T, 3) in the world frame, rad/s, by central differences."""
     step = rotation_vector(multiply(q[1:], conjugate(q[:-1])))
     middle = rotation_vector(multiply(q[2:], conjugate(q[:-2]))) / 2
-    # Over a turn of more than half a circle in two frames the shorter way is the wrong one.
+    # If two frames span more than half a turn, the shorter rotation has the wrong sign.
     middle = torch.where(norm(step[1:] + step[:-1], keepdim=True) > torch.pi, step[1:], middle)
     return torch.cat((step[:1], middle, step[-1:])) * fps
 
 
 def rate(values: Tensor, fps: float) -> Tensor:
-    """Return the change per second of (T, n), by central differences, one-sided at the ends."""
+    """Return the derivative of (T, n) by central differences, one-sided at the ends."""
     step = values[1:] - values[:-1]
     middle = (values[2:] - values[:-2]) / 2
     return torch.cat((step[:1], middle, step[-1:])) * fps
 
 
 def heading(q: Tensor) -> Tensor:
-    """Return the part of a rotation that is about the vertical; none for one upside down."""
+    """Return the yaw rotation (about the vertical axis), or the identity if upside down."""
     flat = torch.cat((q[..., :1], torch.zeros_like(q[..., 1:3]), q[..., 3:]), dim=-1)
     size = norm(flat, keepdim=True)
     nothing = torch.zeros_like(q)

@@ -1,8 +1,8 @@
 """Named child seeds and counter-based random numbers.
 
-Nothing here has hidden state. `derive` turns a path of names into a seed; `uniform` and `normal`
-turn (seed, counter) into numbers. An environment that draws its reset noise from (its seed, its
-episode number) gives the same numbers alone or among others, on any device, and after a resume.
+All functions are stateless. `derive` hashes a path of names to a seed; `uniform` and `normal` map
+(seed, counter) to numbers. An environment that draws its reset noise from (its seed, its episode
+number) gets the same numbers in any batch, on any device, and after a resume.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def derive(*path: int | str) -> int:
 
 def _scramble(x: Tensor) -> Tensor:
     """Mix 32-bit integers held in int64 (the "lowbias32" finaliser of Wellons, 2018)."""
-    x = x ^ (x >> 16)  # a tensor of its own from here on
+    x = x ^ (x >> 16)  # a new tensor; in-place operations from here on
     x.mul_(0x7FEB352D).bitwise_and_(_MASK32)
     x.bitwise_xor_(x >> 15)
     x.mul_(0x846CA68B).bitwise_and_(_MASK32)
@@ -33,13 +33,13 @@ def _scramble(x: Tensor) -> Tensor:
 
 
 def uniform(seed: Tensor, counter: Tensor, size: int, stream: int = 0) -> Tensor:
-    """Return float64 numbers in [0, 1), shape (N, size), a pure function of the arguments.
+    """Return float64 numbers in [0, 1), shape (N, size), as a pure function of the arguments.
 
     Args:
         seed: (N,) int64, one per row.
         counter: (N,) int64, e.g. the episode number.
         size: numbers per row.
-        stream: keeps several draws of one counter apart.
+        stream: distinguishes several draws with the same counter.
     """
     import torch
 
@@ -48,15 +48,15 @@ def uniform(seed: Tensor, counter: Tensor, size: int, stream: int = 0) -> Tensor
     key = _scramble(_scramble((seed & _MASK32) ^ 0x9E3779B9) ^ _scramble(place))[:, None]
     high = _scramble((key + column * 0x9E3779B9) & _MASK32)
     low = _scramble(high ^ (key * 0x27D4EB2F & _MASK32))
-    # 53 bits, as a float64 mantissa holds
+    # 53 bits, the precision of float64
     return ((high >> 5).double() * 67108864.0 + (low >> 6)) * (1.0 / 9007199254740992.0)
 
 
 def normal(seed: Tensor, counter: Tensor, size: int, stream: int = 0) -> Tensor:
-    """Return standard normal float64 numbers, shape (N, size); arguments as `uniform`."""
+    """Return standard normal float64 numbers, shape (N, size); see `uniform` for the arguments."""
     half = (size + 1) // 2
     u = uniform(seed, counter, 2 * half, stream)
-    # Box-Muller; 1 - u lies in (0, 1] so that the logarithm is finite
+    # Box-Muller; 1 - u is in (0, 1], so the logarithm is finite
     radius = (-2.0 * (1.0 - u[:, :half]).log()).sqrt()
     angle = 2.0 * math.pi * u[:, half:]
     import torch

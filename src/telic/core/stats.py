@@ -1,4 +1,4 @@
-"""Small statistics with stated uncertainty; scipy is imported at use, as that takes long."""
+"""Statistics with confidence intervals; scipy is imported lazily because that is slow."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _EXACT_PAIRS = 2500
-"""largest product of the two sizes for which the exact rank test is counted"""
+"""largest product of sample sizes for which the exact rank test is used"""
 _ROUNDING = 1e-12
 _RESAMPLES = 1 << 16
 
@@ -35,7 +35,7 @@ def bootstrap(
     resamples: int = 2000,
     seed: int = 0,
 ) -> Interval | None:
-    """Return a percentile bootstrap interval of a statistic; None for fewer than two values."""
+    """Return a percentile bootstrap interval of a statistic, or None for fewer than two values."""
     data = np.asarray(values, dtype=np.float64)
     if len(data) < 2:
         return None
@@ -47,7 +47,7 @@ def bootstrap(
 
 
 def interquartile_mean(values: Sequence[float]) -> float | None:
-    """Return the mean of the middle half; None without values."""
+    """Return the interquartile mean, or None without values."""
     data = np.sort(np.asarray(values, dtype=np.float64))
     if not len(data):
         return None
@@ -56,7 +56,7 @@ def interquartile_mean(values: Sequence[float]) -> float | None:
 
 
 def wilson(successes: int, trials: int) -> Interval | None:
-    """Return the 95 % Wilson score interval of a share; None without trials."""
+    """Return the 95 % Wilson score interval of a proportion, or None without trials."""
     if trials == 0:
         return None
     ends = _scipy().binomtest(successes, trials).proportion_ci(method="wilson")
@@ -64,18 +64,17 @@ def wilson(successes: int, trials: int) -> Interval | None:
 
 
 def welch(a: np.ndarray, b: np.ndarray, alternative: str = "two-sided") -> float | None:
-    """Return the p of Welch's t-test; None for too few values or without spread."""
+    """Return the p-value of Welch's t-test, or None for too few values or zero variance."""
     if len(a) < 2 or len(b) < 2 or np.ptp(a) + np.ptp(b) == 0:
         return None
     return float(_scipy().ttest_ind(a, b, equal_var=False, alternative=alternative).pvalue)
 
 
 def paired_greater(a: np.ndarray, b: np.ndarray) -> float | None:
-    """Return the one-sided p of the paired t-test that a is larger; None where it says nothing.
+    """Return the one-sided p-value of the paired t-test that a is larger, or None if undefined.
 
-    Differences that are all the same leave the t-test without a scale. Then signs are counted: if
-    the pairs were alike, each would be as likely the other way round, and all of them being above
-    has the chance 2^-n.
+    If all differences are equal, the t statistic is undefined and a sign test is used: under the
+    null hypothesis each sign is equally likely, so n positive differences have probability 2^-n.
     """
     difference = a - b
     if len(difference) < 2:
@@ -95,10 +94,10 @@ def is_one_gap(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def mann_whitney_greater(a: np.ndarray, b: np.ndarray) -> float | None:
-    """Return the one-sided p of the rank test that a is larger.
+    """Return the one-sided p-value of the Mann-Whitney test that a is larger.
 
-    Exact for lists that are not too long; with ties, over all deals of the pooled ranks where they
-    can be listed, else over drawn ones. None without values on a side, or when all are equal.
+    Exact for small samples; with ties, a permutation test of the pooled ranks, exhaustive if
+    feasible and sampled otherwise. None if a sample is empty or all values are equal.
     """
     pool = np.concatenate((a, b))
     if not len(a) or not len(b) or np.ptp(pool) == 0:
@@ -112,13 +111,13 @@ def mann_whitney_greater(a: np.ndarray, b: np.ndarray) -> float | None:
 
 
 def probability_of_improvement(a: np.ndarray, b: np.ndarray) -> float:
-    """Return the share of pairs in which a is larger; ties count half."""
+    """Return the fraction of pairs in which a is larger; ties count half."""
     above = (a[:, None] > b[None, :]).mean()
     return float(above + (a[:, None] == b[None, :]).mean() / 2)
 
 
 def holm(values: Sequence[float | None]) -> list[float | None]:
-    """Return p values with Holm's correction over all that are known."""
+    """Apply Holm's correction to the p-values that are not None."""
     ordered = sorted((p, place) for place, p in enumerate(values) if p is not None)
     out: list[float | None] = [None] * len(values)
     highest = 0.0

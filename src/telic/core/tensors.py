@@ -1,4 +1,4 @@
-"""Functions of torch whose results torch itself does not type, each with its type."""
+"""Typed wrappers of torch functions whose results torch does not annotate."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _linalg: Any = torch.linalg
 
 
 def from_numpy(array: np.ndarray) -> Tensor:
-    """Return an array as a tensor that shares its memory."""
+    """Return a tensor that shares the array's memory."""
     return _torch.from_numpy(array)
 
 
 def norm(vectors: Any, dim: int = -1, *, keepdim: bool = False) -> Tensor:
-    """Return the length of vectors that lie along a dimension."""
+    """Return the Euclidean norm along a dimension."""
     return _linalg.vector_norm(vectors, dim=dim, keepdim=keepdim)
 
 
@@ -28,22 +28,22 @@ def cross(left: Tensor, right: Tensor) -> Tensor:
 
 
 def broadcast(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
-    """Return two tensors expanded to their common shape."""
+    """Expand two tensors to their common shape."""
     return _torch.broadcast_tensors(left, right)
 
 
 def split(tensor: Any, sizes: list[int], dim: int) -> tuple[Tensor, ...]:
-    """Cut a tensor into views of these sizes."""
+    """Split a tensor into views of the given sizes."""
     return tensor.split(sizes, dim=dim)
 
 
 def integers(tensor: Any) -> list[int]:
-    """Return whole numbers (N,) as a list."""
+    """Return integers (N,) as a list."""
     return tensor.tolist()
 
 
 def flags(tensor: Any) -> list[bool]:
-    """Return truth values (N,) as a list."""
+    """Return booleans (N,) as a list."""
     return tensor.tolist()
 
 
@@ -58,19 +58,19 @@ def table(tensor: Any) -> list[list[float]]:
 
 
 def use_one_thread() -> None:
-    """Compute on one thread from now on.
+    """Limit torch to one thread from now on.
 
-    For work on a few rows during a training: its threads would spend their time waiting for each
-    other, each of them for a processor.
+    For small batches during a training, where additional threads would mostly wait for a processor
+    and for each other.
     """
     torch.set_num_threads(1)
 
 
 def learn_beside_simulation() -> None:
-    """Compute as suits small networks while the other cores simulate.
+    """Configure torch for small networks while the other cores simulate.
 
-    On one thread, and without oneDNN: on ARM it prepares every product of small matrices again,
-    which takes longer than the product; elsewhere such products do not come to it.
+    Use one thread, and disable oneDNN: on ARM it repacks the weights of every small matrix product,
+    which takes longer than the product; elsewhere it is not used for such products.
     """
     torch.set_num_threads(1)
     mkldnn: Any = torch.backends.mkldnn

@@ -1,8 +1,8 @@
-"""Plain values: formatting for people, parsing of the command line, and type guards.
+"""Formatting for display, parsing of command-line values, and type guards.
 
-Numbers are written everywhere the same; a missing one is a dash. After `isinstance(value, dict)`
-the type checker does not know the keys and values of something unknown, and every use is an error;
-after `is_dict(value)` they may be anything.
+Numbers have the same format everywhere; a missing number is a dash. After `isinstance(value, dict)`
+the type checker treats keys and values as unknown, so every use is an error; after `is_dict(value)`
+they are Any.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WIDEST_BITS = 62
 _LARGEST_DRAWN = 1e300
 _DEEPEST = 20
 _ROUNDING = 1e-9
-# Control characters, marks that turn or hide text, halves of characters.
+# # Control characters, bidirectional and invisible marks, surrogates.
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
     "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
@@ -34,7 +34,7 @@ _UNSEEN = re.compile(
 
 
 def number(value: float | None, digits: int = 4, missing: str = MISSING) -> str:
-    """Return a number in few digits: 0.1235, 12,345, yes."""
+    """Format a number with few digits: 0.1235, 12,345, yes."""
     if value is None:
         return missing
     if isinstance(value, bool):
@@ -45,32 +45,32 @@ def number(value: float | None, digits: int = 4, missing: str = MISSING) -> str:
 
 
 def few_digits(value: float) -> str:
-    """Return a measured number in three digits; what is only rounding is 0."""
+    """Format a measurement with three digits; rounding noise becomes 0."""
     return "0" if abs(value) < _ROUNDING else f"{value:.3g}"
 
 
 def figure(value: float | None, digits: int = 3) -> str:
-    """Return a number as a report prints it: three digits, a true minus."""
+    """Format a number for reports: three digits, a true minus sign."""
     return number(value, digits).replace("-", "−")
 
 
 def signed(value: float | None) -> str:
-    """Return a difference with its sign: +0.196, −0.02."""
+    """Format a difference with its sign: +0.196, −0.02."""
     return MISSING if value is None else f"{value:+.3g}".replace("-", "−")
 
 
 def span(ends: Sequence[float] | None) -> str:
-    """Return an interval: 0.77 to 0.79."""
+    """Format an interval: 0.77 to 0.79."""
     return MISSING if ends is None else f"{figure(ends[0])} to {figure(ends[1])}"
 
 
 def percent(share: float | None) -> str:
-    """Return a share: 45%."""
+    """Format a fraction as a percentage: 45%."""
     return MISSING if share is None else f"{share:.0%}"
 
 
 def duration(seconds: float | None, missing: str = MISSING) -> str:
-    """Return a time span: 12.3 s, 4 min 05 s, 2 h 05 min."""
+    """Format a duration: 12.3 s, 4 min 05 s, 2 h 05 min."""
     if seconds is None:
         return missing
     if seconds < 60.0:
@@ -81,19 +81,19 @@ def duration(seconds: float | None, missing: str = MISSING) -> str:
 
 
 def money(usd: float | None) -> str:
-    """Return a price: $0.25, $0.0012, unknown."""
+    """Format a price: $0.25, $0.0012, unknown."""
     if usd is None:
         return "unknown"
     return f"${usd:.2f}" if usd >= 0.1 or usd == 0 else f"${usd:.4f}"
 
 
 def count(value: int, word: str) -> str:
-    """Return a number with its noun: 1 iteration, 2 iterations."""
+    """Format a count with its noun: 1 iteration, 2 iterations."""
     return f"{value:,} {word}{'' if value == 1 else 's'}"
 
 
 def sparkline(values: Sequence[float | None], width: int = 40) -> str:
-    """Return a series as a row of blocks."""
+    """Format a series as a sparkline of block characters."""
     present = [value for value in values if value is not None and abs(value) < _LARGEST_DRAWN]
     if not present:
         return ""
@@ -106,12 +106,12 @@ def sparkline(values: Sequence[float | None], width: int = 40) -> str:
 
 
 def printable(text: str) -> str:
-    """Return text in which everything can be seen: what a terminal would obey is written out."""
+    """Escape control characters so that terminals display them instead of executing them."""
     return _UNSEEN.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def is_text(text: str) -> bool:
-    """Say whether a text can be a name or be written to a file: no NUL, no half characters."""
+    """Return whether text can be a name or file content: no NUL, no surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -120,17 +120,17 @@ def is_text(text: str) -> bool:
 
 
 def closest(name: str, known: Iterable[str], at_most: int = 3) -> list[str]:
-    """Return the known names most like `name`, best first, ignoring case."""
+    """Return the known names most similar to `name`, best first, ignoring case."""
     name = name[:_LONGEST_NAME]
     by_lower = {other.lower(): other for other in known}
     near = difflib.get_close_matches(name.lower(), list(by_lower), n=at_most, cutoff=0.5)
-    # A fragment ("cheetah") is a common way to ask; sequence similarity alone misses it.
+    # Sequence similarity alone misses fragments such as "cheetah", which are common.
     near += [other for other in by_lower if name.lower() in other and other not in near]
     return [by_lower[other] for other in near[:at_most]]
 
 
 def read_count(text: str, option: str) -> int:
-    """Read a number of steps: 1000000, 1_000_000, 1e6 or 1M."""
+    """Parse a number of steps: 1000000, 1_000_000, 1e6 or 1M."""
     cleaned = text.strip().lower().replace("_", "").replace(",", "")
     factor = {"k": 1_000, "m": 1_000_000, "b": 1_000_000_000}.get(cleaned[-1:], 1)
     try:
@@ -145,7 +145,7 @@ def read_count(text: str, option: str) -> int:
 
 
 def integer_list(text: str, option: str) -> tuple[int, ...]:
-    """Read "1,2,3" or "1-5"."""
+    """Parse "1,2,3" or "1-5"."""
     out: list[int] = []
     try:
         for part in text.replace(" ", "").split(","):
@@ -168,12 +168,12 @@ def integer_list(text: str, option: str) -> tuple[int, ...]:
 
 
 def names(text: str, option: str) -> tuple[str, ...]:
-    """Read "a,b"."""
+    """Parse "a,b"."""
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
 def texts(words: Sequence[str], option: str) -> dict[str, str]:
-    """Read repeated `name=text` options; the text stays text."""
+    """Parse repeated `name=text` options; values stay text."""
     out: dict[str, str] = {}
     for word in words:
         name, equals, text = word.partition("=")
@@ -186,17 +186,17 @@ def texts(words: Sequence[str], option: str) -> dict[str, str]:
 
 
 def safe_name(text: str) -> str:
-    """Return a user's name for something as a safe part of a file name."""
+    """Return a user-given name as a safe part of a file name."""
     return re.sub(r"[^\w.-]+", "_", text).lstrip(".")[:80] or "_"
 
 
 def read_value(text: str) -> Any:
-    """Read a command-line value: JSON where it is JSON, lists with commas, else the text itself."""
+    """Parse a command-line value: JSON if valid, else a comma-separated list, else text."""
     text = text.strip()
     try:
         if text.count("[") + text.count("{") <= _DEEPEST:
             return json.loads(text)
-    except ValueError:  # no JSON, or a number of thousands of digits
+    except ValueError:  # not JSON, or an integer with thousands of digits
         pass
     if text.lower() in {"true", "false", "none", "null"}:
         return {"true": True, "false": False}.get(text.lower())
@@ -206,12 +206,12 @@ def read_value(text: str) -> Any:
 
 
 def pairs(words: Sequence[str], option: str) -> dict[str, Any]:
-    """Read repeated `name=value` options."""
+    """Parse repeated `name=value` options."""
     return {name: read_value(text) for name, text in texts(words, option).items()}
 
 
 def crossed(words: Sequence[str], option: str) -> tuple[dict[str, Any], ...]:
-    """Read repeated `name=a,b` options as every combination of their values."""
+    """Parse repeated `name=a,b` options into all combinations of their values."""
     combinations: list[dict[str, Any]] = [{}]
     for name, values in pairs(words, option).items():
         choices = values if is_row(values) else [values]
@@ -222,15 +222,15 @@ def crossed(words: Sequence[str], option: str) -> tuple[dict[str, Any], ...]:
 
 
 def is_dict(value: object) -> TypeGuard[dict[Any, Any]]:
-    """Say whether a value is a dictionary."""
+    """Return whether a value is a dictionary."""
     return isinstance(value, dict)
 
 
 def is_mapping(value: object) -> TypeGuard[Mapping[Any, Any]]:
-    """Say whether a value maps keys to values."""
+    """Return whether a value is a mapping."""
     return isinstance(value, Mapping)
 
 
 def is_row(value: object) -> TypeGuard[list[Any] | tuple[Any, ...]]:
-    """Say whether a value is a list or a tuple."""
+    """Return whether a value is a list or a tuple."""
     return isinstance(value, list | tuple)

@@ -1,4 +1,4 @@
-"""A verb: one typed function of a request, which every interface renders.
+"""Verbs: typed functions of one request, available through every interface.
 
     class EnvsRequest(VerbRequest):
         env: str | None = argument("Describe this environment.", default=None)
@@ -10,7 +10,7 @@
 
 In Python, `envs("Ant-v5", every=True)` takes the fields of the request. The command line, the MCP
 server and HTTP derive options, help and defaults from the same fields (`request.py`). A `Question`
-is what a person has to confirm before the verb runs.
+is a confirmation that a person must give before the verb runs.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question to a person before a verb runs, and the command that asks it in a terminal."""
+    """A confirmation required before a verb runs, and the terminal command that asks for it."""
 
     text: str
     command: tuple[str, ...]
     seen: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
-    """hashes of what is shown; a confirmation holds for nothing else"""
+    """hashes of the values shown; the confirmation is valid only for these"""
 
 
 class Verb(Generic[Asked, Result]):
@@ -62,12 +62,12 @@ class Verb(Generic[Asked, Result]):
         self.__module__ = function.__module__
 
     def __call__(self, *given: Any, **values: Any) -> Result:
-        """Make the request and run the function."""
+        """Build the request and run the function."""
         with telling_places():
             return self.do(self.request(*given, **values))
 
     def ask(self, request: Asked) -> Question | None:
-        """Return what a person has to confirm before the request is done, if anything."""
+        """Return the confirmation that the request requires, or None."""
         return None if self.question is None else self.question(request)
 
     def __repr__(self) -> str:
@@ -107,14 +107,14 @@ def verb(
     exit_code: Callable[[Any], int] = lambda result: 0,
     question: Callable[[Asked], Question | None] | None = None,
 ) -> Callable[[Callable[[Asked], Result]], Verb[Asked, Result]]:
-    """Make a function of a request a verb.
+    """Turn a function of a request into a verb.
 
     Args:
         request: the model that the function takes.
         examples: shown below the help on the command line.
-        exit_code: of the command line, from the result.
-        question: what a person has to confirm first, or None; an interface asks it and repeats the
-            request with the `consent` and what was `seen`.
+        exit_code: computes the exit code of the command line from the result.
+        question: returns the confirmation required, or None; an interface asks for it and repeats
+            the request with `consent` and the hashes in `seen`.
     """
 
     def make(function: Callable[[Asked], Result]) -> Verb[Asked, Result]:
@@ -124,30 +124,30 @@ def verb(
 
 
 class Wrapped:
-    """A result that is its first field; the other fields are for showing it."""
+    """A result whose data is its first field; the other fields are for display."""
 
     def as_data(self) -> Any:
-        """Return the first field alone."""
+        """Return the first field."""
         return getattr(self, next(iter(type(self).__annotations__)))
 
 
 @dataclass(frozen=True)
 class Shown(Generic[Result]):
-    """A result of plain data or records, and how people see it."""
+    """A result of plain data or records, with display settings."""
 
     data: Result
     columns: tuple[str, ...] = ()
-    """of its table; empty: all that say something"""
+    """table columns; if empty, all columns that have content"""
     hint: str = ""
-    """what to do next"""
+    """suggested next step"""
 
     def as_data(self) -> Result:
-        """Return the data alone."""
+        """Return the data without display settings."""
         return self.data
 
 
 def as_data(result: Any) -> Any:
-    """Return a result as plain data, the document that every interface writes."""
+    """Return a result as plain data: the JSON document of every interface."""
     if hasattr(result, "as_data"):
         return as_data(result.as_data())
     if hasattr(result, "model_dump"):

@@ -1,6 +1,6 @@
-"""Environments: N of them stepped together, behind one contract.
+"""Vectorized environments with a common interface.
 
-Names are loaded on first use: commands that make no environment need only `simulators.names`.
+Names are imported lazily: commands that create no environment need only `simulators.names`.
 """
 
 from importlib import import_module

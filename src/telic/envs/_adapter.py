@@ -1,8 +1,8 @@
-"""Any Gymnasium environment, or a user's own class, behind the contract of `VecEnv`.
+"""`VecEnv` adapter for any Gymnasium environment or user-defined class.
 
-One process, one environment object per row, stepped in a plain loop: slower than batched simulation
-but general. The loop keeps each transition's info as it was before the autoreset, which
-`gymnasium.vector` mixes with that of the next episode.
+Environments are Python objects stepped in a loop in one process: slower than batched simulation,
+but general. Each transition's info is that before the autoreset, while `gymnasium.vector` mixes it
+with that of the next episode.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def make_gymnasium(
     num_threads: int | None = None,
     **arguments: Any,
 ) -> GymnasiumEnv:
-    """Return N environments of any Gymnasium id, or of a class or factory "module:Class".
+    """Create N environments of any Gymnasium id, or of a class or factory "module:Class".
 
-    The time limit is the registered one by default, None is unlimited. Python environments run in
-    one thread, whatever `num_threads`; other arguments go to their constructor.
+    The time limit is the registered one by default, or None for no limit. Python environments run
+    in one thread and ignore `num_threads`; other arguments are passed to their constructor.
     """
     if num_envs < 1:
         raise ConfigError(f"num_envs={num_envs} is not a number of environments.")
@@ -53,11 +53,11 @@ def make_gymnasium(
 
 
 class GymnasiumEnv(VecEnv):
-    """N Python environments.
+    """Batch of N Python environments.
 
-    An episode follows from its seed and its actions: a saved state holds both, and loading it plays
-    the episode again. Where that gives another observation, `resumable` becomes False and new
-    episodes begin. `exact_obs` and `exact_final_obs` are the latest observations in float64.
+    A saved state holds the seeds and actions of the current episodes; loading it replays them. If
+    the last observations then differ, `resumable` becomes False and new episodes begin.
+    `exact_obs` and `exact_final_obs` are the latest observations in float64.
     """
 
     def __init__(
@@ -70,18 +70,18 @@ class GymnasiumEnv(VecEnv):
     ) -> None:
         super().__init__(probe.spec, len(envs), device)
         self.resumable = True
-        """whether a saved state was replayed exactly; False after a replay that was not"""
+        """False after a saved state could not be replayed exactly."""
         self._probe = probe
         self._envs = envs
         self._advance = [env.step for env in envs]
         self._cores = [env.unwrapped for env in envs]
         self._seed = seed_rows(seed, self.num_envs, torch.device("cpu"))
         self._episode = torch.full_like(self._seed, -1)
-        self._age = np.zeros(self.num_envs, dtype=np.int64)  # steps of the present episode
-        self._actions: list[Tensor] = []  # of the latest steps, as many as the oldest episode has
+        self._age = np.zeros(self.num_envs, dtype=np.int64)  # steps of the current episode
+        self._actions: list[Tensor] = []  # since the start of the oldest episode
         self._clock = np.zeros(self.num_envs, dtype=np.int64)
         self._fresh = np.ones(self.num_envs, dtype=bool)
-        self._serial = 0  # grows with every step and reset: an info knows whether it is outdated
+        self._serial = 0  # incremented by every step and reset to detect outdated infos
         self.exact_obs = self.exact_final_obs = torch.empty(0)
 
     def reset(self, seed: int | Sequence[int] | None = None) -> Tensor:
@@ -111,7 +111,7 @@ class GymnasiumEnv(VecEnv):
         self._actions.append(action.detach().clone())
         if self.max_episode_steps is not None:
             truncated |= self._clock >= self.max_episode_steps
-        self._held: dict[int, dict[str, Any]] = {}  # rows whose environment has moved on
+        self._held: dict[int, dict[str, Any]] = {}  # values of reset environments, by row
         clock, fresh = self._clock.copy(), self._fresh
         known = {
             "action": lambda: action.detach().clone(),
@@ -145,7 +145,7 @@ class GymnasiumEnv(VecEnv):
         return from_numpy(array).to(self.device)
 
     def present(self) -> Info:
-        """Refuse: an environment behind Gymnasium's interface shows its state only in a step."""
+        """Raise UsageError: Gymnasium's interface has no access to the state outside of a step."""
         raise UsageError(
             f"{self.spec.id} cannot show its present state.",
             hint="Leave critic_sees empty; it works for the built-in tasks and for MJCF files.",
@@ -158,7 +158,7 @@ class GymnasiumEnv(VecEnv):
             self._clock = (age * self.max_episode_steps).long().numpy()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the present episodes: their seeds, actions and clocks."""
+        """Return the seeds, actions and clocks of the current episodes."""
         return {
             "id": self.spec.id,
             "seed": self._seed.clone(),
@@ -171,7 +171,7 @@ class GymnasiumEnv(VecEnv):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take up a state; `exact_obs` is then the observation to act on next."""
+        """Restore a state; `exact_obs` is then the observation to act on next."""
         self._check_state(state)
         self._seed = state["seed"].clone()
         self._episode = state["episode"].clone()
@@ -188,7 +188,7 @@ class GymnasiumEnv(VecEnv):
         self.exact_obs = self.exact_final_obs = state["obs"].to(self.device)
 
     def _replayed(self) -> Tensor:
-        """Play the present episodes again from their starts; return their observations."""
+        """Replay the current episodes from their starts; return the last observations."""
         obs = self.exact_obs.cpu().clone()
         for number, action in enumerate(self._actions):
             native = self._probe.native(action)
@@ -197,7 +197,7 @@ class GymnasiumEnv(VecEnv):
         return obs
 
     def _episode_seeds(self) -> list[int]:
-        """Return the seed of each present episode; the first one's is that of the environment."""
+        """Return the seed of each current episode; episode 0 uses the environment's seed."""
         numbers = zip(self._seed.tolist(), self._episode.tolist(), strict=True)
         return [derive(seed, "episode", n) if n else seed for seed, n in numbers]
 
@@ -208,7 +208,7 @@ class GymnasiumEnv(VecEnv):
             env.close()
 
     def _restart(self, seeds: Sequence[int]) -> Tensor:
-        """Reset every environment with a seed of its own."""
+        """Reset each environment with the corresponding seed."""
         self._serial += 1
         self._actions = []
         self._age, self._clock = np.zeros_like(self._clock), np.zeros_like(self._clock)
@@ -230,7 +230,7 @@ class GymnasiumEnv(VecEnv):
             return known[name]()
         shape = self._probe.own_keys.get(name)
         if shape is not None:
-            missing = np.full(shape, np.nan)  # not given this time
+            missing = np.full(shape, np.nan)  # absent in this step
             return stack([given.get(name, missing) for given in infos], self.device)
         if serial != self._serial:
             raise UsageError(

@@ -1,7 +1,7 @@
-"""Tasks of an arm: reach a target, push a block to a goal on a table, or pick it up into the air.
+"""Arm tasks: reach a target, push a block to a goal on a table, or lift it to a goal in the air.
 
-Every episode has target and block elsewhere, never so near each other that nothing is left to do.
-Observed is what a robot can know that sees the block: joints, hand, target and block.
+Targets and block positions are sampled per episode, with a minimum distance between goal and block.
+Observations are joint states and the poses of hand, target and block.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from telic.robots.terrain import ArmTask
 from telic.sim.base import Simulation
 
 _GOALS, _PLACES = 14, 15
-"""streams of random numbers"""
+"""Random number streams."""
 _NEAREST = 0.6
-"""least way of the block to the goal, in the farthest that fits the table everywhere"""
+"""Minimum distance from block to goal, relative to the maximum distance."""
 _LIFT_M = 0.1
-"""least height of a goal in the air above where the block lies"""
+"""Minimum height of a goal in the air above a block on the table."""
 
 
 class ReachArguments(CustomArguments):
-    """Arguments of an arm that reaches."""
+    """Arguments of the arm tasks."""
 
     max_episode_steps: PositiveInt | None = Field(150, description="time limit; None: unlimited")
     task: ArmTask = Field(
@@ -47,7 +47,7 @@ class ReachArguments(CustomArguments):
 
 
 def is_reaching_arm(model: mujoco.MjModel) -> bool:
-    """Return whether telic gave the arm of a model a target."""
+    """Return whether the model is an arm with a target added by telic."""
     return annotated_numbers(model, GOAL) is not None
 
 
@@ -56,7 +56,7 @@ def _axes(stem: str) -> list[str]:
 
 
 class ReachTask(CustomTask):
-    """Reward is minus the distance of the hand to the target and a little effort; never ends."""
+    """Reach task: reward is minus the hand-target distance and effort; never terminates."""
 
     Arguments = ReachArguments
     # pyrefly: ignore[bad-override-mutable-attribute]
@@ -73,7 +73,7 @@ class ReachTask(CustomTask):
         hand, target = (int(model.body(name).id) for name in (HAND, TARGET))
         self._hand, self._target = places[:, hand], places[:, target]
         self.seen = []
-        if not self._rest.any():  # the layout has no constants to subtract
+        if not self._rest.any():  # `SeenBlock` cannot subtract constants
             for field, columns in (("qpos", self._joints), ("qvel", self._rates)):
                 for column in columns.tolist():
                     self.see(sim, field, column, 1)
@@ -97,7 +97,7 @@ class ReachTask(CustomTask):
         return f"{OWN_REWARD} - distance of the hand to the target - ctrl_cost_weight * effort."
 
     def start(self, seed: Tensor, episode: Tensor) -> tuple[Tensor, ...]:
-        """Start near the resting pose, the target anywhere in its box."""
+        """Sample initial states near the resting pose, and a target uniformly in its box."""
         qpos, qvel = super().start(seed, episode)
         u = uniform(seed, episode, 3, stream=_GOALS).to(qpos.dtype)
         qpos[:, self._at : self._at + 3] = self._nearest + self._wide * u
@@ -105,14 +105,14 @@ class ReachTask(CustomTask):
         return qpos, qvel
 
     def observe(self) -> Tensor:
-        """Observe the joints, the hand, the target, and the way between them."""
+        """Return joint states, hand and target positions, and the vector between them."""
         joints = self.qpos[:, self._joints] - self._rest
         way = self._target - self._hand
         rates = self.qvel[:, self._rates]
         return torch.cat((joints, rates, self._hand, self._target, way), dim=1)
 
     def outcome(self, action: Tensor, moved: Tensor) -> StepOutcome:
-        """Charge distance and effort."""
+        """Compute the negative distance and control costs."""
         distance = -norm(self._target - self._hand)
         control = self.effort_cost(action)
         return StepOutcome(
@@ -121,7 +121,7 @@ class ReachTask(CustomTask):
 
 
 class BlockTask(ReachTask):
-    """Reward is minus the distances of the block to the goal and of the hand to the block."""
+    """Push or pick task: reward is minus block-goal and half the hand-block distance and effort."""
 
     meanings: ClassVar[Mapping[str, str]] = {
         "reward_dist": "minus the distance of the block to the goal",
@@ -145,7 +145,7 @@ class BlockTask(ReachTask):
         self._block_at = int(model.jnt_qposadr[rail])
         self._block_rate = int(model.jnt_dofadr[rail])
         self._lies = bench_of(model).top_m + HALF_M
-        """height of the middle of a block that lies"""
+        """Height of the block's centre when it lies on the table."""
         self._highest = max(float(self._nearest[2] + self._wide[2]), self._lies + _LIFT_M)
         self.obs_names = (
             *self.obs_names,
@@ -161,10 +161,10 @@ class BlockTask(ReachTask):
         )
 
     def start(self, seed: Tensor, episode: Tensor) -> tuple[Tensor, ...]:
-        """Start near the resting pose, the goal anywhere, and the block on the table, not at it.
+        """Sample initial states near the resting pose, a goal, and a block elsewhere on the table.
 
-        The way between them is a point of a ring that half the table is wide. Where it would lead
-        off the table it is taken to the other side, which is on it.
+        The offset from goal to block is sampled in a ring of half the width of the goal box. If it
+        leads off the box, its sign is flipped, which always stays inside.
         """
         qpos, qvel = super().start(seed, episode)
         u = uniform(seed, episode, 4, stream=_PLACES).to(qpos.dtype)
@@ -187,7 +187,7 @@ class BlockTask(ReachTask):
         return qpos, qvel
 
     def observe(self) -> Tensor:
-        """Observe what a reach observes, and where the block is, how it lies and how it moves."""
+        """Return the reach observation with the block's pose, velocity and relative positions."""
         axes = [element(self._turn, row, column) for column in (0, 1) for row in range(3)]
         moves = self.qvel[:, self._block_rate : self._block_rate + 3]
         parts = (
@@ -197,7 +197,7 @@ class BlockTask(ReachTask):
         return torch.cat(parts, dim=1)
 
     def outcome(self, action: Tensor, moved: Tensor) -> StepOutcome:
-        """Charge what is left of the way, and effort."""
+        """Compute the negative remaining distances and control cost."""
         control = self.effort_cost(action)
         distance = -norm(self._target - self._block)
         near = -0.5 * norm(self._block - self._hand)

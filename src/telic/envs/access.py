@@ -1,4 +1,4 @@
-"""Files and folders that a confined process must be able to read to make an environment."""
+"""Files and folders that a sandboxed process needs to create an environment."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from telic.storage.keys import require_permitted
 
 
 class EnvAccess(NamedTuple):
-    """Files and folders of an environment outside the installed packages."""
+    """Files and folders of an environment outside of installed packages."""
 
     readable: list[Path]
-    """its model, everything that the model is made of, and its code"""
+    """Model, files referenced by the model, and code."""
     python_path: list[Path]
-    """to import it from; not readable as a whole, for keys and notes lie there, too"""
+    """Import paths; not readable as a whole, because they may contain private files."""
 
 
 def env_access(env: str, env_args: dict[str, Any]) -> EnvAccess:
-    """Return what a confined process needs besides its own packages.
+    """Return the files that a sandboxed process needs besides its packages.
 
-    Every worker that makes an environment asks here: raises Refused for code that only a folder
-    names, and not this user.
+    Called for every worker that creates an environment. Raise Refused for code that was named by a
+    folder but not permitted by the user.
     """
     require_permitted(*named_code(env, env_args))
     files, home = env_files(env, env_args), plugin_home("environments", env)
@@ -42,7 +42,7 @@ def env_access(env: str, env_args: dict[str, Any]) -> EnvAccess:
 
 
 def _visible(folder: Path) -> list[Path]:
-    """Return what lies in a folder, without hidden files, links, and the work of telic."""
+    """Return the entries of a folder, except hidden files, links and telic's `runs`."""
     return sorted(
         each
         for each in folder.iterdir()
@@ -55,7 +55,7 @@ def _is_python(path: Path) -> bool:
 
 
 def env_files(env: str, env_args: dict[str, Any]) -> list[Path]:
-    """Return the model of an environment, and everything that the model is made of."""
+    """Return an environment's model file and the files it references."""
     model = env if env.endswith(MODEL_FILES) else env_args.get("xml_file")
     if isinstance(model, str) and os.path.isfile(Path(model).expanduser()):
         require_compilable(Path(model))
@@ -64,7 +64,7 @@ def env_files(env: str, env_args: dict[str, Any]) -> list[Path]:
 
 
 def located(env: str) -> str:
-    """Return an environment's name that means the same in every folder, as workers need it."""
+    """Return an environment's name with absolute paths, independent of the working directory."""
     if simulated(env):
         return env
     file, colon, name = env.rpartition(":")

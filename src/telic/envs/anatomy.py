@@ -1,7 +1,7 @@
-"""Read the facts about a robot from its MuJoCo model, and names for all its parts and columns.
+"""Derive a robot's structure from its MuJoCo model, and name its parts and columns.
 
-Everything that can be derived is: how the root moves, which bodies are feet and on which side, what
-an actuator does to its joint. The few exceptions are in the tables at the top.
+The structure includes how the root moves, which bodies are feet and on which side, and how each
+actuator acts on its joint. The few exceptions are in the tables at the top.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _TARGETS = ("target", "goal")
 _POINTERS = ("fingertip", "tips_arm", "end_effector", "hand", "gripper")
 
 _APART_M, _APART = 1e-3, 0.01
-"""how far from the middle a foot is on a side: in metres, and of the size of a tiny robot"""
+"""Lateral offset beyond which a foot is on a side: in m, or relative for a tiny robot."""
 _KINDS: dict[int, JointKind] = {
     mujoco.mjtJoint.mjJNT_FREE.value: "free",
     mujoco.mjtJoint.mjJNT_BALL.value: "ball",
@@ -72,9 +72,9 @@ _VELOCITIES: dict[JointKind, tuple[str, ...]] = {
 
 _AXES: tuple[Axis, ...] = ("x", "y", "z")
 _ACROSS = 0.7
-"""cosine to the left beyond which a joint's axis swings the leg forward and back"""
+"""Cosine to the left axis above which a joint swings the leg forward and back."""
 _LEAST_BENT = 0.5
-"""least share of its stretched length that a leg is taken to stand at"""
+"""Lower bound on a leg's standing length, relative to its stretched length."""
 _ON_JOINT = int(mujoco.mjtTrn.mjTRN_JOINT)
 _AFFINE = int(mujoco.mjtBias.mjBIAS_AFFINE)
 
@@ -82,9 +82,9 @@ _AFFINE = int(mujoco.mjtBias.mjBIAS_AFFINE)
 def robot_of(
     model: mujoco.MjModel, rest_qpos: np.ndarray | None = None, name: str | None = None
 ) -> Robot:
-    """Return the facts about the robot in a model, which rests in its `qpos0` by default.
+    """Describe the robot in a model; its resting pose is `qpos0` by default.
 
-    What cannot be derived is looked up by its name without version ("HumanoidStandup").
+    Exceptions are looked up by `name`, an id without its version ("HumanoidStandup").
     """
     data = mujoco.MjData(model)
     if rest_qpos is not None:
@@ -135,7 +135,7 @@ def _vector(values: np.ndarray) -> Vector:
 
 
 def _root(model: mujoco.MjModel) -> tuple[Root, int | None]:
-    """Find the moving base: the first body on the world whose tree has motors and can travel."""
+    """Find the moving base: the first movable child of the world whose tree has motors."""
     driven = driven_trees(model)
     for body in range(1, model.nbody):
         if model.body_parentid[body] == 0 and (body in driven or not driven):
@@ -152,11 +152,11 @@ def _root_of_body(model: mujoco.MjModel, body: int) -> Root | None:
         slides = tuple(Coordinate(axis, q + i, v + i) for i, axis in enumerate(_AXES))
         return Root("free", slides, quaternion=q + 3, spin=v + 3)
     if not joints or any(np.abs(_axis(model, j)).max() < 1.0 - 1e-6 for j in joints):
-        return None  # nothing moves it, or not along an axis of the world
+        return None  # no joints, or one not aligned with a world axis
     kinds = [int(model.jnt_type[j]) for j in joints]
     slides = tuple(_coordinate(model, j) for j in joints if model.jnt_type[j] == SLIDE)
-    # A slide after the hinge would turn with it, and a second hinge, or one off the body's origin,
-    # would move the body: then qpos alone no longer says where the body is.
+    # A slide after the hinge would rotate with it, and a second hinge, or one off the body's
+    # origin, would move the body. The position could then not be read from single qpos columns.
     if not slides or kinds not in ([SLIDE] * len(slides), [SLIDE] * len(slides) + [HINGE]):
         return None
     hinge = None
@@ -168,7 +168,7 @@ def _root_of_body(model: mujoco.MjModel, body: int) -> Root | None:
 
 
 def _axis(model: mujoco.MjModel, joint: int) -> np.ndarray:
-    """Return a joint's axis in the world, where nothing below its body is rotated."""
+    """Return a joint's axis in the world frame, assuming that its body's parent is unrotated."""
     axis = np.zeros(3)
     mujoco.mju_rotVecQuat(axis, model.jnt_axis[joint], model.body_quat[model.jnt_bodyid[joint]])
     return axis
@@ -229,7 +229,7 @@ def _motor(model: mujoco.MjModel, i: int) -> Motor | None:
 def _feet(
     model: mujoco.MjModel, data: mujoco.MjData, root: Root, torso: int | None, name: str | None
 ) -> tuple[int, ...]:
-    """Return the limbs' last bodies that hang lowest at rest, within a fifth of the height."""
+    """Return the end bodies that are lowest at rest, within a fifth of the robot's height."""
     if name in _FEET_BY_NAME:
         return tuple(int(model.body(foot).id) for foot in _FEET_BY_NAME[name])
     if (named := annotated_bodies(model, FEET)) is not None:
@@ -252,7 +252,7 @@ def _feet(
 def _sides(
     model: mujoco.MjModel, data: mujoco.MjData, feet: tuple[int, ...]
 ) -> tuple[tuple[tuple[int, ...], tuple[int, ...]] | None, tuple[str, str] | None]:
-    """Split the feet left and right of the travel direction +x, else by name, else back/front."""
+    """Split the feet into left and right of +x by position or name, else into back and front."""
     if len(feet) < 2:
         return None, None
     centres = data.xipos[list(feet)]
@@ -273,7 +273,7 @@ def _sides(
 
 
 def _tip(model: mujoco.MjModel, data: mujoco.MjData, poles: list[int]) -> tuple[int, Vector] | None:
-    """Return the end of the last pole: its site, else the upper end of its capsule at rest."""
+    """Return the tip of the last pole: its site, else the upper end of its capsule at rest."""
     if not poles:
         return None
     body = int(model.jnt_bodyid[poles[-1]])
@@ -291,14 +291,14 @@ def _tip(model: mujoco.MjModel, data: mujoco.MjData, poles: list[int]) -> tuple[
 
 
 # ---- legs
-# Speeds scale with the root of their length (Froude number), jumps with the length itself. The
-# length is the height of the hip when the robot stands on its feet.
+# Speeds scale with the square root of the leg length (Froude number), jumps linearly with it. The
+# leg length is the hip height of the standing robot.
 
 
 def illegal_bodies(
     model: mujoco.MjModel, torso: int | None, feet: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """Return the bodies that touch the ground only in a fall: those annotated, or all but legs."""
+    """Return the bodies that must not touch the ground: the annotated ones, else all but legs."""
     if (named := annotated_bodies(model, ILLEGAL)) is not None:
         return named
     if torso is None or not feet:
@@ -311,22 +311,22 @@ def illegal_bodies(
 
 
 def _chain(model: mujoco.MjModel, foot: int, torso: int) -> list[int]:
-    """Return the bodies from the torso, left out, down to a foot."""
+    """Return the bodies from the torso (exclusive) down to a foot."""
     chain = [foot, *ancestors(model, foot)] if foot else []
     return chain[: chain.index(torso) if torso in chain else None][::-1]
 
 
 def _own_chains(model: mujoco.MjModel, torso: int, feet: tuple[int, ...]) -> list[list[int]]:
-    """Return the bodies of each leg, from the hip down, that no other leg shares."""
+    """Return the bodies of each leg, from the hip down, without those shared between legs."""
     chains = [_chain(model, foot, torso) for foot in feet]
     return [[b for b in chain if sum(b in each for each in chains) == 1] for chain in chains]
 
 
 def _leg(model: mujoco.MjModel, data: mujoco.MjData, torso: int, chain: list[int]) -> Leg:
-    """Return the leg made of bodies that belong to it alone, from the hip down."""
+    """Describe the leg formed by a chain of bodies, from the hip down."""
     joints = [joint for body in chain for joint in joints_of(model, body)]
     centre = data.xpos[torso]
-    # Joints of one body share their place: a hip with three axes is one point.
+    # Joints of one body coincide: a hip with three axes is a single point.
     points = [data.xanchor[joint] for joint in joints] or [data.xpos[chain[0]]]
     low, tip = _sole(model, data, chain[-1], points[-1])
     stretched = float(np.linalg.norm(np.diff([*points, tip], axis=0), axis=-1).sum())
@@ -353,7 +353,7 @@ def _leg(model: mujoco.MjModel, data: mujoco.MjData, torso: int, chain: list[int
 def _sole(
     model: mujoco.MjModel, data: mujoco.MjData, foot: int, joint: np.ndarray
 ) -> tuple[float, np.ndarray]:
-    """Return the lowest height of a foot, and its end farthest from its joint."""
+    """Return the lowest height of a foot and its point farthest from its joint."""
     low, tip, away = float(data.xpos[foot][2]), data.xpos[foot], -1.0
     first = int(model.body_geomadr[foot])
     for geom in range(first, first + int(model.body_geomnum[foot])):
@@ -369,7 +369,7 @@ def _sole(
 
 
 def robot_fields(model: mujoco.MjModel, robot: Robot) -> dict[str, Any]:
-    """Return the fields of an `EnvSpec` that describe a robot."""
+    """Return the `EnvSpec` fields that describe a robot."""
     names = body_names(model)
     return {
         "body_names": names,
@@ -384,7 +384,7 @@ def robot_fields(model: mujoco.MjModel, robot: Robot) -> dict[str, Any]:
 
 
 def body_names(model: mujoco.MjModel) -> tuple[str, ...]:
-    """Return a name for every body; one without a name is called after its parent ("aux_1.1")."""
+    """Return a name per body; unnamed bodies are named after their parent ("aux_1.1")."""
     names: list[str] = []
     given = {model.body(body).name for body in range(model.nbody)}
     for body in range(model.nbody):
@@ -395,7 +395,7 @@ def body_names(model: mujoco.MjModel) -> tuple[str, ...]:
 
 
 def joint_names(model: mujoco.MjModel) -> tuple[str, ...]:
-    """Return a name for every joint; one without is called after its body ("thigh.joint")."""
+    """Return a name per joint; unnamed joints are named after their body ("thigh.joint")."""
     bodies = body_names(model)
     taken = {model.joint(j).name for j in range(model.njnt)}
     return tuple(
@@ -420,17 +420,17 @@ def joints(model: mujoco.MjModel) -> tuple[JointSpec, ...]:
 
 
 def position_names(model: mujoco.MjModel) -> tuple[str, ...]:
-    """Return a name per column of qpos: the joint's, with the part where it has several."""
+    """Return a name per qpos column: the joint's name, with a suffix if it has several."""
     return tuple(joint.name + part for joint in joints(model) for part in _POSITIONS[joint.kind])
 
 
 def velocity_names(model: mujoco.MjModel) -> tuple[str, ...]:
-    """Return a name per column of qvel."""
+    """Return a name per qvel column."""
     return tuple(joint.name + part for joint in joints(model) for part in _VELOCITIES[joint.kind])
 
 
 def action_names(model: mujoco.MjModel) -> tuple[str, ...]:
-    """Return a name per actuator: its own, else that of the joint it drives, else its number."""
+    """Return a name per actuator, falling back to its joint's name, then to its index."""
     driven = joint_names(model)
     on_joint = model.actuator_trntype == mujoco.mjtTrn.mjTRN_JOINT.value
     return tuple(

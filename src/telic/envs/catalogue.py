@@ -1,4 +1,4 @@
-"""List, find and describe environments, for people and for language models."""
+"""List, find and describe environments for users and language models."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SHOWN = ("id", "description", "max_episode_steps", "obs_dim", "act_dim", "dt_s"
 
 
 class EnvSummary(Record):
-    """One line of the list of environments."""
+    """Summary of an environment in the catalogue."""
 
     id: str
     description: str
@@ -47,7 +47,7 @@ class EnvSummary(Record):
 
 
 def _registered() -> tuple[str, ...]:
-    """Return the Gymnasium ids that can work: not the gym bridges, nor the tasks of mujoco-py."""
+    """Return the usable Gymnasium ids, without the gym bridges and the mujoco-py tasks."""
     return tuple(
         name
         for name, entry in sorted(gymnasium.registry.items())
@@ -58,12 +58,12 @@ def _registered() -> tuple[str, ...]:
 
 
 def known_ids() -> list[str]:
-    """Return every environment id: the batched tasks, the rest of Gymnasium, those of packages."""
+    """Return all environment ids: batched tasks, other Gymnasium ids, and plugins."""
     return [*TASKS, *_registered(), *_brought()]
 
 
 def catalogue() -> list[EnvSummary]:
-    """Return one line per environment; builds only those that are cheap to build."""
+    """Return a summary per environment; instantiate only the batched tasks."""
     lines: list[EnvSummary] = []
     for spec in map(describe, TASKS):
         shown = {name: getattr(spec, name) for name in EnvSummary.model_fields if name in _SHOWN}
@@ -91,13 +91,13 @@ def catalogue() -> list[EnvSummary]:
 
 
 def _brought() -> list[str]:
-    """Return the ids of environments from plugins."""
+    """Return the environment ids provided by plugins."""
     return plugin_names("environments", {*TASKS, *gymnasium.registry})
 
 
 def describe(env_id: str) -> EnvSpec:
-    """Return the specification of an environment, by id, "module:Class" or model file."""
-    # Files and classes may change between two calls.
+    """Return the specification of an environment by id, "module:Class" or model file."""
+    # Do not cache files and classes, which may change between calls.
     return _describe(env_id) if env_id in known_ids() else _describe.__wrapped__(env_id)
 
 
@@ -109,7 +109,7 @@ def _describe(env_id: str) -> EnvSpec:
 
 
 def describe_text(env: str | EnvSpec) -> str:
-    """Return the description of an environment as Markdown: everything a reward author may use."""
+    """Return a Markdown description of an environment, with everything rewards may use."""
     spec = describe(env) if isinstance(env, str) else env
     step = "no clock" if spec.dt_s is None else f"{spec.dt_s:g} s"
     limit = spec.max_episode_steps
@@ -164,7 +164,7 @@ def _table(title: str, head: tuple[str, ...], rows: Iterable[tuple[object, ...]]
 
 
 def _observations(spec: EnvSpec) -> Iterator[tuple[str, str, str]]:
-    """Yield one row per value; the blocks by body ("cinert/torso/…") become one row each."""
+    """Yield one row per value, merging per-body blocks ("cinert/torso/…") into one row."""
     units = _units(spec)
     for block, group in groupby(enumerate(spec.obs_names), lambda pair: pair[1].partition("/")[0]):
         members = list(group)

@@ -1,8 +1,8 @@
-"""Velocity commands that change within an episode, so that one policy follows a joystick.
+"""Velocity commands that change within an episode, e.g. for joystick control.
 
-A command is a forward and a sideways speed and a turning rate, all as the robot sees them. It is
-redrawn every few seconds; some commands are to stand still, and some give a heading instead of a
-turning rate: then the rate follows from how far the robot is turned away from it.
+A command is a forward velocity, a sideways velocity and a yaw rate in the robot's frame. It is
+resampled every few seconds. Some commands are zero, and some specify a heading instead of a yaw
+rate, which is then proportional to the heading error.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from telic.core.config import Config
 
 NAMES = ("forward", "sideways", "turn")
 _TURN_PER_RAD = 0.5
-"""1/s: how fast a robot turns towards its heading"""
+"""Gain from heading error to yaw rate, 1/s."""
 _PER_COMMAND = 5
-"""numbers that a command is drawn from: three rates, whether it stands, whether it has a heading"""
+"""Random numbers per command: three rates, standing still, and heading mode."""
 _MOST = 64
-"""commands drawn for one episode; a longer one begins again with the first"""
+"""Maximum number of commands per episode, after which they repeat."""
 
 Span = Annotated[tuple[float, float], Field(description="lowest and highest")]
 
 
 class VelocityCommands(Config):
-    """Ranges of velocity commands, and how often they change."""
+    """Ranges of velocity commands and their resampling period."""
 
     forward: Span = Field((-1.0, 1.0), description="m/s ahead; negative: back")
     sideways: Span = Field((-0.5, 0.5), description="m/s to the left; negative: to the right")
@@ -39,7 +39,7 @@ class VelocityCommands(Config):
 
 
 class Commander:
-    """Computes the command at a moment from the random numbers of the episode."""
+    """Computes the current command from an episode's random numbers."""
 
     def __init__(self, commands: VelocityCommands, longest_s: float | None, like: Tensor) -> None:
         self._commands = commands
@@ -51,19 +51,19 @@ class Commander:
 
     @property
     def numbers(self) -> int:
-        """Random numbers that an episode draws for its commands."""
+        """Number of random numbers per episode."""
         return self.count * _PER_COMMAND
 
     def at(self, drawn: Tensor, time: Tensor, yaw: Tensor) -> Tensor:
-        """Return forward, sideways and turning rates, (N, 3), from numbers in [0, 1), (N, numbers).
+        """Return forward, sideways and yaw rates, (N, 3), from samples in [0, 1), (N, numbers).
 
-        `time` is in seconds since the episode began, `yaw` where the robot heads, rad; (N,) each.
+        `time` is in seconds since the start of the episode, `yaw` is in rad; (N,) each.
         """
         which = (time / self._commands.every_s + 1e-6).long() % self.count
         every = drawn.view(-1, self.count, _PER_COMMAND)
         own = every.gather(1, which[:, None, None].expand(-1, 1, _PER_COMMAND)).squeeze(1)
         rates = self._low + self._width * own[:, :3]
-        # The same number gives the turning rate or the heading.
+        # The same random number determines the yaw rate or the heading.
         away = math.tau * own[:, 2] - math.pi - yaw
         away = torch.atan2(torch.sin(away), torch.cos(away))
         toward = torch.clamp(_TURN_PER_RAD * away, self._low[2], self._low[2] + self._width[2])

@@ -1,8 +1,8 @@
-"""Domain randomization: episodes that differ in friction, masses, actuators, sensors and pushes.
+"""Domain randomization of friction, masses, actuators, sensors and pushes per episode.
 
-A policy trained in one world learns its faults. At level `light` or `full` every episode has a
-world of its own, drawn from numbers in [0, 1) and written into the fields of the model that differ
-between simulations. `benchmarks/robots.py` measures what it costs.
+Randomization prevents policies from overfitting to the simulator. At level `light` or `full`, the
+parameters of an episode are computed from uniform samples in [0, 1) and written to the model fields
+that vary between simulations. `benchmarks/robots.py` measures the overhead.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ RandomizationLevel = Literal["none", "light", "full"]
 
 
 class Randomization(NamedTuple):
-    """Ranges of the randomized parameters; factors of the model's value unless a unit is named."""
+    """Ranges of the randomized parameters, relative to the model's values unless noted."""
 
     friction: tuple[float, float]
     base_mass: tuple[float, float]
-    """payload on the trunk"""
+    """Mass of the trunk, including a payload."""
     centre: float
-    """offset of the trunk's centre of mass, in leg lengths, to every side"""
+    """Maximum offset of the trunk's centre of mass along each axis, in leg lengths."""
     gains: tuple[float, float]
-    """PD gains of each actuator"""
+    """PD gains of each actuator."""
     strength: tuple[float, float]
-    """force limit of each actuator"""
+    """Force limit of each actuator."""
     encoder_rad: float
-    """offset of a joint's zero, to both sides"""
+    """Maximum absolute encoder offset of a joint, rad."""
     noise: float
-    """factor of the usual sensor noise"""
+    """Scale of the default sensor noise."""
     push: float
-    """sudden velocity, in roots of gravity times leg length"""
+    """Maximum velocity of a push, in units of sqrt(gravity * leg length)."""
     late: float
-    """probability that the actions of an episode are delayed by one control step"""
+    """Probability that the actions of an episode are delayed by one control step."""
 
 
 RANDOMIZATIONS: dict[RandomizationLevel, Randomization] = {
@@ -53,16 +53,16 @@ RANDOMIZATIONS: dict[RandomizationLevel, Randomization] = {
 
 
 class _Field(NamedTuple):
-    """A field of the model; one without draws of its own follows from those of the one before."""
+    """Randomized model field; with draws=0 it reuses the samples of the previous field."""
 
     name: str
     draws: int
     values: Callable[[Tensor], Tensor]
-    """(N, draws) in [0, 1) -> the field, (N, ...)"""
+    """Function from samples in [0, 1), (N, draws), to the field, (N, ...)."""
 
 
 class RandomizedModel:
-    """Writes what episodes draw into the fields of a simulation's model."""
+    """Applies randomized parameters to the model fields of a simulation."""
 
     def __init__(self, sim: Simulation, ranges: Randomization, base: int, leg_m: float) -> None:
         self._fields = _fields(sim, ranges, base, leg_m)
@@ -70,7 +70,7 @@ class RandomizedModel:
         self.numbers = sum(field.draws for field in self._fields)
 
     def begin(self, mask: Tensor, drawn: Tensor) -> None:
-        """Apply the draws of the episodes that begin where `mask`, (N,)."""
+        """Apply the samples of the episodes that begin where `mask`, (N,)."""
         at, own = 0, drawn[:, :0]
         for name, draws, values in self._fields:
             if draws:

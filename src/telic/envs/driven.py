@@ -1,10 +1,10 @@
-"""A legged robot with position actuators: what it senses, its commands, how episodes differ.
+"""Task of a legged robot with position actuators: sensors, commands and domain randomization.
 
-The policy sees what the robot itself can measure: how it turns (gyroscope), where down is
-(accelerometer), its joints relative to the resting pose, the last action, and its command. With
-`variation` every episode has a randomized world (`telic.envs.domain_randomization`). All of it is
-drawn when an episode begins and is a pure function of the drawn numbers and of the time: nothing
-depends on other simulations.
+The policy observes quantities the robot can measure: angular velocity (gyroscope), the gravity
+direction (accelerometer), joint positions relative to the resting pose, joint velocities, the last
+action, and the command. With `variation`, every episode is randomized
+(`telic.envs.domain_randomization`). Random values are sampled at the start of an episode and depend
+only on its samples and the time, never on other simulations.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ from telic.robots.terrain import (
 from telic.sim.base import Simulation
 
 _DRAWS, _NOISE, _PUSH, _FALL = 11, 12, 13, 14
-"""streams of random numbers"""
+"""Random number streams."""
 _LATE, _ENCODER, _COMMANDS = 1, 2, 4
-"""places of what is drawn for an episode, in `_sizes`"""
+"""Indices into `_sizes` of the values sampled per episode."""
 _FALLEN_RAD = math.radians(70.0)
 _DROP = 2.0
-"""heights of the standing robot from which one is dropped: clear of the ground in any attitude"""
+"""Drop height in standing heights; keeps the robot clear of the ground in any orientation."""
 _PUSH_EVERY_S = 4.0
 _GRAVITY = 9.81
 _TRACKING = 0.25
-"""squared error of a speed at which it still earns 1/e"""
+"""Squared velocity error at which the tracking reward falls to 1/e."""
 _BLOCK_NOISE = {"gyro": 0.2, "gravity": 0.05, "velocity": 0.1, "position": 0.01, "rate": 1.5}
-"""largest noise of each sensor, in its unit"""
+"""Noise amplitude of each sensor, in its unit."""
 
 _ARRIVED = 0.75
-"""of the way up, from which on an episode is done with its field"""
+"""Fraction of the way to the top that counts as having crossed the field."""
 HEIGHT, STEP = "ground_height", "ground_step"
-"""info values"""
+"""Info keys of the terrain."""
 MEANINGS = {
     HEIGHT: "height of the ground below the base, m",
     STEP: "of the field the base is over: height of a step of its stairs, rise of its slope for "
@@ -67,7 +67,7 @@ MEANINGS = {
 
 
 class RobotArguments(CustomArguments):
-    """Arguments of a robot whose drives telic built."""
+    """Arguments of a robot whose actuators telic built."""
 
     commands: VelocityCommands | None = Field(
         None, description="velocity commands, redrawn every few seconds; None: no commands"
@@ -103,12 +103,12 @@ class RobotArguments(CustomArguments):
 
 
 def is_driven(model: mujoco.MjModel) -> bool:
-    """Say whether telic built the drives of a model."""
+    """Return whether telic built the model's actuators."""
     return model_text(model, DRIVEN) is not None
 
 
 class RobotTask(CustomTask):
-    """A driven robot on a free base; rewards speed, or tracking commanded velocities."""
+    """Position-controlled robot with a free base, rewarded for speed or velocity tracking."""
 
     Arguments = RobotArguments
     # pyrefly: ignore[bad-override-mutable-attribute]
@@ -129,7 +129,7 @@ class RobotTask(CustomTask):
         self._turned, self._spin = free.quaternion, free.spin
         longest = arguments.max_episode_steps
         self.commanded: Tensor | None = None
-        """commands that count instead of those that episodes draw, (N, 3)"""
+        """Commands that override the sampled ones, (N, 3), or None."""
         self._commander = None
         if arguments.commands is not None:
             length = None if longest is None else longest * self.dt
@@ -154,7 +154,7 @@ class RobotTask(CustomTask):
             STEP: partial(self._ground, "size"),
         }
         self._sizes = [
-            *(1, 1, model.nu),  # its key, whether it is late, encoders
+            *(1, 1, model.nu),  # random key, delay, encoder offsets
             self._varied.numbers if self._varied else 0,
             self._commander.numbers if self._commander else 0,
             2 if self.board is not None else 0,  # which field
@@ -177,7 +177,7 @@ class RobotTask(CustomTask):
             self.memory["past"] = like.new_zeros(everyone, self._one * (arguments.history - 1))
 
     def reward_note(self) -> str:
-        """Say what the default reward is."""
+        """Describe the default reward."""
         if self.arguments.commands is not None:
             return "Default reward: tracking the commanded velocity and turning rate."
         return super().reward_note()
@@ -185,7 +185,7 @@ class RobotTask(CustomTask):
     # ---- episodes
 
     def start(self, seed: Tensor, episode: Tensor) -> tuple[Tensor, ...]:
-        """Start near the resting pose, and draw what is special about the episode."""
+        """Sample initial states near the resting pose and the episode's random values."""
         qpos, qvel = super().start(seed, episode)
         if self.arguments.starts == "fallen":
             qpos = self._dropped(qpos, seed, episode)
@@ -193,9 +193,9 @@ class RobotTask(CustomTask):
         return qpos, qvel, drawn.to(qpos.dtype)
 
     def _dropped(self, qpos: Tensor, seed: Tensor, episode: Tensor) -> Tensor:
-        """Return starts above the ground, turned in any direction, with joints half way anywhere.
+        """Return states above the ground with random orientation and joint positions.
 
-        Quaternions are even over all attitudes: a square root of a chance, and two angles.
+        Orientations are uniform over SO(3); joints are halfway from rest to a uniform sample.
         """
         count = len(self._joints)
         u = uniform(seed, episode, 3 + count, stream=_FALL).to(qpos.dtype)
@@ -213,7 +213,7 @@ class RobotTask(CustomTask):
     def begin(
         self, mask: Tensor, qpos: Tensor, qvel: Tensor, drawn: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Take up the drawn world; nothing was asked of the drives yet."""
+        """Apply the sampled values where `mask` and clear the action history."""
         rows = mask[:, None]
         self.memory["drawn"] = torch.where(rows, drawn, self.memory["drawn"])
         self.memory["asked"] = torch.where(rows, self._middle, self.memory["asked"])
@@ -224,7 +224,7 @@ class RobotTask(CustomTask):
         return (qpos if self.board is None else self._placed(mask, qpos, drawn)), qvel
 
     def _placed(self, mask: Tensor, qpos: Tensor, drawn: Tensor) -> Tensor:
-        """Move the start to a field: the first to any, later ones by how the last one went."""
+        """Move initial positions to a field: any at first, then by the last episode's progress."""
         assert self.board is not None
         row, origin = self.memory["field"][:, 0], self.memory["field"][:, 1:]
         row = self.board.next_row(row, origin, self.qpos[:, :2], drawn[:, -1])
@@ -238,7 +238,7 @@ class RobotTask(CustomTask):
         return torch.zeros_like(x) if self.board is None else getattr(self.board, what)(x, y)
 
     def control(self, action: Tensor) -> Tensor:
-        """Drive by this action, or by the last one where it is late; encoders may be off."""
+        """Return the controls: the action, or the last one where delayed, with encoder offsets."""
         if "past" in self.memory:
             kept = self.memory["past"][:, : -self._one]
             self.memory["past"] = torch.cat((self._measured(), kept), dim=1)
@@ -253,30 +253,30 @@ class RobotTask(CustomTask):
         return action - self._off(encoder)
 
     def _push(self) -> None:
-        """Give the trunk a sudden velocity along the ground, once in a while."""
+        """Push the trunk periodically by adding a random horizontal velocity."""
         assert self._spread is not None
         every = round(_PUSH_EVERY_S / self.dt)
         age = self._age()
         key = self._key()
-        # Half way between two pushes at first: an episode begins in peace.
+        # The first push comes after half a period, so that episodes start undisturbed.
         is_due = (age % every) == every // 2
         if self.qvel.device.type == "cpu" and not bool(is_due.any()):
-            return  # as at most steps; what is recorded for a GPU may not look
+            return  # the common case; GPU code recorded in a graph must not branch on data
         u = uniform(key, age, 2, stream=_PUSH).to(self.qvel.dtype)
         speed = self._spread.push * math.sqrt(_GRAVITY * self._leg_m) * u[:, :1]
         angle = math.tau * u[:, 1:]
         kick = torch.cat((angle.cos(), angle.sin()), dim=1) * speed
         self.qvel[:, :2] += kick * is_due[:, None]
 
-    # ---- what is seen
+    # ---- observations
 
     def observe(self) -> Tensor:
-        """Observe what the robot measures, and did before; nothing before the episode began."""
+        """Return the current and past measurements; zeros for steps before the episode."""
         now = self._measured()
         return torch.cat((now, self.memory["past"]), dim=1) if "past" in self.memory else now
 
     def _measured(self) -> Tensor:
-        """Return what the robot measures, its command and its last action."""
+        """Return the robot's measurements, its command and its last action."""
         quaternion = self.qpos[:, self._turned : self._turned + 4]
         position = self.qpos[:, self._joints] - self._rest
         if self._spread is not None:
@@ -303,7 +303,7 @@ class RobotTask(CustomTask):
         return self._commander.at(self._drawn(_COMMANDS), time, yaw)
 
     def outcome(self, action: Tensor, moved: Tensor) -> StepOutcome:
-        """Reward tracking the command, or speed without one; charge effort."""
+        """Compute the tracking reward, or the speed reward without commands, minus effort."""
         speed = super().outcome(action, moved)
         ends = None
         if self.arguments.terminate_when_unhealthy:
@@ -315,7 +315,7 @@ class RobotTask(CustomTask):
         if self._commander is None:
             none = {f"command_{name}": torch.zeros_like(moved[:, 0]) for name in NAMES}
             return StepOutcome(speed.reward, ends, {**speed.values, **none})
-        command = self._command(self._time - self.dt)  # the one that was in force
+        command = self._command(self._time - self.dt)  # the command during this step
         quaternion = self.qpos[:, self._turned : self._turned + 4]
         velocity = rotate(conjugate(quaternion), self.qvel[:, :3])[:, :2]
         turning = self.qvel[:, self._spin + 2]
@@ -326,10 +326,10 @@ class RobotTask(CustomTask):
         commands = {f"command_{name}": command[:, i].clone() for i, name in enumerate(NAMES)}
         return StepOutcome(reward, ends, {**speed.values, **commands, "reward_forward": obeys})
 
-    # ---- what was drawn
+    # ---- sampled values
 
     def _drawn(self, part: int) -> Tensor:
-        """Return one part of what was drawn for the episode, by its place in `_sizes`."""
+        """Return one part of the episode's sampled values, by its index in `_sizes`."""
         before = sum(self._sizes[:part])
         return self.memory["drawn"][:, before : before + self._sizes[part]]
 
@@ -337,17 +337,17 @@ class RobotTask(CustomTask):
         return (self.memory["drawn"][:, 0] * 2.0**24).long()
 
     def _age(self) -> Tensor:
-        """Return the control steps since the episode began, (N,)."""
+        """Return the number of control steps since the start of the episode, (N,)."""
         return (self._time / self.dt + 0.5).long()
 
     def _off(self, encoder: Tensor) -> Tensor:
-        """Return how wrong the zero of each joint is, rad."""
+        """Return the encoder offset of each joint, rad."""
         assert self._spread is not None
         return (2.0 * encoder - 1.0) * self._spread.encoder_rad
 
 
 def _blocks(arguments: RobotArguments, actuators: tuple[str, ...]) -> dict[str, list[str]]:
-    """Return the names of what is seen, by sensor."""
+    """Return the names of the observations by sensor."""
     axes = "xyz"
     blocks: dict[str, list[str]] = {
         "gyro": [f"gyro_{axis}" for axis in axes],
@@ -363,11 +363,11 @@ def _blocks(arguments: RobotArguments, actuators: tuple[str, ...]) -> dict[str, 
     return blocks
 
 
-# ---- the ground below the robot
+# ---- terrain
 
 
 class Board:
-    """The fields of a ground: its height, and initial places by the result of the last episode."""
+    """Terrain lookup: heights, and initial positions by a curriculum over fields."""
 
     def __init__(self, board: Terrain, like: Tensor, starts_at_foot: bool) -> None:
         self._heights = like.new_tensor(board.heights).flatten()
@@ -377,9 +377,9 @@ class Board:
         self._starts = like.new_tensor(board.feet if starts_at_foot else board.starts)
 
     def height(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return the height of the ground, m, level between its four nearest points by share."""
+        """Return the terrain height, m, interpolated bilinearly between grid points."""
         rows, columns = self._points
-        # MuJoCo puts the first and the last point on the edges of the board.
+        # In MuJoCo, the first and the last point lie on the edges of the height field.
         across = (x / (ROWS * FIELD_M) + 0.5) * (columns - 1)
         along = (y / (COLUMNS * FIELD_M) + 0.5) * (rows - 1)
         left = across.floor().clamp(0, columns - 2)
@@ -392,22 +392,22 @@ class Board:
         return torch.lerp(low, high, part) * on_board
 
     def size(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return the size of what the field at a place is made of, m: see `Terrain.sizes`."""
+        """Return the obstacle size of the field at a position, m; see `Terrain.sizes`."""
         row = (x / FIELD_M + ROWS / 2.0).floor().clamp(0, ROWS - 1).long()
         column = (y / FIELD_M + COLUMNS / 2.0).floor().clamp(0, COLUMNS - 1).long()
         return self._sizes[row * COLUMNS + column]
 
     def next_row(self, row: Tensor, origin: Tensor, place: Tensor, chance: Tensor) -> Tensor:
-        """Return the row of fields to start on: the first is any, later ones go by the last.
+        """Return the row of fields to start on: random at first, then by the previous progress.
 
-        An episode that got half a field away, or from the foot to the top, is followed by a harder
-        field, one that hardly moved by an easier one, and the hardest one done by any.
+        An episode that moved half a field, or far enough towards the top, is followed by a harder
+        field, and one that hardly moved by an easier one. After the hardest row it is random again.
 
         Args:
-            row: of the last episode, (N,); negative: there was none.
-            origin: where it began, (N, 2).
-            place: where it ended, (N, 2).
-            chance: (N,) in [0, 1).
+            row: row of the last episode, (N,), negative if there was none.
+            origin: initial position of that episode, (N, 2).
+            place: final position of that episode, (N, 2).
+            chance: uniform samples in [0, 1), (N,).
         """
         made = (place - origin)[:, 0] if self._at_foot else norm(place - origin)
         enough = _ARRIVED * TO_TOP_M if self._at_foot else FIELD_M / 2.0
@@ -416,5 +416,5 @@ class Board:
         return torch.where((row < 0.0) | (later >= ROWS), (chance * ROWS).floor(), later)
 
     def start(self, row: Tensor, chance: Tensor) -> Tensor:
-        """Return where to start on a field of a row, (N, 3)."""
+        """Return the initial position on a field of the given row, (N, 3)."""
         return self._starts[row.long(), (chance * COLUMNS).long()]

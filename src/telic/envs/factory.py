@@ -1,4 +1,4 @@
-"""Make any environment: by id, by class or by model file."""
+"""Create environments by id, class or model file."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def make(
     seed: int | Sequence[int] = 0,
     **arguments: Any,
 ) -> VecEnv:
-    """Return N environments of a task, stepped together.
+    """Create a vectorized environment with N copies of a task.
 
     Args:
-        name: an environment id ("HalfCheetah-v5", any other Gymnasium id, or one of an installed
-            package); a class "module:Class"; a robot's name ("unitree-go1"). Or the path of a model
-            or of a robot's description ("robot.xml", "robot.toml"). Or a task of a simulator in a
-            Python of its own ("mjlab:TASK", with python="DIR/bin/python").
-        num_envs: environments in the batch.
-        device: where it is simulated and tensors live: "cpu" or "cuda".
-        seed: one seed, or one per member of a population: equal slices of the batch.
+        name: an environment id ("HalfCheetah-v5", any other Gymnasium id, or one of a plugin), a
+            class "module:Class", a robot's name ("unitree-go1"), the path of a model or of a robot
+            description ("robot.xml", "robot.toml"), or a task of a simulator with a separate
+            Python ("mjlab:TASK", with python="DIR/bin/python").
+        num_envs: number of environments in the batch.
+        device: device of simulation and tensors, "cpu" or "cuda".
+        seed: one seed, or one per member of a population, each with an equal slice of the batch.
         **arguments: the task's constructor arguments, as in Gymnasium, and max_episode_steps,
             terminate_when_unhealthy, num_threads.
 
@@ -67,7 +67,7 @@ def make(
     build = None if ":" in name else _plugin(name)
     if build is not None:
         env = build(num_envs=num_envs, device=device, seed=seed, **arguments)
-        env.spec = env.spec.model_copy(update={"id": name})  # however it was made, this is its name
+        env.spec = env.spec.model_copy(update={"id": name})  # the registered name
         return env
     from telic.envs._adapter import make_gymnasium
 
@@ -76,20 +76,20 @@ def make(
 
 @wraps(make)
 def make_named(name: str | Path, **arguments: Any) -> VecEnv:
-    """Make an environment that the caller names; `make` refuses code that a folder names."""
+    """Create an environment and permit the code named by the caller, which `make` may refuse."""
     permit_env(name, arguments)
     return make(name, **arguments)
 
 
 def _plugin(name: str) -> Callable[..., VecEnv] | None:
-    """Return what builds an environment of an installed package; None for those telic knows."""
+    """Return the plugin that creates an environment, or None for built-in and Gymnasium ids."""
     import gymnasium
 
     own = {*TASKS, *gymnasium.registry}
     return None if name in own else load_plugin("environments", name, own)
 
 
-_CONTROL_STEP_S = 0.02  # least time between decisions; walking robots use 0.02 to 0.05
+_CONTROL_STEP_S = 0.02  # minimum control period; walking robots use 0.02 to 0.05
 
 
 def make_mjcf(
@@ -102,15 +102,15 @@ def make_mjcf(
     num_threads: int | None = None,
     **arguments: Any,
 ) -> MujocoEnv:
-    """Return N environments of the robot in an MJCF, URDF or compiled (.mjb) file.
+    """Create N environments of the robot in an MJCF, URDF or compiled (.mjb) file.
 
-    Control steps are 0.02 s or more by default. Arguments are fields of `CustomArguments`; for a
-    robot by name of `RobotArguments`, or of `ReachArguments` if it is an arm.
+    The control period is at least 0.02 s by default. Arguments are fields of `CustomArguments`,
+    or of `RobotArguments` and `ReachArguments` for legged robots and arms built by telic.
     """
     model, notes = read_model(path, ground_in(arguments))
     skip = frame_skip or max(1, math.ceil(_CONTROL_STEP_S / model.opt.timestep - 1e-9))
     decoder = token_file(model, path)
-    if decoder is not None:  # it knows one rhythm only
+    if decoder is not None:  # it has a fixed control period
         skip = max(1, round(read_decoder(decoder)[0].control_s / model.opt.timestep))
     sim = simulate(model, num_envs, device=device, num_threads=num_threads)
     given = {**arguments, "xml_file": path, "frame_skip": skip}

@@ -1,4 +1,4 @@
-"""Find, build and examine an environment we did not write."""
+"""Find, build and inspect third-party environments."""
 
 from __future__ import annotations
 
@@ -40,23 +40,23 @@ from telic.sim.cpu import library
 from telic.sim.files import MODEL_FILES, require_compilable
 from telic.storage.keys import require_permitted
 
-# Fields of MuJoCo that info offers where the environment is built on it.
+# MuJoCo fields available in info for environments based on MuJoCo.
 _OFFERED = ("qpos", "qvel", "xpos", "xquat", "cvel", "subtree_com", "cfrc_ext", "time")
 _FIELDS = {name: FIELDS[name] for name in _OFFERED}
 
 
 class Probe(NamedTuple):
-    """The facts that a first step of an environment showed."""
+    """Properties of an environment, found by taking one step."""
 
     spec: EnvSpec
     flatten: Callable[[Any], Any]
     native: Callable[[Tensor], list[Any]]
-    own_keys: dict[str, tuple[int, ...]]  # numeric values of the environment's own info: shape
-    readers: dict[str, Callable[[Any], Any]]  # values read off the environment itself
+    own_keys: dict[str, tuple[int, ...]]  # shapes of the numeric values in the environment's info
+    readers: dict[str, Callable[[Any], Any]]  # values read from the environment object
 
 
 def builder(env_id: str, arguments: Mapping[str, Any]) -> Callable[[], gymnasium.Env]:
-    """Return a function that makes one environment, without a time limit of its own."""
+    """Return a function that creates one environment without a time limit wrapper."""
     make: Callable[..., Any] = _import(env_id) or partial(_make_registered, env_id)
 
     def build() -> gymnasium.Env:
@@ -79,14 +79,14 @@ def builder(env_id: str, arguments: Mapping[str, Any]) -> Callable[[], gymnasium
 
 
 def _make_registered(env_id: str, **arguments: Any) -> gymnasium.Env:
-    library()  # keeps MuJoCo's log out of the terminal and of the folder
+    library()  # prevents MuJoCo from logging to the terminal and the working directory
     register_package(env_id)
     for value in arguments.values():
         if isinstance(value, str) and value.endswith(MODEL_FILES) and os.path.isfile(value):
             require_compilable(Path(value))
     try:
         with warnings.catch_warnings():
-            # Asking for an older version is the user's choice, not a mistake to point out.
+            # The user may choose an older version; do not warn about it.
             warnings.simplefilter("ignore", DeprecationWarning)
             env = gymnasium.make(
                 env_id, max_episode_steps=-1, disable_env_checker=True, **arguments
@@ -102,13 +102,13 @@ def _make_registered(env_id: str, **arguments: Any) -> gymnasium.Env:
 
 
 def _import(name: str) -> Callable[..., Any] | None:
-    """Return the class or factory of a name "module:Class"; None: it names a registered id."""
+    """Import the class or factory "module:Class"; return None for a registered id."""
     if ":" not in name:
         return None
     require_permitted(*named_code(name))
     place, _, attribute = name.rpartition(":")
     here = str(Path.cwd())
-    sys.path.insert(0, here)  # the user's modules are found from any program
+    sys.path.insert(0, here)  # makes the user's modules importable from any entry point
     try:
         if place.endswith(".py"):
             spec = importlib.util.spec_from_file_location(Path(place).stem, place)
@@ -140,7 +140,7 @@ def examine_env(
     max_episode_steps: int | Literal["registered"] | None,
     arguments: Mapping[str, Any],
 ) -> Probe:
-    """Make one environment, try it for a step and describe it."""
+    """Create one environment, take one step and describe it."""
     env = build()
     core: Any = env.unwrapped
     observation = observation_codec(env.observation_space, env_id)
@@ -154,7 +154,7 @@ def examine_env(
     if model is not None:
         rest = getattr(core, "init_qpos", None)
         body = robot_fields(model, robot_of(model, rest, env_id.rpartition("-v")[0]))
-        # Observations that are joint positions (perhaps without x and y) and velocities.
+        # Assume joint positions (possibly without x and y) and velocities if the size matches.
         hidden = model.nq + model.nv - len(obs_names)
         if hidden in (0, 1, 2):
             obs_names = position_names(model)[hidden:] + velocity_names(model)
@@ -198,7 +198,7 @@ def examine_env(
 def _try(
     env_id: str, env: gymnasium.Env, flatten: Callable[[Any], Any], size: int
 ) -> dict[str, tuple[int, ...]]:
-    """Reset and step once; return the numeric info values with their shapes."""
+    """Reset and step once; return the shapes of the numeric info values."""
     started: Any = env.reset(seed=0)
     env.action_space.seed(0)
     stepped: Any = env.step(env.action_space.sample())
@@ -252,10 +252,10 @@ _ROBOTICS_IDS = r"Fetch|Hand|AdroitHand|FrankaKitchen|PointMaze|AntMaze|MaMuJoCo
 
 
 def register_package(env_id: str) -> None:
-    """Import Gymnasium-Robotics for an id of it, so that Gymnasium knows the id.
+    """Import Gymnasium-Robotics to register its ids, if `env_id` is one of them.
 
     Raises:
-        BadEnvironment: it is not installed, or lacks a package of its own.
+        BadEnvironment: the package or one of its dependencies is not installed.
     """
     name = env_id.rpartition(":")[2]
     if not re.match(_ROBOTICS_IDS, name):
@@ -266,25 +266,25 @@ def register_package(env_id: str) -> None:
             hint="Install it with: pip install 'telic[robotics]'",
         )
     with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
-        warnings.simplefilter("ignore")  # remarks on versions
+        warnings.simplefilter("ignore")  # version warnings
         try:
             module = importlib.import_module(_ROBOTICS)
-        except ModuleNotFoundError as error:  # unpacked without what it needs: glfw, pettingzoo
+        except ModuleNotFoundError as error:  # missing dependencies: glfw, pettingzoo
             raise BadEnvironment(
                 f"{name} belongs to the package {_ROBOTICS}, which needs {error.name}, "
                 "and that is not installed.",
                 hint=f"Install it with: pip install {error.name}",
             ) from error
     gymnasium.register_envs(module)
-    # Gymnasium-Robotics 1.4.2 writes `model.jnt_type[i] == mjtJoint.mjJNT_FREE`, which has never
-    # been true since MuJoCo 4.0.
+    # Gymnasium-Robotics 1.4.2 tests `model.jnt_type[i] == mjtJoint.mjJNT_FREE`, which is always
+    # false since MuJoCo 4.0.
     utilities: Any = importlib.import_module(f"{_ROBOTICS}.utils.mujoco_utils")
     if isinstance(getattr(utilities, "mujoco", None), ModuleType):
         utilities.mujoco = _PlainNumbers()
 
 
 class _PlainNumbers:
-    """MuJoCo, with plain numbers for its enumerations."""
+    """Proxy of the mujoco module with integers as enumeration values."""
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(mujoco, name)

@@ -1,7 +1,7 @@
-"""Read the user's own models, and complete them where a policy could not use them.
+"""Read user-provided models, and add what a policy needs.
 
-A robot that would fall forever gets a floor, an actuator without limits gets sensible ones, and
-position actuators move around the initial pose. Each of these is a note.
+A floating robot without a floor gets one, actuators without limits get sensible ones, and position
+actions are centred on the initial pose. Added floors and limits are reported as notes.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from telic.sim.simulation import load_model
 _FLAT = Ground()
 ON_JOINT = int(mujoco.mjtTrn.mjTRN_JOINT)
 _MOST_SWING_RAD = 1.25
-"""how far a walking robot's joint is driven off its resting pose; more is flailing"""
+"""Maximum deviation of a walking robot's joint targets from the resting pose."""
 _WIDE_RAD, _WIDE_M = np.pi / 2, 0.5
-"""how far a position goes from rest where neither actuator nor joint has a range"""
+"""Position range around rest if neither the actuator nor the joint has limits."""
 
 
 def read_model(path: str, ground: Ground = _FLAT) -> tuple[mujoco.MjModel, list[str]]:
-    """Compile a model that can be controlled, on `ground`; return it with notes on additions."""
+    """Compile a controllable model on `ground`; return it with notes on what was added."""
     file = Path(path).expanduser()
     if not os.path.isfile(file):
         beside = file.parent.glob("*") if os.path.isdir(file.parent) else ()
@@ -47,7 +47,7 @@ def read_model(path: str, ground: Ground = _FLAT) -> tuple[mujoco.MjModel, list[
     notes: list[str] = []
     if file.suffix == ".urdf":
         model = _read_urdf(file, notes)
-    else:  # an absolute path, for a bare name could also mean one of Gymnasium's own models
+    else:  # an absolute path, because a bare name could also refer to a Gymnasium asset
         model = load_model(os.path.abspath(file))
         if ground != _FLAT:
             model = lay(mujoco.MjSpec.from_file(os.path.abspath(file)), ground)
@@ -82,7 +82,7 @@ def read_model(path: str, ground: Ground = _FLAT) -> tuple[mujoco.MjModel, list[
 
 
 def _read_urdf(file: Path, notes: list[str]) -> mujoco.MjModel:
-    """Compile a URDF, which has no actuators of its own, with a motor on every joint."""
+    """Compile a URDF with a motor added to every joint."""
     library()
     require_compilable(file)
     try:
@@ -104,7 +104,7 @@ def _read_urdf(file: Path, notes: list[str]) -> mujoco.MjModel:
 
 
 def _sensible_range(model: mujoco.MjModel, i: int) -> tuple[float, float, str]:
-    """Return a control range for an actuator without limits, and the reason."""
+    """Return a control range for an actuator without limits, and its justification."""
     gain = float(abs(model.actuator_gainprm[i, 0])) or 1.0
     gear = float(abs(model.actuator_gear[i, 0])) or 1.0
     joint = int(model.actuator_trnid[i, 0])
@@ -129,7 +129,7 @@ def _sensible_range(model: mujoco.MjModel, i: int) -> tuple[float, float, str]:
 
 
 def is_position(model: mujoco.MjModel, i: int) -> bool:
-    """Return whether an actuator is a position servo: its force pulls towards the control."""
+    """Return whether an actuator is a position servo."""
     affine = model.actuator_biastype[i] == int(mujoco.mjtBias.mjBIAS_AFFINE)
     fixed = model.actuator_gaintype[i] == int(mujoco.mjtGain.mjGAIN_FIXED)
     pulls = model.actuator_biasprm[i, 1] < 0.0 < model.actuator_gainprm[i, 0]
@@ -137,10 +137,10 @@ def is_position(model: mujoco.MjModel, i: int) -> bool:
 
 
 def action_limits(model: mujoco.MjModel, rest_qpos: np.ndarray) -> np.ndarray:
-    """Return the limits of the actions, (nu, 2).
+    """Return the action limits, (nu, 2).
 
-    Those of positions are as wide as their range and have the resting pose in their middle, so that
-    an untrained policy holds it; MuJoCo clamps actions to the range.
+    Limits of position actuators are as wide as their range but centred on the resting pose, so that
+    an untrained policy holds it. MuJoCo clamps actions to the range.
     """
     limits = np.array(model.actuator_ctrlrange, dtype=float)
     walks = FREE in model.jnt_type

@@ -1,4 +1,4 @@
-"""N MuJoCo environments: clocks, autoreset, seeds and lazy info around a task."""
+"""Batched MuJoCo environments: time limits, autoreset, seeding and lazy info around a task."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from telic.envs.vector import STAGGER, Info, Step, VecEnv, seed_rows
 from telic.errors import TelicError
 from telic.sim.base import Simulation, copy_fields, put_back_fields
 
-_AHEAD = 16  # episodes of every environment that one draw provides for
-_FORESEEN = 4  # starts of every environment that are drawn for a stretch of steps on a GPU
-_NEVER = 2**62  # steps, for want of a time limit
+_AHEAD = 16  # episodes per environment sampled in one block
+_FORESEEN = 4  # initial states per environment sampled for a series of steps on a GPU
+_NEVER = 2**62  # steps, without a time limit
 _CARRIED = ("_seed", "_episode", "_left", "_fresh", "_tracked", "exact_obs")
 
 State = tuple[Tensor, ...]
-"""qpos and qvel to start from, and what else an episode draws"""
+"""Initial qpos and qvel, and any other values sampled for an episode."""
 Draw = Callable[[Tensor, Tensor], State]
-"""(seed, episode) -> where to start"""
+"""Function (seed, episode) -> initial state."""
 
 
 class MujocoEnv(VecEnv):
-    """N environments of one task.
+    """Batch of N environments of one task.
 
     `exact_obs`, `exact_final_obs` and `exact_reward` are the latest `obs`, `final_obs` and `reward`
-    in the simulation's own precision (float64 on a CPU).
+    in the simulation's precision (float64 on a CPU).
 
-    A simulation in which the engine gives up (out of memory, a singular model) is cut off: its
-    transition is marked truncated and it starts a new episode; should that fail at its first step,
-    an error is raised. A simulation that diverges (NaN or huge numbers) is put back to its default
-    pose by MuJoCo itself, as in Gymnasium, and its episode continues; see `info["diverged"]`.
+    If the engine fails in a simulation (out of memory, singular model), the transition is marked
+    as truncated and a new episode starts. On a CPU, a failure in the first step of an episode
+    raises an error. If a simulation diverges (NaN or huge numbers), MuJoCo resets it to its default
+    pose, as in Gymnasium, and the episode continues; see `info["diverged"]`.
     """
 
     def __init__(
@@ -69,10 +69,10 @@ class MujocoEnv(VecEnv):
         self._applied = sim.field("ctrl")
         self._time = sim.field("time") if task.arguments.phase_hz else None
         self._plant(seed_rows(seed, self.num_envs, self.device))
-        self._episode = torch.full_like(self._seed, -1)  # number of each one's present episode
-        self._left = torch.zeros_like(self._seed)  # steps until its time is up
-        self._fresh = torch.ones_like(self._seed, dtype=torch.bool)  # begins with the next step
-        self._tracked = torch.empty(0)  # where the last step ended, of what the task tracks
+        self._episode = torch.full_like(self._seed, -1)  # index of the current episode
+        self._left = torch.zeros_like(self._seed)  # steps until the time limit
+        self._fresh = torch.ones_like(self._seed, dtype=torch.bool)  # begins at the next step
+        self._tracked = torch.empty(0)  # tracked positions after the last step
         self.exact_obs = self.exact_final_obs = self.exact_reward = torch.empty(0)
 
     def reset(self, seed: int | Sequence[int] | None = None) -> Tensor:
@@ -86,7 +86,7 @@ class MujocoEnv(VecEnv):
         return self._begin(everyone)
 
     def place(self, qpos: Tensor, qvel: Tensor) -> Tensor:
-        """Start episodes from these states, (N, nq) and (N, nv); return the observations."""
+        """Start episodes from given qpos, (N, nq), and qvel, (N, nv); return the observations."""
         everyone = torch.ones_like(self._fresh)
         self._transition.forget()
         self._start(everyone)
@@ -114,7 +114,7 @@ class MujocoEnv(VecEnv):
         terminated, truncated, done = self._ending(terminated, cut)
         info = self._transition.info(self._schema, values)
         final_obs = obs = exact.float()
-        # Asking whether any episode ended is free on a CPU; elsewhere it would stall the queue.
+        # On a CPU, checking for ended episodes is free; on a GPU it would force a synchronization.
         if self.device.type != "cpu" or done.any():
             self._transition.hold()
             self._start(done)
@@ -129,7 +129,7 @@ class MujocoEnv(VecEnv):
         return Step(obs, reward.float(), terminated, truncated, info, final_obs)
 
     def _observe(self) -> Tensor:
-        """Return the observation of the present state, with the phase variable if there is one."""
+        """Return the current observation, including the phase variable if there is one."""
         obs = self.task.observe()
         if self._time is None:
             return obs
@@ -137,7 +137,7 @@ class MujocoEnv(VecEnv):
         return torch.cat((obs, torch.stack((angle.sin(), angle.cos()), 1)), 1)
 
     def present(self) -> Info:
-        """Return an info of the present state; see `VecEnv.present`."""
+        """Return info on the current state; see `VecEnv.present`."""
         return self._transition.present(self._schema)
 
     def stagger(self) -> None:
@@ -162,7 +162,7 @@ class MujocoEnv(VecEnv):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take up a state; `exact_obs` is then the observation to act on next."""
+        """Restore a state; `exact_obs` is then the observation to act on next."""
         self._check_state(state)
         self._transition.forget()
         self.sim.load_state(state["simulation"])
@@ -177,8 +177,8 @@ class MujocoEnv(VecEnv):
 
     @contextlib.contextmanager
     def foreseeing(self) -> Generator[None]:
-        """Draw the next starts once for the steps made within; see `VecEnv.foreseeing`."""
-        if self.device.type != "cpu":  # there, starts are drawn in blocks anyway
+        """Sample the next initial states once for the enclosed steps; see `VecEnv.foreseeing`."""
+        if self.device.type != "cpu":  # on a CPU, initial states are always sampled in blocks
             starts = _Starts(self.task.start, self._seed, self._episode + 1, _FORESEEN)
             self._foreseen = starts.within
         try:
@@ -187,23 +187,23 @@ class MujocoEnv(VecEnv):
             self._foreseen = None
 
     def carried(self) -> dict[str, Tensor]:
-        """Return what lives from step to step outside the simulation; see `VecEnv.carried`."""
+        """Return the state kept between steps outside the simulation; see `VecEnv.carried`."""
         own = {name: getattr(self, name) for name in _CARRIED}
         return own | {f"task {name}": value for name, value in self.task.memory.items()}
 
     def carry(self, tensors: dict[str, Tensor]) -> None:
-        """Continue with these tensors; see `VecEnv.carried`."""
+        """Continue from the given tensors; see `VecEnv.carried`."""
         self._transition.forget()
         for name in _CARRIED:
             setattr(self, name, tensors[name])
         self.task.memory = {name: tensors[f"task {name}"] for name in self.task.memory}
 
     def compile(self, shared: Path | None = None) -> None:
-        """Compile what the simulation may need; see `VecEnv.compile`."""
+        """Compile the simulation's kernels; see `VecEnv.compile`."""
         self.sim.compile(shared)
 
     def complaints(self) -> dict[str, int]:
-        """Return what the simulation could not compute exactly; see `VecEnv.complaints`."""
+        """Return counts of inexact computations in the simulation; see `VecEnv.complaints`."""
         return self.sim.complaints()
 
     def close(self) -> None:
@@ -230,10 +230,10 @@ class MujocoEnv(VecEnv):
         self._left = self._left.masked_fill(mask, limit)
 
     def _initial(self, episode: Tensor) -> State:
-        """Return where these episodes start."""
+        """Return the initial states of the given episodes."""
         if self._foreseen is not None:
             return self._foreseen(episode)
-        if self.device.type != "cpu":  # looking into a block would stall the queue
+        if self.device.type != "cpu":  # indexing a block would force a synchronization
             return self.task.start(self._seed, episode)
         if self._blocks is None:
             self._blocks = _Starts(self.task.start, self._seed, episode, _AHEAD)
@@ -242,7 +242,7 @@ class MujocoEnv(VecEnv):
     def _ending(
         self, terminated: Tensor | None, cut: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return what is terminated, truncated and done, by task, time limit or engine failure."""
+        """Return terminated, truncated and done, from the task, time limit and engine failures."""
         self._left = self._left - 1
         truncated = self._left <= 0
         if cut is not None:
@@ -253,7 +253,7 @@ class MujocoEnv(VecEnv):
             done = terminated | truncated
         failed = self.sim.failed
         if failed is not None:
-            # On a GPU, looking would wait for it; episodes that fail at once stay at their start.
+            # On a GPU, this check would synchronize; failing episodes remain in their first step.
             if failed.device.type == "cpu" and bool((failed & self._fresh).any()):
                 raise TelicError(
                     f"MuJoCo fails in {int(failed.sum())} of {self.num_envs} simulations of "
@@ -264,7 +264,7 @@ class MujocoEnv(VecEnv):
         return terminated, truncated, done
 
     def _resting_action(self) -> list[float]:
-        """Return the action of doing nothing: no force, and positions as they are at rest."""
+        """Return the neutral action: zero force, and resting positions for position actuators."""
         limits = zip(self.spec.action_low, self.spec.action_high, strict=True)
         return [
             (low + high) / 2.0
@@ -275,7 +275,7 @@ class MujocoEnv(VecEnv):
 
     def _describe(self) -> EnvSpec:
         task, model = self.task, self.model
-        # An actuator without limits takes any number; ±1 is where learning may start from.
+        # An actuator without limits accepts any number; ±1 is a reasonable default for learning.
         limited = model.actuator_ctrllimited[:, None].astype(bool)
         limits = np.where(limited, model.actuator_ctrlrange, (-1.0, 1.0))
         limits = limits if task.action_limits is None else task.action_limits
@@ -300,14 +300,14 @@ class MujocoEnv(VecEnv):
 
 
 class _Starts:
-    """Serve initial states from blocks of future episodes.
+    """Cache of initial states, sampled in blocks of future episodes.
 
-    A draw is a hundred small operations, dear when a few episodes end at every step. It is a
-    pure function of (seed, episode), so it may as well be made for many episodes at once.
+    Sampling takes about a hundred small operations, expensive if a few episodes end at every step.
+    It is a pure function of (seed, episode), so many episodes can be sampled together.
     """
 
     def __init__(self, draw: Draw, seed: Tensor, episode: Tensor, ahead: int) -> None:
-        """Draw `ahead` episodes of each environment, from `episode`, (N,), on."""
+        """Sample `ahead` episodes per environment, starting with `episode`, (N,)."""
         self._draw, self._seed, self._ahead = draw, seed, ahead
         self._rows = torch.arange(len(seed), device=seed.device) * ahead
         self._fill(episode)
@@ -320,13 +320,13 @@ class _Starts:
         self._block = torch.cat(state, dim=1)
 
     def within(self, episode: Tensor) -> State:
-        """Return the initial states of these episodes, the last one drawn for later ones."""
+        """Return the episodes' initial states, clamping to the last sampled one."""
         which = (episode - self._first).clamp_(0, self._ahead - 1)
         state = self._block.index_select(0, self._rows + which)
         return tuple(split(state, self._sizes, dim=1))
 
     def at(self, episode: Tensor) -> State:
-        """Return the initial states of these episodes; each environment's are asked in order."""
+        """Return the episodes' initial states; episodes must be requested in increasing order."""
         if bool((episode - self._first >= self._ahead).any()):
             self._fill(episode)
         return self.within(episode)

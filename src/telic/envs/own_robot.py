@@ -1,4 +1,4 @@
-"""The task of a robot that is given as a model file, derived from the model alone."""
+"""Default task of a user's robot model, derived from the model alone."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from telic.robots.structure import BALL, FREE, SLIDE, at_rest, driven_trees, unu
 from telic.sim.base import Simulation
 
 OWN_REWARD = "Default reward:"
-"""first words of the note that a session, which writes its own reward, does not need"""
+"""Prefix of the default-reward note, which sessions omit because they write the reward."""
 _SMALL_M = 0.1
-"""size below which the initial positions of a robot get less noise"""
+"""Robot size below which the initial position noise is reduced."""
 
 
 class CustomArguments(TaskArguments):
-    """Arguments of a user's own robot."""
+    """Arguments of a user-provided robot."""
 
     keyframe: int | str | None = Field(
         default=None,
@@ -56,10 +56,10 @@ class CustomArguments(TaskArguments):
 
 
 class CustomTask(Task[CustomArguments]):
-    """Observe joints and sensors, start near the initial pose, and reward travel along x.
+    """Default task: observe joints and sensors, and reward forward motion along x.
 
-    The reward is w_f * x velocity + w_h * healthy - w_c * effort; zero for a robot that cannot
-    travel along x. Episodes terminate outside healthy_z_range, if one is given.
+    The reward is w_f * x velocity + w_h * healthy - w_c * effort, or zero for a robot that cannot
+    travel along x. Episodes terminate outside healthy_z_range if it is set.
     """
 
     Arguments = CustomArguments
@@ -88,7 +88,7 @@ class CustomTask(Task[CustomArguments]):
                 f"healthy_z_range={arguments.healthy_z_range} has no meaning for {self.id}: "
                 "its torso cannot move up and down."
             )
-        # Observed are joint positions but for global x and y, velocities, and sensors.
+        # Observe joint positions except global x and y, velocities, and sensors.
         hidden = {slide.qpos for slide in root.slides if slide.axis in "xy" and can_travel}
         for before, after in pairwise((-1, *sorted(hidden), model.nq)):
             if after > before + 1:
@@ -99,7 +99,7 @@ class CustomTask(Task[CustomArguments]):
         positions = (name for i, name in enumerate(position_names(model)) if i not in hidden)
         joints = (*positions, *velocity_names(model))
         self.obs_names = joints + _sensor_names(model, set(joints))
-        # A resting pose outside the joints' limits is the user's choice; only noise is clamped.
+        # Allow a resting pose outside the joint limits; clamp only the noise.
         limits = np.array([[-np.inf], [np.inf]]).repeat(model.nq, axis=1)
         self._quaternions: list[int] = []
         for j in range(model.njnt):
@@ -114,7 +114,7 @@ class CustomTask(Task[CustomArguments]):
         self.action_limits = action_limits(model, qpos)
         low, high = self.qpos.new_tensor(self.action_limits).T
         self._middle, self._half = (high + low) / 2.0, ((high - low) / 2.0).clamp_min(1e-9)
-        # The joint of every actuator, in the order of actions; meaningless for other actuators.
+        # The joint of each actuator, in action order; unused for actuators without a joint.
         driven = np.where(model.actuator_trntype == ON_JOINT, model.actuator_trnid[:, 0], 0)
         self.actuators = action_names(model)
         self._joints = torch.tensor(model.jnt_qposadr[driven].tolist(), device=device)
@@ -124,7 +124,7 @@ class CustomTask(Task[CustomArguments]):
 
     @property
     def info_meanings(self) -> Mapping[str, str]:
-        """The task's own info values."""
+        """Task-specific info values and their meanings."""
         return self.meanings or (self.travel_meanings if self._forward else {})
 
     def reward_note(self) -> str:
@@ -138,12 +138,12 @@ class CustomTask(Task[CustomArguments]):
         )
 
     def effort_cost(self, action: Tensor) -> Tensor:
-        """Return minus the weighted mean squared action, each scaled to [-1, 1], (N,)."""
+        """Return the negative weighted mean of squared actions scaled to [-1, 1], (N,)."""
         effort = ((action - self._middle) / self._half).square().mean(1)
         return -self.arguments.ctrl_cost_weight * effort
 
     def start(self, seed: Tensor, episode: Tensor) -> tuple[Tensor, ...]:
-        """Start near the resting pose, within the joints' limits."""
+        """Sample initial states near the resting pose, within the joint limits."""
         positions, velocities = self.qpos.shape[1], self.qvel.shape[1]
         noise = uniform(seed, episode, positions + velocities) * 2.0 - 1.0
         noise *= self.arguments.reset_noise_scale * self._start_noise
@@ -154,13 +154,13 @@ class CustomTask(Task[CustomArguments]):
         return qpos, self.qvel0 + noise[:, positions:]
 
     def track(self) -> Tensor:
-        """Follow x."""
+        """Return the tracked x position."""
         if self._forward is None:
             return super().track()
         return self.qpos[:, self._forward.qpos : self._forward.qpos + 1].clone()
 
     def outcome(self, action: Tensor, moved: Tensor) -> StepOutcome:
-        """Reward speed and health, charge effort."""
+        """Compute the reward from forward velocity and health minus the control cost."""
         if self._forward is None:
             return StepOutcome(torch.zeros_like(self.qpos[:, 0]), None, {})
         arguments, height = self.arguments, self._height
@@ -183,7 +183,7 @@ class CustomTask(Task[CustomArguments]):
 
 
 def start_pose(model: mujoco.MjModel, keyframe: int | str | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return the resting positions and velocities: of a keyframe, else the model's default."""
+    """Return the initial qpos and qvel of a keyframe, or the model's default pose."""
     names = [model.key(k).name for k in range(model.nkey)]
     if isinstance(keyframe, str):
         if keyframe not in names:
@@ -204,15 +204,15 @@ def _sensor_names(model: mujoco.MjModel, taken: set[str]) -> tuple[str, ...]:
         stem = model.sensor(k).name or f"sensor_{k}"
         size = int(model.sensor_dim[k])
         own = [stem] if size == 1 else [f"{stem}_{part}" for part in range(size)]
-        # A sensor may be called like the joint that it reads.
+        # A sensor and the joint it measures may share a name.
         names += [unused_name(f"{name}_sensor" if name in taken else name, taken) for name in own]
     return tuple(names)
 
 
 def _noise_shares(model: mujoco.MjModel, qpos: np.ndarray) -> np.ndarray:
-    """Return the share of the noise that each column of qpos and qvel gets, (nq + nv,).
+    """Return the noise scale of each column of qpos and qvel, (nq + nv,).
 
-    A centimetre is little for most robots; for one smaller than ten, metres get less.
+    A centimetre of noise is too large for tiny robots: below 10 cm, translations are scaled down.
     """
     data = at_rest(model, qpos)
     size = max(
@@ -229,26 +229,26 @@ def _noise_shares(model: mujoco.MjModel, qpos: np.ndarray) -> np.ndarray:
 
 
 # ---- assumptions about the robot
-# A model does not say which of its bodies is the robot, which way it faces, what it stands on.
-# These are guessed, and noted.
+# A model does not specify which of its bodies is the robot, its forward direction, or its feet.
+# These are guessed and reported as notes.
 
 _FRONT = {"front", "fore", "fl", "fr", "lf", "rf"}
 _BACK = {"rear", "hind", "back", "rl", "rr", "hl", "hr", "lh", "rh"}
 _LEFT = {"left", "l", "fl", "lf", "rl", "hl", "lh"}
 _RIGHT = {"right", "r", "fr", "rf", "rr", "hr", "rh"}
 _FAR_DEG = 45.0
-"""least angle from x at which a robot counts as facing elsewhere"""
+"""Angle from x above which the facing direction is reported as different."""
 _APART = 0.1
-"""least distance of front from back, in sizes of the robot"""
+"""Minimum distance between front and back, relative to the robot's size."""
 
 
 def assumption_notes(spec: EnvSpec) -> list[str]:
-    """Return the notes that a session on this robot emits at its start."""
+    """Return the notes emitted at the start of a session on this robot."""
     return [note for note in spec.notes if not note.startswith(OWN_REWARD)]
 
 
 def assumptions(model: mujoco.MjModel, robot: Robot) -> list[str]:
-    """List the properties of the robot that its model file does not state and that were assumed."""
+    """List the assumptions made about properties missing from the model file."""
     if robot.torso is None:
         return []
     names = body_names(model)
@@ -273,10 +273,10 @@ def assumptions(model: mujoco.MjModel, robot: Robot) -> list[str]:
 
 
 def _named_facing(model: mujoco.MjModel, robot: Robot, names: tuple[str, ...]) -> float | None:
-    """Return the heading by the names of bodies, degrees from x towards y; None: unknown.
+    """Infer the heading from body names, in degrees from x towards y, or None if unknown.
 
-    From the rear ones to the front ones, else to the right of the direction from the right ones to
-    the left ones.
+    The heading points from rear to front bodies, or else is perpendicular to the direction from
+    right to left bodies.
     """
     data = at_rest(model, np.array(robot.rest_qpos))
     own = [b for b in range(1, model.nbody) if model.body_rootid[b] == robot.torso]

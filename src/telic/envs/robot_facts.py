@@ -1,4 +1,4 @@
-"""Facts about a robot with built drives, read from its model: shown, and open to correction."""
+"""Properties of a robot built by telic, read from its model for review and correction."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from telic.robots.catalogue import RobotKind
 from telic.robots.structure import FREE, GOAL, annotated_numbers, driven_trees, hinge_ends
 
 _FINGERS = 3
-"""ends from which on something on a fixed base is a hand"""
+"""Minimum number of limb ends of a hand on a fixed base."""
 
 
 class RobotFacts(Record):
-    """Facts about a robot; None: it does not have it."""
+    """Properties of a robot; None if not applicable."""
 
     kind: RobotKind
     mass_kg: float
@@ -43,14 +43,14 @@ class RobotFacts(Record):
 
 
 def robot_facts(path: Path) -> RobotFacts:
-    """Return the facts about the robot in a built model."""
+    """Return the properties of the robot in a built model."""
     model, _ = read_model(str(path))
     qpos, _ = start_pose(model, None)
     robot = robot_of(model, qpos)
     names = body_names(model)
     lengths = [leg.length_m for leg in robot.legs]
     half = np.diff(action_limits(model, qpos), axis=1)[:, 0] / 2.0
-    driven = np.isin(model.body_rootid, driven_trees(model))  # without tables and balls
+    driven = np.isin(model.body_rootid, driven_trees(model))  # without scene objects
     illegal = illegal_bodies(model, robot.torso, robot.feet)
     sites = [model.site(site).name for site in range(model.nsite)]
     ends = annotated_numbers(model, GOAL)
@@ -75,12 +75,12 @@ def robot_facts(path: Path) -> RobotFacts:
 
 
 def _rounded(value: float, places: int) -> float:
-    """Round to some places, and to three digits of what is too small for them."""
+    """Round to decimal places, or to three significant digits below 1."""
     return round(value, places) if abs(value) >= 1.0 else float(f"{value:.3g}")
 
 
 def _kind(model: mujoco.MjModel, robot: Robot) -> RobotKind:
-    """Return the kind of a robot by its feet and the other ends of its limbs."""
+    """Classify a robot by its numbers of feet and limb ends."""
     ends = hinge_ends(model)
     if robot.root.kind != "free":
         return "hand" if len(ends) >= _FINGERS else "arm" if ends else "other"

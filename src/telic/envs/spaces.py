@@ -1,4 +1,4 @@
-"""Spaces of Python environments as rows of numbers, with a name for every column."""
+"""Conversion between Gymnasium spaces and rows of numbers with named columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from telic.errors import BadEnvironment
 
 
 class Classic(NamedTuple):
-    """Meaning of the arrays of a classic control task."""
+    """Description and column names of a classic control task."""
 
     description: str
     obs_names: tuple[str, ...]
@@ -51,7 +51,7 @@ CLASSIC = {
 
 
 class ObservationCodec(NamedTuple):
-    """Names of the columns of an observation, and the function that flattens it."""
+    """Column names of an observation space, and its flattening function."""
 
     size: int
     names: tuple[str, ...]
@@ -59,7 +59,7 @@ class ObservationCodec(NamedTuple):
 
 
 def observation_codec(space: Any, env_id: str) -> ObservationCodec:
-    """Return how the observations of a space become one row of numbers, with a name for each."""
+    """Return the codec that flattens the observations of a space."""
     names = tuple(_names(space, "obs", env_id))
     flatten: Callable[[Any], Any] = partial(spaces.flatten, space)
     if isinstance(space, spaces.Box):
@@ -71,7 +71,7 @@ def observation_codec(space: Any, env_id: str) -> ObservationCodec:
 
 
 def _names(space: Any, stem: str, env_id: str) -> list[str]:
-    """Name the columns of a space; raises BadEnvironment for images and spaces without a size."""
+    """Name the columns of a space; raise BadEnvironment for images and unsized spaces."""
     if isinstance(space, spaces.Dict):
         return [n for key, part in space.items() for n in _names(part, str(key), env_id)]
     if isinstance(space, spaces.Tuple):
@@ -93,22 +93,22 @@ def _names(space: Any, stem: str, env_id: str) -> list[str]:
 
 
 _LARGEST = 1e6
-"""width from which an action range counts as unlimited"""
+"""Magnitude above which an action limit counts as unbounded."""
 
 
 class ActionCodec(NamedTuple):
-    """Names and limits of actions, and the function that makes the environment's own."""
+    """Names and limits of actions, and their conversion to native actions."""
 
     names: tuple[str, ...]
     low: tuple[float, ...]
     high: tuple[float, ...]
     num_actions: int | None
-    unbounded: bool  # the space had no limits; they were taken as -1 and 1
+    unbounded: bool  # the space has no limits; [-1, 1] is used instead
     native: Callable[[Tensor], list[Any]]  # batch -> one native action per environment
 
 
 def action_codec(space: Any, env_id: str) -> ActionCodec:
-    """Return how to give actions to an environment."""
+    """Return the codec that converts actions to those of a space."""
     if isinstance(space, spaces.Discrete):
         first, count = int(space.start), int(space.n)
 
@@ -137,7 +137,7 @@ def action_codec(space: Any, env_id: str) -> ActionCodec:
 
 
 def stack(rows: list[Any], device: torch.device) -> Tensor:
-    """Return equal-shaped values as one tensor, (N, ...): float64, or bool or integer as it is."""
+    """Stack equally shaped values, (N, ...), as float64, or with their bool or integer type."""
     array = np.array(rows)
     if array.dtype.kind == "f":
         array = array.astype(np.float64, copy=False)

@@ -1,4 +1,4 @@
-"""The specification of an environment: the record shown, saved and exported."""
+"""Environment specifications, as shown to users, saved and exported."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Quaternion = tuple[float, float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class Coordinate:
-    """A position along, or an angle about, a world axis: offset + sign * qpos[qpos].
+    """Position along, or angle about, a world axis: offset + sign * qpos[qpos].
 
     Its rate is sign * qvel[dof]. Angles follow the right-hand rule.
     """
@@ -32,9 +32,9 @@ class Coordinate:
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """The motion of the robot's first body in the world.
+    """Degrees of freedom of the robot's root body in the world.
 
-    `slides` are the world axes it translates along. It turns by `hinge` (about one world axis), or
+    `slides` are the world axes it translates along. It rotates by `hinge` (about a world axis), or
     freely, with a quaternion at `quaternion` in qpos and local angular velocity at `spin` in qvel.
     """
 
@@ -46,23 +46,23 @@ class Root:
     spin: int | None = None
 
     def slide(self, axis: str) -> Coordinate | None:
-        """Return the translation along a world axis, or None where the root cannot move."""
+        """Return the translation along a world axis, or None if there is none."""
         return next((slide for slide in self.slides if slide.axis == axis), None)
 
     @property
     def moves(self) -> str:
-        """Return the axes it can move along, e.g. "xz" for a robot in the vertical plane."""
+        """Return the translation axes, e.g. "xz" for a robot in the vertical plane."""
         return "".join(slide.axis for slide in self.slides)
 
     @property
     def turns(self) -> str:
-        """Return the axes it can turn about, e.g. "y" for a robot in the vertical plane."""
+        """Return the rotation axes, e.g. "y" for a robot in the vertical plane."""
         return "xyz" if self.quaternion is not None else self.hinge.axis if self.hinge else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Limb:
-    """A hinge or slide joint between two parts of the robot (not one of its root)."""
+    """Hinge or slide joint between two parts of the robot, excluding root joints."""
 
     __offered__: ClassVar[str] = "a robot"
     name: str
@@ -73,10 +73,10 @@ class Limb:
 
 @dataclass(frozen=True, slots=True)
 class Motor:
-    """An actuator on one joint: force = gain * u + bias0 + bias1 * length + bias2 * velocity.
+    """Actuator on one joint: force = gain * u + bias0 + bias1 * length + bias2 * velocity.
 
     u is the control clamped to `control_range`, length and velocity are the joint's times `gear`,
-    the force is clamped to `force_range`, and the joint feels gear * force.
+    the force is clamped to `force_range`, and gear * force is applied to the joint.
     """
 
     __offered__: ClassVar[str] = "a robot"
@@ -91,68 +91,68 @@ class Motor:
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """The chain of bodies of a foot, from the first joint not shared with another leg."""
+    """Leg of a foot, starting at the first joint not shared with another leg."""
 
     __offered__: ClassVar[str] = "a robot"
     place: tuple[float, float]
-    """end of the foot seen from the torso in the resting pose, metres forward and to the left"""
+    """Foot tip relative to the torso in the resting pose, metres (forward, left)."""
     hip_m: float
-    """height of the first joint above the torso's origin, in the resting pose"""
+    """Height of the first joint above the torso's origin in the resting pose, metres."""
     length_m: float
-    """height of the hip above the ground of a robot that stands, metres"""
+    """Hip height above the ground when standing, metres."""
     stretched_m: float
-    """from joint to joint to the end of the foot"""
+    """Sum of the distances from joint to joint to the foot tip, metres."""
     qpos: tuple[int, ...]
-    """columns of its joints"""
+    """Columns of the leg's joints in qpos."""
     splay: tuple[int, ...] = ()
-    """those of them that move it aside or turn it about itself in the resting pose"""
+    """Those joints that abduct the leg or rotate it about its axis in the resting pose."""
     tip: Vector = (0.0, 0.0, 0.0)
-    """end of the foot in the foot's own frame"""
+    """Foot tip in the foot's local frame."""
     drive_kg: float = 0.0
-    """inertia of its drives (armature) as the end of the foot feels it"""
+    """Effective mass of the actuators' armature at the foot tip, kg."""
 
 
 @dataclass(frozen=True, slots=True)
 class Robot:
-    """Facts for measured quantities; bodies are rows of the by-body info values."""
+    """Structure of a robot; bodies are row indices of the per-body info values."""
 
     __offered__: ClassVar[str] = "a robot"
     root: Root
     torso: int | None
     upright: Quaternion
-    """orientation of (forward, left, up) in the torso's own frame, w first"""
+    """Orientation of (forward, left, up) in the torso's local frame, w first."""
     rest_height: float | None
-    """height of the torso's origin in the resting pose, metres"""
+    """Height of the torso's origin in the resting pose, metres."""
     rest_qpos: tuple[float, ...]
-    """the resting pose, where episodes start but for noise"""
+    """Resting pose, from which episodes start with added noise."""
     feet: tuple[int, ...]
     sides: tuple[tuple[int, ...], tuple[int, ...]] | None
-    """places in `feet` of the two sides a gait alternates between"""
+    """Indices into `feet` of the two sides between which a gait alternates."""
     side_names: tuple[str, str] | None
     limbs: tuple[Limb, ...]
     motors: tuple[Motor, ...] | None
-    """None when an actuator is more than a motor on one joint: its torque is then not known"""
+    """None if any actuator is not a simple motor on one joint, so that torques are unknown."""
     poles: tuple[Coordinate, ...]
-    """hinges of a pole balanced on a cart, bottom up; each angle is relative to the one below"""
+    """Hinges of poles on a cart, bottom up; each angle is relative to the one below."""
     tip: tuple[int, Vector] | None
-    """body and point in its frame that is the end of the last pole"""
+    """Tip of the last pole: a body and a point in its frame."""
     target: int | None
     pointer: int | None
-    """body that should get to the target"""
+    """Body that should reach the target."""
     body_root: tuple[int, ...]
-    """first body of the tree each body belongs to"""
+    """Root body of each body's kinematic tree."""
     body_mass: tuple[float, ...]
     body_centre: tuple[Vector, ...]
-    """centre of mass of each body in its own frame"""
+    """Centre of mass of each body in its local frame."""
     mass: float
-    """of the robot, without loose objects, kilograms"""
+    """Mass of the robot without loose objects, kilograms."""
     contact_threshold: float
-    """newtons above which a body counts as touching: 1 % of the robot's weight"""
+    """Force in newtons above which a body is in contact: 1 % of the robot's weight."""
     legs: tuple[Leg, ...] = ()
-    """one per foot"""
+    """Legs, one per foot."""
 
     def __hash__(self) -> int:
-        # The generated hash would walk every number at each look-up of a cached table.
+        # The generated hash would iterate over all numbers at each cache lookup.
         return hash((self.mass, self.torso, len(self.body_mass)))
 
 
@@ -160,7 +160,7 @@ JointKind = Literal["free", "ball", "slide", "hinge"]
 
 
 class JointSpec(Record):
-    """One joint of the model."""
+    """Specification of a joint."""
 
     __offered__: ClassVar[str] = "a robot"
     name: str
@@ -172,7 +172,7 @@ class JointSpec(Record):
 
 
 class EnvSpec(Record):
-    """Everything a reward author, a recorder or an exporter needs to know."""
+    """Specification of an environment, for rewards, recordings and exports."""
 
     __offered__: ClassVar[str] = "an environment"
     id: str
@@ -208,15 +208,15 @@ class EnvSpec(Record):
 
     @property
     def joint_names(self) -> tuple[str, ...]:
-        """Names of the joints, in the model's order."""
+        """Names of the joints in model order."""
         return tuple(joint.name for joint in self.joints)
 
     @property
     def obs_dim(self) -> int:
-        """Columns of the observation."""
+        """Number of observation columns."""
         return len(self.obs_names)
 
     @property
     def act_dim(self) -> int:
-        """Columns of the action; 1 when actions are discrete."""
+        """Number of action columns; 1 for discrete actions."""
         return len(self.action_names)

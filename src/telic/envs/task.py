@@ -23,11 +23,11 @@ from telic.errors import UsageError
 from telic.sim.base import Simulation, copy_fields, put_back_fields
 
 Read = Callable[[str], Tensor]
-"""gives a field of the simulation, or "action", as it was at the end of the transition"""
+"""Function returning a simulation field, or "action", at the end of the transition."""
 
 
 class TaskArguments(Config):
-    """Arguments every task takes; each task adds its own, named and preset as in Gymnasium."""
+    """Arguments common to all tasks; tasks add others with Gymnasium's names and defaults."""
 
     xml_file: str = Field(description="model: the name of a Gymnasium asset, or a path")
     frame_skip: PositiveInt = Field(description="physics steps per control step")
@@ -48,7 +48,7 @@ Applied = Literal["none", "sin", "cos"]
 
 
 class SeenBlock(Record):
-    """Columns of the observation that follow from columns of one field, in order."""
+    """Contiguous observation columns computed from columns of one field."""
 
     field: str = Field(description="of mjData, flat")
     first: int = Field(ge=0, description="number in it of the first column")
@@ -65,38 +65,38 @@ class StepOutcome(NamedTuple):
     """The result of a transition."""
 
     reward: Tensor  # (N,)
-    terminated: Tensor | None  # (N,) bool; None: this task never terminates
-    values: dict[str, Tensor]  # info values that came out on the way, fresh memory
-    truncated: Tensor | None = None  # (N,) bool, cut off by the task; None: only by the time limit
+    terminated: Tensor | None  # (N,) bool, or None if the task never terminates
+    values: dict[str, Tensor]  # info values computed along the way, in new tensors
+    truncated: Tensor | None = None  # (N,) bool, truncated by the task, or None
 
 
 class Task(Generic[ArgumentsT]):
-    """A task over the fields of a simulation, in batched torch; each of the ten derives from it.
+    """Base class of tasks, computed in batched torch from the fields of a simulation.
 
-    Fields taken in the constructor are live views: they show the present state, so a method reads
-    them at the moment it is called. Floating-point results have the simulation's precision.
+    Fields stored in the constructor are live views of the current state, which methods read when
+    they are called. Floating-point results have the simulation's precision.
     """
 
     id: str
     description: str
     Arguments: ClassVar[type[TaskArguments]]
     meanings: ClassVar[Mapping[str, str]] = {}
-    """the task's own info values and what they mean"""
+    """Task-specific info values and their meanings."""
     normal_velocities: ClassVar[bool] = False
-    """whether episodes start with normal velocities, not uniform ones"""
+    """Whether initial velocities are normally instead of uniformly distributed."""
     notes: tuple[str, ...] = ()
-    """guesses made and limits a user should know of"""
+    """Assumptions and limitations to report to the user."""
     action_limits: np.ndarray | None = None
-    """(nu, 2) that a policy chooses from; None: the controls' own range"""
+    """Action limits, (nu, 2), or None for the control ranges."""
     obs_names: tuple[str, ...]
     readers: Mapping[str, Callable[[Read], Tensor]]
-    """the info values of the task that are computed only when asked for"""
+    """Task-specific info values that are computed lazily."""
     memory: dict[str, Tensor]
-    """state outside the simulation, (N, ...); replaced at each step, never changed in place"""
+    """State outside the simulation, (N, ...). Replaced at each step, never modified in place."""
 
     @property
     def info_meanings(self) -> Mapping[str, str]:
-        """The task's own info values and what they mean, as it was configured."""
+        """Task-specific info values and their meanings, given the configuration."""
         return self.meanings
 
     def __init__(self, arguments: ArgumentsT, sim: Simulation) -> None:
@@ -104,7 +104,7 @@ class Task(Generic[ArgumentsT]):
         self.readers = {}
         self.memory = {}
         self.seen: list[SeenBlock] = []
-        """the layout of the observation; empty: the task computes it in another way"""
+        """Layout of the observation; empty if the task overrides `observe`."""
         self._views: list[tuple[Tensor, Tensor | None, SeenBlock]] = []
         self._amounts: dict[float, Tensor] = {}
         self.qpos = sim.field("qpos")
@@ -113,11 +113,11 @@ class Task(Generic[ArgumentsT]):
         self.qpos0 = torch.tensor(sim.model.qpos0, dtype=self.qpos.dtype, device=sim.device)
 
     def start(self, seed: Tensor, episode: Tensor) -> tuple[Tensor, ...]:
-        """Return initial qpos, (N, nq), and qvel, (N, nv), as a pure function of the arguments.
+        """Sample initial qpos, (N, nq), and qvel, (N, nv), as a pure function of the arguments.
 
-        A task may draw more for an episode: a third tensor, (N, k), which `begin` is given.
-        By default they are near the default pose: uniform noise of ± the argument
-        reset_noise_scale, or of the same scale and normal for velocities of `normal_velocities`.
+        A task may return further random values as a third tensor, (N, k), which is passed to
+        `begin`. By default, uniform noise of ±reset_noise_scale is added to the default pose and to
+        zero velocities; with `normal_velocities`, the latter is normal with the same scale.
         """
         scale: float = getattr(self.arguments, "reset_noise_scale", 0.0)
         positions, velocities = self.qpos.shape[1], self.qvel.shape[1]
@@ -130,24 +130,24 @@ class Task(Generic[ArgumentsT]):
     def begin(
         self, mask: Tensor, qpos: Tensor, qvel: Tensor, drawn: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Take up what the episodes have drawn that begin where `mask`; return qpos and qvel."""
+        """Apply the values sampled for episodes beginning where `mask`; return qpos and qvel."""
         return qpos, qvel
 
     def control(self, action: Tensor) -> Tensor:
-        """Return the controls for an action; may push the robot and remember the action."""
+        """Return the controls for an action; may also push the robot and store the action."""
         return action
 
     def see(self, sim: Simulation, field: str, first: int, count: int, **how: Any) -> None:
-        """Observe columns of a field next; `how` as in `SeenBlock`."""
+        """Append columns of a field to the observation; `how` is as in `SeenBlock`."""
         block = SeenBlock(field=field, first=first, count=count, **how)
         whole = sim.field(field)
-        whole = whole if whole.ndim == 2 else whole.flatten(1)  # live: an observation is a copy
+        whole = whole if whole.ndim == 2 else whole.flatten(1)  # a view; observations are copies
         other = None if block.minus is None else whole[:, block.minus : block.minus + count]
         self.seen.append(block)
         self._views.append((whole[:, first : first + count], other, block))
 
     def observe(self) -> Tensor:
-        """Return the observation of the present state, (N, obs_dim), in memory of its own."""
+        """Return the current observation, (N, obs_dim), as a new tensor."""
         parts: list[Tensor] = []
         for view, other, block in self._views:
             part = view if other is None else view - other
@@ -159,34 +159,34 @@ class Task(Generic[ArgumentsT]):
         return torch.cat(parts, dim=1)
 
     def track(self) -> Tensor:
-        """Return a copy of the positions whose change over a step is the velocity, (N, k)."""
+        """Return a copy of the positions used to compute velocities, (N, k)."""
         return self.qpos[:, :0]
 
     def outcome(self, action: Tensor, moved: Tensor) -> StepOutcome:
-        """Judge the step to the present state by an action as applied, (N, act_dim).
+        """Return the reward and termination of the last step, given its action, (N, act_dim).
 
-        `moved`, (N, k), is the change of the tracked positions over it.
+        `moved`, (N, k), is the change of the tracked positions over the step.
         """
         raise NotImplementedError
 
     def where(self, condition: Tensor, amount: float) -> Tensor:
-        """Return `amount` where a condition holds and 0 elsewhere, (N,)."""
+        """Return `amount` where the condition holds, else 0, (N,)."""
         if amount not in self._amounts:
             self._amounts[amount] = self.qpos.new_tensor(amount)
-        # A tensor without dimensions gives a bool its precision; a Python float would not.
+        # Multiplying by a 0-d tensor preserves its precision; a Python float would not.
         return condition * self._amounts[amount]
 
 
 def strictly_within(value: Tensor, bounds: tuple[float, float]) -> Tensor:
-    """Return where a value is strictly within bounds."""
+    """Return a mask of the values strictly within bounds."""
     return (value > bounds[0]) & (value < bounds[1])
 
 
 PHASE = ("phase_sin", "phase_cos")
-"""the columns that `phase_hz` adds to the observation, the last ones"""
+"""Names of the columns that `phase_hz` appends to the observation."""
 
 AnyTask = Task[Any]
-"""a task whatever its arguments are"""
+"""Task with any arguments."""
 
 # ---- the latest transition
 
@@ -229,19 +229,19 @@ def offered(model: mujoco.MjModel) -> dict[str, str]:
 
 
 class LatestTransition:
-    """Computes info values of the latest transition.
+    """Lazily computed info values of the latest transition.
 
-    Nothing is read before it is asked for. What was asked once is watched: copied whenever new
-    episodes are about to overwrite it.
+    Fields are read on first access. From then on, they are watched: copied before new episodes
+    overwrite them.
     """
 
     def __init__(
         self, sim: Simulation, substeps: int, readers: Mapping[str, _Reader], dt: float
     ) -> None:
-        """Read from a simulation that makes `substeps` per step of `dt` seconds."""
+        """Read from a simulation with `substeps` physics steps per step of `dt` seconds."""
         self._sim = sim
         self._substeps = substeps
-        self._serial = 0  # grows with every step and reset: an info knows that it is outdated
+        self._serial = 0  # incremented by every step and reset to detect outdated infos
         self._readers: dict[str, _Reader] = {name: partial(_field, name) for name in FIELDS}
         self._readers |= {
             "action": lambda read: read("action").to(sim.field("qpos").dtype),
@@ -251,18 +251,18 @@ class LatestTransition:
             "dt": lambda read: torch.full_like(read("time"), dt),
             **readers,
         }
-        # Warnings are counters: no later look could restore them.
+        # Warnings are counters, which `_recall` cannot recompute.
         self._watched = {"warning"}
         self.forget()
 
     def forget(self) -> None:
-        """Leave the latest transition behind; its infos can compute no more."""
+        """Discard the latest transition; its infos can no longer compute values."""
         self._serial += 1
         self._held: dict[str, Tensor] = {}
         self._is_overwritten = False
 
     def make(self, action: Tensor, control: Tensor, fresh: Tensor) -> None:
-        """Step the simulation; episodes begin with this step where `fresh`, (N,) bool."""
+        """Step the simulation; `fresh`, (N,) bool, marks the first step of an episode."""
         self.forget()
         self._control = control
         self._held = {"action": action, "episode_start": fresh}
@@ -270,16 +270,16 @@ class LatestTransition:
         self._sim.step(control, self._substeps)
 
     def hold(self) -> None:
-        """Copy what infos use to read; new episodes are about to begin."""
+        """Copy the watched fields before new episodes begin."""
         self._held |= {name: self._sim.field(name).clone() for name in self._watched}
         self._is_overwritten = True
 
     def info(self, schema: InfoSchema, values: dict[str, Tensor]) -> Info:
-        """Return the info of the latest transition, some of whose values are known."""
+        """Return the info of the latest transition, with some precomputed values."""
         return Info(partial(self._value, self._serial), schema, values)
 
     def present(self, schema: InfoSchema) -> Info:
-        """Return an info of the state as it is now, new episodes included."""
+        """Return info on the current state, including new episodes."""
         return Info(self._present_value, schema)
 
     def _present_value(self, name: str) -> Tensor:
@@ -299,7 +299,7 @@ class LatestTransition:
         return self._readers[name](self._read).clone()
 
     def _read(self, name: str) -> Tensor:
-        """Return a field as it was at the end of the transition."""
+        """Return a field's value at the end of the transition."""
         held = self._held.get(name)
         if held is not None:
             return held
@@ -307,9 +307,9 @@ class LatestTransition:
         return self._recall(name) if self._is_overwritten else self._sim.field(name)
 
     def _recall(self, name: str) -> Tensor:
-        """Repeat the step, for a field that was not watched when it was overwritten.
+        """Recompute a field by repeating the step, if it was overwritten without being watched.
 
-        Happens at most once per field: from then on it is watched.
+        This happens at most once per field, because the field is watched from then on.
         """
         field = self._sim.field(name)
         now, fields = self._sim.state(), copy_fields(self._sim)

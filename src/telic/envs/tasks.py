@@ -1,4 +1,4 @@
-"""The ten MuJoCo tasks of Gymnasium, version 5, by id: the same arguments, numbers and info."""
+"""The ten Gymnasium MuJoCo v5 tasks by id, with the same arguments, dynamics and info."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from telic.errors import BadEnvironment, UnknownName
 from telic.sim.base import Simulation
 
 _CLIPPED_AT_10 = {"low": -10.0, "high": 10.0}
-_REACH = 0.2  # radius of the disc that Reacher's target lies in, m
+_REACH = 0.2  # radius of the disc from which Reacher's target is sampled, m
 _SPATIAL_FORCE = ("tx", "ty", "tz", "fx", "fy", "fz")
 _SPATIAL_MOTION = ("wx", "wy", "wz", "vx", "vy", "vz")
 _SPATIAL_INERTIA = ("ixx", "iyy", "izz", "ixy", "ixz", "iyz", "mx", "my", "mz", "m")
@@ -84,14 +84,14 @@ _ARGUMENTS: dict[str, tuple[Any, str]] = {
 
 
 class Rules(NamedTuple):
-    """Reward and termination of a task in words; names are its arguments."""
+    """Human-readable reward and termination rules; names refer to the task's arguments."""
 
     reward: str
     ends: str = "never"
 
 
 def _arguments(xml_file: str, frame_skip: int, **defaults: Any) -> type[TaskArguments]:
-    """Return the arguments of a task, named and preset as in Gymnasium."""
+    """Create a task's argument model with Gymnasium's names and defaults."""
     fields: dict[str, Any] = {}
     for name, default in {"xml_file": xml_file, "frame_skip": frame_skip, **defaults}.items():
         kind, description = _ARGUMENTS[name]
@@ -104,7 +104,7 @@ def _info(names: str) -> dict[str, str]:
 
 
 class GymnasiumTask(Task[Any]):
-    """A task of Gymnasium with its rules in words."""
+    """Base class of the Gymnasium tasks, with human-readable rules."""
 
     rules: ClassVar[Rules]
 
@@ -121,13 +121,13 @@ _EFFORT = " - ctrl_cost_weight * |action|^2"
 
 
 class Locomotion(GymnasiumTask):
-    """Reward speed along x and health; charge effort and contact, as far as arguments name them."""
+    """Forward velocity and health rewards minus the control and contact costs in the arguments."""
 
     place: ClassVar[int] = 1
-    """number of first columns of qpos that are the position on the ground"""
+    """Number of leading qpos columns that hold the global position."""
     height_column: ClassVar[int] = 2
     clips_velocities: ClassVar[bool] = False
-    """whether velocities are observed clipped at 10"""
+    """Whether observed velocities are clipped to [-10, 10]."""
 
     def __init__(self, arguments: Any, sim: Simulation) -> None:
         super().__init__(arguments, sim)
@@ -149,11 +149,11 @@ class Locomotion(GymnasiumTask):
         self.readers = {name: known[name] for name in self.meanings if name in known}
 
     def track(self) -> Tensor:
-        """Follow x, and y if it can go there."""
+        """Return the tracked positions: x, and y if the robot can move along it."""
         return self.tracked.clone()
 
     def is_healthy(self) -> Tensor:
-        """Return which robots are within the healthy ranges of the arguments, (N,) bool."""
+        """Return a mask of the robots within all configured healthy ranges, (N,) bool."""
         healthy = strictly_within(self._height, self.arguments.healthy_z_range)
         if "healthy_angle_range" in self._asked:
             healthy = healthy & strictly_within(self.qpos[:, 2], self.arguments.healthy_angle_range)
@@ -164,13 +164,13 @@ class Locomotion(GymnasiumTask):
         return healthy
 
     def contact_cost(self) -> Tensor:
-        """Return minus the weighted squared contact forces, the sum clipped, (N,)."""
+        """Return the negative weighted sum of squared contact forces, clipped, (N,)."""
         low, high = self.arguments.contact_cost_range
         cost = self._forces.square().sum(1) * -self.arguments.contact_cost_weight
         return cost.clamp(-high, -low)
 
     def outcome(self, action: Tensor, moved: Tensor) -> StepOutcome:
-        """Reward speed and health, charge effort and contact."""
+        """Compute the reward from velocity and health minus control and contact costs."""
         arguments = self.arguments
         velocities = (moved / self.dt).unbind(1)
         values = dict(zip(("x_velocity", "y_velocity"), velocities, strict=False))
@@ -190,7 +190,7 @@ class Locomotion(GymnasiumTask):
 
 
 class HalfCheetah(Locomotion):
-    """A running robot in a plane."""
+    """Planar two-legged runner."""
 
     id = "HalfCheetah-v5"
     description = "A two-legged robot in the vertical plane; its own task is to run forward fast."
@@ -201,7 +201,7 @@ class HalfCheetah(Locomotion):
 
 
 class Swimmer(Locomotion):
-    """A chain of links in a viscous fluid; positions are those of its front tip."""
+    """Chain of links in a viscous fluid; positions refer to its front tip."""
 
     id = "Swimmer-v5"
     description = "A chain of three links in a viscous plane; its own task is to swim towards +x."
@@ -219,7 +219,7 @@ _TILTED = "torso height or angle outside healthy_z_range or healthy_angle_range"
 
 
 class Walker2d(Locomotion):
-    """Two legs in a plane."""
+    """Planar biped."""
 
     id = "Walker2d-v5"
     description = "Two legs in the vertical plane; its own task is to walk forward without falling."
@@ -235,7 +235,7 @@ class Walker2d(Locomotion):
 
 
 class Hopper(Walker2d):
-    """One leg in a plane; every other position and velocity must stay in bounds as well."""
+    """Planar one-legged robot; all other positions and velocities must stay in bounds, too."""
 
     id = "Hopper-v5"
     description = "One leg in the vertical plane; its own task is to hop forward without falling."
@@ -254,7 +254,7 @@ class Hopper(Walker2d):
 
 
 class Ant(Locomotion):
-    """Four legs; velocities are those of its main body."""
+    """Quadruped; velocities refer to its main body."""
 
     id = "Ant-v5"
     description = (
@@ -286,23 +286,23 @@ class Ant(Locomotion):
     def __init__(self, arguments: Any, sim: Simulation) -> None:
         super().__init__(arguments, sim)
         bodies = body_names(sim.model)
-        # Gymnasium's velocity is that of the body frame, which lags qpos by one substep.
+        # Gymnasium computes the velocity from the body frame, which lags qpos by one substep.
         self.tracked = sim.field("xpos")[:, _row(arguments.main_body, bodies), :2]
         if arguments.include_cfrc_ext_in_observation:
             low, high = arguments.contact_force_range
             cut = {"low": low if isfinite(low) else None, "high": high if isfinite(high) else None}
-            self.see(sim, "cfrc_ext", 6, 6 * (len(bodies) - 1), **cut)  # not the world's
+            self.see(sim, "cfrc_ext", 6, 6 * (len(bodies) - 1), **cut)  # without the world
             self.obs_names += _by_body("cfrc_ext", bodies[1:], _SPATIAL_FORCE)
 
     def is_healthy(self) -> Tensor:
-        """Return which robots neither fell nor jumped, (N,) bool."""
+        """Return a mask of the robots within the healthy heights and finite, (N,) bool."""
         low, high = self.arguments.healthy_z_range
-        # A sum is finite exactly when all its terms are: MuJoCo keeps them below 1e10.
+        # A sum is finite if and only if all its terms are: MuJoCo keeps them below 1e10.
         finite = (self.qpos.sum(1) + self.qvel.sum(1)).isfinite()
         return (self._height >= low) & (self._height <= high) & finite
 
     def contact_cost(self) -> Tensor:
-        """Return minus the weighted squared contact forces, each clipped."""
+        """Return the negative weighted sum of squared contact forces, each clipped, (N,)."""
         forces = self._forces.clamp(*self.arguments.contact_force_range)
         return forces.square().sum(1) * -self.arguments.contact_cost_weight
 
@@ -332,7 +332,7 @@ _PERSON: dict[str, Any] = {
 
 
 class _Person(Locomotion):
-    """The observation of both humanoids."""
+    """Observation shared by both humanoids."""
 
     place = 2
 
@@ -341,7 +341,7 @@ class _Person(Locomotion):
         model = sim.model
         bodies = body_names(model)[1:]
         driven = tuple(f"qfrc_actuator/{name}" for name in velocity_names(model)[6:])
-        for name, skipped, names in (  # not the world's, nor the root's forces
+        for name, skipped, names in (  # without the world body and the root's forces
             ("cinert", 10, _by_body("cinert", bodies, _SPATIAL_INERTIA)),
             ("cvel", 6, _by_body("cvel", bodies, _SPATIAL_MOTION)),
             ("qfrc_actuator", 6, driven),
@@ -353,7 +353,7 @@ class _Person(Locomotion):
 
 
 class Humanoid(_Person):
-    """A walking person; velocities are those of its centre of mass."""
+    """Walking humanoid; velocities refer to its centre of mass."""
 
     id = "Humanoid-v5"
     description = "A person-like robot; its own task is to walk towards +x without falling."
@@ -380,12 +380,12 @@ class Humanoid(_Person):
 
     def __init__(self, arguments: Any, sim: Simulation) -> None:
         super().__init__(arguments, sim)
-        # Row 0, the world's subtree, has the centre of mass of all; it lags qpos by one substep.
+        # Row 0 (world subtree) is the overall centre of mass; it lags qpos by one substep.
         self.tracked = sim.field("subtree_com")[:, 0, :2]
 
 
 class HumanoidStandup(_Person):
-    """A person that gets up: height over time step + 1, minus costs of effort and impact."""
+    """Humanoid standing up: height / timestep + 1, minus control and impact costs."""
 
     id = "HumanoidStandup-v5"
     description = "A person-like robot lying on its back; its own task is to get up."
@@ -413,7 +413,7 @@ class HumanoidStandup(_Person):
         self.tracked = self.qpos[:, :0]
 
     def outcome(self, action: Tensor, moved: Tensor) -> StepOutcome:
-        """Reward height, charge effort and impact."""
+        """Compute the reward from the height minus control and impact costs."""
         arguments = self.arguments
         height = self.qpos[:, 2] / self._timestep
         control = action.square().sum(1) * -arguments.ctrl_cost_weight
@@ -425,7 +425,7 @@ class HumanoidStandup(_Person):
 
 
 class InvertedPendulum(GymnasiumTask):
-    """A pole on a cart."""
+    """Pole on a cart."""
 
     id = "InvertedPendulum-v5"
     description = "A cart with a pole; its own task is to keep the pole up."
@@ -442,7 +442,7 @@ class InvertedPendulum(GymnasiumTask):
         self.see(sim, "qvel", 0, sim.model.nv)
 
     def outcome(self, action: Tensor, moved: Tensor) -> StepOutcome:
-        """Reward a standing pole."""
+        """Return a reward of 1 while the pole is upright."""
         finite = (self.qpos.sum(1) + self.qvel.sum(1)).isfinite()
         healthy = (self.qpos[:, 1].abs() <= 0.2) & finite
         reward = healthy.to(self.qpos.dtype)
@@ -451,7 +451,7 @@ class InvertedPendulum(GymnasiumTask):
 
 
 class InvertedDoublePendulum(GymnasiumTask):
-    """A pole on a pole on a cart."""
+    """Double pole on a cart."""
 
     id = "InvertedDoublePendulum-v5"
     description = "A cart with a pole on a pole; its own task is to keep both up."
@@ -484,7 +484,7 @@ class InvertedDoublePendulum(GymnasiumTask):
         self.see(sim, "qfrc_constraint", 0, 1, **_CLIPPED_AT_10)
 
     def outcome(self, action: Tensor, moved: Tensor) -> StepOutcome:
-        """Reward standing, charge distance and velocity."""
+        """Compute the survival reward minus distance and velocity penalties."""
         x, y = self._tip[:, 0], self._tip[:, 2]
         fallen = y <= 1.0
         survive = self.where(~fallen, self.arguments.healthy_reward)
@@ -500,7 +500,7 @@ class InvertedDoublePendulum(GymnasiumTask):
 
 
 class Reacher(GymnasiumTask):
-    """An arm of two links in a plane, and a target in its reach."""
+    """Planar two-link arm with a target within reach."""
 
     id = "Reacher-v5"
     description = (
@@ -538,12 +538,12 @@ class Reacher(GymnasiumTask):
         self.see(sim, "xpos", 3 * tip, 2, minus=3 * target)
 
     def start(self, seed: Tensor, episode: Tensor) -> tuple[Tensor, Tensor]:
-        """Start near the default pose, the target anywhere in its disc."""
+        """Sample a pose near the default and a target uniformly in its disc."""
         positions, velocities = self.qpos.shape[1], self.qvel.shape[1]
         u = uniform(seed, episode, positions + velocities)
         qpos = self.qpos0 + 0.1 * (2.0 * u[:, :positions] - 1.0)
         qvel = 0.005 * (2.0 * u[:, positions:] - 1.0)
-        # Uniform in a disc: the radius goes with the square root. The target itself stands still.
+        # Uniform in a disc: the radius is the root of a uniform sample. The target is static.
         radius = _REACH * u[:, positions - 2].sqrt()
         angle = 2.0 * math.pi * u[:, positions - 1]
         qpos[:, -2] = radius * angle.cos()
@@ -552,7 +552,7 @@ class Reacher(GymnasiumTask):
         return qpos, qvel
 
     def outcome(self, action: Tensor, moved: Tensor) -> StepOutcome:
-        """Charge distance and effort."""
+        """Compute the negative distance and control costs."""
         distance = norm(self._fingertip - self._target) * -self.arguments.reward_dist_weight
         control = action.square().sum(1) * -self.arguments.reward_control_weight
         values = {"reward_dist": distance, "reward_ctrl": control}

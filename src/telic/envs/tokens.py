@@ -1,9 +1,9 @@
-"""Robots that are moved by tokens: a policy chooses what to do, a frozen decoder does it.
+"""Token actions: a policy chooses motion tokens, which a frozen decoder turns into joint targets.
 
-A tracker that follows motions has a decoder from a token and the robot's own senses to targets of
-its joints. `telic track export --tokens` writes that decoder next to a copy of the robot's model,
-whose text names the file; an environment made of that model has actions that are
-tokens before they are rounded, each number between the values that motions were seen to use.
+A motion tracker contains a decoder from a token and proprioception to joint targets.
+`telic track export --tokens` writes the decoder next to a copy of the robot's model, which refers
+to the file in a text element. Actions of an environment of that model are continuous tokens before
+quantization, each value within the range observed in motions.
 """
 
 from __future__ import annotations
@@ -31,32 +31,32 @@ SENSES = (
     *("angular_velocity", "linear_velocity", "gravity"),
     *("joint_position", "joint_velocity", "last_action"),
 )
-"""what a decoder may sense"""
+"""Observation terms available to a decoder."""
 _PAST, _LAST = "token past", "token action"
 _AXES = "xyz"
 _CLIP = 10.0
-"""of a sense in units of its spread, as in training"""
+"""Clipping range of normalized observations, as in training."""
 
 
 class DecoderFacts(Record):
-    """The header of a decoder's file."""
+    """Header of a decoder file."""
 
     schema_version: int = 1
     source: str
-    """the tracker it is from"""
+    """Tracker from which the decoder was exported."""
     control_s: float
     levels: int
     senses: tuple[str, ...]
-    """in their order"""
+    """Observation terms, in order."""
     history: int
     qpos: tuple[int, ...]
-    """columns of the joints that are sensed"""
+    """Columns of the observed joints in qpos."""
     dofs: tuple[int, ...]
     layers: int
 
 
 class TokenDriver:
-    """Decoder of tokens into controls; its state is in the task's memory."""
+    """Decoder from tokens to controls; its state is kept in the task's memory."""
 
     def __init__(self, file: Path, sim: Simulation, robot: Robot) -> None:
         self.facts, values = read_decoder(file)
@@ -78,7 +78,7 @@ class TokenDriver:
             self._axis[_AXES.index(self._root.hinge.axis)] = 1.0
         self.quantiser = Quantiser(self.facts.levels)
         self.limits = np.stack((values["low"], values["high"]), axis=1)
-        """(width, 2) that a policy chooses from"""
+        """Action limits, (width, 2)."""
         if len(self._base) != int(sim.model.nu):
             raise BadFile(
                 f"{file} drives {len(self._base)} joints, and the robot has {sim.model.nu} drives.",
@@ -87,25 +87,25 @@ class TokenDriver:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """A name for every number of an action."""
+        """Names of the action columns."""
         return tuple(f"token {place}" for place in range(len(self.limits)))
 
     def memory(self, num_envs: int) -> dict[str, Tensor]:
-        """Return what it remembers of N robots at first."""
+        """Return the initial state for N robots."""
         width = len(self._shift) // self.facts.history
         past = torch.zeros(num_envs, self.facts.history - 1, width, device=self._shift.device)
         return {_PAST: past, _LAST: past.new_zeros(num_envs, len(self._base))}
 
     def control(self, action: Tensor, fresh: Tensor, memory: dict[str, Tensor]) -> Tensor:
-        """Return the joints to aim at, (N, nu), for tokens (N, width) before they are rounded.
+        """Return joint targets, (N, nu), for tokens before quantization, (N, width).
 
-        Where `fresh`, an episode begins: nothing was done yet, and what is sensed was always so.
+        Where `fresh`, the last action is zero and the history repeats the current observation.
         """
         begins = fresh[:, None]
         last = memory[_LAST].masked_fill(begins, 0.0)
         now = self._senses(last)
         past = torch.where(begins[:, None], now[:, None], memory[_PAST])
-        # Oldest first, and term by term, as trackers have them.
+        # Oldest first and grouped by term, the order used by trackers.
         history = torch.cat((now[:, None], past), dim=1).flip(1)
         parts = split(history, self._widths(), dim=2)
         senses = torch.cat([part.flatten(1) for part in parts], dim=1)
@@ -126,7 +126,7 @@ class TokenDriver:
         return [sizes[name] for name in self.facts.senses]
 
     def _senses(self, last: Tensor) -> Tensor:
-        """Return what the robots sense now, (N, k)."""
+        """Return the current proprioceptive observation, (N, k)."""
         qpos, qvel = (field.float() for field in self._fields)
         root = self._root
         if root.quaternion is not None and root.spin is not None:
@@ -140,7 +140,7 @@ class TokenDriver:
                 half = 0.5 * (root.hinge.offset + root.hinge.sign * qpos[:, root.hinge.qpos])
                 quaternion[:, 0] = half.cos()
                 quaternion[:, 1:] = half.sin()[:, None] * self._axis
-                # Its only axis stays where it is when it turns.
+                # A rotation about a fixed axis leaves that axis unchanged.
                 turning = root.hinge.sign * qvel[:, root.hinge.dof, None] * self._axis
         moving = torch.zeros(len(qpos), 3, device=qpos.device)
         for slide in root.slides:
@@ -157,19 +157,19 @@ class TokenDriver:
 
 
 def token_file(model: mujoco.MjModel, path: str) -> Path | None:
-    """Return the decoder that moves a model; None: it is moved as usual."""
+    """Return the decoder file of a model, or None if it has none."""
     name = model_text(model, TOKENS)
     return None if name is None else Path(path).expanduser().absolute().parent / name
 
 
 def write_decoder(file: Path, facts: DecoderFacts, values: dict[str, np.ndarray]) -> None:
-    """Write a decoder as plain numbers."""
+    """Write a decoder to an npz file."""
     told: dict[str, Any] = {"facts": np.array(facts.model_dump_json()), **values}
     np.savez(file, **told)
 
 
 def read_decoder(file: Path) -> tuple[DecoderFacts, dict[str, np.ndarray]]:
-    """Read a decoder; raises BadFile, and runs nothing of what it reads."""
+    """Read a decoder without unpickling; raise BadFile if it is invalid."""
     try:
         with np.load(file, allow_pickle=False) as found:
             values = {name: np.asarray(found[name]) for name in found.files}

@@ -1,7 +1,7 @@
-"""The contract of every environment: N of them, stepped together, in batched tensors.
+"""Interface of vectorized environments, with batched tensors.
 
-`VecEnv` is what an environment must do, `Step` what a step of it gives, and `Info` the named values
-of the transition that rewards read.
+`VecEnv` is the base class of environments, `Step` the result of a step, and `Info` the named values
+of the transition that rewards use.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from telic.envs.spec import EnvSpec, Robot
 from telic.errors import ConfigError, UnknownName, UsageError
 
 STAGGER = 101
-"""stream of random numbers for the initial clocks; tasks use the low numbers"""
+"""Random number stream for initial clocks; tasks use lower stream numbers."""
 _ALIASES = {"_episode_start": "episode_start"}
 
 
 class UnknownInfoError(UnknownName, KeyError):
-    """No info value of this name; a KeyError too, as a mapping promises."""
+    """Unknown info value; also a KeyError, as expected from a mapping."""
 
     def __init__(self, name: str, known: list[str]) -> None:
         super().__init__("info value", name, known)
@@ -33,25 +33,25 @@ class UnknownInfoError(UnknownName, KeyError):
 
 @dataclass(frozen=True, slots=True)
 class InfoSchema:
-    """The common part of the infos of one environment; built once, shared by every step."""
+    """Metadata shared by all infos of one environment."""
 
     meanings: Mapping[str, str]
-    """every name with its meaning"""
+    """Meaning of each info value, by name."""
     bodies: Mapping[str, int] = field(default_factory=dict[str, int])
-    """row of each body in the by-body values, such as "xpos" (N, nbody, 3)"""
+    """Row of each body in per-body values such as "xpos" (N, nbody, 3)."""
     robot: Robot | None = None
-    """facts about the robot, for measured quantities; None: not a robot"""
+    """Structure of the robot, for measured quantities, or None without a robot."""
     spec: EnvSpec | None = None
-    """the environment all this comes from"""
+    """Specification of the environment."""
 
 
 class Info(Mapping[str, Tensor]):
-    """Named tensors (N, ...) of the transition just made, computed at first ask.
+    """Lazily computed named tensors (N, ...) of the latest transition.
 
     `info[name]` is float32 (bool stays bool), `info.exact(name)` float64. Each value is computed
-    once and is memory of its own: a write to it cannot reach the simulator. Iterating lists the
-    names and computes nothing. Values describe the state before an autoreset. An `Info` can
-    compute until the next `step`; what was asked before then stays readable.
+    once and cached in a new tensor; writing to it does not affect the simulator. Iterating yields
+    the names and computes nothing. Values describe the state before an autoreset. New values can
+    be computed until the next `step`; cached values remain available.
     """
 
     __slots__ = ("_compute", "_exact", "_single", "schema")
@@ -63,9 +63,9 @@ class Info(Mapping[str, Tensor]):
         schema: InfoSchema,
         values: dict[str, Tensor] | None = None,
     ) -> None:
-        """Read values through `compute`, which gives the exact value of a name in fresh memory.
+        """Compute values with `compute`, which returns the exact value of a name as a new tensor.
 
-        `values` are exact values known already; they are taken over.
+        `values` are precomputed exact values; the dict is used without copying.
         """
         self._compute = compute
         self.schema = schema
@@ -74,12 +74,12 @@ class Info(Mapping[str, Tensor]):
 
     @classmethod
     def of(cls, values: Mapping[str, Tensor], schema: InfoSchema | None = None) -> Info:
-        """Return an info over tensors that exist already."""
+        """Create an info from existing tensors."""
         schema = schema or InfoSchema(dict.fromkeys(values, ""))
         return cls(values.__getitem__, schema)
 
     def exact(self, name: str) -> Tensor:
-        """Return a value in full precision: float64, or bool or integer as it is."""
+        """Return a value in full precision: float64, or its bool or integer type."""
         name = _ALIASES.get(name, name)
         value = self._exact.get(name)
         if value is None:
@@ -111,12 +111,12 @@ class Info(Mapping[str, Tensor]):
 
     @property
     def robot(self) -> Robot | None:
-        """Facts about the robot, for measured quantities; None: not a robot."""
+        """Structure of the robot, for measured quantities, or None without a robot."""
         return self.schema.robot
 
     @property
     def spec(self) -> EnvSpec | None:
-        """The environment this comes from; measured quantities read it."""
+        """Specification of the environment, used by measured quantities."""
         return self.schema.spec
 
     def body(self, name: str) -> BodyInfo:
@@ -127,12 +127,12 @@ class Info(Mapping[str, Tensor]):
         return BodyInfo(self, row)
 
     def slice(self, rows: slice) -> Info:
-        """Return the same info restricted to some rows; slices share each computation."""
+        """Return a view of some rows; slices share the computed values."""
         return _Rows(self, rows)
 
 
 class _Rows(Info):
-    """Some rows of another info, copied at first ask: writing to them affects nothing else."""
+    """Rows of another info, copied on first access so that writes do not affect it."""
 
     __slots__ = ("_parent", "_rows")
 
@@ -155,7 +155,7 @@ _BY_BODY = {
 
 
 class BodyInfo:
-    """The by-body values of one body in every environment, such as `xpos`, (N, 3)."""
+    """Per-body values of one body in all environments, such as `xpos`, (N, 3)."""
 
     __slots__ = ("_info", "_row")
     __offered__ = "a body"
@@ -173,24 +173,24 @@ class BodyInfo:
 class Step(NamedTuple):
     """The result of one control step of N environments.
 
-    All tensors are the caller's to keep; treat them as read-only, for `obs` and `final_obs` are one
-    tensor whenever no episode ended.
+    The caller may keep the tensors but should treat them as read-only: `obs` and `final_obs` may be
+    the same tensor if no episode ended.
     """
 
-    obs: Tensor  # (N, obs_dim) float32, after the autoreset: what to act on next
-    reward: Tensor  # (N,) float32, the environment's own
-    terminated: Tensor  # (N,) bool, the task ended: no value follows
-    truncated: Tensor  # (N,) bool, the time limit ended it: bootstrap from final_obs
+    obs: Tensor  # (N, obs_dim) float32, after the autoreset; input to the next action
+    reward: Tensor  # (N,) float32, the environment's reward
+    terminated: Tensor  # (N,) bool, ended by the task: do not bootstrap
+    truncated: Tensor  # (N,) bool, ended by the time limit: bootstrap from final_obs
     info: Info  # of the transition, before the autoreset
     final_obs: Tensor  # (N, obs_dim) float32, before the autoreset; equals obs where not done
 
 
 class VecEnv:
-    """N environments in lock-step; an episode that ends is followed by a new one inside `step`."""
+    """Base class of vectorized environments with autoreset inside `step`."""
 
     def __init__(self, spec: EnvSpec, num_envs: int, device: torch.device) -> None:
         self.spec, self.num_envs, self.device = spec, num_envs, device
-        # None: actions are (N, act_dim) float32; else (N,) int64 below it
+        # number of discrete actions, (N,) int64, or None for continuous (N, act_dim) float32
         self.num_actions = spec.num_actions
         self.obs_dim, self.act_dim = spec.obs_dim, spec.act_dim
         self.action_low = torch.tensor(spec.action_low, device=device)  # (act_dim,) float32
@@ -202,69 +202,69 @@ class VecEnv:
     def reset(self, seed: int | Sequence[int] | None = None) -> Tensor:
         """Start new episodes everywhere and return their observations, (N, obs_dim) float32.
 
-        With a seed, episodes are counted from the start again; without, counting continues.
+        A seed restarts the episode count; without one, counting continues.
         """
         raise NotImplementedError
 
     def step(self, action: Tensor) -> Step:
-        """Make one control step in every environment; actions are used as given."""
+        """Take one control step in every environment; actions are not clipped or rescaled."""
         raise NotImplementedError
 
     def present(self) -> Info:
-        """Return an info of the present state, after any autoreset: what a critic may see more of.
+        """Return info on the current state after any autoreset, e.g. for a privileged critic.
 
-        It offers the fields of the simulation, not what belongs to a transition.
+        It contains simulation fields, but no values of a transition.
         """
         raise NotImplementedError
 
     def stagger(self) -> None:
-        """Set each episode clock to a random age, so that time limits do not come in lock-step.
+        """Randomize each episode's age to desynchronize time limits.
 
-        For training, after `reset`; never in evaluation. No effect without a time limit.
+        Call it after `reset` in training, never in evaluation. No effect without a time limit.
         """
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything needed to resume bit for bit; the tensors are copies."""
+        """Return the state needed for a bitwise exact resume; tensors are copies."""
         raise NotImplementedError
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take up a state that `state_dict` of an equal environment gave."""
+        """Restore a state from `state_dict` of an identically configured environment."""
         raise NotImplementedError
 
     def foreseeing(self) -> AbstractContextManager[None]:
-        """Return a context for a few dozen steps in a row, in which a GPU draws starts only once.
+        """Return a context in which a GPU samples initial states only once, for a few dozen steps.
 
-        An environment that starts more than four episodes within repeats the fourth start.
+        An environment that starts more than four episodes in it repeats the fourth initial state.
         """
         return nullcontext()
 
     def carried(self) -> dict[str, Tensor]:
-        """Return the tensors that live from step to step and are replaced at each, by name.
+        """Return the tensors that are kept between steps and replaced in each, by name.
 
-        For recordings of steps on a GPU: what a recording leaves in new memory must be copied to
-        where it began. Empty where steps cannot be recorded.
+        CUDA graphs of steps need them: outputs in new memory must be copied back to the inputs.
+        Empty if steps cannot be recorded.
         """
         return {}
 
     def carry(self, tensors: dict[str, Tensor]) -> None:
-        """Continue with these tensors instead."""
+        """Replace the carried tensors; see `carried`."""
 
     def compile(self, shared: Path | None = None) -> None:
-        """Compile what is compiled on demand, before a process confines itself.
+        """Compile all kernels that are otherwise compiled on demand, before entering a sandbox.
 
-        Processes that share a folder divide it between them.
+        Processes with the same `shared` folder divide the work between them.
         """
 
     def complaints(self) -> dict[str, int]:
-        """Return how often something could not be computed exactly since the last call, by kind."""
+        """Return the number of inexact computations since the last call, by kind."""
         return {}
 
     def close(self) -> None:
         """Free threads and memory."""
 
     def _check(self, action: Tensor, has_begun: bool) -> None:
-        """Raise for an action of another shape, and for a step before the first reset."""
+        """Raise for an action of the wrong shape, or a step before the first reset."""
         expected = (self.num_envs,) if self.num_actions else (self.num_envs, self.act_dim)
         if action.shape != expected:
             raise ConfigError(
@@ -275,7 +275,7 @@ class VecEnv:
             raise UsageError("step was called before reset.", hint="Call env.reset() once first.")
 
     def _check_state(self, state: dict[str, Any]) -> None:
-        """Raise ConfigError for a state of another environment or batch size."""
+        """Raise ConfigError if a state is from another environment or batch size."""
         rows = len(state["seed"])
         if state["id"] != self.spec.id or rows != self.num_envs:
             raise ConfigError(
@@ -287,8 +287,8 @@ class VecEnv:
 def seed_rows(seed: int | Sequence[int], num_envs: int, device: torch.device) -> Tensor:
     """Return one seed per environment, (N,) int64.
 
-    A sequence gives each member of a population an equal slice of the batch. Environment i of a
-    slice is seeded by (its member's seed, i) alone, so neighbours do not matter.
+    With a sequence, each member of a population gets an equal slice of the batch. Environment i of
+    a slice is seeded by (its member's seed, i) only, independently of other slices.
     """
     seeds = [seed] if isinstance(seed, int) else list(seed)
     if not seeds or num_envs % len(seeds):

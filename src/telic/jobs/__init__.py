@@ -1,1 +1,1 @@
-"""Work in processes of its own, wherever a launcher puts it; `pool.py` is the main flow."""
+"""Work in separate processes, started by a launcher; `pool.py` is the main flow."""

@@ -1,9 +1,9 @@
-"""Copied files of a job: inputs are sent along, results come back complete and in order.
+"""Transfer of a job's files: inputs are copied there, results are copied back consistently.
 
-A parcel is one zip file of the files that changed since the last one. A running job writes while it
-is packed, so packing is repeated until nothing changed meanwhile: what arrives is what lay on that
-disk at one moment, which is all that a resume after a crash needs. Names are those below the
-job's working folder; one that leads out of it is refused.
+A parcel is one zip file of the files that changed since the previous one. A running job may write
+during packing, so packing is repeated until no file changes meanwhile: a parcel is a consistent
+snapshot, which is all that a resume after a crash needs. Names are relative to the job's working
+folder; names that lead out of it are refused.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ _REMOVED = ".removed.json"
 _STEADY_DATE = (1980, 1, 1, 0, 0, 0)
 
 Marks = Mapping[str, tuple[int, int]]
-"""by name below the working folder: when a file was written, and how long it is"""
+"""modification time and size of each file, by name relative to the working folder"""
 
 
 class Parcel(NamedTuple):
-    """Some files, packed."""
+    """A set of packed files."""
 
     content: bytes
     names: tuple[str, ...]
-    """what is in it; also what was removed since"""
+    """names of packed files, and of files removed since"""
     marks: Marks
-    """of everything that was there, for the next parcel"""
+    """state of all files present, for the next parcel"""
 
 
 def marks_of(cwd: Path, parts: Iterable[str]) -> dict[str, tuple[int, int]]:
-    """Return what lies in files, or below folders, of a working folder."""
+    """Return the marks of files, or of folders' contents, in a working folder."""
     marks: dict[str, tuple[int, int]] = {}
     for part in parts:
         start = cwd / part
@@ -48,7 +48,7 @@ def marks_of(cwd: Path, parts: Iterable[str]) -> dict[str, tuple[int, int]]:
                 continue
             try:
                 facts = path.stat()
-            except FileNotFoundError:  # replaced at this very moment
+            except FileNotFoundError:  # replaced in the meantime
                 continue
             if path.is_file():
                 marks[path.relative_to(cwd).as_posix()] = (facts.st_mtime_ns, facts.st_size)
@@ -56,7 +56,7 @@ def marks_of(cwd: Path, parts: Iterable[str]) -> dict[str, tuple[int, int]]:
 
 
 def pack(cwd: Path, parts: Iterable[str], known: Marks | None = None) -> Parcel | None:
-    """Return what differs from what is known; None when that never stood still."""
+    """Pack the files that differ from `known`; return None if they never stopped changing."""
     parts, known = list(parts), known or {}
     for _ in range(_TRIES):
         marks = marks_of(cwd, parts)
@@ -82,17 +82,16 @@ def _zip(cwd: Path, names: list[str], removed: list[str]) -> bytes | None:
 
 
 class Unpacked(NamedTuple):
-    """Files that a parcel changed below a folder."""
+    """Names of files that a parcel changed in a folder."""
 
     written: tuple[str, ...]
     removed: tuple[str, ...]
 
 
 def unpack(content: bytes, cwd: Path) -> Unpacked:
-    """Write the files of a parcel below a folder, and remove those that it says are gone.
+    """Extract a parcel into a folder, and delete the files it lists as removed.
 
-    Raises BadFile for a name that leads out of the folder: what comes from another machine is not
-    believed to be harmless.
+    Raises BadFile for a name that leads out of the folder: data from another machine is untrusted.
     """
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         written = tuple(name for name in archive.namelist() if name != _REMOVED)
@@ -101,7 +100,7 @@ def unpack(content: bytes, cwd: Path) -> Unpacked:
             _check(name, cwd)
         for name in written:
             write_bytes(cwd / name, archive.read(name))
-            if PurePosixPath(name).name == BEGUN:  # work of this user's job, at another place
+            if PurePosixPath(name).name == BEGUN:  # work created by this user's job elsewhere
                 sign_folder((cwd / name).parent)
     for name in removed:
         (cwd / name).unlink(missing_ok=True)

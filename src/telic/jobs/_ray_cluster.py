@@ -1,8 +1,8 @@
 """Jobs on a Ray cluster without a shared file system: inputs and results are copied.
 
-An attempt is one Ray task. It works in a folder of the node's own, and with each heartbeat sends
-back what changed, so that the next attempt, on any node, resumes from there. Ray itself never
-retries: the pool does, because it knows why. Heartbeats go through one small actor on the head.
+An attempt is one Ray task. It works in a local folder of the node and sends changed files back with
+each heartbeat, so that the next attempt can resume there on any node. Retries are left to the pool,
+which knows the cause of a failure. Heartbeats go through one small actor on the head node.
 """
 
 from __future__ import annotations
@@ -29,42 +29,42 @@ from telic.storage.locks import RunLock
 _MAIL_S = 0.25
 _ROUND_S = 0.02
 _PATIENCE_S = 60.0
-"""that a node waits for an earlier attempt to leave the job's folder"""
+"""timeout of a node waiting for an earlier attempt to leave the job's folder"""
 _HEAD = {"node:__internal_head__": 0.001}
 
 
 class Letter(NamedTuple):
-    """A message that an attempt sends while it runs, and at its end."""
+    """A message sent by a running or finished attempt."""
 
     name: str
     attempt: int
     beat: str
     """a JobBeat as JSON"""
     log: bytes
-    """what it printed since the last one"""
+    """output printed since the previous letter"""
     parcel: bytes | None
-    """what it changed since the last one"""
+    """files changed since the previous letter"""
 
 
 class Mailbox:
-    """The actor between attempts and the driver."""
+    """Actor that passes messages between attempts and the driver."""
 
     def __init__(self) -> None:
         self._letters: list[Letter] = []
         self._stopping: set[str] = set()
 
     def put(self, letter: Letter) -> bool:
-        """Keep a letter for the driver; returns whether the attempt must end."""
+        """Store a letter for the driver; return whether the attempt must end."""
         self._letters.append(letter)
         return f"{letter.name}/{letter.attempt}" in self._stopping
 
     def take(self) -> list[Letter]:
-        """Hand over the letters."""
+        """Return and clear the stored letters."""
         letters, self._letters = self._letters, []
         return letters
 
     def stop(self, name: str, attempt: int) -> None:
-        """Have an attempt end when it beats next."""
+        """Make an attempt end at its next heartbeat."""
         self._stopping.add(f"{name}/{attempt}")
 
 
@@ -76,14 +76,14 @@ class _Task(NamedTuple):
 
 
 class RayJobs:
-    """Attempts as tasks of a Ray cluster."""
+    """Launcher that runs attempts as tasks of a Ray cluster."""
 
     def __init__(self, address: str | None = None) -> None:
         self._ray = _ray()
         self._is_ours = not self._ray.is_initialized()
         if self._is_ours:
             _connect(self._ray, address)
-        # Twice what runs at a time: a processor that gets free finds the next job waiting there.
+        # Twice the number of CPUs, so that a job is queued when a processor becomes free.
         self.room = 2 * max(1, int(self._ray.cluster_resources().get("CPU", 1)))
         self._mailbox = self._ray.remote(Mailbox).options(num_cpus=0, resources=_HEAD).remote()
         self._run = self._ray.remote(attempt_elsewhere)
@@ -92,9 +92,9 @@ class RayJobs:
         self._looked = self._fetched = 0.0
 
     def start(self, spec: JobSpec, folder: JobFolder, attempt: int) -> str:
-        """Send the job's files and have a node take it."""
+        """Send the job's files and submit the task."""
         cwd = Path(spec.cwd)
-        if folder.parcel.exists():  # a driver died while it unpacked
+        if folder.parcel.exists():  # a driver died while unpacking
             _take_in(folder, folder.parcel.read_bytes(), cwd)
         brought = list(read_json(folder.brought)) if folder.brought.exists() else []
         parcel = pack(cwd, [*spec.sends, *(name for name in brought if (cwd / name).exists())])
@@ -125,7 +125,7 @@ class RayJobs:
         return AttemptReport(state="done", end=AttemptEnd.model_validate_json(end))
 
     def stop(self, spec: JobSpec, *, now: bool) -> None:
-        """Ask through the mailbox, or cancel the task."""
+        """Request a stop through the mailbox, or cancel the task."""
         task = self._tasks.get(spec.name)
         if task is None:
             return
@@ -135,7 +135,7 @@ class RayJobs:
             del self._tasks[spec.name]
 
     def close(self) -> None:
-        """Cancel what still runs and leave the cluster, if it is still there."""
+        """Cancel running tasks and disconnect from the cluster, if it is still reachable."""
         if not self._ray.is_initialized():
             return
         for task in self._tasks.values():
@@ -146,7 +146,7 @@ class RayJobs:
             self._ray.shutdown()
 
     def _over(self) -> set[Any]:
-        """Return the tasks that ended; asked once a round for all of them."""
+        """Return the finished tasks. Polled once per round for all tasks."""
         now = time.monotonic()
         if now - self._looked > _ROUND_S:
             refs = [task.ref for task in self._tasks.values()]
@@ -166,7 +166,7 @@ class RayJobs:
         self._fetched = now
         for letter in self._ray.get(self._mailbox.take.remote()):
             task = self._tasks.get(letter.name)
-            # An attempt that was given up may still write; its letters are ignored.
+            # An abandoned attempt may still write; its letters are ignored.
             if task is not None and task.attempt == letter.attempt:
                 self._deliver(letter, task)
 
@@ -176,14 +176,14 @@ class RayJobs:
             with task.folder.log(letter.attempt).open("ab") as log:
                 log.write(letter.log)
         if letter.parcel is not None:
-            # First the parcel as one file: dying while unpacking leaves no half of a state.
+            # Save the parcel first: a crash while unpacking must leave no partial state.
             write_bytes(task.folder.parcel, letter.parcel)
             _take_in(task.folder, letter.parcel, task.cwd)
         keep_beat(task.folder.beat(letter.attempt), beat)
 
 
 def _take_in(folder: JobFolder, content: bytes, cwd: Path) -> Unpacked:
-    """Unpack received files, and record their names."""
+    """Unpack received files and record their names."""
     unpacked = unpack(content, cwd)
     before = set(read_json(folder.brought)) if folder.brought.exists() else set[str]()
     after = (before | set(unpacked.written)) - set(unpacked.removed)
@@ -214,7 +214,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _ray() -> Any:
-    # Else a call after the connection is lost would start a cluster of its own on this machine.
+    # Otherwise a call after losing the connection would start a local cluster on this machine.
     os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
     try:
         return importlib.import_module("ray")
@@ -226,7 +226,7 @@ def _ray() -> Any:
 
 
 def attempt_elsewhere(text: str, content: bytes, attempt: int, mailbox: Any) -> tuple[str, Letter]:
-    """Make an attempt on this node; returns how it ended, and the last of what it made."""
+    """Run an attempt on this node; return how it ended and its last letter."""
     ray = _ray()
     spec = JobSpec.model_validate_json(text)
     node = str(ray.get_runtime_context().get_node_id())[:8]
@@ -240,7 +240,7 @@ def attempt_elsewhere(text: str, content: bytes, attempt: int, mailbox: Any) -> 
         def beat(alive: JobBeat) -> bool:
             return bool(ray.get(mailbox.put.remote(mail.letter(alive))))
 
-        # Ray sets this for its own arithmetic; a job must compute as it would locally.
+        # Ray sets this variable; a job must compute as it would locally.
         os.environ.pop("OMP_NUM_THREADS", None)
         with mail.log.open("ab") as log:
             end = run_attempt(spec, cwd, log, beat, node=node, holds=(lock,))
@@ -251,7 +251,7 @@ def attempt_elsewhere(text: str, content: bytes, attempt: int, mailbox: Any) -> 
 
 
 class _Mail:
-    """The part of an attempt that has not been sent yet."""
+    """Output and files of an attempt that have not been sent yet."""
 
     def __init__(self, spec: JobSpec, cwd: Path, attempt: int) -> None:
         self.log = cwd.with_name(f"{cwd.name}.log")
@@ -262,7 +262,7 @@ class _Mail:
         self._read = 0
 
     def letter(self, beat: JobBeat) -> Letter:
-        """Return what is new."""
+        """Return the changes since the previous letter."""
         printed = b""
         if self.log.exists():
             with self.log.open("rb") as log:
@@ -278,9 +278,9 @@ class _Mail:
 
 @contextmanager
 def _own_folder(name: str) -> Generator[tuple[Path, int]]:
-    """Yield an empty folder for a job, by the same path on every node, and its lock.
+    """Yield an empty folder for a job (same path on every node) and its lock.
 
-    The job's process holds the lock too: what an earlier attempt left running here keeps it.
+    The job's process also holds the lock, so a leftover process of an earlier attempt keeps it.
     """
     base = Path(tempfile.gettempdir()) / f"telic-jobs-{os.getuid()}"
     base.mkdir(mode=0o700, exist_ok=True)

@@ -1,7 +1,7 @@
 """Jobs on Slurm, through submitit.
 
-Slurm machines share a file system, so a job works where it was asked for and nothing travels.
-submitit's local executor runs the same jobs on this machine: a way to try one without a cluster.
+Slurm machines share a file system, so a job runs in the folder of the request and no files are
+copied. submitit's local executor runs the same jobs on this machine, for trials without a cluster.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _RUNNING = ("RUNNING", "COMPLETING", "STAGE_OUT")
 
 
 class SlurmJobs:
-    """Attempts as jobs of Slurm, or of submitit's local executor."""
+    """Launcher that runs attempts as Slurm jobs, or with submitit's local executor."""
 
     room = 200
 
@@ -36,11 +36,11 @@ class SlurmJobs:
         return str(job.job_id)
 
     def look(self, spec: JobSpec, folder: JobFolder, attempt: int) -> AttemptReport:
-        """Read what the attempt left behind, else ask the scheduler."""
+        """Read the attempt's files, or query the scheduler."""
         job = self._jobs[spec.name]
         state = str(job.state).split(" ")[0]
         report = finished_report(folder, attempt)
-        # Here the process is our child, so we wait for its end.
+        # The local process is our child, so wait for it to end.
         if report is not None and (spec.cluster != "local" or job.done()):
             return report
         if state in _WAITING or state in _RUNNING:
@@ -49,12 +49,12 @@ class SlurmJobs:
         return AttemptReport(state="gone", detail=f"{job.job_id} is {state} and left no result")
 
     def stop(self, spec: JobSpec, *, now: bool) -> None:
-        """Cancel an attempt; asked gently, its worker sees the stop file by itself."""
+        """Cancel an attempt; for a graceful stop its worker polls the stop file."""
         if now:
             self._jobs[spec.name].cancel(check=False)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resources are held."""
 
 
 def _executor(spec: JobSpec, folder: JobFolder) -> Any:

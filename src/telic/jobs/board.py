@@ -1,4 +1,4 @@
-"""The table of jobs: what was started in a folder of runs, what became of it, and what to do."""
+"""The job table: jobs started in a folder of runs, their states, and available actions."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from telic.storage.reading import read_text
 
 _LOG_TAIL = 1 << 14
 INTERRUPTED = "interrupted"
-"""the state of a job whose driver is gone: the same request resumes it"""
+"""state of a job whose driver has ended; repeating the request resumes it"""
 
 
 class JobLine(Record):
-    """One row of a list of jobs."""
+    """One row of the job list."""
 
     job: str
     place: str
@@ -42,19 +42,19 @@ class JobLine(Record):
 
 
 class JobBoard:
-    """The jobs of a folder of runs."""
+    """Jobs of a folder of runs."""
 
     def __init__(self, runs_dir: Path) -> None:
-        self.path = (runs_dir / JOBS).absolute()  # a scheduler starts workers anywhere
+        self.path = (runs_dir / JOBS).absolute()  # a scheduler may start workers in any folder
 
     def folder(self, name: str) -> JobFolder:
-        """Return the files of a job."""
+        """Return the folder of a job."""
         return JobFolder(self.path / name)
 
     def take(self, spec: JobSpec, place: str) -> tuple[JobSpec, JobRecord]:
-        """Put a job on the board, or resume an unfinished one of the same key.
+        """Register a job, or resume an unfinished one with the same key.
 
-        Raises Refused when it is running already.
+        Raises Refused if it is already running.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         with taking_turns(self.path / "door"):
@@ -83,7 +83,7 @@ class JobBoard:
         return spec, record
 
     def _known(self, spec: JobSpec) -> JobRecord | None:
-        """Return the job of that name, or an unfinished one that is the same work."""
+        """Return the record of a job with that name, or of an unfinished one with the same key."""
         own = self.folder(spec.name).record
         if own.exists():
             return read_record(own, JobRecord)
@@ -94,20 +94,20 @@ class JobBoard:
         return None if record.state == "done" else record
 
     def _key(self, key: str) -> Path:
-        """Return the file that names the latest job of a key, so that a search reads one file."""
+        """Return the file with the latest job of a key, so that a lookup reads one file."""
         return self.path / "keys" / key
 
     def lines(self) -> list[JobLine]:
-        """Return all jobs, the newest first."""
+        """Return all jobs, newest first."""
         folders = [JobFolder(path.parent) for path in self.path.glob("*/job.json")]
         return sorted(map(_line, folders), key=lambda line: line.created, reverse=True)
 
     def find(self, name: str) -> JobFolder:
-        """Return a job by its name, the start of it, or `latest`; raises UnknownName."""
+        """Resolve a name, a prefix, or `latest` to a job; raises UnknownName."""
         return self.folder(chosen_job(name, self.lines()))
 
     def log(self, name: str) -> str:
-        """Return the end of what the latest attempt at a job printed."""
+        """Return the end of the output of a job's latest attempt."""
         folder = self.find(name)
         attempts = read_record(folder.record, JobRecord).attempts
         path = folder.log(attempts[-1].number) if attempts else folder.log(1)
@@ -118,7 +118,7 @@ class JobBoard:
             return log.read().decode(errors="replace")
 
     def stop(self, name: str) -> JobLine:
-        """Ask a job to save and end; one without a driver is over at once."""
+        """Ask a job to save and stop; a job without a driver stops immediately."""
         folder = self.find(name)
         record = read_record(folder.record, JobRecord)
         if record.is_driven:
@@ -130,7 +130,7 @@ class JobBoard:
 
 
 def chosen_job(name: str, lines: Sequence[JobLine]) -> str:
-    """Return the job that a name, the start of it, or `latest` means; raises UnknownName."""
+    """Resolve a name, a prefix, or `latest` to a job's full name; raises UnknownName."""
     names = [line.job for line in lines]
     chosen = names[:1] if name == "latest" else [each for each in names if each == name]
     chosen = chosen or [each for each in names if each.startswith(name)]

@@ -1,7 +1,7 @@
-"""Launchers: the contract, processes of this machine, and places by name.
+"""Launchers: their interface, processes on this machine, and places by name.
 
-One contract serves `telic ... --on PLACE` and the runs of studies; installed packages may bring
-further kinds (entry point group `telic.launchers`, called with a `JobPlace`).
+The same interface serves `telic ... --on PLACE` and the runs of studies; other packages can add
+kinds (entry point group `telic.launchers`, called with a `JobPlace`).
 
     local                      processes of this machine
     local?at_once=2            two at a time
@@ -10,9 +10,9 @@ further kinds (entry point group `telic.launchers`, called with a `JobPlace`).
     slurm?partition=gpu        Slurm, with directives (extra `slurm`)
     slurm?cluster=local        the same through submitit, on this machine
 
-`at_once`, `seconds` (of all jobs together), `attempts`, `silence_s`, `cores`, `gpus` and `minutes`
-mean the same everywhere; anything else after the question mark is a directive for Slurm, or an
-option of the package's launcher.
+`at_once`, `seconds` (total of all jobs), `attempts`, `silence_s`, `cores`, `gpus` and `minutes`
+have the same meaning everywhere; any other parameter is a Slurm directive or an option of a
+plugin's launcher.
 """
 
 from __future__ import annotations
@@ -35,39 +35,39 @@ KINDS = ("local", "ray", "slurm")
 
 
 class JobPlace(Config):
-    """A place for jobs, and the resources they may use there."""
+    """A place for jobs, and the resource limits there."""
 
     kind: str = "local"
-    """local, ray, slurm, or one that a package brings"""
+    """local, ray, slurm, or the kind of a plugin"""
     address: str | None = None
-    """of a Ray cluster"""
+    """address of a Ray cluster"""
     at_once: int | None = Field(default=None, ge=1)
-    """jobs at a time; by default as many as the place has room for"""
+    """maximum number of concurrent jobs; defaults to the capacity of the place"""
     seconds: float | None = Field(default=None, gt=0)
-    """of all attempts of all jobs together; then nothing more is started"""
+    """limit on the total time of all attempts; no further ones start after it"""
     attempts: int = Field(default=3, ge=1)
-    """at one job, before it counts as failed"""
+    """maximum number of attempts per job"""
     silence_s: float = Field(default=60.0, gt=0)
-    """without a sign of life, after which an attempt is given up"""
+    """heartbeat timeout after which an attempt is abandoned"""
     cores: float = Field(default=1.0, ge=0)
-    """cores that a job asks for"""
+    """cores per job"""
     gpus: float = Field(default=0.0, ge=0)
-    """GPUs that a job asks for"""
+    """GPUs per job"""
     minutes: int = Field(default=0, ge=0)
-    """after which a scheduler ends an attempt; 0: never"""
+    """time limit per attempt, enforced by the scheduler; 0: none"""
     cluster: Cluster = "slurm"
     """local: submitit on this machine"""
     asks: dict[str, Any] = Field(default={})
-    """directives for Slurm, or options of a package's launcher"""
+    """Slurm directives, or options of a plugin's launcher"""
 
     @property
     def title(self) -> str:
-        """Name for people."""
+        """Display name."""
         return self.address or self.kind
 
 
 def read_place(text: str) -> JobPlace:
-    """Return the place that a text names; raises UsageError."""
+    """Parse the text of a place; raises UsageError."""
     name, _, query = text.partition("?")
     kind, separator, address = name.partition("://")
     known_kinds = [*KINDS, *plugin_names("launchers", KINDS)]
@@ -88,25 +88,25 @@ def read_place(text: str) -> JobPlace:
 
 
 class Launcher(Protocol):
-    """Starts attempts at jobs, and says what became of them. All calls come from one thread."""
+    """Starts attempts at jobs and reports their state. All calls come from one thread."""
 
     room: int
-    """jobs that it makes sense to have there at a time"""
+    """number of jobs worth submitting concurrently"""
 
     def start(self, spec: JobSpec, folder: JobFolder, attempt: int) -> str:
-        """Start an attempt; returns how the scheduler knows it. Raises OSError or RuntimeError."""
+        """Start an attempt; return the scheduler's handle. Raises OSError or RuntimeError."""
         ...
 
     def look(self, spec: JobSpec, folder: JobFolder, attempt: int) -> AttemptReport:
-        """Say how an attempt is doing; beats and logs lie in the folder afterwards."""
+        """Return the state of an attempt; updates the beats and logs in the folder."""
         ...
 
     def stop(self, spec: JobSpec, *, now: bool) -> None:
-        """Ask an attempt to save and end, or end it `now`; one that is over is left alone."""
+        """Ask an attempt to save and end, or kill it if `now`; ignored if it has ended."""
         ...
 
     def close(self) -> None:
-        """Let go of the cluster; attempts that still run are ended."""
+        """Disconnect from the cluster; attempts that still run are ended."""
         ...
 
 
@@ -131,14 +131,14 @@ def launcher_for(place: JobPlace) -> Launcher:
 
 
 class LocalJobs:
-    """Attempts as processes of this machine."""
+    """Launcher that runs attempts as processes on this machine."""
 
     def __init__(self) -> None:
         self.room = len(usable_cores())
         self._processes: dict[str, Process] = {}
 
     def start(self, spec: JobSpec, folder: JobFolder, attempt: int) -> str:
-        """Start a worker."""
+        """Start a worker process."""
         words = own_python("telic.jobs.worker", folder.path, str(attempt))
         with folder.log(attempt).open("ab") as log:
             process = Process(words, stdout=log)
@@ -146,7 +146,7 @@ class LocalJobs:
         return f"process {process.pid}"
 
     def look(self, spec: JobSpec, folder: JobFolder, attempt: int) -> AttemptReport:
-        """Look for the attempt's end, then for its process."""
+        """Check the attempt's result file, then its process."""
         process = self._processes[spec.name]
         code = process.code
         report = finished_report(folder, attempt)
@@ -159,12 +159,12 @@ class LocalJobs:
         return AttemptReport(state="gone", detail=f"its worker ended with code {code}")
 
     def stop(self, spec: JobSpec, *, now: bool) -> None:
-        """Signal the worker; asked gently, it sees the stop file by itself."""
+        """Signal the worker; for a graceful stop it polls the stop file."""
         if now and self._processes[spec.name].code is None:
             self._processes[spec.name].kill()
 
     def close(self) -> None:
-        """End what still runs, and wait for it."""
+        """Kill running workers and wait for them to exit."""
         for process in self._processes.values():
             process.terminate()
         for process in self._processes.values():

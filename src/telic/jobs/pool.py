@@ -1,15 +1,15 @@
-"""THE MAIN FLOW of jobs: start as many as there is room for, listen, retry, and settle each once.
+"""THE MAIN FLOW of jobs: start jobs up to capacity, poll, retry, and settle each exactly once.
 
-One thread drives; the submitter waits for a future. A job is settled by this process alone and
-only for its current attempt, so nothing is lost and nothing counts twice: an attempt that was given
-up may still run somewhere, but is ignored. Attempts end in one of three ways: the process
-exited (its code is the result), it was asked to stop, or it died, fell
-silent or vanished with its node; only the last is tried again, from the copied files.
+A driver thread runs the loop; the submitter waits for a future. Only this process settles a job,
+and only for its current attempt, so nothing is lost or counted twice: an abandoned attempt may
+still be running, but is ignored. An attempt ends in one of three ways: the process exited (its exit
+code is the result), it was asked to stop, or it died, missed its heartbeats or vanished with its
+node; only the last is retried, from the copied files.
 
     python -m telic.jobs.pool FILE CWD PROGRAM ARGUMENTS...
 
-runs one command as the job of a file (`PlacedJob`) and ends as it does: how a run of a study gets
-to another machine.
+runs one command as the job of a file (`PlacedJob`) and exits with its code, which is how runs of
+studies are executed on other machines.
 """
 
 from __future__ import annotations
@@ -43,25 +43,25 @@ from telic.storage.keys import permit
 _ROUND_S = 0.02
 _LOOK_S = 0.5
 _STOP_S = GRACE_S + 15.0
-"""seconds after which a job that was asked to stop is ended"""
+"""seconds until a job that was asked to stop is killed"""
 
 
 @dataclass(slots=True)
 class _Work:
-    """A job on its way."""
+    """A submitted job."""
 
     spec: JobSpec
     folder: JobFolder
     record: JobRecord
     future: Future[JobRecord]
     earlier: int
-    """attempts of drivers before this one, which do not count against its own"""
+    """attempts by previous drivers, which do not count towards the limit"""
     heard: float = 0.0
-    """when it last gave a sign of life, by the clock of this process"""
+    """time of the latest sign of life, by this process's clock"""
     beat: float = 0.0
-    """when its beat file was last written"""
+    """modification time of the beat file"""
     stopping: str | None = None
-    """why it was asked to end"""
+    """why it was asked to stop"""
     asked: float = 0.0
 
     @property
@@ -80,7 +80,7 @@ class _Work:
 
 
 class JobPool:
-    """Jobs at a place, within its budget.
+    """Runs jobs at a place, within its limits.
 
     Example:
         with JobPool(read_place("ray://head:10001"), runs_dir) as pool:
@@ -96,7 +96,7 @@ class JobPool:
         should_stop: Callable[[], bool] = lambda: False,
         launcher: Launcher | None = None,
     ) -> None:
-        """Prepare to run jobs."""
+        """Prepare the pool; no job is started."""
         self.place, self.board = place, JobBoard(runs_dir)
         self._tell, self._should_stop = on_event, should_stop
         self._launcher = launcher
@@ -125,9 +125,9 @@ class JobPool:
         self._thread.join()
 
     def submit(self, spec: JobSpec) -> Future[JobRecord]:
-        """Put a job on the board and run it; the future holds its settled record.
+        """Register and run a job; the future returns its settled record.
 
-        Raises Refused when the same work is running already.
+        Raises Refused if the same work is already running.
         """
         if self._failure is not None:
             raise self._failure
@@ -148,7 +148,7 @@ class JobPool:
             while not self._is_closed.is_set() or self._running:
                 self._round()
                 time.sleep(_ROUND_S)
-        except Exception as error:  # the boundary of the thread: reported to every waiting future
+        except Exception as error:  # top level of the thread: reported to every waiting future
             self._failure = error
             for work in [*self._running.values(), *self._all_waiting()]:
                 work.future.set_exception(error)
@@ -159,7 +159,7 @@ class JobPool:
             self._connected.close()
 
     def _round(self) -> None:
-        """Process messages, and start the jobs that fit."""
+        """Process messages, and start jobs up to capacity."""
         reason = self._reason_to_end()
         if reason is not None:
             for work in self._all_waiting():
@@ -211,7 +211,7 @@ class JobPool:
         work.change_attempt(handle=handle)
 
     def _listen(self, work: _Work) -> None:
-        """See what became of the current attempt."""
+        """Poll the current attempt."""
         report = self._connected.look(work.spec, work.folder, work.attempt)
         if report.state == "gone":
             self._again(work, report.detail)
@@ -233,7 +233,7 @@ class JobPool:
             self._settle(work, "done", None, end.code)
 
     def _watch(self, work: _Work) -> None:
-        """Give up an attempt that fell silent; pass on a request to stop."""
+        """Abandon an attempt that missed its heartbeats; forward a stop request."""
         beat, now = work.folder.beat(work.attempt), time.monotonic()
         written = beat.stat().st_mtime if beat.exists() else 0.0
         if written != work.beat:
@@ -254,7 +254,7 @@ class JobPool:
             self._connected.stop(work.spec, now=False)
 
     def _again(self, work: _Work, reason: str) -> None:
-        """Try a job again, unless that was the last of its attempts."""
+        """Retry a job unless its attempts are exhausted."""
         attempt = work.record.attempts[-1]
         seconds = time.time() - attempt.started if attempt.seconds is None else attempt.seconds
         work.change_attempt(ended=reason, seconds=seconds)
@@ -290,7 +290,7 @@ class JobPool:
 
 
 class PlacedJob(Record):
-    """A job and where it runs; command and working folder are given when it starts."""
+    """A job and its place; command and working folder are given when it starts."""
 
     place: JobPlace
     job: JobSpec

@@ -1,7 +1,7 @@
-"""Start, watch and end processes. Nothing else in telic starts one (a test checks it).
+"""Start, monitor and end processes. No other module of telic starts one (a test checks this).
 
 `Process` is one child process. `spawn_pool` is a pool of interpreters for Python functions.
-`ProcessId` names a process across restarts, so that an orphan is distinguished from a living owner.
+`ProcessId` identifies a process across restarts, to tell an orphan from a live owner.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from telic.core.config import Record
 PIPE, DEVNULL = subprocess.PIPE, subprocess.DEVNULL
 BEAT_S = 2.0
 GRACE_S = 30.0
-"""seconds between a request to terminate and the kill"""
+"""seconds between SIGTERM and SIGKILL"""
 _LINE_BYTES = 1 << 20
 _POLL_S = 0.2
 _SOON_S = 0.01
 _LAST_WORDS_S = 5.0
 _SAVE_S, _UNWIND_S = 8.0, 4.0
-"""that work which was asked to end may take to save, and then to clean up"""
+"""time allowed for work to save and then to clean up after a stop request"""
 _PR_SET_PDEATHSIG = 1
 _SAFE_PATH = "PYTHONSAFEPATH"
 _LIBC: ctypes.CDLL | None = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def own_python(module: str | None, *words: str | Path) -> list[str]:
-    """Return the command line of an installed module, or of other words, in this Python.
+    """Return a command line that runs a module, or other arguments, with this Python.
 
-    The current folder may be anybody's, and a module in it must not shadow one of ours.
+    A module in the current folder, which anyone may have written, must not shadow one of ours.
     """
     return [sys.executable, "-P", *(("-m", module) if module else ()), *map(str, words)]
 
@@ -51,8 +51,8 @@ def own_python(module: str | None, *words: str | Path) -> list[str]:
 class Process:
     """One child process.
 
-    By default it leads a process group of its own: Ctrl-C does not reach it, and `kill` ends it
-    with everything it has started.
+    By default it leads a process group: Ctrl-C does not reach it, and `kill` also kills all of its
+    descendants.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Process:
         own_group: bool = True,
         parent_death_signal: signal.Signals | None = None,
     ) -> None:
-        """Start it; raises OSError when that fails."""
+        """Start the process; raises OSError on failure."""
         number = parent_death_signal
         self._child = subprocess.Popen(
             list(map(str, words)),
@@ -93,31 +93,31 @@ class Process:
 
     @property
     def stdin(self) -> IO[bytes]:
-        """The pipe to it."""
+        """Pipe to the standard input of the process."""
         assert self._stdin is not None
         return self._stdin
 
     @property
     def stdout(self) -> IO[bytes]:
-        """The pipe from it."""
+        """Pipe from the standard output of the process."""
         assert self._stdout is not None
         return self._stdout
 
     @property
     def code(self) -> int | None:
-        """Exit code, negative for a signal; None while it runs."""
+        """Exit code, negative for a signal, or None while the process runs."""
         return self.wait(0.0)
 
     def wait(self, timeout_s: float | None = None) -> int | None:
-        """Wait for its end and return the exit code; None: it still runs."""
-        # A confined process may not even ask.
+        """Wait for the process and return its exit code, or None after a timeout."""
+        # A confined process may not even query it.
         with contextlib.suppress(subprocess.TimeoutExpired, PermissionError):
             return self._child.wait(timeout_s)
         return None
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Signal it and all that it has started."""
-        # A confined process may not signal: its own end closes the pipes of what it started.
+        """Send a signal to the process and its descendants."""
+        # A confined process may not send signals: its exit closes the pipes of its children.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if self._own_group:
                 os.killpg(self.pid, number)
@@ -125,12 +125,12 @@ class Process:
                 os.kill(self.pid, number)
 
     def kill(self) -> int | None:
-        """Kill it and all that it has started, and return the exit code if we may know it."""
+        """Kill the process and its descendants; return the exit code if it is available."""
         self.send_signal(signal.SIGKILL)
         return self.wait()
 
     def stop(self, grace_s: float = GRACE_S) -> int | None:
-        """Terminate it, kill it after the grace period, and return the exit code."""
+        """Send SIGTERM, then SIGKILL after the grace period; return the exit code."""
         self.terminate()
         self.wait(grace_s)
         return self.kill()
@@ -139,7 +139,7 @@ class Process:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Kill what still runs and close the pipes."""
+        """Kill the process if it still runs, and close the pipes."""
         if self.code is None:
             self.kill()
         for pipe in (self._stdin, self._stdout):
@@ -147,13 +147,13 @@ class Process:
                 pipe.close()
 
     def terminate(self) -> None:
-        """Ask it to end; what it has started is its own to end."""
+        """Send SIGTERM to the process only; it is responsible for its children."""
         if self.code is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(self.pid, signal.SIGTERM)
 
     def supervise(self, should_stop: Callable[[], bool]) -> bool:
-        """Wait for its end; return whether it was asked to stop."""
+        """Wait for the process to end; return whether it was asked to stop."""
         deadline: float | None = None
         next_beat = time.monotonic()
         try:
@@ -169,16 +169,16 @@ class Process:
                 if self.wait(max(_SOON_S, next_beat - time.monotonic())) is not None:
                     return deadline is not None
         finally:
-            self.kill()  # and what it left behind
+            self.kill()  # and its leftover children
 
     def write(self, content: bytes | memoryview) -> None:
-        """Write to its standard input, all of it; raises BrokenPipeError when it has ended."""
+        """Write all of `content` to its standard input; raises BrokenPipeError if it has ended."""
         rest = memoryview(content).cast("B")
         while rest:
             rest = rest[os.write(self.stdin.fileno(), rest) :]
 
     def lines(self, silence_s: float, should_stop: Callable[[], bool]) -> Iterator[str]:
-        """Yield the lines it prints until it ends, is silent for too long, or we are stopped."""
+        """Yield its output lines until it ends, exceeds the silence limit, or should stop."""
         handle, rest = self.stdout.fileno(), b""
         last_heard = time.monotonic()
         while not should_stop() and time.monotonic() - last_heard < silence_s:
@@ -186,7 +186,7 @@ class Process:
                 continue
             chunk = os.read(handle, 1 << 16)
             if not chunk:
-                self.wait(_LAST_WORDS_S)  # its own exit code says more than that of a kill
+                self.wait(_LAST_WORDS_S)  # its exit code is more informative than SIGKILL
                 return
             last_heard = time.monotonic()
             *lines, rest = (rest + chunk).split(b"\n")
@@ -197,26 +197,26 @@ class Process:
 
     @classmethod
     def detach(cls, words: Sequence[str | Path], log: Path, env: Mapping[str, str]) -> Process:
-        """Start one that outlives this process; what it prints is appended to a file."""
+        """Start a process that outlives this one; its output is appended to a file."""
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
             process = cls(words, env=env, stdout=output)
-        # Without a wait, a finished child stays in the process table for as long as we run.
+        # Without a wait, a finished child remains a zombie while this process runs.
         threading.Thread(target=process.wait, daemon=True).start()
         return process
 
 
 def die_with_parent(number: signal.Signals = signal.SIGKILL) -> None:
-    """Have the kernel signal this process when its parent ends, however that happens."""
+    """Have the kernel signal this process when its parent ends, for any reason."""
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(number), *[ctypes.c_ulong(0)] * 3)
 
 
 def end_after_grace(code: int) -> threading.Event:
-    """End this process unless it ends by itself: signal it again, then exit at once.
+    """Force this process to exit if it does not end in time: send a second signal, then exit.
 
-    Work that does not look at a request to stop, or hangs while it is unwound, ends all the same.
-    Setting the returned event calls it off.
+    This also covers work that does not poll for stop requests, or hangs during cleanup. Setting the
+    returned event cancels it.
     """
     off = threading.Event()
 
@@ -231,7 +231,7 @@ def end_after_grace(code: int) -> threading.Event:
 
 
 class ProcessId(Record):
-    """A process of some machine; its start distinguishes it from a later one of its number."""
+    """Identity of a process; the start time distinguishes it from a later one with the same pid."""
 
     host: str
     pid: int
@@ -239,7 +239,7 @@ class ProcessId(Record):
 
     @classmethod
     def own(cls) -> ProcessId:
-        """Return that of this process."""
+        """Return the identity of this process."""
         import psutil
 
         process = psutil.Process()
@@ -247,12 +247,12 @@ class ProcessId(Record):
 
     @property
     def is_alive(self) -> bool:
-        """True while it runs; a process of another machine is assumed to."""
+        """True while the process runs; assumed for a process on another machine."""
         return self.host != socket.gethostname() or is_same_process(self.pid, self.started)
 
 
 def is_same_process(pid: int, started: float) -> bool:
-    """Say whether the process of this number and start time runs on this machine."""
+    """Return whether the process with this pid and start time runs on this machine."""
     import psutil
 
     try:
@@ -266,8 +266,8 @@ def is_same_process(pid: int, started: float) -> bool:
 
 
 def spawn_pool(processes: int) -> ProcessPoolExecutor:
-    """Return a pool of new interpreters that end with this process and leave signals to it."""
-    with _safe_path():  # it starts a process of its own, once
+    """Return a pool of new interpreters that end with this process and ignore its signals."""
+    with _safe_path():  # it starts one helper process
         resource_tracker.ensure_running()
     return ProcessPoolExecutor(
         processes, mp_context=_SafeSpawn(), initializer=_join_pool, initargs=(os.getpid(),)
@@ -276,7 +276,7 @@ def spawn_pool(processes: int) -> ProcessPoolExecutor:
 
 @contextlib.contextmanager
 def _safe_path() -> Iterator[None]:
-    """Keep the current folder out of the import path of Pythons that start in this block."""
+    """Keep the current folder out of the import path of Python processes started in this block."""
     before = os.environ.get(_SAFE_PATH)
     os.environ[_SAFE_PATH] = "1"
     try:
@@ -300,9 +300,9 @@ class _SafeSpawn(SpawnContext):
 
 def _join_pool(parent: int) -> None:
     die_with_parent()
-    # The parent may have ended before that line, and not every kernel has the signal.
+    # The parent may have ended before this line, and not every kernel supports the signal.
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    # Ctrl-C and a lost terminal reach all processes of a terminal at once.
+    # Ctrl-C and hangups reach all processes of a terminal.
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
 

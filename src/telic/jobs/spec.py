@@ -1,8 +1,8 @@
 """A job: one file that specifies what to run, and the state of each attempt.
 
-To get work done elsewhere, write such a file; what runs it (`worker.py`) need not know what
-it is, and what starts it (`launcher.py`) need not either. Files hold no secrets: those are in the
-environment that a worker finds.
+To run work elsewhere, write such a file; neither the worker (`worker.py`) nor the launcher
+(`launcher.py`) depends on the kind of work. Files hold no secrets; those come from the worker's
+environment.
 
     runs/jobs/<name>/
         job_spec.json          what to run
@@ -34,49 +34,49 @@ JobOutcome = Literal["waiting", "running", "done", "failed", "stopped"]
 JOB_FILE = "job_spec.json"
 JOBS = "jobs"
 PYTHON = "python"
-"""as the first word of a command: the interpreter that the worker itself runs in"""
+"""first word of a command that stands for the worker's Python interpreter"""
 
 
 class JobSpec(Record):
-    """One process to run, and what is asked of a scheduler for it."""
+    """One process to run, and the resources to request from a scheduler."""
 
     name: str
-    """under which a scheduler knows it"""
+    """name shown by the scheduler"""
     argv: tuple[str, ...]
     cwd: str
     env: dict[str, str] = Field(default={})
-    """set on top of the environment that it finds"""
+    """variables added to the worker's environment"""
     cluster: Cluster = "slurm"
-    """local runs it on this machine, through the same package"""
+    """local runs it on this machine through submitit"""
     asks: dict[str, Any] = Field(default={})
-    """directives for Slurm; True stands for one without a value"""
+    """Slurm directives; True is a directive without a value"""
     minutes: int = 0
-    """after which the scheduler ends it; 0 is never"""
+    """time limit enforced by the scheduler; 0: none"""
     cores: float = 1.0
     gpus: float = 0.0
     folder: str | None = None
-    """below cwd: its results, which are copied back without a shared file system"""
+    """results folder relative to cwd; copied back without a shared file system"""
     sends: tuple[str, ...] = ()
-    """below cwd: files, or folders with their contents, to copy to the machine; a job that
-    copies no files in either direction uses a file system that all machines share"""
+    """files or folders relative to cwd to copy to the machine; a job that copies no files in either
+    direction uses a file system shared by all machines"""
     key: str = ""
-    """unfinished jobs of one key are the same work, so that the same request resumes it"""
+    """identifies the work: repeating the request resumes an unfinished job with the same key"""
     command: str = ""
-    """what does the same in a terminal"""
+    """equivalent terminal command"""
 
     @property
     def code(self) -> str:
-        """Description of the command that the user is asked to permit."""
+        """Description of the command that the user must permit."""
         return f"the command {shlex.join(self.argv)} in {self.cwd} with {sorted(self.env.items())}"
 
     def words(self) -> list[str]:
-        """Return the command as this machine runs it."""
+        """Return the command with this machine's interpreter."""
         first, *rest = self.argv
         return [sys.executable if first == PYTHON else first, *rest]
 
 
 class JobBeat(Record):
-    """A sign of life of an attempt."""
+    """A heartbeat of an attempt."""
 
     time: float
     node: str
@@ -84,36 +84,36 @@ class JobBeat(Record):
 
 
 class AttemptEnd(Record):
-    """The end of a process; one that was killed has a signal and no code."""
+    """End of a process; a killed process has a signal and no exit code."""
 
     code: int | None
     signal: int | None = None
     seconds: float
     node: str
     was_stopped: bool = False
-    """it was asked to stop"""
+    """whether it was asked to stop"""
     error: str | None = None
-    """why it could not be started, or its files could not be copied back"""
+    """why it could not start, or its files could not be copied back"""
 
     @property
     def died(self) -> str | None:
-        """Reason why the process did not exit by itself; None when it did."""
+        """Reason why the process died, or None if it exited normally."""
         if self.error is not None:
             return self.error
         if self.signal is not None:
             return f"killed by signal {self.signal} on {self.node}"
-        # What a shell or a container makes of SIGKILL, the memory killer's.
+        # The code that shells and containers report for SIGKILL, e.g. from the OOM killer.
         return f"killed (code 137) on {self.node}" if self.code == 137 else None
 
 
 class AttemptReport(Record):
-    """The state of an attempt, as its launcher reports it."""
+    """State of an attempt, as reported by its launcher."""
 
     state: AttemptState
     detail: str = ""
-    """why it is gone"""
+    """why the attempt is gone"""
     end: AttemptEnd | None = None
-    """when it is done"""
+    """set once the attempt is done"""
 
 
 class JobAttempt(Record):
@@ -122,64 +122,64 @@ class JobAttempt(Record):
     number: int
     started: float
     handle: str = ""
-    """how the scheduler knows it"""
+    """the scheduler's handle"""
     seconds: float | None = None
     node: str | None = None
     ended: str | None = None
-    """why, in words; None while it runs"""
+    """reason in words, or None while it runs"""
 
 
 class JobRecord(Record):
-    """The progress of a job."""
+    """State of a job."""
 
     schema_version: Literal[1] = 1
     name: str
     place: str
-    """where it was sent"""
+    """place it was sent to"""
     state: JobOutcome = "waiting"
     code: int | None = None
     reason: str | None = None
     """why it failed or was stopped"""
     created: float
     driver: ProcessId
-    """the process that started it and looks after it"""
+    """the process that started and drives it"""
     attempts: tuple[JobAttempt, ...] = ()
 
     @property
     def is_over(self) -> bool:
-        """True once nothing more happens without a new request."""
+        """True if nothing more happens without a new request."""
         return self.state in ("done", "failed", "stopped")
 
     @property
     def is_driven(self) -> bool:
-        """True while a process drives it."""
+        """True while its driver process runs."""
         return not self.is_over and self.driver.is_alive
 
     @property
     def seconds(self) -> float:
-        """Seconds of all attempts."""
+        """Total seconds of all attempts."""
         return sum(attempt.seconds or 0.0 for attempt in self.attempts)
 
 
 class JobFolder:
-    """The files of one job."""
+    """Files of one job."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.spec, self.record = path / JOB_FILE, path / "job.json"
         self.stop = path / "stop"
-        """its existence asks the job to end"""
+        """file whose existence requests a stop"""
         self.parcel, self.brought = path / "parcel.zip", path / "brought.json"
-        """files to copy back, and the names of those that arrived"""
+        """files to copy back, and the names of the received ones"""
 
     def log(self, attempt: int) -> Path:
-        """Output of an attempt."""
+        """Return the path of an attempt's output."""
         return self.path / f"attempt_{attempt}.log"
 
     def beat(self, attempt: int) -> Path:
-        """Latest sign of life of an attempt."""
+        """Return the path of an attempt's latest heartbeat."""
         return self.path / f"attempt_{attempt}.beat.json"
 
     def end(self, attempt: int) -> Path:
-        """End of an attempt."""
+        """Return the path of the record of an attempt's end."""
         return self.path / f"attempt_{attempt}.end.json"

@@ -1,10 +1,10 @@
-"""The worker of a job: make one attempt at the job of a folder, with heartbeats, log and end.
+"""Job worker: run one attempt of the job in a folder, writing heartbeats, a log and its result.
 
     python -m telic.jobs.worker FOLDER ATTEMPT
 
-A job that is asked to end (by its stop file, or by a signal to the worker, which is how schedulers
-preempt) gets TERM, time to save, and only then is killed. When the worker is killed the kernel asks
-the job to end, so nothing works on for a driver that has given it up.
+A job that is asked to stop (by its stop file, or by a signal to the worker, which is how schedulers
+preempt) gets SIGTERM and time to save before it is killed. If the worker is killed, the kernel
+signals the job, so that nothing keeps running for a driver that has abandoned it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from telic.storage.files import TEMPORARY_MARK, read_record, write_json
 
 
 def run_attempt_in(path: str, attempt: int) -> int:
-    """Make an attempt at the job of a folder that driver and worker share."""
+    """Run an attempt of a job in a folder shared by driver and worker."""
     folder = JobFolder(Path(path))
     spec = read_record(folder.spec, JobSpec)
 
@@ -40,14 +40,14 @@ def run_attempt_in(path: str, attempt: int) -> int:
 
 
 def keep_beat(path: Path, beat: JobBeat) -> None:
-    """Write a heartbeat without waiting for the disk: it is not needed after a power cut."""
+    """Write a heartbeat without syncing: it is not needed after a power failure."""
     fresh = path.with_name(f"{TEMPORARY_MARK}{path.name}")
     fresh.write_text(beat.model_dump_json())
     os.replace(fresh, path)
 
 
 def finished_report(folder: JobFolder, attempt: int) -> AttemptReport | None:
-    """Return how an attempt ended, from its file; None while there is none."""
+    """Read how an attempt ended, or return None if it has not."""
     path = folder.end(attempt)
     if not path.exists():
         return None
@@ -63,7 +63,7 @@ def run_attempt(
     node: str | None = None,
     holds: tuple[int, ...] = (),
 ) -> AttemptEnd:
-    """Run a job's process to its end; `beat` says whether it must end."""
+    """Run a job's process to its end; `beat` returns whether it must stop."""
     began, node = time.monotonic(), node or socket.gethostname()
     try:
         process = Process(
@@ -99,11 +99,11 @@ def run_attempt(
 
 @contextmanager
 def signals_noted() -> Generator[list[int]]:
-    """Yield a list that fills with the signals that ask this process to end."""
+    """Yield a list that collects the received termination signals."""
     signalled: list[int] = []
     try:
         before = signal.signal(signal.SIGTERM, lambda number, frame: signalled.append(number))
-    except ValueError:  # only a main thread receives signals
+    except ValueError:  # only the main thread receives signals
         yield signalled
         return
     try:
@@ -113,7 +113,7 @@ def signals_noted() -> Generator[list[int]]:
 
 
 if __name__ == "__main__":
-    # submitit pickles by name, and the name of a program is __main__
+    # submitit pickles by name, and a script's module is named __main__
     from telic.jobs import worker
 
     sys.exit(worker.run_attempt_in(sys.argv[1], int(sys.argv[2])))

@@ -1,1 +1,1 @@
-"""Judges: what an episode was worth for an intent, and the evidence for it."""
+"""Judges: score episodes against an intent, with evidence."""

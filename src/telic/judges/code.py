@@ -1,7 +1,7 @@
-"""Run the text of a judge on recorded episodes.
+"""Run a judge's text on recorded episodes.
 
-Criteria with a measure are measured by the host (`telic.judges.measured`). Those that no quantity
-expresses are measured by a function in the text, which is foreign code:
+The host measures criteria that have an expression (`telic.judges.measured`). The others are
+measured by a function in the text, which is foreign code:
 
     from telic import score
 
@@ -9,7 +9,7 @@ expresses are measured by a function in the text, which is foreign code:
         value = float(episode["joint_speed"].std())
         return [score("moves evenly", value, zero=2.0, goal=0.5)]
 
-`judge_files` runs it in a confined worker of its own, never in the one that measures.
+`judge_files` runs this code in a separate confined worker, never in the one that measures.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ from telic.storage.trajectories import (
 
 _JUDGE_S = 60.0
 _TOGETHER = 64_000
-"""steps that are measured in one go, shorter episodes padded to the longest"""
+"""steps per measurement batch, with shorter episodes padded to the longest"""
 _WORTH_A_WORKER = 32
-"""episodes; fewer are not given to a process of their own"""
+"""minimum number of episodes per worker process"""
 _TRIES = 2
-"""workers that may die over the same episodes before their scores are unknown"""
+"""worker crashes on the same episodes after which their scores are unknown"""
 OFFERED: dict[str, dict[str, Any]] = {
     "telic": {
         **{"score": score, "score_near": score_near, "require": require},
@@ -68,26 +68,26 @@ OFFERED: dict[str, dict[str, Any]] = {
         "metrics": every_metric(),
     }
 }
-"""what a judge file may import from telic; the second row for files written earlier"""
+"""names that a judge file may import from telic; the second row serves earlier files"""
 
 
 class Judge(Protocol):
-    """Judges one recorded episode, without having seen the reward."""
+    """Judges one recorded episode without access to the reward."""
 
     def __call__(self, trajectory: Trajectory, spec: EnvSpec) -> Verdict:
         """Return a verdict with a score in [0, 1] and its evidence.
 
-        Pure: the same episode gets the same verdict, and is left as it was. A judge that cannot
-        tell, as of an episode without steps, gives no score and a reason; never 0 for "unknown".
+        Must be pure: deterministic, and without changing the episode. A judge that cannot decide,
+        as for an episode without steps, returns no score and a reason, never a score of 0.
         """
         ...
 
 
 class JudgeCode:
-    """A judge whose text was read; calling it may run foreign code."""
+    """A parsed judge file; calling it may run foreign code."""
 
     def __init__(self, source: str, label: str = "judge_fn.py") -> None:
-        """Check and execute the file; raises RefusedCode, or RewardError if it has no judge."""
+        """Check and execute the file; raise RefusedCode, or RewardError if it defines no judge."""
         self.label, self._function = label, None
         self.file = read_judge(source)
         if not self.file.code:
@@ -96,7 +96,7 @@ class JudgeCode:
         scope: dict[str, Any] = namespace(OFFERED)
         try:
             exec(code, scope)
-        except Exception as error:  # the boundary to foreign code
+        except Exception as error:  # boundary to foreign code
             raise RewardError(
                 f"{label} cannot be loaded: {type(error).__name__}: {error}"[:500],
                 hint="Everything outside of judge(episode) runs once, before any episode.",
@@ -109,15 +109,15 @@ class JudgeCode:
             )
 
     def __call__(self, trajectory: Trajectory, spec: EnvSpec) -> Verdict:
-        """Judge one episode, recorded in an environment."""
+        """Judge one recorded episode of an environment."""
         return self.judge(RecordedEpisode(trajectory, spec))
 
     def judge(self, episode: RecordedEpisode) -> Verdict:
-        """Judge one episode; an error of the judge is an unknown score, never a 0."""
+        """Judge one episode; an error in the judge gives an unknown score, never a 0."""
         return _summed(self.measure(episode))
 
     def measure(self, episode: RecordedEpisode) -> Verdict:
-        """Score one episode by criterion; the score of the whole is not computed yet."""
+        """Score the criteria of one episode, without computing the episode's score."""
         if len(episode) == 0:
             return unknown("code", "the episode has no steps")
         try:
@@ -129,18 +129,18 @@ class JudgeCode:
                 kind = type(answer).__name__
                 return unknown("code", f"{self.label} returned {kind}, not a list of scores")
             return judged(joined(self.file, measured, scores), 1.0)
-        except Exception as error:  # the boundary to foreign code
+        except Exception as error:  # boundary to foreign code
             return unknown("code", f"{self.label}: {type(error).__name__}: {error}"[:500])
 
 
 @lru_cache(maxsize=8)
 def _compiled(source: str, label: str) -> CodeType:
-    """Check and compile a judge; once for all episodes, each of which gets a scope of its own."""
+    """Check and compile a judge once; each episode executes it in a new scope."""
     return compile_source(source, label, extra_modules=OFFERED)
 
 
 def _summed(verdict: Verdict) -> Verdict:
-    """Return a verdict with the score that its criteria earn together; unknown stays unknown."""
+    """Return a verdict with the score computed from its criteria; unknown scores stay unknown."""
     if verdict.score is None:
         return verdict
     try:
@@ -154,10 +154,10 @@ def judge_files(
 ) -> list[Verdict]:
     """Judge recorded episodes in a confined worker whose working folder is `folder`.
 
-    The worker may read only the folders of the episodes and of the environment's model. If it dies,
-    which need not be the judge's fault, another one tries again; if that dies too, every score is
-    unknown. Many episodes are divided among as many workers as there are CPU cores. `environment`
-    None: that of the files, which no foreign code could write.
+    The worker may read only the folders of the episodes and of the environment's model. A worker
+    that dies, for any reason, is retried once; if the retry dies too, every score is unknown. Many
+    episodes are divided among one worker per CPU core. Without `environment`, the environment is
+    read from the files, which foreign code cannot write.
     """
     if not paths:
         return []
@@ -179,7 +179,7 @@ def judge_files(
 
 
 def _both(file: JudgeFile, measured: Verdict, coded: Verdict) -> Verdict:
-    """Return the verdict of what the host measured and what code measured of one episode."""
+    """Combine the verdicts of the host and of the judge's code on one episode."""
     for each in (measured, coded):
         if each.score is None:
             return each
@@ -189,7 +189,7 @@ def _both(file: JudgeFile, measured: Verdict, coded: Verdict) -> Verdict:
 def _measure_files(
     source: str, paths: Sequence[Path], folder: Path, environment: Environment | None
 ) -> list[Verdict]:
-    """Let confined workers score episodes by criterion; one that dies twice leaves it unknown."""
+    """Score episodes by criterion in confined workers; scores are unknown if a retry dies too."""
 
     def share(paths: Sequence[Path], folder: Path) -> list[Verdict]:
         reason = ""
@@ -198,7 +198,7 @@ def _measure_files(
                 return _measure_confined(source, paths, folder, environment)
             except WorkerDied as error:
                 reason = f"{error} ({_TRIES} workers tried.)"
-            except TelicError as error:  # the judge itself is wrong, and would be again
+            except TelicError as error:  # the judge itself is at fault, so a retry would also fail
                 reason = str(error)
                 break
         return [unknown("code", reason)] * len(paths)
@@ -214,7 +214,7 @@ def _measure_files(
 def _measure_confined(
     source: str, paths: Sequence[Path], folder: Path, environment: Environment | None
 ) -> list[Verdict]:
-    """Return what a confined judge measured; a credit that the value does not earn is refused."""
+    """Return the verdicts of a confined judge; reject a credit that its value does not earn."""
     environment = environment or _environment_of(paths)
     result = run_confined(
         "telic.judges.code",
@@ -247,15 +247,15 @@ def judge_here(
     environment: Environment | None = None,
     alive: Callable[[], None] = lambda: None,
 ) -> list[Verdict]:
-    """Score episodes by criterion in this process; for the worker, and for trusted code.
+    """Score episodes by criterion in this process; for the worker and for trusted code.
 
-    `alive` is called before every few of them; the other arguments are those of `judge_files`.
+    `alive` is called before every batch; the other arguments are those of `judge_files`.
     """
     verdicts, some = list[Verdict](), list[Trajectory]()
     spec = _spec_of(*(environment := environment or _environment_of(paths)))
 
     def judge_some() -> list[Verdict]:
-        # A new judge each time: it must not remember other episodes.
+        # A new judge for each episode, so that no state carries over.
         return [JudgeCode(source).measure(each) for each in recorded_together(some, spec)]
 
     alive()
@@ -271,7 +271,7 @@ def judge_here(
 
 
 def _environment_of(paths: Sequence[Path]) -> Environment:
-    """Return the environment of the first file, where it is one that a registry knows."""
+    """Return the environment of the first file, which must be a registered one."""
     facts = read_trajectory(paths[0]).facts
     require_registered(facts, paths[0])
     return facts.env_id, facts.env_kwargs
@@ -289,7 +289,7 @@ def _described(env_id: str, arguments: str) -> EnvSpec:
 
 
 def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
-    """Judge every episode; entry of the confined worker."""
+    """Judge every episode; entry point of the confined worker."""
     use_one_thread()
     paths = [Path(path) for path in payload["paths"]]
     alive = partial(channel.heartbeat, _JUDGE_S, "judging")
@@ -297,11 +297,11 @@ def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
     return {"verdicts": [each.model_dump(mode="json") for each in verdicts]}
 
 
-# ---- judges of installed packages
+# ---- judges from installed packages
 
 
 def find_judge(name: str) -> Callable[[str, EnvSpec], Judge]:
-    """Return what makes the judge of that name; raises UnknownName, or PluginError."""
+    """Return the factory of a judge by name; raise UnknownName or PluginError."""
     make_judge = load_plugin("judges", name)
     if make_judge is None:
         raise UnknownName("judge", name, plugin_names("judges"))
@@ -315,9 +315,9 @@ def judge_too(
     verdicts: Sequence[Verdict],
     environment: Environment,
 ) -> list[Verdict]:
-    """Let a judge of an installed package judge the same episodes; the lower score counts.
+    """Add the verdicts of a judge from an installed package; the lower score counts.
 
-    It is trusted and runs here. Where either judge cannot tell, the score is unknown.
+    The judge is trusted and runs in this process. If either score is unknown, so is the result.
     """
     spec = _spec_of(*environment)
     judge = find_judge(name)(intent, spec)

@@ -19,9 +19,9 @@ def run_confined(
     readable: Iterable[Path] = (),
     **options: Any,
 ) -> dict[str, Any]:
-    """Return the answer of a module's `run` in a worker that may write only in `folder`.
+    """Call a module's `run` in a worker that may write only to `folder`, and return its result.
 
-    It may read `readable` and the models of the environments.
+    The worker may read `readable` and the models of the environments.
     """
     folder.mkdir(parents=True, exist_ok=True)
     access = [env_access(*each) for each in environments]

@@ -1,11 +1,11 @@
-"""Criteria: what an intent asks for, made measurable, and the scores of an episode on them.
+"""Criteria: the measurable parts of an intent, and an episode's scores on them.
 
-A criterion is what people read, edit and approve. A judge file returns a `CriterionScore` for each:
-no credit up to `zero`, full credit from `goal` on, a share in between; it is passed at the goal.
-The score of an episode is the mean credit by weight; where the worst criterion that stands for a
-stated phrase earned less, it is half way between the two, so that no phrase can be missed by an
-episode that passes. A criterion that comes `after` another one counts only once that one has earned
-more than half. A constraint rules out look-alikes: the whole score is multiplied by its credit.
+People read, edit and approve criteria. A judge file returns one `CriterionScore` per criterion:
+no credit up to `zero`, full credit from `goal` on, linear in between; it passes at the goal. The
+score of an episode is the weighted mean credit. If the worst criterion of a stated phrase earned
+less, the score is halfway between the two, so that an episode cannot pass without every stated
+phrase. A criterion with `after` counts only if that criterion earned more than half. Constraints
+rule out look-alikes: the episode's score is multiplied by their credit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _Way = Literal["at_least", "at_most", "about"]
 
 
 class Criterion(Record):
-    """One measurable part of what was asked for."""
+    """One measurable part of an intent."""
 
     title: str = Field(min_length=1, description="short and plain; the judge's score has the same")
     quantity: str = Field(description="what is measured, in words")
@@ -61,7 +61,7 @@ class Criterion(Record):
 
 
 class EpisodePhase(Record):
-    """A phase of what is done in sequence: the next begins when its end was reached."""
+    """A phase of a sequence; the next phase begins when its end condition is met."""
 
     until: str = Field(
         default="", description="condition that ends it, as height > 1.5; empty for the last"
@@ -70,7 +70,7 @@ class EpisodePhase(Record):
 
 
 class Motion(Record):
-    """A part of a scripted demonstration; by default the robot stands still."""
+    """A segment of a scripted demonstration; by default the robot stands still."""
 
     seconds: float = Field(gt=0, le=60)
     forward_mps: float = Field(
@@ -102,14 +102,14 @@ class Motion(Record):
 
 
 class JointCourse(Record):
-    """A periodic motion of a joint: its mean, then cosine and sine of each harmonic."""
+    """A periodic joint motion: the mean, then cosine and sine coefficients of each harmonic."""
 
     joint: str
     terms: tuple[FiniteFloat, ...] = Field(min_length=1, description="radians or metres")
 
 
 class ShownMotion(Record):
-    """A motion with prescribed joints: a reference, or a look-alike of it."""
+    """A motion with prescribed joints: a reference motion, or a look-alike."""
 
     name: str
     motion: Motion
@@ -121,7 +121,7 @@ _GATE = 0.5
 
 
 class Covered(Record):
-    """Words of an intent, and the criteria that carry them."""
+    """Words of an intent, and the criteria that cover them."""
 
     words: str
     criteria: tuple[str, ...] = Field(
@@ -130,14 +130,14 @@ class Covered(Record):
 
 
 def scope_words(covered: Sequence[str], left_out: Sequence[str]) -> str:
-    """Return which parts of an intent are judged: "judged: run; not judged: “skip”"."""
+    """Describe which parts of an intent are judged: "judged: run; not judged: “skip”"."""
     judged = f"judged: {', '.join(dict.fromkeys(covered))}" if covered else ""
     left = ", ".join(f"“{words}”" for words in dict.fromkeys(left_out))
     return "; ".join(filter(None, (judged, f"not judged: {left}" if left else "")))
 
 
 class Objection(Record):
-    """A reviewer's objection to a reward or a judge; open until a reviewer withdraws it."""
+    """A reviewer's objection to a reward or a judge; open until withdrawn."""
 
     number: int
     about: Literal["reward", "judge"]
@@ -147,13 +147,13 @@ class Objection(Record):
 
 
 class Composition(Record):
-    """An intent as its author implements it: criteria, a reward, a judge, demonstrations."""
+    """Implementation of an intent: criteria, a reward, a judge and demonstrations."""
 
     intent: str
     env: str
     criteria: tuple[Criterion, ...]
     phases: tuple[EpisodePhase, ...] = ()
-    """of what is done in sequence, where criteria name them"""
+    """phases of a sequence, which criteria refer to"""
     reward: str
     judge: str
     env_args: dict[str, Any]
@@ -163,26 +163,26 @@ class Composition(Record):
     doubts: tuple[str, ...]
     not_understood: tuple[str, ...]
     dropped: tuple[str, ...] = ()
-    """numbers, units and modifiers that no criterion carries"""
+    """numbers, units and modifiers that no criterion covers"""
     covered: tuple[Covered, ...] = ()
-    """which words each criterion stands for; empty: its author does not say"""
+    """words covered by each criterion; empty if the author gives none"""
     motions: tuple[Motion, ...] = ()
-    """a scripted demonstration, to validate reward and judge on; empty: unknown"""
+    """scripted demonstration for validating reward and judge; empty if there is none"""
     shown: tuple[ShownMotion, ...] = ()
-    """a reference motion and its look-alikes, demonstrated in place of `motions`"""
+    """reference motion and look-alikes, demonstrated instead of `motions`"""
     fine: tuple[str, ...] = ()
-    """failure modes that are right here: standing still may be all that is asked"""
+    """failure modes that are acceptable for this intent, such as standing still"""
     objections: tuple[Objection, ...] = ()
-    """of reviewers, withdrawn ones included"""
+    """objections of reviewers, including withdrawn ones"""
 
 
 class CriterionScore(Record):
-    """One measured criterion of a judgement."""
+    """One measured criterion in a verdict."""
 
     __offered__: ClassVar[str] = "a score"
     title: str = Field(max_length=500)
     value: FiniteFloat | None
-    """as measured; None: could not be measured in this episode"""
+    """measured value; None if it could not be measured in this episode"""
     unit: str = Field(default="", max_length=100)
     zero: FiniteFloat
     goal: FiniteFloat
@@ -193,13 +193,13 @@ class CriterionScore(Record):
     """share that counts: 0 behind a closed gate"""
     passed: bool
     tag: str | None = Field(default=None, max_length=100)
-    """failure tag when it is not passed"""
+    """failure tag if it is not passed"""
     is_guard: bool = False
     is_stated: bool = False
 
     @property
     def waits(self) -> bool:
-        """True if it earned credit that does not count, as an earlier criterion is not met."""
+        """True if it earned credit that does not count because an earlier criterion is not met."""
         return self.counted < self.credit
 
 
@@ -215,7 +215,7 @@ def score(
     after: CriterionScore | None = None,
     stated: bool = False,
 ) -> CriterionScore:
-    """Score one measured value: no credit at `zero`, full credit at `goal`, which may be lower."""
+    """Score a measured value: no credit at `zero`, full credit at `goal`, which may be lower."""
     credit = _credit(value, zero, goal)
     is_open = after is None or after.counted > _GATE
     return CriterionScore(
@@ -242,9 +242,9 @@ def require(
     after: CriterionScore | None = None,
     **options: Any,
 ) -> CriterionScore:
-    """Score a constraint: the whole score is multiplied by its credit; `options` as of `score`.
+    """Score a constraint: the episode's score is multiplied by its credit; `options` as in `score`.
 
-    Behind a closed gate there is nothing to constrain yet, and the score stays as it is.
+    Behind a closed gate there is nothing to constrain, and the score is unchanged.
     """
     made = score(title, value, zero=zero, goal=goal, weight=0.0, **options)
     changes: dict[str, Any] = {"is_guard": True}
@@ -264,7 +264,7 @@ def score_near(
 ) -> CriterionScore:
     """Score closeness to a target: full credit within the tolerance, none at four times it.
 
-    The measured value is the distance to the target, and its unit says so: 0.4 m/s off.
+    The measured value is the distance to the target, as its unit states: 0.4 m/s off.
     """
     return score(
         f"{title} (within {tolerance:g} of {target:g})",
@@ -281,7 +281,7 @@ leaf, near, guard = score, score_near, require
 
 
 def total(scores: Sequence[CriterionScore]) -> float:
-    """Return the score of an episode, 0 to 1: see the head of this module."""
+    """Return the score of an episode, 0 to 1; see the module docstring."""
     weights = sum(each.weight for each in scores)
     if weights <= 0.0:
         raise UsageError("A judge must return at least one score with a weight.")
@@ -294,8 +294,8 @@ def total(scores: Sequence[CriterionScore]) -> float:
 
 
 def is_consistent(made: CriterionScore) -> bool:
-    """Return whether a credit is what the measured value earns; it may come from anywhere."""
-    if made.value is None:  # not measured earns nothing, but for a constraint behind a closed gate
+    """Check that a credit matches its measured value; scores may come from untrusted code."""
+    if made.value is None:  # earns nothing, except a constraint behind a closed gate
         earned = float(made.is_guard and made.credit == 1.0)
         return not made.passed and made.credit == made.counted == earned
     earned = _credit(made.value, made.zero, made.goal)

@@ -1,9 +1,9 @@
-"""Check criteria when they arrive, before a reward or a judge is written for them.
+"""Check criteria before a reward or a judge is written for them.
 
 Names of quantities, the order of zero and goal, duplicate titles, failure modes and terrain are
-checked as they are written. Measures are then tried on recordings of a robot at rest, with random
+checked statically. Measures are then evaluated on recordings of a robot at rest, with random
 actions and with untrained networks: each must be measurable, differ between recordings, and have
-a goal that the robot could reach. All problems are reported together.
+a goal within the robot's reach. All problems are reported together.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from telic.quantities import QUANTITIES
 _ROWS, _CHECK_S = 12, 120.0
 _GRAVITY = 9.81
 _BEYOND = 3.0
-"""times what recordings show, or what its size suggests, from which a goal is out of reach"""
+"""factor over the recorded values, or the robot's scale, beyond which a goal is unreachable"""
 _CONSTANT = 1e-9
 
 
 def with_measures(criteria: Sequence[Criterion]) -> tuple[Criterion, ...]:
-    """Return criteria with a measure where their quantity is an expression of known quantities."""
+    """Add a measure to criteria whose quantity is an expression of known quantities."""
     return tuple(
         each.model_copy(update={"measure": each.quantity})
         if not each.measure and is_expression(each.quantity)
@@ -61,7 +61,7 @@ def criteria_problems(
     fine: Sequence[str] = (),
     terrain: str = "flat",
 ) -> Iterator[str]:
-    """Yield what is wrong with criteria as they are written."""
+    """Yield the problems of criteria that are found without recordings."""
     for title, count in Counter(each.title.strip().casefold() for each in criteria).items():
         if count > 1:
             yield f'{count} criteria are called "{title}": every title must be unique.'
@@ -109,7 +109,7 @@ def _problems(criterion: Criterion, phases: int, spec: EnvSpec) -> Iterator[str]
 
 
 def has_problem(criterion: Criterion, spec: EnvSpec) -> bool:
-    """Return whether a criterion has a problem by itself, as it is written."""
+    """Return whether a single criterion has a problem that is found without recordings."""
     return any(_problems(criterion, criterion.phase, spec))
 
 
@@ -122,7 +122,7 @@ def measured_problems(
     criteria: Sequence[Criterion],
     folder: Path,
 ) -> tuple[str, ...]:
-    """Return which measures fail, never differ, or have goals out of reach, on recordings."""
+    """Return measures that fail, never differ or have unreachable goals on recordings."""
     payload = {
         "env": env,
         "env_args": env_args,
@@ -136,7 +136,7 @@ def measured_problems(
 
 
 def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
-    """Try measures on recordings; entry of the confined worker, which runs no foreign code."""
+    """Evaluate measures on recordings; entry point of the confined worker, without foreign code."""
     use_one_thread()
     channel.heartbeat(_CHECK_S, "trying criteria on recordings")
     criteria = [Criterion.model_validate(row) for row in payload["criteria"]]
@@ -148,14 +148,14 @@ def problems_here(
     env_args: dict[str, Any],
     criteria: Sequence[Criterion],
 ) -> Iterator[str]:
-    """Yield the problems of measures, from recordings that are made in this process."""
+    """Yield the problems of measures, from recordings made in this process."""
     env = make(env_id, num_envs=_ROWS, seed=0, **env_args)
-    spec = env.spec  # the first of the modes does nothing
+    spec = env.spec  # the first mode does nothing
     episodes = recorded_episodes(untrained_policy(env, 0), env, (env_id, env_args), 0)
     parts = recorded_together(episodes, spec)
     changed = [RecordedEpisode(each, spec) for each in mutants_of(episodes[0], spec).values()]
     for criterion in criteria:
-        # Each in a whole episode: one that never gets to its phase would measure nothing.
+        # Each is measured on whole episodes, because a phase that is not reached measures nothing.
         if criterion.measure.strip() == TIME_LEFT or None in (criterion.zero, criterion.goal):
             continue
         try:
@@ -190,13 +190,13 @@ def problems_here(
 
 
 def _varies(criterion: Criterion, value: float, changed: Sequence[RecordedEpisode]) -> bool:
-    """Return whether a constraint, or a measure that differs in a mutant of a recording."""
+    """Return whether it is a constraint, or its measure differs in a mutant of a recording."""
     others = (abs(single_value(criterion, each) - value) for each in changed)
     return criterion.is_guard or any(other > _CONSTANT for other in others)
 
 
 def _scale(criterion: Criterion, spec: EnvSpec, seconds: float) -> float:
-    """Return a large value of a criterion's unit for a robot of this size."""
+    """Return a large value in a criterion's unit for a robot of this size."""
     robot = spec.robot
     legs = [leg.length_m for leg in robot.legs] if robot is not None else []
     size = max([*legs, (robot.rest_height or 0.0) if robot is not None else 0.0, 0.3])

@@ -1,9 +1,9 @@
 """Scripted demonstrations: episodes in which a robot follows a kinematic reference.
 
-The torso follows a path and the feet are kept on the ground; from every pose on the way the real
-environment makes one real step. No policy is needed to see what right looks like: judges and
-rewards are validated on demonstrations before anything is trained. `telic.judges.failure_modes`
-makes the episodes to tell them from.
+The torso follows a path with the feet kept on the ground; from every pose along the path, the
+environment makes one real step. Demonstrations show the intended behavior without a policy, so
+judges and rewards are validated on them before training. `telic.judges.failure_modes` makes the
+negative examples.
 """
 
 from __future__ import annotations
@@ -36,40 +36,40 @@ from telic.storage.trajectories import COMMANDS, RECORDED, Trajectory
 GOOD = "good"
 MOST_STEPS = 3000
 _UNLIMITED = 1000
-"""steps of an episode without a time limit, as the recorder cuts it"""
+"""episode length without a time limit, equal to the recorder's"""
 _AT_ONCE = 64
 _COLUMNS = ("obs", "action", "next_obs", "env_reward")
 _SETTLE_S, _SLOW, _UP = 2.0, 0.1, 0.9
 _GRAVITY = 9.81
 _HOVER_M, _MOVING = 0.012, 0.1
-"""feet that would be dragged along faster than this, m/s or rad/s, hover a little instead"""
+"""feet that would slide faster than this, m/s or rad/s, are raised slightly instead"""
 _FLY_M = 0.03
-"""height of the lowest foot of a gait in flight"""
+"""height of the lowest foot during the flight phase of a gait"""
 _STRIDE_RAD = 0.25
 _WAVER_RAD, _WAVER_HZ, _WAVER_S = 0.04, (0.3, 1.5), 0.4
-"""of perturbed demonstrations: how far and how fast joints waver, and how long a start is seen"""
+"""joint noise of perturbed demonstrations: amplitude, frequency; decay time of the start offset"""
 _PLANE, _SPHERE, _CAPSULE = (
     int(getattr(mujoco.mjtGeom, f"mjGEOM_{name}")) for name in ("PLANE", "SPHERE", "CAPSULE")
 )
 _LOOK_S = 0.3
-"""on uneven ground, the torso rises so early for what is to come"""
+"""look-ahead time on uneven ground, by which the torso rises early"""
 _POSES = 13
-"""of a stance and of a swing, ends included"""
+"""poses per stance and per swing, including both ends"""
 _ITERATIONS, _DAMPING = 12, 1e-4
 _ROTATION_M = 0.05
-"""how much keeping the sole level counts, as metres for a radian"""
+"""weight of keeping the sole level, in meters per radian"""
 _LIFT, _SWEEP = 0.15, 0.6
-"""of the leg's length: how high a foot swings, and how far it sweeps at most"""
+"""relative to leg length: swing height of a foot, and maximum sweep"""
 
 _Below = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""from places, x and y, to the height of the ground there"""
+"""maps places, x and y, to the height of the ground"""
 _Solved = dict[tuple[int, tuple[float, ...]], tuple[np.ndarray, np.ndarray]]
-"""by foot and sweep, the joint angles of a stance and of a swing"""
+"""joint angles of a stance and of a swing, by foot and sweep"""
 
 
 @dataclass(frozen=True)
 class Examples:
-    """Several episodes of one environment side by side, T steps each."""
+    """Several episodes of one environment in parallel, T steps each."""
 
     env_id: str
     env_args: dict[str, Any]
@@ -77,11 +77,11 @@ class Examples:
     names: tuple[str, ...]
     recording: TransitionRecording
     lengths: tuple[int, ...]
-    """steps until each one's episode ends"""
+    """steps until each episode ends"""
 
     @cached_property
     def columns(self) -> dict[str, np.ndarray]:
-        """Recorded columns of all of them, (T, K, ...) each."""
+        """Return the recorded columns of all episodes, (T, K, ...) each."""
         moments = self.recording.transitions
         fields = [field for field in RECORDED if field in self.spec.info_keys]
         columns = {
@@ -93,7 +93,7 @@ class Examples:
         return {name: torch.stack(column).numpy() for name, column in columns.items()}
 
     def trajectory(self, name: str) -> Trajectory:
-        """Return one of them as a recorded episode."""
+        """Return one episode by name."""
         row = self.names.index(name)
         where = self.env_id, self.env_args
         return cut_episode(self.columns, row, self.lengths[row], self.spec, where, label=name)
@@ -107,7 +107,7 @@ class Examples:
         names: tuple[str, ...],
         moments: list[Transition],
     ) -> Examples:
-        """Return the steps of several rows as examples; the environment is closed."""
+        """Return recorded rows as examples, and close the environment."""
         if "episode_start" in moments[0].info:
             moments[0].info.exact("episode_start").fill_(True)
         ended = torch.stack([moment.ended for moment in moments]).numpy()
@@ -119,7 +119,7 @@ class Examples:
 
 
 def open_env(env_id: str, env_args: dict[str, Any], num_envs: int) -> VecEnv:
-    """Return an environment that always begins the same way."""
+    """Return an environment with a fixed initial state."""
     env = make(env_id, num_envs=num_envs, seed=derive("examples", env_id), **env_args)
     env.reset()
     return env
@@ -136,12 +136,12 @@ def _open_mujoco(env_id: str, env_args: dict[str, Any], num_envs: int) -> Mujoco
 
 
 def length_of(env: VecEnv) -> int:
-    """Return the steps of an example."""
+    """Return the number of steps of an example."""
     return min(env.max_episode_steps or _UNLIMITED, MOST_STEPS)
 
 
 def ground_below(env: MujocoEnv) -> _Below | None:
-    """Return the ground of an environment where it is not flat."""
+    """Return the ground height function of an environment, or None if its ground is flat."""
     board = env.task.board if isinstance(env.task, RobotTask) else None
     if board is None:
         return None
@@ -149,7 +149,7 @@ def ground_below(env: MujocoEnv) -> _Below | None:
 
 
 def set_down(env: MujocoEnv, pose: np.ndarray | None) -> np.ndarray | None:
-    """Return a pose where the environment has begun an episode, if its ground is not flat."""
+    """Return a pose moved to the start of an episode, if the ground is not flat."""
     below = ground_below(env)
     if below is None:
         return pose
@@ -159,11 +159,11 @@ def set_down(env: MujocoEnv, pose: np.ndarray | None) -> np.ndarray | None:
     return placed
 
 
-# ---- real steps from poses
+# ---- real steps from reference poses
 
 
 def demonstration(env_id: str, env_args: dict[str, Any], motions: Sequence[Motion]) -> Trajectory:
-    """Return the episode of a robot that is moved through motions."""
+    """Return the episode of a robot that follows motions."""
     return demonstrate(env_id, env_args, {GOOD: tuple(motions)}).trajectory(GOOD)
 
 
@@ -174,10 +174,10 @@ def demonstrate(
     joints: Mapping[str, Sequence[JointCourse]] | None = None,
     seed: int | None = None,
 ) -> Examples:
-    """Return demonstrations: from every pose on the way the environment makes one real step.
+    """Return demonstrations, in which each reference pose is followed by one real step.
 
-    `joints` are prescribed in the motions of those names. With a seed they are perturbed: they
-    begin in drawn initial states as judged episodes do, and all joints waver smoothly.
+    `joints` prescribes the joints of motions by name. With a seed, demonstrations are perturbed:
+    they start in random initial states, like judged episodes, and all joints have smooth noise.
     """
     look = _open_mujoco(env_id, env_args, 1)
     steps, below = length_of(look), ground_below(look)
@@ -193,7 +193,7 @@ def demonstrate(
         led.append(lead(*given, joints=(joints or {}).get(name, ()), drawn=drawn))
     look.close()
     env = _open_mujoco(env_id, env_args, min(_AT_ONCE, steps * len(led)))
-    states = [  # those of one moment side by side
+    states = [  # all demonstrations at one time step are consecutive
         torch.tensor(np.stack(field, axis=1)).flatten(0, 1) for field in zip(*led, strict=True)
     ]
     states.append(torch.arange(1, steps + 1).repeat_interleave(len(led)) * (env.dt or 1.0))
@@ -209,7 +209,7 @@ def demonstrate(
 
 
 def _standing(env_id: str, env_args: dict[str, Any]) -> np.ndarray | None:
-    """Return the pose in which the robot comes to rest by itself; None if it falls over."""
+    """Return the pose in which the robot comes to rest by itself, or None if it falls over."""
     env = _open_mujoco(env_id, {**env_args, "max_episode_steps": MOST_STEPS}, 1)
     env.place(torch.tensor(env.robot.rest_qpos)[None], torch.zeros(1, env.model.nv))
     for _ in range(round(_SETTLE_S / (env.dt or 1.0))):
@@ -225,11 +225,11 @@ def _standing(env_id: str, env_args: dict[str, Any]) -> np.ndarray | None:
 def _step_from(
     env: MujocoEnv, qpos: Tensor, qvel: Tensor, feet: Tensor, commands: Tensor, time: Tensor
 ) -> Transition:
-    """Make one step from each of some poses; fewer than the environment has are filled up.
+    """Make one step from each of several poses, padded to the number of environments.
 
-    The feet of a gait are prescribed, too: they carry its weight exactly when they should. So are
-    the commands, and the time since the episode began. Where feet and commands are NaN, both are as
-    the environment has them.
+    Foot contacts of a gait are prescribed too: feet bear weight exactly when they should. The same
+    holds for the commands and the episode time. Where feet and commands are NaN, the values of the
+    environment are used.
     """
     count, robot, spec = len(qpos), env.robot, env.spec
     rows = torch.arange(env.num_envs).clamp(max=count - 1)
@@ -244,7 +244,7 @@ def _step_from(
     if "time" in values:
         values["time"].copy_(time[rows])
     if robot.feet and not bool(feet.isnan().all()):
-        # A foot on the ground carries its share of the weight, upward.
+        # A foot in contact carries its share of the weight, as an upward force.
         own = list(robot.feet)
         each = 100.0 * robot.contact_threshold * feet / feet.sum(-1, keepdim=True).clamp_min(1.0)
         if "cfrc_ext" in values:
@@ -277,13 +277,13 @@ class Poses(NamedTuple):
     qpos: np.ndarray
     qvel: np.ndarray
     feet: np.ndarray
-    """after each state: 1 on the ground, 0 in the air, NaN: as physics has it"""
+    """contact after each state: 1 on the ground, 0 in the air, NaN: from the simulation"""
     commands: np.ndarray
-    """(T, 3); NaN: as its environment has them"""
+    """(T, 3); NaN: from the environment"""
 
 
 class _Path(NamedTuple):
-    """The torso relative to its resting pose, each (T,)."""
+    """Torso motion relative to the resting pose, each (T,)."""
 
     x: np.ndarray
     y: np.ndarray
@@ -292,7 +292,7 @@ class _Path(NamedTuple):
     pitch: np.ndarray
     roll: np.ndarray
     stride: np.ndarray
-    """phase of the legs, radians; NaN where they rest"""
+    """phase of the legs, radians; NaN while they rest"""
     motion: np.ndarray
     """index of the motion"""
 
@@ -309,18 +309,18 @@ def lead(
     joints: Sequence[JointCourse] = (),
     drawn: np.ndarray | None = None,
 ) -> Poses:
-    """Return `steps` poses, one per control step, of a robot that is moved through motions.
+    """Return `steps` poses, one per control step, of a robot that follows motions.
 
-    What the robot's root cannot do (going left in a plane) is left out. The last motion continues
-    to the end. `rest` is the pose to start from, `solved` collects the steps of legs from that
-    pose, `below` is the ground where it is not flat, and `joints` follow courses of their own.
+    Motions that the robot's root cannot make (moving left in a plane) are ignored. The last motion
+    continues to the end. `rest` is the initial pose, `solved` a cache of leg solutions for that
+    pose, `below` the ground where it is not flat, and `joints` the prescribed joint courses.
     """
     path, root = _path(motions, dt, steps + 1), robot.root
     start = np.asarray(robot.rest_qpos) if rest is None else rest
     poses = np.tile(start, (steps + 1, 1))
     feet = np.full((steps + 1, len(robot.feet)), np.nan)
     commands = np.full((steps + 1, 3), np.nan)
-    for index, limb in enumerate(robot.limbs):  # neighbours swing against one another
+    for index, limb in enumerate(robot.limbs):  # neighboring limbs swing in antiphase
         swung = poses[:, limb.qpos] + np.nan_to_num(
             _STRIDE_RAD * np.sin(path.stride + np.pi * (index % 2))
         )
@@ -360,7 +360,7 @@ def lead(
 
 
 def _perturb(poses: np.ndarray, robot: Robot, offset: np.ndarray, clock: np.ndarray) -> None:
-    """Begin elsewhere, and let the joints waver smoothly from then on."""
+    """Offset the initial pose, and add smooth noise to the joints from then on."""
     chance = np.random.default_rng(derive("waver", *map(str, offset.tolist())))
     own, fading = [limb.qpos for limb in robot.limbs], np.exp(-clock / _WAVER_S)
     hertz, phase = chance.uniform(*_WAVER_HZ, len(own)), chance.uniform(0.0, 2.0 * np.pi, len(own))
@@ -372,7 +372,7 @@ def _perturb(poses: np.ndarray, robot: Robot, offset: np.ndarray, clock: np.ndar
 
 
 def _follow(poses: np.ndarray, robot: Robot, path: _Path, joints: Sequence[JointCourse]) -> None:
-    """Set joints to their courses; where nothing strides they are as at its beginning."""
+    """Set joints to their courses; without a stride they keep the initial values of these."""
     columns = {limb.name: limb.qpos for limb in robot.limbs}
     for course in joints:
         mean, *waves = course.terms
@@ -418,7 +418,7 @@ def _path(motions: Sequence[Motion], dt: float, length: int) -> _Path:
 
 
 def _flights(motion: Motion, clock: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the share of the motion's turning that is done, and the height, at each time."""
+    """Return the completed share of the motion's rotation, and the height, at each time."""
     if motion.jumps == 0:
         fastest = max(abs(motion.forward_mps), abs(motion.left_mps), abs(motion.turn_rps))
         hover = _HOVER_M if fastest > _MOVING else 0.0
@@ -438,10 +438,10 @@ def _put_on_ground(
     below: _Below | None,
     look: int,
 ) -> None:
-    """Shift every pose up or down until its lowest point is `lift` above the ground.
+    """Shift every pose vertically until its lowest point is `lift` above the ground.
 
-    Over uneven ground it keeps clear of all that is there within `look` steps, and does so
-    gradually. Lowest points are exact for balls and capsules, else on the safe side.
+    On uneven ground the pose clears everything within `look` steps and changes height gradually.
+    Lowest points are exact for spheres and capsules, and conservative for other shapes.
     """
     slide = robot.root.slide("z")
     if slide is None or _PLANE not in model.geom_type:
@@ -468,22 +468,22 @@ def _put_on_ground(
     poses[:, slide.qpos] += slide.sign * (lift + needed)
 
 
-# ---- legs that step
-# A foot stands still on the ground while the torso passes over it, is lifted, and is put down in
-# front again. Joint angles come from damped least squares on the foot's place: a dozen poses of one
-# stride are solved, everything else is interpolated between them.
+# ---- stepping legs
+# A foot stays in place on the ground while the torso moves over it, is lifted, and is put down in
+# front again. Joint angles are solved by damped least squares on the foot's position, for a dozen
+# poses per stride; everything else is interpolated between them.
 
 
 class FootTimes(NamedTuple):
-    """Stance or swing of each foot at each moment, (T, F)."""
+    """Stance or swing of each foot at each time, (T, F)."""
 
     is_down: np.ndarray
     part: np.ndarray
-    """share of the stance or of the swing that is over"""
+    """completed share of the stance or of the swing"""
 
 
 def foot_times(motion: Motion, phase: np.ndarray) -> FootTimes:
-    """Return stance and swing of the feet at phases of the stride, in turns, (T,)."""
+    """Return stance and swing of the feet at stride phases, in turns, (T,)."""
     down, part = (np.zeros((len(phase), len(motion.feet))) for _ in range(2))
     for foot, landings in enumerate(motion.feet):
         since = (phase[:, None] - np.asarray(landings)) % 1.0
@@ -503,10 +503,10 @@ def _step(
     phase: np.ndarray,
     solved: _Solved,
 ) -> None:
-    """Set the joints of the legs in poses (T, nq) at rest, as the gait has them at each phase."""
+    """Set the leg joints of poses (T, nq) at rest to those of the gait at each phase."""
     times, grid = foot_times(motion, phase), np.linspace(0.0, 1.0, _POSES)
     seconds = motion.duty / max(motion.stride_hz, 1e-3)
-    # On the spot and in turns the feet are only lifted.
+    # When stepping in place or turning, feet are only lifted.
     velocity = np.array([motion.forward_mps, motion.left_mps, 0.0])
     for index, (foot, leg) in enumerate(zip(robot.feet, robot.legs, strict=True)):
         if index >= len(motion.feet) or not leg.qpos:
@@ -528,7 +528,7 @@ def _step(
 def _angles(
     model: mujoco.MjModel, robot: Robot, rest: np.ndarray, foot: int, leg: Leg, sweep: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the joint angles of a leg along a stance and along a swing, (P, joints) each."""
+    """Return the joint angles of a leg during a stance and during a swing, (P, joints) each."""
     limbs = {limb.qpos: limb for limb in robot.limbs}
     columns, dofs = list(leg.qpos), [limbs[column].dof for column in leg.qpos]
     data = mujoco.MjData(model)
@@ -538,7 +538,7 @@ def _angles(
     moving, turning = np.zeros((3, model.nv)), np.zeros((3, model.nv))
 
     def reach(way: np.ndarray) -> np.ndarray:
-        """Return the angles with the foot this way off its place at rest, as near as can be."""
+        """Return the angles that bring the foot closest to this offset from its resting place."""
         data.qpos[:] = rest
         for _ in range(_ITERATIONS):
             mujoco.mj_kinematics(model, data)
@@ -557,6 +557,6 @@ def _angles(
 
     parts = np.linspace(0.0, 1.0, _POSES)[:, None]
     up = np.array([0.0, 0.0, _LIFT * leg.length_m])
-    # While it stands the foot goes back as seen from the torso, then forward through the air.
+    # In stance the foot moves backward relative to the torso, then forward through the air.
     back, forth = sweep * (0.5 - parts), sweep * (parts - 0.5) + up * np.sin(np.pi * parts)
     return np.array([reach(way) for way in back]), np.array([reach(way) for way in forth])

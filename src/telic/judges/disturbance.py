@@ -1,9 +1,9 @@
-"""Episodes under conditions that training never had: other physics, pushes, noise, late actions.
+"""Episodes under conditions unseen in training: other physics, pushes, noise, delayed actions.
 
-A `Disturbance` says by how much; `Disturbed` applies it around the steps of an environment.
-Friction and mass are changed in the model before it is simulated; a push is a sudden velocity of
-the robot's root; noise is on what the policy sees and not on what is recorded; a late action is
-carried out one control step after it was chosen.
+A `Disturbance` holds the magnitudes; `Disturbed` applies it around the steps of an environment.
+Friction and mass are changed in the model before simulation; a push is a sudden change of the
+root's velocity; noise is added to the policy's observations and not to the recording; a delayed
+action is applied one control step after it was chosen.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ from telic.sim.simulation import altering
 
 _GRAVITY = 9.81
 _LOWEST = 0.1
-"""metres: a root on the ground is still pushed a little"""
+"""minimum height in meters for scaling pushes, so that a root on the ground is pushed too"""
 _PUSH_EVERY_S = 1.0
 
 
 class Disturbance(Record):
-    """A difference from the conditions of training; by default none."""
+    """Differences from the training conditions; none by default."""
 
     friction: float = 1.0
-    """times the friction of every contact"""
+    """scale of the friction of every contact"""
     mass: float = 1.0
-    """times the mass and inertia of every body"""
+    """scale of the mass and inertia of every body"""
     push: float = 0.0
-    """sudden horizontal velocity once a second, as a share of the root of gravity times height"""
+    """horizontal velocity change once per second, as a fraction of sqrt(gravity * height)"""
     noise: float = 0.0
-    """deviation of the noise on each observation, as a share of what it has varied by so far"""
+    """standard deviation of observation noise, as a fraction of the variation seen so far"""
     delay: int = 0
-    """control steps between choosing an action and carrying it out"""
+    """control steps between choosing an action and applying it"""
 
     @property
     def needs_physics(self) -> bool:
-        """True if it needs an environment that telic simulates."""
+        """True if it requires an environment simulated by telic."""
         return self.friction != 1.0 or self.mass != 1.0 or self.push != 0.0
 
     def is_possible(self, env: VecEnv) -> bool:
-        """Return whether an environment can have it."""
+        """Return whether it can be applied to an environment."""
         if not self.needs_physics:
             return True
         return isinstance(env, MujocoEnv) and (self.push == 0.0 or bool(_pushed(env)))
@@ -57,7 +57,7 @@ class Disturbance(Record):
 
 @contextmanager
 def other_physics(disturbance: Disturbance | None) -> Generator[None]:
-    """Give environments that are made within the friction and the mass of a disturbance."""
+    """Apply a disturbance's friction and mass to environments created in this context."""
 
     def change(model: mujoco.MjModel) -> None:
         if disturbance is None:
@@ -74,7 +74,7 @@ def other_physics(disturbance: Disturbance | None) -> Generator[None]:
 
 
 class Disturbed:
-    """Applies a disturbance to the steps of one environment; a pure function of the seed."""
+    """Applies a disturbance to the steps of one environment; deterministic for a given seed."""
 
     def __init__(self, env: VecEnv, disturbance: Disturbance | None, seed: int) -> None:
         self._env = env
@@ -85,7 +85,7 @@ class Disturbed:
         self._moments = (0.0, torch.zeros(()), torch.zeros(()))
 
     def seen(self, obs: Tensor) -> Tensor:
-        """Return what the policy is shown of an observation, (N, D)."""
+        """Return the noisy observation that the policy receives, (N, D)."""
         if not self._how.noise:
             return obs
         count, total, squares = self._moments
@@ -97,7 +97,7 @@ class Disturbed:
         return obs + self._how.noise * spread * drawn
 
     def applied(self, action: Tensor) -> Tensor:
-        """Return the action that is carried out when this one is chosen."""
+        """Return the action to apply when this one is chosen."""
         if not self._how.delay:
             return action
         self._late.append(action)
@@ -106,24 +106,24 @@ class Disturbed:
         return self._late.pop(0)
 
     def push(self) -> None:
-        """Push the robot, if it is time; after every step."""
+        """Push the robot if a push is due; call after every step."""
         self._steps += 1
         env = self._env
         if not self._how.push or not isinstance(env, MujocoEnv):
             return
         every = max(1, round(_PUSH_EVERY_S / (env.dt or _PUSH_EVERY_S)))
-        if self._steps % every != every // 2:  # the first after half of it: short episodes have one
+        if self._steps % every != every // 2:  # offset, so short episodes have one
             return
         axes = _pushed(env)
         drawn = torch.randn((env.num_envs, len(axes)), generator=self._chance, dtype=torch.float64)
         direction = drawn / norm(drawn)[:, None].clamp(min=1e-9)
         height = max(env.robot.rest_height or 0.0, _LOWEST)
         speed = self._how.push * math.sqrt(_GRAVITY * height)
-        # On a CPU the field is the state itself, and evidence is recorded on a CPU.
+        # On a CPU the field is a view of the state, and evidence is recorded on a CPU.
         env.sim.field("qvel")[:, axes] += speed * direction
 
     def _at_rest(self, action: Tensor) -> Tensor:
-        """Return the action before the first one arrives: the middle of the range."""
+        """Return the action applied before the first one arrives: the middle of the range."""
         env = self._env
         if env.num_actions is not None:
             return action

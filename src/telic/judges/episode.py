@@ -1,4 +1,4 @@
-"""A recorded episode as a judge sees it: measured quantities as plain arrays over time."""
+"""A recorded episode for judges: measured quantities as plain arrays over time."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def cut_episode(
     environment: Environment,
     **more: Any,
 ) -> Trajectory:
-    """Return a row of columns (T, N, ...), up to its length, as a recorded episode.
+    """Return one row of columns (T, N, ...), cut to its length, as a recorded episode.
 
-    `more` are further facts about it.
+    `more` holds additional fields of the episode.
     """
     own = {name: np.ascontiguousarray(column[:length, row]) for name, column in columns.items()}
     facts = TrajectoryFacts(
@@ -46,7 +46,7 @@ def cut_episode(
 
 
 def _fields(trajectory: Trajectory) -> dict[str, Tensor]:
-    """Return the columns of an episode that quantities are measured from."""
+    """Return the columns of an episode from which quantities are computed."""
     fields = {
         name: torch.as_tensor(np.array(column))
         for name, column in trajectory.columns.items()
@@ -63,8 +63,8 @@ def _fields(trajectory: Trajectory) -> dict[str, Tensor]:
 class RecordedEpisode:
     """One episode of T steps. `episode["forward_velocity"]` is an array (T,).
 
-    Any quantity of `telic envs ENV`, and the raw columns `qpos qvel xpos xquat action` (after
-    each step). `episode.quantity("body_height", "ffoot")` for those that take a name.
+    Supports any quantity of `telic envs ENV`, and the raw columns `qpos qvel xpos xquat action`
+    (after each step). Use `episode.quantity("body_height", "ffoot")` for quantities with arguments.
     """
 
     __offered__: ClassVar[str] = "an episode"
@@ -93,7 +93,7 @@ class RecordedEpisode:
         key = (name, *arguments)
         if key not in self._known:
             self._known[key] = self._measure(name, *arguments)
-        return self._known[key].copy()  # what is done to it changes no later measurement
+        return self._known[key].copy()  # protects the cache from in-place changes
 
     def _measure(self, name: str, *arguments: Any) -> np.ndarray:
         quantity = QUANTITIES.get(name)
@@ -115,12 +115,12 @@ class RecordedEpisode:
 
     @property
     def seconds(self) -> float:
-        """Length of the episode."""
+        """Duration of the episode."""
         return len(self) * self.dt
 
     @property
     def full_seconds(self) -> float:
-        """Length it would have had without ending early."""
+        """Duration without early termination."""
         if self._full_seconds is not None:
             return self._full_seconds
         limit = self._spec.max_episode_steps
@@ -131,23 +131,23 @@ class RecordedEpisode:
         return float(np.mean(self.quantity(name, *arguments)))
 
     def highest(self, name: str, *arguments: Any) -> float:
-        """Return the largest value of the episode."""
+        """Return the maximum over the episode."""
         return float(np.max(self.quantity(name, *arguments)))
 
     def lowest(self, name: str, *arguments: Any) -> float:
-        """Return the smallest value of the episode."""
+        """Return the minimum over the episode."""
         return float(np.min(self.quantity(name, *arguments)))
 
     def last(self, name: str, *arguments: Any) -> float:
-        """Return the value at the end."""
+        """Return the value at the last step."""
         return float(self.quantity(name, *arguments)[-1])
 
     def share(self, mask: np.ndarray) -> float:
-        """Return the share of the full episode in which something held, ended steps counted out."""
+        """Return the fraction of the full duration for which a mask holds; missing steps are 0."""
         return float(np.sum(mask)) * self.dt / self.full_seconds
 
     def longest(self, mask: np.ndarray) -> float:
-        """Return the longest unbroken time for which something held, in seconds."""
+        """Return the longest continuous time for which a mask is true, in seconds."""
         best = run = 0
         for holds in np.asarray(mask, dtype=bool).tolist():
             run = run + 1 if holds else 0
@@ -155,16 +155,16 @@ class RecordedEpisode:
         return best * self.dt
 
     def pace(self, values: np.ndarray, seconds: float = 0.5) -> np.ndarray:
-        """Return how fast values change per second, at each step over so long around it.
+        """Return the rate of change per second, over a window of `seconds` around each step.
 
-        Shaking goes back and forth within that time and adds nothing, unlike to a velocity.
+        Unlike a velocity, it cancels oscillation shorter than the window.
         """
         half, steps = max(1, round(0.5 * seconds / self.dt)), np.arange(len(self))
         first, last = np.maximum(steps - half, 0), np.minimum(steps + half, len(self) - 1)
         return (values[last] - values[first]) / (np.maximum(last - first, 1) * self.dt)
 
     def count(self, high: np.ndarray, low: np.ndarray) -> np.ndarray:
-        """Return how often `high` held and then `low`, up to each step: jumps, steps, waves."""
+        """Return a running count of transitions from `high` to `low`: jumps, steps, waves."""
         counts = np.zeros(len(self))
         is_up, total = False, 0
         for step, (up, down) in enumerate(zip(high.tolist(), low.tolist(), strict=True)):
@@ -175,33 +175,33 @@ class RecordedEpisode:
         return counts
 
     def since(self, values: np.ndarray, mask: np.ndarray) -> np.ndarray:
-        """Return how far values have changed since something last held; 0 before it ever did."""
+        """Return the change of values since a mask was last true; 0 before it first is."""
         steps = np.where(np.asarray(mask, dtype=bool), np.arange(len(self)), -1)
         last = np.maximum.accumulate(steps)
         return np.where(last >= 0, values - values[np.maximum(last, 0)], 0.0)
 
     def when(self, mask: np.ndarray, seconds: float = 0.0) -> int | None:
-        """Return the first step by which something had held for so long in all; None: never."""
+        """Return the first step by which a mask was true for `seconds` in total, or None."""
         mask = np.asarray(mask, dtype=bool)
-        # Half a step of slack: adding up steps must not miss a round number of seconds.
+        # Half a step of tolerance: accumulated rounding must not miss a whole number of seconds.
         return self.first(mask & (np.cumsum(mask) * self.dt >= seconds - 0.5 * self.dt))
 
     def before(self, step: int | None) -> RecordedEpisode:
-        """Return the part up to and with a step; all of it if that never came (None)."""
+        """Return the part up to and including a step, or the whole episode if it is None."""
         if step is None:
             return self
         return self._part(0, step + 1, (step + 1) * self.dt)
 
     def after(self, step: int | None) -> RecordedEpisode:
-        """Return the part after a step; only the last step if that never came or was the last.
+        """Return the part after a step; only the last step if it is None or the last one.
 
-        What adds up over an episode (turns, air time) starts from zero.
+        Accumulated quantities (turns, air time) restart from zero.
         """
         start = len(self) - 1 if step is None else min(step + 1, len(self) - 1)
         return self._part(start, len(self), self.full_seconds - start * self.dt)
 
     def left(self, step: int | None) -> float:
-        """Return the seconds recorded after a step; 0 if it never came."""
+        """Return the seconds recorded after a step, or 0 if it is None."""
         return 0.0 if step is None else (len(self) - 1 - step) * self.dt
 
     def _part(self, start: int, end: int, full_seconds: float) -> RecordedEpisode:
@@ -212,7 +212,7 @@ class RecordedEpisode:
         )
 
     def first(self, mask: np.ndarray) -> int | None:
-        """Return the first step at which something held; None: never."""
+        """Return the first step at which a mask is true, or None."""
         steps = np.flatnonzero(mask)
         return int(steps[0]) if len(steps) else None
 
@@ -222,10 +222,10 @@ def recorded_together(
     spec: EnvSpec,
     full_seconds: Sequence[float | None] | None = None,
 ) -> list[RecordedEpisode]:
-    """Return episodes of one environment, over which what accumulates is measured in one go.
+    """Return episodes of one environment, with accumulated quantities computed in one batch.
 
-    Folding a quantity over the steps of a hundred episodes takes as long as over those of one. The
-    shorter ones are continued as they ended; what comes later changes nothing that came before.
+    Folding a quantity over a hundred episodes takes as long as over one. Shorter episodes are
+    padded with their last step, which does not change earlier values.
     """
     limits = full_seconds or [None] * len(trajectories)
     given = zip(trajectories, limits, strict=True)
@@ -253,11 +253,11 @@ def recorded_together(
     return episodes
 
 
-# ---- measurements that settle a dispute of judges
+# ---- measurements that resolve disagreements between judges
 
 
 def measurable(spec: EnvSpec) -> list[Quantity]:
-    """Return the quantities of an environment that are one number a step and need no name."""
+    """Return the quantities of an environment that are scalar per step and take no arguments."""
     return [
         quantity
         for quantity in QUANTITIES.values()
@@ -268,10 +268,10 @@ def measurable(spec: EnvSpec) -> list[Quantity]:
 def measure_between(
     trajectory: Trajectory, spec: EnvSpec, quantity: str, between_s: tuple[float, float] | None
 ) -> EpisodeMeasure | None:
-    """Return a quantity over a part of an episode, by default over all of it.
+    """Measure a quantity over a part of an episode, by default over all of it.
 
-    None where time is not known, where the recording lacks a column that it needs, or where the
-    simulation broke and it is not a number.
+    Return None if the time is unknown, a required column is missing, or the value is not a number
+    because the simulation diverged.
     """
     dt_s = trajectory.facts.dt_s
     if dt_s is None:

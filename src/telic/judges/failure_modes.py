@@ -1,9 +1,9 @@
-"""Failure modes: what optimizers fall into, simulated in any environment.
+"""Failure modes: degenerate behaviors that optimizers converge to, simulated in any environment.
 
-Doing nothing, shaking, pushing with full force, flailing, terminating at once; for robots also
-toppling over, lying on the back, spinning on the spot, and stopping soon after a good start. Where
-actions are choices, each of some choices held, choices at random and in turn. A judge that passes
-one of them is wrong, and a reward that pays more for one than for a demonstration will be hacked.
+Doing nothing, shaking, maximum force, flailing, immediate termination; for robots also falling
+over, lying on the back, spinning in place, and stopping soon after a good start. With discrete
+actions: holding single actions, random actions and cycling. A judge that passes a failure mode is
+wrong, and a reward that pays one more than a demonstration is open to reward hacking.
 """
 
 from __future__ import annotations
@@ -42,27 +42,27 @@ HABITS = (
     "lies on its back",
     "topples over",
 )
-"""failure modes of continuous actions; the last two only of robots that can turn over"""
+"""failure modes of continuous actions; the last two only for robots that can fall over"""
 OTHER_WAY = "goes the other way"
 MIRRORED = "does it mirrored"
 _SOON_S, _SOON_SHARE = 0.3, 0.03
-"""length of an episode that ends at once; as a share where time is not known"""
+"""duration of an episode that ends early; as a fraction of its length if time is not known"""
 _SPIN_RPS = 4.0
 _STOPS_AFTER = 0.1
-"""share of the episode"""
+"""fraction of the episode"""
 _VIBRATION = 0.3
 _AT_MOST = 10.0
-"""of an action without bounds"""
+"""bound for unbounded actions"""
 _SAME_RAD = 0.02
-"""poses that differ by less than this, on average, are one"""
+"""mean difference below which two poses count as equal"""
 
 _Act = Callable[[int], Tensor]
-"""from the step to an action: (act_dim,) in [-1, 1], NaN for that of rest, or a choice, ()"""
+"""maps the step to an action: (act_dim,) in [-1, 1], NaN for the resting action, or a choice, ()"""
 _Pose = tuple[Tensor, Tensor]
 
 
 def failure_modes(env_id: str, env_args: dict[str, Any]) -> Examples:
-    """Return what optimizers fall into on this environment, simulated, each in a row of its own."""
+    """Simulate the failure modes of an environment, one per row."""
     look = open_env(env_id, env_args, 1)
     acting, starts = _acting(look), list[_Pose]()
     if look.num_actions is None and isinstance(look, MujocoEnv):
@@ -90,7 +90,7 @@ def failure_modes(env_id: str, env_args: dict[str, Any]) -> Examples:
         obs = step.obs
         live &= ~ended
         if not live.any():
-            break  # other episodes follow
+            break  # what follows belongs to other episodes
     return Examples.of(env_id, env_args, env, names, moments)
 
 
@@ -119,17 +119,17 @@ def _acting(env: VecEnv) -> dict[str, _Act]:
         "chooses at random": lambda t: drawn[t % MOST_STEPS],
         "ends at once": lambda t: torch.tensor(0),
     }
-    if count < 3:  # the middle one is one of the others
+    if count < 3:  # the middle one duplicates another
         del acting["holds its middle choice"]
     return acting
 
 
-# ---- policies that learned nothing, or too little
-# Hidden bad examples: the recorder plays them from drawn initial states like judged episodes,
-# so that no judge can tell them by their start, length, seed or smoothness.
+# ---- untrained and half-trained policies
+# Hidden negative examples: the recorder plays them from random initial states like judged episodes,
+# so that a judge cannot identify them by their start, length, seed or smoothness.
 
 HALF_TRAINED = "half-trained network"
-"""of a short evolution on the environment's own return: it moves on purpose, not as asked"""
+"""trained by a short evolution on the environment's return: moves, but not as requested"""
 _ROUNDS, _SEARCH_STEPS, _PARENTS, _SEARCH_STD = 4, 100, 4, 0.3
 
 _NETWORKS = {
@@ -143,7 +143,7 @@ _SMOOTH, _UNITS = 0.95, 32
 
 
 def untrained_modes(env: VecEnv) -> dict[str, str]:
-    """Return the policies that learned nothing, each with the failure mode that excuses it."""
+    """Return the untrained policies, each with the failure mode that makes it acceptable."""
     habits = [name for name in _acting(env) if name != "ends at once"]
     first, random = habits[0], "flails" if "flails" in habits else "chooses at random"
     others = dict.fromkeys((*_NETWORKS, "constant action", "smooth random actions"), random)
@@ -152,7 +152,7 @@ def untrained_modes(env: VecEnv) -> dict[str, str]:
 
 
 def untrained_policy(env: VecEnv, seed: int) -> Callable[[Tensor], Tensor]:
-    """Return a policy of many environments: row by row, the untrained modes take turns.
+    """Return a policy that assigns the untrained modes to environments in rotation.
 
     The search for a half-trained network steps the environments; reset them before use.
     """
@@ -196,9 +196,9 @@ def _outputs(obs: Tensor, networks: tuple[Tensor, Tensor]) -> Tensor:
 
 
 def _half_trained(env: VecEnv, chance: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Return the best network of a short evolution on the environment's own return."""
+    """Return the best network of a short evolution on the environment's return."""
     networks, count = _networks(env, chance), env.num_envs
-    networks[1].mul_(torch.linspace(0.1, 2.0, count)[:, None, None])  # weak and strong ones
+    networks[1].mul_(torch.linspace(0.1, 2.0, count)[:, None, None])  # a range of gains
     for _ in range(_ROUNDS):
         obs, returns, live = env.reset(), torch.zeros(count), torch.ones(count)
         for _ in range(min(_SEARCH_STEPS, env.max_episode_steps or _SEARCH_STEPS)):
@@ -212,13 +212,13 @@ def _half_trained(env: VecEnv, chance: torch.Generator) -> tuple[Tensor, Tensor]
         parents = best[torch.arange(count) % len(best)]
         for weights in networks:
             noise = torch.randn(weights.shape, generator=chance) * weights.std() * _SEARCH_STD
-            noise[0] = 0.0  # the best one stays as it is
+            noise[0] = 0.0  # keep the best one unchanged
             weights.copy_(weights[parents] + noise)
     return networks[0][0], networks[1][0]
 
 
 def _scaled(env: VecEnv, action: Tensor) -> Tensor:
-    """Return actions from [-1, 1] in their range, NaN as that of rest; choices as they are."""
+    """Scale actions from [-1, 1] to their range, with NaN as the resting action; keep choices."""
     if env.num_actions is not None:
         return action
     low, high = env.action_low.clamp(min=-_AT_MOST), env.action_high.clamp(max=_AT_MOST)
@@ -227,13 +227,13 @@ def _scaled(env: VecEnv, action: Tensor) -> Tensor:
 
 
 def _fallen(env: MujocoEnv) -> dict[str, _Pose]:
-    """Return initial states from which the robot topples or lies, as far as it can turn over."""
+    """Return initial states in which the robot falls or lies, as far as it can turn over."""
     turns = env.robot.root.turns
     if env.robot.root.slide("z") is None or not ("y" in turns or "x" in turns):
         return {}
     way = "pitch_turns" if "y" in turns else "roll_turns"
     dt = env.dt or 1.0
-    still = Motion(seconds=dt)  # one step to get there
+    still = Motion(seconds=dt)  # one step to reach the pose
     motions = {
         "lies on its back": (still.model_copy(update={way: 0.5}), Motion(seconds=1.0)),
         "topples over": (
@@ -250,9 +250,9 @@ def _fallen(env: MujocoEnv) -> dict[str, _Pose]:
 
 
 def no_different(examples: Examples, fine: Sequence[str]) -> list[str]:
-    """Return the failure modes that hardly differ from one that is fine, as measured.
+    """Return the failure modes whose episodes hardly differ from those of an acceptable one.
 
-    Vibrating too weakly to move is standing still.
+    For example, vibrating too weakly to move is standing still.
     """
     if "qpos" not in examples.spec.info_keys:
         return []
@@ -274,7 +274,7 @@ def no_different(examples: Examples, fine: Sequence[str]) -> list[str]:
 
 
 def look_alikes(env: VecEnv, motions: Sequence[Motion]) -> dict[str, tuple[Motion, ...]]:
-    """Return motions that resemble a demonstration only for a moment."""
+    """Return motions that resemble a demonstration only briefly."""
     if not isinstance(env, MujocoEnv) or not motions:
         return {}
     if any(motion.told is not None for motion in motions):
@@ -304,13 +304,13 @@ def look_alikes(env: VecEnv, motions: Sequence[Motion]) -> dict[str, tuple[Motio
             }
     ways = {(np.sign(motion.forward_mps), np.sign(motion.left_mps)) for motion in motions}
     is_straight = not any(motion.turn_rps or motion.circle for motion in motions)
-    if is_straight and len(ways - {(0.0, 0.0)}) == 1:  # not to and fro, nor round
+    if is_straight and len(ways - {(0.0, 0.0)}) == 1:  # neither back and forth nor in a circle
         led[OTHER_WAY] = _reversed(motions)
     return led | _variants(motions, "y" in root.turns and root.slide("z") is not None)
 
 
 def _variants(motions: Sequence[Motion], can_turn: bool) -> dict[str, tuple[Motion, ...]]:
-    """Return mirrored, half-done, upside-down, omitted and reordered variants of a sequence."""
+    """Return mirrored, incomplete, upside-down, omitted and reordered variants of a sequence."""
     whole, still = tuple(motions), Motion(seconds=1.0)
     turns = ("pitch_turns", "roll_turns", "turn_rps")
     way = next((name for name in turns[:2] if any(getattr(each, name) for each in whole)), None)
@@ -362,7 +362,7 @@ def _reversed(motions: Sequence[Motion]) -> tuple[Motion, ...]:
 
 
 def _disobedient(motions: Sequence[Motion]) -> dict[str, tuple[Motion, ...]]:
-    """Return robots that get the commands of the demonstration and do not follow them."""
+    """Return motions that receive the demonstration's commands and do not follow them."""
     keeps_going = [*motions]
     for place in range(1, len(motions)):
         own = motions[place]
@@ -381,5 +381,5 @@ def _disobedient(motions: Sequence[Motion]) -> dict[str, tuple[Motion, ...]]:
             _changed(each, turn_rps=-each.turn_rps) for each in motions
         ),
     }
-    # Without a sideways command there is nothing to ignore.
+    # Without a lateral command there is nothing to ignore.
     return {name: other for name, other in led.items() if other != tuple(motions)}

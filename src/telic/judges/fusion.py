@@ -1,23 +1,23 @@
-"""One verdict from two judges of the same episode.
+"""Combine the verdicts of two judges of the same episode.
 
-Code is exact about what it measures and blind to the rest; vision sees the whole and is imprecise.
-So code weighs more where they agree, and where they do not, the higher score counts only as far as
-the margin goes beyond the lower one:
+The code judge measures precisely but only what its criteria cover; the vision judge sees the whole
+episode but is imprecise. So code has the larger weight where they agree. Where they disagree, the
+higher score counts only up to the margin above the lower one:
 
     code above vision     vision + 0.7 min(code - vision, margin)
     vision above code     code + 0.3 min(vision - code, margin)
-    one of them unknown   the other one's
+    one of them unknown   the other score
     both unknown          unknown
 
-Within the margin both lines are 0.7 code + 0.3 vision. The rule has no jump: a tenth more from one
-judge changes the score by a tenth at most, and never downwards. The margin is 0.25, or the spread
-of vision's own repeated answers where that is larger: a difference that vision has with itself is
-not evidence against the code.
+Within the margin both formulas are 0.7 code + 0.3 vision. The rule is continuous: 0.1 more from
+one judge raises the score by at most 0.1 and never lowers it. The margin is 0.25, or the spread of
+vision's repeated answers if that is larger, because a difference within vision's own noise is not
+evidence against the code.
 
-Criteria come first: one that vision doubts counts at most vision's score plus the margin, and the
-code's score is computed from the criteria again. The rule is then applied to the whole. Where
-vision could see all criteria, its score of the whole is taken as no more than the margin below the
-lowest of its own criteria: the whole does not override criteria that agree.
+Criteria are combined first: a criterion that vision doubts counts at most vision's score plus the
+margin, and the code score is recomputed from the criteria. The rule is then applied to the overall
+score. If vision could see all criteria, its overall score is raised to at least the margin below
+its lowest criterion, so that it cannot override criteria that agree.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ MARGIN = 0.25
 _ROUNDING = 1e-9
 _LONGEST = 300
 _PERSISTENT = 0.5
-"""share of the watched episodes that must contradict the code for its judge to be doubted"""
+"""fraction of watched episodes that must contradict the code judge for it to be doubted"""
 
 
 def fused_score(code: float, vision: float, margin: float) -> float:
-    """Return the score of two judges: between theirs, continuous, and rising with each."""
+    """Return the combined score: between both scores, continuous, and monotonic in each."""
     if code >= vision:
         return vision + CODE_WEIGHT * min(code - vision, margin)
     return code + (1 - CODE_WEIGHT) * min(vision - code, margin)
 
 
 def fuse(code: Verdict, vision: Verdict) -> Verdict:
-    """Return the verdict of two judges of the same episode, about the recording of the code judge.
+    """Combine the verdicts of two judges of an episode, keeping the code judge's recording hash.
 
-    Where one of them is unknown it is the other one's.
+    If one of them is unknown, the other one counts.
     """
     by_judge: dict[Source, float | None] = {"code": code.score, "vision": vision.score}
     if code.score is None and vision.score is None:
@@ -81,7 +81,7 @@ def fuse(code: Verdict, vision: Verdict) -> Verdict:
     parts = [seen for seen in vision.seen if seen.criterion != WHOLE]
     worst = min(doubted.values()) if parts and len(doubted) >= len(parts) else 0.0
     whole = max(vision.score, min(worst - margin, measured))
-    # Lowering several constraints at once must not lower the score below all single scores.
+    # Lowering several constraints together must not go below every single score.
     lowest = min((code.score, vision.score, *doubted.values()))
     lowered = [new.tag for new, old in zip(scores, code.leaves, strict=True) if new != old]
     return Verdict(
@@ -136,10 +136,10 @@ def _disagreements(code: Verdict, vision: Verdict, margin: float) -> tuple[Disag
 def resolve(
     code: Verdict, vision: Verdict, again: Verdict, disputes: Sequence[Disagreement]
 ) -> Verdict:
-    """Return the verdict after vision has looked `again` at what was in dispute.
+    """Return the verdict after vision's second look (`again`) at the disputed criteria.
 
-    What it saw the second time replaces what it saw first; what it could not see does not. The
-    disputes stay on record, resolved or not.
+    The new answers replace the first ones, unless the criterion could not be seen. Disputes stay on
+    record, resolved or not.
     """
     newer = {sight.criterion: sight for sight in again.seen if sight.score is not None}
     update: dict[str, object] = {
@@ -165,18 +165,18 @@ def resolve(
 
 
 def extend(code: Sequence[Verdict], fused: Mapping[int, Verdict]) -> list[Verdict]:
-    """Return a verdict for every episode of a policy of which only some were watched.
+    """Return a verdict for every episode of a policy when only some were watched.
 
-    An episode that was not watched loses what the watched ones nearest to it in code score have
-    lost by fusing, interpolated; nothing is gained that way. So a policy that only looks right to
-    the code cannot pass on the episodes that were not watched.
+    The score of an unwatched episode is reduced by the loss from fusing, interpolated between the
+    watched episodes nearest in code score, and never increased. A policy that only satisfies the
+    code therefore cannot pass through its unwatched episodes.
     """
     lost = sorted(
         (score, score - verdict.score)
         for index, verdict in fused.items()
         if (score := code[index].score) is not None and verdict.score is not None
     )
-    # Of episodes with the same code score, the mean.
+    # Average over episodes with the same code score.
     losses = {
         score: fmean(loss for _, loss in group)
         for score, group in groupby(lost, key=lambda pair: pair[0])
@@ -199,11 +199,11 @@ def extend(code: Sequence[Verdict], fused: Mapping[int, Verdict]) -> list[Verdic
     return out
 
 
-# ---- open questions: unknown scores, and a code judge that vision contradicts
+# ---- unresolved results: unknown scores, and a code judge that vision contradicts
 
 
 def unjudged(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
-    """Return why episodes have no score, each reason once, the most frequent first."""
+    """Return the distinct reasons for missing scores, most frequent first."""
     reasons = Counter(
         (verdict.reason or "the judge gave no reason").strip()
         for verdict in verdicts
@@ -216,11 +216,11 @@ def unjudged(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
 
 
 def judge_doubted(verdicts: Sequence[Verdict], *, only_less: bool = False) -> str | None:
-    """Return on what vision contradicts the code judge in most of the watched episodes.
+    """Return the criterion on which vision contradicts the code judge in most watched episodes.
 
-    Only what a second, closer look has not resolved counts; with `only_less`, only what was seen to
-    be worse than it was measured, which is a doubt about a pass, and not the whole alone where
-    every criterion was seen and agrees. None: nothing was watched, or they agree.
+    Only disagreements that a second look did not resolve count. With `only_less`, only those where
+    vision scored lower count, and the overall score alone does not if every criterion was seen and
+    agrees. Return None if nothing was watched or the judges agree.
     """
     watched = [
         verdict for verdict in verdicts if verdict.seen and verdict.by_judge.get("code") is not None
@@ -238,7 +238,7 @@ def judge_doubted(verdicts: Sequence[Verdict], *, only_less: bool = False) -> st
     lasting = {name: own for name, own in disputes.items() if len(own) > _PERSISTENT * len(watched)}
     if not lasting:
         return None
-    # A criterion says more than the whole; among criteria, the one with the largest difference.
+    # A criterion is more specific than the whole; among criteria, choose the largest difference.
     criterion, own = max(
         lasting.items(),
         key=lambda item: (item[0] != WHOLE, fmean(abs(d.code - d.last_seen) for d in item[1])),

@@ -1,12 +1,12 @@
-"""Criteria as data: the host measures them from a recording, by expressions of quantities.
+"""Criteria as data, measured by the host from a recording with expressions of quantities.
 
     mean(forward_velocity)                          highest(-pitch_turns)
     share(uprightness > 0.85)                       body_height("ffoot") - height
     longest(landed(-pitch_turns, 0.85))             foot_height[1]
 
-An expression is parsed and never executed as code: names of quantities, metrics of
-`telic.judges.metrics`, numbers, arithmetic and comparisons. A judge's text lists criteria and the
-phases of a sequence as literals, and holds code only for criteria that no expression measures.
+Expressions are parsed and never executed as code. They consist of names of quantities, metrics of
+`telic.judges.metrics`, numbers, arithmetic and comparisons. A judge file lists criteria and the
+phases of a sequence as literals, and has code only for criteria that no expression measures.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from telic.judges.metrics import METRICS
 from telic.quantities import QUANTITIES
 
 TIME_LEFT = "time_left()"
-"""measure of the end of a phase: seconds that are left when it is done"""
+"""measure of the end of a phase: seconds left when it is complete"""
 _ON_WAY = "on_way"
 _CRITERIA, _PHASES, _JUDGE = "CRITERIA", "PHASES", "judge"
 _FOR_PEOPLE = {"source", "is_open", "best", "best_source"}
@@ -72,13 +72,13 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 
 
 class JudgeFile(NamedTuple):
-    """The text of a judge, read."""
+    """A parsed judge file."""
 
     criteria: tuple[Criterion, ...]
-    """those that are agreed on; without a measure: its code measures it"""
+    """agreed criteria; the judge's code measures those without a measure"""
     phases: tuple[EpisodePhase, ...]
     code: str
-    """the text without these lists; empty: everything is measured by the host"""
+    """the text without these lists; empty if the host measures everything"""
 
 
 def judge_text(
@@ -88,7 +88,7 @@ def judge_text(
     phases: Sequence[EpisodePhase] = (),
     code: str = "",
 ) -> str:
-    """Return the text of a judge: what the host measures, then code for the other criteria."""
+    """Return the text of a judge: the criteria as data, then code for those without a measure."""
     rows = [
         each.model_dump(mode="json", exclude_defaults=True, exclude=_FOR_PEOPLE)
         for each in criteria
@@ -104,14 +104,14 @@ def judge_text(
 
 @lru_cache(maxsize=16)
 def read_judge(text: str) -> JudgeFile:
-    """Read the text of a judge; one without a list of criteria is code alone.
+    """Parse the text of a judge; without a list of criteria it is code only.
 
-    Raises RewardError for lists that cannot be read.
+    Raises RewardError for malformed lists.
     """
     try:
         body = ast.parse(text).body
     except (SyntaxError, ValueError):
-        return JudgeFile((), (), text)  # refused with its line where code is compiled
+        return JudgeFile((), (), text)  # rejected with its line number when the code is compiled
     found: dict[str, Any] = {}
     lines = text.splitlines(keepends=True)
     try:
@@ -124,7 +124,7 @@ def read_judge(text: str) -> JudgeFile:
                 if isinstance(node, ast.Assign):
                     found[names[0]] = ast.literal_eval(node.value)
                 for line in range(node.lineno - 1, node.end_lineno or node.lineno):
-                    lines[line] = "\n"  # line numbers in messages about code stay
+                    lines[line] = "\n"  # keeps line numbers in messages about the code
         criteria = tuple(Criterion.model_validate(row) for row in found.get(_CRITERIA, ()))
         phases = tuple(EpisodePhase.model_validate(row) for row in found.get(_PHASES, ()))
     except (ValueError, TypeError, ValidationError) as error:
@@ -134,9 +134,9 @@ def read_judge(text: str) -> JudgeFile:
 
 
 def measured_by_host(written: Composition) -> Composition:
-    """Return what was written with a judge of the agreed criteria; of its text only code is kept.
+    """Return a composition whose judge has the agreed criteria and only the code of the original.
 
-    Code is kept only where a criterion has no measure.
+    Code is kept only if a criterion has no measure.
     """
     if not written.criteria:
         return written
@@ -174,7 +174,7 @@ def is_expression(text: str) -> bool:
 
 
 def measured_names(text: str) -> tuple[str, ...]:
-    """Return the quantities that an expression names, "" for a metric; raises UsageError."""
+    """Return the quantities named in an expression, "" for a metric; raise UsageError."""
     found: list[str] = []
     for node in ast.walk(_parsed(text)):
         called = node.func if isinstance(node, ast.Call) else None
@@ -197,7 +197,7 @@ def measured_names(text: str) -> tuple[str, ...]:
 
 
 def quantities_behind(text: str) -> tuple[str, ...]:
-    """Return the quantities of an expression, with those that its metrics measure by themselves."""
+    """Return the quantities used by an expression, including those used inside its metrics."""
     if not text or not is_expression(text):
         return ()
     found = [name for name in measured_names(text) if name]
@@ -208,7 +208,7 @@ def quantities_behind(text: str) -> tuple[str, ...]:
 
 
 class _Measuring(ast.NodeVisitor):
-    """Computes the parts of an expression on one episode."""
+    """Evaluates the nodes of an expression on one episode."""
 
     def __init__(self, episode: RecordedEpisode, left: float | None) -> None:
         self._episode, self._left = episode, left
@@ -263,7 +263,7 @@ class _Measuring(ast.NodeVisitor):
 
     def visit_Call(self, node: ast.Call) -> Any:
         name = getattr(node.func, "id", "")
-        if name == _ON_WAY and len(node.args) == 3:  # its last argument is measured on that part
+        if name == _ON_WAY and len(node.args) == 3:  # evaluate the last argument on that part
             way, metres = (self.visit(each) for each in node.args[:2])
             part = METRICS["way_there"].function(self._episode, way, metres)
             return _Measuring(part, self._left).visit(node.args[2])
@@ -283,9 +283,9 @@ class _Measuring(ast.NodeVisitor):
 def _evaluate(
     text: str, episode: RecordedEpisode, left: float | None = None
 ) -> np.ndarray[Any, Any] | float:
-    """Return the value of an expression on an episode, one number or one for each step.
+    """Evaluate an expression on an episode; return one number or one per step.
 
-    `left` are the seconds that remain after a phase. Raises UsageError or UnknownName.
+    `left` is the time remaining after a phase, in seconds. Raises UsageError or UnknownName.
     """
     try:
         value = np.asarray(_Measuring(episode, left).visit(_parsed(text)))
@@ -293,7 +293,7 @@ def _evaluate(
             raise UsageError(f"{text} is not one number, or one for each step.")
     except TelicError:
         raise
-    except Exception as error:  # wrong numbers or kinds of arguments
+    except Exception as error:  # wrong number or types of arguments
         raise UsageError(f"{text} cannot be measured: {error}"[:300]) from None
     return value if value.ndim else float(value)
 
@@ -301,10 +301,10 @@ def _evaluate(
 def single_value(
     criterion: Criterion, episode: RecordedEpisode, left: float | None = None
 ) -> float:
-    """Return what a criterion measures of an episode.
+    """Return the value of a criterion in an episode.
 
-    A value at each step becomes one number: of a condition its share of the time; held over time,
-    the mean; in total, the end of what adds up, otherwise the best.
+    A value per step is reduced to one number: a condition to the fraction of time it holds, a
+    sustained criterion to the mean, an accumulated quantity to its last value, others to the best.
     """
     value = _evaluate(criterion.measure, episode, left)
     if isinstance(value, float):
@@ -320,7 +320,7 @@ def single_value(
 
 
 def problem_of_measure(criterion: Criterion, spec: EnvSpec) -> str | None:
-    """Return why the host cannot measure a criterion in an environment; None: it can."""
+    """Return why the host cannot measure a criterion in an environment, or None if it can."""
     try:
         for name in measured_names(criterion.measure):
             if name in QUANTITIES and not QUANTITIES[name].available(spec):
@@ -336,7 +336,7 @@ def problem_of_measure(criterion: Criterion, spec: EnvSpec) -> str | None:
 def score_criterion(
     criterion: Criterion, value: float, after: CriterionScore | None = None
 ) -> CriterionScore:
-    """Score a measured value by the numbers that were agreed on."""
+    """Score a measured value with the agreed numbers."""
     zero, goal = criterion.zero, criterion.goal
     if zero is None or goal is None:
         raise UsageError(f'The criterion "{criterion.title}" has no zero or no goal.')
@@ -352,10 +352,10 @@ def score_criterion(
 
 
 def measure_criteria(judge: JudgeFile, episode: RecordedEpisode) -> list[CriterionScore]:
-    """Return the scores of the criteria that have a measure, in their order.
+    """Return the scores of the criteria that have a measure, in order.
 
-    Every phase is measured on its own part of the episode, and counts only if the one before it
-    was done.
+    Each phase is measured on its part of the episode, and counts only if the previous phase was
+    completed.
     """
     scores: dict[str, CriterionScore] = {}
     part, gate = episode, None
@@ -382,10 +382,10 @@ def measure_criteria(judge: JudgeFile, episode: RecordedEpisode) -> list[Criteri
 def joined(
     judge: JudgeFile, measured: Sequence[CriterionScore], coded: Sequence[CriterionScore]
 ) -> list[CriterionScore]:
-    """Return the scores of a judge: what the host measured, and what only its code measures.
+    """Merge the scores measured by the host with those measured only by the judge's code.
 
-    Of code only the measured value counts, by the numbers that were agreed on. Scores that were not
-    agreed on count as constraints, which can only lower the whole, or not at all.
+    Only the measured values of code are used, with the agreed numbers. Scores that were not agreed
+    on count as constraints, which can only lower the score, or are ignored.
     """
     if not judge.criteria:
         return list(coded)
@@ -403,7 +403,7 @@ def joined(
             continue
         value = float("nan") if made is None or made.value is None else made.value
         if made is not None and criterion.direction == "about" and "(within " in made.title:
-            value += criterion.goal or 0.0  # it is the distance from its goal
+            value += criterion.goal or 0.0  # it is the distance from the goal
         taken += [] if made is None else [made.title]
         scores.append(score_criterion(criterion, value))
     titles = {*taken, *(each.title for each in scores)}
@@ -411,6 +411,6 @@ def joined(
 
 
 def is_score_of(made: CriterionScore, criterion: str) -> bool:
-    """Return whether a score is of a criterion; `score_near` adds its tolerance to the title."""
+    """Return whether a score belongs to a criterion; `score_near` adds a tolerance to titles."""
     own, title = made.title.strip().casefold(), criterion.strip().casefold()
     return own == title or own.startswith(f"{title} (within ")

@@ -1,9 +1,9 @@
-"""Episode metrics: what judges measure of a recorded episode, as functions with a unit.
+"""Episode metrics: functions with a unit that judges apply to a recorded episode.
 
     score("averages 3 m/s forward", metrics.net_speed(episode, "forward"), zero=0.3, goal=3.0)
     score("is upright", metrics.share_above(episode, "uprightness", 0.85), zero=0.3, goal=0.8)
 
-Judge files find these and what `telic.judges.tracks` makes of tracks under one name, `metrics`.
+Judge files access these and the metrics of `telic.judges.tracks` through one name, `metrics`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from telic.storage.trajectories import COMMANDS
 
 Feet = Sequence[int]
 Way = str | float
-"""a direction by name, or in degrees to the left of where the robot faces when it starts; "ahead":
-where it faces when the judged part begins"""
+"""a direction by name, or in degrees to the left of the robot's initial heading; "ahead" is the
+heading at the start of the judged part"""
 _AXES = {
     "forward": ("x_position", 1.0),
     "backward": ("x_position", -1.0),
@@ -32,12 +32,12 @@ _AXES = {
 DEGREES = {"forward": 0.0, "left": 90.0, "sideways": 90.0, "backward": 180.0, "right": -90.0}
 _DIAGONAL = 0.7071
 _NEW_COMMAND, _ANSWER_S, _AHEAD_S = 0.05, 0.75, 0.25
-"""change from which a command is a new one; time to answer it, and to leave before the next"""
+"""minimum change of a new command; time to respond and margin before the next command, s"""
 _PLACES = ("x_position", "y_position")
 
 
 def every_metric() -> dict[str, Callable[..., Any]]:
-    """Return the metrics of judge files by name: those of this module, and those of tracks."""
+    """Return the metrics of judge files by name: those of this module and of tracks."""
     return {name: each.function for name, each in METRICS.items()}
 
 
@@ -226,7 +226,7 @@ def lands_as_one(episode: Episode, one: Feet, other: Feet) -> float:
 
 
 def _treads(episode: Episode, slow: float, leg: float, axes: Sequence[str]) -> tuple[float, Array]:
-    """Return the way made while under way, in lengths of the leg, and touchdowns by foot."""
+    """Return the distance covered while moving, in leg lengths, and the touchdowns of each foot."""
     down = episode["foot_contact"] > 0
     paces = [episode.pace(episode[axis]) for axis in axes]
     speed = np.hypot(*paces) if len(paces) > 1 else np.abs(paces[0])
@@ -241,7 +241,7 @@ def way_per_touch(
 ) -> float:
     """Way made per touch of the foot that touches most often, in lengths of the leg.
 
-    `slow`: speed from which it is under way; `axes`: along which it can go.
+    `slow`: minimum speed that counts as moving; `axes`: axes along which it can move.
     """
     way, treads = _treads(episode, slow, leg, axes)
     return way / max(float(treads.max()), 1.0) if way > 1.0 else 1.0
@@ -264,7 +264,7 @@ def on_feet(
 ) -> Array:
     """It stands on the right feet only, the others clear of the ground.
 
-    `clear_m`: how far the others must be above the lowest foot.
+    `clear_m`: minimum height of the others above the lowest foot.
     """
     down = episode["foot_contact"] > 0
     up = ~down[:, list(others)].any(-1) if len(others) else np.ones(len(down), dtype=bool)
@@ -455,7 +455,7 @@ def commanded_and_done(episode: Episode) -> tuple[Array, Array]:
 
 
 def settled(commands: Array, dt: float) -> Array:
-    """Return when a command has had time to be answered and the next is not near yet, (T,)."""
+    """Return where the response time to a command is over and the next is not near, (T,)."""
     steps = np.arange(len(commands))
     new = np.concatenate(([True], np.abs(np.diff(commands, axis=0)).max(-1) > _NEW_COMMAND))
     since = steps - np.maximum.accumulate(np.where(new, steps, 0))
@@ -468,8 +468,8 @@ def settled(commands: Array, dt: float) -> Array:
 def command_error(episode: Episode, which: int, least: float) -> float:
     """Mean error of commanded rate {which}, as a share of that of standing still.
 
-    `which`: 0 the speed ahead, 1 aside, 2 the turning rate; `least`: an episode that was commanded
-    less is measured by this.
+    `which`: 0 for the speed ahead, 1 for sideways speed, 2 for the turning rate; `least`: minimum
+    commanded value used for normalization.
     """
     commands, done = commanded_and_done(episode)
     counts = settled(commands, episode.dt)
@@ -515,8 +515,8 @@ def motion_error(
 ) -> float:
     """Mean distance of the joints from the motion, at the place in its cycle that fits best.
 
-    Each joint has a name and its course: the mean, then cosine and sine of each harmonic. The
-    motion is tried at `shifts` places of its cycle.
+    Each joint has a name and Fourier coefficients: the mean, then cosine and sine per harmonic.
+    The motion is compared at `shifts` phases of its cycle.
     """
     done = np.stack([episode.quantity("joint_position", joint) for joint, _ in joints], -1)
     at = 2.0 * math.pi * hertz * episode.dt * np.arange(1, len(done) + 1)

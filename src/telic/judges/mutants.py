@@ -1,9 +1,9 @@
-"""Mutants: recorded episodes, changed in a known way.
+"""Mutants: recorded episodes with a known modification.
 
-The robot is frozen, tilted, lowered, pushed aside, lifts a foot; the episode is cut, delayed, held
-before its end, slowed down, run backward, shuffled or mirrored. Positions, velocities and forces
-are changed together. A frozen or cut episode must not pass, and a criterion that only code
-measures must notice mutants: lose credit, whether or not it counts behind an earlier criterion.
+The robot is frozen, tilted, lowered, pushed aside or lifts a foot; the episode is cut, delayed,
+held before its end, slowed down, reversed, shuffled or mirrored. Positions, velocities and forces
+are changed consistently. A frozen or cut episode must not pass, and a criterion that only code
+measures must detect mutants: lose credit, even if that credit does not count behind a gate.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ FROZEN, CUT = "frozen", "cut short"
 _CUT_SHARE = 0.05
 _SLOWER = 4
 LOSES = 0.1
-"""credit lost by which a criterion shows that it noticed"""
+"""minimum loss of credit that counts as detection"""
 _TILT_RAD, _LOWER, _DRIFT_MPS, _LIFT_RAD = 0.7, 0.4, 0.5, 0.6
 _VELOCITIES = ("qvel", "cvel")
 Columns = Mapping[str, np.ndarray]
 
 
 class MutantCount(Record):
-    """Number of mutants that a criterion noticed."""
+    """Number of mutants that a criterion detected."""
 
     criterion: str
     caught: int
-    """mutants that lost credit, counted or not"""
+    """mutants that lost credit, whether or not it counts"""
     changed: int | None
-    """mutants whose measured value differs; None: not known"""
+    """mutants whose measured value differs; None if not known"""
     total: int
     """mutants of episodes that had earned credit"""
 
 
 def mutants_of(trajectory: Trajectory, spec: EnvSpec) -> dict[str, Trajectory]:
-    """Return the mutants of an episode, by what was done to it."""
+    """Return the mutants of an episode by name of the modification."""
     columns, count = trajectory.columns, len(trajectory)
     random = np.random.default_rng(derive("mutants", count))
     steps = np.arange(count)
 
     def made(rows: np.ndarray, velocity: float | np.ndarray = 1.0, **more: np.ndarray) -> Columns:
-        """Return other rows of what the robot did; its commands at each moment stay."""
+        """Return other rows of the robot's state, keeping the commands of each time step."""
         out = {
             name: np.ascontiguousarray(column[: len(rows)] if name in COMMANDS else column[rows])
             for name, column in columns.items()
@@ -82,7 +82,7 @@ def mutants_of(trajectory: Trajectory, spec: EnvSpec) -> dict[str, Trajectory]:
 
 
 def _displaced(columns: Columns, robot: Robot, dt: float) -> dict[str, Columns]:
-    """Return mutants in which the robot or a foot of it is elsewhere, as far as it can be."""
+    """Return mutants in which the robot or one foot is displaced, as far as the robot can be."""
     mutants: dict[str, Columns] = {}
     steps = np.arange(len(columns["qpos"]))
     moves, way = robot.root.moves, _DRIFT_MPS * dt * steps
@@ -123,7 +123,7 @@ def _moved(columns: Columns, robot: Robot, axis: int, way: np.ndarray, speed: fl
 
 
 def _tilted(columns: Columns, robot: Robot, axis: int) -> Columns:
-    """Return the episode with the whole robot turned about its torso; `axis` 0 is x, 1 is y."""
+    """Return the episode with the robot tilted about its torso; `axis` 0 is x, 1 is y."""
     out, own = {name: column.copy() for name, column in columns.items()}, _own_bodies(robot)
     turn = about(axis, torch.tensor(_TILT_RAD, dtype=torch.float64))
 
@@ -164,11 +164,11 @@ def _lifted(columns: Columns, robot: Robot) -> Columns:
 
 
 def _mirrored(columns: Columns, robot: Robot, axis: int) -> Columns:
-    """Return the episode as a mirror shows it; `axis` 0 is front to back, 1 left to right."""
+    """Return the mirrored episode; `axis` 0 is front to back, 1 left to right."""
     root, out = robot.root, {name: column.copy() for name, column in columns.items()}
     along = np.ones(3)
     along[axis] = -1.0
-    around = -along  # what turns: the other two axes are turned the other way
+    around = -along  # for rotations, the sign of the other two axes flips
     qpos, qvel = out["qpos"], out["qvel"]
     for slide in root.slides:
         if slide.axis == "xyz"[axis]:
@@ -196,9 +196,9 @@ def _mirrored(columns: Columns, robot: Robot, axis: int) -> Columns:
 def counts(
     originals: Sequence[Verdict], mutants: Sequence[Sequence[Verdict]]
 ) -> tuple[MutantCount, ...]:
-    """Return how many mutants each criterion noticed, from verdicts on episodes and mutants.
+    """Count the mutants that each criterion detected, from verdicts on originals and mutants.
 
-    A gate is not noticing: the credit of a criterion is compared, not what counts of it.
+    A closed gate is not detection: a criterion's credit is compared before gating.
     """
     out: list[MutantCount] = []
     for place, first in enumerate(originals[0].leaves if originals else ()):

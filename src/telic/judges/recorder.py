@@ -1,14 +1,14 @@
 """Record evidence: fresh episodes, played by a process that has never run a candidate's code.
 
-The recorder is a confined process that owns the simulation and plays policies from their weights.
-A policy that sees its reward's memory needs the reward's numbers. The reward is foreign code, so it
-runs in another confined process, on a simulation of its own that takes the same actions; only its
-memory crosses, as plain bounded numbers:
+The recorder is a confined process that runs the simulation and plays policies from their weights.
+A policy that observes its reward's memory needs the reward's values. Rewards are foreign code, so
+the reward runs in another confined process, on a separate simulation that takes the same actions.
+Only its memory is passed on, as plain bounded numbers:
 
     recorder  --actions-->  this process  --actions-->  reward
     recorder  <--memory---  this process  <--memory---  reward
 
-Whatever the reward does to its own process, the recording shows what the policy did.
+Foreign code can change only its own process; the recording shows what the policy did.
 """
 
 from __future__ import annotations
@@ -49,54 +49,54 @@ _ENTRY = "telic.judges.recorder"
 UNTRAINED = "untrained"
 _PLAYING_S = 300.0
 _UNLIMITED = 1000
-"""steps after which an episode without a time limit is cut"""
+"""step limit of episodes without a time limit"""
 _WRITERS = 4
 _LARGEST = 1e6
-"""larger numbers of memory are cut: no honest reward counts so far"""
+"""bound for memory values, which no legitimate reward exceeds"""
 
 
 class PlayOrder(Record):
-    """Episodes to play; written by the caller, never read from a file of a confined process."""
+    """Episodes to play; created by the caller, never read from a file of a confined process."""
 
     policy: str
-    """the policy's file; `UNTRAINED`: policies that learned nothing take turns, row by row"""
+    """the policy's file; with `UNTRAINED`, untrained policies are assigned to rows in rotation"""
     env: str
     env_args: dict[str, Any]
     seed: int
     paths: tuple[str, ...]
-    """where the episodes go, one each"""
+    """output paths, one per episode"""
     reward: str | None = None
-    """text of the reward it was trained with; run only if the policy sees its memory"""
+    """text of the reward of its training; run only if the policy observes its memory"""
     disturbance: Disturbance | None = None
-    """difference from the conditions of training; None: there is none"""
+    """difference from the training conditions, if any"""
     is_kept: bool = True
-    """whether the episodes stay after they were judged"""
+    """whether the episodes are kept after judging"""
 
 
 class RecordedFile(NamedTuple):
-    """An episode on disk, and the hash that it had when it was written."""
+    """An episode on disk, and its hash when it was written."""
 
     path: Path
     sha256: str
 
 
 class Recordings(NamedTuple):
-    """Episodes by the name of the policy, and why some could not be recorded."""
+    """Episodes by policy name, and the reasons for those that could not be recorded."""
 
     files: dict[str, list[RecordedFile]]
     why: dict[str, str]
 
 
 def is_unchanged(file: RecordedFile) -> bool:
-    """Return whether an episode on disk is still what the recorder wrote."""
+    """Return whether an episode on disk is unchanged since the recorder wrote it."""
     return file.path.is_file() and file_hash(file.path) == file.sha256
 
 
 def record_each(orders: Mapping[str, PlayOrder], folder: Path) -> Recordings:
-    """Record all together; where that fails, one by one, so that one failure costs no other order.
+    """Record all orders together; on failure one by one, so that a failing order affects no other.
 
-    A policy's file and a reward's memory come from confined processes: one that is damaged, or dies
-    again and again, must not leave the others without evidence. A lack of disk or memory is raised.
+    A policy's file and a reward's memory come from confined processes. One that is damaged or keeps
+    crashing must not prevent recording the others. A lack of disk or memory is raised.
     """
     files: dict[str, list[RecordedFile]] = {}
     why: dict[str, str] = {}
@@ -106,7 +106,7 @@ def record_each(orders: Mapping[str, PlayOrder], folder: Path) -> Recordings:
         return Recordings(files, why)
     except Refused:
         raise
-    except TelicError:  # trying each finds the one at fault
+    except TelicError:  # retrying one by one isolates the cause
         files.clear()
     for name, order in orders.items():
         try:
@@ -121,11 +121,11 @@ def record_each(orders: Mapping[str, PlayOrder], folder: Path) -> Recordings:
 def record(orders: Sequence[PlayOrder], folder: Path) -> list[list[RecordedFile]]:
     """Play fresh episodes with several policies, confined, and return the files of each.
 
-    Raises WorkerDied for a crash or a broken protocol, and UsageError or RewardError where the
-    memory that a policy sees cannot be computed.
+    Raises WorkerDied for a crash or a protocol violation, and UsageError or RewardError if the
+    memory that a policy observes cannot be computed.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    # Simulations use all CPU cores; the code between their steps uses one.
+    # Simulations use all CPU cores; the code between their steps is single-threaded.
     groups = max(1, min(len(orders), len(usable_cores())))
     shares = [orders[first::groups] for first in range(groups)]
     logs = [folder / (f"worker_{place}.log" if place else LOG_NAME) for place in range(groups)]
@@ -135,7 +135,7 @@ def record(orders: Sequence[PlayOrder], folder: Path) -> list[list[RecordedFile]
 
 
 def _record_here(orders: Sequence[PlayOrder], folder: Path, log: Path) -> list[list[RecordedFile]]:
-    """Play orders one after another in one confined process."""
+    """Play orders sequentially in one confined process."""
     rewards = Rewards(orders)
     try:
         result = run_confined(
@@ -169,10 +169,10 @@ def _files(orders: Sequence[PlayOrder], hashes: object) -> list[list[RecordedFil
 
 
 class Rewards:
-    """Answers the recorder's actions with the memory of the policy's reward.
+    """Serves the memory of a policy's reward for the actions of the recorder.
 
-    Orders of one policy share a confined process, one after another. No two policies do: they start
-    from the same states, so a reward could pass on what it learned from one to the next.
+    Orders of one policy share a confined process, sequentially. Different policies never share one:
+    they start from the same states, so a reward could pass information from one to the next.
     """
 
     def __init__(self, orders: Sequence[PlayOrder]) -> None:
@@ -181,11 +181,11 @@ class Rewards:
         self._running: tuple[str, str | None] | None = None
         self._following: int | None = None
         self._commands: queue.Queue[dict[str, Any]] = queue.Queue()
-        """an action, or the number of another order; neither: the end"""
+        """an action, the number of the next order, or neither to stop"""
         self._memories: queue.Queue[Any] = queue.Queue()
 
     def answer(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Return the memory after one more action of an order; None: before the first."""
+        """Return the memory after the next action of an order, or the initial one if it is None."""
         number, action = message.get("order"), message.get("action")
         if not isinstance(number, int) or not 0 <= number < len(self._orders):
             raise WorkerDied("The recorder broke the protocol.")
@@ -214,7 +214,7 @@ class Rewards:
         return {"memory": bounded(memory, len(order.paths))}
 
     def close(self) -> None:
-        """Let the process of the reward end."""
+        """Stop the process of the reward."""
         if self._thread is not None:
             self._commands.put({"order": None, "action": None})
             self._thread.join()
@@ -243,7 +243,7 @@ class Rewards:
 
 
 def bounded(memory: object, rows: int) -> list[list[float]]:
-    """Return numbers that came from foreign code, checked and cut; raises WorkerDied."""
+    """Validate and clip numbers that came from foreign code; raise WorkerDied."""
     if not is_row(memory) or len(memory) != rows or not all(map(is_row, memory)):
         raise WorkerDied("The reward's memory is not a row of numbers for each episode.")
     table: list[list[float]] = []
@@ -258,11 +258,11 @@ def bounded(memory: object, rows: int) -> list[list[float]]:
     return table
 
 
-# ---- the confined side: entry of both workers
+# ---- the confined side: entry point of both workers
 
 
 def run(state: None, payload: dict[str, Any], channel: HostChannel) -> dict[str, Any]:
-    """Record episodes, or run a reward along the actions of a process that does."""
+    """Record episodes, or run a reward on the actions of a recording process."""
     channel.heartbeat(_PLAYING_S, "playing episodes")
     use_one_thread()
     if "follow" in payload:
@@ -285,8 +285,8 @@ def run(state: None, payload: dict[str, Any], channel: HostChannel) -> dict[str,
 
 
 def _follow(order: PlayOrder, channel: HostChannel) -> int | None:
-    """Run the reward along the actions of one order; return the number of the next."""
-    # Loaded for each order: what the object of a reward keeps must not reach the next one.
+    """Run the reward on the actions of one order; return the number of the next order."""
+    # Loaded for each order, so that a reward cannot carry state over to the next one.
     reward = load_reward(order.reward, label="reward_fn.py")
     sample = make(order.env, num_envs=8, seed=0, **order.env_args)
     reward.decide(collect(sample, 64))
@@ -306,18 +306,18 @@ def _follow(order: PlayOrder, channel: HostChannel) -> int | None:
 
 
 class _RemoteMemory:
-    """The memory of a reward in another process, which steps while this one does."""
+    """The memory of a reward in another process, which steps concurrently."""
 
     def __init__(self, channel: HostChannel, order: int) -> None:
         self._channel, self._order = channel, order
 
     def follow(self, action: Tensor | None) -> None:
-        """Send one more action of every episode; None: before the first."""
+        """Send the next action of every episode, or None before the first."""
         sent = None if action is None else _plain(action)
         self._channel.send({"order": self._order, "action": sent})
 
     def after(self) -> Tensor:
-        """Wait for the memory after what was sent last."""
+        """Wait for the memory that results from the last action sent."""
         return torch.tensor(self._channel.reply()["memory"])
 
 
@@ -332,7 +332,7 @@ def _open(order: PlayOrder) -> tuple[VecEnv, Disturbed]:
 
 
 def play(policy: Callable[..., Any], order: PlayOrder, memory: _RemoteMemory | None = None) -> None:
-    """Play one episode per path with the most likely actions, and write them."""
+    """Play one episode per path with deterministic actions, and write the files."""
     env, disturbed = _open(order)
     where = order.env, order.env_args
     episodes = recorded_episodes(policy, env, where, order.seed, memory, disturbed)
@@ -341,7 +341,7 @@ def play(policy: Callable[..., Any], order: PlayOrder, memory: _RemoteMemory | N
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         write_trajectory(Path(path), episode, is_kept=order.is_kept)
 
-    with ThreadPoolExecutor(_WRITERS) as writers:  # compressing leaves the interpreter free
+    with ThreadPoolExecutor(_WRITERS) as writers:  # compression releases the GIL
         list(writers.map(write, order.paths, episodes))
 
 
@@ -353,7 +353,7 @@ def recorded_episodes(
     memory: _RemoteMemory | None = None,
     disturbed: Disturbed | None = None,
 ) -> list[Trajectory]:
-    """Return one episode of each environment as it is recorded; the environments are closed."""
+    """Record one episode of each environment, then close the environments."""
     columns, lengths = _tape(policy, env, memory, disturbed or Disturbed(env, None, seed))
     env.close()
     return [
@@ -370,7 +370,7 @@ def recorded_episodes(
 def _tape(
     policy: Callable[..., Any], env: VecEnv, memory: _RemoteMemory | None, disturbed: Disturbed
 ) -> tuple[dict[str, np.ndarray[Any, Any]], list[int]]:
-    """Return every step of all environments at once, and the length of each one's episode."""
+    """Return all steps of all environments, and the length of each episode."""
     fields = [name for name in RECORDED if name in env.spec.info_keys]
     may_explode = "diverged" in env.spec.info_keys
     obs = env.reset()
@@ -398,8 +398,8 @@ def _tape(
         }
         for name, value in row.items():
             tape.setdefault(name, []).append(value)
-        disturbed.push()  # after everything is read: the push is not a result of the step
-        # MuJoCo puts a simulation that exploded back to its start; what follows was not earned.
+        disturbed.push()  # after reading the state: the push is not a result of the step
+        # MuJoCo resets a simulation that diverged; the following states are invalid.
         exploded = step.info["diverged"] if may_explode else torch.zeros_like(live)
         lengths += live & (~exploded | (lengths == 0))
         live = live & ~(step.terminated | step.truncated | exploded)
@@ -407,6 +407,6 @@ def _tape(
         if not live.any():
             break
     if memory is not None:
-        memory.after()  # that of the last action is not needed, but on its way
+        memory.after()  # receive the pending reply to the last action
     columns = {name: torch.stack(values).numpy() for name, values in tape.items()}
     return columns, [int(length) for length in lengths]

@@ -1,11 +1,11 @@
-"""Metrics: functions of a recorded episode with a unit; here, those of any track.
+"""Metrics: functions of a recorded episode with a unit; in this module, those of any track.
 
-A *track* is an array with one value per step, a *mask* one that says when something held. Where a
-track is expected, the name of a quantity serves as well. A docstring is the meaning of a metric in
-words; its braces are filled with the arguments of a call.
+A *track* is an array with one value per step; a *mask* is a track of conditions. Quantity names
+are accepted in place of tracks. A metric's docstring is its description, with the call's arguments
+substituted for placeholders in braces.
 
     highest(episode, "height")       # measures an episode
-    highest("height")                # a `Measure`: the same call, to be made later
+    highest("height")                # a `Measure`: the same call, deferred
 """
 
 from __future__ import annotations
@@ -35,51 +35,51 @@ _OF_TRACK = "as the track"
 
 @dataclass(frozen=True, eq=False)
 class Metric:
-    """A function of an episode, its unit, and the quantities that it measures by itself."""
+    """A function of an episode, its unit, and the quantities that it uses internally."""
 
     function: Callable[..., Any]
     unit: str
     uses: tuple[str, ...]
     is_total: bool
-    """whether it is a result of the whole episode, not a state held over time"""
+    """whether it summarizes the whole episode, not a state held over time"""
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """Measure an episode, or return the `Measure` of a call without one."""
+        """Measure an episode, or return the deferred `Measure` of a call without an episode."""
         if args and isinstance(args[0], Episode):
             return self.function(*args, **named)
         return self.later(args, named)
 
     def exactly(self, *args: Any) -> Any:
-        """Return the `Measure` of a call whose numbers are kept as a person gave them."""
+        """Return the `Measure` of a call with unrounded numbers."""
         return self.later(args, {}, digits=None)
 
     def later(self, args: Sequence[Any], named: Mapping[str, Any], digits: int | None = 4) -> Any:
-        """Return the `Measure` of a call, its numbers rounded as they are written."""
+        """Return the `Measure` of a call, with numbers rounded as in files."""
         name = self.function.__name__
         return Measure(self, bind(name, self.defaults, args, named, digits))
 
     @functools.cached_property
     def defaults(self) -> dict[str, Any]:
-        """Names and defaults of its arguments, besides the episode."""
+        """Names and defaults of the arguments, except the episode."""
         return parameters_of(self.function, "episode")
 
     @functools.cached_property
     def template(self) -> str:
-        """Its meaning in words, with places for arguments."""
+        """Description with placeholders for arguments."""
         return (inspect.getdoc(self.function) or "").splitlines()[0].rstrip(".")
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A call of a metric on the episode that is judged."""
+    """A deferred call of a metric on the judged episode."""
 
     metric: Metric
     arguments: tuple[tuple[str, Any], ...]
     part: str = ""
-    """way and metres until which it is measured, where that is not all of the episode"""
+    """direction and distance that end the measured part, if it is not the whole episode"""
 
     def until(self, direction: str | float, metres: float) -> Measure:
-        """Return the same of the part of the episode in which so much way is made."""
+        """Return the same measure, limited to the part before a distance was covered."""
         return replace(self, part=f"{written(direction)}, {metres:.4g}")
 
     @property
@@ -88,7 +88,7 @@ class Measure:
         return self.metric.function.__name__
 
     def __str__(self) -> str:
-        """Return the call as an expression of a criterion."""
+        """Return the call as a criterion expression."""
         given, by_place = list[str](), True
         for name, value in self.arguments:
             if value == self.metric.defaults[name] and not isinstance(value, Measure):
@@ -100,12 +100,12 @@ class Measure:
 
     @property
     def args(self) -> tuple[Any, ...]:
-        """The values that it is called with."""
+        """Values of the arguments."""
         return tuple(value for _, value in self.arguments)
 
     @property
     def words(self) -> str:
-        """Its meaning in words and names of quantities."""
+        """Description in words and names of quantities."""
         args = dict(self.arguments)
         if self.name == "less":
             track = _said(args["track"]) + (f" less {args['minus']:g}" if args.get("minus") else "")
@@ -119,7 +119,7 @@ class Measure:
 
     @property
     def quantities(self) -> tuple[str, ...]:
-        """Names of the quantities that it measures, those of inner calls included."""
+        """Names of all quantities that it uses, including those of inner calls."""
         found = [*self.metric.uses]
         for _, value in self.arguments:
             if isinstance(value, Measure):
@@ -129,7 +129,7 @@ class Measure:
 
     @property
     def unit(self) -> str:
-        """The unit; nothing for a pure number."""
+        """The unit, or "" for a dimensionless value."""
         unit = self.metric.unit
         if unit == _OF_TRACK:
             track = self.arguments[0][1]
@@ -161,7 +161,7 @@ def _texts(value: Any) -> tuple[str, ...]:
 def metric(
     unit: str = "1", *uses: str, is_total: bool = False
 ) -> Callable[[Callable[..., Any]], Metric]:
-    """Register a metric with its unit and the quantities that it measures by itself."""
+    """Register a metric with its unit and the quantities that it uses internally."""
 
     def register(function: Callable[..., Any]) -> Metric:
         made = METRICS[function.__name__] = Metric(function, unit, uses, is_total)
@@ -171,7 +171,7 @@ def metric(
 
 
 def values_of(episode: Episode, track: Track) -> Array:
-    """Return a track, given as such or as the name of a quantity."""
+    """Return a track, given as an array or as the name of a quantity."""
     return episode[track] if isinstance(track, str) else track
 
 
@@ -314,7 +314,7 @@ def spread(episode: Episode, track: Track) -> float:
     return float(np.std(values) / max(float(np.mean(values)), 1e-6))
 
 
-# ---- masks and tracks of tracks
+# ---- masks and derived tracks
 
 
 @metric()

@@ -1,9 +1,9 @@
 """Validate a judge and a reward on episodes of known quality, before training.
 
-A judge is wrong when it passes a failure mode, or does not recognize a scripted demonstration. It
-is not trusted when it passes policies that learned nothing, whose episodes are recorded as judged
-ones are; or when a criterion that only its code measures does not notice mutants. Then nothing is
-trained. A reward can be hacked when it pays a failure mode more than a demonstration that the judge
+A judge is wrong if it passes a failure mode or does not recognize a scripted demonstration. It is
+not trusted if it passes untrained policies, whose episodes are recorded like judged ones, or if a
+criterion that only its code measures does not detect mutants. Both prevent training. A reward is
+open to reward hacking if it pays a failure mode more than a demonstration that the judge clearly
 prefers.
 """
 
@@ -54,27 +54,27 @@ from telic.rewards.reward import Reward, load_reward
 from telic.storage.trajectories import Trajectory
 
 RECOGNISED = 0.6
-"""score that a demonstration must reach: it is not perfect either"""
+"""minimum score of a demonstration, which need not be perfect"""
 _CLEARLY = 0.25
-"""the judge must prefer the demonstration by this much for the reward to be blamed"""
+"""margin by which the judge must prefer the demonstration before the reward is blamed"""
 _FEWEST = 2
-"""failure modes required to distinguish a judge from one that passes everything"""
+"""minimum number of failure modes to distinguish a judge from one that passes everything"""
 _WAYS = re.compile(r"forward|backward|\b(?:back|front)|ahead|left|right|sideways|clockwise")
 _NEVER_FINE = "ends at once"
-"""what no author may call right: an episode that is over shows nothing"""
+"""failure mode that no author may accept: an ended episode shows nothing"""
 _TRIAL_S = 120.0
 GOOD = "good example"
 INDEPENDENT = "independent demonstration"
-"""that of an independent second reader of the words"""
+"""demonstration from an independent second reading of the words"""
 _ASKED = "does what was asked"
 _HIDDEN_ROWS, _PERTURBED = 24, 2
-"""episodes of policies that learned nothing, and look-alikes that are perturbed"""
+"""numbers of episodes of untrained policies and of perturbed look-alikes"""
 _DECIDED_ON = 32
-"""steps on which it is found out how to run a reward"""
+"""number of steps for choosing a reward's execution mode"""
 
 
 class ExampleResult(Record):
-    """Score and pay of one example."""
+    """Score and reward of one example."""
 
     name: str
     is_good: bool
@@ -82,19 +82,19 @@ class ExampleResult(Record):
     reason: str | None = None
     """why the score is missing, or which criteria earned little"""
     pay: float | None = None
-    """sum of the reward over its episode; None: it is not a finite number"""
+    """sum of the reward over the episode; None if it is not finite"""
     terms: dict[str, float] = Field(default={})
-    """the same by term"""
+    """sum of each reward term over the episode"""
     own_return: float | None = None
-    """sum of the environment's own reward over its episode"""
+    """sum of the environment's reward over the episode"""
     leaves: tuple[CriterionScore, ...] = ()
     again: float | None = None
     nudged: float | None = None
-    """of earlier versions"""
+    """used by earlier versions"""
 
 
 class Trial(Event):
-    """Validation of a reward and a judge on examples: their certificate, if nothing is wrong."""
+    """Validation of a reward and a judge on examples; their certificate if it finds no problem."""
 
     NAME = "session.tried"
 
@@ -103,20 +103,20 @@ class Trial(Event):
     judge_problems: tuple[str, ...] = ()
     reward_problems: tuple[str, ...] = ()
     judge_hash: str | None = None
-    """SHA-256 of the judge's text; None: of a validation before there were certificates"""
+    """SHA-256 of the judge's text; None in validations before there were certificates"""
     reward_hash: str | None = None
     env_args: dict[str, Any] = Field(default={})
-    """arguments of the environment that it was tried in"""
+    """arguments of the environment used for validation"""
     fine: tuple[str, ...] = ()
-    """failure modes that are right here, as declared and as measured"""
+    """acceptable failure modes, as declared and as measured"""
     good: str | None = None
-    """name of the demonstration that the judge recognized; None: there is none"""
+    """name of the demonstration that the judge recognized, if any"""
     hidden: tuple[ExampleResult, ...] = ()
-    """policies that learned nothing, recorded as judged episodes are"""
+    """untrained policies, recorded like judged episodes"""
     noticed: tuple[MutantCount, ...] = ()
-    """mutants of the demonstration that each criterion noticed"""
+    """mutants of the demonstration that each criterion detected"""
     untrusted: tuple[str, ...] = ()
-    """problems of the judge for which nothing is trained"""
+    """problems of the judge that prevent training"""
 
     @property
     def was_run(self) -> bool:
@@ -125,7 +125,7 @@ class Trial(Event):
 
     @property
     def stick(self) -> tuple[CriterionScore, ...]:
-        """Scores of the first example that the judge could judge: titles, ranges and weights."""
+        """Scores of the first example that could be judged: titles, ranges and weights."""
         return next((example.leaves for example in self.examples if example.leaves), ())
 
 
@@ -135,13 +135,13 @@ def text_hash(text: str) -> str:
 
 
 def _recognized(examples: Sequence[ExampleResult]) -> ExampleResult | None:
-    """Return a demonstration that the judge recognizes; an independent one counts first."""
+    """Return a demonstration that the judge recognizes, preferring an independent one."""
     good = [each for each in examples if each.is_good and (each.score or 0.0) >= RECOGNISED]
     return max(good, key=lambda each: each.name == INDEPENDENT, default=None)
 
 
 def bad_examples(examples: Sequence[ExampleResult], fine: Sequence[str]) -> Iterator[ExampleResult]:
-    """Yield the failure modes that are not just what was asked for."""
+    """Yield the failure modes that are not acceptable for the intent."""
     for example in examples:
         is_fine = example.name in fine and example.name != _NEVER_FINE
         if not example.is_good and not is_fine:
@@ -152,14 +152,14 @@ def bad_examples(examples: Sequence[ExampleResult], fine: Sequence[str]) -> Iter
 
 
 def undirected(words: str) -> tuple[str, ...]:
-    """Return the failure modes that are right where words name no direction."""
+    """Return the failure modes that are acceptable if the words name no direction."""
     return (OTHER_WAY, MIRRORED) if words and not _WAYS.search(words.lower()) else ()
 
 
 def judge_problems(
     examples: Sequence[ExampleResult], fine: Sequence[str], threshold: float
 ) -> tuple[str, ...]:
-    """Return what is wrong with a judge."""
+    """Return the problems of a judge."""
     problems: list[str] = []
     for example in examples:
         if example.score is None:
@@ -201,13 +201,13 @@ def trust_problems(
     fine: Sequence[str],
     threshold: float,
 ) -> Iterator[str]:
-    """Yield why a judge is not trusted: it passes untrained policies, or a criterion is blind."""
+    """Yield reasons not to trust a judge: it passes untrained policies, or misses mutants."""
     is_all_measured = bool(judge.criteria) and all(each.measure for each in judge.criteria)
     for mode in dict.fromkeys(each.name for each in hidden):
         own = [each for each in hidden if each.name == mode]
         mean = sum(each.score or 0.0 for each in own) / len(own)
         if mode == HALF_TRAINED and is_all_measured:
-            continue  # the host measured that it does what was asked: an easy intent
+            continue  # the host measured that it satisfies the intent, which is easy
         if mean >= threshold and any(each.reason not in (*fine, _ASKED) for each in own):
             yield (
                 f'The judge gives a hidden bad example ("{mode}") {mean:.2f} in recorded '
@@ -234,7 +234,7 @@ def trust_problems(
 
 
 def same_stick(first: Sequence[CriterionScore], second: Sequence[CriterionScore]) -> bool:
-    """Return whether two episodes were measured alike: only measured values may differ."""
+    """Return whether two episodes have the same criteria; only measured values may differ."""
     fields = ("title", "zero", "goal", "weight", "is_guard")
     return [[getattr(each, name) for name in fields] for each in first] == [
         [getattr(each, name) for name in fields] for each in second
@@ -245,7 +245,7 @@ def same_stick(first: Sequence[CriterionScore], second: Sequence[CriterionScore]
 
 
 def reward_problems(examples: Sequence[ExampleResult], fine: Sequence[str]) -> tuple[str, ...]:
-    """Return which failure modes a reward pays more than the demonstration."""
+    """Return the failure modes that a reward pays more than the demonstration."""
     strange = [example.name for example in examples if example.pay is None]
     if strange:
         return (f'The reward pays "{strange[0]}" what is not a finite number.',)
@@ -266,7 +266,7 @@ def reward_problems(examples: Sequence[ExampleResult], fine: Sequence[str]) -> t
     )
 
 
-# ---- running both on the examples
+# ---- running judge and reward on the examples
 
 
 def try_out(
@@ -278,10 +278,10 @@ def try_out(
     *,
     is_probed: bool = True,
 ) -> Trial:
-    """Try reward and judge in a confined worker; raises TelicError where one of them fails.
+    """Validate reward and judge in a confined worker; raise TelicError if one of them fails.
 
-    `second` is another reading of the words, and `is_probed` says whether policies that learned
-    nothing and mutants are judged, too.
+    `second` is another reading of the words. `is_probed` includes untrained policies and mutants in
+    the validation.
     """
     dumped = [None if each is None else each.model_dump(mode="json") for each in (written, second)]
     result = run_confined(
@@ -321,7 +321,7 @@ def try_out(
 
 
 def _checked(given: ExampleResult) -> ExampleResult:
-    """Return an example whose score is computed here, from what a confined judge measured."""
+    """Return an example with the score computed here from the confined judge's measurements."""
     if given.score is None:
         return given
     is_sound = given.leaves and all(map(is_consistent, given.leaves))
@@ -331,9 +331,9 @@ def _checked(given: ExampleResult) -> ExampleResult:
 
 
 def failure(error: TelicError) -> Trial:
-    """Return the validation of a reward or judge that could not even be run."""
+    """Return the validation of a reward or judge that could not be run."""
     problem = (str(error),)
-    is_unclear = isinstance(error, WorkerDied | ResourceError)  # either may have caused it
+    is_unclear = isinstance(error, WorkerDied | ResourceError)  # the cause is not known
     is_judge = "judge_fn.py" in str(error)
     return Trial(
         examples=(),
@@ -343,17 +343,17 @@ def failure(error: TelicError) -> Trial:
 
 
 class Tried(Record):
-    """Results of validation episodes."""
+    """Results on the validation episodes."""
 
     examples: tuple[ExampleResult, ...]
     fine: tuple[str, ...]
-    """failure modes that do not differ from fine ones"""
+    """failure modes that hardly differ from acceptable ones"""
     hidden: tuple[ExampleResult, ...]
     noticed: tuple[MutantCount, ...]
 
 
 def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
-    """Make the examples, reward and judge them; entry of the confined worker."""
+    """Create, reward and judge the examples; entry point of the confined worker."""
     use_one_thread()
 
     def alive() -> None:
@@ -379,9 +379,9 @@ def try_here(
     *,
     is_probed: bool = False,
 ) -> Tried:
-    """Try both files in this process; for the worker, and for trusted code.
+    """Validate both files in this process; for the worker and for trusted code.
 
-    `alive` is called between its parts; the other arguments are those of `try_out`.
+    `alive` is called between steps; the other arguments are those of `try_out`.
     """
     look = open_env(env, written.env_args, 1)
     look.close()
@@ -394,10 +394,10 @@ def try_here(
     paying = load_reward(written.reward, label="reward_fn.py")
 
     def judging(*episodes: Trajectory) -> list[Verdict]:
-        """Judge each with a new judge, as in an evaluation."""
+        """Judge each episode with a new judge, as in an evaluation."""
         return [JudgeCode(written.judge).judge(each) for each in recorded_together(episodes, spec)]
 
-    judging(groups[0].trajectory(groups[0].names[0]))  # refused before it is used
+    judging(groups[0].trajectory(groups[0].names[0]))  # fails early if the judge is refused
     paying.decide(TransitionRecording(groups[0].recording.transitions[:_DECIDED_ON]))
     results: dict[str, ExampleResult] = {}
     for group in groups:
@@ -422,10 +422,10 @@ def try_here(
 
 
 def hidden_episodes(env_id: str, written: Composition) -> list[tuple[str, Trajectory]]:
-    """Return bad episodes from drawn initial states, by their mode.
+    """Return negative examples from random initial states, by mode.
 
-    Policies that learned nothing or too little, and perturbed look-alikes of the demonstration. The
-    draw depends on the judge's own text, so that its author cannot know it.
+    These are untrained and half-trained policies, and perturbed look-alikes of a demonstration. The
+    seed depends on the judge's text, so that its author cannot predict it.
     """
     seed = derive("hidden", text_hash(written.judge))
     env = make(env_id, num_envs=_HIDDEN_ROWS, seed=seed, **written.env_args)
@@ -447,9 +447,9 @@ def _hidden_results(
     second: Composition | None,
     excuses: Mapping[str, str],
 ) -> Iterator[ExampleResult]:
-    """Yield the scores of policies that learned nothing; the reason is what each resembles.
+    """Yield the scores of untrained policies; the reason is the failure mode that each resembles.
 
-    One that a second reader of the words passes, too, does what was asked.
+    If a second reading of the words also passes one, it satisfies the intent.
     """
     episodes = recorded_together([episode for _, episode in hidden], spec)
     for (mode, _), episode in zip(hidden, episodes, strict=True):
@@ -466,7 +466,7 @@ def _hidden_results(
 def _groups(
     env: str, look: VecEnv, written: Composition, second: Composition | None
 ) -> list[Examples]:
-    """Return the failure modes, and the demonstrations where there can be some."""
+    """Return the failure modes, and the demonstrations if there are any."""
     args, motions, shown = written.env_args, written.motions, written.shown
     groups = [failure_modes(env, args)]
     if not isinstance(look, MujocoEnv):

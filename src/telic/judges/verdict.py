@@ -1,4 +1,4 @@
-"""Verdicts of judges: one per episode, their summary for a policy, and calibration by people."""
+"""Verdicts on episodes, their summary for a policy, and calibration with human labels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from telic.core.text import count
 from telic.judges.criteria import CriterionScore
 
 WHOLE = "the whole intent"
-"""stands for the episode as such where a criterion is named"""
+"""placeholder for the whole episode where a criterion is named"""
 Source = Literal["code", "vision", "fused", "human"]
 
 
@@ -24,12 +24,12 @@ class Seen(Record):
 
     criterion: str
     score: float | None
-    """median of the answers, 0 to 1 in steps of 0.1; None: it cannot be seen"""
+    """median of the answers, 0 to 1 in steps of 0.1; None if the criterion cannot be seen"""
     answers: tuple[float | None, ...]
-    """every answer, when it was asked repeatedly"""
+    """all answers, if the query was repeated"""
     start_s: float | None
     end_s: float | None
-    """where in the episode it was seen; None: nowhere in particular, or time is not known"""
+    """time range of the evidence in the episode; None if not specific, or if time is not known"""
     evidence: str
 
 
@@ -56,17 +56,17 @@ class Disagreement(Record):
     margin: float
     start_s: float | None
     end_s: float | None
-    """part of the episode in dispute, as the vision judge gave it"""
+    """disputed part of the episode, as given by the vision judge"""
     measured: str
-    """evidence of the code judge"""
+    """evidence from the code judge"""
     seen: str
-    """evidence of the vision judge"""
+    """evidence from the vision judge"""
     check: EpisodeMeasure | None = None
     """a quantity over the disputed part"""
     asked_again: float | None = None
-    """vision's score after a second, closer look; None: not asked, or it could not be seen"""
+    """vision's score after a closer second look; None if not repeated or not visible"""
     resolved: bool = False
-    """whether they agree after that look"""
+    """whether the judges agree after the second look"""
 
     @property
     def last_seen(self) -> float:
@@ -75,7 +75,7 @@ class Disagreement(Record):
 
 
 class Verdict(Record):
-    """The verdict on one episode; score None means that the judge could not decide."""
+    """The verdict on one episode; the score is None if the judge could not decide."""
 
     schema_version: Literal[1] = 1
     source: Source
@@ -83,44 +83,44 @@ class Verdict(Record):
     leaves: tuple[CriterionScore, ...] = ()
     """scores by criterion"""
     tags: tuple[str, ...] = ()
-    """failure tags, the worst first"""
+    """failure tags, worst first"""
     reason: str | None = None
-    """why the score, or one of two judges, is missing"""
+    """why the score, or that of one of two judges, is missing"""
     recording: str | None = None
-    """SHA-256 of the episode's file, as its recorder wrote it; None: not known"""
+    """SHA-256 of the episode's file when recorded; None if not known"""
     seen: tuple[Seen, ...] = ()
-    """scores of the vision judge, by criterion; the whole comes last"""
+    """scores of the vision judge by criterion, with the overall score last"""
     spread: float | None = None
-    """range of the vision judge's repeated scores for one episode; None: not repeated"""
+    """range of the vision judge's repeated scores; None if not repeated"""
     by_judge: dict[Source, float | None] = Field(default={})
-    """scores that a fused one was made from"""
+    """scores of the judges that were combined"""
     disagreements: tuple[Disagreement, ...] = ()
-    """where the judges of a fused score differ, resolved or not"""
+    """differences between the judges of a combined score, resolved or not"""
 
 
 class Judgement(Record):
-    """The judgement of a policy: several fresh episodes."""
+    """The judgement of a policy over several fresh episodes."""
 
     schema_version: Literal[1] = 1
     score: float | None
-    """mean over the episodes; None when no episode could be judged"""
+    """mean over the episodes; None if no episode could be judged"""
     low: float | None
-    """lower confidence bound of the mean, unknown episodes counted as 0"""
+    """lower confidence bound of the mean, with unknown episodes counted as 0"""
     alpha: float | None = None
-    """chance that `low` is wrong, its share of a session's error rate; None: not known"""
+    """error probability of `low`, its share of the session's error rate; None if not known"""
     passing: int | None = None
-    """episodes whose score reaches the threshold; None: not counted"""
+    """number of episodes that reach the threshold; None if not counted"""
     episodes: int
     unknown: int
-    """episodes without a score"""
+    """number of episodes without a score"""
     tags: tuple[str, ...]
     leaves: dict[str, tuple[float, float | None]]
-    """by criterion: mean credit, and the median measured value"""
+    """mean credit and median measured value, by criterion"""
     verdicts: tuple[Verdict, ...]
 
 
 def judged(scores: Sequence[CriterionScore], score: float) -> Verdict:
-    """Return the verdict of a code judge."""
+    """Create the verdict of a code judge."""
     failed = sorted(
         (each for each in scores if not each.passed and each.tag),
         key=lambda each: (not each.is_guard, -(each.weight * (1.0 - each.counted))),
@@ -130,7 +130,7 @@ def judged(scores: Sequence[CriterionScore], score: float) -> Verdict:
 
 
 def unknown(source: Source, reason: str) -> Verdict:
-    """Return the verdict of a judge that could not decide."""
+    """Create the verdict of a judge that could not decide."""
     return Verdict(source=source, score=None, reason=reason)
 
 
@@ -139,8 +139,8 @@ def together(
 ) -> Judgement:
     """Summarize the verdicts on a policy's episodes.
 
-    Those without a score do not count in the mean. In the lower bound they count as 0: a judge that
-    fails on bad episodes alone would otherwise prove anything.
+    Unknown scores are excluded from the mean and count as 0 in the lower bound: a judge that
+    fails only on bad episodes could otherwise prove any score.
     """
     scores = [verdict.score for verdict in verdicts if verdict.score is not None]
     missing = len(verdicts) - len(scores)
@@ -167,30 +167,30 @@ def together(
     )
 
 
-# ---- calibration by people
-# People label episodes as wanted or not. Where a cut above the threshold agrees with clearly more
-# labels than the threshold does, scores are lowered by the difference from then on. Labels never
-# raise a score: otherwise labelling until there is a pass would be possible.
+# ---- calibration with human labels
+# People label episodes as wanted or not. If a cut above the threshold agrees with clearly more
+# labels than the threshold does, later scores are lowered by the difference. Labels never raise a
+# score, because otherwise users could label until a policy passes.
 
 HANDFUL = 6
-"""fewer labels change nothing"""
+"""minimum number of labels for calibration"""
 _CLEARLY = 2
-"""labels that a higher cut must agree with more"""
+"""number of additional labels that a higher cut must agree with"""
 _ABOVE_ALL = 0.01
 
 
 class PersonCalibration(Record):
-    """Effect of labels on the scores of one judge."""
+    """Effect of human labels on the scores of one judge."""
 
     labels: int
-    """episodes that people labelled and the judge could score"""
+    """labelled episodes that the judge could score"""
     agreeing: int
-    """those on which judge and person agree"""
+    """episodes on which judge and label agree"""
     threshold: float
     shift: float = 0.0
     """amount by which scores are lowered"""
     agreeing_after: int | None = None
-    """labels that agree once it is; None: nothing is lowered"""
+    """number of agreeing labels after the shift; None if there is none"""
 
     @property
     def words(self) -> str:
@@ -211,7 +211,7 @@ class PersonCalibration(Record):
 
 
 def calibrate(labelled: Sequence[tuple[float, bool]], threshold: float) -> PersonCalibration:
-    """Return the shift with which scores of episodes and labels (is it wanted?) agree best."""
+    """Return the shift that maximizes agreement between scores and labels (score, is_wanted)."""
 
     def agreeing(cut: float) -> int:
         return sum((score >= cut) == is_wanted for score, is_wanted in labelled)
@@ -229,7 +229,7 @@ def calibrate(labelled: Sequence[tuple[float, bool]], threshold: float) -> Perso
 
 
 def lowered(verdicts: Sequence[Verdict], calibration: PersonCalibration) -> list[Verdict]:
-    """Return verdicts with scores lowered as labels require; unknown stays unknown."""
+    """Return verdicts with scores lowered by the calibration; unknown scores stay unknown."""
     if not calibration.shift:
         return list(verdicts)
     why = (

@@ -1,8 +1,8 @@
-"""The vision judge's forms, and the verdict from filled-in forms.
+"""Forms of the vision judge, and the verdict from completed forms.
 
-A model fills in two forms: before it sees anything, what each criterion should look like; then, on
-pictures of one episode, how much of it they show. Every criterion is a field of its own, so that an
-answer that leaves one out is not valid. `telic.judges.fusion` combines it with the code judge.
+A model completes two forms. Before seeing anything, it describes how each criterion should look;
+then it rates how far pictures of one episode show each. Every criterion is a separate field, so an
+answer that omits one is invalid. `telic.judges.fusion` combines the verdict with the code judge's.
 """
 
 from __future__ import annotations
@@ -81,13 +81,13 @@ class WholeSighting(Sighting):
 
 
 def _names(criteria: Sequence[str]) -> dict[str, str]:
-    """Return the field of each criterion in a form; that of the whole comes last."""
+    """Return the form field of each criterion; the whole intent comes last."""
     names = {title: f"criterion_{number}" for number, title in enumerate(criteria, 1)}
     return {**names, WHOLE: "whole"}
 
 
 def look_for_form(criteria: Sequence[str], quantities: Sequence[str]) -> type[Record]:
-    """Return the record to be filled in before anything is seen, a field per criterion."""
+    """Create the form to complete before seeing an episode, with one field per criterion."""
     part = LookFor
     if quantities:
         choice: Any = StrEnum("Quantity", {each: each for each in quantities})
@@ -100,7 +100,7 @@ def look_for_form(criteria: Sequence[str], quantities: Sequence[str]) -> type[Re
 
 
 def sighting_form(criteria: Sequence[str]) -> type[Record]:
-    """Return the record to be filled in on an episode: a field per criterion, and the whole."""
+    """Create the form to complete for an episode: one field per criterion, and the whole intent."""
     fields: dict[str, Any] = {
         name: (WholeSighting if title == WHOLE else Sighting, Field(description=title))
         for title, name in _names(criteria).items()
@@ -109,16 +109,16 @@ def sighting_form(criteria: Sequence[str]) -> type[Record]:
 
 
 def filled(form: Record, criteria: Sequence[str]) -> dict[str, Any]:
-    """Return the parts of a filled-in form by criterion; the whole, if asked for, comes last."""
+    """Return the parts of a completed form by criterion; the whole intent, if any, comes last."""
     names = _names(criteria)
     return {title: getattr(form, name) for title, name in names.items() if hasattr(form, name)}
 
 
 def seen_verdict(forms: Sequence[Record], criteria: Sequence[str]) -> Verdict:
-    """Return the verdict on an episode that was looked at once or several times.
+    """Return the verdict on an episode from one or more completed forms.
 
-    Each score is the median of the answers that have one, the lower one of two, with the evidence
-    of an answer that gave it. The spread is the range of the scores for the whole.
+    Each score is the median of the available answers (the lower of two), with the evidence from an
+    answer with that score. The spread is the range of the overall scores.
     """
     answers = [filled(form, criteria) for form in forms]
     seen: list[Seen] = []
@@ -153,9 +153,9 @@ def seen_verdict(forms: Sequence[Record], criteria: Sequence[str]) -> Verdict:
 
 
 def worth_watching(code: Sequence[Verdict]) -> list[int]:
-    """Return which episodes to watch: at the 10th, 50th and 90th percentile of the code score.
+    """Return the episodes to watch: those at the 10th, 50th and 90th percentile of the code score.
 
-    From worst to best. Without any score they are taken evenly: there is nothing to rank by.
+    They are sorted from worst to best. Without any scores, episodes are spaced evenly.
     """
     ranked = sorted(
         (verdict.score, index) for index, verdict in enumerate(code) if verdict.score is not None

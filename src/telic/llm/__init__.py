@@ -1,4 +1,4 @@
-"""Language and vision models: one call path with budget, retries, cache, validation and trace."""
+"""Language and vision model clients with budget, retries, caching, validation and tracing."""
 
 from telic.errors import BudgetExceeded
 from telic.llm._hosted import Hosted

@@ -1,7 +1,7 @@
-"""Anthropic, OpenAI, Google, OpenRouter and every OpenAI-compatible server, through pydantic-ai.
+"""Anthropic, OpenAI, Google, OpenRouter and OpenAI-compatible servers via pydantic-ai.
 
-Retries, budget, cache and validation are done by `Models`, so those of pydantic-ai are disabled.
-It is imported at the first call.
+`Models` implements retries, budget, caching and validation, so those of pydantic-ai are disabled.
+pydantic-ai is imported on the first call.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NO_KEY = "no-key-needed"
 
 
 class Hosted:
-    """A model behind a service or a server."""
+    """Model hosted by a cloud service or a server."""
 
     def __init__(self, address: Address) -> None:
         if importlib.util.find_spec("pydantic_ai") is None:
@@ -47,9 +47,9 @@ class Hosted:
         return f"Hosted({self.name!r})"
 
     async def complete(self, request: Request[Any], deadline_s: float) -> RawReply:
-        """Send the request once; raises Outage, RequestRejected or UsageError (no key)."""
+        """Send the request once. Raise Outage, RequestRejected, or UsageError if no key is set."""
         key = find_key(self.address.provider)
-        # Imports take seconds; in a thread they do not delay a request to stop.
+        # Imports take seconds, so run them in a thread to keep stop requests responsive.
         await asyncio.to_thread(_load, self.address.provider)
         from pydantic_ai.direct import model_request
         from pydantic_ai.exceptions import ContentFilterError
@@ -77,7 +77,7 @@ class Hosted:
 
 
 def _load(provider: str) -> None:
-    """Import the client of a provider; a missing package is reported by the call that needs it."""
+    """Import a provider's client. Missing packages are reported later by the call."""
     with contextlib.suppress(ImportError):
         importlib.import_module("pydantic_ai.direct")
         family = provider if provider in CLOUD else "openai"
@@ -85,7 +85,7 @@ def _load(provider: str) -> None:
 
 
 def _connect(address: Address, key: str | None) -> tuple[Any, Model]:
-    """Return the service, whose connections `async with` closes, and the model on it."""
+    """Return the service, an async context manager that closes its connections, and its model."""
     from pydantic_ai.models import infer_model
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers import infer_provider_class
@@ -117,7 +117,7 @@ def _message(request: Request[Any]) -> ModelRequest:
 
 
 def _parameters(request: Request[Any], address: Address) -> ModelRequestParameters:
-    """Ask for an answer by schema, in the mode the service supports best."""
+    """Return request parameters for structured output in the service's best-supported mode."""
     from pydantic_ai.models import ModelRequestParameters
     from pydantic_ai.output import OutputObjectDefinition
     from pydantic_ai.profiles import DEFAULT_PROMPTED_OUTPUT_TEMPLATE
@@ -126,14 +126,14 @@ def _parameters(request: Request[Any], address: Address) -> ModelRequestParamete
     schema = request.answer_schema
     shape = OutputObjectDefinition(json_schema=schema, name=request.answer.__name__)
     if address.base_url is not None:
-        # Not every server enforces the schema; showing it in the prompt helps the others.
+        # Include the schema in the prompt because not every server enforces it.
         return ModelRequestParameters(
             output_mode="native",
             output_object=shape,
             prompted_output_template=DEFAULT_PROMPTED_OUTPUT_TEMPLATE,
         )
     if address.provider == "anthropic" and _has_open_dictionary(schema):
-        # Anthropic's own schema mode forbids free names: a dictionary would come back empty.
+        # Anthropic's schema mode forbids additional properties, so dictionaries would be empty.
         return ModelRequestParameters(output_mode="prompted", output_object=shape)
     tool = ToolDefinition(
         name="answer", description="Give the answer.", parameters_json_schema=schema, kind="output"
@@ -144,7 +144,7 @@ def _parameters(request: Request[Any], address: Address) -> ModelRequestParamete
 
 
 def _has_open_dictionary(schema: Any) -> bool:
-    """Return whether a schema has an object with free names anywhere, e.g. dict[str, float]."""
+    """Return whether a schema contains an object with arbitrary keys, e.g. dict[str, float]."""
     if is_row(schema):
         return any(map(_has_open_dictionary, schema))
     if not is_dict(schema):
@@ -179,7 +179,7 @@ def _read_response(response: ModelResponse) -> RawReply:
 
 
 def translate(error: Exception, address: Address) -> TelicError:
-    """Return our error for one of pydantic-ai's: temporary or permanent, and what to do."""
+    """Convert a pydantic-ai exception to a temporary or permanent error with a hint."""
     from pydantic_ai import exceptions as theirs
 
     message = f"{address.name}: {error}"

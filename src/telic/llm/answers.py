@@ -1,11 +1,11 @@
-"""Parse answers into records, and keep paid replies on disk so that none is paid for twice.
+"""Parse answers into records and cache replies on disk so that no call is charged twice.
 
 <folder>/
-    <key>.json               a reply, written by rename the moment it arrived
-    <key>.refused-<n>.json   a reply that never became a valid answer; paid, not used again
-    <key>.lost-<n>.json      a call that was sent and never answered; the most it may have cost
+    <key>.json               a reply, written atomically on arrival
+    <key>.refused-<n>.json   a reply without a valid answer; charged but not reused
+    <key>.lost-<n>.json      a call without a reply, charged at its maximum cost
 
-The charges of all files add up to what the session has spent.
+The charges of all files sum to the total cost of the session.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ _LISTED = 20
 
 
 class InvalidAnswer(UsageError):
-    """A text is not the requested record; the message is written for its author."""
+    """Raised if a text does not match the record. The message is shown to the answer's author."""
 
 
 def read_answer(text: str, record: type[Answer], finish: Finish = "complete") -> Answer:
-    """Return the record in a reply's text; raises InvalidAnswer with every problem."""
+    """Parse a reply into a record. Raise InvalidAnswer listing the problems."""
     if finish == "refusal":
         raise InvalidAnswer("The answer was declined or filtered; there is nothing to read.")
     content = without_fence(text)
     try:
         answer = record.model_validate_json(content)
-        # Parsers accept NaN and infinity, which JSON does not have.
+        # Reject NaN and infinity, which Python's parser accepts but JSON does not allow.
         json.dumps(json.loads(content), allow_nan=False)
         return answer
     except ValidationError as error:
@@ -59,7 +59,7 @@ def read_answer(text: str, record: type[Answer], finish: Finish = "complete") ->
 
 
 def read_json_object(text: str) -> dict[str, object]:
-    """Return the JSON object in a text; raises InvalidAnswer when it is not one."""
+    """Parse a text as a JSON object. Raise InvalidAnswer for anything else."""
     try:
         value: Any = json.loads(without_fence(text))
     except ValueError as error:
@@ -70,7 +70,7 @@ def read_json_object(text: str) -> dict[str, object]:
 
 
 def without_fence(text: str) -> str:
-    """Return the inside of a text that is one Markdown code block, any other text stripped."""
+    """Strip whitespace and an enclosing Markdown code fence from a text."""
     if len(text) > LONGEST_ANSWER:
         raise InvalidAnswer(
             f"The answer has {len(text):,} characters; the most that is read is {LONGEST_ANSWER:,}."
@@ -82,7 +82,7 @@ def without_fence(text: str) -> str:
 
 
 class StoredReply(Record):
-    """One paid call on disk, with its reply and its cost."""
+    """Stored model call with its reply and cost."""
 
     schema_version: int = 1
     key: str
@@ -90,48 +90,48 @@ class StoredReply(Record):
     model: str
     prompt_hash: str | None = None
     raw: RawReply | None = None
-    """None: the call was sent and never answered"""
+    """reply, or None if the call was sent but not answered"""
     charge: Charge
-    """as counted against the budget"""
+    """cost as counted against the budget"""
     latency_s: float = 0.0
     attempts: int = 1
 
 
 class Replies:
-    """The replies of one session or of one recording."""
+    """Reply cache of a session or recording."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def read(self, key: str) -> StoredReply | None:
-        """Return the reply to the request with this key; None when there is none."""
+        """Return the cached reply for a request key, or None."""
         path = self.folder / f"{key}.json"
         return read_record(path, StoredReply) if path.exists() else None
 
     def keep(self, reply: StoredReply) -> StoredReply:
-        """Write a call and return it as written, without API keys."""
+        """Store a call and return the stored record, which contains no API keys."""
         path = self.folder / f"{reply.key}.json"
         path = path if reply.raw is not None else self._numbered(reply.key, "lost")
         save_json(path, reply)
         return read_record(path, StoredReply)
 
     def set_aside(self, key: str) -> None:
-        """Stop using a reply that never became a valid answer; its charge still counts."""
+        """Exclude an invalid reply from the cache while keeping its charge."""
         path = self.folder / f"{key}.json"
         if path.exists():
             path.rename(self._numbered(key, "refused"))
 
     def kept(self) -> list[StoredReply]:
-        """Return every usable reply, by key."""
+        """Return all usable replies, sorted by key."""
         return [read_record(path, StoredReply) for path in self._files() if "." not in path.stem]
 
     def calls(self, model: str | None = None) -> list[StoredReply]:
-        """Return every call to a model, or to any, usable or not."""
+        """Return all calls, including unusable ones, optionally to one model only."""
         calls = [read_record(path, StoredReply) for path in self._files()]
         return [call for call in calls if model in (None, call.model)]
 
     def _files(self) -> list[Path]:
-        # A killed writer may have left an unfinished file; its name starts with a dot.
+        # Skip temporary files of killed writers, whose names start with a dot.
         return sorted(each for each in self.folder.glob("*.json") if each.name[0] != ".")
 
     def _numbered(self, key: str, kind: str) -> Path:

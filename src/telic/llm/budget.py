@@ -1,7 +1,7 @@
-"""Prices of model calls, and a budget in dollars and calls.
+"""Prices of model calls and a budget in US dollars and calls.
 
-The most that a request may cost is reserved before it is sent, and replaced by the actual cost
-once that is known.
+The maximum cost of a request is reserved before it is sent and replaced by the actual cost once
+that is known.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from telic.errors import BudgetExceeded
 from telic.llm.names import CLOUD, COMPATIBLE, PROVIDERS
 from telic.llm.records import Request
 
-# Deliberately high: a reservation that is too large is returned a moment later.
+# Deliberately conservative: an excessive reservation is released after the call.
 _CHARACTERS_PER_TOKEN = 3
 _TOKENS_PER_IMAGE = 3_000
 
 
 class Charge(Record):
-    """The cost, or maximum cost, of one or more calls."""
+    """Actual or maximum cost of one or more calls."""
 
     usd: float | None = Field(default=None, ge=0)
-    """dollars; None is unknown"""
+    """cost in USD, or None if unknown"""
     tokens: int = Field(default=0, ge=0)
     calls: int = Field(default=1, ge=0)
 
     def __add__(self, other: Charge) -> Charge:
-        """Return the sum; an unknown price adds nothing."""
+        """Return the sum, counting an unknown price as 0."""
         return Charge(
             usd=(self.usd or 0.0) + (other.usd or 0.0),
             tokens=self.tokens + other.tokens,
@@ -46,24 +46,24 @@ class Charge(Record):
 
 
 class Budget:
-    """Limits shared by everything that holds the object, in any thread; None is unlimited.
+    """Thread-safe cost limits shared by all clients that use this object. None means unlimited.
 
-    A call whose price is unknown in advance does not fit into a limit in dollars.
+    A call with an unknown price is refused if a limit in USD is set.
     """
 
     def __init__(self, *, usd: float | None = None, calls: int | None = None) -> None:
         self.usd, self.calls = usd, calls
         self.spent = Charge(usd=0.0, calls=0)
-        """what has been settled so far; a lower bound where prices are unknown"""
+        """settled cost; a lower bound if some prices are unknown"""
         self._reserved: dict[object, Charge] = {}
         self._lock = threading.Lock()
 
     @contextmanager
     def reserved(self, most: Charge) -> Generator[Callable[[Charge], Charge]]:
-        """Reserve the most that a call may cost for the block; raises BudgetExceeded.
+        """Reserve the maximum cost of a call within the block, or raise BudgetExceeded.
 
-        Yields a function that counts the actual cost and returns it, an unknown price as the
-        reserved one so that a limit holds. Without a call to it nothing is counted.
+        Yields a function that records and returns the actual cost. An unknown price is counted as
+        the reserved one so that limits hold. If it is not called, nothing is counted.
         """
         mine = object()
 
@@ -85,7 +85,7 @@ class Budget:
                 self._reserved.pop(mine, None)
 
     def count(self, earlier: Charge) -> None:
-        """Add the cost of calls before this process started."""
+        """Add the cost of calls made before this process started."""
         with self._lock:
             self.spent += earlier
 
@@ -123,12 +123,12 @@ def is_metered(model: str) -> bool:
             return host != "localhost"
     if provider in PROVIDERS:
         return provider in CLOUD
-    # The provider of a package may be billed, at prices that are unknown in advance.
+    # Providers from plugins may be billed at prices that are not known in advance.
     return provider in plugin_names("providers", PROVIDERS)
 
 
 def most_charge(model: str, request: Request[Any]) -> Charge:
-    """Return the most one call may cost; `usd` is None where no price is known."""
+    """Return the maximum cost of a call. `usd` is None if the price is unknown."""
     text = len(request.prompt) + len(request.system) + len(str(request.answer_schema))
     tokens_in = text // _CHARACTERS_PER_TOKEN + _TOKENS_PER_IMAGE * len(request.images)
     usd = price_usd(model, tokens_in, request.max_tokens) if is_metered(model) else 0.0
@@ -136,7 +136,7 @@ def most_charge(model: str, request: Request[Any]) -> Charge:
 
 
 def price_usd(model: str, tokens_in: int, tokens_out: int) -> float | None:
-    """Return the list price of a call in dollars, or None when it is unknown."""
+    """Return the list price of a call in USD, or None if unknown."""
     provider, _, name = model.partition(":")
     if provider not in CLOUD or importlib.util.find_spec("genai_prices") is None:
         return None

@@ -1,7 +1,7 @@
-"""Ask models: the one call path for every use of a language model.
+"""Calls to language models with caching, budget, retries, validation and repair.
 
-Look on disk, reserve the budget, send with a deadline and retries, write the reply, validate it,
-repair it once, return it. Every step is an event (`telic.llm.records`).
+A call checks the cache, reserves budget, sends the request with a deadline and retries, stores the
+reply, validates it and repairs it at most once. Each step emits an event (`telic.llm.records`).
 """
 
 from __future__ import annotations
@@ -59,30 +59,30 @@ _GRACE_S = 0.5
 
 
 class CallLimits(Config):
-    """Time limits and retries of a question."""
+    """Timeouts and retry policy of a model call."""
 
     deadline_s: float = Field(default=1200.0, gt=0)
-    """seconds for one question in all: attempts, waits between them and the repair"""
+    """total timeout of a call in seconds, including retries, backoff and the repair"""
     attempt_s: float = Field(default=600.0, gt=0)
-    """seconds for one attempt; after it the connection is closed"""
+    """timeout of one attempt in seconds, after which the connection is closed"""
     attempts: int = Field(default=6, ge=1)
-    """attempts to reach the model"""
+    """maximum number of attempts"""
     first_wait_s: float = Field(default=1.0, ge=0)
-    """longest wait before the second attempt; doubles with each attempt"""
+    """maximum wait in seconds before the second attempt, doubled for each further attempt"""
     longest_wait_s: float = Field(default=60.0, ge=0)
-    """longest wait between attempts, unless the service asks for more"""
+    """maximum wait in seconds between attempts, excluding Retry-After"""
 
     def wait_s(self, failures: int, retry_after_s: float | None, rng: random.Random) -> float:
-        """Return how long to wait after so many failures: exponential backoff with full jitter.
+        """Return the wait in seconds before the next attempt: exponential backoff with full jitter.
 
-        The time the service asked for (Retry-After) is added.
+        The Retry-After time requested by the service is added.
         """
         most = min(self.longest_wait_s, self.first_wait_s * 2 ** (failures - 1))
         return (retry_after_s or 0.0) + rng.uniform(0.0, most)
 
 
 def choose(name: str | None, folder: Path | None = None) -> Provider:
-    """Return the provider of a model name; `folder` is the session's, needed for "host"."""
+    """Return the provider for a model name. The name "host" requires the session folder."""
     if not name:
         raise UsageError(
             "No model was named.",
@@ -108,7 +108,7 @@ def connect(
     on_event: Listener = ignore,
     should_stop: StopCheck = lambda: False,
 ) -> Models:
-    """Return the call path to a model by its name; work orders have days instead of minutes."""
+    """Return a `Models` client for a model name. Work orders have a deadline of seven days."""
     provider, limits = choose(name, folder), CallLimits()
     if name == HOST:
         limits = CallLimits(deadline_s=HOST_DEADLINE_S, attempt_s=HOST_DEADLINE_S)
@@ -119,10 +119,10 @@ def connect(
 
 
 class Models:
-    """Ask a model for records within a budget; usable from several threads at once.
+    """Thread-safe client that requests structured answers from a model within a budget.
 
-    Replies are kept in `<folder>/replies`, and their cost is counted again when the session is
-    resumed. Only a call in flight when the process is killed can be paid for twice.
+    Replies are cached in `<folder>/replies`. Their cost is restored when the session is resumed.
+    Only a call that is in flight when the process is killed can be charged twice.
     """
 
     def __init__(
@@ -147,21 +147,21 @@ class Models:
             self.budget.count(call.charge)
 
     def ask(self, request: Request[Answer]) -> Reply[Answer]:
-        """Return a valid answer, from disk if it was paid for before; raises errors of a call."""
+        """Return a valid answer, from the cache if available. Raise `TelicError` on failure."""
         with self._lock:
             key = request.key(self.provider.name)
             same = self._asking.setdefault(key, threading.Lock())
         try:
-            with same:  # two threads with the same question pay once
+            with same:  # concurrent identical requests are charged once
                 return self._answer(request)
         except Exception as error:
             failure = without_keys(error)
-        # Outside the handler, so that the original error, which may hold a key, is not its context.
+        # Raised outside the handler to drop the original error, which may contain an API key.
         self._emit(ModelFailed, request, kind=type(failure).__name__, error=str(failure))
         raise failure
 
     def _answer(self, request: Request[Answer]) -> Reply[Answer]:
-        """Return the first valid answer: the first one, or the one after its repair."""
+        """Return the first valid answer, repairing an invalid one once."""
         name, end = self.provider.name, time.monotonic() + self.limits.deadline_s
         parts: list[StoredReply] = []
         tokens, price = Tokens(input=0, output=0, reasoning=0, cached=0), 0.0
@@ -201,7 +201,7 @@ class Models:
         )
 
     def _send(self, request: Request[Any], end: float) -> StoredReply:
-        """Send until a reply arrives, and return it, already on disk; retries outages."""
+        """Send the request, retrying outages, and return the stored reply."""
         name, limits, started = self.provider.name, self.limits, time.monotonic()
         call = {"key": request.key(name), "role": request.role, "model": name}
         asked = request.model_dump(
@@ -257,7 +257,7 @@ class Models:
         )
 
     def _wait(self, seconds: float) -> None:
-        """Sleep; raises Cancelled as soon as a stop is requested."""
+        """Sleep. Raise Cancelled as soon as a stop is requested."""
         until = time.monotonic() + seconds
         while True:
             if self._should_stop():
@@ -279,12 +279,12 @@ def _stopped() -> Cancelled:
 async def _within(
     work: Coroutine[Any, Any, RawReply], limit_s: float, should_stop: StopCheck
 ) -> RawReply:
-    """Return the result of `work`; raises Outage at the limit, or Cancelled soon after a stop.
+    """Return the result of `work`. Raise Outage on timeout and Cancelled after a stop request.
 
-    A result that arrives while the work is being cancelled is returned: it may have been paid for.
+    A result that arrives during cancellation is still returned because it may have been charged.
     """
     task = asyncio.ensure_future(work)
-    # A provider ends by itself at its limit and has the better message.
+    # The provider has the same timeout and raises the more specific error, so allow a grace period.
     end, reason = time.monotonic() + limit_s + _GRACE_S, None
     while not task.done() and reason is None:
         await asyncio.wait({task}, timeout=max(0.0, min(_TICK_S, end - time.monotonic())))

@@ -1,8 +1,8 @@
-"""Read API keys, and remove them from everything that is written, emitted or raised.
+"""Read API keys and redact them from all files, events and errors.
 
-A key is read from an environment variable at the moment of a call. It is never kept in an object,
-so it cannot appear in a repr or in a file. Every file, event and error of this package passes
-through this module.
+Keys are read from environment variables at the time of a call and are not stored on objects, so
+they cannot appear in a repr or file. Every file, event and error of this package passes through
+this module.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ KEY_NAMES: Mapping[str, tuple[str, ...]] = {
 NEEDS_KEY = frozenset({"anthropic", "openai", "google", "openrouter"})
 REMOVED = "[key removed]"
 
-_SHORTEST = 8  # a shorter value is a placeholder; removing it would tear ordinary words apart
-# Keys that were handed out: they must be removed even after the environment has changed.
+_SHORTEST = 8  # shorter values are placeholders; redacting them would corrupt ordinary text
+# Keys returned so far. They are redacted even after the environment has changed.
 _handed_out: set[str] = set()
 
 
 def find_key(provider: str) -> str | None:
-    """Return the provider's key; None where it works without one, else raises UsageError."""
+    """Return the provider's API key, or None if optional. Raise UsageError if it is required."""
     names = KEY_NAMES[provider]
     for key in map(os.environ.get, names):
         if key and key.strip():
@@ -52,7 +52,7 @@ def find_key(provider: str) -> str | None:
 
 
 def redact(text: str) -> str:
-    """Return `text` without any known key, as it stands or as part of an address."""
+    """Redact all known keys, plain or URL-encoded, from a text."""
     for key in _known():
         if key in text:
             text = text.replace(key, REMOVED)
@@ -63,7 +63,7 @@ def redact(text: str) -> str:
 
 
 def redact_value(value: Any) -> Any:
-    """Return plain data (dictionaries, lists, text, numbers) without any known key."""
+    """Redact all known keys from plain data (dictionaries, lists, text, numbers)."""
     if isinstance(value, str):
         return redact(value)
     if is_mapping(value):
@@ -74,24 +74,24 @@ def redact_value(value: Any) -> Any:
 
 
 def save_json(path: Path, value: Any) -> None:
-    """Write a record or plain data by rename, without keys."""
+    """Atomically write a record or plain data as JSON with keys redacted."""
     write_json(path, redact_value(plain(value)))
 
 
 def save_image(path: Path, data: bytes) -> None:
-    """Write a picture by rename."""
+    """Atomically write an image."""
     write_bytes(path, data)
 
 
 def save_text(path: Path, text: str) -> None:
-    """Write a text by rename, without keys."""
+    """Atomically write a text with keys redacted."""
     write_text(path, redact(text))
 
 
 def without_keys(error: Exception) -> TelicError:
-    """Return the error to raise instead of `error`: one of ours, without keys and without causes.
+    """Return a `TelicError` to raise instead of `error`, with keys redacted and without causes.
 
-    A cause or context would carry the original text into a traceback.
+    A cause or context would expose the original text in the traceback.
     """
     if isinstance(error, TelicError):
         error.message = redact(error.message)
@@ -106,7 +106,7 @@ def without_keys(error: Exception) -> TelicError:
 
 
 def _known() -> list[str]:
-    """Return every known key, longest first: a key may be the start of another."""
+    """Return all known keys, longest first because a key may be a prefix of another."""
     named = (os.environ.get(name) for names in KEY_NAMES.values() for name in names)
     keys = {key.strip() for key in named if key} | _handed_out
     return sorted((key for key in keys if len(key) >= _SHORTEST), key=len, reverse=True)

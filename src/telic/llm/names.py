@@ -1,4 +1,4 @@
-"""Model names: `provider:model`, server addresses, and conventions for well-known families."""
+"""Parse model names: `provider:model`, server URLs, and prefixes of well-known model families."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SEE = "Write provider:model, e.g. anthropic:claude-sonnet-5-5, ollama:qwen3 or 
 
 
 class Address(NamedTuple):
-    """The address of a model: its provider, its name there, and the URL of a self-hosted server."""
+    """Provider and model name, with the base URL of a self-hosted server."""
 
     provider: str
     model: str
@@ -39,21 +39,21 @@ class Address(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return the full name, which always leads to the same model."""
+        """Return the canonical name, which includes the URL of a self-hosted server."""
         if self.base_url is None:
             return f"{self.provider}:{self.model}"
         return f"{self.provider}:{self.base_url}#{self.model}"
 
 
 def parse_name(name: str) -> Address:
-    """Return the address of a model name; raises UnknownName or UsageError.
+    """Parse a model name into an address. Raise UnknownName or UsageError.
 
     Names:
         provider:model                           anthropic, openai, google, openrouter
-        claude-… gpt-… o1… o3… o4… gemini-…      the same, by convention
-        ollama:MODEL  vllm:MODEL  lmstudio:MODEL a server at its default address, or *_BASE_URL
-        vllm:http://HOST:PORT/MODEL              a server anywhere
-        openai-compatible:http://HOST/v1#MODEL   any server with OpenAI's API
+        claude-… gpt-… o1… o3… o4… gemini-…      provider inferred from the prefix
+        ollama:MODEL  vllm:MODEL  lmstudio:MODEL server at its default URL or *_BASE_URL
+        vllm:http://HOST:PORT/MODEL              server at a given URL
+        openai-compatible:http://HOST/v1#MODEL   any OpenAI-compatible server
     """
     provider, colon, model = name.strip().partition(":")
     family = next((each for start, each in _FAMILIES.items() if provider.startswith(start)), None)
@@ -88,7 +88,7 @@ def _server(provider: str, address: str) -> Address:
         )
     url, hash_mark, model = _checked(address).partition("#")
     if not hash_mark and provider in SERVERS:
-        # vllm:http://host:port/model: the path is the model, with or without /v1 before it
+        # vllm:http://host:port/model: the URL path is the model name, optionally prefixed by /v1
         parts = urlsplit(url)
         model = parts.path.strip("/").removeprefix("v1/")
         url = f"{parts.scheme}://{parts.netloc}/v1"
@@ -98,7 +98,7 @@ def _server(provider: str, address: str) -> Address:
 
 
 def _checked(url: str) -> str:
-    """Return the address; names are written to files, so they may hold no password and no key."""
+    """Return the URL if it is valid and contains no credentials, as names are written to files."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError("The address of a server starts with http:// or https:// and a host.")

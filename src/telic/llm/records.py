@@ -22,7 +22,7 @@ _PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*\}\}")
 
 
 class Image(Record):
-    """A picture that is sent with a prompt."""
+    """Image attached to a prompt."""
 
     data: bytes = Field(repr=False)
     media_type: MediaType = "image/png"
@@ -34,25 +34,25 @@ class Image(Record):
 
 
 class Request(Record, Generic[Answer]):
-    """One question to a model, and the record its answer must become."""
+    """Request to a model for an answer of a given record type."""
 
     role: str = Field(min_length=1)
-    """purpose of the question, e.g. "elicitor", "reward_author"; shown in traces and orders"""
+    """role of the model, e.g. "elicitor" or "reward_author"; shown in traces and work orders"""
     prompt: str
-    """the question, Markdown"""
+    """prompt text in Markdown"""
     answer: type[Answer]
-    """record of the answer; its JSON schema is sent along"""
+    """record type of the answer; its JSON schema is part of the request"""
     system: str = ""
     images: tuple[Image, ...] = ()
-    """shown after the prompt"""
+    """images placed after the prompt"""
     effort: Effort | None = None
-    """reasoning effort; None leaves it to the model"""
+    """reasoning effort, or None for the model's default"""
     max_tokens: int = Field(default=16_000, gt=0)
-    """limit of the answer, reasoning included"""
+    """maximum number of output tokens, including reasoning"""
     sample: int = Field(default=0, ge=0)
-    """number of this answer among several independent ones to the same question"""
+    """index of this sample among independent answers to the same prompt"""
     prompt_hash: str | None = None
-    """version of the prompt's template (`telic.llm.prompt_hash`), for the trace"""
+    """hash of the prompt template (`telic.llm.prompt_hash`), recorded in the trace"""
 
     @property
     def answer_schema(self) -> dict[str, Any]:
@@ -60,9 +60,9 @@ class Request(Record, Generic[Answer]):
         return self.answer.model_json_schema()
 
     def key(self, model: str) -> str:
-        """Return a hash of everything that determines the answer of `model`: it names files.
+        """Return the cache key: a hash of the model name and all inputs that affect its answer.
 
-        The hash of the template is left out: only the finished prompt reaches the model.
+        The template hash is excluded because only the rendered prompt reaches the model.
         """
         parts = self.model_dump(exclude={"images", "answer", "prompt_hash"})
         images = [[image.media_type, fingerprint(image.data)] for image in self.images]
@@ -70,7 +70,7 @@ class Request(Record, Generic[Answer]):
         return fingerprint(json.dumps(parts, sort_keys=True, separators=(",", ":")))
 
     def repaired(self, rejected: str, reason: str) -> Self:
-        """Return the same question with the rejected answer and the reason appended."""
+        """Return the request with the rejected answer and the reason appended to the prompt."""
         if len(rejected) > _QUOTED_CHARACTERS:
             rejected = rejected[:_QUOTED_CHARACTERS] + "\n(cut here)"
         note = (
@@ -83,77 +83,77 @@ class Request(Record, Generic[Answer]):
 
 
 class Tokens(Record):
-    """Tokens of a reply; None where the service does not report them."""
+    """Token counts of a reply. A count is None if the service does not report it."""
 
     input: int | None = None
-    """tokens read, cached ones included"""
+    """input tokens, including cached tokens"""
     output: int | None = None
-    """tokens written, reasoning included"""
+    """output tokens, including reasoning"""
     reasoning: int | None = None
     cached: int | None = None
-    """input tokens from the service's prompt cache"""
+    """input tokens read from the service's prompt cache"""
 
     @property
     def total(self) -> int | None:
-        """Return input plus output, or None when either is unknown."""
+        """Return input plus output tokens, or None if either is unknown."""
         return None if self.input is None or self.output is None else self.input + self.output
 
     def __add__(self, other: Tokens) -> Tokens:
-        """Return the sum; a count that is unknown in one part is unknown in the sum."""
+        """Return the sum. A count is None if it is None in either operand."""
         names = Tokens.model_fields
         return Tokens(**{n: add_known(getattr(self, n), getattr(other, n)) for n in names})
 
 
 class RawReply(Record):
-    """The reply of a provider: the answer's text as received, and its cost."""
+    """Unvalidated reply of a provider with its cost."""
 
     text: str
-    """the answer, JSON if the model followed its instructions"""
+    """answer as received; JSON if the model followed its instructions"""
     tokens: Tokens = Tokens()
     price_usd: float | None = None
-    """None: unknown"""
+    """price in USD, or None if unknown"""
     finish: Finish = "complete"
-    """"length": cut off; "refusal": declined or filtered"""
+    """"length" if the answer was truncated, "refusal" if it was declined or filtered"""
 
 
 class Reply(Record, Generic[Answer]):
-    """A valid answer and its total cost, repairs included."""
+    """Validated answer with its total cost, including repairs."""
 
     answer: Answer
     model: str
     tokens: Tokens
     price_usd: float | None
-    """None when the price of any part is unknown"""
+    """price in USD, or None if the price of any part is unknown"""
     latency_s: float
-    """seconds until the model answered, waits between retries included"""
+    """latency in seconds, including waits between retries"""
     attempts: int
-    """requests sent: 1, plus retries, plus a repair"""
+    """number of requests sent, including retries and the repair"""
     cached: bool
-    """whether everything was read from disk and nothing was sent now"""
+    """whether the reply was served entirely from the cache"""
 
 
-# ---- events of a call; keys are redacted before they are emitted
+# ---- events of a call; API keys are redacted before an event is emitted
 
 
 class ModelEvent(Event):
-    """Fields of every event of a call."""
+    """Base class of model call events."""
 
     role: str
-    """role in which the model is asked, e.g. author"""
+    """role of the model, e.g. reward_author"""
     key: str
-    """identifies the question: the same question has the same key"""
+    """cache key of the request"""
     model: str
 
 
 class SentImage(Record):
-    """A picture that went with a question."""
+    """Image attached to a sent request."""
 
     media_type: str
     sha256: str
 
 
 class ModelSent(ModelEvent):
-    """A question was sent."""
+    """A request was sent."""
 
     NAME = "model.sent"
 
@@ -161,14 +161,14 @@ class ModelSent(ModelEvent):
     system: str | None
     prompt: str
     prompt_hash: str | None = None
-    """of the question's template"""
+    """hash of the prompt template"""
     images: tuple[SentImage, ...] = ()
     effort: str | None = None
     max_tokens: int | None = None
 
 
 class ModelRetry(ModelEvent):
-    """A call failed and is retried."""
+    """An attempt failed and is retried."""
 
     NAME = "model.retry"
 
@@ -188,11 +188,11 @@ class ModelReply(ModelEvent):
     latency_s: float
     attempts: int
     cached: bool
-    """whether it was on disk already"""
+    """whether the reply was served from the cache"""
 
 
 class ModelRejected(ModelEvent):
-    """An answer was not valid; the model is sent the reason."""
+    """An answer failed validation."""
 
     NAME = "model.rejected"
 
@@ -201,12 +201,12 @@ class ModelRejected(ModelEvent):
 
 
 class ModelFailed(ModelEvent):
-    """A question never got a valid answer."""
+    """A call failed without a valid answer."""
 
     NAME = "model.failed"
 
     kind: str
-    """class of the error"""
+    """class name of the error"""
     error: str
 
 
@@ -214,43 +214,43 @@ class ModelFailed(ModelEvent):
 
 
 class Provider(Protocol):
-    """The interface to a language model; `Models` adds budget, retries, cache and validation."""
+    """Interface to a language model. `Models` adds budget, retries, cache and validation."""
 
     @property
     def name(self) -> str:
-        """Return the model's full name, e.g. "anthropic:claude-sonnet-5-5"; part of every key."""
+        """Full name of the model, e.g. "anthropic:claude-sonnet-5-5". Part of every cache key."""
         ...
 
     async def complete(self, request: Request[Any], deadline_s: float) -> RawReply:
-        """Send the request once and return the reply, valid or not.
+        """Send the request once and return the unvalidated reply.
 
-        Must not block the event loop, must stop when its task is cancelled, must not retry, and
-        must not keep a key in the object. Raises Outage for a temporary failure and
-        RequestRejected for a permanent one. Never returns an empty answer to mean a failure.
+        Implementations must not block the event loop, must stop when the task is cancelled, and
+        must neither retry nor store an API key on the object. Raise Outage for a temporary and
+        RequestRejected for a permanent failure instead of returning an empty answer.
         """
         ...
 
 
 class ModelUnavailable(TelicError):
-    """The model could not be reached in time, after all retries; never a score."""
+    """Raised if the model is unavailable after all retries. Never counted as a score."""
 
 
 class ModelAnswerError(TelicError):
-    """Neither the model's answer nor the repaired one became a valid record."""
+    """Raised if the answer is still invalid after its repair."""
 
 
 class Cancelled(TelicError):
-    """A stop was requested; paid replies are on disk."""
+    """Raised after a stop request. Paid replies remain in the cache."""
 
 
 class RequestRejected(UsageError):
-    """The service refuses this request and would refuse it again: key, model name or size."""
+    """Permanent rejection of a request, e.g. for its API key, model name or size."""
 
 
 class Outage(TelicError):
-    """One attempt failed temporarily: overload, rate limit, lost connection.
+    """Temporary failure of one attempt, e.g. overload, rate limit or lost connection.
 
-    `may_be_paid` marks a request that the service received and may charge for.
+    `may_be_paid` is True if the service may have received the request and may charge for it.
     """
 
     def __init__(
@@ -267,12 +267,12 @@ class Outage(TelicError):
 
 
 def prompt_hash(template: str) -> str:
-    """Return the version of a template: the start of its SHA-256."""
+    """Return the hash of a prompt template: the first 12 hex digits of its SHA-256."""
     return fingerprint(template, 12)
 
 
 def render(template: str, **values: object) -> str:
-    """Return the template with every `{{name}}` replaced by its value, which stays as it is."""
+    """Replace every `{{name}}` of a template with its value, without expanding the value."""
     names = set(_PLACEHOLDER.findall(template))
     if names != set(values) or template.count("{{") != len(_PLACEHOLDER.findall(template)):
         wrong = ", ".join(sorted(names ^ set(values))) or "a {{ without a name"
@@ -281,11 +281,11 @@ def render(template: str, **values: object) -> str:
 
 
 def fingerprint(value: str | bytes, length: int = 32) -> str:
-    """Return the first hexadecimal digits of the SHA-256 of `value`."""
+    """Return the first `length` hex digits of the SHA-256 of `value`."""
     content = value.encode() if isinstance(value, str) else value
     return hashlib.sha256(content).hexdigest()[:length]
 
 
 def add_known(one: Any, other: Any) -> Any:
-    """Return the sum of two numbers, or None when either is None."""
+    """Return the sum of two numbers, or None if either is None."""
     return None if one is None or other is None else one + other

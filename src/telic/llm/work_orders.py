@@ -1,17 +1,17 @@
-"""Work orders: requests as files, answered by a coding agent or a person.
+"""Work orders: model requests written to files, answered by a coding agent or a person.
 
 <folder>/
-    <key>.md               the order, to read
-    <key>.json             the same, for programs
-    <key>-image-<n>.png    its pictures
-    <key>.answer.json      the answer; an order with one is closed
-    <key>.rejected.txt     why the last answer was rejected; it is in <key>.rejected.json
-    <key>.closed.txt       why an unanswered order takes no answer any more
+    <key>.md               the order as Markdown
+    <key>.json             the order as JSON
+    <key>-image-<n>.png    images of the order
+    <key>.answer.json      the answer; closes the order
+    <key>.rejected.txt     reason for rejecting the last answer, kept in <key>.rejected.json
+    <key>.closed.txt       reason for closing an unanswered order
 
-Files of an order are found by name, not by its content: folders are untrusted, links not followed.
+The folder is untrusted: files are located by name, not by paths in the order; links are refused.
 
-An answer is checked against the JSON schema of its order when it is submitted, and against its
-record when it is read. `Host` is the provider that publishes orders and waits for their answers.
+Answers are validated against the order's JSON schema on submission and against its record type
+on reading. `Host` is the provider that publishes orders and polls for their answers.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ OrderState = Literal["open", "rejected", "answered", "closed"]
 
 
 class WorkOrder(Record):
-    """A request on disk."""
+    """A model request on disk."""
 
     schema_version: int = 1
     key: str
@@ -50,30 +50,30 @@ class WorkOrder(Record):
     system: str
     prompt: str
     images: tuple[str, ...]
-    """absolute paths of its pictures"""
+    """absolute paths of the images"""
     effort: str | None
     answer_record: str = ""
-    """of earlier versions"""
+    """written by earlier versions"""
     answer_schema: dict[str, Any]
     answer_file: str
-    """name of the file to write"""
+    """file name of the answer"""
 
 
 class WorkOrderLine(Record):
-    """An order in a list."""
+    """Summary of a work order in a list."""
 
     key: str
     role: str
     state: OrderState
     reason: str | None = None
-    """why the last answer was rejected, or why the order is closed"""
+    """reason for rejecting the last answer or for closing the order"""
     pictures: int = 0
     file: str = ""
-    """absolute path of the order as Markdown"""
+    """absolute path of the Markdown file"""
 
 
 def publish(folder: Path, key: str, request: Request[Any]) -> WorkOrder:
-    """Write the files of an order and return it; writing it again changes nothing."""
+    """Write the files of an order and return the order. The operation is idempotent."""
     for number, image in enumerate(request.images, 1):
         save_image(folder / f"{key}-image-{number}{image.suffix}", image.data)
     order = WorkOrder(
@@ -87,14 +87,14 @@ def publish(folder: Path, key: str, request: Request[Any]) -> WorkOrder:
         answer_file=_answer(folder, key).name,
     )
     save_text(folder / f"{key}.md", order_text(order))
-    # Last, because it is the file that lists look for.
+    # Written last because an order is listed once its JSON file exists.
     named = order.model_copy(update={"images": tuple(Path(each).name for each in order.images)})
     save_json(folder / f"{key}.json", named)
     return order
 
 
 def order_text(order: WorkOrder) -> str:
-    """Return the order as Markdown: the request first, so that equal beginnings are cached."""
+    """Return the order as Markdown. The request comes first so that prompt caches can hit."""
     pictures = "".join(f"\n{number}. {name}" for number, name in enumerate(order.images, 1))
     schema = json.dumps(_without_titles(order.answer_schema), separators=(",", ":"))
     sections = [
@@ -110,7 +110,7 @@ def order_text(order: WorkOrder) -> str:
 
 
 def _without_titles(schema: Any) -> Any:
-    """Return a JSON schema without the titles of its parts, which only repeat their names."""
+    """Remove the titles from a JSON schema; they repeat the property names."""
     if isinstance(schema, list):
         return [_without_titles(each) for each in cast("list[Any]", schema)]
     if not is_dict(schema):
@@ -120,7 +120,7 @@ def _without_titles(schema: Any) -> Any:
 
 
 def list_orders(folder: Path) -> list[WorkOrderLine]:
-    """Return the orders in a folder, those that wait for an answer first, then oldest first."""
+    """Return the orders in a folder, unanswered ones first, each group from oldest to newest."""
     lines: list[WorkOrderLine] = []
     for path in sorted(_order_files(folder), key=changed_at):
         order, state, reason = _read(path), "open", None
@@ -144,7 +144,7 @@ def list_orders(folder: Path) -> list[WorkOrderLine]:
 
 
 def read_order(folder: Path, key: str) -> WorkOrder:
-    """Return the order with this key, or prefix of one; raises UnknownName or UsageError."""
+    """Return the order with this key or unique prefix. Raise UnknownName or UsageError."""
     keys = [path.stem for path in _order_files(folder)]
     matches = [name for name in keys if key and name.startswith(key)]
     if not matches:
@@ -172,7 +172,7 @@ def _answer(folder: Path, key: str) -> Path:
 
 
 def _pictures(folder: Path, key: str) -> tuple[str, ...]:
-    """Return the pictures of an order, by number."""
+    """Return the paths of an order's images, sorted by number."""
     found = [path for path in _files(folder) if path.stem.rpartition("-image-")[0] == key]
     return tuple(
         str(path.absolute())
@@ -182,22 +182,22 @@ def _pictures(folder: Path, key: str) -> tuple[str, ...]:
 
 
 def _order_files(folder: Path) -> list[Path]:
-    # A key holds no dot, so answers and rejected answers do not match.
+    # Keys contain no dot, which excludes answers and rejected answers.
     files = [path for path in _files(folder) if path.suffix == ".json" and "." not in path.stem]
     return sorted(files)
 
 
 def _files(folder: Path) -> list[Path]:
-    """Return the files of a folder of orders; raises Refused where there are links."""
+    """Return the files of an order folder. Raise Refused if the folder contains links."""
     return list(without_links(folder).iterdir()) if folder.is_dir() else []
 
 
 def answer_order(folder: Path, key: str, text: str) -> Path:
-    """Check an answer and submit it; the first one counts.
+    """Validate and submit an answer. Only the first answer is accepted.
 
     Raises:
-        InvalidAnswer: it does not fit the schema; with every problem.
-        UsageError: the order was answered or closed before. Nothing is changed.
+        InvalidAnswer: the answer violates the schema; the message lists all problems.
+        UsageError: the order is already answered or closed.
     """
     order = read_order(folder, key)
     path, closed = _answer(folder, order.key), folder / f"{order.key}.closed.txt"
@@ -209,7 +209,7 @@ def answer_order(folder: Path, key: str, text: str) -> Path:
         save_text(draft, without_fence(text) + "\n")
         try:
             with suppress(FileExistsError):
-                os.link(draft, path)  # unlike a rename, this never replaces an answer
+                os.link(draft, path)  # unlike rename, link never replaces an existing answer
                 return path
         finally:
             draft.unlink()
@@ -220,7 +220,7 @@ def answer_order(folder: Path, key: str, text: str) -> Path:
 
 
 def answer_orders(folder: Path, answers: Path) -> tuple[dict[str, str], dict[str, str]]:
-    """Submit every KEY.json of a folder; return what was accepted, and why others were not."""
+    """Submit every KEY.json of a folder. Return accepted answers and rejection reasons by key."""
     files = sorted(answers.glob("*.json"))
     if not files:
         raise UsageError(
@@ -243,8 +243,8 @@ def close_orders(folder: Path, why: str) -> None:
 
 
 def check_answer(order: WorkOrder, text: str) -> None:
-    """Raise InvalidAnswer with everything in a text that does not fit the schema of an order."""
-    from jsonschema import Draft202012Validator  # 0.1 s that listing orders can do without
+    """Raise InvalidAnswer, listing all violations, if a text does not match the order's schema."""
+    from jsonschema import Draft202012Validator  # deferred: takes 0.1 s, not needed for listing
 
     validator: Any = Draft202012Validator(order.answer_schema)
     problems = [
@@ -256,10 +256,10 @@ def check_answer(order: WorkOrder, text: str) -> None:
 
 
 class Host:
-    """Publish work orders in a folder and wait for their answers.
+    """Provider that publishes work orders in a folder and polls for answers.
 
-    An order survives the death of this process: the same request has the same key, and an answer
-    that was written meanwhile is used at once.
+    Orders survive the end of the process: the same request has the same key, and an answer written
+    in the meantime is used immediately.
     """
 
     name = "host"
@@ -268,11 +268,11 @@ class Host:
         self.folder = folder
 
     async def complete(self, request: Request[Any], deadline_s: float) -> RawReply:
-        """Publish the order and return its first valid answer; raises ModelUnavailable."""
+        """Publish the order and return its first valid answer, or raise ModelUnavailable."""
         key, end = request.key(self.name), time.monotonic() + deadline_s
         publish(self.folder, key, request)
         path, reason = _answer(self.folder, key), self.folder / f"{key}.rejected.txt"
-        (self.folder / f"{key}.closed.txt").unlink(missing_ok=True)  # it is asked again
+        (self.folder / f"{key}.closed.txt").unlink(missing_ok=True)  # reopen a closed order
         seen, seen_at = "", 0.0
         while (now := time.monotonic()) < end:
             text = read_text(path, errors="replace") if path.exists() else ""
@@ -285,7 +285,7 @@ class Host:
                     path.chmod(0o444)
                     return RawReply(text=text)
             except InvalidAnswer as error:
-                # An editor may still be writing: half an answer is rejected once it has settled.
+                # The file may be half written, so reject it only after it stops changing.
                 if text.rstrip().endswith(("}", "```")) or now - seen_at > _SETTLED_S:
                     save_text(reason, error.message + "\n")
                     path.replace(self.folder / f"{key}.rejected.json")

@@ -1,6 +1,6 @@
-"""The MCP server: telic as tools, resources and prompts of a coding agent.
+"""The MCP server: telic as tools, resources and prompts for a coding agent.
 
-The verb that serves is here; everything else needs the `mcp` package and is loaded by it.
+Only the verb that starts the server is here; the other modules need the `mcp` package.
 """
 
 from __future__ import annotations

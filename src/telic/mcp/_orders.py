@@ -1,7 +1,7 @@
-"""Work orders: requests of sessions, searches and studies to a model, answered by the host agent.
+"""Work orders: model requests of sessions, searches and studies, answered by the host agent.
 
-An order of a session or search is a file in its folder of orders. An order of a study is derived
-from its next step and named after what it rests on; answers are events of its ledger.
+An order of a session or search is a file in its orders folder. An order of a study is derived from
+its next step and named after its inputs; answers are events in the study's ledger.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from telic.verbs.artifacts import list_artifacts
 from telic.verbs.study_candidates import CandidateDraft, make_candidate, mend_candidate
 
 _CODE = "source"
-"""field of an answer that holds a whole Python file"""
+"""field of an answer that contains a complete Python file"""
 _STUDY = "study"
 _PROPOSE = """\
 Propose one candidate: one bounded change inside the contract's scope that could improve the primary
@@ -59,7 +59,7 @@ its hypothesis; if the idea itself is wrong, decline the order."""
 
 
 class HostOrder(Record):
-    """A request to a model, for a host agent to answer."""
+    """A model request for the host agent to answer."""
 
     id: str
     role: str
@@ -68,17 +68,17 @@ class HostOrder(Record):
     inputs: tuple[str, ...]
     """resources to read first, including pictures"""
     output_schema: dict[str, Any]
-    """the answer is one JSON object of this schema"""
+    """JSON Schema of the answer, a single JSON object"""
     complaint: str | None = None
-    """why the last answer was not accepted"""
+    """why the previous answer was rejected"""
 
 
 class Handed(Record):
-    """An answer that was accepted."""
+    """An accepted answer."""
 
     order: str
     result: str
-    """the file of the answer, or the candidate made from it"""
+    """path of the answer file, or the candidate created from it"""
 
 
 # ---------------------------------------------------------------------------- sessions and searches
@@ -92,7 +92,7 @@ def _orders_of(runs_dir: Path, run: str) -> Path:
 
 
 def _own_orders(runs_dir: Path) -> list[Path]:
-    """Return the folders of orders of this user's own work: no one else may ask an agent."""
+    """Return the orders folders of this user's own work; others must not instruct the agent."""
     return [path for path in sorted(runs_dir.glob(f"*/{ORDERS}")) if is_own_folder(path.parent)]
 
 
@@ -121,7 +121,7 @@ def _session_order(folder: Path, line: WorkOrderLine) -> HostOrder:
 
 
 def picture(runs_dir: Path, run: str, name: str) -> Path:
-    """Return a picture of an order; raises UnknownName when no order has one of that name."""
+    """Return a picture of an order; raises UnknownName if it does not exist."""
     folder = _orders_of(runs_dir, run)
     orders = [read_order(folder, line.key) for line in list_orders(folder)]
     pictures = {Path(path).name: Path(path) for order in orders for path in order.images}
@@ -131,7 +131,7 @@ def picture(runs_dir: Path, run: str, name: str) -> Path:
 
 
 def _answer_session(runs_dir: Path, order: str, answer: dict[str, Any]) -> str:
-    """Check an answer and hand it in; the session checks more before it trusts it."""
+    """Validate and submit an answer; the session validates it further before using it."""
     run, _, key = order.partition("/")
     folder = _orders_of(runs_dir, run)
     source = answer.get(_CODE)
@@ -147,12 +147,12 @@ def _answer_session(runs_dir: Path, order: str, answer: dict[str, Any]) -> str:
 
 
 class _Wanted(Record):
-    """The order of a study's next step."""
+    """The order for a study's next step."""
 
     order: HostOrder
     context_hash: str
     candidate: str | None
-    """to fix; None: a new one is wanted"""
+    """candidate to fix, or None if a new one is needed"""
 
 
 def _wanted(study: OpenStudy) -> _Wanted | None:
@@ -180,7 +180,7 @@ def _wanted(study: OpenStudy) -> _Wanted | None:
 
 
 def _study_order(study: OpenStudy) -> HostOrder | None:
-    """Return the order of the study's next step, unless it was declined."""
+    """Return the order for the study's next step, or None if there is none or it was declined."""
     wanted = _wanted(study)
     if wanted is None:
         return None
@@ -193,7 +193,7 @@ def _study_order(study: OpenStudy) -> HostOrder | None:
 
 
 def _answer_study(study: OpenStudy, order: str, answer: dict[str, Any], actor: StudyActor) -> str:
-    """Make or revise the candidate of an answer; sent again, it is the same candidate."""
+    """Create or revise the candidate of an answer; idempotent."""
     for event in study.events:
         if event.subject == order and event.kind == "work_order.accepted":
             return str(event.data["candidate"])
@@ -229,7 +229,7 @@ def _complaints(error: ValidationError) -> str:
 
 
 def _study_of(call: Call, order: str) -> OpenStudy | None:
-    """Return the study of an order; None for an order of a session or search."""
+    """Return the study of an order, or None if the order belongs to a session or search."""
     kind, task, study, _ = [*order.split("/"), "", "", ""][:4]
     return workplace(call).open_study(task, study) if kind == _STUDY else None
 
@@ -240,7 +240,7 @@ OrderName = Annotated[str, Field(description="The order's id, as next_work_order
 
 
 class Declined(Record):
-    """An order that was declined."""
+    """A declined order."""
 
     order: str
 
@@ -256,10 +256,10 @@ def list_work(
 
 
 def next_work_order(call: Call, task: Task = None, study: Study = None) -> dict[str, Any]:
-    """Return the next request for a model: of a session or a search first, then of the study.
+    """Return the next model request: of a session or search first, then of the study.
 
-    Answer it with one JSON object of its output_schema through submit_work_order. When there is
-    none, ask again later.
+    Answer it with one JSON object that matches its output_schema, using submit_work_order. If there
+    is none, call again later.
     """
     place = workplace(call)
     found = next(_open_orders(place.runs_dir), None)
@@ -267,7 +267,7 @@ def next_work_order(call: Call, task: Task = None, study: Study = None) -> dict[
         return {"order": plain(_session_order(*found)), "why": ""}
     try:
         order = _study_order(place.open_study(task, study))
-    except StudyError as error:  # a repository may have sessions and no study
+    except StudyError as error:  # a repository may have sessions but no study
         return {"order": None, "why": error.message}
     return {"order": plain(order), "why": "" if order else "No work order is open."}
 
@@ -277,7 +277,7 @@ def submit_work_order(
     order: OrderName,
     answer: Annotated[dict[str, Any], Field(description="One object of the order's schema.")],
 ) -> Handed:
-    """Hand in an answer; a refusal says everything that is wrong with it."""
+    """Submit an answer; a rejection lists all of its errors."""
     study = _study_of(call, order)
     try:
         if study is not None:
@@ -309,7 +309,7 @@ def decline_work_order(call: Call, order: OrderName, because: Because) -> Declin
 
 
 def register(server: Server) -> None:
-    """Add the tools of work orders."""
+    """Register the work order tools."""
     add_tool(server, next_work_order, READS)
     add_tool(server, submit_work_order, RECORDS)
     add_tool(server, decline_work_order, RECORDS)

@@ -1,7 +1,7 @@
-"""Verbs as tools: arguments from the fields of a request, the answer from its result.
+"""Verbs as tools: arguments from the fields of a request, the response from its result.
 
-A verb that needs a person's consent becomes a tool that asks: the question is worked out, the
-client shows it as a form, and only then the verb runs.
+A verb that needs a person's consent becomes a tool that asks for it: the server builds the
+question, the client shows it as a form, and the verb runs only after consent.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ _OFFERED = ("argument", "option", "context")
 
 
 class PersonAnswer(Record):
-    """The result of a verb that a person had to agree to."""
+    """Result of a verb that a person had to confirm."""
 
     status: Literal["agreed", "ask_in_terminal"]
     result: dict[str, Any] | None = None
     command: str | None = None
-    """for the person to run in a terminal, where no form could be shown"""
+    """command for the person to run in a terminal if no form could be shown"""
 
 
 # ---------------------------------------------------------------------------- the tools
@@ -68,19 +68,19 @@ class VerbTool(NamedTuple):
     """module:name, as in the catalogue of verbs"""
     hints: ToolAnnotations
     asks: bool = False
-    """whether it asks a person; a tool that does not is refused what needs consent"""
+    """whether the tool asks for consent; otherwise a verb that needs consent is refused"""
     required: tuple[str, ...] = ()
-    """fields that an agent must give"""
+    """fields that an agent must provide"""
     hidden: tuple[str, ...] = ()
-    """fields that an agent cannot give"""
+    """fields hidden from agents"""
     help: str | None = None
-    """for an agent, where it differs from that of the command"""
+    """tool description, if it differs from the command's help"""
     command: str | None = None
-    """the command of a verb that runs in the background"""
+    """command of a verb that runs in the background"""
     defaults: Mapping[str, Any] = {}
-    """for an agent, where they differ from those of the command"""
+    """defaults for agents, if they differ from the command's"""
     thing: str | None = None
-    """the field that names a session, run or search; only a whole id is accepted, because a path
+    """the field that names a session, run or search; only a full id is accepted, because a path
     could lead out of the folder of runs"""
 
 
@@ -107,7 +107,7 @@ WITHOUT_LAUNCH = (
     VerbTool("study_adapter", "study:adapter", RECORDS, hidden=("smoke", "confirm")),
     VerbTool("study_run", "study_server:run_asking", RECORDS, asks=True, hidden=_RUN_ALONE),
 )
-"""tools that start nothing; with --allow-launch they are those of LAUNCHES"""
+"""tools that start no process; --allow-launch replaces them by those of LAUNCHES"""
 
 LAUNCHES = (
     VerbTool("study_adapter", "study:adapter", STARTS),
@@ -130,7 +130,7 @@ LAUNCHES = (
     ),
     VerbTool("stop_work", "control:stop", STARTS, thing="thing", defaults={"wait": 0.0}),
 )
-"""tools that start processes; only with --allow-launch"""
+"""tools that start processes; available only with --allow-launch"""
 
 OPINIONS = (
     VerbTool(
@@ -150,11 +150,11 @@ OPINIONS = (
         help="Withdraw the pass of a session; it becomes unproven, permanently.",
     ),
 )
-"""opinions of an agent: its labels change no score, its veto can only reduce a claim"""
+"""tools for an agent's opinions: labels change no score, a veto can only reduce a claim"""
 
 
 def register(server: Server, tools: tuple[VerbTool, ...]) -> None:
-    """Add verbs as tools."""
+    """Register verbs as tools."""
     for tool in tools:
         verb = catalogue.load_verb(tool.verb)
         make = _starting if tool.command else _asking if tool.asks else _plain
@@ -175,7 +175,7 @@ def _plain(tool: VerbTool, verb: Verb[Any, Any]) -> Callable[..., Any]:
 
 
 def _starting(tool: VerbTool, verb: Verb[Any, Any]) -> Callable[..., Any]:
-    """Return a tool that starts a verb in a process that outlives the server."""
+    """Return a tool that runs a verb in a process that outlives the server."""
 
     def start(call: Call, **values: Any) -> dict[str, Any]:
         given = {name: value for name, value in values.items() if value is not None}
@@ -187,13 +187,13 @@ def _starting(tool: VerbTool, verb: Verb[Any, Any]) -> Callable[..., Any]:
 
 
 def _data(result: Any) -> dict[str, Any]:
-    """Return a result as one object; schemas of results would fill the context of the agent."""
+    """Return a result as one object; result schemas would fill the agent's context."""
     data = plain(as_data(result))
     return data if isinstance(data, dict) else {"result": data}
 
 
 class Asking(NamedTuple):
-    """The question of a call, if there is one."""
+    """The confirmation that a call requires, if any."""
 
     question: Question | None
     needs_person: bool
@@ -238,9 +238,9 @@ def _asking(tool: VerbTool, verb: Verb[Any, Any]) -> Callable[..., Any]:
 def _request(
     tool: VerbTool, verb: Verb[Any, Any], call: Call, values: dict[str, Any], **more: Any
 ) -> Any:
-    """Return the request of a call: what was given, where the server works, and the caller.
+    """Build the request of a call from its arguments, the server's workplace, and the caller.
 
-    Steps of a long call are reported to the client as progress.
+    Progress of a long call is reported to the client.
     """
     place, actor, count = workplace(call), caller(call), itertools.count(1)
     paths = {field.name for field in verb.fields if Path in field.alternatives}
@@ -279,7 +279,7 @@ def _parameter(tool: VerbTool, field: RequestField) -> inspect.Parameter:
 
 
 def _shorten(schema: dict[str, Any]) -> None:
-    """Drop what an agent does not need from the schema of a field: titles, and the type null."""
+    """Remove titles and the type null from a field's schema, as agents do not need them."""
     schema.pop("title", None)
     types = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
     if len(types) == 1:
@@ -302,7 +302,7 @@ def _signed(
     name: str | None = None,
     **resolved: Any,
 ) -> Callable[..., Any]:
-    """Give a function of any keywords the signature that the server makes a schema from."""
+    """Give a function of arbitrary keywords the signature that its schema is derived from."""
     call = inspect.Parameter("call", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Call)
     parameters = [
         call,

@@ -1,8 +1,7 @@
-"""The workplace of a server, functions as tools, and questions to the person behind the agent.
+"""The server's workplace, registration of functions as tools, and confirmations by a person.
 
-A question is a form that the client shows, with a code to type. The answer comes from the client,
-never from a tool's arguments. A client that cannot show forms gets the command that a person runs
-in a terminal.
+A confirmation is a form shown by the client, with a code to type. The answer comes from the client,
+never from tool arguments. A client without forms gets a command that a person runs in a terminal.
 """
 
 from __future__ import annotations
@@ -47,21 +46,21 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Workplace:
-    """The repository and the runs that a server was started for."""
+    """The repository and the folder of runs of a server."""
 
     root: Path
-    """the repository; nothing outside it is read or written, except the runs"""
+    """root of the repository; nothing outside it is read or written, except runs"""
     runs_dir: Path
     allow_launch: bool = False
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
-    """of this server; the codes that people type are derived from it"""
+    """secret of this server, from which the confirmation codes are derived"""
 
     def open_study(self, task: str | None = None, study: str | None = None) -> OpenStudy:
         """Return the active study, or the named one."""
         return OpenStudy.find(self.root, task, study)
 
     def inside(self, path: str) -> Path:
-        """Return a file of the repository; raises UsageError when it leads out or is missing."""
+        """Return a file in the repository; raises UsageError if it is missing or outside."""
         root = self.root.resolve()
         found = (root / path).resolve()
         if not found.is_relative_to(root):
@@ -76,11 +75,11 @@ class Workplace:
 
 Server = MCPServer[Workplace]
 Call = Context[Workplace, Any]
-"""one call of a tool: its client, and the workplace"""
+"""context of a tool call: its client, and the workplace"""
 
 
 def workplace(call: Call) -> Workplace:
-    """Return the workplace of a server."""
+    """Return the workplace of the server."""
     return call.request_context.lifespan_context
 
 
@@ -103,9 +102,9 @@ def _hints(*, reads: bool = False, starts: bool = False, repeats: bool = True) -
 
 READS = _hints(reads=True)
 RECORDS = _hints()
-"""adds to files; the same call again adds nothing more"""
+"""appends to files; idempotent"""
 ADDS = _hints(repeats=False)
-"""adds to files each time"""
+"""appends to files on each call"""
 STARTS = _hints(starts=True, repeats=False)
 """starts or ends a process"""
 
@@ -115,7 +114,7 @@ def _tool_error(error: TelicError) -> Exception:
 
 
 def add_tool(server: Server, function: Callable[..., object], hints: ToolAnnotations) -> None:
-    """Add a function as a tool; only one that STARTS may start a process or open a connection."""
+    """Register a function as a tool; only a STARTS tool may start processes or open connections."""
     made = _readable(function) if hints is STARTS else guarded(function)
     server.add_tool(made, annotations=hints, structured_output=True)
 
@@ -123,7 +122,7 @@ def add_tool(server: Server, function: Callable[..., object], hints: ToolAnnotat
 def guarded(
     function: Callable[Given, Result], told: Callable[[TelicError], Exception] = _tool_error
 ) -> Callable[Given, Result]:
-    """Run a function so that it cannot start anything, and turn its errors into text."""
+    """Run a function with process starts and connections blocked; convert errors to text."""
 
     @wraps(function)
     def offline_call(*args: Given.args, **kwargs: Given.kwargs) -> Result:
@@ -137,7 +136,7 @@ def _readable(
     function: Callable[Given, Result],
     told: Callable[[TelicError], Exception] = _tool_error,
 ) -> Callable[Given, Result]:
-    """Turn errors that a caller can act on into text; bugs stay on the server's side."""
+    """Convert errors that the caller can act on to text; other exceptions propagate."""
 
     @wraps(function)
     def call(*args: Given.args, **kwargs: Given.kwargs) -> Result:
@@ -149,21 +148,21 @@ def _readable(
     return call
 
 
-# ---------------------------------------------------------------------------- asking a person
+# # ---------------------------------------------------------------------------- confirmations
 
 
 class Typed(BaseModel):
-    """The code that the person types into the form."""
+    """The code typed into the form."""
 
     code: str = Field(title="Code", description="The letters that the question ends with.")
 
 
 class NoForm(BaseModel):
-    """No form is shown: nothing to ask, or the client cannot show one."""
+    """No form is shown: no confirmation is required, or the client does not support forms."""
 
 
 def ask(call: Call, question: Question) -> Elicit[Typed] | NoForm:
-    """Return the form for a question, or NoForm when the client cannot show one."""
+    """Return the form for a question, or NoForm if the client cannot show one."""
     client = call.client_capabilities
     declared = None if client is None else client.elicitation
     if declared is None or (declared.form is None and declared.url is not None):
@@ -175,10 +174,10 @@ def ask(call: Call, question: Question) -> Elicit[Typed] | NoForm:
 
 
 def consent_to(call: Call, question: Question, answer: object) -> Consent | None:
-    """Return the person's consent; None when no form could be shown.
+    """Return the person's consent, or None if no form could be shown.
 
-    Raises GateRefused E_NOT_CONFIRMED when the person refused, closed the form, or typed something
-    else.
+    Raises GateRefused E_NOT_CONFIRMED if the person declined, closed the form, or typed a different
+    code.
     """
     typed: object = getattr(answer, "data", None)
     if not isinstance(answer, AcceptedElicitation):
@@ -194,8 +193,8 @@ def consent_to(call: Call, question: Question, answer: object) -> Consent | None
 
 
 def _code(call: Call, question: Question) -> str:
-    """Return the letters for a question: the same each time it is asked, unknown beforehand."""
-    # The text and its hashes: a changed text has another code.
+    """Return the code for a question: the same on each call, and unpredictable."""
+    # The code covers the text and its hashes, so a changed text has another code.
     shown = "\n".join([question.text, *map(str, question.seen.values())])
     digest = hmac.digest(workplace(call).secret, shown.encode(), sha256)
     return "".join(_LETTERS[byte % len(_LETTERS)] for byte in digest[:_CODE_LENGTH])

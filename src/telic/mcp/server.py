@@ -1,4 +1,4 @@
-"""The MCP server: tools, resources and prompts in a fixed order, no secret in any answer."""
+"""The MCP server: tools, resources and prompts in a fixed order; responses contain no secrets."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from telic.verbs.study_server import get_report
 _STUDY = "telic://{task}/{study}"
 _JSON, _MARKDOWN, _YAML = "application/json", "text/markdown", "application/yaml"
 _MOST_POINTS, _MOST_EVENTS = 1000, 500
-_SHORTEST = 8  # a shorter value is a placeholder; removing it would tear ordinary words apart
+_SHORTEST = 8  # shorter values are placeholders; removing them would damage ordinary words
 _INSTRUCTIONS = """\
 telic runs experiments with evidence. A study has a contract, candidates, runs, audits and a ledger.
 Call study_run: it takes every step that needs no person and returns the next one with the reason.
@@ -41,7 +41,7 @@ next_work_order gives you what a session, a search or a study wants written."""
 
 
 def make_server(place: Workplace) -> Server:
-    """Return the server of a workplace; nothing is read or started until a client asks."""
+    """Return the server of a workplace; nothing is read or started before a client's request."""
 
     @asynccontextmanager
     async def lifespan(_: Server) -> AsyncGenerator[Workplace]:
@@ -63,11 +63,11 @@ def make_server(place: Workplace) -> Server:
     _verb_tools.register(server, may_start)
 
     def registry() -> str:
-        """Return the tasks and studies of the repository, and which pair is active."""
+        """Return the tasks and studies of the repository, and the active pair."""
         return _text(read_registry(place.root).as_data())
 
     server.resource("telic://registry", mime_type=_JSON)(guarded(registry, _resource_error))
-    # Pictures come before studies, whose pattern would match them, too.
+    # Pictures are registered before studies, whose pattern would also match them.
     for path, mime_type, read in _RESOURCES:
         server.resource(path, mime_type=mime_type)(guarded(read, _resource_error))
     source = read_source()
@@ -89,12 +89,12 @@ def _order_picture(call: Call, run: str, name: str) -> bytes:
 
 
 def _state(call: Call, task: str, study: str) -> str:
-    """Return the state of a study, enough to resume without any chat."""
+    """Return the state of a study, sufficient to resume it without the conversation."""
     return _text(workplace(call).open_study(task, study).state.as_data())
 
 
 def _contract(call: Call, task: str, study: str) -> str:
-    """Return the contract: what may be tried, and how it is judged."""
+    """Return the contract: the allowed changes, and how candidates are judged."""
     return read_text(workplace(call).open_study(task, study).folder.contract)
 
 
@@ -106,9 +106,9 @@ def _candidate(call: Call, task: str, study: str, candidate: str) -> str:
 def _metrics(
     call: Call, task: str, study: str, run: str, keys: str = "", tail: int = _MOST_POINTS
 ) -> str:
-    """Return the metrics of a run: keys=a,b chooses series, tail=100 the last points."""
+    """Return the metrics of a run: keys=a,b selects series, tail=100 the last points."""
     opened = workplace(call).open_study(task, study)
-    opened.run_state(run)  # refuses an unknown run
+    opened.run_state(run)  # raises for an unknown run
     log = read_run_log(opened, run)
     names = [name for name in keys.split(",") if name] or list(log.series)
     if unknown := [name for name in names if name not in log.series]:
@@ -132,7 +132,7 @@ def _evidence(call: Call, task: str, study: str, evidence: str) -> str:
 
 
 def _report(call: Call, task: str, study: str) -> str:
-    """Return the report of the study as it would be written now."""
+    """Return the current report of the study."""
     return get_report(root=workplace(call).root, task=task, study=study).markdown
 
 
@@ -170,7 +170,7 @@ def _resource_error(error: TelicError) -> Exception:
 
 
 async def _keep_secrets(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    """Remove from a result, or from an error's message, everything that is a secret."""
+    """Remove all secrets from a result or an error message."""
     try:
         result = await call_next(ctx)
     except MCPError as error:
@@ -185,7 +185,7 @@ async def _keep_secrets(ctx: ServerRequestContext[Any, Any], call_next: CallNext
 
 
 def hide_in(value: Any) -> Any:
-    """Return plain data without secrets: those in the environment, and keys of providers."""
+    """Return plain data without secrets: those in the environment, and provider API keys."""
     values = {value for name, value in os.environ.items() if is_secret_name(name)}
     secrets = sorted((each for each in values if len(each) >= _SHORTEST), key=len, reverse=True)
     return _hide_in(value, secrets)

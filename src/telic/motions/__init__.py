@@ -1,4 +1,4 @@
-"""Reference motions; modules are imported on first use, so that help pages load no torch."""
+"""Reference motions. Modules are imported lazily, so that CLI help does not import torch."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ class RobotFigure:
         sole = self._world_sole(side)
         end = sole.mean(axis=0)
         ankle = self.rest.xanchor[joints[-1]] if len(joints) > 1 else self.rest.xpos[foot]
-        # A robot without ankles: its last joint is the knee, and the foot is a point of the shin.
+        # Without ankles, the last joint is the knee and the foot is part of the shin.
         length = float(np.linalg.norm(hip - end))
         if np.linalg.norm(ankle - end) > 0.3 * length:
             ankle = self.rest.xpos[foot]
@@ -184,7 +184,7 @@ class RobotFigure:
         }
 
     def _world_sole(self, side: Side) -> np.ndarray:
-        """Return the points of a sole in the resting pose, at their undersides."""
+        """Return the bottom points of a sole in the default pose."""
         sole, body = self.soles[side], self.feet[side]
         frame = self.rest.xmat[body].reshape(3, 3)
         return self.rest.xpos[body] + sole.points @ frame.T - sole.radii[:, None] * [0, 0, 1]
@@ -192,7 +192,7 @@ class RobotFigure:
     def _middle(
         self, joints: list[int], start: np.ndarray, end: np.ndarray
     ) -> tuple[int, np.ndarray]:
-        """Return the body and place of the joint that is farthest from both ends of a limb."""
+        """Return body and position of the joint farthest from both ends of a limb."""
         if not joints:
             return self.robot.root, (start + end) / 2
         places = self.rest.xanchor[joints]
@@ -203,7 +203,7 @@ class RobotFigure:
         return int(self.robot.model.jnt_bodyid[joints[best]]), places[best]
 
     def _above_legs(self) -> int:
-        """Return the last body that both legs hang on."""
+        """Return the last common ancestor of both legs."""
         left, right = (self.chain(self.feet[side]) for side in SIDES)
         shared = [body for body in left if body in right]
         return shared[-1] if shared else self.robot.root
@@ -220,7 +220,7 @@ class RobotFigure:
 
     @cached_property
     def _ends(self) -> list[int]:
-        """Bodies without children that are not part of the legs."""
+        """Leaf bodies that are not part of the legs."""
         model = self.robot.model
         legs = {b for foot in self.feet.values() for b in self.chain(foot)}
         own = [b for b in self._place if b != self.robot.root]
@@ -229,7 +229,7 @@ class RobotFigure:
         return [b for b in below if self._joints(self.chain(b))]
 
     def _arm(self, side: Side) -> dict[str, BodyPoint]:
-        """Return shoulder, elbow and hand of the longest limb on a side; nothing: there is none."""
+        """Return shoulder, elbow and hand of the longest limb on a side, or an empty dict."""
         sign = 1.0 if side == "left" else -1.0
         best: tuple[float, dict[str, BodyPoint]] = (0.0, {})
         for end in self._ends:
@@ -253,7 +253,7 @@ class RobotFigure:
         return best[1]
 
     def _tip(self, body: int, away_from: np.ndarray) -> np.ndarray:
-        """Return the middle of the geom of a body that is farthest from a point."""
+        """Return the center of the body's geom that is farthest from a point."""
         model = self.robot.model
         first, count = int(model.body_geomadr[body]), int(model.body_geomnum[body])
         places = [self._geom_middle(geom) for geom in range(first, first + count)]
@@ -266,7 +266,7 @@ class RobotFigure:
         return self.rest.geom_xpos[geom] + frame @ self.robot.model.geom_aabb[geom, :3]
 
     def _top(self) -> tuple[int, np.ndarray]:
-        """Return the highest point that is of no limb, in the middle of its geom."""
+        """Return the highest point that is not on a limb, at the center of its geom."""
         model = self.robot.model
         limbs = {
             int(self.robot.kinematics.bodies[p.body])
@@ -286,7 +286,7 @@ class RobotFigure:
                 best, found = top, (body, np.array([middle[0], middle[1], top]))
         return found
 
-    # ---- the tree
+    # ---- kinematic tree
 
     def chain(self, body: int) -> list[int]:
         """Return the bodies from the root, left out, down to a body."""
@@ -317,7 +317,7 @@ def other_side(side: Side) -> Side:
 
 
 def _sole(model: mujoco.MjModel, body: int, place: dict[int, int]) -> Sole:
-    """Return the balls that a foot touches the ground with."""
+    """Return the contact spheres of a body."""
     first, count = int(model.body_geomadr[body]), int(model.body_geomnum[body])
     geoms = [
         g for g in range(first, first + count) if model.geom_contype[g] or model.geom_conaffinity[g]
@@ -349,7 +349,7 @@ def contact_points(robot: MotionRobot) -> list[Sole]:
 
 
 def _geom_points(model: mujoco.MjModel, geom: int) -> tuple[np.ndarray, float]:
-    """Return points of a geom in its frame, and the radius of the balls about them."""
+    """Return contact sphere centers of a geom in its frame, and their radius."""
     kind, size = int(model.geom_type[geom]), model.geom_size[geom]
     if kind in _ROUND:
         half = float(size[1]) if kind == int(_GEOM.mjGEOM_CAPSULE) else 0.0
@@ -365,16 +365,16 @@ def _geom_points(model: mujoco.MjModel, geom: int) -> tuple[np.ndarray, float]:
 
 
 def _outermost(vertices: np.ndarray) -> np.ndarray:
-    """Return the vertices that are farthest in one of many directions."""
+    """Return the indices of the extreme vertices along many directions."""
     directions = np.array([d for d in itertools.product((-2, -1, 0, 1, 2), repeat=3) if any(d)])
     return np.unique(np.argmax(vertices @ directions.T, axis=0))
 
 
-# ---- the person of a robot's motion
-# Points have the names of `RobotFigure.points`. A person who moves as a robot does has limbs of the
-# same directions but other lengths: a second representation of the same motion.
+# ---- human motion for a robot motion
+# Points have the names of `RobotFigure.points`. The person's limbs have the directions of the
+# robot's limbs but human lengths: a second representation of the same motion.
 
-# from, to, metres: lengths of an adult of 1.75 m
+# from, to, length in metres for an adult of 1.75 m
 _LEGS = (
     ("pelvis", "left_hip", 0.09),
     ("left_hip", "left_knee", 0.42),

@@ -1,8 +1,8 @@
-"""Retarget a person's motion to a robot: its proportions, its limits, and feet that stand still.
+"""Retargeting of human motions to a robot's proportions and joint limits, without foot skating.
 
-Limbs keep their directions and get the robot's lengths; the path of the pelvis is scaled by the
-legs. While a foot of the person stands, the robot's foot has one place: contacts are found first,
-and inverse kinematics of the whole trajectory does the rest.
+Limb directions are kept with the robot's limb lengths, and the pelvis path is scaled by leg length.
+Foot contacts are detected first, and feet in contact are fixed in place. Inverse kinematics is
+then solved for the whole trajectory.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from telic.motions.robot import MotionRobot
 
 _FPS = 50.0
 _LOW_M, _SLOW_M_S = 0.06, 0.4
-"""above its resting height and speed below which a person's foot stands"""
+"""height above the resting height, and speed, below which a person's foot is in contact"""
 _SHORT_S, _EASE_S = 0.08, 0.1
 _POINT_JUMP_M = 0.35
-"""how far one frame of a point may be off its neighbors"""
+"""largest deviation of a point in one frame from its neighbors"""
 
 
 class Retargeted(NamedTuple):
-    """A person's motion on a robot; mean speeds of its standing feet before and after."""
+    """Retargeted motion, with mean speeds of feet in contact before and after retargeting."""
 
     clip: MotionClip
     skate_before_m_s: float | None
@@ -43,12 +43,12 @@ class Retargeted(NamedTuple):
 
 @dataclass(slots=True)
 class _Person:
-    """A person at the robot's rate and size, on the ground."""
+    """Human motion resampled to 50 Hz, scaled to the robot and placed on the ground."""
 
     points: dict[str, np.ndarray]
     pelvis: Rotation
     ankle_m: float
-    """height of an ankle that stands"""
+    """ankle height of a foot in contact"""
     stands: dict[Side, np.ndarray]
     original: dict[str, np.ndarray]
 
@@ -58,7 +58,7 @@ class _Person:
 
 
 def retarget(track: SkeletonTrack, robot: MotionRobot, origin: MotionOrigin) -> Retargeted:
-    """Return a person's motion on the robot; raises BadEnvironment for one without two legs."""
+    """Retarget a human motion to a robot. Raises BadEnvironment if the robot has no two legs."""
     figure = RobotFigure(robot)
     _require_continuous(track)
     person = _person(track, figure)
@@ -109,7 +109,7 @@ def retarget(track: SkeletonTrack, robot: MotionRobot, origin: MotionOrigin) -> 
 
 
 def _require_continuous(track: SkeletonTrack) -> None:
-    """Raise BadFile where one frame of the recording is off: kinematics would smooth it over."""
+    """Raise BadFile for single-frame jumps, which inverse kinematics would hide by smoothing."""
     for name, way in track.points.items():
         off = frame_jump(way)
         frame = int(np.argmax(off))
@@ -119,11 +119,11 @@ def _require_continuous(track: SkeletonTrack) -> None:
             )
 
 
-# ---- the person
+# ---- human motion
 
 
 def _person(track: SkeletonTrack, figure: RobotFigure) -> _Person:
-    """Return the person at our rate, scaled to the robot's legs, standing on the ground."""
+    """Resample a human motion, scale it to the robot's legs, and place it on the ground."""
     count = len(track.root_quat)
     frames = max(2, int((count - 1) / track.fps * _FPS + 1e-6) + 1)
     at = np.clip(np.arange(frames) / _FPS * track.fps, 0, count - 1)
@@ -133,7 +133,7 @@ def _person(track: SkeletonTrack, figure: RobotFigure) -> _Person:
     pelvis = Slerp(np.arange(count), Rotation.from_quat(track.root_quat, scalar_first=True))(at)
     ankles = np.stack([points[f"{side}_ankle"][:, 2] for side in SIDES])
     for side in SIDES:
-        if f"{side}_toe" not in points:  # ahead of the ankle, on the ground where it can reach it
+        if f"{side}_toe" not in points:  # in front of the ankle, on the ground if within reach
             toe = points[f"{side}_ankle"] + pelvis.apply([0.15, 0.0, 0.0])
             ground = float(np.percentile(ankles, 3)) - 0.08
             toe[:, 2] = np.maximum(ground, points[f"{side}_ankle"][:, 2] - 0.1)
@@ -161,7 +161,7 @@ def _person(track: SkeletonTrack, figure: RobotFigure) -> _Person:
 
 
 def _without_blinks(flags: np.ndarray, short: int) -> np.ndarray:
-    """Return flags without runs, of either kind, that are shorter than `short`."""
+    """Remove runs of either value shorter than `short` from boolean flags."""
     out = flags.copy()
     for kind in (False, True):
         for start, end in runs(out == kind):
@@ -170,7 +170,7 @@ def _without_blinks(flags: np.ndarray, short: int) -> np.ndarray:
     return out
 
 
-# ---- goals of the robot
+# ---- inverse kinematics goals
 
 
 class _FootGoal(NamedTuple):
@@ -181,7 +181,7 @@ class _FootGoal(NamedTuple):
 
 
 def _foot(person: _Person, figure: RobotFigure, side: Side) -> _FootGoal:
-    """Return where a foot should be; while it stands it is flat and stays in place."""
+    """Return the goal of a foot, which is flat and fixed in place while in contact."""
     ankle, toe = person.points[f"{side}_ankle"], person.points[f"{side}_toe"]
     stands = person.stands[side]
     _, rest = figure.stands_on(side)
@@ -202,7 +202,7 @@ def _foot(person: _Person, figure: RobotFigure, side: Side) -> _FootGoal:
         yaw[middle], pitch[middle] = np.median(yaw[middle]), 0.0
     for values in (place, yaw[:, None], pitch[:, None]):
         _ease(values, stands)
-    if figure.has_ankle(side):  # neither toe nor heel of a tilted foot goes below the ground
+    if figure.has_ankle(side):  # keep toe and heel of a tilted foot above the ground
         for end in ("toe", "heel"):
             arm = figure.at_rest(f"{side}_{end}") - figure.at_rest(f"{side}_ankle")
             under = place[:, 2] + arm[2] * np.cos(pitch) - arm[0] * np.sin(pitch)
@@ -211,7 +211,7 @@ def _foot(person: _Person, figure: RobotFigure, side: Side) -> _FootGoal:
 
 
 def _ease(values: np.ndarray, stands: np.ndarray) -> None:
-    """Smooth the jumps where a foot lands or leaves, in frames in which it does not stand."""
+    """Smooth discontinuities at contact changes, modifying frames without contact in place."""
     wide = round(_EASE_S * _FPS)
     for start, end in runs(~stands):
         reach = min(wide, (end - start) // 2)

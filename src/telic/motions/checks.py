@@ -1,7 +1,7 @@
-"""Measure a clip on its robot and reject what should not be trained on.
+"""Quality checks that reject clips unsuitable for training.
 
-Every test is a row of `TESTS` with a limit of the same name in `FilterLimits`. A measurement keeps
-the joint or body and the time of its worst value, and a rejection states them.
+Every test is an entry of `TESTS` with a limit of the same name in `FilterLimits`. Measurements and
+rejections state the joint or body and the time of the worst value.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from telic.motions.clip import MotionClip
 from telic.motions.robot import MotionRobot
 
 _NEAR_M, _SLOW_M_S = 0.03, 0.4
-"""height and speed below which a sole supports the robot"""
+"""height and speed below which a sole counts as support"""
 _LYING_M = 0.05
-"""height of another body that carries weight"""
+"""height below which another body counts as support"""
 _LEAST_SUPPORT = 3
 _COLLISION_SAMPLES = 40
-"""frames that collisions of meshes are computed for"""
+"""approximate number of frames sampled for mesh collisions"""
 
 
 class WorstValue(NamedTuple):
-    """The worst value of a test, with its joint or body and its time."""
+    """Worst value of a test, with its joint or body and its time."""
 
     value: float
     part: str = ""
@@ -53,11 +53,11 @@ TESTS: dict[str, str] = {
     "sunk_m": "{part} is {value:.3f} m below the ground",
     "floating_s": "nothing is near the ground for {value:.2f} s",
 }
-"""tests by the name of their limit, with the sentence of a rejection"""
+"""rejection messages of the tests, by name of the limit"""
 
 
 class FilterLimits(Config):
-    """Limits of the tests; None: the test is off."""
+    """Limits of the tests, or None to disable a test."""
 
     seconds: float = Field(default=1.0, ge=0, description="least duration, s")
     most_seconds: float = Field(default=600.0, gt=0, description="longest duration, s")
@@ -88,7 +88,7 @@ class FilterLimits(Config):
     floating_s: float | None = Field(default=1.0, gt=0, description="nothing near the ground, s")
 
     def reasons(self, clip: MotionClip, measured: dict[str, WorstValue]) -> list[str]:
-        """Return why a clip is rejected; empty: it passes."""
+        """Return the reasons to reject a clip, or an empty list if it passes."""
         found: list[str] = []
         if clip.duration_s < self.seconds:
             found.append(f"lasts {clip.duration_s:.2f} s; at least {self.seconds:g} s are required")
@@ -103,11 +103,11 @@ class FilterLimits(Config):
 
 
 def measure(robot: MotionRobot, clip: MotionClip) -> dict[str, WorstValue]:
-    """Return the worst value of every test that applies to the robot."""
+    """Return the worst value of every applicable test."""
     joints, names, fps = clip.joint_pos.astype(float), clip.joint_names, clip.fps
 
     def worst(values: np.ndarray, parts: tuple[str, ...] = (), shift: float = 0.0) -> WorstValue:
-        """Return the largest of values (T,) or (T, parts)."""
+        """Return the maximum of values (T,) or (T, parts)."""
         place = np.unravel_index(int(np.argmax(values)), values.shape)
         part = parts[int(place[1])] if parts else ""
         return WorstValue(max(0.0, float(values[place])), part, (int(place[0]) + shift) / fps)
@@ -130,10 +130,10 @@ def measure(robot: MotionRobot, clip: MotionClip) -> dict[str, WorstValue]:
 
 
 def frame_jump(values: np.ndarray) -> np.ndarray:
-    """Return how far each frame of vectors (T, ..., k) is off a cubic through its neighbors.
+    """Return the deviation of each frame of vectors (T, ..., k) from a cubic through its neighbors.
 
-    A motion that is sampled often enough leaves almost nothing: 1 rad at 3 Hz and 30 frames per
-    second leaves 0.03 rad. A one-frame spike leaves its size, and a step half of it.
+    The deviation of a well-sampled motion is small: 0.03 rad for an amplitude of 1 rad at 3 Hz and
+    30 frames per second. For a one-frame spike it is the spike's size, for a step half of it.
     """
     off = np.zeros(values.shape[:-1])
     if len(values) < 5:
@@ -151,7 +151,7 @@ def frame_jump(values: np.ndarray) -> np.ndarray:
 
 
 class _Ground(NamedTuple):
-    """Soles (T, P, 3), heights of their undersides (T, P), lowest point of other bodies (T,)."""
+    """Sole points (T, P, 3), sole heights (T, P) and lowest points of other bodies (T,)."""
 
     points: list[np.ndarray]
     heights: list[np.ndarray]
@@ -176,16 +176,16 @@ def _ground(robot: MotionRobot, clip: MotionClip) -> _Ground:
 
 
 def _soles(robot: MotionRobot) -> list[Sole]:
-    """Return the soles in the order of the robot's feet."""
+    """Return the soles, ordered like the robot's feet."""
     figure = RobotFigure(robot)
     order = sorted(SIDES, key=lambda side: robot.facts.feet.index(figure.feet[side]))
     return [figure.soles[side] for side in order]
 
 
 def _foot_speeds(clip: MotionClip, ground: _Ground) -> tuple[np.ndarray, np.ndarray]:
-    """Return the speed of each sole's lowest point, and whether it supports, both (T-1, feet).
+    """Return the speed of each sole's lowest point and its support mask, both (T-1, feet).
 
-    A foot that swings low is not on the ground: support needs a low and a slow sole.
+    Without annotated contacts, support requires a low and slow sole, to exclude low swings.
     """
     speeds, supports = list[np.ndarray](), list[np.ndarray]()
     for foot, (points, height) in enumerate(zip(ground.points, ground.heights, strict=True)):
@@ -203,7 +203,7 @@ def _foot_speeds(clip: MotionClip, ground: _Ground) -> tuple[np.ndarray, np.ndar
 
 
 def foot_skate(robot: MotionRobot, clip: MotionClip) -> float | None:
-    """Return the mean speed of the soles while they stand, m/s; None: none stands."""
+    """Return the mean speed of supporting soles, m/s, or None without contact."""
     speeds, supports = _foot_speeds(clip, _ground(robot, clip))
     return float(speeds[supports].mean()) if supports.any() else None
 
@@ -232,33 +232,33 @@ def _on_ground(robot: MotionRobot, clip: MotionClip) -> dict[str, WorstValue]:
 
 
 def ground_offset(robot: MotionRobot, clip: MotionClip) -> float:
-    """Return the height at which the clip's ground is, by the lowest sole, m."""
+    """Return the ground height of a clip, m: the 2nd percentile of the lowest sole's height."""
     heights = _ground(robot, clip).heights
     return float(np.percentile(np.min([each.min(axis=1) for each in heights], axis=0), 2))
 
 
 def _longest(flags: np.ndarray, fps: float) -> WorstValue:
-    """Return the duration and the beginning of the longest run of True."""
+    """Return the duration and start of the longest run of True."""
     start, end = max(runs(flags), key=lambda run: run[1] - run[0], default=(0, 0))
     return WorstValue((end - start) / fps, "", start / fps) if end else WorstValue(0.0)
 
 
 def runs(flags: np.ndarray) -> list[tuple[int, int]]:
-    """Return first and last + 1 of each run of True."""
+    """Return (first, last + 1) of each run of True."""
     edges = np.flatnonzero(np.diff(np.concatenate(([0], flags.astype(int), [0]))))
     return [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
 
 
-# ---- columns that belong to other joints
+# ---- swapped joint columns
 
 
 def _self_collision(robot: MotionRobot, clip: MotionClip) -> dict[str, WorstValue]:
-    """Return the overlap of two bodies that is exceeded in a fifth of the frames.
+    """Return the 80th percentile of the penetration depth of the worst pair of bodies.
 
-    Bodies that overlap at rest, and neighbors in the tree, do not count.
+    Bodies that overlap in the default pose, and neighbors in the tree, are ignored.
     """
     model = copy.deepcopy(robot.model)
-    solid = model.geom_bodyid > 0  # visual meshes, too: simplified collision shapes are too slim
+    solid = model.geom_bodyid > 0  # with visual meshes, as simplified collision shapes are too slim
     model.geom_contype[:] = model.geom_conaffinity[:] = solid
     model.body_contype[:] = model.body_conaffinity[:] = 1
     data = mujoco.MjData(model)
@@ -289,9 +289,9 @@ def _self_collision(robot: MotionRobot, clip: MotionClip) -> dict[str, WorstValu
 
 
 def _arm_phase(robot: MotionRobot, clip: MotionClip) -> dict[str, WorstValue]:
-    """Return how strongly hands swing with the ankle of their own side during a walk.
+    """Return the correlation of hands with the ankles of the same side while walking.
 
-    People and robots swing arms against legs; arms whose columns were exchanged do the opposite.
+    Arms normally swing in antiphase with the legs, and in phase if their columns were swapped.
     """
     figure = RobotFigure(robot)
     speed = float(np.linalg.norm((clip.root_pos[-1] - clip.root_pos[0])[:2])) / clip.duration_s

@@ -1,7 +1,7 @@
-"""Reference motions: one clip, and its frames as rows.
+"""Reference motion clips and their frames.
 
-Metres, radians, seconds; z up, x ahead; quaternions w first. A clip is checked when it is made, so
-its shapes, finite numbers and unit quaternions can be relied on.
+Units are metres, radians and seconds; z is up, x is forward; quaternions are w first. Clips are
+validated on construction: shapes match, numbers are finite and quaternions are normalised.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Split = Literal["train", "validation", "test"]
 _LEAST_FRAMES, _MOST_FRAMES = 2, 10_000_000
 _MOST_FPS = 10_000.0
 _UNIT_WITHIN = 0.05
-"""how far from 1 the length of a quaternion may be to be taken for a rounded one"""
+"""largest deviation of a quaternion norm from 1 that is normalised instead of rejected"""
 _MOST_NAME = 200
 
 
 class MotionOrigin(Record):
-    """The source of a clip and its processing steps."""
+    """Source of a clip and its processing steps."""
 
     source: str = Field(default="", description="file, data set or generator")
     licence: str | None = Field(default=None, description="of the clip; None: unknown")
@@ -46,17 +46,17 @@ class MotionOrigin(Record):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HumanTrack:
-    """The human motion of a clip: points of a skeleton for the same frames."""
+    """Human motion of a clip: skeleton points for the same frames."""
 
     names: tuple[str, ...]
     points: np.ndarray
-    """(T, K, 3) places of the skeleton's joints in the world, m"""
+    """(T, K, 3) world positions of the skeleton joints, m"""
     root_quat: np.ndarray
-    """(T, 4) orientation of its root, w first"""
+    """(T, 4) root orientation, w first"""
 
 
 class ClipVelocities(NamedTuple):
-    """Velocities of a clip, frame by frame, in the world."""
+    """Velocities of a clip per frame, in the world."""
 
     root_linear: np.ndarray
     root_angular: np.ndarray
@@ -65,27 +65,27 @@ class ClipVelocities(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MotionClip:
-    """A reference motion of one robot (or skeleton)."""
+    """Reference motion of one robot or skeleton."""
 
     name: str
     robot: str
-    """whose joints these are"""
+    """name of the robot"""
     fps: float
     root_pos: np.ndarray
     """(T, 3) m"""
     root_quat: np.ndarray
     """(T, 4) w first"""
     joint_pos: np.ndarray
-    """(T, J) rad, or m of a slide"""
+    """(T, J) rad, or m for slide joints"""
     joint_names: tuple[str, ...]
     contacts: np.ndarray | None = None
-    """(T, feet) whether each foot is meant to stand; None: unknown"""
+    """(T, feet) whether each foot is in contact with the ground, or None if unknown"""
     human: HumanTrack | None = None
     origin: MotionOrigin = field(default_factory=MotionOrigin)
     split: Split = "train"
 
     def __post_init__(self) -> None:
-        """Check and convert all columns; raises BadFile with the frame and the joint."""
+        """Validate and convert all columns. Raises BadFile with the frame and the joint."""
         if not self.name or len(self.name) > _MOST_NAME or not self.name.isprintable():
             raise BadFile(f"{self.name[:60]!r} is not a valid clip name.", hint="Use a short name.")
         if not 0.0 < self.fps <= _MOST_FPS:
@@ -104,7 +104,7 @@ class MotionClip:
                     f"{name} of {self.name} is an array of {array.dtype} and the shape "
                     f"{array.shape}; numbers of the shape {(frames, *shape)} were expected."
                 )
-            with np.errstate(over="ignore"):  # too large for float32 is infinite, too
+            with np.errstate(over="ignore"):  # overflow in float32 becomes inf
                 bad = ~np.isfinite(np.asarray(array, dtype=np.float32))
             if bad.any():
                 place = tuple(int(each) for each in np.argwhere(bad)[0])
@@ -131,7 +131,7 @@ class MotionClip:
 
     @property
     def frames(self) -> int:
-        """The number of frames."""
+        """Number of frames."""
         return len(self.root_pos)
 
     @property
@@ -140,11 +140,11 @@ class MotionClip:
         return (self.frames - 1) / self.fps
 
     def columns(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return root positions, root orientations and joints as tensors."""
+        """Return root positions, root orientations and joint positions as tensors."""
         return from_numpy(self.root_pos), from_numpy(self.root_quat), from_numpy(self.joint_pos)
 
     def velocities(self) -> ClipVelocities:
-        """Return velocities by central differences on the manifold."""
+        """Compute velocities by central differences on the manifold."""
         root, quat, joints = self.columns()
         return ClipVelocities(
             rate(root, self.fps).numpy(),
@@ -153,7 +153,7 @@ class MotionClip:
         )
 
     def cut(self, first: int, last: int) -> MotionClip:
-        """Return the frames from `first` up to, and without, `last`."""
+        """Return the frames from `first` (inclusive) to `last` (exclusive)."""
         part, human = slice(first, last), self.human
         if human is not None:
             human = HumanTrack(human.names, human.points[part], human.root_quat[part])
@@ -166,11 +166,11 @@ class MotionClip:
         )
 
     def replace(self, **changes: Any) -> MotionClip:
-        """Return a checked copy with some fields changed."""
+        """Return a validated copy with some fields replaced."""
         return dataclasses.replace(self, **changes)
 
     def content_hash(self) -> str:
-        """Return a hash of the motion itself, independent of its name and origin."""
+        """Return a hash of the motion data, independent of name and origin."""
         digest = hashlib.sha256(f"{self.robot} {self.fps!r} {self.joint_names}".encode())
         for column in (self.root_pos, self.root_quat, self.joint_pos):
             digest.update(column.tobytes())
@@ -187,7 +187,7 @@ def _unit(quat: np.ndarray, clip: str, name: str) -> np.ndarray:
 
 
 class MotionFrames(NamedTuple):
-    """Root and joints of frames; the leading shape is that of the frames."""
+    """Root and joint states of frames, with arbitrary leading dimensions."""
 
     root_pos: Tensor
     """(..., 3) m"""

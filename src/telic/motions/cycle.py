@@ -1,11 +1,11 @@
-"""A clip as a cycle that a session's reward can follow: a period, and waves for every joint.
+"""Periodic references for rewards: the period of a clip and a Fourier series for every joint.
 
-What a clip does again and again between its beginning and its end is one period; where nothing
-comes again, the whole clip is. Each joint becomes a mean and a few harmonics
+The period is detected in the middle of the clip; a clip that does not repeat is one period. Each
+joint is a mean and a few harmonics
 
     q(t) = m + sum over k of a_k cos(2 pi k t / P) + b_k sin(2 pi k t / P)
 
-fitted by least squares. Time begins where the first foot lands, as a gait's clock does.
+fitted by least squares. Phase 0 is the landing of the first foot.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from telic.motions.mirror import symmetry
 from telic.motions.robot import MotionRobot
 
 _ENDS_S = 1.0
-"""at both ends of a longer clip, where it gets into the motion and out of it"""
+"""duration removed at both ends of clips longer than four times this, s"""
 _SHORTEST_S = 0.4
 _SAME = 0.2
-"""of the size of a motion: how far two of its periods may be apart"""
+"""largest difference between two periods, relative to the RMS of the motion"""
 _STILL_RAD, _STILL_M = 0.01, 0.01
 _WAVES = 8
-"""harmonics at most"""
+"""maximum number of harmonics"""
 _CLOSE_RAD, _FAR_RAD = 0.01, 0.08
-"""root mean squared error of a fit that needs no more waves, and of one that is none"""
+"""RMS errors at which a fit is sufficient, and at which it is rejected"""
 
 
 def cycle_of(
@@ -44,7 +44,7 @@ def cycle_of(
     waves: str | None = None,
     source: str = "",
 ) -> Reference:
-    """Return a clip as the reference of a reward."""
+    """Convert a clip to a periodic reference for a reward."""
     ends = round(_ENDS_S * clip.fps)
     core = clip.cut(ends, clip.frames - ends) if clip.frames > 4 * ends else clip
     period_s = 1.0 / hertz if hertz else _period_s(core)
@@ -77,11 +77,11 @@ def _source(clip: MotionClip) -> str:
     return f"{clip.origin.source or 'a clip'}, licence {licence}"
 
 
-# ---- periods and waves
+# ---- period and harmonics
 
 
 def _period_s(core: MotionClip) -> float:
-    """Return the period of a motion, s; its duration if it does not repeat."""
+    """Return the period of a motion, s, or its duration if it does not repeat."""
     track: np.ndarray = core.joint_pos - core.joint_pos.mean(0)
     size = _rms(track)
     least = round(_SHORTEST_S * core.fps)
@@ -105,7 +105,7 @@ def _rms(values: np.ndarray) -> float:
 def _courses(
     clip: MotionClip, track: np.ndarray, turned: np.ndarray, robot: MotionRobot
 ) -> dict[str, JointCourse]:
-    """Return the waves of every joint, as few as come close to it."""
+    """Fit every joint with the fewest harmonics of sufficient accuracy."""
     off, sizes = math.inf, np.zeros((1, track.shape[1]))
     for most in range(1, _WAVES + 1):
         parts = [np.ones_like(turned)]
@@ -131,7 +131,7 @@ def _courses(
 
 
 def _landings(core: MotionClip, turned: np.ndarray) -> tuple[tuple[float, ...], ...]:
-    """Return when in the period each foot lands; empty where one never does."""
+    """Return the landing phase of each foot in [0, 1), or () if a foot never lands."""
     if core.contacts is None:
         return ()
     found: list[tuple[float, ...]] = []
@@ -157,7 +157,7 @@ def _by_limb(
 
 
 def _limbs(robot: MotionRobot) -> dict[str, str]:
-    """Return for every joint the limb that it moves."""
+    """Return the limb of every joint."""
     figure, model = RobotFigure(robot), robot.model
     bodies = robot.kinematics.bodies
     tips = dict.fromkeys(robot.facts.feet, "legs")
@@ -167,7 +167,7 @@ def _limbs(robot: MotionRobot) -> dict[str, str]:
     for tip, limb in tips.items():
         body = tip
         while body > 0 and body != robot.root:
-            # What several limbs hang on, such as a waist, is none of them.
+            # Bodies shared by several limbs, such as a waist, belong to the trunk.
             moved[body] = limb if moved.get(body, limb) == limb else "trunk"
             body = int(model.body_parentid[body])
     owners: Any = model.jnt_bodyid
@@ -178,7 +178,7 @@ def _limbs(robot: MotionRobot) -> dict[str, str]:
 
 
 def _hand(robot: MotionRobot, core: MotionClip, side: Side) -> HandCourse | None:
-    """Return the motion of a hand in a clip; None: the robot has none, or it does not move."""
+    """Return the motion of a hand, or None if the robot has no arms or the hand does not move."""
     figure = RobotFigure(robot)
     if not figure.has_arms:
         return None
@@ -206,11 +206,11 @@ def _hand(robot: MotionRobot, core: MotionClip, side: Side) -> HandCourse | None
 def _mirrored_arms(
     robot: MotionRobot, courses: dict[str, JointCourse]
 ) -> dict[str, tuple[JointCourse, ...]]:
-    """Return the arm motions with left and right exchanged; empty if that is unknown."""
+    """Return the mirrored arm motions, or an empty dict if the robot has no mirror symmetry."""
     try:
         sides, limbs = symmetry(robot), _limbs(robot)
     except BadEnvironment:
-        return {}  # its sides differ: there is no such look-alike to try
+        return {}  # asymmetric robot
     found: dict[str, list[JointCourse]] = {}
     for place, name in enumerate(robot.joint_names):
         if not limbs[name].endswith("arm"):

@@ -133,7 +133,7 @@ def _foot_path(
 
 
 def _balance(frames: int, stance: dict[Side, Footing], strides: list[Stride]) -> np.ndarray:
-    """Return the point of balance: under the foot that stands, on its way between while both do."""
+    """Return the zero moment point, under the support foot or between both in double support."""
     here, time = dict(stance), np.arange(frames) / FPS
     knots: list[tuple[float, np.ndarray]] = [(0.0, _middle(here))]
     for stride in strides:
@@ -178,7 +178,7 @@ def cut(plan: MotionPlan, first: int, last: int) -> MotionPlan:
     return replace(plan, frames=last - first, feet=feet, hands=hands, **rows)
 
 
-interpolate: Any = _interpolate  # it comes without types
+interpolate: Any = _interpolate  # untyped
 Parameters = Mapping[str, float]
 _DOUBLE = 0.24
 """share of a step's time that both feet stand"""
@@ -224,17 +224,17 @@ class MotionFamily(NamedTuple):
     needs_arms: bool = False
 
 
-# ---- on the spot
+# ---- in place
 
 
 def _waves(plan: MotionPlan, hertz: float) -> np.ndarray:
-    """Return 0 to 1 and back, again and again, beginning and ending in rest at 0."""
+    """Return a cosine wave from 0 to 1 and back, starting at rest at 0."""
     time = times(plan)
     return (1.0 - np.cos(2 * math.pi * hertz * time)) / 2
 
 
 def _whole(duration_s: float, hertz: float) -> float:
-    """Return the duration nearest to the requested one that ends with a whole wave."""
+    """Return a duration rounded to a whole number of periods, at least one."""
     return max(1, round(duration_s * hertz)) / hertz
 
 
@@ -315,7 +315,7 @@ def hop(body: Measures, p: Parameters) -> MotionPlan:
 def _walked(
     body: Measures, steps: int, step_s: float, advance: Callable[[int, Side], Footing], lift: float
 ) -> tuple[MotionPlan, float]:
-    """Return a walk from standing to standing, and when its first step begins."""
+    """Return a walk that starts and ends standing, and the time of its first step, s."""
     start = 0.5 + step_s * _DOUBLE / 2
     strides: list[Stride] = []
     for number in range(steps):

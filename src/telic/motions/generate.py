@@ -112,7 +112,7 @@ def generated_library(
         made = generate(robot, count, families=families, seed=seed, held_share=held_share)
         clips = list(made)
         make_folder(folder.parent)
-        # Written next to its place, then moved: a killed or slower process leaves no partial one.
+        # Write to a temporary folder, then rename, so that no partial library is ever visible.
         with tempfile.TemporaryDirectory(dir=folder.parent) as place:
             with LibraryWriter(Path(place) / "made", head_for(robot, clips)) as writer:
                 for clip in clips:
@@ -120,21 +120,21 @@ def generated_library(
             try:
                 os.rename(Path(place) / "made", folder)
             except OSError:
-                if not folder.is_dir():  # no other process was faster
+                if not folder.is_dir():  # not created by a concurrent process
                     raise
     return MotionLibrary.open(folder)
 
 
 @functools.cache
 def _code() -> str:
-    """Return a hash of the code that generates clips; other code needs another library."""
+    """Return a hash of the source files that determine generated clips, for the cache key."""
     names = ("families.py", "families.toml", "generate.py", "_figure.py", "kinematics.py")
     texts = [(Path(__file__).parent / name).read_bytes() for name in names]
     return hashlib.sha256(b"".join(texts)).hexdigest()
 
 
 def _spread(number: int) -> float:
-    """Return numbers that fill 0 to 1 evenly, so that few clips have their share of each split."""
+    """Return the n-th number of a golden-ratio sequence in [0, 1), to balance splits."""
     return (0.5 + number * 0.6180339887498949) % 1.0
 
 
@@ -209,7 +209,7 @@ class _Maker:
             stance[side] = Footing(float((heel[0] + toe[0]) / 2), float((heel[1] + toe[1]) / 2))
         self.floor = low
         middle = np.mean([(each.x, each.y) for each in stance.values()], axis=0)
-        # The mass stands above the middle of the feet: plans begin there.
+        # Plans begin with the center of mass above the middle of the feet.
         stance = {s: Footing(f.x - middle[0], f.y - middle[1]) for s, f in stance.items()}
         self.ahead = data.xpos[robot.root][:2] - self.centre[:2]
         self.measures = Measures(self.figure.leg_length, float(self.centre[2]) - low, stance)
@@ -254,7 +254,7 @@ class _Maker:
         )
 
     def _within_reach(self, plan: MotionPlan, root_pos: Tensor, root_quat: Tensor) -> Tensor:
-        """Return the root no higher than legs reach, coming down before they are stretched."""
+        """Lower the root smoothly where the feet would be out of reach of the legs."""
         drop = np.zeros(plan.frames)
         for side in SIDES:
             hip = _tensor(self.figure.at_rest(f"{side}_hip")) - from_numpy(self.robot.home.root_pos)
@@ -280,7 +280,7 @@ class _Maker:
     def _upper(
         self, plan: MotionPlan, root_pos: Tensor, root_quat: Tensor
     ) -> tuple[list[PointGoal], list[TurnGoal]]:
-        """Return where hands and chest should be; nothing for a robot without arms."""
+        """Return the goals of hands and chest, which are empty for a robot without arms."""
         if not self.figure.has_arms:
             return [], []
         own = multiply(
@@ -306,7 +306,7 @@ class _Maker:
         return hands, [TurnGoal(body, multiply(chest, rest), torch.tensor(0.3))]
 
     def _swing(self, plan: MotionPlan, side: Side, sign: float) -> Tensor:
-        """Return an arm that hangs, and swings against the legs of a walk, in arm's lengths."""
+        """Return the hand path of an arm that swings in antiphase with the legs, in arm lengths."""
         other: Side = "right" if side == "left" else "left"
         along = np.stack([np.cos(plan.yaw), np.sin(plan.yaw)], axis=1)
         apart = (plan.feet[other].place - plan.feet[side].place)[:, :2]
@@ -322,7 +322,7 @@ def _tensor(values: np.ndarray) -> Tensor:
 
 
 def _smooth_above(values: np.ndarray) -> np.ndarray:
-    """Return a smooth curve that is nowhere below the given one."""
+    """Return a smooth upper envelope of values."""
     if not values.any():
         return values
     wide = round(0.12 * FPS)

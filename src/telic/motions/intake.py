@@ -1,7 +1,7 @@
-"""Import motions into a library: read, retarget, measure, and add or reject each with a reason.
+"""Import of motions into a library: read, retarget, measure, and add or reject with a reason.
 
-Nothing stops at a bad file: each clip has a line with its outcome. Clips that the library already
-has, by content, are not added twice, so an interrupted import can be repeated.
+A bad file does not abort the import: every clip yields a line with its outcome. Duplicates are
+detected by content hash and skipped, so an interrupted import can be repeated.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LEAST_SHIFT_M, _MOST_SHIFT_M = 0.01, 0.15  # ground offsets that are corrected
 
 
 class IntakeLine(NamedTuple):
-    """The outcome of one clip, or of a file without clips."""
+    """Import outcome of a clip, or of a file without clips."""
 
     clip: str
     outcome: IntakeOutcome
@@ -44,7 +44,7 @@ class IntakeLine(NamedTuple):
 
 
 class NewClip(NamedTuple):
-    """A clip that may be added."""
+    """Imported clip to check and add."""
 
     clip: MotionClip
     source: str
@@ -56,7 +56,7 @@ Candidate = NewClip | IntakeLine
 
 
 def motion_files(places: Sequence[Path | str]) -> list[Path]:
-    """Return files, and those below folders; raises UsageError for a missing place."""
+    """Return the given files and all files in the given folders. Raises UsageError if missing."""
     found: list[Path] = []
     for place in places:
         path = Path(place).expanduser()
@@ -79,7 +79,7 @@ def import_candidates(
     held_out: str | None = None,
     jobs: int = 1,
 ) -> Iterator[Candidate]:
-    """Yield the clips of files on a robot, measured; for unreadable files, the reason."""
+    """Yield the measured clips of files on a robot, or the reason if a file is unreadable."""
     work = partial(_file_candidates, robot=robot, origin=origin, options=options, held=held_out)
     if jobs <= 1 or len(files) == 1:
         for file in files:
@@ -121,9 +121,9 @@ def _file_candidates(
 
 
 def split_of(name: str, held_out: str | None) -> Split:
-    """Return the split of a file: by a pattern of names, or by a hash of its name and a share.
+    """Return the split of a file by a name pattern, or by a hash of its name and a fraction.
 
-    All clips of a file, and its mirror image, are in one split.
+    All clips of a file and its mirrored version are in the same split.
     """
     if held_out is None:
         return "train"
@@ -146,7 +146,7 @@ def _candidate(
             try:
                 clip = _on_ground(robot_clip(track, robot, origin, options), robot)
                 return NewClip(clip, source, None, measure(robot, clip))
-            except BadFile:  # of another robot: its bodies may still be a skeleton
+            except BadFile:  # another robot, whose bodies may be usable as a skeleton
                 if track.joint_names is None or track.bodies is None or track.bodies.names is None:
                     raise
                 if set(track.joint_names) & set(robot.joint_names):
@@ -159,7 +159,7 @@ def _candidate(
 
 
 def _on_ground(clip: MotionClip, robot: MotionRobot) -> MotionClip:
-    """Return a clip whose soles are on the ground: files differ in the height of theirs."""
+    """Shift a clip vertically so that its soles are on the ground, as ground heights vary."""
     offset = ground_offset(robot, clip)
     if not _LEAST_SHIFT_M < abs(offset) < _MOST_SHIFT_M:
         return clip
@@ -169,7 +169,7 @@ def _on_ground(clip: MotionClip, robot: MotionRobot) -> MotionClip:
 
 
 def library_candidates(library: MotionLibrary, robot: MotionRobot) -> Iterator[Candidate]:
-    """Yield the human motions of a library's clips on another robot."""
+    """Yield the human motions of a library retargeted to another robot."""
     for place, line in enumerate(library.clips):
         clip = library.clip(place)
         if clip.human is None:
@@ -183,7 +183,7 @@ def library_candidates(library: MotionLibrary, robot: MotionRobot) -> Iterator[C
 
 
 def person_track(clip: MotionClip, human: HumanTrack) -> SkeletonTrack:
-    """Return the person of a clip as a track."""
+    """Return the human motion of a clip as a skeleton track."""
     points = {name: human.points[:, i].astype(float) for i, name in enumerate(human.names)}
     return SkeletonTrack(clip.name, clip.fps, points, human.root_quat.astype(float))
 
@@ -196,9 +196,9 @@ def add_clips(
     on_line: Callable[[IntakeLine], None] = lambda line: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[IntakeLine]:
-    """Add clips to a library and yield the outcome of each."""
+    """Add clips to a library and yield the outcome of each clip."""
     writer: LibraryWriter | None = None
-    if (out / "library.json").is_file():  # reject another robot before anything is read
+    if (out / "library.json").is_file():  # fail early if the library is of another robot
         writer = LibraryWriter(out, head_for(robot, []))
     try:
         for candidate in candidates:
@@ -241,5 +241,5 @@ def _add(
 
 
 def values_of(measured: dict[str, WorstValue]) -> dict[str, float]:
-    """Return the values of measurements by the name of their test."""
+    """Return the measured values by test name."""
     return {name: round(each.value, 6) for name, each in measured.items()}

@@ -1,4 +1,4 @@
-"""Forward and inverse kinematics of a robot's bodies, for many frames at once."""
+"""Batched forward and inverse kinematics of a robot."""
 
 from __future__ import annotations
 
@@ -22,40 +22,40 @@ _HINGE, _SLIDE = int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLI
 
 
 class BodyStates(NamedTuple):
-    """Bodies in the world, in the order of `Kinematics.body_names`."""
+    """World states of bodies, in the order of `Kinematics.body_names`."""
 
     pos: Tensor
-    """(..., B, 3) origins of their frames, m"""
+    """(..., B, 3) frame origins, m"""
     quat: Tensor
     """(..., B, 4) w first"""
     lin_vel: Tensor
-    """(..., B, 3) m/s of their origins"""
+    """(..., B, 3) velocities of the frame origins, m/s"""
     ang_vel: Tensor
     """(..., B, 3) rad/s"""
 
 
 class TreePose(NamedTuple):
-    """Bodies in the world, and what their joints turn about."""
+    """World poses of bodies, and world axes and anchors of joints."""
 
     pos: Tensor
     """(..., B, 3)"""
     quat: Tensor
     """(..., B, 4)"""
     axis: Tensor
-    """(..., J, 3) of each joint"""
+    """(..., J, 3) joint axes"""
     anchor: Tensor
-    """(..., J, 3) a point on it"""
+    """(..., J, 3) points on the joint axes"""
 
 
 class _Link(NamedTuple):
-    """A rigid segment: a body, or the part between two joints of one body."""
+    """Rigid link: a body, or the segment between two joints of one body."""
 
     parent: int
     body: int
     pos: np.ndarray
     quat: np.ndarray
     joint: int | None
-    """place among the joints that clips have"""
+    """index among the joints of clips"""
     kind: int
     anchor: np.ndarray
     axis: np.ndarray
@@ -63,10 +63,10 @@ class _Link(NamedTuple):
 
 
 class Kinematics:
-    """Forward kinematics of the bodies that hang on a robot's root."""
+    """Forward kinematics of a robot's root and its descendants."""
 
     def __init__(self, model: mujoco.MjModel, root: int, joints: tuple[int, ...]) -> None:
-        """Prepare the tree."""
+        """Build the kinematic tree."""
         links = _links(model, root, joints)
         last = {link.body: place for place, link in enumerate(links)}
         self.bodies = tuple(sorted(last))
@@ -112,11 +112,11 @@ class Kinematics:
         root_ang_vel: Tensor,
         joint_vel: Tensor,
     ) -> BodyStates:
-        """Return poses and velocities of all bodies; those of the root are in the world."""
+        """Return poses and velocities of all bodies. Root velocities are given in the world."""
         pos, quat = self._compose(root_pos, root_quat, self._angles(joint_pos))
         joint_vel = torch.cat((joint_vel, torch.zeros_like(joint_vel[..., :1])), dim=-1)
         speed = joint_vel[..., self._column, None]
-        # A joint's axis and anchor turn with what it moves, and stay in place in it.
+        # A joint's axis and anchor are constant in the frame of its child link.
         axis = rotate(quat[..., 1:, :], self._axis)
         anchor = pos[..., 1:, :] + rotate(quat[..., 1:, :], self._anchor)
         turns = self._turns[:, None]
@@ -134,7 +134,7 @@ class Kinematics:
         return BodyStates(shown, quat[..., self._shown, :], lin_vel, ang_vel)
 
     def tree(self, root_pos: Tensor, root_quat: Tensor, joint_pos: Tensor) -> TreePose:
-        """Return the bodies with the axes of their joints."""
+        """Return the poses of all bodies, and the axes and anchors of all joints."""
         pos, quat = self._compose(root_pos, root_quat, self._angles(joint_pos))
         own_pos, own_quat = pos[..., 1 + self._driven, :], quat[..., 1 + self._driven, :]
         axis = rotate(own_quat, self._axis[self._driven])
@@ -142,10 +142,11 @@ class Kinematics:
         return TreePose(pos[..., self._shown, :], quat[..., self._shown, :], axis, anchor)
 
     def jacobian(self, tree: TreePose, bodies: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
-        """Return how points (T, P, 3) of bodies (P,) move, and how the bodies turn.
+        """Compute the Jacobians of points (T, P, 3) on bodies (P,).
 
         Returns:
-            Both (T, P, 3, 6 + J): by root position, root rotation in the world, and joints.
+            Linear and angular Jacobians, each (T, P, 3, 6 + J), with respect to root position,
+            root rotation in the world, and joints.
         """
         own = self._above[bodies][:, self._driven][..., None]
         turns = self._turns[self._driven][:, None]
@@ -156,13 +157,13 @@ class Kinematics:
         eye = torch.eye(3, dtype=points.dtype, device=points.device)
         eye = eye.expand(*points.shape[:-1], 3, 3)
         lever = (points - tree.pos[:, :1])[..., None, :].expand_as(eye)
-        turned = cross(eye, lever)  # row k: how it moves when the root turns about axis k
+        turned = cross(eye, lever)  # row k: motion under root rotation about axis k
         linear = torch.cat((eye, turned, moved), dim=-2).transpose(-1, -2)
         angular = torch.cat((torch.zeros_like(eye), eye, spin), dim=-2).transpose(-1, -2)
         return linear, angular
 
     def _angles(self, joint_pos: Tensor) -> Tensor:
-        """Return how far every link is moved by its joint; those without one are not."""
+        """Return the joint displacement of every link, zero for links without a joint."""
         padded = torch.cat((joint_pos, torch.zeros_like(joint_pos[..., :1])), dim=-1)
         return padded[..., self._column] - self._zero
 
@@ -176,7 +177,7 @@ class Kinematics:
         pos = torch.cat((root_pos[..., None, :], pos), dim=-2)
         quat = torch.cat((root_quat[..., None, :], quat), dim=-2)
         for way in self._rounds:
-            # Link 0 is composed with itself by none: the last row stands for "nothing above".
+            # The last row is the identity, for links without a remaining ancestor.
             before_pos = torch.cat((pos, torch.zeros_like(pos[..., :1, :])), dim=-2)[..., way, :]
             none = torch.zeros_like(quat[..., :1, :])
             none[..., 0] = 1.0
@@ -187,7 +188,7 @@ class Kinematics:
 
 
 def _links(model: mujoco.MjModel, root: int, joints: tuple[int, ...]) -> list[_Link]:
-    """Return the links below a root, the root first; parents come before children."""
+    """Return the links of the tree in topological order, the root first."""
     nothing, zero = np.array([1.0, 0.0, 0.0, 0.0]), np.zeros(3)
     place = {root: 0}
     links = [_Link(-1, root, zero, nothing, None, -1, zero, zero, 0.0)]
@@ -218,7 +219,7 @@ def _links(model: mujoco.MjModel, root: int, joints: tuple[int, ...]) -> list[_L
 
 
 def _halvings(links: list[_Link]) -> list[list[int]]:
-    """Return, round by round, which link each is composed with; len(links): none is left."""
+    """Return the ancestor of each link per pointer-jumping round, or len(links) for none."""
     none = len(links)
     way = [none if link.parent < 0 else link.parent for link in links]
     rounds: list[list[int]] = []
@@ -230,16 +231,16 @@ def _halvings(links: list[_Link]) -> list[list[int]]:
 
 _LEAST_DAMPING, _MOST_DAMPING = 1e-5, 1e3
 _SMOOTH = 0.06
-"""cost of a second difference of a joint, against meters of a goal of weight 1"""
+"""weight of joint second differences, relative to meters of a goal of weight 1"""
 _ROOT_SMOOTH = 3.0
-"""times the cost of joints: second differences of the root's position and rotation"""
+"""weight of root second differences, relative to that of joints"""
 _WINDOW, _OVERLAP = 1200, 60
 _MOST_RAD_S = 18.0
-"""joint speed above which a trajectory is solved again with more smoothness"""
+"""joint speed above which a trajectory is re-solved with a larger smoothness weight"""
 
 
 class PoseBatch(NamedTuple):
-    """Frames of a robot as a batch."""
+    """Batch of robot poses."""
 
     root_pos: Tensor
     root_quat: Tensor
@@ -247,48 +248,47 @@ class PoseBatch(NamedTuple):
 
 
 class PointGoal(NamedTuple):
-    """A point of a body should be at a place."""
+    """Position goal for a point on a body."""
 
     body: int
     offset: Tensor
-    """(3,) in the body's frame"""
+    """(3,) in the body frame"""
     place: Tensor
     """(T, 3) in the world"""
     weight: Tensor
-    """(T,) or (): how much a meter off counts"""
+    """(T,) or (), weight per meter of error"""
 
 
 class TurnGoal(NamedTuple):
-    """A body should be turned so."""
+    """Orientation goal for a body."""
 
     body: int
     quat: Tensor
     """(T, 4)"""
     weight: Tensor
-    """(T,) or (): how much a radian off counts"""
+    """(T,) or (), weight per radian of error"""
 
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """Goals of frames, and what they should be like where goals leave room."""
+    """Goals and regularization of an inverse kinematics problem."""
 
     points: tuple[PointGoal, ...] = ()
     turns: tuple[TurnGoal, ...] = ()
     near_weight: float = 0.02
-    """how much a radian off the initial joints counts"""
+    """weight per radian of deviation from the initial joint positions"""
     moves_root: bool = True
     margin: float = 0.0
-    """rad that joints keep from their limits"""
+    """margin to the joint limits, rad"""
 
 
 def solve_trajectory(
     robot: MotionRobot, start: PoseBatch, wishes: Wishes, fps: float, iterations: int = 24
 ) -> PoseBatch:
-    """Return frames near their goals whose joints move continuously.
+    """Solve inverse kinematics of a trajectory with continuous joint motion.
 
-    All frames of a window are solved together, with a cost on the accelerations of joints, so that
-    a limb with several ways to one goal keeps to one of them. A window continues from the end of
-    the one before.
+    All frames of a window are solved jointly, with a cost on joint accelerations, so that redundant
+    limbs keep to one solution. Each window continues from the end of the previous one.
     """
     frames, made = len(start.root_pos), list[PoseBatch]()
     first = 0
@@ -310,7 +310,7 @@ def solve_trajectory(
 
 
 class _Window:
-    """Frames that are solved together by Levenberg-Marquardt on a banded system."""
+    """Window of frames solved jointly by Levenberg-Marquardt on a banded system."""
 
     def __init__(
         self, robot: MotionRobot, wishes: Wishes, part: slice, near: Tensor, pinned: int
@@ -343,7 +343,7 @@ class _Window:
             self.turn_weights = weights(self.turns)
 
     def solve(self, start: PoseBatch, fps: float, iterations: int) -> PoseBatch:
-        """Minimize distances to goals and accelerations; more smoothness where joints are fast."""
+        """Minimize goal errors and accelerations, re-solving with more smoothing of fast joints."""
         pinned = self.pinned
         poses = start._replace(joint_pos=self._inside(start.joint_pos))
         poses.joint_pos[:pinned] = start.joint_pos[:pinned]
@@ -352,7 +352,7 @@ class _Window:
         for rounds in range(6):
             damping = 1e-2
             for number in range(iterations):
-                # Strong at first: all frames move together toward goals that are still far.
+                # Smooth strongly at first, so that all frames move together toward distant goals.
                 weight = smooth * (1.0 if rounds else max(1.0, 8.0 * 0.6**number) ** 2)
                 bend = _second_differences(poses)
                 cost = _cost(off, bend, weight)
@@ -393,7 +393,7 @@ class _Window:
         bend: np.ndarray,
         weight: np.ndarray,
     ) -> Tensor:
-        """Return the change of all frames together, coupled by second differences (T-2, 6 + J)."""
+        """Return the joint update of all frames, coupled by second differences (T-2, 6 + J)."""
         frames, count, places = len(off), len(self.columns), self.columns.numpy()
         own = jacobian[..., self.columns].double().numpy()
         turned = own.transpose(0, 2, 1)
@@ -402,7 +402,7 @@ class _Window:
         stencil = (1.0, -2.0, 1.0)
         for shift, value in enumerate(stencil):
             slope[shift : frames - 2 + shift] += value * weight[:, None] * scale * bend[:, places]
-        # Joints at their limits do not push outward.
+        # Freeze joints at a limit that the descent direction would push outward.
         joints = poses.joint_pos.double().numpy()
         loose, is_joint = np.ones_like(slope), places >= 6
         at_low = (joints <= self.low.numpy() + 1e-6) & (slope[:, is_joint] > 0)
@@ -413,7 +413,7 @@ class _Window:
         diagonal = np.arange(count)
         size = np.maximum(square[:, diagonal, diagonal], 1e-6)
         square[:, diagonal, diagonal] += damping * size + 1e-9 + (1.0 - loose)
-        # Rows of a band matrix: within a frame, then with the next frame and the one after it.
+        # Bands of the matrix: blocks within a frame, then coupling with the next two frames.
         matrix = np.zeros((frames, count, 2 * count + 1))
         for row in range(count):
             matrix[:, : count - row, row] = square[:, diagonal[row:], diagonal[: count - row]]
@@ -434,7 +434,7 @@ class _Window:
         return step.clamp(-0.5, 0.5)
 
     def _residual(self, poses: PoseBatch) -> tuple[Tensor, Tensor]:
-        """Return the weighted residuals (T, m), and their Jacobian by root and joints."""
+        """Return the weighted residuals (T, m) and their Jacobian (T, m, 6 + J)."""
         tree = self.kinematics.tree(*poses)
         count = poses.joint_pos.shape[-1]
         eye = torch.cat((torch.zeros(count, 6), torch.eye(count)), dim=-1) * self.near_weight
@@ -451,7 +451,7 @@ class _Window:
             _, angular = self.kinematics.jacobian(tree, bodies, tree.pos[:, bodies])
             away = rotation_vector(multiply(tree.quat[:, bodies], conjugate(self.quats)))
             rows = angular.transpose(-1, -2)
-            # How a rotation vector changes, to the first order, where the body turns so.
+            # First-order change of the rotation vector under a rotation of the body.
             half = cross(away[..., None, :].expand_as(rows), rows)
             change = (angular - 0.5 * half.transpose(-1, -2)) * weight[..., None]
             parts.append(((away * weight).flatten(1), change.flatten(1, 2)))
@@ -460,7 +460,7 @@ class _Window:
 
 
 def _second_differences(poses: PoseBatch) -> np.ndarray:
-    """Return how root position, root rotation and joints accelerate, (T-2, 6 + J), per frame."""
+    """Return second differences of root position, root rotation and joints, (T-2, 6 + J)."""
     spin = rotation_vector(multiply(poses.root_quat[1:], conjugate(poses.root_quat[:-1])))
     joints, root = poses.joint_pos, poses.root_pos
     columns = (

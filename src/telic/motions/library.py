@@ -1,12 +1,12 @@
-"""A library of motions: clips of one robot in a folder, with frames mapped into memory.
+"""Motion library: clips of one robot in a folder, with memory-mapped frames.
 
     library.json    robot, joints, feet, points of the human motion
     clips.jsonl     a line per clip: name, first row, frames, fps, license, source, split, hash
-    frames.f32      rows of all clips, one after the other
-    human.f32       rows of the human motions
+    frames.f32      concatenated rows of all clips
+    human.f32       concatenated rows of the human motions
 
-Rows are written before the line that names them, so a crash costs the last clip only: rows without
-a line are overwritten. Opening reads the lines only.
+Rows are written before their line in clips.jsonl, so a crash loses at most the last clip: rows
+without a line are overwritten. Opening a library reads only the lines.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _BYTES = 4
 
 
 class LibraryHead(Record):
-    """The robot and the columns of a folder of motions."""
+    """Robot and column names of a library."""
 
     schema_version: int = 1
     robot: str
@@ -59,17 +59,17 @@ class LibraryHead(Record):
 
     @property
     def widths(self) -> list[int]:
-        """Widths of the parts of a row: those of `MotionFrames`, then how each foot stands."""
+        """Column widths of a row: the fields of `MotionFrames`, then the contact of each foot."""
         joints = len(self.joint_names)
         return [3, 4, joints, 3, 3, joints, len(self.foot_names)]
 
     @property
     def human_width(self) -> int:
-        """Numbers of a row of the human motion: points, then the root's rotation."""
+        """Width of a row of the human motion: points, then root quaternion."""
         return 3 * len(self.point_names) + 4 if self.point_names else 0
 
     def rows_of(self, clip: MotionClip) -> np.ndarray:
-        """Return a clip's rows (T, width)."""
+        """Return the rows (T, width) of a clip."""
         stands = np.zeros((clip.frames, len(self.foot_names)), dtype=np.float32)
         if clip.contacts is not None:
             stands[:] = clip.contacts
@@ -77,7 +77,7 @@ class LibraryHead(Record):
         return np.concatenate(columns, axis=1, dtype=np.float32)
 
     def human_rows_of(self, clip: MotionClip) -> np.ndarray:
-        """Return the rows of a clip's human motion; none if it has none."""
+        """Return the human motion rows of a clip, which are empty if it has no human motion."""
         if clip.human is None or not self.point_names:
             return np.zeros((0, self.human_width), dtype=np.float32)
         points = clip.human.points.reshape(clip.frames, -1)
@@ -85,7 +85,7 @@ class LibraryHead(Record):
 
 
 class ClipLine(Record):
-    """Facts of a clip that are known without reading its frames."""
+    """Metadata of a clip in clips.jsonl."""
 
     name: str
     first: int = Field(ge=0, description="row of its first frame")
@@ -108,14 +108,14 @@ class ClipLine(Record):
 
 
 def head_for(robot: MotionRobot, clips: Sequence[MotionClip]) -> LibraryHead:
-    """Return the description of a library of these clips."""
+    """Return the head of a library for these clips."""
     humans = {clip.human.names for clip in clips if clip.human is not None}
     if len(humans) > 1:
         raise BadFile("The human motions of these clips have different skeletons.")
     feet = tuple(robot.model.body(foot).name for foot in robot.facts.feet)
     points = next(iter(humans), ())
     if not humans:
-        with contextlib.suppress(BadEnvironment):  # a robot without two legs has no human motions
+        with contextlib.suppress(BadEnvironment):  # no human motions without two legs
             points = person_points(RobotFigure(robot).has_arms)
     return LibraryHead(
         robot=robot.name, joint_names=robot.joint_names, foot_names=feet, point_names=points
@@ -123,7 +123,7 @@ def head_for(robot: MotionRobot, clips: Sequence[MotionClip]) -> LibraryHead:
 
 
 class LibraryWriter:
-    """Add clips to a folder; one process at a time."""
+    """Writer of clips to a library folder, locked against other processes."""
 
     def __init__(self, path: Path, head: LibraryHead) -> None:
         self.path = path
@@ -153,7 +153,7 @@ class LibraryWriter:
         self._lines = JsonLines(path / _LINES)
 
     def add(self, clip: MotionClip, report: dict[str, float] | None = None) -> ClipLine:
-        """Add one clip; raises BadFile for a name that exists or another robot."""
+        """Append a clip. Raises BadFile for a duplicate name or a different robot."""
         if clip.name in self.names:
             raise BadFile(f'The library {self.path} already has a clip "{clip.name}".')
         feet = len(self.head.foot_names)
@@ -195,7 +195,7 @@ class LibraryWriter:
         return line
 
     def close(self) -> None:
-        """Write everything to the disk and release the folder."""
+        """Sync all files to disk and release the lock."""
         with disk_errors(self.path):
             for handle in (self._rows, self._human):
                 os.fsync(handle)
@@ -212,7 +212,7 @@ class LibraryWriter:
 
 
 def _appending(path: Path, length: int) -> int:
-    """Open a file for writing at a length, without what a crash left behind it."""
+    """Open a file for appending, truncated to a length to discard partial writes of a crash."""
     with disk_errors(path):
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         os.ftruncate(handle, length)
@@ -234,7 +234,7 @@ def _read_lines(path: Path) -> list[ClipLine]:
 
 
 def _mapped(path: Path, width: int) -> Any:
-    """Return the rows of a file, mapped into memory; writing to them does not reach the file."""
+    """Return the memory-mapped rows of a file, copy-on-write."""
     size = path.stat().st_size if path.is_file() else 0
     rows = size // (width * _BYTES) if width else 0
     if not rows:
@@ -243,7 +243,7 @@ def _mapped(path: Path, width: int) -> Any:
 
 
 class MotionLibrary:
-    """The clips of one robot in a folder."""
+    """Read-only library of the clips of one robot."""
 
     def __init__(
         self,
@@ -254,7 +254,7 @@ class MotionLibrary:
         human_rows: Any,
         where: str,
     ) -> None:
-        """Hold the clips; raises BadFile when a line names rows that are missing."""
+        """Initialize the library. Raises BadFile for duplicate names or missing rows."""
         self.robot, self.head, self.clips = robot, head, lines
         self._rows, self._human_rows = rows, human_rows
         self._places = {line.name: place for place, line in enumerate(lines)}
@@ -270,7 +270,7 @@ class MotionLibrary:
 
     @classmethod
     def open(cls, place: Path | str) -> Self:
-        """Return the library in a folder."""
+        """Open the library in a folder."""
         path = Path(place).expanduser()
         if not (path / _HEAD).is_file():
             raise BadFile(
@@ -290,21 +290,21 @@ class MotionLibrary:
 
     @property
     def names(self) -> list[str]:
-        """The names of all clips, in order."""
+        """Names of all clips, in order."""
         return [line.name for line in self.clips]
 
     def place(self, name: str) -> int:
-        """Return the number of a clip; raises UnknownName."""
+        """Return the index of a clip. Raises UnknownName."""
         if name not in self._places:
             raise UnknownName("clip", name, self.names, see="telic motions show")
         return self._places[name]
 
     def chosen(self, split: Split) -> list[int]:
-        """Return the numbers of the clips of one split."""
+        """Return the indices of the clips of a split."""
         return [place for place, line in enumerate(self.clips) if line.split == split]
 
     def clip(self, which: int | str) -> MotionClip:
-        """Return one clip."""
+        """Load a clip by index or name."""
         line = self.clips[self.place(which) if isinstance(which, str) else which]
         rows = np.array(self._rows[line.first : line.first + line.frames])
         joints, feet = len(self.head.joint_names), len(self.head.foot_names)
@@ -328,16 +328,16 @@ class MotionLibrary:
         )
 
     def frames(self, place: int, times_s: Tensor) -> MotionFrames:
-        """Return a clip at times (n,); before and after, its ends repeat."""
+        """Return the frames of a clip at times (n,), clamped to its duration."""
         line = self.clips[place]
         rows = self._rows[line.first : line.first + line.frames]
         parts = split(_between(rows, line.fps, times_s, slice(3, 7)), self.head.widths, dim=1)
         return MotionFrames(*parts[:6])
 
     def person(self, place: int, times_s: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Return the human points (n, K, 3) and root (n, 4) of a clip at times; None: it has none.
+        """Return human points (n, K, 3) and root quaternions (n, 4) at times, or None if missing.
 
-        Points are places in the world, m.
+        Points are world positions, m.
         """
         line = self.clips[place]
         if line.human_first < 0:
@@ -348,9 +348,9 @@ class MotionLibrary:
 
 
 def _between(rows: np.ndarray, fps: float, times_s: Tensor, quat: slice) -> Tensor:
-    """Return the rows of one clip at times (n,), (n, width); before and after, the ends repeat.
+    """Interpolate the rows of a clip at times (n,), clamped to its duration, (n, width).
 
-    Values blend evenly, the rotation in the columns `quat` on the sphere.
+    Interpolation is linear, with slerp for the columns `quat`.
     """
     block, last = from_numpy(np.array(rows)), len(rows) - 1
     exact = (times_s * fps).clamp(0.0, last)

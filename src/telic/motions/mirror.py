@@ -1,7 +1,7 @@
-"""Mirrored motions: left and right exchanged.
+"""Left-right mirroring of motions.
 
-`telic.training.mirror` finds which joint is the other side's. The root is mirrored at the x-z
-plane: root' = M root, (w, x, y, z)' = (w, -x, y, -z).
+`telic.training.mirror` finds the partner of each joint. The root is mirrored at the x-z plane:
+root' = M root, (w, x, y, z)' = (w, -x, y, -z).
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _TURN = np.array([1.0, -1.0, 1.0, -1.0])
 
 
 class Symmetry(NamedTuple):
-    """Mapping of a clip's columns under mirroring."""
+    """Column mapping of clips under mirroring."""
 
     joints: tuple[int, ...]
-    """for every joint, the one of the other side"""
+    """index of the opposite joint for every joint"""
     signs: tuple[float, ...]
     feet: tuple[int, ...]
 
 
 @functools.lru_cache(maxsize=8)
 def symmetry(robot: MotionRobot) -> Symmetry:
-    """Return the sides of a robot; raises BadEnvironment that names a joint without a partner."""
+    """Return a robot's mirror symmetry. Raises BadEnvironment naming a joint without a partner."""
     partners = joint_partners(robot.model, robot.facts, robot.name)
     data = mujoco.MjData(robot.model)
     data.qpos[:] = robot.facts.rest_qpos

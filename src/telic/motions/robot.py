@@ -1,7 +1,7 @@
-"""The robot of motions: joints, limits, feet, conversion of frames to states, and videos.
+"""Robot model for motions: joints, limits, feet, state conversion and rendering.
 
-Named by the built-in planar biped, a robot of the catalogue (unitree-g1), a task of Gymnasium
-(Humanoid-v5), or a model file.
+A robot is named by the built-in planar biped, a robot of the catalogue (unitree-g1), a Gymnasium
+task (Humanoid-v5) or a model file.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _AXES = ("x", "y", "z")
 
 
 class Pose(NamedTuple):
-    """A robot as a clip has it: root and joints."""
+    """Root pose and joint positions of a robot."""
 
     root_pos: np.ndarray
     root_quat: np.ndarray
@@ -45,59 +45,59 @@ class Pose(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class MotionRobot:
-    """A robot that clips can be played on."""
+    """Robot model on which clips are played."""
 
     name: str
-    """as requested"""
+    """name as requested"""
     file: Path
-    """the model that is simulated"""
+    """model file to simulate"""
     model: mujoco.MjModel
     facts: Robot
     joint_names: tuple[str, ...]
-    """the columns of its clips' joint_pos: all hinges and slides but those of the root"""
+    """columns of joint_pos in clips: all hinge and slide joints except those of the root"""
     low: np.ndarray
-    """(J,) lower limits; -inf where there are none"""
+    """(J,) lower limits, -inf if unlimited"""
     high: np.ndarray
     root: int
-    """the body whose pose is the clip's root"""
+    """id of the root body of clips"""
 
     @functools.cached_property
     def joints(self) -> tuple[int, ...]:
-        """The model's joints of the clips' columns."""
+        """Joint ids in the model of the joint columns of clips."""
         columns = {int(self.model.jnt_qposadr[j]): j for j in range(self.model.njnt)}
         return tuple(columns[limb.qpos] for limb in self.facts.limbs)
 
     @property
     def body_names(self) -> tuple[str, ...]:
-        """The bodies whose states forward kinematics computes."""
+        """Names of the bodies in forward kinematics."""
         return self.kinematics.body_names
 
     @functools.cached_property
     def home(self) -> Pose:
-        """The pose it rests in."""
+        """Default pose of the robot."""
         qpos = np.array(self.facts.rest_qpos, dtype=np.float32)
         root_pos, root_quat, joint_pos = self.from_qpos(torch.as_tensor(qpos)[None])
         return Pose(root_pos[0].numpy(), root_quat[0].numpy(), joint_pos[0].numpy())
 
     @functools.cached_property
     def kinematics(self) -> Kinematics:
-        """Its forward kinematics."""
+        """Forward kinematics of the robot."""
         return Kinematics(self.model, self.root, self.joints)
 
-    # ---- between clips and the simulated state
+    # ---- conversion between clips and simulation states
 
     def bodies_of(self, clip: MotionClip) -> tuple[Tensor, Tensor]:
         """Return positions (T, B, 3) and orientations (T, B, 4) of all bodies in a clip."""
         return self.kinematics.poses(*clip.columns())
 
     def qpos_of(self, clip: MotionClip) -> np.ndarray:
-        """Return the positions (T, nq) that the model has in each frame of a clip."""
+        """Return qpos (T, nq) of the model for each frame of a clip."""
         return self.to_qpos(*clip.columns()).numpy()
 
     def to_qpos(self, root_pos: Tensor, root_quat: Tensor, joint_pos: Tensor) -> Tensor:
-        """Return the model's positions (..., nq).
+        """Return qpos (..., nq) of the model.
 
-        What the model cannot do, such as leaving its plane, is left out.
+        Motion outside of the model's degrees of freedom, such as out of its plane, is dropped.
         """
         qpos = _constant(self.facts.rest_qpos, root_pos).expand(*root_pos.shape[:-1], -1).clone()
         root = self.facts.root
@@ -116,7 +116,7 @@ class MotionRobot:
     def to_qvel(
         self, root_quat: Tensor, root_lin_vel: Tensor, root_ang_vel: Tensor, joint_vel: Tensor
     ) -> Tensor:
-        """Return the model's velocities (..., nv); those given of the root are in the world."""
+        """Return qvel (..., nv) of the model for root velocities in the world."""
         qvel = root_lin_vel.new_zeros(*root_lin_vel.shape[:-1], int(self.model.nv))
         root = self.facts.root
         for slide in root.slides:
@@ -131,7 +131,7 @@ class MotionRobot:
         return qvel
 
     def from_qpos(self, qpos: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return root position, root orientation and joints of the model's positions (..., nq)."""
+        """Return root position, root orientation and joint positions for qpos (..., nq)."""
         root = self.facts.root
         start = _constant(tuple(map(float, self.model.body_pos[self.root])), qpos)
         root_pos = start.expand(*qpos.shape[:-1], 3).clone()
@@ -149,7 +149,7 @@ class MotionRobot:
         return root_pos, root_quat, qpos[..., self._columns("qpos", qpos.device)]
 
     def _mounted(self, like: Tensor) -> Tensor:
-        """Return how the root is turned before its own joint turns it."""
+        """Return the orientation of the root body in its parent frame."""
         quat = _constant(tuple(map(float, self.model.body_quat[self.root])), like)
         return quat.expand(*like.shape[:-1], 4)
 
@@ -158,14 +158,14 @@ class MotionRobot:
         return _placed(places, device, torch.long)
 
     def _turned(self, root_quat: Tensor, hinge: Coordinate) -> Tensor:
-        """Return the angle about the root's only axis that is nearest to a rotation."""
+        """Return the angle about the root's hinge axis that is closest to a rotation."""
         turn = multiply(root_quat, conjugate(self._mounted(root_quat)))
         part = turn[..., 1 + _AXES.index(hinge.axis)]
         angle = 2.0 * torch.atan2(part, turn[..., 0])
         return torch.atan2(torch.sin(angle), torch.cos(angle))
 
 
-# What is recorded on a GPU may copy nothing from here: constants are there already.
+# Recorded GPU operations must not copy from the host, so constants are cached on the device.
 @functools.lru_cache(maxsize=64)
 def _placed(values: tuple[float, ...], device: torch.device, dtype: torch.dtype) -> Tensor:
     return torch.tensor(values, device=device, dtype=dtype)
@@ -176,12 +176,12 @@ def _constant(values: tuple[float, ...], like: Tensor) -> Tensor:
 
 
 def motion_robot(name: str) -> MotionRobot:
-    """Return a robot by name or file; raises UnknownName or BadEnvironment that says why not."""
+    """Load a robot by name or file. Raises UnknownName, or BadEnvironment with the reason."""
     return _built(name, *_stamp(name))
 
 
 def _stamp(name: str) -> tuple[float, ...]:
-    """Return when a file was changed: a robot that was edited is another one."""
+    """Return the modification time of a model file, which invalidates the cache after edits."""
     path = Path(name).expanduser()
     return (path.stat().st_mtime,) if name.endswith(_MODELS) and path.is_file() else ()
 
@@ -210,7 +210,7 @@ def _built(name: str, *stamp: float) -> MotionRobot:
 
 
 def _model(name: str) -> tuple[Path, mujoco.MjModel, str | None]:
-    """Return the file, the compiled model, and the name that facts are looked up by."""
+    """Return the file, the compiled model and the Gymnasium task name, or None."""
     if name in TASKS:
         import gymnasium
 
@@ -227,9 +227,9 @@ def _model(name: str) -> tuple[Path, mujoco.MjModel, str | None]:
 
 
 def render_clip(robot: MotionRobot, clip: MotionClip, output: Path, **settings: Any) -> Rendering:
-    """Draw a clip on its robot as a video (.mp4) or a strip of pictures (.png).
+    """Render a clip on its robot as a video (.mp4) or an image strip (.png).
 
-    Raises TelicError when it cannot be drawn; `settings` are those of `RenderJob`.
+    `settings` are those of `RenderJob`. Raises TelicError if rendering fails.
     """
     with tempfile.TemporaryDirectory() as place:
         episode = Path(place) / "clip.npz"

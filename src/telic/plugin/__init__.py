@@ -1,1 +1,1 @@
-"""The plugin for coding agents: one source, the files of every host, and two small hooks."""
+"""Plugin for coding agents: generated files for every host, and two hooks."""

@@ -1,9 +1,9 @@
-"""The hook that hosts call: one JSON object in, at most one out.
+"""Hooks called by agent hosts: one JSON object in, at most one out.
 
-`before-shell` denies shell commands that would train outside of the launch gate or answer in a
-person's place, and edits of a study's records. It reads words and runs nothing: it keeps an agent
-from mistakes and habits, while gates, hashes and signatures (`telic verify`) hold the rest.
-Only the standard library until something looks suspicious: a host waits at every shell command.
+`before-shell` denies shell commands that would train outside the launch gates or answer on a
+person's behalf, and edits of a study's records. It only parses text: it protects an agent
+from mistakes, while gates, hashes and signatures (`telic verify`) enforce the rules.
+Uses only the standard library until a match, since it delays every shell command of the host.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ RECORDS = (
     "Corrections are new entries: do what `telic study next` names."
 )
 _PERSONS = {"approve": "", "run": "--resume", "report": "--close"}
-"""commands for people, and the option that makes them so"""
+"""human-only commands, and the option that makes them so"""
 _LARGEST_SCRIPT = 65_536
 _DEEPEST = 3
 
 
 def answer(name: str, text: str) -> str:
-    """Return the answer of a hook to the host's event; empty when there is none.
+    """Return a hook's response to the host's event, or "" if there is none.
 
-    Raises TelicError, never a usage error: hosts read exit code 2 as a denial.
+    Raises TelicError, never a usage error, since hosts interpret exit code 2 as a denial.
     """
     try:
         event = parse_json(text, "The event")
@@ -55,9 +55,9 @@ def answer(name: str, text: str) -> str:
 
 
 def before_shell(event: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the host's answer to a shell command or an edit: a denial, or None.
+    """Return a denial of a shell command or an edit, or None to allow it.
 
-    The host writes tool_input.command (text or words) or the file of an editor, and cwd.
+    The event has tool_input.command (text or words) or the edited file, and cwd.
     """
     given = event.get("tool_input")
     tool: dict[str, Any] = given if is_dict(given) else {}
@@ -79,7 +79,7 @@ HOOKS: dict[str, Hook] = {"before-shell": before_shell}
 
 
 def refusal(line: str, here: Path) -> str | None:
-    """Return why a shell line may not run; None when it may."""
+    """Return why a shell line is denied, or None if it is allowed."""
     root = study_root(here)
     if root is None:
         return None
@@ -93,7 +93,7 @@ def refusal(line: str, here: Path) -> str | None:
                 if option is not None and (not option or option in words):
                     return PERSON.format(f"telic study {command} {option}".strip())
     commands = [words for words in commands if not _only_reads(words)]
-    # Whether an adapter mentions a word of the commands: cheaper than parsing it.
+    # Searching the adapter for words of the commands is cheaper than parsing it.
     named = {stem for words in commands for word in words for stem in re.findall(r"\w+", word)}
     named = {stem for stem in named if stem not in ("py", "sh") and not stem.startswith("python")}
     adapters = list((root / ".telic" / "tasks").glob("*/adapter.yaml"))
@@ -109,7 +109,7 @@ def refusal(line: str, here: Path) -> str | None:
 
 
 def study_root(here: Path) -> Path | None:
-    """Return the nearest folder upwards that holds studies."""
+    """Return the nearest ancestor folder that contains studies."""
     return next(
         (each for each in (here, *here.absolute().parents) if os.path.isdir(each / ".telic")),
         None,
@@ -117,7 +117,7 @@ def study_root(here: Path) -> Path | None:
 
 
 def _folder(event: dict[str, Any]) -> Path:
-    """Return the working folder of the host."""
+    """Return the host's working directory."""
     given = event.get("cwd")
     return Path(given) if isinstance(given, str) and is_text(given) else Path()
 
@@ -129,21 +129,21 @@ _SECTION = re.compile(r"^commands:\s*\n(?:[ \t#].*\n?|\n)*", re.MULTILINE)
 
 
 class _Start(NamedTuple):
-    """A command of an adapter."""
+    """Start command of an adapter."""
 
     trains: bool
     target: str
-    """script, dotted module or installed command"""
+    """script, dotted module name or installed command"""
     words: frozenset[str]
     """literal words that follow it"""
 
 
 def _read_adapter(adapter: Path) -> Iterator[_Start]:
-    """Yield the commands of an adapter; only that section is parsed, since parsing is slow.
+    """Yield the commands of an adapter, parsing only that section for speed.
 
-    Raises TelicError when it is not YAML.
+    Raises TelicError if it is not valid YAML.
     """
-    # Not through documents.base: its records take longer to load than all of this.
+    # Avoids documents.base, which takes longer to import than all of this.
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
@@ -162,7 +162,7 @@ def _read_adapter(adapter: Path) -> Iterator[_Start]:
         if not is_row(argv) or not all(isinstance(word, str) for word in argv):
             raise TelicError(f"{adapter} cannot be read: its commands are not lists of words.")
         words = [word for word in argv if not _PLACEHOLDER.search(word)]
-        # Its script, else the module after -m, else its program.
+        # The script, or else the module after -m, or else the program.
         script = next((i for i, word in enumerate(words) if word.endswith((".py", ".sh"))), None)
         module = next((i + 1 for i, word in enumerate(words[:-1]) if word == "-m"), None)
         if module is not None and words[module].startswith("torch."):
@@ -174,10 +174,10 @@ def _read_adapter(adapter: Path) -> Iterator[_Start]:
 
 
 def _is_launch(words: list[str], start: _Start, starts: list[_Start]) -> bool:
-    """Return whether a command trains: it names the target, and not another use of it."""
+    """Return whether a command starts training, rather than another use of its target."""
     if not start.trains or not _names(words, start.target):
         return False
-    for other in starts:  # the evaluation of a script that also trains
+    for other in starts:  # e.g. evaluation with a script that also trains
         own = other.words - start.words
         if not other.trains and other.target == start.target and own and own <= set(words):
             return False
@@ -232,7 +232,7 @@ def _only_reads(words: list[str]) -> bool:
 
 
 def _all_commands(line: str, here: Path, depth: int = 0) -> Iterator[list[str]]:
-    """Yield the commands of a line, of quoted lines inside it, and of shell scripts it starts."""
+    """Yield the commands of a line, including quoted lines and shell scripts it starts."""
     for words in simple_commands(line):
         yield words
         for word in words if depth < _DEEPEST and not _only_reads(words) else ():
@@ -247,11 +247,11 @@ def _all_commands(line: str, here: Path, depth: int = 0) -> Iterator[list[str]]:
 
 
 def simple_commands(line: str) -> list[list[str]]:
-    """Return the words of every command of a shell line, also of those inside $(...)."""
+    """Return the words of every command in a shell line, including $(...)."""
     text, fed = line.replace("\\\n", " "), list[str]()
 
     def cut(match: re.Match[str]) -> str:
-        """Remove a here-document; one that a shell reads is a script."""
+        """Remove a here-document, collecting its text as a script if a shell reads it."""
         before = text[: match.start()].rpartition("\n")[2]
         if set(re.findall(r"\w+", before + match[3])) & _SHELLS:
             fed.append(match[4])
@@ -262,7 +262,7 @@ def simple_commands(line: str) -> list[list[str]]:
     lexer.whitespace, lexer.commenters, lexer.whitespace_split = " \t\r", "", True
     try:
         words = list(lexer)
-    except ValueError:  # a quote that is never closed: look at the bare words instead
+    except ValueError:  # unclosed quote: fall back to whitespace-separated words
         words = re.findall(rf"[{re.escape(_BREAKS)}]|[^\s\"'{re.escape(_BREAKS)}]+", text)
     commands: list[list[str]] = [[]]
     is_comment = is_file = False
@@ -305,13 +305,13 @@ _HARMLESS_GIT = re.compile(r"\bgit\s+(?:-\S+\s+)*(?:add|commit|log|diff|show|sta
 
 
 def record_in_path(path: str) -> str | None:
-    """Return the record that a path names; None for any other file."""
+    """Return the study record at a path, or None for other files."""
     found = _RECORD.search(path)
     return found[0] if found else None
 
 
 def written_record(line: str) -> str | None:
-    """Return the record that a shell line would write to; None when it writes to none."""
+    """Return the study record that a shell line would write to, or None."""
     for found in _RECORD.finditer(line):
         before, name = line[: found.start()], found[0]
         command = re.split(r"[;|&\n]", before)[-1]

@@ -1,4 +1,4 @@
-"""Make every file of the plugin from one source, and list where a folder differs from it."""
+"""Generate all plugin files from one source, and list differences in a folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MADE = "<!-- Made by `telic plugin build` from src/telic/plugin/{}; edit it the
 
 
 class Page(Record):
-    """A skill or an agent: its name, front matter and text."""
+    """Skill or agent: name, front matter and text."""
 
     name: str
     head: dict[str, str]
@@ -27,18 +27,18 @@ class Page(Record):
 
 
 class PluginSource(Record):
-    """The source of the plugin."""
+    """Source of the plugin."""
 
     metadata: dict[str, Any]
-    """metadata.toml"""
+    """content of metadata.toml"""
     skills: tuple[Page, ...]
     agents: tuple[Page, ...]
     rules: str
-    """the end of every skill"""
+    """text appended to every skill"""
 
 
 def read_source() -> PluginSource:
-    """Return the source of the plugin."""
+    """Read the plugin source."""
     pages: dict[str, list[Page]] = {"skills": [], "agents": []}
     for kind, found in pages.items():
         for path in sorted((_HERE / kind).glob("*.md")):
@@ -53,9 +53,9 @@ def read_source() -> PluginSource:
 
 
 def split_front_matter(text: str, where: str) -> tuple[dict[str, str], str]:
-    """Return the front matter, plain `key: text` lines, and the text after it.
+    """Split a text into front matter (plain `key: text` lines) and body.
 
-    Raises ConfigError. Only this much of YAML is used, so that all hosts read it alike.
+    Raises ConfigError. The format is a minimal YAML subset that all hosts parse alike.
     """
     start, fence, rest = text.partition(_FENCE)
     head, closing, body = rest.partition(f"\n{_FENCE}")
@@ -71,7 +71,7 @@ def split_front_matter(text: str, where: str) -> tuple[dict[str, str], str]:
 
 
 def package_files() -> dict[str, str]:
-    """Return every file of the plugin: path below the root of the catalogue to its text."""
+    """Return the text of every plugin file by path relative to the catalogue root."""
     source = read_source()
     data = source.metadata
     name, place = data["name"], f"./{HOME}"
@@ -109,7 +109,7 @@ def package_files() -> dict[str, str]:
         name: {"command": program, "args": words}
         for name, (program, *words) in data["mcp_servers"].items()
     }
-    # Hooks are found by their usual place; the manifest may not name them.
+    # Hooks are discovered at their default path; the manifest must not list them.
     extras = {"skills": "./skills/", "mcpServers": "./.mcp.json", "interface": interface}
     values = {
         ".claude-plugin/marketplace.json": {
@@ -150,7 +150,7 @@ def _page(page: Page, text: str, folder: str) -> str:
 
 
 def write_package(root: Path) -> list[str]:
-    """Write the plugin below a folder; return what was written or removed."""
+    """Write the plugin to a folder and return the written and removed files."""
     changed, files = differences(root), package_files()
     for name in changed:
         path = root / name
@@ -163,7 +163,7 @@ def write_package(root: Path) -> list[str]:
 
 
 def differences(root: Path) -> list[str]:
-    """Return the files that differ from the source: changed, missing or superfluous."""
+    """Return files that differ from the source: changed, missing or extra."""
     files = package_files()
     present = {
         path.relative_to(root).as_posix()

@@ -1,4 +1,4 @@
-"""Measured quantities: one library for rewards, judges, dashboards and documentation.
+"""Measured quantities, shared by rewards, judges, dashboards and documentation.
 
     from telic import quantities
 
@@ -6,7 +6,7 @@
     self.m, turns = quantities.pitch_turns.update(self.m, info)         # since the episode began
     quantities.pitch_turns.over(quantities.Recording(fields, env.spec))  # (T,)
 
-`describe_quantities(env.spec)` lists those an environment has.
+`describe_quantities(env.spec)` lists the quantities that an environment provides.
 """
 
 from typing import Any
@@ -19,11 +19,11 @@ from telic.quantities.quantity import Recording as Recording
 from telic.quantities.reference import QuantityDescription as QuantityDescription
 from telic.quantities.reference import describe_quantities as describe_quantities
 
-# Every registered quantity is an attribute of this package: rewards read them by name.
+# Every registered quantity is an attribute of this package, so that rewards access it by name.
 _MODULES = (_bodies, _episode, _gait, _motion)
 globals().update(QUANTITIES)
 
 
 def __getattr__(name: str) -> Any:
-    """Report an unknown quantity; type checkers read this as: any name may be a quantity."""
+    """Raise for an unknown quantity; lets type checkers accept any quantity name."""
     raise AttributeError(f"Unknown quantity {name}: see describe_quantities.")

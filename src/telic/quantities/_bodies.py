@@ -1,7 +1,7 @@
-"""Instant quantities of bodies, joints, feet, motors and targets.
+"""Instantaneous quantities of bodies, joints, feet, motors and targets.
 
-Positions and velocities of bodies are what MuJoCo holds after a step: they describe the state one
-physics substep before the joints.
+Positions and velocities of bodies are MuJoCo's values after a step. They describe the state one
+physics substep before that of the joints.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TARGET = robot_need("a target in the environment", lambda robot: robot.target is
 
 
 def body_row(spec: EnvSpec, body: str) -> int:
-    """Return the row of a named body in the by-body values."""
+    """Return the row of a named body in per-body arrays."""
     if body not in spec.body_names:
         raise UnknownName("body", body, list(spec.body_names))
     return spec.body_names.index(body)
@@ -55,7 +55,7 @@ def limb(spec: EnvSpec, joint: str) -> Limb:
 
 
 def touch(info: Fields) -> Tensor:
-    """Return the size of the contact force on every body, (..., nbody), newtons."""
+    """Return the magnitude of the contact force on every body, (..., nbody), newtons."""
     if "contacts" in info:
         return info["contacts"]
     return norm(info["cfrc_ext"][..., 3:])
@@ -63,7 +63,7 @@ def touch(info: Fields) -> Tensor:
 
 @lru_cache(maxsize=64)
 def places(columns: tuple[int, ...], device: torch.device) -> Tensor:
-    """Return an index that need not be sent to the device at every step."""
+    """Return a cached device index, which avoids a transfer at every step."""
     return torch.tensor(columns, device=device)
 
 
@@ -75,8 +75,8 @@ class _Motors(NamedTuple):
     gear: Tensor
     gain: Tensor
     control: Tensor  # (2, A)
-    bias: Tensor | None  # (3, A); None: plain motors
-    force: Tensor | None  # (2, A); None: no limits
+    bias: Tensor | None  # (3, A); None for plain motors
+    force: Tensor | None  # (2, A); None without limits
 
 
 @lru_cache(maxsize=64)
@@ -112,13 +112,13 @@ def limits(robot: Robot, device: torch.device, dtype: torch.dtype) -> tuple[Tens
 def _action_range(
     low: tuple[float, ...], high: tuple[float, ...], device: torch.device, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """Return the middle of the action range and half its width, (A,) each."""
+    """Return the center and the half-width of the action range, (A,) each."""
     least, most = (torch.tensor(each, device=device, dtype=dtype) for each in (low, high))
     return (most + least) / 2.0, ((most - least) / 2.0).clamp_min(1e-9)
 
 
 def scaled_action(info: Fields) -> Tensor:
-    """Return the action with each of its columns scaled to [-1, 1] by its range, (..., A)."""
+    """Return the action with each column scaled to [-1, 1] by its range, (..., A)."""
     spec, action = spec_in(info), info["action"]
     middle, half = _action_range(spec.action_low, spec.action_high, action.device, action.dtype)
     return (action - middle) / half
@@ -126,7 +126,7 @@ def scaled_action(info: Fields) -> Tensor:
 
 @lru_cache(maxsize=64)
 def _limb_rates(robot: Robot) -> tuple[int, ...]:
-    """Return the qvel columns of the robot's joints, those of its root left out."""
+    """Return the qvel columns of the robot's joints, excluding its root."""
     return tuple(each.dof for each in robot.limbs)
 
 
@@ -139,7 +139,7 @@ def _upper(robot: Robot) -> tuple[int, ...]:
 
 @lru_cache(maxsize=64)
 def _splay(robot: Robot) -> tuple[int, ...]:
-    """Return the qpos columns of the joints that move a leg aside or turn it."""
+    """Return the qpos columns of the joints that abduct or rotate a leg."""
     return tuple(column for leg in robot.legs for column in leg.splay)
 
 
@@ -158,7 +158,7 @@ def _off_rest(info: Fields, columns: tuple[int, ...]) -> Tensor:
 
 @lru_cache(maxsize=64)
 def _masses(robot: Robot, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Return each body's share of the robot's mass, (nbody,), and its centre, (nbody, 3)."""
+    """Return each body's share of the robot's mass, (nbody,), and its center, (nbody, 3)."""
     own = [robot.torso is None or root == robot.torso for root in robot.body_root]
     mass = [
         each / robot.mass if mine else 0.0 for each, mine in zip(robot.body_mass, own, strict=True)
@@ -183,7 +183,7 @@ def body_height(info: Fields, body: str) -> Tensor:
 def body_velocity(info: Fields, body: str) -> Tensor:
     """Velocity (x, y, z) of a body's origin in the world."""
     row = body_row(spec_in(info), body)
-    # MuJoCo gives the velocity of the point c, the centre of mass of the body's whole tree
+    # MuJoCo gives the velocity at the point c, the center of mass of the body's whole tree
     turning, moving = info["cvel"][..., row, :3], info["cvel"][..., row, 3:]
     centre = info["subtree_com"][..., robot_in(info).body_root[row], :]
     return moving + cross(turning, info["xpos"][..., row, :] - centre)

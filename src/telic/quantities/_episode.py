@@ -1,6 +1,6 @@
-"""Quantities of the episode so far: each is one update of a small memory, (N, width).
+"""Accumulated quantities of the episode, each with an update of a small memory, (N, width).
 
-The first step of an episode sets the starting point: its own change from the start is not seen.
+The first step of an episode sets the reference, so the change within that step is not included.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SIDES = robot_need("feet on two sides", lambda robot: robot.sides)
 
 
 def _turned(state: Tensor, info: Fields, axis: int, *, world: bool = False) -> Update:
-    """Add up the turn of each step; memory: seen, total, last angle or orientation (4)."""
+    """Accumulate the rotation of each step; memory: seen, total, last angle or orientation (4)."""
     hinge = robot_in(info).root.hinge
     if hinge is not None:
         angle = coordinate(info, hinge)
@@ -46,8 +46,8 @@ def _turned(state: Tensor, info: Fields, axis: int, *, world: bool = False) -> U
         spare = torch.zeros_like(angle)
         return torch.stack((torch.ones_like(angle), total, angle, spare, spare, spare), -1), total
     now, before = orientation(info), conjugate(state[..., 2:6])
-    # before * now is the turn seen from the robot, now * before seen from the world; at the first
-    # step `before` is zero, and so is the turn
+    # before * now is the rotation in the robot frame, now * before in the world frame; at the first
+    # step `before` is zero, and so is the rotation
     step = multiply(now, before) if world else multiply(before, now)
     total = state[..., 1] + rotation_vector(step)[..., axis]
     return torch.cat((torch.stack((torch.ones_like(total), total), -1), now), -1), total
@@ -62,7 +62,7 @@ _AXES = (
 
 
 def _register(name: str, axis: int, about: str, sign: str, unit: str) -> None:
-    """Register the rotation about an axis since the start, in radians or in turns."""
+    """Register the accumulated rotation about an axis, in radians or in turns."""
     is_turns, world = unit == "turns", name == "heading"
 
     def update(state: Tensor, info: Fields) -> Update:
@@ -86,7 +86,7 @@ for _unit in ("rad", "turns"):
 @quantity(unit="m", latex=r"x_t - x_1", need=moves_along("x"), width=2)
 def displacement(state: Tensor, info: Fields) -> Update:
     """Way made along x since the start; backward is negative."""
-    # memory: seen, x at the start
+    # memory: seen, initial x
     x = position(info, "x")
     start = torch.where(state[..., 0] > 0, state[..., 1], x)
     return torch.stack((torch.ones_like(x), start), -1), x - start
@@ -112,7 +112,7 @@ def distance_travelled(state: Tensor, info: Fields) -> Update:
 )
 def foot_duty_factor(state: Tensor, info: Fields) -> Update:
     """Share of the episode so far in which each foot was on the ground."""
-    # memory: steps, steps on the ground per foot
+    # memory: steps, steps with ground contact per foot
     steps = state[..., :1] + 1.0
     on_ground = state[..., 1:] + foot_contact.function(info)
     return torch.cat((steps, on_ground), -1), on_ground / steps
@@ -141,13 +141,13 @@ def stride_alternation(state: Tensor, info: Fields) -> Update:
     """
     # memory: each side's contact, last side (-1, 0, 1), touchdowns, alternations
     contact, sides = foot_contact.function(info), robot_in(info).sides
-    assert sides is not None  # the need says so
+    assert sides is not None  # guaranteed by the quantity's precondition
     left, right = (contact[..., places(side, contact.device)].amax(-1) for side in sides)
     left_lands = left * (1.0 - state[..., 0])
     right_lands = right * (1.0 - state[..., 1])
     last = state[..., 2]
     landed = torch.maximum(left_lands, right_lands)
-    side = right_lands - left_lands  # 0 where both land at once
+    side = right_lands - left_lands  # 0 if both land in the same step
     touchdowns = state[..., 3] + landed
     alternations = state[..., 4] + (side * last < 0).to(state.dtype)
     last = torch.where(landed > 0, side, last)

@@ -1,14 +1,14 @@
-"""Quantities of gaits: how feet share the ground and in which order they land.
+"""Gait quantities: contact schedules of the feet and the order of their touchdowns.
 
-The *duty factor* of a foot is the share of time it is on the ground, and a *flight* is time in
-which nothing touches it. The *phase* of a foot is its landing in the cycle of the first foot: 0
-together with it, 0.5 half a cycle later. Phases are angles, so they are averaged as directions; the
-length of the mean is the regularity of the gait.
+The *duty factor* of a foot is the fraction of time in contact with the ground, and a *flight* is
+time without any contact. The *phase* of a foot is its touchdown time in the cycle of the first
+foot: 0 if simultaneous, 0.5 if half a cycle later. Phases are angles, so they are averaged as
+directions; the length of the mean direction is the regularity of the gait.
 
-A foot that loses the ground for a moment, or for longer without rising, only vibrates or bounces,
-and one that touches it for a moment only scuffs: neither lands. A moment is a quarter of
-sqrt(L / g), the time of a leg of length L; a foot swings when it rises by 3 % of L, or is off the
-ground for more than twice that moment. Landings are noted a moment later, so that phases stay.
+Touchdowns are debounced. A foot that loses contact briefly, or for longer without rising, only
+vibrates or bounces, and one that touches briefly only scuffs: neither lands. The debounce time is
+sqrt(L / g) / 4 for leg length L. A foot swings if it rises by 3 % of L, or is in the air for more
+than twice that time. Touchdowns are registered with that delay, which leaves phases unchanged.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from telic.quantities.quantity import (
 
 _MOMENT = 0.25
 _LONG = 0.6
-"""of sqrt(L / g): a foot that is off the ground for longer swings, however low"""
+"""air time, relative to sqrt(L / g), from which a foot counts as swinging at any height"""
 _RISE = 0.03
-"""of L, by which a foot that swings rises above where it stood"""
+"""rise above the stance height, relative to L, from which a foot counts as swinging"""
 _TURN = 2.0 * math.pi
 TWO_FEET = robot_need("two feet or more", lambda robot: len(robot.feet) > 1)
 LEGS = robot_need("legs with feet", lambda robot: robot.legs)
@@ -71,7 +71,7 @@ def _tips(robot: Robot, device: torch.device, dtype: torch.dtype) -> Tensor:
 
 
 def _ends(info: Fields) -> Tensor:
-    """Return the place of the end of each foot, (..., F, 3)."""
+    """Return the position of the end of each foot, (..., F, 3)."""
     robot, xpos = robot_in(info), info["xpos"]
     rows = places(robot.feet, xpos.device)
     tips = _tips(robot, xpos.device, xpos.dtype)
@@ -128,7 +128,7 @@ def slide_share(state: Tensor, info: Fields) -> Update:
     body = info["xpos"][..., robot_in(info).torso or 0, :2].to(state.dtype)
     down = foot_contact.function(info).to(state.dtype)
     count = feet.shape[-2]
-    # memory: whether it has begun, the way, how much of it slid; where body and feet were; contacts
+    # memory: whether it has begun, path length, slipped part; last body and foot places; contacts
     known, way, slid, was = state[..., 0], state[..., 1], state[..., 2], state[..., 3:5]
     feet_were = state[..., 5 : 5 + 2 * count].reshape(feet.shape)
     stood = known[..., None] * down * state[..., 5 + 2 * count :]
@@ -148,17 +148,17 @@ _PER_FOOT = 4
 
 @lru_cache(maxsize=64)
 def _leg_of(robot: Robot) -> tuple[float, float]:
-    """Return the length of its legs and the time of a pendulum as long, sqrt(L / g)."""
+    """Return the leg length and the pendulum time constant sqrt(L / g)."""
     gravity = 100.0 * robot.contact_threshold / robot.mass
     length = max((leg.length_m for leg in robot.legs), default=0.0)
     return length, math.sqrt(length / gravity)
 
 
 def _landing(memory: Tensor, info: Fields) -> tuple[Tensor, Tensor]:
-    """Return the feet that land in this step, (..., F), and its memory, (..., 4 F).
+    """Return the feet that land in this step, (..., F), and the updated memory, (..., 4 F).
 
-    Memory: per foot whether it swings, how long it has touched the ground and not, and how high it
-    was when it last did. It begins on the ground.
+    Memory per foot: whether it swings, its time in contact and in the air, and its height
+    at the last contact. Initially all feet are in contact.
     """
     robot, dt = robot_in(info), time_step(info)
     length, time = _leg_of(robot)
@@ -192,7 +192,7 @@ def stance_share(state: Tensor, info: Fields) -> Update:
     before = state[..., 2:].chunk(_PER_FOOT, -1)[0]
     _, feet = _landing(state[..., 2:], info)
     off, _, lost, _ = feet.chunk(_PER_FOOT, -1)
-    # Who is found to swing has done so since the ground was lost.
+    # A foot that starts to count as swinging has been swinging since it lost contact.
     found = (off > before).to(state.dtype) * (lost / dt - 1.0)
     steps, stood = state[..., 0] + 1.0, state[..., 1] + ((1.0 - off) - found).mean(-1)
     return torch.cat((torch.stack((steps, stood), -1), feet), -1), stood / steps
@@ -206,7 +206,7 @@ def stance_share(state: Tensor, info: Fields) -> Update:
 )
 def stride_frequency(state: Tensor, info: Fields) -> Update:
     """Touchdowns of a foot per second over the episode so far, averaged over the feet."""
-    # memory: seconds, touchdowns, and that of landings
+    # memory: seconds, touchdowns, and the memory of `_landing`
     dt = time_step(info)
     lands, feet = _landing(state[..., 2:], info)
     seconds = state[..., 0] + dt
@@ -219,10 +219,10 @@ def _phase_width(spec: EnvSpec) -> int:
 
 
 def _cycles(state: Tensor, info: Fields) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Note the phase of every foot that lands; return the memory, sums of directions and counts.
+    """Accumulate the phase of every foot that lands; return the memory, direction sums and counts.
 
-    Memory: of the first foot whether it ever landed, the time since, and its last period; that of
-    landings; per foot sums of cosine and sine, and the number of landings.
+    Memory of the first foot: whether it ever landed, the time since, and its last period; then the
+    memory of `_landing`; per foot sums of cosine and sine, and the number of landings.
     """
     dt = time_step(info)
     known, since, period = state[..., :1], state[..., 1:2] + dt, state[..., 2:3]
@@ -232,7 +232,7 @@ def _cycles(state: Tensor, info: Fields) -> tuple[Tensor, Tensor, Tensor, Tensor
     period = torch.where(first & (known > 0), since, period)
     since = since.masked_fill(first, 0.0)
     known = torch.maximum(known, first.to(state.dtype))
-    # At which part of a cycle as long as the last one does it land?
+    # phase of the landing, assuming a cycle as long as the last one
     angle = _TURN * since / period.clamp_min(dt)
     counts = (lands & (period > 0)).to(state.dtype)
     cosine, sine = cosine + counts * angle.cos(), sine + counts * angle.sin()

@@ -1,6 +1,6 @@
-"""Instant quantities of the torso: where it is, how fast it moves, how it is turned.
+"""Instantaneous quantities of the torso: position, velocity and orientation.
 
-World axes: x forward, y left, z up. The robot's own frame has the same axes when it stands in its
+World axes: x forward, y left, z up. The robot frame has the same axes when the robot is in its
 resting pose. Angles follow the right-hand rule: positive pitch is nose down (leaning forward),
 positive roll is the left side up, positive yaw is turning left.
 """
@@ -32,17 +32,17 @@ TURNS = robot_need("a robot that can turn", lambda robot: robot.root.turns)
 
 
 def position(info: Fields, axis: str) -> Tensor:
-    """Return the torso's position along a world axis it can move along, (...)."""
+    """Return the torso's position along a world axis in which it can move, (...)."""
     return coordinate(info, robot_in(info).root.slide(axis))
 
 
 def velocity(info: Fields, axis: str) -> Tensor:
-    """Return the torso's velocity along a world axis; zero along one it cannot move along."""
+    """Return the torso's velocity along a world axis, or zero if it cannot move along it."""
     return rate(info, robot_in(info).root.slide(axis))
 
 
 def coordinate(info: Fields, which: Coordinate | None) -> Tensor:
-    """Return a coordinate of the model, or zeros for one it does not have."""
+    """Return a coordinate of the model, or zeros if it does not exist."""
     qpos = info["qpos"]
     if which is None:
         return torch.zeros_like(qpos[..., 0])
@@ -50,21 +50,21 @@ def coordinate(info: Fields, which: Coordinate | None) -> Tensor:
 
 
 def rate(info: Fields, which: Coordinate | None) -> Tensor:
-    """Return the rate of a coordinate of the model, or zeros for one it does not have."""
+    """Return the rate of a coordinate of the model, or zeros if it does not exist."""
     qvel = info["qvel"]
     return torch.zeros_like(qvel[..., 0]) if which is None else which.sign * qvel[..., which.dof]
 
 
 @lru_cache(maxsize=64)
 def _own_frame(robot: Robot) -> tuple[tuple[float, ...], ...]:
-    """Return the robot's forward, left and up direction in the torso's own frame."""
+    """Return the robot's forward, left and up directions in the torso frame."""
     upright = torch.tensor(robot.upright, dtype=torch.float64)
     rows = [[element(upright, row, column).item() for row in range(3)] for column in range(3)]
     return tuple(tuple(0.0 if abs(x) < 1e-12 else x for x in row) for row in rows)
 
 
 def direction(info: Fields, axis: int, component: int) -> Tensor:
-    """Return a world component of the robot's own forward (0), left (1) or up (2) direction."""
+    """Return a world component of the robot's forward (0), left (1) or up (2) direction."""
     robot = robot_in(info)
     start, hinge = robot.root.quaternion, robot.root.hinge
     if start is not None:
@@ -82,7 +82,7 @@ def direction(info: Fields, axis: int, component: int) -> Tensor:
 
 
 def orientation(info: Fields) -> Tensor:
-    """Return the quaternion of a free torso, turned so that its axes are (forward, left, up)."""
+    """Return the quaternion of a free torso, rotated so that its axes are (forward, left, up)."""
     robot = robot_in(info)
     start = robot.root.quaternion
     assert start is not None  # robots on a hinge have an angle instead
@@ -93,12 +93,12 @@ def orientation(info: Fields) -> Tensor:
 
 
 def spin(info: Fields) -> Tensor:
-    """Return the angular velocity in the robot's own frame, what its gyroscope reads, (..., 3)."""
+    """Return the angular velocity in the robot frame, as a gyroscope measures it, (..., 3)."""
     return torch.stack([spin_about(info, axis) for axis in range(3)], -1)
 
 
 def spin_about(info: Fields, axis: int) -> Tensor:
-    """Return the angular velocity about the robot's own forward (0), left (1) or up (2) axis."""
+    """Return the angular velocity about the robot's forward (0), left (1) or up (2) axis."""
     robot = robot_in(info)
     first = robot.root.spin
     if first is not None:
@@ -197,7 +197,7 @@ def height(info: Fields) -> Tensor:
 
 
 def _ground(info: Fields) -> Tensor | float:
-    """Return the height of the ground below the torso; 0 where it is flat."""
+    """Return the height of the ground below the torso; 0 on flat ground."""
     is_flat = spec_in(info).arguments.get("terrain", "flat") == "flat"
     return 0.0 if is_flat or "ground_height" not in info else info["ground_height"]
 
@@ -317,7 +317,7 @@ def pole_rates(info: Fields) -> Tensor:
 def tip_height(info: Fields) -> Tensor:
     """Height of the end of the last pole above the world's zero level."""
     tip = robot_in(info).tip
-    assert tip is not None  # the need says so
+    assert tip is not None  # guaranteed by the quantity's precondition
     body, point = tip
     xpos, xquat = info["xpos"][..., body, :], info["xquat"][..., body, :]
     return (xpos + rotate(xquat, xpos.new_tensor(point)))[..., 2]

@@ -1,4 +1,4 @@
-"""Compute values from observations where there is not a robot: columns, angles, distances."""
+"""Values computed from observations of environments without a robot."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ ObservedKind = Literal["column", "angle", "distance", "car energy", "tip height"
 
 
 def observed(obs: Tensor, kind: str, columns: Sequence[int]) -> Tensor:
-    """Return a value of observations (..., n), by its kind.
+    """Return a value of observations (..., n) by kind.
 
     Args:
         obs: the observations.
-        kind: "column"; "angle" of a cosine and a sine; "distance" between the points of the first
-            and the second half of the columns; "car energy" of a position and a velocity in the
-            valley of MountainCar; "tip height" of Acrobot's cosines and sines.
-        columns: where in the observation these are.
+        kind: "column"; "angle" from a cosine and a sine; "distance" between the points given by the
+            first and the second half of the columns; "car energy" from position and velocity in
+            the valley of MountainCar; "tip height" from Acrobot's cosines and sines.
+        columns: columns of the observation.
     """
     of = [obs[..., column] for column in columns]
     match kind:

@@ -1,9 +1,9 @@
 """A measured quantity: a named, documented function of an environment's info.
 
-An *instant* quantity is a pure function of one moment and works on any leading dimensions: a step's
-info (N, ...), or a recording (T, ...) or (T, N, ...). One that *accumulates* remembers the episode
-so far; it is defined once, as an update of its memory, and serves a reward step by step (`start`,
-`update`) and a whole recording (`over`).
+An *instantaneous* quantity is a pure function of the current step and supports any leading
+dimensions: a step's info (N, ...), or a recording (T, ...) or (T, N, ...). An *accumulated*
+quantity is defined once, as an update of a memory; a reward evaluates it step by step (`start`,
+`update`), and `over` evaluates it on a whole recording.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from telic.errors import UnknownName, UsageError
 Fields = Mapping[str, Tensor]
 Width = int | Callable[[EnvSpec], int]
 Update = tuple[Tensor, Tensor]
-"""memory and value after one more step"""
+"""memory and value after the next step"""
 
 _registry: dict[str, Quantity] = {}
 QUANTITIES: Mapping[str, Quantity] = MappingProxyType(_registry)
-"""every quantity by name; filled while the package is imported, read-only for everyone else"""
+"""every quantity by name; filled on import of the package, read-only for others"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Need:
 
 
 class NotRecorded(UnknownName, KeyError):
-    """A recording lacks a field that a quantity needs; a KeyError too, as a mapping promises."""
+    """A recording lacks a field that a quantity needs; also a KeyError, as for any mapping."""
 
     def __init__(self, name: str, known: list[str]) -> None:
         super().__init__("recorded column", name, known)
@@ -65,7 +65,7 @@ class Recording(Fields):
         return self._fields[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._fields  # without reading it, as a mapping would
+        return name in self._fields  # does not read the field, unlike the mapping's default
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._fields)
@@ -75,7 +75,7 @@ class Recording(Fields):
 
 
 class _Moment(Recording):
-    """One time of a recording; `columns` are cut into times once for all moments."""
+    """One time step of a recording; `columns` are split into time steps once for all."""
 
     def __init__(
         self, fields: Fields, spec: EnvSpec, time: int, columns: dict[str, tuple[Tensor, ...]]
@@ -92,49 +92,49 @@ class _Moment(Recording):
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A measured quantity; call it on an info or a recording.
+    """A measured quantity, called with an info or a recording.
 
-    The memory of one that accumulates is a float tensor (N, width), all zeros at the start of an
-    episode, so a reward can declare it as `memory = {"turned": pitch_turns.memory()}` and carry it:
+    The memory of an accumulated quantity is a float tensor (N, width), all zeros at the start of an
+    episode, so a reward can declare it as `memory = {"turned": pitch_turns.memory()}` and use it:
 
         self.turned, turns = pitch_turns.update(self.turned, info)
 
-    `update` itself forgets the rows whose `info["episode_start"]` is true.
+    `update` resets the rows whose `info["episode_start"]` is true.
     """
 
     __offered__: ClassVar[str] = "a quantity"
     name: str
     unit: str
     formula: str
-    """in words: the function's docstring"""
+    """description: the function's docstring"""
     latex: str
     need: Need
     function: Callable[..., Any]
     per: str | None = None
-    """what the last axis of the value counts ("foot"), None for one number per environment"""
+    """meaning of the value's last axis ("foot"); None for one number per environment"""
     width: Width | None = None
-    """numbers of memory per environment; None: it is a quantity of one moment"""
+    """size of the memory per environment; None for an instantaneous quantity"""
 
     def __repr__(self) -> str:
         return f"quantities.{self.name}"
 
     @property
     def kind(self) -> Literal["instant", "accumulated"]:
-        """Return whether it is of one moment or of the episode so far."""
+        """Return whether it is instantaneous or accumulated."""
         return "instant" if self.width is None else "accumulated"
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """Return what to give besides the info, e.g. ("body",)."""
+        """Return the arguments besides the info, e.g. ("body",)."""
         skip = 1 if self.width is None else 2
         return tuple(inspect.signature(self.function).parameters)[skip:]
 
     def available(self, spec: EnvSpec) -> bool:
-        """Return whether an environment has this quantity."""
+        """Return whether an environment provides this quantity."""
         return self.need.test(spec)
 
     def require(self, info: Fields) -> EnvSpec:
-        """Return the environment of an info, or raise UsageError when it lacks this quantity."""
+        """Return the environment of an info; raise UsageError if it lacks this quantity."""
         spec = getattr(info, "spec", None)
         if spec is None:
             raise UsageError(
@@ -163,7 +163,7 @@ class Quantity:
     def memory(self, spec: EnvSpec | None = None) -> tuple[float, ...]:
         """Return the memory of one environment at the start of an episode.
 
-        `spec` is needed only where the memory's size depends on the robot.
+        `spec` is required only if the memory's size depends on the robot.
         """
         width = self.width
         if callable(width):
@@ -179,18 +179,18 @@ class Quantity:
     def start(
         self, num_envs: int, device: torch.device | str = "cpu", spec: EnvSpec | None = None
     ) -> Tensor:
-        """Return the memory at the start of an episode, (N, width)."""
+        """Return the initial memory of N environments, (N, width)."""
         return torch.zeros(num_envs, len(self.memory(spec)), device=device)
 
     def update(self, state: Tensor, info: Fields) -> Update:
-        """Return the memory and the value after one more step."""
+        """Return the memory and the value after the next step."""
         self.require(info)
         if "episode_start" in info:
             state = state.masked_fill(info["episode_start"].unsqueeze(-1), 0.0)
         return self.function(state, info)
 
     def over(self, recording: Fields) -> Tensor:
-        """Return the value at every time of a recording, (T, ...), by folding `update` over it."""
+        """Return the value at every step of a recording, (T, ...), by folding `update` over it."""
         spec = self.require(recording)
         any_field = recording["qpos" if "qpos" in recording else "action"]
         state = any_field.new_zeros((*any_field.shape[1:-1], len(self.memory(spec))))
@@ -205,10 +205,10 @@ class Quantity:
 def quantity(
     *, unit: str, latex: str, need: Need, per: str | None = None, width: Width | None = None
 ) -> Callable[[Callable[..., Any]], Quantity]:
-    """Register a function as a quantity; its docstring is the meaning.
+    """Register a function as a quantity; its docstring is the description.
 
-    Without `width` it is a function of one moment, info -> value; with it an update of so many
-    numbers of memory, (memory, info) -> (memory, value).
+    Without `width` the function is instantaneous, info -> value; with it, it updates a memory of
+    that size, (memory, info) -> (memory, value).
     """
 
     def register(function: Callable[..., Any]) -> Quantity:
@@ -220,17 +220,17 @@ def quantity(
 
 
 def spec_in(info: Fields) -> EnvSpec:
-    """Return the environment of an info that was checked to have one."""
+    """Return the environment of an info that is known to have one."""
     return info.spec  # type: ignore[attr-defined]
 
 
 def robot_in(info: Fields) -> Robot:
-    """Return the robot of an info that was checked to have one."""
+    """Return the robot of an info that is known to have one."""
     return info.spec.robot  # type: ignore[attr-defined]
 
 
 def time_step(info: Fields) -> float:
-    """Return the simulated seconds per step of an info that was checked to have a clock."""
+    """Return the simulated seconds per step of an info that is known to have a time step."""
     return info.spec.dt_s  # type: ignore[attr-defined]
 
 
@@ -240,18 +240,18 @@ def num_feet(spec: EnvSpec) -> int:
 
 
 def robot_need(words: str, test: Callable[[Robot], object]) -> Need:
-    """Need a robot of which something holds."""
+    """Create the precondition that the robot satisfies a test."""
     return Need(words, lambda spec: spec.robot is not None and bool(test(spec.robot)))
 
 
 def moves_along(*axes: str) -> Need:
-    """Need a robot whose torso can move along these world axes."""
+    """Create the precondition that the torso can move along these world axes."""
     words = f"a robot that moves along {' and '.join(axes)}"
     return robot_need(words, lambda robot: set(axes) <= set(robot.root.moves))
 
 
 def turns_about(axis: str) -> Need:
-    """Need a robot whose torso can turn about this axis."""
+    """Create the precondition that the torso can rotate about this axis."""
     return robot_need(f"a robot that turns about {axis}", lambda robot: axis in robot.root.turns)
 
 

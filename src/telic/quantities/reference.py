@@ -1,4 +1,4 @@
-"""Describe the quantities in words: for people, language models and the reference page."""
+"""Descriptions of the quantities for people, language models and the reference page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from telic.quantities.quantity import QUANTITIES, Quantity
 
 
 class QuantityDescription(Record):
-    """One quantity, described for a person or a language model."""
+    """Description of one quantity for a person or a language model."""
 
     name: str
     usage: str = Field(description="how to call it")
@@ -33,7 +33,7 @@ _ORDER = ("_motion", "_bodies", "_episode", "_gait")
 
 
 def describe_one(quantity: Quantity, spec: EnvSpec | None = None) -> QuantityDescription:
-    """Return the description of one quantity, as it is on an environment if one is given."""
+    """Describe one quantity, as provided by an environment if one is given."""
     arguments = "".join(f", {each}" for each in quantity.arguments)
     call = f"quantities.{quantity.name}(info{arguments})"
     if quantity.width is not None:
@@ -54,7 +54,7 @@ def describe_one(quantity: Quantity, spec: EnvSpec | None = None) -> QuantityDes
 
 
 def ordered_quantities() -> list[Quantity]:
-    """Return every quantity: the torso first, then bodies, the episode and gaits."""
+    """Return every quantity, ordered: torso, bodies, episode, gait."""
     return sorted(
         QUANTITIES.values(),
         key=lambda each: _ORDER.index(each.function.__module__.rpartition(".")[2]),
@@ -62,7 +62,7 @@ def ordered_quantities() -> list[Quantity]:
 
 
 def describe_quantities(spec: EnvSpec | None = None) -> list[QuantityDescription]:
-    """Return the quantities an environment has, or all, in the order of the reference page."""
+    """Describe the quantities of an environment, or all, in the order of the reference page."""
     return [
         describe_one(each, spec)
         for each in ordered_quantities()
@@ -71,7 +71,7 @@ def describe_quantities(spec: EnvSpec | None = None) -> list[QuantityDescription
 
 
 def environment_page(env: str | EnvSpec) -> str:
-    """Return an environment as Markdown with the quantities it has: all a reward author may use."""
+    """Return a Markdown page of an environment and its quantities, as used by reward authors."""
     spec = describe_environment(env) if isinstance(env, str) else env
     lines = ["## Quantities", "", "| use | unit | value | in words |", "|---|---|---|---|"]
     lines += [

@@ -1,4 +1,4 @@
-"""Pictures and videos of recorded episodes, drawn in a process of their own."""
+"""Images and videos of recorded episodes, rendered in a separate process."""
 
 from telic.rendering.job import Rendering, RenderJob
 from telic.rendering.jobs import choose_backend, draw_portrait, render, render_one

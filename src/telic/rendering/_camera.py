@@ -1,4 +1,4 @@
-"""Place the camera for every frame of an episode."""
+"""Camera placement for each frame of an episode."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MOST_MARKS = 6
 
 @dataclass(frozen=True, slots=True)
 class Camera:
-    """One position of the camera: where it looks, from how far, in which direction."""
+    """Camera pose: look-at point, distance and viewing direction."""
 
     look_at: np.ndarray  # (3,) metres
     distance_m: float
@@ -41,7 +41,7 @@ class Camera:
     elevation_deg: float
 
     def axes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return position, and the unit vectors forward, right and up, (3,) each."""
+        """Return the position and the unit vectors forward, right and up, (3,) each."""
         azimuth, elevation = np.radians((self.azimuth_deg, self.elevation_deg))
         level = np.cos(elevation)
         forward = np.array([level * np.cos(azimuth), level * np.sin(azimuth), np.sin(elevation)])
@@ -61,10 +61,10 @@ def place_cameras(
 ) -> list[Camera]:
     """Return a camera for each of `poses` (frames, nq), which are `frame_s` seconds apart.
 
-    A model that can travel is followed across the floor, not up and down: a jump is seen as one,
-    with the floor below it, and the whole robot stays in the picture. With `near` it is followed
-    closely in every direction. One that cannot travel is seen whole from a fixed place. Without
-    `view`, what moves in a horizontal plane is seen from the top, all else from the side.
+    A mobile robot is followed horizontally but not vertically, so that jumps remain visible and the
+    whole robot stays in view. With `near` it is followed closely in all directions. The camera of a
+    robot that cannot travel is fixed. The default `view` is "top" for robots that move in a
+    horizontal plane, else "side".
     """
     if view is None:
         view = "top" if _moves_flat(model) else "side"
@@ -86,7 +86,7 @@ def _followed(
     aspect: float,
     near: bool,
 ) -> tuple[np.ndarray, float]:
-    """Return where to look in each frame, (frames, 3), and from how far, to see `boxes` whole."""
+    """Return the look-at points, (frames, 3), and the distance that keep `boxes` in view."""
     centres, radius = boxes.mean(1), radius_m(model)
     across = _smooth(centres[:, :2], 0.0 if near else _SMOOTH_ACROSS_S / frame_s)
     floor = floor_height(model)
@@ -105,10 +105,10 @@ def _followed(
 
 
 def height_marks(camera: Camera, model: mujoco.MjModel, pixels: int) -> list[tuple[float, int]]:
-    """Return round heights above the floor and the line of a picture where each one is seen.
+    """Return round heights above the floor and the pixel row of each.
 
-    They hold at the distance of what is looked at. Empty without a level floor, from above, and for
-    what cannot travel: its floor may be one that we laid below it.
+    They are valid at the distance of the look-at point. Empty without a level floor, for views from
+    above, and for robots that cannot travel, whose floor may have been added below them.
     """
     floor = floor_height(model)
     if floor is None or camera.elevation_deg < -45.0 or not _travels(model):
@@ -127,24 +127,24 @@ def height_marks(camera: Camera, model: mujoco.MjModel, pixels: int) -> list[tup
 
 
 def radius_m(model: mujoco.MjModel) -> float:
-    """Return half the diagonal of the box around the robot in its first pose."""
+    """Return half the diagonal of the robot's bounding box in its default pose."""
     return float(np.linalg.norm(np.ptp(first_box(model), axis=0))) / 2
 
 
 def first_box(model: mujoco.MjModel) -> np.ndarray:
-    """Return the lower and the upper corner of the robot in its first pose, (2, 3)."""
+    """Return the robot's bounding box in its default pose, (2, 3)."""
     return _boxes(model, model.qpos0[None])[0]
 
 
 def _distance_to_see(half: np.ndarray, view: View, aspect: float, air: float) -> float:
-    """Return how far the camera must be to see a box, by its half sides (3,), with air around."""
+    """Return the camera distance that fits a box of half sides (3,) with a margin."""
     _, forward, right, up = Camera(np.zeros(3), 1.0, *_DIRECTIONS[view]).axes()
     deep, wide, high = (float(np.abs(axis) @ half) for axis in (forward, right, up))
     return deep + air * max(high, wide / aspect) / np.tan(np.radians(FOV_DEG / 2))
 
 
 def _boxes(model: mujoco.MjModel, poses: np.ndarray) -> np.ndarray:
-    """Return the box around the moving geoms for each pose, (frames, 2, 3)."""
+    """Return the bounding box of the moving geoms for each pose, (frames, 2, 3)."""
     moving = np.flatnonzero((model.geom_bodyid > 0) & (model.geom_group < 3))
     if not len(moving):
         moving = np.flatnonzero(model.geom_type != mujoco.mjtGeom.mjGEOM_PLANE)
@@ -161,19 +161,19 @@ def _boxes(model: mujoco.MjModel, poses: np.ndarray) -> np.ndarray:
 
 
 def _smooth(track: np.ndarray, sigma: float) -> np.ndarray:
-    """Return a (frames, n) track without jitter, by a Gaussian of `sigma` frames."""
+    """Smooth a (frames, n) track with a Gaussian filter of `sigma` frames."""
     reach = int(min(3 * sigma, len(track) - 1))
     if reach < 1:
         return track
     kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) / sigma) ** 2)
     kernel /= kernel.sum()
-    # Continued point-symmetrically, steady motion stays steady up to both ends.
+    # Odd reflection preserves constant velocity at both ends.
     padded = np.pad(track, ((reach, reach), (0, 0)), mode="reflect", reflect_type="odd")
     return np.column_stack([np.convolve(column, kernel, mode="valid") for column in padded.T])
 
 
 def _travels(model: mujoco.MjModel) -> bool:
-    """Return whether the base can travel: by a free joint, or by a slide without limits."""
+    """Return whether the base has a free joint or an unlimited slide joint."""
     joints = np.flatnonzero(model.body_parentid[model.jnt_bodyid] == 0)
     kinds = model.jnt_type[joints]
     endless = (kinds == mujoco.mjtJoint.mjJNT_SLIDE) & (model.jnt_limited[joints] == 0)
@@ -191,7 +191,7 @@ def _moves_flat(model: mujoco.MjModel) -> bool:
 
 
 def floor_height(model: mujoco.MjModel) -> float | None:
-    """Return the height of the one level floor of a model, or None when there is no such floor."""
+    """Return the height of the only plane if it is a static level floor, or None."""
     planes = np.flatnonzero(model.geom_type == mujoco.mjtGeom.mjGEOM_PLANE)
     level = [
         float(model.geom_pos[i, 2])

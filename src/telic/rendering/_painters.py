@@ -1,4 +1,4 @@
-"""Draw a model with OpenGL, or with MuJoCo's ray caster, which is slower and needs no driver.
+"""Render a model with OpenGL, or with MuJoCo's ray casting, which is slower but needs no driver.
 
 OpenGL works only in a process whose MUJOCO_GL names a working backend.
 """
@@ -25,21 +25,21 @@ _LIGHT = look.LIGHT_DIRECTION / np.linalg.norm(look.LIGHT_DIRECTION)
 
 
 class PainterBroken(Exception):
-    """The backend failed to draw; another one may do."""
+    """Raised if the rendering backend fails; another backend may work."""
 
 
 class GlPainter:
-    """Draws with MuJoCo's own renderer.
+    """Painter with MuJoCo's OpenGL renderer.
 
-    Shadow maps and multisampling cost a software renderer two to four times the frame. Shadows are
-    therefore the geoms themselves, flattened onto the floor along the light.
+    Shadow maps and multisampling would take a software renderer two to four times as long. Shadows
+    are therefore copies of the geoms, projected onto the floor along the light direction.
     """
 
     def __init__(self, model: mujoco.MjModel, width: int, height: int) -> None:
         self._floor = floor_height(model)
         self._period = 2 * look.tile_size_m(model)
         self._lift = _SHADOW_LIFT * radius_m(model)
-        # No larger buffer than the picture: MuJoCo clears all of it.
+        # Limit the buffer to the image size: MuJoCo clears all of it.
         self._height, self._width = height, width
         model.vis.global_.offheight, model.vis.global_.offwidth = height, width
         self._model = model
@@ -60,7 +60,7 @@ class GlPainter:
         self._flatten[2] = 0, 0, _FLAT
 
     def paint(self, data: mujoco.MjData, camera: Camera) -> np.ndarray:
-        """Return a new (H, W, 3) uint8 picture of `data`, whose kinematics are up to date."""
+        """Render `data`, whose kinematics must be up to date, to a new (H, W, 3) uint8 image."""
         self._camera.lookat[:] = camera.look_at
         self._camera.distance = camera.distance_m
         self._camera.azimuth = camera.azimuth_deg
@@ -77,16 +77,16 @@ class GlPainter:
             mujoco.mjr_render(box, self._scene, self._context)
             picture = np.empty((self._height, self._width, 3), np.uint8)
             mujoco.mjr_readPixels(picture, None, box, self._context)
-        return picture[::-1]  # OpenGL counts lines from below
+        return picture[::-1]  # OpenGL rows start at the bottom
 
     def close(self) -> None:
         """Free the model's textures and buffers."""
         self._context.free()
 
     def _move_floor(self) -> None:
-        """Put the floor under what is looked at, by whole periods of its tiles.
+        """Move the floor below the look-at point by whole tile periods.
 
-        MuJoCo's own endless planes do the same, for a third of the time of a frame.
+        MuJoCo's infinite planes do the same, but take a third of the frame time.
         """
         scene = self._scene
         for i in range(scene.ngeom):
@@ -115,10 +115,10 @@ class GlPainter:
 
 @functools.cache
 def _context_of_process() -> mujoco.GLContext:
-    """Return an OpenGL context, one for all painters: opening it takes as long as forty frames."""
-    context = mujoco.GLContext(64, 48)  # its own buffer is never drawn to
+    """Return the shared OpenGL context, whose creation takes as long as forty frames."""
+    context = mujoco.GLContext(64, 48)  # its buffer is not used
     context.make_current()
-    atexit.register(context.free)  # OSMesa's own clean-up comes too late and complains
+    atexit.register(context.free)  # OSMesa's own cleanup is too late and prints errors
     return context
 
 
@@ -126,12 +126,12 @@ def _context_of_process() -> mujoco.GLContext:
 def _broken_by_drivers() -> Generator[None]:
     try:
         yield
-    except Exception as error:  # drivers and their loaders raise anything
+    except Exception as error:  # drivers may raise any exception
         raise PainterBroken(f"{type(error).__name__}: {error}") from error
 
 
 class RayPainter:
-    """Draws by casting one ray per pixel; needs no OpenGL."""
+    """Painter that casts one ray per pixel without OpenGL."""
 
     def __init__(self, model: mujoco.MjModel, width: int, height: int) -> None:
         self._model = model
@@ -151,7 +151,7 @@ class RayPainter:
         self._shape = (height, width, 3)
 
     def paint(self, data: mujoco.MjData, camera: Camera) -> np.ndarray:
-        """Return a new (H, W, 3) uint8 picture."""
+        """Render `data` to a new (H, W, 3) uint8 image."""
         origin, forward, right, up = camera.axes()
         rays = forward + self._offsets[:, :1] * up + self._offsets[:, 1:] * right
         rays /= np.linalg.norm(rays, axis=1, keepdims=True)
@@ -182,12 +182,12 @@ class RayPainter:
         return (np.clip(picture, 0, 1) * 255).astype(np.uint8).reshape(self._shape)
 
     def close(self) -> None:
-        """Do nothing: there is nothing to free."""
+        """Do nothing; no resources are held."""
 
     def _cast(
         self, data: mujoco.MjData, origin: np.ndarray, rays: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the geom that each ray hits, -1 for none, the distances and the normals there."""
+        """Return the geom hit by each ray (-1 for none), the distances and the normals."""
         count = len(rays)
         geoms = np.full(count, -1, dtype=np.int32)
         distances, normals = np.zeros(count), np.zeros(3 * count)

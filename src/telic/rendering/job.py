@@ -1,4 +1,4 @@
-"""Describe a picture or video of an episode, and the result of drawing it."""
+"""Render job specifications and results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ View = Literal["side", "front", "top", "three-quarter", "rear-quarter"]
 
 
 class StillRow(Record):
-    """A row of stills in a contact sheet, with heights above the floor marked on each."""
+    """Row of stills in a contact sheet, with height marks on each."""
 
     words: str
     steps: tuple[int, ...] = Field(min_length=1, description="moments of the recording")
@@ -25,7 +25,7 @@ class StillRow(Record):
 
 
 class FootTrace(Record):
-    """The height of a foot over an episode, evenly sampled."""
+    """Height of a foot over an episode, evenly sampled."""
 
     name: str
     heights_m: tuple[float, ...] = Field(min_length=1)
@@ -34,7 +34,7 @@ class FootTrace(Record):
 
 
 class RenderJob(Record):
-    """One picture or video to make of one recorded episode."""
+    """Specification of an image or video of a recorded episode."""
 
     trajectory: Path = Field(description="recorded episode (.npz)")
     output: Path = Field(description=".mp4 is a video, .png a strip of still frames")
@@ -73,12 +73,12 @@ class RenderJob(Record):
 
     @property
     def is_video(self) -> bool:
-        """Return whether the output is a video rather than a strip of pictures."""
+        """True if the output is a video instead of an image."""
         return self.output.suffix == ".mp4"
 
 
 class Rendering(Record):
-    """The result of a job; the output exists unless there is an error."""
+    """Result of a render job; the output exists unless there is an error."""
 
     output: Path
     backend: str = Field(description="egl, osmesa, cgl, rays or gymnasium")

@@ -1,8 +1,8 @@
-"""Draw recorded episodes in confined processes, so that this one never touches OpenGL.
+"""Render recorded episodes in sandboxed processes, which isolates this one from OpenGL.
 
-Recordings come from confined processes and environments may be the user's own, so a render process
-is confined as well. It reads recordings, model files and packages, writes to a folder of its own
-from which finished pictures are copied, has no network, and starts nothing but ffmpeg.
+Recordings and environments may be untrusted, so render processes are sandboxed. They may read
+recordings, model files and packages, write to a temporary folder from which finished files are
+copied, and run ffmpeg. They have no network access.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _GRAPHICS = (
 _DEVICES = ("dev/dri", "dev/dri/*", "dev/nvidia*", "dev/nvidia*/*")
 _SYSTEM = ("/sys/class/drm", "/sys/dev/char", "/sys/bus/pci", "/sys/devices", "/etc/glvnd")
 _LOADERS = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
-"""folders of the program loader, which is executed with every program"""
+"""Folders of the dynamic loader, which every program executes."""
 
 
 def render(
@@ -55,11 +55,11 @@ def render(
     listener: Listener = ignore,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> list[Rendering]:
-    """Draw jobs and return the result of each, in order.
+    """Render jobs and return their results in order.
 
-    A job that cannot be drawn does not stop the others: its `error` says why. If the backend
-    breaks, ray casting draws the rest, with a log event; videos emit "video.progress". The listener
-    is called from several threads when there are several processes.
+    A failed job does not stop the others; its result has an `error`. If the backend fails, the
+    remaining jobs use ray casting, with a log event. Videos emit "video.progress". With several
+    processes, the listener is called from several threads.
     """
     if not jobs:
         return []
@@ -103,15 +103,15 @@ def render(
         try:
             list(pool.map(draw, [range(i, len(jobs), processes) for i in range(processes)]))
         except BaseException:
-            stop.set()  # else leaving the pool would wait for the rest
+            stop.set()  # otherwise leaving the pool would wait for the remaining jobs
             raise
     stopped = [Rendering(output=job.output, backend=first, error="stopped") for job in jobs]
     return [results.get(number, rendering) for number, rendering in enumerate(stopped)]
 
 
 def _refused(jobs: Sequence[RenderJob]) -> dict[int, Rendering]:
-    """Return the jobs, by number, whose environment is code that only a folder names."""
-    # Here, because environments import torch, which a render process does without.
+    """Return failed results, by job index, for environments whose code is not permitted."""
+    # Imported lazily, because environments import torch, which render processes do not need.
     from telic.envs.simulators.names import named_code
 
     refused: dict[int, Rendering] = {}
@@ -125,9 +125,9 @@ def _refused(jobs: Sequence[RenderJob]) -> dict[int, Rendering]:
 
 
 def render_one(trajectory: Path, output: Path, *, env: str, **settings: Any) -> Rendering:
-    """Draw one episode as a video (.mp4) or a strip of pictures (.png); `settings` as RenderJob.
+    """Render one episode as a video (.mp4) or an image strip (.png); `settings` as in RenderJob.
 
-    Raises ConfigError for an invalid setting, TelicError when it cannot be drawn.
+    Raises ConfigError for an invalid setting, and TelicError if rendering fails.
     """
     try:
         job = RenderJob(trajectory=trajectory, output=output, env=env, **settings)
@@ -141,7 +141,7 @@ def render_one(trajectory: Path, output: Path, *, env: str, **settings: Any) -> 
 
 
 def draw_portrait(model_file: Path, output: Path) -> None:
-    """Draw the robot of a model, in its initial pose, into a PNG; raises TelicError."""
+    """Render a robot in its initial pose to a PNG file; raise TelicError on failure."""
     import numpy as np
 
     from telic.sim.simulation import load_model
@@ -158,7 +158,7 @@ def draw_portrait(model_file: Path, output: Path) -> None:
 
 
 class RenderReport(Record):
-    """A message of a render process: the progress of a job, or its result."""
+    """Message from a render process: the progress or the result of a job."""
 
     job: int = Field(ge=0)
     frame: int = 0
@@ -167,7 +167,7 @@ class RenderReport(Record):
 
 
 def read_report(message: Any) -> RenderReport | None:
-    """Return the report in a message, which may come from an environment; None: it is invalid."""
+    """Validate an untrusted message as a report; return None if it is invalid."""
     try:
         return RenderReport.model_validate(cleaned(message, _MOST_VALUES))
     except (ValueError, RecursionError):
@@ -175,7 +175,7 @@ def read_report(message: Any) -> RenderReport | None:
 
 
 def _collected(rendering: Rendering, made: Path, output: Path) -> Rendering:
-    """Copy a finished picture to its destination."""
+    """Copy a finished file to its destination."""
     error = rendering.error
     try:
         if error is None:
@@ -193,7 +193,7 @@ def _run(
     on_report: Callable[[RenderReport, Path], None] = lambda report, folder: None,
     should_stop: Callable[[], bool] | None = None,
 ) -> str | None:
-    """Draw jobs in a render process; without jobs, try the backend. Return why it broke, if so."""
+    """Render jobs in a render process, or test the backend; return the reason of a failure."""
     values: list[dict[str, Any]] = []
     readable: set[Path] = {Path(sys.prefix), *map(Path, _SYSTEM)}
     imports: dict[Path, None] = {}
@@ -217,7 +217,7 @@ def _run(
         try:
             programs = [Path(ffmpeg_path()).resolve(), *map(Path, _LOADERS)]
         except TelicError:
-            programs = []  # pictures need none, and a video reports what is missing
+            programs = []  # images do not need ffmpeg, and videos report that it is missing
 
         def on_message(message: dict[str, Any]) -> None:
             if (report := read_report(message)) is not None:
@@ -235,7 +235,7 @@ def _run(
                 searched=list(imports),
                 on_message=on_message,
                 should_stop=should_stop,
-                fresh=True,  # a fork has imported mujoco already, for another backend
+                fresh=True,  # a fork has already imported mujoco for another backend
             )
         except TelicError as error:
             return error.message
@@ -243,15 +243,15 @@ def _run(
 
 
 def graphics_variables(backend: str, processes: int) -> dict[str, str]:
-    """Return the environment variables of graphics for one of several render processes."""
+    """Return the graphics environment variables of one of several render processes."""
     window = importlib.util.find_spec("glfw")
     given = {name: value for name, value in os.environ.items() if name.startswith(_GRAPHICS)}
     if window is not None and window.origin is not None:
-        # Gymnasium imports it, and it would look for its own files in a child process.
+        # Gymnasium imports glfw, which would otherwise search for its library in a child process.
         given["PYGLFW_LIBRARY"] = str(Path(window.origin).parent / "x11" / "libglfw.so")
     return {
         **given,
-        # "disable": the ray caster must not fail over a missing OpenGL it does not use.
+        # Ray casting does not use OpenGL and must not fail if it is missing.
         "MUJOCO_GL": "disable" if backend == "rays" else backend,
         "LP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // processes)),  # Mesa's renderer
         "SDL_VIDEODRIVER": "dummy",
@@ -259,18 +259,18 @@ def graphics_variables(backend: str, processes: int) -> dict[str, str]:
     }
 
 
-# ---- the backends of this machine
+# ---- backends
 
 
 def candidates() -> tuple[Backend, ...]:
-    """Return the backends of this platform, the best first; "rays" always works."""
+    """Return the backends of this platform in order of preference; "rays" always works."""
     return ("cgl", "rays") if sys.platform == "darwin" else ("egl", "osmesa", "rays")
 
 
 def choose_backend() -> Backend:
-    """Return the first backend that works, tried once per process.
+    """Return the first working backend, tested once per process.
 
-    The environment variable TELIC_RENDER_BACKEND decides without trying, for tests.
+    The environment variable TELIC_RENDER_BACKEND overrides the choice without testing.
     """
     forced = os.environ.get(FORCE)
     if forced:
@@ -283,5 +283,5 @@ def choose_backend() -> Backend:
 
 @functools.cache
 def why_broken(backend: Backend) -> str | None:
-    """Draw a small picture with a backend; return why that failed, None if it works."""
+    """Test a backend with a small image; return the reason of a failure, or None."""
     return _run(backend, [])

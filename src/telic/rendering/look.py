@@ -1,6 +1,6 @@
-"""Dress a model for the camera: sky, floor, light, and limbs in different colours.
+"""Style a model for rendering: sky, floor, light, and limb colours.
 
-Only the appearance changes: bodies, joints and the order of qpos stay as in the model's file.
+Only the appearance is changed; bodies, joints and the order of qpos are those of the model file.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _TILES_M = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 
 def load_dressed(path: Path, *, repaint: bool = False, ground: Ground = _FLAT) -> mujoco.MjModel:
-    """Return the model of a file, dressed for the camera and laid on `ground`.
+    """Load a model file, styled for rendering and placed on `ground`.
 
-    With `repaint` every limb is coloured, not only the geoms that the file left plain. Raises
-    BadEnvironment for a file that MuJoCo refuses.
+    With `repaint`, all limbs are coloured, not only geoms with default colours. Raises
+    BadEnvironment if MuJoCo cannot load the file.
     """
     require_compilable(path)
     try:
@@ -64,7 +64,7 @@ def load_dressed(path: Path, *, repaint: bool = False, ground: Ground = _FLAT) -
 
 
 def _dress(spec: mujoco.MjSpec, plain: mujoco.MjModel, repaint: bool) -> None:
-    """Give a model our sky, floor, light and colours; `plain` is the same model, compiled."""
+    """Set the sky, floor, light and colours of a model; `plain` is the compiled model."""
     _hang_sky(spec)
     _lay_floor(spec, plain)
     for light in list(spec.lights):
@@ -125,7 +125,7 @@ def _hang_sky(spec: mujoco.MjSpec) -> None:
 
 
 def tile_size_m(model: mujoco.MjModel) -> float:
-    """Return the side of a floor tile that suits the robot: two thirds of its radius or less."""
+    """Return the floor tile size for a robot, at most two thirds of its radius if possible."""
     wanted = 0.67 * radius_m(model)
     return max((side for side in _TILES_M if side <= wanted), default=_TILES_M[0])
 
@@ -160,18 +160,18 @@ def _lay_floor(spec: mujoco.MjSpec, plain: mujoco.MjModel) -> None:
         plane.material = "telic_floor"
         plane.rgba = _DEFAULT_GREY
     if len(planes) == 1:
-        # The painter moves it along with the robot. Whole periods of the pattern put its lines at
-        # whole tiles from the origin.
+        # The painter moves the floor with the robot. With a size of whole pattern periods, its
+        # lines are at whole tiles from the origin.
         period = 2 * tile_size_m(plain)
         reach = period * round(FLOOR_REACH * radius_m(plain) / period)
         planes[0].size = (reach, reach, 1)
 
 
 def _show_what_is_hidden(spec: mujoco.MjSpec) -> None:
-    """Show the robot itself: without translucent collision shapes, and not only its skin.
+    """Hide translucent collision geoms, and show the geoms below a skin.
 
-    Geoms of high groups are not drawn; where most bodies have no others, as under a skin, those
-    of their lowest group are.
+    Geoms of high groups are not drawn. If most bodies have no others, as below a skin, their
+    geoms of the lowest group are shown.
     """
     shaped = [list(body.geoms) for body in spec.bodies[1:] if list(body.geoms)]
     bare = [geoms for geoms in shaped if not any(geom.group < _HIDDEN for geom in geoms)]
@@ -194,7 +194,7 @@ def _is_solid(geom: mujoco.MjsGeom) -> bool:
 def _paint(
     body: mujoco.MjsBody, colour: _Colour, repaint: bool, is_chain: bool, level: int = 0
 ) -> None:
-    """Colour a body and its children: by limb and side, or by link if the robot is one chain."""
+    """Colour a body and its descendants by limb and side, or by link for a serial chain."""
     for geom in body.geoms:
         rgba = tuple(np.asarray(geom.rgba, dtype=np.float64).round(3).tolist())
         is_grey = not geom.material and rgba == _DEFAULT_GREY

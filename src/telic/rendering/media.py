@@ -1,4 +1,4 @@
-"""Write pictures (PNG) and videos (mp4), put text into them, and choose the moments shown."""
+"""Write images (PNG) and videos (mp4), with captions, and select the displayed frames."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _DOTS = 4  # pixels between the dots of a ruler's line
 
 
 def write_png(path: Path, picture: np.ndarray) -> None:
-    """Write an (H, W, 3) uint8 picture atomically."""
+    """Write an (H, W, 3) uint8 image atomically."""
     buffer = io.BytesIO()
     Image.fromarray(picture).save(buffer, "PNG")
     write_bytes(path, buffer.getvalue())
 
 
 def tiled(pictures: Sequence[np.ndarray], columns: int, gap: int) -> np.ndarray:
-    """Return pictures of one size as one, row by row, with white between them."""
+    """Tile equally sized images row by row, with white gaps."""
     height, width = pictures[0].shape[:2]
     lines = -(-len(pictures) // columns)
     shape = (lines * (height + gap) - gap, min(columns, len(pictures)) * (width + gap) - gap, 3)
@@ -58,7 +58,7 @@ def strip_height(height: int) -> int:
 
 
 def draw_caption(picture: np.ndarray, words: Sequence[str]) -> None:
-    """Darken a strip at the bottom of an (H, W, 3) uint8 picture and spread words along it."""
+    """Draw a caption on a darkened strip at the bottom of an (H, W, 3) uint8 image."""
     height, width = picture.shape[:2]
     font = _font(height)
     band = picture[height - strip_height(height) :]
@@ -74,7 +74,7 @@ def draw_caption(picture: np.ndarray, words: Sequence[str]) -> None:
 
 
 def draw_ruler(picture: np.ndarray, marks: Sequence[tuple[float, int]]) -> None:
-    """Write heights in metres at rows of an (H, W, 3) uint8 picture, each with a dotted line."""
+    """Label pixel rows of an (H, W, 3) uint8 image with heights in m and dotted lines."""
     size = strip_height(len(picture)) - 4
     for height, row in marks:
         picture[row, ::_DOTS] = picture[row, ::_DOTS] // 2
@@ -97,9 +97,9 @@ def contact_sheet(
     legend: Sequence[tuple[tuple[int, ...], str]],
     traces: Sequence[FootTrace],
 ) -> np.ndarray:
-    """Return rows of stills of one size under headings, a legend of colours, and foot heights.
+    """Draw a contact sheet: rows of stills with headings, a colour legend, and foot heights.
 
-    Traces of feet are drawn over the width of the sheet, dark where they touch the ground.
+    Foot traces span the width of the sheet, with dark bars during ground contact.
     """
     height, width = rows[0][1][0].shape[:2]
     blocks = [(words, tiled(stills, _COLUMNS, _GAP)) for words, stills in rows]
@@ -145,7 +145,7 @@ def contact_sheet(
 
 
 def ffmpeg_path() -> str:
-    """Return the ffmpeg program; raises TelicError when it is missing."""
+    """Return the path of ffmpeg; raise TelicError if it is missing."""
     try:
         import imageio_ffmpeg
 
@@ -179,7 +179,7 @@ def write_video(path: Path, frames: Iterable[np.ndarray], fps: float) -> int:
             *("-crf", "23", "-pix_fmt", "yuv420p", "-g", str(max(1, round(2 * fps)))),
             *("-movflags", "+faststart", "-f", "mp4", "-y", str(temporary)),
         ]
-        # Where this process is confined, it cannot make a process group.
+        # A sandboxed process cannot create a process group.
         process = Process(command, stdin=PIPE, stderr=log, own_group=False)
         count, has_closed = 0, False
         try:
@@ -207,11 +207,11 @@ def write_video(path: Path, frames: Iterable[np.ndarray], fps: float) -> int:
     return count
 
 
-# ---- the moments shown
+# ---- frame selection
 
 
 def playback_rows(length: int, dt_s: float, most_fps: float) -> tuple[np.ndarray, float]:
-    """Return the rows to show, of `length` rows `dt_s` apart, and their rate in real time."""
+    """Return the rows for real-time playback of `length` rows `dt_s` apart, and the fps."""
     fps = min(most_fps, 1 / dt_s)
     frames = max(1, round(length * dt_s * fps))
     rows = np.minimum((np.arange(frames) / (fps * dt_s)).round().astype(int), length - 1)

@@ -1,7 +1,7 @@
-"""Draw a recorded episode inside the render process, by putting the model into each recorded state.
+"""Render recorded episodes in the render process by setting the model to each recorded state.
 
-Nothing is simulated again. An environment without a MuJoCo model draws itself (`rgb_array`) while
-the recorded actions are replayed from the recorded seed; other observations are an error.
+Nothing is simulated. Environments without a MuJoCo model are rendered by themselves (`rgb_array`)
+while replaying the recorded actions from the recorded seed; different observations are an error.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _PROBE_MODEL = "<mujoco><worldbody><geom size='1'/></worldbody></mujoco>"
 
 
 def import_environments(jobs: Sequence[RenderJob]) -> None:
-    """Import what environments need to draw themselves, which takes seconds, if one may have to."""
+    """Import the modules for environments with their own renderer, if a job needs them."""
     for job in jobs:
         asked = TrajectoryFacts(env_id=job.env, env_kwargs=job.env_args, dt_s=None)
         if model_file(asked) is None:
@@ -55,7 +55,7 @@ def import_environments(jobs: Sequence[RenderJob]) -> None:
 
 
 def draw_job(stage: Stage, job: RenderJob, progress: Callable[[int, int], None]) -> Rendering:
-    """Carry out one job; raises PainterBroken when the backend fails."""
+    """Render one job; raise PainterBroken if the backend fails."""
     try:
         trajectory = read_trajectory(job.trajectory, (job.env, job.env_args))
         if not len(trajectory):
@@ -65,7 +65,7 @@ def draw_job(stage: Stage, job: RenderJob, progress: Callable[[int, int], None])
         return Rendering(output=job.output, backend=way)
     except PainterBroken:
         raise
-    except Exception as error:  # the job boundary: the next job may well be fine
+    except Exception as error:  # a failed job must not affect the next ones
         reason = str(error) if isinstance(error, TelicError) else f"{type(error).__name__}: {error}"
         return Rendering(output=job.output, backend=stage.backend, error=reason)
 
@@ -81,7 +81,7 @@ def _write(
         legend = () if draws_itself else stage.legend()
         write_png(job.output, contact_sheet(stills, legend, job.traces))
         return
-    fps, frame_s, width = None, 1e3, _STRIP_WIDTH  # stills are far apart: no smoothing
+    fps, frame_s, width = None, 1e3, _STRIP_WIDTH  # no smoothing between stills
     rows = np.unique(np.linspace(0, length - 1, job.frames).round().astype(int))
     if job.is_video:
         rows, fps = np.arange(length), min(job.fps, _CLOCKLESS_FPS)
@@ -109,7 +109,7 @@ def _write(
 def _sheet_rows(
     stage: Stage, job: RenderJob, trajectory: Trajectory, draws_itself: bool
 ) -> Iterator[tuple[str, list[np.ndarray]]]:
-    """Yield the words and stills of each row of a contact sheet."""
+    """Yield the heading and stills of each row of a contact sheet."""
     for row in job.rows:
         steps = np.minimum(row.steps, len(trajectory) - 1)
         if draws_itself:
@@ -126,7 +126,7 @@ def _sheet_rows(
 
 
 class Stage:
-    """Draws episodes of any models, and keeps the last model and painter for the next one."""
+    """Episode renderer that caches the last model and painter."""
 
     def __init__(self, backend: str) -> None:
         self.backend = backend
@@ -142,10 +142,10 @@ class Stage:
         size: int,
         sheet_row: StillRow | None = None,
     ) -> Iterator[np.ndarray]:
-        """Yield a picture of each of `rows`, which are `frame_s` seconds apart.
+        """Render each of `rows`, which are `frame_s` seconds apart.
 
-        `size` is the width unless the job sets another. Raises BadEnvironment when the episode
-        does not fit its model.
+        `size` is the default width, overridden by the job. Raises BadEnvironment if the episode
+        does not match its model.
         """
         path = model_file(trajectory.facts)
         if path is None or "qpos" not in trajectory:
@@ -156,7 +156,7 @@ class Stage:
         key = (path, ground, width, height)
         if self._kept is None or self._kept[0] != key:
             self.close()
-            # Gymnasium's robots are all one tan; the user's own colours are kept.
+            # Repaint Gymnasium's uniformly tan robots; keep the colours of other models.
             is_tan = path.is_relative_to(assets_dir())
             model = load_dressed(path, repaint=is_tan, ground=ground)
             self._kept = (key, model, self._kind(model, width, height))
@@ -190,7 +190,7 @@ class Stage:
             yield picture
 
     def legend(self) -> list[tuple[tuple[int, ...], str]]:
-        """Return the colours of the last model's bodies with their names."""
+        """Return the body colours of the last model with the names of the bodies."""
         if self._kept is None:
             return []
         model, colours = self._kept[1], dict[tuple[int, ...], list[str]]()
@@ -206,7 +206,7 @@ class Stage:
         return [(key, ", ".join(names)) for key, names in colours.items()]
 
     def try_out(self) -> None:
-        """Draw something small; raises PainterBroken if that fails."""
+        """Render a small test image; raise PainterBroken if that fails."""
         model = mujoco.MjModel.from_xml_string(_PROBE_MODEL)
         data = mujoco.MjData(model)
         mujoco.mj_forward(model, data)
@@ -224,10 +224,10 @@ class Stage:
 
 
 def caption(trajectory: Trajectory, row: int, only_time: bool = False) -> list[str]:
-    """Return the text under a frame: time, step, return so far, as far as they are known."""
+    """Return the caption of a frame: time, step and cumulative return, if available."""
     words = [f"step {row + 1}"]
     if trajectory.facts.dt_s is not None:
-        # Rows hold the state after the step, hence one step later than the row's number.
+        # Rows hold the state after the step, so the time is one step later than the row index.
         words.insert(0, f"{(row + 1) * trajectory.facts.dt_s:.2f} s")
     if only_time:
         return words[:1]
@@ -239,12 +239,12 @@ def caption(trajectory: Trajectory, row: int, only_time: bool = False) -> list[s
 def own_frames(
     trajectory: Trajectory, rows: np.ndarray, job: RenderJob | None = None
 ) -> Iterator[np.ndarray]:
-    """Yield the environment's own picture of each of `rows`, with the caption of a job.
+    """Render each of `rows` with the environment's renderer, with the job's caption.
 
-    Raises BadEnvironment when it cannot draw itself, or replaying the recorded actions gives other
-    observations.
+    Raises BadEnvironment if it has no renderer, or if replaying the recorded actions gives
+    different observations.
     """
-    # Imported here: a render process that only draws MuJoCo models starts without torch.
+    # Imported lazily: rendering MuJoCo models does not need torch.
     import torch
 
     from telic.envs.foreign import builder
@@ -253,14 +253,14 @@ def own_frames(
     facts = trajectory.facts
     if facts.seed is None:
         raise BadEnvironment(f"{facts.env_id} cannot be drawn: the episode's seed is unknown.")
-    # The time limit is telic's, not an argument of the environment.
+    # The time limit is applied by telic and is not an environment argument.
     own = {name: value for name, value in facts.env_kwargs.items() if name != "max_episode_steps"}
     env: Any = builder(facts.env_id, {**own, "render_mode": "rgb_array"})()
     flatten = observation_codec(env.observation_space, facts.env_id).flatten
     native = action_codec(env.action_space, facts.env_id).native
     repeats = np.bincount(rows, minlength=len(trajectory))
     try:
-        # The seed is that of a batch, of which the episode is one row.
+        # The recorded seed is that of a batch, in which the episode is one row.
         place: object = facts.extra.get("row")
         for seed in (derive(facts.seed, "env", place if isinstance(place, int) else 0), facts.seed):
             first = flatten(env.reset(seed=seed)[0])
@@ -278,11 +278,11 @@ def own_frames(
                 continue
             try:
                 picture = np.array(env.render(), dtype=np.uint8)
-            except Exception as error:  # the boundary to an environment we did not write
+            except Exception as error:  # third-party code may raise anything
                 raise BadEnvironment(
                     f"{facts.env_id} does not support rgb_array rendering: {error}"
                 ) from None
-            if job is not None and job.caption:  # below the picture: every part of it may matter
+            if job is not None and job.caption:  # below the image, to hide nothing
                 strip = strip_height(len(picture))
                 picture = np.pad(picture, ((0, strip), (0, 0), (0, 0)))
                 draw_caption(picture, caption(trajectory, row))
@@ -292,7 +292,7 @@ def own_frames(
 
 
 def model_file(facts: TrajectoryFacts) -> Path | None:
-    """Return the model file that an episode's qpos belongs to, or None when it has none."""
+    """Return the MuJoCo model file of an episode, or None if it has none."""
     for name in (facts.model_path, facts.env_kwargs.get("xml_file"), facts.env_id):
         if isinstance(name, str) and name.endswith(MODEL_FILES):
             path = Path(name).expanduser()
@@ -300,7 +300,7 @@ def model_file(facts: TrajectoryFacts) -> Path | None:
     match = re.fullmatch(r"(?:.*/)?(\w+)-v(\d+)", facts.env_id)
     if not match:
         return None
-    # HalfCheetah is half_cheetah.xml; version 5 has files of its own for some.
+    # HalfCheetah is half_cheetah.xml; some models have a separate file for version 5.
     files = {path.stem.replace("_", ""): path for path in assets_dir().glob("*.xml")}
     name = match[1].lower()
     return files.get(f"{name}v{match[2]}") or files.get(name)

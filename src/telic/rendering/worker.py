@@ -1,7 +1,7 @@
-"""The render process, an entry of `telic.sandbox.worker`: draws jobs and reports on each.
+"""Entry point of the render process for `telic.sandbox.worker`.
 
-Messages are `telic.rendering.jobs.RenderReport`. The result is {"broken": reason} when the backend
-does not draw.
+Messages are `telic.rendering.jobs.RenderReport`. The result is {"broken": reason} if the backend
+fails.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _SILENCE_S = 120.0
 
 
 class _Stopped(BaseException):
-    """The host asked to stop."""
+    """Raised when the host requests to stop."""
 
 
 def prepare(payload: dict[str, Any], channel: HostChannel) -> list[RenderJob] | str:
-    """Import everything for the jobs, under the backend's variables; return a reason if that fails.
+    """Import all modules with the backend's variables; return a reason if that fails.
 
-    Libraries read files while they are imported, which a confined process may not.
+    Imports read files, which a sandboxed process may not.
     """
     os.environ.update(payload["variables"])
     jobs = [RenderJob.model_validate(values) for values in payload["jobs"]]
@@ -38,7 +38,7 @@ def prepare(payload: dict[str, Any], channel: HostChannel) -> list[RenderJob] | 
 def run(
     jobs: list[RenderJob] | str, payload: dict[str, Any], channel: HostChannel
 ) -> dict[str, Any]:
-    """Draw the jobs; without jobs, find out whether the backend draws at all."""
+    """Render the jobs; without jobs, only test the backend."""
     if isinstance(jobs, str):
         return {"broken": jobs}
     from telic.rendering._painters import PainterBroken

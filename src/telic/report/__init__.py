@@ -1,1 +1,1 @@
-"""Reports: one document of plain records, shown as a page, as Markdown or on a terminal."""
+"""Reports: a document of plain records, rendered as a page, as Markdown or in a terminal."""

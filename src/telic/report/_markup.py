@@ -1,4 +1,4 @@
-"""HTML and SVG that are safe by construction: everything except Markup is escaped."""
+"""HTML and SVG generation that is safe by construction: everything except Markup is escaped."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ _VOID = frozenset({"br", "hr", "img", "meta", "wbr"})
 
 
 class Markup(str):
-    """Text that is HTML already; adding or formatting it makes plain text again."""
+    """Text that is already HTML. Concatenation and formatting return plain text."""
 
     __slots__ = ()
 
 
 def text(value: object) -> Markup:
-    """Return a value as HTML text."""
+    """Escape a value as HTML text."""
     return value if isinstance(value, Markup) else Markup(html.escape(str(value)))
 
 
 def join(parts: Iterable[object], between: str = "") -> Markup:
-    """Return the joined parts; parts and separator are escaped if necessary."""
+    """Join parts, escaping parts and separator unless they are Markup."""
     return Markup(text(between).join(text(part) for part in parts))
 
 
 def tag(name: str, /, *children: object, **attributes: object) -> Markup:
-    """Return an element; `class_` is class, `aria_label` is aria-label, and None is left out."""
+    """Return an element. `class_` becomes class, `aria_label` aria-label; None is omitted."""
     pairs = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{html.escape(str(value))}"'
         for key, value in attributes.items()

@@ -1,6 +1,6 @@
-"""Charts as records, drawn as SVG or written in characters.
+"""Chart records, rendered as SVG or as text.
 
-Inside a page colours come from its style; a picture that stands alone brings its own.
+In a page, colours are defined by its stylesheet; a standalone picture embeds them.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from telic.report._markup import Markup, join, tag
 
 Tone = Literal["", "good", "middling", "bad"]
 _SLACK = 0.03
-"""share of a step by which data may stick out: 2,010 does not need an axis up to 2,500"""
+"""share of a tick step by which data may exceed the axis, e.g. 2,010 on an axis up to 2,000"""
 COLOURS = 6
-"""number of colours before they repeat"""
+"""number of line colours before they repeat"""
 
 
 class Point(NamedTuple):
-    """A value of a line, and the band around it."""
+    """Point of a line with its band."""
 
     x: float
     y: float
@@ -32,7 +32,7 @@ class Point(NamedTuple):
 
 
 class ChartLine(NamedTuple):
-    """A named line; `marks` are dots on top of it, with whiskers where they have a range."""
+    """Named line. `marks` are dots drawn on top, with whiskers if they have a range."""
 
     name: str
     points: Sequence[Point]
@@ -41,7 +41,7 @@ class ChartLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LineChart:
-    """Lines over a common horizontal axis, each with its band."""
+    """Line chart with a band around each line."""
 
     label: str
     """description for screen readers"""
@@ -49,40 +49,40 @@ class LineChart:
     x_name: str
     y_name: str
     peak: Point | None = None
-    """a point whose value is written next to it"""
+    """point annotated with its value"""
     from_zero: bool = False
     """whether the horizontal axis starts at zero"""
 
 
 class Row(NamedTuple):
-    """A row of a row chart: a value with its interval and source."""
+    """Row of a forest plot: a value with its interval and measurements."""
 
     name: str
     middle: float | None
     interval: tuple[float, float] | None = None
     dots: Sequence[float] = ()
-    """single measurements; the middle is a tick among them, or else a dot of its own"""
+    """single measurements; if given, the middle is drawn as a tick, otherwise as a dot"""
     least: float | None = None
-    """what would count; the part from zero to it is shaded"""
+    """smallest relevant effect; the range from zero to it is shaded"""
     tone: Tone = ""
     is_chosen: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RowChart:
-    """Values with intervals below each other on one scale."""
+    """Forest plot: values with intervals on a common scale."""
 
     label: str
     rows: tuple[Row, ...]
     target: float | None = None
     """drawn as a dashed line"""
     zero: str = ""
-    """what the line at zero is called; empty draws none"""
+    """label of the line at zero; empty to omit the line"""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnChart:
-    """Values from 0 to 1 as columns side by side, some of them in full colour."""
+    """Column chart of values in [0, 1], with some columns highlighted."""
 
     label: str
     values: tuple[float, ...]
@@ -92,7 +92,7 @@ class ColumnChart:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A bar filled from the left by a share, 0 to 1, and its words; stands inside a line."""
+    """Inline bar for a share in [0, 1], with a label."""
 
     share: float
     text: str
@@ -101,7 +101,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Gauge:
-    """A value with its interval on a line from 0 to 1, and its words; stands inside a line."""
+    """Inline gauge: a value in [0, 1] with its interval and a label."""
 
     low: float
     middle: float
@@ -114,7 +114,7 @@ Chart = LineChart | RowChart | ColumnChart
 
 
 def short(value: float) -> str:
-    """Return a number for an axis: 1.5M, 60k, 0.25."""
+    """Format a number for an axis, e.g. 1.5M, 60k, 0.25."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
             return f"{value / size:.4g}{letter}"
@@ -122,8 +122,8 @@ def short(value: float) -> str:
 
 
 def ticks(low: float, high: float, count: int) -> list[float]:
-    """Return round numbers that span a range: steps of 1, 2 or 5 times a power of ten."""
-    if not high > low:  # a constant is shown together with zero
+    """Return ticks that span a range, with steps of 1, 2 or 5 times a power of ten."""
+    if not high > low:  # include zero in the range of a constant
         low, high = min(low, 0.0), max(low, 0.0)
         high = high if high > low else 1.0
     raw = (high - low) / count
@@ -134,7 +134,7 @@ def ticks(low: float, high: float, count: int) -> list[float]:
 
 
 def in_characters(chart: Chart) -> list[str]:
-    """Return a chart as lines of text: its numbers, and blocks for the shape."""
+    """Render a chart as lines of text with numbers and sparklines."""
     match chart:
         case LineChart():
             return [_line(line) for line in chart.lines]
@@ -158,11 +158,11 @@ def _row(row: Row) -> str:
     return f"{row.name}: {figure(row.middle)}{interval}{least}"
 
 
-# ---------------------------------------------------------------------------------------- drawn
+# ---------------------------------------------------------------------------------------- SVG
 
 
 class _Frame(NamedTuple):
-    """The size of a picture, and its margins around the lines."""
+    """Size and margins of a picture."""
 
     width: float = 360
     height: float = 210
@@ -173,7 +173,7 @@ class _Frame(NamedTuple):
 
 
 def draw(chart: Chart | Bar | Gauge) -> Markup:
-    """Return a chart as SVG."""
+    """Render a chart as SVG."""
     match chart:
         case LineChart():
             return _svg(*_Frame()[:2], chart.label, _draw_lines(chart, _Frame()), class_="chart")
@@ -188,7 +188,7 @@ def draw(chart: Chart | Bar | Gauge) -> Markup:
 
 
 def picture(chart: LineChart, title: str) -> str:
-    """Return a chart as a file with a title and a legend, light or dark as its viewer."""
+    """Render a chart as a standalone SVG file with title, legend, and light and dark colours."""
     legend_rows = len(chart.lines)
     frame = _Frame(760, 340, 72, 24, 48 + 18 * legend_rows, 50)
     parts = [
@@ -207,7 +207,7 @@ def picture(chart: LineChart, title: str) -> str:
 
 
 def _picture_style() -> str:
-    """Return the style of a picture that stands alone: some viewers know no variables of CSS."""
+    """Return the standalone stylesheet with CSS variables inlined, as some viewers lack them."""
     here = files("telic.report")
     rules = here.joinpath("picture.css").read_text()
     for line in re.findall(r"^.*cN.*$", rules, re.MULTILINE):
@@ -225,15 +225,15 @@ def _picture_style() -> str:
 
 
 def _svg(width: float, height: float, label: str, /, *parts: object, **kind: object) -> Markup:
-    """Return a picture with a text alternative."""
+    """Return an SVG element with a text alternative."""
     box = {"viewBox": f"0 0 {width:g} {height:g}", "role": "img", "aria_label": label}
     return tag("svg", *parts, **box, **kind)
 
 
 def _draw_lines(chart: LineChart, frame: _Frame) -> Markup:
-    """Return axes and lines, without the picture around them."""
+    """Return axes and lines without the enclosing SVG element."""
     points = [point for line in chart.lines for point in (*line.points, *line.marks)]
-    points = points or [Point(0.0, 0.0, 0.0, 1.0)]  # axes without lines
+    points = points or [Point(0.0, 0.0, 0.0, 1.0)]  # empty axes
     xs = [point.x for point in points] + ([0.0] if chart.from_zero else [])
     ys = [y for point in points for y in (point.low, point.high)]
     across, up = ticks(min(xs), max(xs), 5), ticks(min(ys), max(ys), 4)
@@ -300,7 +300,7 @@ def _foot(columns: Sequence[tuple[float, float]], name: str, frame: _Frame) -> M
 
 
 class _Scale:
-    """Places values from left to right between the names and the notes of rows."""
+    """Horizontal scale of a forest plot."""
 
     def __init__(self, chart: RowChart) -> None:
         self.name, self.width, self.row, self.right = 190, 860, 34, 14
@@ -311,7 +311,7 @@ class _Scale:
         self.marks = ticks(min(values), max(values), 6)
 
     def x(self, value: float) -> float:
-        """Return where a value stands."""
+        """Return the horizontal position of a value."""
         low, high = self.marks[0], self.marks[-1]
         return self.name + (self.width - self.name - self.right) * (value - low) / (high - low)
 

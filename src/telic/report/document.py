@@ -1,7 +1,7 @@
-"""A report as plain records: sections of blocks, and words inside lines.
+"""Document model of a report: sections of blocks with inline elements.
 
-A producer builds a `Report`; `html`, `markdown` and `terminal` render it. Strings are untrusted
-text: no renderer interprets them as markup.
+Producers build a `Report`; `html`, `markdown` and `terminal` render it. Strings are untrusted
+text: renderers never interpret them as markup.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ class Soft:
 
 @dataclass(frozen=True, slots=True)
 class Mono:
-    """A name or a value in code style."""
+    """Name or value in code style."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link to a file in the report's folder."""
+    """Link to a file in the report's folder."""
 
     text: str
     target: str
 
     @property
     def is_local(self) -> bool:
-        """Say whether it leads to a file; one to elsewhere, or to a program, is shown as text."""
+        """Return whether the target is a file; other URLs and schemes are rendered as text."""
         return not re.match(r"\s*([a-z][a-z0-9+.-]*:|//)", self.target, re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Badge:
-    """A state in one word or two."""
+    """Status label of one or two words."""
 
     text: str
     tone: Tone = ""
@@ -59,7 +59,7 @@ class Badge:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A statement that holds or does not."""
+    """Check mark or cross."""
 
     holds: bool
 
@@ -70,7 +70,7 @@ Words = Inline | tuple[Inline, ...]
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A paragraph; a note explains, `where` says what the report is about, a reason why not."""
+    """Paragraph: plain text, a note, the subject of the report, or the reason for a failure."""
 
     words: Words
     kind: Literal["", "note", "where", "reason"] = ""
@@ -78,14 +78,14 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A title inside a section."""
+    """Heading inside a section."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Callout:
-    """The main outcome and its reason, at the top of a report."""
+    """Main result and its reason, at the top of a report."""
 
     title: str
     words: Words
@@ -94,7 +94,7 @@ class Callout:
 
 @dataclass(frozen=True, slots=True)
 class Hero:
-    """One number that matters most, with what it is."""
+    """Key figure with its description."""
 
     figure: str
     words: Words
@@ -103,7 +103,7 @@ class Hero:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """A list; in a rated one names and gauges stand in columns, checks begin with ticks."""
+    """List; "rated" aligns names and gauges in columns, and "checks" starts lines with ticks."""
 
     lines: tuple[Words, ...]
     kind: Literal["", "rated", "checks", "lacks"] = ""
@@ -111,7 +111,7 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """Several lines or lists in one cell of a table."""
+    """Multiple lines or lists in one table cell."""
 
     parts: tuple[Words | Items, ...]
 
@@ -121,18 +121,18 @@ Cell = Words | Stack
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of cells under the names of their columns."""
+    """Table with a header row."""
 
     heads: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     title: str = ""
     kind: str = ""
-    """a class for the page's style: which columns may be narrow"""
+    """CSS class, e.g. to select narrow columns"""
 
 
 @dataclass(frozen=True, slots=True)
 class FactSheet:
-    """Names and values side by side; at a glance: few, large."""
+    """Name-value pairs; "glance" shows a few large values."""
 
     rows: Sequence[tuple[Words, Words]]
     kind: Literal["facts", "glance"] = "facts"
@@ -141,7 +141,7 @@ class FactSheet:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Source code; with a title it is folded on a page."""
+    """Source code, collapsible on a page if it has a title."""
 
     source: str
     language: str = ""
@@ -150,21 +150,21 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class ShellLine:
-    """A command to copy."""
+    """Shell command to copy."""
 
     line: str
 
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """A formula in LaTeX."""
+    """LaTeX formula."""
 
     latex: str
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An image; it is inside the page unless it is large."""
+    """Image, embedded in the page unless it is large."""
 
     path: Path
     alt: str
@@ -173,7 +173,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Video:
-    """A video; `inline` is a version that is small enough to embed, if available."""
+    """Video; `inline` is an optional version that is small enough to embed."""
 
     path: Path
     alt: str
@@ -184,7 +184,7 @@ class Video:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A chart with a title above it, or a caption below."""
+    """Chart with an optional title above and caption below."""
 
     chart: Chart
     title: str = ""
@@ -193,7 +193,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """A collapsible block."""
+    """Collapsible block."""
 
     title: str
     blocks: tuple[Block, ...]
@@ -201,7 +201,7 @@ class Details:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Blocks side by side if the page is wide enough: equal ones, or a video and its details."""
+    """Blocks side by side if the page is wide enough: charts, or a video with details."""
 
     blocks: tuple[Block, ...]
     kind: Literal["charts", "footage"] = "charts"
@@ -209,7 +209,7 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One of many similar items: pictures, state and details."""
+    """Item of a card grid: pictures, state and details."""
 
     title: str
     state: Badge
@@ -220,17 +220,17 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Cards:
-    """Cards that can be filtered by their state."""
+    """Cards that can be filtered by state."""
 
     cards: tuple[Card, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Widget:
-    """An interactive part of a page: its own markup, style, script and data.
+    """Interactive element of a page with its markup, style, script and data.
 
-    The markup must hold no foreign text; foreign text comes as data, which the program may only
-    set as text.
+    The markup must not contain untrusted text. Pass such text as data; the script must insert it
+    only as text content.
     """
 
     markup: str
@@ -264,24 +264,24 @@ Block = (
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A titled part of a report."""
+    """Titled part of a report."""
 
     title: str
     blocks: tuple[Block, ...]
     number: int | None = None
-    """its place in a text, where numbered sections come first; a page keeps the order as built"""
+    """position in a text, where numbered sections come first; a page keeps the given order"""
     empty: str = ""
-    """text shown in place of missing blocks; a page omits the section"""
+    """text shown if `blocks` is empty; a page omits the section"""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A whole report."""
+    """Complete report."""
 
     title: str
     sections: tuple[Section, ...]
     header: Section = field(default_factory=lambda: Section("", ()))
-    """leading section; on a page it needs no title"""
+    """leading section; needs no title on a page"""
     tab: str = ""
-    """the name of the page's tab, where it is not the title"""
+    """title of the browser tab if different from `title`"""
     footer: Words = ""

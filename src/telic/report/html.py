@@ -1,4 +1,4 @@
-"""A report as one self-contained page: no requests, and no script unless a part needs one."""
+"""HTML renderer: one self-contained page without requests, and with scripts only if needed."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from telic.report.charts import COLOURS, Bar, Chart, Gauge, LineChart, RowChart,
 from telic.storage.reading import read_bytes
 
 LARGEST_INLINE = 1_500_000
-"""bytes of a picture or video inside a page; what is larger is linked"""
+"""maximum size in bytes of an embedded picture or video; larger files are linked"""
 _KINDS = {".png": "image/png", ".mp4": "video/mp4"}
 _LEAST_CONTENTS = 3
-"""titled sections from which on a page lists them"""
-# Pages contain untrusted text. If any of it escaped as markup, the browser would still neither run
-# it nor send requests.
+"""minimum number of titled sections for a table of contents"""
+# Defense in depth: if untrusted text escaped as markup, the browser would neither run it nor send
+# requests.
 _POLICY = "default-src 'none'; img-src data:; media-src data:; style-src 'unsafe-inline'"
 _AMOUNT = re.compile(r"[<≥≤+−–$]?\s?\d[^a-z]*[^\n]{0,14}")
 
 
 def render_page(report: doc.Report, folder: Path) -> str:
-    """Return the page of a report that will lie in `folder`; links lead from there."""
+    """Render a report as a page. Links are relative to `folder`, where the page will be stored."""
     return "<!doctype html>\n" + _Page(report, folder).whole()
 
 
 class _Page:
-    """Render records as elements, and collect the styles and scripts that they need."""
+    """Renderer that also collects the styles and scripts required by the blocks."""
 
     def __init__(self, report: doc.Report, folder: Path) -> None:
         self._report, self._folder = report, folder
@@ -62,7 +62,7 @@ class _Page:
         return tag("html", head, body, lang="en")
 
     def _policy(self) -> str:
-        """Return the content security policy: the page may run its own scripts, by their hashes."""
+        """Return the content security policy, which allows the page's scripts by hash."""
         hashes = (hashlib.sha256(program.encode()).digest() for program in self._programs)
         names = [f"'sha256-{base64.b64encode(digest).decode()}'" for digest in hashes]
         return _POLICY + (f"; script-src {' '.join(names)}" if names else "")
@@ -134,7 +134,7 @@ class _Page:
             case doc.Widget():
                 self._style.append(block.style)
                 self._programs.append(block.program)
-                # "</" inside a script would end it.
+                # "</" would end the script element.
                 data = Markup(block.data.replace("</", "<\\/"))
                 return join(
                     [Markup(block.markup), tag("script", data, type="application/json", id="data")]
@@ -187,7 +187,7 @@ class _Page:
         for state in states:
             said = f"{state.text} {sum(card.state == state for card in cards)}"
             buttons.append(tag("button", said, data_show=state.text, aria_pressed="false"))
-        # Cards with pictures are tall: those without stand in rows of their own.
+        # Cards with pictures are taller, so cards without pictures get separate rows.
         rows = [[card for card in cards if bool(card.pictures) is seen] for seen in (True, False)]
         grids = [tag("div", *map(self._card, row), class_="cards") for row in rows if row]
         return join([tag("nav", *buttons, aria_label="show"), *grids])
@@ -202,12 +202,12 @@ class _Page:
 
 
 def _words(value: doc.Words) -> Markup:
-    """Return words as HTML."""
+    """Render words as HTML."""
     return join(map(_inline, value)) if isinstance(value, tuple) else _inline(value)
 
 
 def _inline(part: doc.Inline) -> Markup:
-    """Return a part of a line as HTML."""
+    """Render an inline element as HTML."""
     match part:
         case str():
             return join([part])
@@ -242,7 +242,7 @@ def _items(items: doc.Items) -> Markup:
 
 
 def _table(table: doc.Table) -> Markup:
-    """Return a table that turns into cards on a narrow screen: cells know their column's name."""
+    """Render a table. Cells carry their column name, so rows can collapse to cards when narrow."""
     caption = tag("caption", table.title) if table.title else None
     head = tag("thead", tag("tr", *(tag("th", name, scope="col") for name in table.heads)))
     rows = [
@@ -299,12 +299,12 @@ def _anchor(title: str) -> str:
 
 
 def _scrolling(label: str) -> dict[str, object]:
-    """Return the attributes of a container that scrolls horizontally."""
+    """Return the attributes of a horizontally scrolling container."""
     return {"class_": "wide", "tabindex": 0, "role": "region", "aria_label": label}
 
 
 def _data_uri(path: Path) -> str | None:
-    """Return a file as embeddable text; None if it is too large or missing."""
+    """Return a file as a data URI, or None if it is missing or too large."""
     if not path.exists() or path.stat().st_size > LARGEST_INLINE:
         return None
     content = base64.b64encode(read_bytes(path)).decode()

@@ -1,4 +1,4 @@
-"""A report as Markdown: the text of the page, with charts in characters."""
+"""Markdown renderer: the text of the page, with charts as text."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from telic.report import document as doc
 from telic.report.charts import Bar, Chart, Gauge, in_characters
 
 _SPECIAL = re.compile(r"([\\`*\[\]<>|#~$]|(?<![^\W_])_|_(?![^\W_]))")
-"""an underscore inside a word is none of Markdown's business"""
+"""Characters to escape; an underscore inside a word has no meaning in Markdown."""
 
 
 def plain(value: object) -> str:
-    """Return untrusted text as one line that Markdown shows literally."""
+    """Escape untrusted text for Markdown and collapse it to one line."""
     return _SPECIAL.sub(r"\\\1", " ".join(str(value).split()))
 
 
 def render_markdown(report: doc.Report, folder: Path) -> str:
-    """Return the Markdown of a report that will lie in `folder`; links lead from there."""
+    """Render a report as Markdown. Links are relative to `folder`, where it will be stored."""
     numbered = sorted(
         (section for section in (report.header, *report.sections) if section.number is not None),
         key=lambda section: section.number or 0,
@@ -36,12 +36,12 @@ def render_markdown(report: doc.Report, folder: Path) -> str:
 
 
 def render_block(block: doc.Block, folder: Path = Path()) -> str:
-    """Return one block as Markdown."""
+    """Render one block as Markdown."""
     return "\n\n".join(filter(None, _block(block, folder)))
 
 
 def render_section(section: doc.Section, folder: Path = Path()) -> str:
-    """Return one section as Markdown."""
+    """Render one section as Markdown."""
     return "\n\n".join(_section(section, folder))
 
 
@@ -126,14 +126,14 @@ def _card(card: doc.Card, folder: Path) -> Iterator[str]:
 
 
 def words(value: doc.Words) -> str:
-    """Return words as Markdown, in one line."""
+    """Render words as one line of Markdown."""
     return "".join(map(_inline, value)).strip() if isinstance(value, tuple) else _inline(value)
 
 
 def _inline(part: doc.Inline) -> str:
     match part:
         case str():
-            # Words between two parts keep the space that parts them.
+            # Preserve the spaces around inline elements.
             before, after = " " * part[:1].isspace(), " " * part[-1:].isspace()
             return f"{before}{plain(part)}{after}" if part.strip() else before
         case doc.Strong():
@@ -141,7 +141,7 @@ def _inline(part: doc.Inline) -> str:
         case doc.Soft() | doc.Badge() | Bar() | Gauge():
             return plain(part.text)
         case doc.Mono():
-            # Inside a code span a backtick would end it, a bar would end the cell.
+            # A backtick would end the code span; a bar would end the table cell.
             return plain(part.text) if set(part.text) & set("`|<\n") else f"`{part.text}`"
         case doc.Link():
             said = f"[{plain(part.text)}]({_address(part.target)})"
@@ -151,7 +151,7 @@ def _inline(part: doc.Inline) -> str:
 
 
 def _lines(items: doc.Items) -> list[str]:
-    """Return the lines of a list; ratings follow the names."""
+    """Return the lines of a list. In a rated list, a colon separates names from gauges."""
     between = ": " if items.kind == "rated" else ""
     return [
         between.join(map(_inline, line)).strip() if isinstance(line, tuple) else _inline(line)
@@ -173,14 +173,14 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[doc.Cell]]) -> str:
 
 
 def fenced(source: str, language: str) -> str:
-    """Fence code with more backticks than it holds in a row, so that it cannot break out."""
+    """Return a fenced code block with a fence longer than any run of backticks in the source."""
     longest = max(map(len, re.findall(r"`+", source)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{source.rstrip()}\n{fence}"
 
 
 def formula(latex: str) -> str:
-    """Return a formula as mathematics; as code when it contains the end delimiter."""
+    """Render a formula as a math block, or as code if it contains the end delimiter."""
     source = latex.strip()
     if re.search(r"\$|\n\s*\n|<[a-z/!]", source, re.IGNORECASE):
         return fenced(source, "latex")
@@ -192,5 +192,5 @@ def _target(path: Path, folder: Path) -> str:
 
 
 def _address(target: str) -> str:
-    """Return the target of a link, with percent-encoded delimiters."""
+    """Percent-encode the delimiters of a link target."""
     return re.sub(r"[\s()<>\\]", lambda sign: f"%{ord(sign[0]):02X}", target)

@@ -1,1 +1,1 @@
-"""Rewards: the contract, loading, deciding how to run the code, probing, and a small library."""
+"""Rewards: the reward interface, loading, execution, probing and a library of terms."""

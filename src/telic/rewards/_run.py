@@ -1,9 +1,9 @@
 """Run a reward on N environments: one batched call, `torch.vmap`, or a loop over environments.
 
-Which way is decided on recorded transitions. One call for all environments is used when it equals
-separate calls for each. Otherwise the reward is taken to be written for one environment at a time:
-it runs under `torch.vmap` when that gives the same numbers, else in a loop, in which every
-environment has an instance of its own that is renewed with every episode.
+The execution mode is chosen on recorded transitions. A single batched call is used if its results
+equal those of a separate call per environment. Otherwise the reward is assumed to be written for
+one environment: it runs under `torch.vmap` if the results are the same, else in a loop with one
+instance per environment, which is recreated at the start of every episode.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from telic.rewards.recording import TransitionRecording
 
 Mode = Literal["batched", "vmap", "looped", "environment"]
 _ROUNDING = 1e-4
-"""of float32 sums taken in another order"""
+"""tolerance for float32 sums computed in a different order"""
 _EQUAL = 1e-5
 _MEASURED_ENVS, _MEASURED_STEPS, _PASSES = 64, 8, 4
-# Any, so that the type checker does not take their elements for unknown; asked at every step.
+# Typed as Any so that their elements are not of unknown type; used at every step.
 _ROW: Any = (tuple, list)
 _DICT: Any = dict
 _vmap: Any = torch.vmap
 
 
-# ---- three ways to run foreign code
+# ---- three execution modes
 
 
 def _unpack(result: Any, code: RewardCode) -> tuple[Any, dict[str, Any]]:
-    """Return total and terms; raises RewardError for anything but a pair of them."""
+    """Unpack a result into total and terms; raise RewardError for anything else."""
     if isinstance(result, _ROW) and len(result) == 2 and isinstance(result[1], _DICT):
         return result[0], result[1]
     got = type(result).__name__
@@ -66,7 +66,7 @@ def _sizes(obs: Tensor, action: Tensor) -> str:
 
 
 def private_schema(schema: InfoSchema) -> InfoSchema:
-    """Return a copy of a schema that can be changed without harm."""
+    """Return a copy of a schema that foreign code can safely modify."""
     return dataclasses.replace(
         schema,
         meanings=dict(schema.meanings),
@@ -83,7 +83,7 @@ def lend(info: Info, schema: InfoSchema) -> Info:
 
 
 class BatchedRunner:
-    """Calls the reward once per step; owns its declared memory."""
+    """Calls the reward once per step on all environments; holds its declared memory."""
 
     def __init__(
         self, code: RewardCode, weights: Mapping[str, float], num_envs: int, device: Device
@@ -104,7 +104,7 @@ class BatchedRunner:
 
     @property
     def memory(self) -> dict[str, Tensor]:
-        """The declared memory by name, itself and not a copy."""
+        """The declared memory by name; the live tensors, not copies."""
         return self._owner.memory if self._initial else {}
 
     @memory.setter
@@ -140,11 +140,11 @@ class BatchedRunner:
         self._check_memory()
 
     def _column(self, value: Any, term: str) -> Tensor:
-        """Return a value as (N,) float32; a single number serves every environment."""
+        """Return a value as (N,) float32; a scalar is broadcast to every environment."""
         shape = (self._num_envs,)
         if isinstance(value, Tensor) and value.shape == shape:
             return value if value.dtype is torch.float32 else value.float()
-        if isinstance(value, bool | int | float):  # made there: nothing to send to the device
+        if isinstance(value, bool | int | float):  # created on the device, which avoids a transfer
             return torch.full(shape, float(value), device=self._device)
         if isinstance(value, np.ndarray | np.generic):
             value = torch.as_tensor(np.asarray(cast("Any", value)), device=self._device)
@@ -183,7 +183,7 @@ class BatchedRunner:
 
 
 class VmapRunner:
-    """Maps a stateless per-environment reward over all environments, in float64 as the loop."""
+    """Maps a stateless per-environment reward over all environments, in float64 like the loop."""
 
     def __init__(self, code: RewardCode, weights: Mapping[str, float]) -> None:
         self._code, self._call = code, code.create(weights).call
@@ -204,13 +204,13 @@ class VmapRunner:
         return torch.as_tensor(total), {k: torch.as_tensor(v) for k, v in terms.items()}
 
     def reset(self, mask: Tensor) -> None:
-        """Forget nothing: a reward with state is not mapped."""
+        """Do nothing: only stateless rewards are mapped."""
 
 
 class LoopedRunner:
-    """Calls one instance per environment on numpy rows and Python numbers.
+    """Calls one instance per environment with numpy rows and Python numbers.
 
-    An instance is renewed with every episode, as if each environment ran in its own process.
+    Instances are recreated at every episode, as if each environment ran in a separate process.
     """
 
     def __init__(
@@ -230,7 +230,7 @@ class LoopedRunner:
         calls = zip(self._instances, _rows(obs), actions, _rows(next_obs), rows, strict=True)
         results: list[tuple[Any, dict[str, Any]]] = []
         try:
-            # A division by zero shows as inf and is reported as such, not as a warning per step.
+            # A division by zero yields inf and is reported once, instead of as a warning per step.
             with np.errstate(all="ignore"):
                 for instance, *row in calls:
                     results.append(_unpack(instance.call(*row), self._code))
@@ -254,7 +254,7 @@ class LoopedRunner:
     def _column(self, values: list[Any], term: str) -> Tensor:
         try:
             array = np.array(values, dtype=np.float64)
-            # numpy reads None as NaN
+            # numpy converts None to NaN
             if array.size != len(values) or (np.isnan(array).any() and None in values):
                 raise ValueError(f"shape {array.shape[1:]}")
         except (TypeError, ValueError) as error:
@@ -268,18 +268,18 @@ class LoopedRunner:
 
 
 def _rows(batch: Tensor) -> np.ndarray:
-    """Return a float64 copy of a batch, (N, ...), which foreign code may change."""
+    """Return a float64 copy of a batch, (N, ...), that foreign code may modify."""
     return batch.detach().to("cpu", torch.float64, copy=True).numpy()
 
 
 class RowInfo(Mapping[str, Any]):
-    """The info of one environment: numbers and arrays, all of them copies."""
+    """The info of one environment: copied numbers and arrays."""
 
     __offered__: ClassVar[str] = "info"
     __slots__ = ("_columns", "_info", "_row")
 
     def __init__(self, info: Info, columns: dict[str, Any], row: int) -> None:
-        """Show one row; `columns` are cut on demand and shared by all rows of a step."""
+        """Create a view of one row; `columns` are converted lazily and shared by all rows."""
         self._info, self._columns, self._row = info, columns, row
 
     def __getitem__(self, name: str) -> Any:
@@ -308,8 +308,8 @@ class ReplayResult:
     """Rewards of a recording of T steps of N environments."""
 
     total: Tensor  # (T, N) float32
-    terms: dict[str, Tensor]  # each (T, N) float32, zero in steps that did not return it
-    returned: dict[str, int]  # in how many steps each term was returned
+    terms: dict[str, Tensor]  # each (T, N) float32, zero in steps that did not return the term
+    returned: dict[str, int]  # number of steps in which each term was returned
 
     def term(self, name: str) -> Tensor:
         """Return the values of a term, or of the total for ""."""
@@ -317,7 +317,7 @@ class ReplayResult:
 
 
 def replay(runner: Runner, recording: TransitionRecording) -> ReplayResult:
-    """Reward every transition of a recording."""
+    """Compute the reward of every transition of a recording."""
     steps: list[RewardStep] = []
     for moment in recording.transitions:
         steps.append(runner.run(moment.obs, moment.action, moment.next_obs, moment.info))
@@ -326,7 +326,7 @@ def replay(runner: Runner, recording: TransitionRecording) -> ReplayResult:
 
 
 def stacked(steps: list[RewardStep]) -> ReplayResult:
-    """Return the rewards of consecutive steps as one result."""
+    """Stack the rewards of consecutive steps into one result."""
     names = dict.fromkeys(name for step in steps for name in step.terms)
     nothing = torch.zeros_like(steps[0].total)
     return ReplayResult(
@@ -337,7 +337,7 @@ def stacked(steps: list[RewardStep]) -> ReplayResult:
 
 
 def side_by_side(parts: list[ReplayResult]) -> ReplayResult:
-    """Return results of single environments as one result of all."""
+    """Concatenate the results of single environments into one result."""
     names = dict.fromkeys(name for part in parts for name in part.terms)
     return ReplayResult(
         torch.cat([part.total for part in parts], dim=1),
@@ -347,7 +347,7 @@ def side_by_side(parts: list[ReplayResult]) -> ReplayResult:
 
 
 class Difference(NamedTuple):
-    """A place where two results differ."""
+    """The first position at which two results differ."""
 
     term: str  # "" for the total
     first: float
@@ -355,7 +355,7 @@ class Difference(NamedTuple):
 
 
 def difference(first: ReplayResult, second: ReplayResult, tolerance: float) -> Difference | None:
-    """Return the first place where two results differ by more than rounding; None: equal."""
+    """Return the first difference beyond rounding between two results, or None if equal."""
     for name in (*first.terms, *(second.terms.keys() - first.terms.keys()), ""):
         one, other = first.term(name), second.term(name)
         scale = one[one.isfinite()].abs().max().item() if one.isfinite().any() else 0.0
@@ -369,7 +369,7 @@ def difference(first: ReplayResult, second: ReplayResult, tolerance: float) -> D
 
 
 def microseconds(create: Callable[[int], Runner], recording: TransitionRecording) -> float:
-    """Measure the cost of one step of one environment when 64 environments run together."""
+    """Measure the cost per environment step with 64 environments running together."""
     index = torch.arange(_MEASURED_ENVS, device=recording.device) % recording.num_envs
     wide = [each.map(lambda x: x[index]) for each in recording.transitions[:_MEASURED_STEPS]]
     runner, best = create(_MEASURED_ENVS), float("inf")
@@ -383,31 +383,31 @@ def microseconds(create: Callable[[int], Runner], recording: TransitionRecording
     return best / len(wide) / _MEASURED_ENVS * 1e6
 
 
-# ---- deciding
+# ---- choosing the execution mode
 
 
 @dataclass(frozen=True, slots=True)
 class RunnerChoice:
-    """The way to run a reward, and measurements of the decision."""
+    """Execution mode of a reward, and the measurements behind the choice."""
 
     mode: Mode
     term_names: tuple[str, ...]
     is_stateful: bool = False
-    """whether it keeps state of its own, which a checkpoint does not hold"""
+    """whether it keeps state outside its memory, which checkpoints do not include"""
     findings: tuple[RewardFinding, ...] = ()
     microseconds: float | None = None
-    """per environment step with 64 environments; None: nothing is computed"""
+    """per environment step with 64 environments; None if nothing is computed"""
     result: ReplayResult | None = None
 
 
 class BrokenRule(RewardError):
-    """A batched reward breaks a rule of batches; running it another way would hide that."""
+    """A batched reward violates a rule of batching; another execution mode would hide that."""
 
 
 def choose_runner(
     code: RewardCode, weights: Mapping[str, float], recording: TransitionRecording
 ) -> RunnerChoice:
-    """Return how to run a reward; raises RewardError when it cannot be run."""
+    """Return the execution mode of a reward; raise RewardError if it cannot run."""
     try:
         return _try_batched(code, weights, recording)
     except RewardError as error:
@@ -425,7 +425,7 @@ def choose_runner(
 def _try_batched(
     code: RewardCode, weights: Mapping[str, float], recording: TransitionRecording
 ) -> RunnerChoice:
-    """Run it once per step; raises BrokenRule when it mixes environments or keeps state."""
+    """Run it once per step; raise BrokenRule if it mixes environments or keeps hidden state."""
     count, device = recording.num_envs, recording.device
 
     def batched(num_envs: int = count) -> BatchedRunner:
@@ -474,7 +474,7 @@ def _try_batched(
 def _try_single(
     code: RewardCode, weights: Mapping[str, float], recording: TransitionRecording
 ) -> RunnerChoice:
-    """Run it once per environment, or under `torch.vmap` where that gives the same."""
+    """Run it once per environment, or under `torch.vmap` if the results are equal."""
     count, device = recording.num_envs, recording.device
     result = replay(LoopedRunner(code, weights, count, device), recording)
     again = replay(LoopedRunner(code, weights, count, device), recording)
@@ -482,7 +482,7 @@ def _try_single(
     names = tuple(result.terms)
     mapped = VmapRunner(code, weights)
     why = "mapped over all environments, it gives other numbers"
-    try:  # twice: what it keeps from one replay would show in the next
+    try:  # twice: state kept from one replay would change the next
         replays = [replay(mapped, recording) for _ in range(2)]
         if all(difference(result, each, _EQUAL) is None for each in replays):
             cost = microseconds(lambda _: mapped, recording)
@@ -513,7 +513,7 @@ def _try_single(
 
 
 def _repeated(recording: TransitionRecording) -> float:
-    """Return the tolerance of a repeated computation: exact, except on a GPU."""
+    """Return the tolerance for repeated computations: zero except on a GPU."""
     return 0.0 if recording.device.type == "cpu" else 1e-6
 
 

@@ -1,4 +1,4 @@
-"""A reward that is data: weighted terms, and for what is done in sequence its phases.
+"""A reward as data: weighted terms, and phases for behaviors that are done in sequence.
 
 class Composed(ComposedReward):
     weights = {"speed_1": 1.0, "still_2": 1.0, "stage": 1.5, "finish": 10.0, "control": 0.1}
@@ -31,29 +31,29 @@ _STAGES = [
     {"name": STAGE, "description": "for every phase that is done, at every step", "latex": "k"},
     {"name": FINISH, "description": "once for every phase: it is done", "latex": r"[\text{done}]"},
 ]
-"""the two terms that every sequence has"""
+"""the two terms shared by all sequences"""
 
 
 class Phase(NamedTuple):
-    """One thing of a sequence: its terms pay while it is on."""
+    """One phase of a sequence; its terms are paid while it is active."""
 
     name: str
     terms: Mapping[str, Term]
     until: tuple[Tensor, ...] = ()
-    """conditions that must hold together for the next phase to begin; of the last phase, none"""
+    """conditions that must hold simultaneously before the next phase begins; empty for the last"""
     seconds: float = 0.0
-    """how long they must have held in all"""
+    """total time for which they must have held"""
 
 
 class ComposedReward(RewardFunction):
-    """A reward made of terms; derive from it and list them.
+    """Base class of rewards made of terms, which subclasses list.
 
-        weights     a number for each term
+        weights     one number per term
         terms       {name: term}; terms of `telic.rewards.terms`
-        phases      of a sequence; the terms of a phase pay while it is on, more in a later one
-        memory      what the terms remember, by name; that of phase 2 ends with "_2"
+        phases      of a sequence; a phase's terms pay while it is active, later phases pay more
+        memory      state of the terms, by name; names of phase 2 end with "_2"
 
-    The sum of the formulas is the reward's formula.
+    The reward's formula is the weighted sum of the terms' formulas.
     """
 
     terms: Any = MappingProxyType[str, Any]({})
@@ -62,7 +62,7 @@ class ComposedReward(RewardFunction):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if not cls.latex:
-            # An underscore would set what follows as an index.
+            # An underscore would typeset the rest as an index.
             cls.latex = "r = " + " + ".join(
                 rf"w_{{\text{{{each['name'].replace('_', ' ')}}}}} {_factor(each['latex'])}"
                 for each in cls._described()
@@ -76,12 +76,12 @@ class ComposedReward(RewardFunction):
         return found + [_about(name, term) for name, term in cls.terms.items()]
 
     def described_terms(self) -> list[dict[str, str]]:
-        """Return the words and the formula of every term."""
+        """Return the description and the formula of every term."""
         return self._described()
 
     @cached_property
     def _programs(self) -> tuple[Program, ...]:
-        """The calls behind the phases and, last, the terms; listed at the first step."""
+        """Programs of the phases and, last, of the terms; compiled at the first step."""
         ends = [cast("tuple[Term, ...]", each.until) for each in self.phases[:-1]] + [()]
         own = [(*each.terms.values(), *end) for each, end in zip(self.phases, ends, strict=False)]
         return tuple(map(Program, [*own, self.terms.values()]))
@@ -89,7 +89,7 @@ class ComposedReward(RewardFunction):
     def compute(
         self, obs: Tensor, action: Tensor, next_obs: Tensor, info: Info
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the sum of the weighted terms, and each of them."""
+        """Return the weighted sum of the terms, and each weighted term."""
         phase = self.memory["phase"] if self.phases else None
         step = StepView(action, next_obs, info, self.memory, phase=phase)
         paid = self._sequence(step) if self.phases else {}
@@ -98,7 +98,7 @@ class ComposedReward(RewardFunction):
         return cast("Tensor", sum(paid.values())), paid
 
     def _sequence(self, step: StepView) -> dict[str, Tensor]:
-        """Return the terms of the phases, and turn to the next phase where one is done."""
+        """Return the terms of the phases, and advance to the next phase where one is complete."""
         memory, dt = self.memory, step.dt
         phase: Tensor = memory["phase"]
         paid: dict[str, Tensor] = {}
@@ -125,7 +125,7 @@ class ComposedReward(RewardFunction):
         return paid
 
     def _begun(self, index: int, is_on: Tensor, step: StepView) -> StepView:
-        """Return the step as a phase sees it; its memory is zero until it begins."""
+        """Return the step as a phase sees it; its memory is zero until the phase begins."""
         suffix = f"_{index + 1}"
         for name, value in self.memory.items():
             if name.endswith(suffix):
@@ -139,7 +139,7 @@ def _about(name: str, term: Term) -> dict[str, str]:
 
 
 def _factor(latex: str) -> str:
-    """Return a formula as it is multiplied: in parentheses if it is negative or a sum."""
+    """Return a formula as a factor: in parentheses if it is negative or a sum."""
     if latex.startswith("("):
         return latex
     is_sum = latex.startswith(("-", r"\pm")) or " - " in latex or " + " in latex
@@ -147,10 +147,10 @@ def _factor(latex: str) -> str:
 
 
 def offered_modules() -> dict[str, dict[str, Any]]:
-    """Return what a reward file may import from the modules of this package, by module."""
+    """Return the importable names of this package for reward files, by module."""
 
     def phase(*arguments: Any, **named: Any) -> Phase:
-        return Phase(*arguments, **named)  # a function, which foreign code cannot derive from
+        return Phase(*arguments, **named)  # a function, so that foreign code cannot subclass it
 
     library = {
         module.__name__.rpartition(".")[2]: {

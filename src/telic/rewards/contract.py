@@ -1,4 +1,4 @@
-"""The contract of a reward file: the base class, its memory, and the records that describe it."""
+"""The reward interface: the base class, its episode memory, and the records that describe it."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ Device = torch.device | str
 
 
 class RewardFunction:
-    """Rewards N environments at once; derive from it and write `compute`.
+    """Base class of rewards: computes the rewards of N environments in one call of `compute`.
 
-    Class attributes, all optional:
+    Optional class attributes:
 
-        weights      named numbers that may be tuned; read them as self.weights["speed"]
-        memory       named values that last for one episode, read and replaced by compute as
+        weights      named tunable numbers; read them as self.weights["speed"]
+        memory       named values that persist for one episode, read and replaced by compute as
                      self.memory["turns"]. A number is the initial value of a tensor (N,), a
                      tuple of floats that of (N, k); ints such as (3,) are a shape: zeros (N, 3)
-        memory_to    who sees the memory in addition to the observation: "critic", or "actor" for
-                     both; names, as ("turns",): the policy sees these, the critic everything
-        phase_hz     turns a second of a phase variable that the policy observes, for gaits
-        terms        {name: what it rewards}
+        memory_to    networks that observe the memory besides the observation: "critic", "actor"
+                     (both), or names such as ("turns",) for the policy; the critic sees all
+        phase_hz     frequency of a phase variable that the policy observes, for gaits
+        terms        {name: description}
         latex        the formula
         description  one or two sentences
     """
 
-    # What rewards inherit is read-only: one dictionary serves them all. People write plain ones.
+    # Inherited defaults are read-only because all rewards share them. Subclasses use plain dicts.
     weights: dict[str, float] = cast("dict[str, float]", MappingProxyType({}))
     memory: dict[str, Any] = cast("dict[str, Any]", MappingProxyType({}))
     memory_to: Literal["critic", "actor"] | tuple[str, ...] = "critic"
@@ -43,10 +43,10 @@ class RewardFunction:
     latex: str = ""
     description: str = ""
     _initial_memory: dict[str, Tensor] = cast("dict[str, Tensor]", MappingProxyType({}))
-    """set by the trainer with `memory`"""
+    """set by the trainer together with `memory`"""
 
     def __new__(cls, *_args: Any, **_kwargs: Any) -> Self:
-        """Give every instance weights of its own, even where a subclass's __init__ forgets to."""
+        """Copy the weights to each instance, even if a subclass's __init__ does not call super."""
         instance = super().__new__(cls)
         instance.weights = dict(cls.weights)
         return instance
@@ -57,19 +57,19 @@ class RewardFunction:
         """Return the total (N,) and its terms, each (N,), which sum to the total.
 
         Args:
-            obs: (N, obs_dim) float32, what the policy acted on.
-            action: (N, act_dim) float32, as applied; (N,) int64 where actions are discrete.
-            next_obs: (N, obs_dim) float32, what it led to, before any reset.
+            obs: (N, obs_dim) float32, the policy's observation.
+            action: (N, act_dim) float32, as applied; (N,) int64 for discrete actions.
+            next_obs: (N, obs_dim) float32, the resulting observation, before any reset.
             info: named tensors (N, ...) of this transition, e.g. info["x_velocity"].
         """
         raise NotImplementedError
 
     def described_terms(self) -> Any:
-        """Return the descriptions of the terms, as `terms` may declare them."""
+        """Return the descriptions of the terms, in any format that `terms` accepts."""
         return self.terms
 
     def reset(self, mask: Tensor) -> None:
-        """Put the memory back to its initial values where an episode ended, mask (N,) bool."""
+        """Reset the memory to its initial values where an episode ended, mask (N,) bool."""
         reset_memory(self.memory, self._initial_memory, mask)
 
 
@@ -77,11 +77,11 @@ class RewardStep(NamedTuple):
     """Rewards of one step."""
 
     total: Tensor  # (N,) float32
-    terms: dict[str, Tensor]  # each (N,) float32; always the same names, in the same order
+    terms: dict[str, Tensor]  # each (N,) float32; the same names in the same order at every step
 
 
 class TermSpec(Record):
-    """One summand of a reward."""
+    """One term of a reward."""
 
     name: str
     description: str = ""
@@ -90,7 +90,7 @@ class TermSpec(Record):
 
 
 class RewardSpec(Record):
-    """A reward in words and formula; written as reward_spec.json."""
+    """Description and formula of a reward; written as reward_spec.json."""
 
     latex: str = ""
     description: str = ""
@@ -98,7 +98,7 @@ class RewardSpec(Record):
 
 
 class RewardFinding(Record):
-    """One thing worth knowing about a reward; training may start all the same."""
+    """A warning about a reward that does not prevent training."""
 
     name: str = Field(description="stable name of the kind of finding, e.g. looped")
     message: str = Field(description="what was seen, with numbers, and what to do")
@@ -125,6 +125,6 @@ def initial_memory(declared: Mapping[str, Any]) -> dict[str, Tensor]:
 
 
 def reset_memory(memory: dict[str, Tensor], initial: dict[str, Tensor], mask: Tensor) -> None:
-    """Put rows back to their initial values where `mask`, (N,) bool."""
+    """Reset rows to their initial values where `mask`, (N,) bool."""
     for name, row in initial.items():
         memory[name] = torch.where(mask.view(-1, *(1,) * (row.ndim - 1)), row, memory[name])

@@ -1,7 +1,7 @@
-"""Load a reward: from a file, a text or a name to code that can be run, and a list of mistakes.
+"""Load a reward from a file, text or example name, and explain errors in its code.
 
-`RewardCode` is the text of a reward: it makes instances, knows the facts that messages need, and
-turns an exception inside it into an error with line, cause and hint.
+`RewardCode` holds the source text of a reward. It creates instances, provides the facts that
+messages need, and converts exceptions inside it to errors with a line, a cause and a hint.
 """
 
 from __future__ import annotations
@@ -45,25 +45,25 @@ _MISTAKES = {
     "truth value of an array": "Compare single numbers: use np.any(...) or np.all(...).",
     "division by zero": "Guard the division, e.g. x / max(y, 1e-6).",
 }
-"""hints by a part of Python's or torch's message"""
+"""hints by a substring of Python's or torch's message"""
 _BATCHED = re.compile(
     r"\btorch\b|\[:,|\[\.\.\.,|\b(?:dim|keepdim)=|^\s+(?:memory|weights)\s*[=:]", re.MULTILINE
 )
-"""signs of code for all environments at once"""
+"""patterns that indicate code for a batch of environments"""
 
 
 class Instance(NamedTuple):
-    """One living reward: the function to call, and the object or function that keeps its state."""
+    """An instantiated reward: the function to call and the object that holds its state."""
 
     call: Call
     owner: Any
 
 
 class RewardCode:
-    """A reward as the text of a module; executed once to find the class or function in it."""
+    """Source text of a reward module; executed once to find its class or function."""
 
     def __init__(self, text: str, label: str, *, trusted: bool = False) -> None:
-        """Check and execute a text; `trusted`: as ordinary Python, without the allow-list."""
+        """Check and execute a text; `trusted` runs it as ordinary Python without the check."""
         text = without_own_imports(text)
         self.text, self.label, self.filename = text, label, f"<{label}>"
         self.notes: list[RewardFinding] = []
@@ -89,7 +89,7 @@ class RewardCode:
         return scope
 
     def _choose(self) -> str:
-        """Return the name of the reward: the last class of its own, else reward_fn."""
+        """Return the name of the reward: the last class defined in the text, else reward_fn."""
         own = {k: v for k, v in self._execute().items() if self._names.get(k) is not v}
         imported = {
             alias.asname or alias.name.partition(".")[0]
@@ -118,7 +118,7 @@ class RewardCode:
         return found[-1]
 
     def create(self, weights: Mapping[str, float]) -> Instance:
-        """Execute the text again: closures, globals and classes are then this instance's own."""
+        """Execute the text again, so that closures, globals and classes are not shared."""
         owner = self._execute()[self.name]
         if isinstance(owner, type):
             owner = _construct(owner, weights)
@@ -141,38 +141,38 @@ class RewardCode:
             )
         return Instance(function, owner)
 
-    # ---- facts for messages and decisions
+    # ---- facts for messages and for choosing the execution mode
 
     def line(self, number: int | None) -> str:
-        """Return one line of the text, without its indentation."""
+        """Return one line of the text without its indentation."""
         lines = source_lines(self.text)
         return lines[number - 1].strip() if number and number <= len(lines) else ""
 
     def place(self, line: int | None) -> str:
-        """Return how messages name a place, e.g. reward.py line 12."""
+        """Return a location as shown in messages, e.g. reward.py line 12."""
         return self.label if line is None else f"{self.label} line {line}"
 
     def wrong_term(
         self, term: str, what: str, hint: str, kind: type[RewardError] = RewardError
     ) -> RewardError:
-        """Return the error for a term, or for the total where `term` is ""."""
+        """Return the error for a term, or for the total if `term` is ""."""
         line = self.term_line(term) if term else None
         where = f'{self.place(line)}, term "{term}"' if term else f"{self.label}, the total"
         return kind(f"{where} {what}", hint=hint, line=line, term=term or None)
 
     @cached_property
     def strings(self) -> frozenset[str]:
-        """Every string constant: info values are named by some of these."""
+        """Every string constant; names of info values are among them."""
         constants = (node for node in ast.walk(self.tree) if isinstance(node, ast.Constant))
         return frozenset(each.value for each in constants if isinstance(each.value, str))
 
     @cached_property
     def is_batched(self) -> bool:
-        """True if something shows that the author meant all environments at once."""
+        """True if the code shows signs of being written for a batch of environments."""
         return _BATCHED.search(self.text) is not None
 
     def term_line(self, name: str) -> int | None:
-        """Return the line on which a function names a term."""
+        """Return the line on which a function mentions a term."""
         for function in ast.walk(self.tree):
             for node in ast.walk(function) if isinstance(function, ast.FunctionDef) else ():
                 if isinstance(node, ast.Constant) and node.value == name:
@@ -181,7 +181,7 @@ class RewardCode:
 
     @cached_property
     def kept_names(self) -> dict[str, int]:
-        """Return the names outside memory that are set while it runs, with a line of each."""
+        """Return the names outside memory that are assigned at run time, with a line of each."""
         kept: dict[str, int] = {}
         for function in ast.walk(self.tree):
             if not isinstance(function, ast.FunctionDef) or function.name == "__init__":
@@ -198,7 +198,7 @@ class RewardCode:
         return kept
 
     def describe(self, owner: object) -> RewardSpec:
-        """Return a reward's specification: as declared, or from the docstring's first paragraph."""
+        """Return a reward's specification, as declared or from the docstring's first paragraph."""
         weights: Mapping[str, float] = getattr(owner, "weights", None) or {}
         described = isinstance(owner, RewardFunction)
         declared = owner.described_terms() if described else getattr(owner, "terms", None)
@@ -223,7 +223,7 @@ class RewardCode:
         info_names: Iterable[str] = (),
         sizes: str | None = None,
     ) -> RewardError:
-        """Return the error to show for an exception inside the reward."""
+        """Convert an exception inside the reward to the error to show."""
         if isinstance(error, RewardError) and error.line is not None:
             return error
         line, trace = None, error.__traceback__
@@ -235,7 +235,7 @@ class RewardCode:
             name = str(getattr(error, "name", error.args[0] if error.args else ""))
             what = f'no key "{name}" in the dictionary'
             known = set(info_names)
-            # A dictionary of the reward's own may miss a key, too.
+            # A dictionary of the reward itself may also lack a key.
             if known and name not in known and (isinstance(error, TelicError) or "info" in text):
                 what, hint = unknown_info(name, known)
         elif isinstance(error, TelicError):
@@ -250,7 +250,7 @@ class RewardCode:
 
 
 def _construct(kind: Any, weights: Mapping[str, float]) -> Any:
-    """Build an instance whose weights are in place before its __init__ reads them."""
+    """Create an instance whose weights are set before its __init__ reads them."""
     needed = [
         each.name
         for each in list(inspect.signature(kind.__init__).parameters.values())[1:]
@@ -271,7 +271,7 @@ def _construct(kind: Any, weights: Mapping[str, float]) -> Any:
 
 
 def _declared_terms(declared: Any) -> list[TermSpec]:
-    """Read terms declared as {name: text}, or as a list of names, pairs or dictionaries."""
+    """Parse terms declared as {name: text}, or as a list of names, pairs or dictionaries."""
     if is_mapping(declared):
         declared = [
             {"name": name, **value} if is_mapping(value) else (name, value)
@@ -289,7 +289,7 @@ def _declared_terms(declared: Any) -> list[TermSpec]:
     return terms
 
 
-# ---- reading
+# ---- reading the source
 
 
 def read_code(source: object, *, trusted: bool = False, label: str | None = None) -> RewardCode:
@@ -308,7 +308,7 @@ def read_code(source: object, *, trusted: bool = False, label: str | None = None
     label = label or name
     if "\0" in text:
         raise RewardError(f"{label} contains null bytes.", hint="Give a Python file.")
-    # LaTeX in ordinary strings makes Python warn of unknown escapes; it means what it says.
+    # LaTeX in ordinary strings makes Python warn of unknown escapes, which are harmless here.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -350,13 +350,13 @@ def _read(source: str | Path) -> tuple[str, str]:
 
 
 def without_own_imports(text: str) -> str:
-    """Return the text without imports of RewardFunction, which is predefined.
+    """Remove imports of RewardFunction, which is predefined, from a text.
 
-    Where other systems keep that class differs; a file written for one of them runs unchanged.
+    The class has different import paths in other systems; files written for one run unchanged.
     """
     if len(text) > _LONGEST:
-        return text  # the allow-list refuses what is too long before anything reads it
-    lines = [line.encode() for line in source_lines(text)]  # as Python counts columns
+        return text  # the allow-list rejects oversized texts before they are parsed
+    lines = [line.encode() for line in source_lines(text)]  # Python counts columns in bytes
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.ImportFrom) or node.end_lineno is None:
             continue
@@ -368,7 +368,7 @@ def without_own_imports(text: str) -> str:
 
 
 def _trusted_names() -> dict[str, Any]:
-    """Return the usual names; trusted code may import everything else."""
+    """Return the predefined names; trusted code may import anything else."""
     return {
         "__name__": "reward",
         "np": numpy,
@@ -382,7 +382,7 @@ def _trusted_names() -> dict[str, Any]:
 
 
 def provided_names() -> dict[str, Any]:
-    """Return what foreign code may use of telic: it computes and cannot be changed."""
+    """Return the telic names available to foreign code; they compute and cannot be modified."""
     measured = {
         name: value
         for name, value in vars(quantities).items()
@@ -393,7 +393,7 @@ def provided_names() -> dict[str, Any]:
 
 
 def unknown_info(name: str, known: Iterable[str]) -> tuple[str, str]:
-    """Return the message and the hint for a name that info does not have."""
+    """Return the message and the hint for an unknown info name."""
     known = sorted(known)
     near = closest(name, known)
     nearest = f"Closest: {', '.join(near)}. " if near else ""

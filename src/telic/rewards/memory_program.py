@@ -1,8 +1,8 @@
-"""The update of the memory that a policy sees, as data that plays without telic.
+"""Export the memory update that a policy observes as data that runs without telic.
 
-A reward is foreign code, so it is traced in a confined worker: one step of its memory becomes a
-list of array operations. Only what the seen names depend on is kept. `run_policy.py` of a bundle
-runs the list with numpy; here it must give the same numbers as the reward itself on recorded steps.
+Rewards are foreign code, so they are traced in a confined worker. One memory update becomes a list
+of array operations, which a bundle's `run_policy.py` runs with numpy. Operations that the observed
+names do not depend on are removed. The result must reproduce the memory on recorded steps.
 """
 
 from __future__ import annotations
@@ -36,28 +36,28 @@ _CLOSE = 1e-4
 
 
 class MemoryProgram(Record):
-    """One step of a reward's memory; `telic.training.export.run_policy` says how it is run."""
+    """One update of a reward's memory; executed by `telic.training.export.run_policy`."""
 
     memory: dict[str, list[Any]]
-    """initial row of each name, of the seen ones and of those they depend on"""
+    """initial row of each observed name and of its dependencies"""
     seen: dict[str, int]
-    """size of every name in the order of the policy's input; negative: it is masked, and 0"""
+    """size of each name, in the order of the policy's input; negative sizes are masked with 0"""
     inputs: dict[str, str]
-    """input of each node that is one: a name of the memory, obs, action, next_obs or an info"""
+    """source of each input node: a name of the memory, obs, action, next_obs or an info"""
     constants: dict[str, list[Any] | float | bool]
     steps: tuple[tuple[str, str, list[Any], dict[str, Any]], ...] = Field(
         description="node, operation, arguments and options; a node is {'node': name}"
     )
     results: dict[str, str]
-    """node of each name of the memory after the step"""
+    """node that holds each name of the memory after the step"""
 
 
 def memory_program(
     reward: str, env: str, env_args: dict[str, Any], player: Callable[[dict[str, Any]], Any]
 ) -> MemoryProgram:
-    """Trace the memory of a reward's text; raises TelicError where it cannot be shipped.
+    """Trace the memory update of a reward's text; raise TelicError if it cannot be exported.
 
-    `player` makes what will run it elsewhere, which must give the same numbers.
+    `player` creates the exported update, which must reproduce the reward's memory.
     """
     access = env_access(env, env_args)
     with tempfile.TemporaryDirectory() as folder:
@@ -68,7 +68,7 @@ def memory_program(
             readable=list(access.readable),
             searched=access.python_path,
         )
-    try:  # a validation error is a ValueError, too
+    try:  # a validation error is also a ValueError
         program = MemoryProgram.model_validate(result.get("program"))
         playing = player(program.model_dump(mode="json"))
     except ValueError as error:
@@ -82,7 +82,7 @@ def memory_program(
 
 
 def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
-    """Trace a reward, and record a few steps of its memory; entry of the confined worker."""
+    """Trace a reward and record a few steps of its memory; entry point of the confined worker."""
     use_one_thread()
     channel.heartbeat(120.0, "tracing the memory of a reward")
     sample = make(payload["env"], num_envs=2, seed=0, **payload["env_args"])
@@ -113,7 +113,7 @@ def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
         return [*memory, *inputs, *(moment.info.exact(name) for name in moment.info)]
 
     memory, steps = list(rows.values()), list[dict[str, Any]]()
-    update(*values_of(moments[0], memory))  # what is computed once is a constant of the trace
+    update(*values_of(moments[0], memory))  # compute cached constants before tracing
     traced = make_fx(functionalize(update))(*values_of(moments[0], memory))
     program = _program(traced, names, rows, seen)
     for moment in moments:
@@ -135,7 +135,7 @@ def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
 def _program(
     traced: GraphModule, names: list[str], rows: dict[str, Tensor], seen: dict[str, int]
 ) -> MemoryProgram:
-    """Return the part of a trace that the seen names depend on, step after step."""
+    """Return the part of a trace that the observed names depend on, across steps."""
     nodes = list(traced.graph.nodes)
     places = [node for node in nodes if node.op == "placeholder"]
     inputs = dict(zip(places, names, strict=True))
@@ -174,7 +174,7 @@ def _program(
 
 
 def _plain(value: Any) -> Any:
-    """Return an argument as data; types of numbers by name."""
+    """Return an argument as plain data; dtypes by name."""
     if isinstance(value, Node):
         return {"node": value.name}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-r"""Define reward terms: functions of one step, named with their numbers in a reward's file.
+r"""Define reward terms: functions of one step that reward files compose by name and arguments.
 
     @signal("v")
     def Along(step: StepView, direction: str) -> Tensor: ...      # measures
@@ -6,10 +6,10 @@ r"""Define reward terms: functions of one step, named with their numbers in a re
     @term(r"\min({x} / {x}^*, 1)")
     def Share(x: Tensor, goal: float) -> Tensor: ...          # pays
 
-Calling one computes nothing yet: `Share(Along("forward"), goal=3.0)` is an `Expression`, a frozen
-record of the call, and is written as that very call. A `Program` lists the calls behind several
-expressions once, equal ones as one, and makes them for N environments at each step.
-To a type checker a signal is what it will have measured.
+Calling one does not compute: `Share(Along("forward"), goal=3.0)` returns an `Expression`, a frozen
+record of the call, whose repr is that call. A `Program` collects the calls of several expressions,
+merges equal ones, and evaluates them for N environments at each step.
+Type checkers see a signal as the value that it measures.
 """
 
 from __future__ import annotations
@@ -33,29 +33,29 @@ from telic.quantities import QUANTITIES
 P = ParamSpec("P")
 T = TypeVar("T")
 _Slots = Mapping[str, int | None]
-"""memory by name: how many numbers, None for a single one"""
+"""memory by name: number of values, None for a scalar"""
 _Memory = _Slots | Callable[[Mapping[str, Any]], _Slots]
 _WORDS = "words"
 
 
 @dataclass(eq=False)
 class StepView:
-    """One transition of N environments, and the memory of its episode."""
+    """One transition of N environments, and the memory of the current episode."""
 
     action: Tensor
     next_obs: Tensor
     info: Info
     memory: dict[str, Tensor]
-    """what lasts for the episode; values are replaced, never changed"""
+    """values that persist for the episode; replaced, never modified in place"""
     suffix: str = ""
-    """how names of this phase's memory end"""
+    """suffix of this phase's memory names"""
     phase: Tensor | None = None
-    """index of the current phase, (N,), where there are phases"""
+    """index of the current phase, (N,), for rewards with phases"""
 
     @property
     def spec(self) -> EnvSpec:
         """The environment."""
-        assert self.info.spec is not None  # infos of steps say whose they are
+        assert self.info.spec is not None  # infos of steps have a spec
         return self.info.spec
 
     @property
@@ -64,26 +64,26 @@ class StepView:
         return self.spec.dt_s or 1.0
 
     def measured(self, quantity: str, *arguments: str) -> Tensor:
-        """Return a quantity of this moment."""
+        """Return an instantaneous quantity."""
         return QUANTITIES[quantity](self.info, *arguments)
 
     def so_far(self, quantity: str, slot: str | None = None) -> Tensor:
-        """Return a quantity of the episode so far; its memory has its name, or another one."""
+        """Return an accumulated quantity; its memory slot has the same name unless given."""
         slot = slot or quantity
         memory, value = QUANTITIES[quantity].update(self.recall(slot), self.info)
         self.keep(slot, memory)
         return value
 
     def recall(self, slot: str) -> Tensor:
-        """Return a memory as the last step left it."""
+        """Return a memory value from the previous step."""
         return self.memory[slot + self.suffix]
 
     def keep(self, slot: str, value: Tensor) -> None:
-        """Replace a memory."""
+        """Store a memory value."""
         self.memory[slot + self.suffix] = value
 
     def first(self, slot: str, now: Tensor) -> Tensor:
-        """Return rows (N, k) as they were at the first step of the episode, and keep them."""
+        """Return rows (N, k) from the first step of the episode, storing them on that step."""
         kept, width = self.recall(slot), now.shape[1]
         is_known = kept[:, :1]
         start = torch.where(is_known > 0, kept[:, 1 : 1 + width], now)
@@ -93,7 +93,7 @@ class StepView:
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """A function of the library: what a node computes, and how it is called."""
+    """A library function and its metadata: how a node is computed and displayed."""
 
     function: Callable[..., Any]
     kind: type[Expression]
@@ -103,23 +103,23 @@ class Recipe:
 
     @cached_property
     def parameters(self) -> dict[str, Any]:
-        """Names and defaults of its arguments, besides the step."""
+        """Names and defaults of the arguments, except the step."""
         return parameters_of(self.function, "step")
 
     @cached_property
     def takes_step(self) -> bool:
-        """True if it reads the step itself."""
+        """True if the function reads the step directly."""
         return "step" in inspect.signature(self.function).parameters
 
     def __call__(self, *args: Any, **named: Any) -> Expression:
-        """Return the node of a call."""
+        """Return the expression of a call."""
         words = named.pop(_WORDS, "")
         name = self.function.__name__
         return self.kind(self, bind(name, self.parameters, args, named, self.digits), words)
 
 
 def parameters_of(function: Callable[..., Any], without: str) -> dict[str, Any]:
-    """Return the names and defaults of a function's arguments, but for one."""
+    """Return the names and defaults of a function's arguments, except one."""
     found = inspect.signature(function).parameters.values()
     return {each.name: each.default for each in found if each.name != without}
 
@@ -131,7 +131,7 @@ def bind(
     named: Mapping[str, Any],
     digits: int | None,
 ) -> tuple[tuple[str, Any], ...]:
-    """Return every argument of a call by name, numbers rounded as they are written."""
+    """Bind all arguments of a call by name, with numbers rounded as in files."""
     given = {**dict(zip(parameters, args, strict=False)), **named}
     unknown = sorted(given.keys() - parameters.keys())
     values = {**parameters, **given}
@@ -144,7 +144,7 @@ def bind(
 
 
 def shortened(value: Any, digits: int | None = 4) -> Any:
-    """Return numbers as they are written in files, so that criteria say the same."""
+    """Round numbers to the precision used in files, so that criteria use the same values."""
     if isinstance(value, float) and digits is not None:
         return float(f"{value:.{digits}g}")
     if is_row(value):
@@ -153,12 +153,12 @@ def shortened(value: Any, digits: int | None = 4) -> Any:
 
 
 class Expression:
-    """A call of the library that is evaluated at each step; frozen."""
+    """A call of a library function that is evaluated at each step; immutable."""
 
     __offered__: ClassVar[str] = "a term"
 
     def __init__(self, recipe: Recipe, arguments: tuple[tuple[str, Any], ...], words: str) -> None:
-        """Hold a call and what it means in words."""
+        """Store a call and its description."""
         self.recipe = recipe
         self.arguments = arguments
         self.words = words
@@ -166,7 +166,7 @@ class Expression:
 
     @property
     def name(self) -> str:
-        """Name of the function."""
+        """Name of the library function."""
         return self.recipe.function.__name__
 
     def __hash__(self) -> int:
@@ -178,11 +178,11 @@ class Expression:
         return self.recipe is other.recipe and self.arguments == other.arguments
 
     def __getitem__(self, name: str) -> Any:
-        """Return an argument of the call."""
+        """Return an argument of the call by name."""
         return dict(self.arguments)[name]
 
     def __repr__(self) -> str:
-        """Return the call: its first value by place, others by name, words last."""
+        """Return the call as code: the first argument positional, others by name, words last."""
         given: list[str] = []
         for place, (name, value) in enumerate(self.arguments):
             default = self.recipe.parameters[name]
@@ -192,14 +192,14 @@ class Expression:
         return f"{self.name}({', '.join(given)})"
 
     def nodes(self) -> Iterator[Expression]:
-        """Yield this node and all inside it."""
+        """Yield this node and all nodes inside it."""
         yield self
         for _, value in self.arguments:
             if isinstance(value, Expression):
                 yield from value.nodes()
 
     def slots(self) -> dict[str, int | None]:
-        """Return the memory that it and all inside it need."""
+        """Return the memory slots required by this node and all nodes inside it."""
         found: dict[str, int | None] = {}
         for node in self.nodes():
             memory = node.recipe.memory
@@ -207,29 +207,29 @@ class Expression:
         return found
 
     def formula(self) -> str:
-        """Return its formula in LaTeX, with the symbols of the signals in it."""
+        """Return the LaTeX formula, with the symbols of its signals."""
         latex = self.recipe.latex
         for name, value in self.arguments:
             shown = value.formula() if isinstance(value, Expression) else f"{value}"
-            if isinstance(value, str):  # an underscore would set what follows as an index
+            if isinstance(value, str):  # an underscore would typeset the rest as an index
                 shown = rf"\text{{{value.replace('_', ' ')}}}"
             latex = latex.replace(f"{{{name}}}", shown)
         return latex
 
 
 class Term(Expression):
-    """A node that pays: one summand of a reward, before its weight."""
+    """A reward term: one summand, before its weight."""
 
     def with_words(self, words: str) -> Term:
-        """Return the same term, described otherwise."""
+        """Return the same term with another description."""
         return Term(self.recipe, self.arguments, words)
 
 
 class Program:
-    """The calls behind expressions, in the order of their first use; calling it makes them."""
+    """A sequence of calls that evaluates expressions, in order of first use without duplicates."""
 
     def __init__(self, expressions: Iterable[Expression]) -> None:
-        """List the calls, each with its arguments and the results that fill some of them."""
+        """Collect the calls, each with its arguments and references to earlier results."""
         self._places: dict[Expression, int] = {}
         self._calls: list[tuple[Callable[..., Any], list[Any], list[tuple[int, int]]]] = []
         self._results = [self._add(each) for each in expressions]
@@ -251,7 +251,7 @@ class Program:
         return self._places[node]
 
     def __call__(self, step: StepView) -> list[Any]:
-        """Return the values of the expressions at this step."""
+        """Evaluate the expressions at this step."""
         values: list[Any] = []
         for function, arguments, inner in self._calls:
             given = arguments.copy()
@@ -264,10 +264,10 @@ class Program:
 def signal(
     latex: str = "x", *, memory: _Memory | None = None, digits: int = 4
 ) -> Callable[[Callable[Concatenate[StepView, P], T]], Callable[P, T]]:
-    """Make a function of a step and numbers a signal.
+    """Decorate a function of a step and numbers as a signal.
 
-    `latex` is its symbol, `memory` what it remembers of an episode or how that follows from its
-    arguments, `digits` the significant digits that its numbers are written with.
+    `latex` is its symbol, `memory` its memory slots or a function from its arguments to these,
+    and `digits` the significant digits of its numbers in files.
     """
     return lambda function: cast("Any", Recipe(function, Expression, latex, memory or {}, digits))
 
@@ -275,19 +275,19 @@ def signal(
 def term(
     latex: str = "{x}", *, memory: _Memory | None = None, digits: int = 4
 ) -> Callable[[Callable[P, Tensor]], Callable[P, Term]]:
-    """Make a function of measured values and numbers a term; see `signal`."""
+    """Decorate a function of measured values and numbers as a term; see `signal`."""
     return lambda function: cast("Any", Recipe(function, Term, latex, memory or {}, digits))
 
 
 def step_term(
     latex: str = "{x}", *, memory: _Memory | None = None, digits: int = 4
 ) -> Callable[[Callable[Concatenate[StepView, P], Tensor]], Callable[P, Term]]:
-    """Make a function of a step, measured values and numbers a term; see `signal`."""
+    """Decorate a function of a step, measured values and numbers as a term; see `signal`."""
     return lambda function: cast("Any", Recipe(function, Term, latex, memory or {}, digits))
 
 
 def written(value: Any) -> str:
-    """Return a value as Python code, texts in double quotes."""
+    """Return a value as Python code, with strings in double quotes."""
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, tuple):

@@ -1,4 +1,4 @@
-"""Try a reward on recorded transitions before anything is trained with it."""
+"""Check a reward on recorded transitions before training."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _GAP = 1e-4
 
 
 class Statistics(Record):
-    """Distribution of a number over the probe's transitions."""
+    """Distribution of a value over the probe's transitions."""
 
     mean: float
     std: float
@@ -32,7 +32,7 @@ class Statistics(Record):
 
 
 class TermStatistics(Statistics):
-    """One term of a reward."""
+    """Statistics of one reward term."""
 
     name: str
     share: float | None = Field(
@@ -41,7 +41,7 @@ class TermStatistics(Statistics):
 
 
 class ProbeReport(Event):
-    """Measurements of a reward before any training."""
+    """Measurements of a reward before training."""
 
     NAME = "probe.done"
 
@@ -68,10 +68,10 @@ def probe(
     transitions: int = 256,
     seed: int = 0,
 ) -> ProbeReport:
-    """Decide how a reward is run, check it, and measure it.
+    """Choose the execution mode of a reward, check it and measure it.
 
-    `env` is an environment of its own, which is reset and stepped, or a recording. Raises
-    RewardError: it fails, is not finite, mixes environments, or depends on chance or hidden state.
+    `env` is a recording, or a separate environment, which is reset and stepped. Raises RewardError
+    if it fails, is not finite, mixes environments, or depends on randomness or hidden state.
     """
     recording = env if isinstance(env, TransitionRecording) else collect(env, transitions, seed)
     decision = reward.decide(recording)
@@ -118,7 +118,7 @@ def _require_finite(reward: Reward, result: ReplayResult) -> None:
 
 
 def _info_findings(code: RewardCode, known: list[str]) -> list[RewardFinding]:
-    """Report names read with `info.get` whose default hides that they do not exist."""
+    """Report names read with `info.get` that do not exist, which the default hides."""
     findings: list[RewardFinding] = []
     for node in ast.walk(code.tree):
         match node:
@@ -136,7 +136,7 @@ def _info_findings(code: RewardCode, known: list[str]) -> list[RewardFinding]:
 
 
 def _term_findings(reward: Reward, result: ReplayResult) -> list[RewardFinding]:
-    """Report terms that are undeclared, missing, irregular, dead or dominating, and a gap."""
+    """Report undeclared, missing, irregular, zero or dominating terms, and wrong sums."""
     findings: list[RewardFinding] = []
 
     def add(name: str, message: str, **values: float) -> None:

@@ -1,4 +1,4 @@
-"""Recorded transitions on which a reward is tried before training."""
+"""Recorded transitions for checking a reward before training."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from telic.envs.vector import Info, VecEnv
 
 _ROWS = 16
 _UNRECORDED = 60
-"""steps between the first part of a recording and the second, to get away from the start"""
+"""steps between the two parts of a recording, to move away from the initial state"""
 
 
 class Transition(NamedTuple):
-    """One step of N environments, kept."""
+    """One recorded step of N environments."""
 
     obs: Tensor
     action: Tensor
     next_obs: Tensor
     info: Info
     ended: Tensor
-    """(N,) bool: the episode ends here, or the recording of it does"""
+    """(N,) bool: the episode or its recording ends here"""
     env_reward: Tensor
-    """(N,) the environment's own reward"""
+    """(N,) the environment's reward"""
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Transition:
-        """Return a transition with every tensor changed in the same way along its rows."""
+        """Return a transition with every tensor transformed by `change` along its rows."""
         return _combined([self], lambda tensors: change(tensors[0]))
 
 
@@ -51,20 +51,20 @@ class TransitionRecording:
         return self.transitions[0].obs.device
 
     def rows(self, first: int, end: int) -> TransitionRecording:
-        """Return the recording of some of the environments."""
+        """Return the recording of a range of environments."""
         return TransitionRecording([each.map(lambda x: x[first:end]) for each in self.transitions])
 
 
 def keep(info: Info) -> Info:
-    """Return an info with every value computed and copied, readable for ever."""
+    """Return a copy of an info with every value computed, which stays valid after later steps."""
     return Info.of({name: info.exact(name).clone() for name in info}, info.schema)
 
 
 def collect(env: VecEnv, transitions: int = 256, seed: int = 0) -> TransitionRecording:
-    """Record transitions: random actions from the start and from later on, then no action at all.
+    """Record transitions: random actions early and late in the episode, then zero actions.
 
-    Give an environment of its own, with few copies (8 are plenty): it is reset and stepped, and
-    every info value is read, which a simulation has to keep up to date from then on.
+    Use a separate environment with few copies (8 are enough): it is reset and stepped, and all
+    info values are read, which a simulation must then keep up to date.
     """
     rows = min(env.num_envs, _ROWS)
     steps = max(4, -(-transitions // rows))
@@ -84,7 +84,7 @@ def collect(env: VecEnv, transitions: int = 256, seed: int = 0) -> TransitionRec
         ended = step.terminated | step.truncated
         if t + 1 in (late, still, steps):
             ended = torch.ones_like(ended)
-        if t == late and "episode_start" in info:  # its memory will be fresh
+        if t == late and "episode_start" in info:  # its memory starts fresh here
             info.exact("episode_start").fill_(True)
         kept.append(
             Transition(
@@ -93,7 +93,7 @@ def collect(env: VecEnv, transitions: int = 256, seed: int = 0) -> TransitionRec
             )
         )
         obs = step.obs
-    if rows == 1:  # the later parts serve as a second environment
+    if rows == 1:  # use the later parts as a second environment
         kept = [concatenated([*pair]) for pair in zip(kept, kept[late:] + kept[:late], strict=True)]
     return TransitionRecording(kept)
 
@@ -120,5 +120,5 @@ def _combined(moments: list[Transition], combine: Callable[[list[Tensor]], Tenso
 
 
 def concatenated(moments: list[Transition]) -> Transition:
-    """Return the rows of several transitions one after the other."""
+    """Concatenate the rows of several transitions."""
     return _combined(moments, torch.cat)

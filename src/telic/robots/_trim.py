@@ -1,8 +1,8 @@
-"""Prepare a model before it gets actuators: remove what is not the robot, and free its base.
+"""Preprocess a model before adding actuators: remove scene objects and set the base joint.
 
-Models come as scenes, with balls, walls and targets around the robot; with a base on three slides
-and three hinges; with a base that is fixed because a library adds the joint; with joints without
-actuators. The file stays as it is: this changes the model that was read from it.
+Model files may contain scene objects (balls, walls, targets), a base on three slides and three
+hinges, a fixed base to which a library adds the joint, or joints without actuators. Only the loaded
+model is changed, never the file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BaseMount = Literal["model", "free", "fixed"]
 
 
 def fitting(pattern: str, names: Sequence[str], what: str, of: str) -> list[str]:
-    """Return the names that a pattern fits; raises BadFile where there is none."""
+    """Return the names that match a pattern; raise BadFile if there are none."""
     found = [name for name in names if re.fullmatch(pattern, name)]
     if not found:
         raise BadFile(
@@ -41,7 +41,7 @@ def fitting(pattern: str, names: Sequence[str], what: str, of: str) -> list[str]
 
 
 def name_parts(spec: mujoco.MjSpec) -> None:
-    """Give every body and joint a name, as drives and poses need one; joints after their body."""
+    """Name all unnamed bodies and joints, which drives and poses refer to by name."""
     for parts, kind in ((spec.bodies[1:], "body"), (spec.joints, "joint")):
         taken = {part.name for part in parts}
         for part in parts:
@@ -55,14 +55,14 @@ def leave_out(spec: mujoco.MjSpec, patterns: Sequence[str], of: str) -> None:
         geoms = [geom.name for geom in spec.geoms if geom.name]
         found = fitting(pattern, [*bodies, *geoms], "body or geom", of)
         for name in found:
-            # A child was removed with its parent.
+            # Children may already have been removed with their parent.
             for element in (spec.body(name), spec.geom(name)):
                 if element is not None:
                     spec.delete(element)
 
 
 def root_kind(model: mujoco.MjModel) -> BaseMount:
-    """Return the mount of a base: one on three undriven slides and three hinges becomes free."""
+    """Infer the base mount: "free" for three unactuated slides and hinges, else "model"."""
     joints = joints_of(model, base_of(model))
     kinds = sorted(int(model.jnt_type[joint]) for joint in joints)
     is_loose = kinds == [SLIDE] * 3 + [HINGE] * 3 and not moved_joints(model) & set(joints)
@@ -70,7 +70,7 @@ def root_kind(model: mujoco.MjModel) -> BaseMount:
 
 
 def base_of(model: mujoco.MjModel) -> int:
-    """Return the driven body attached to the world that carries most joints."""
+    """Return the child of the world with the most joints, preferring actuated trees."""
     driven = driven_trees(model)
     roots = [body for body in range(1, model.nbody) if model.body_parentid[body] == 0]
     joints = model.body_rootid[model.jnt_bodyid].tolist()
@@ -78,7 +78,7 @@ def base_of(model: mujoco.MjModel) -> int:
 
 
 def set_root(spec: mujoco.MjSpec, kind: BaseMount, name: str | None) -> None:
-    """Put the base of a robot, a body by its name, on a free joint, or on none."""
+    """Replace the joints of the base body by a free joint, or by none."""
     if kind == "model":
         return
     base = spec.body(name or "")
@@ -86,14 +86,14 @@ def set_root(spec: mujoco.MjSpec, kind: BaseMount, name: str | None) -> None:
         raise BadFile(f"The base, {name!r}, is not a body attached to the world.")
     for joint in list(base.joints):
         _delete_joint(spec, joint)
-    for key in list(spec.keys):  # they fit the model as it was
+    for key in list(spec.keys):  # keyframes do not fit the changed model
         spec.delete(key)
     if kind == "free":
         base.add_freejoint(name="floating_base")
 
 
 def lock(spec: mujoco.MjSpec, patterns: Sequence[str], pose: Mapping[str, float], of: str) -> Any:
-    """Return the model without some joints, their bodies fixed as the pose has them."""
+    """Return the model with some joints removed and their bodies fixed in the given pose."""
     if not patterns:
         return spec
     names = [joint.name for joint in spec.joints]
@@ -103,10 +103,10 @@ def lock(spec: mujoco.MjSpec, patterns: Sequence[str], pose: Mapping[str, float]
     model = spec.compile()
     data = mujoco.MjData(model)
     for name, value in pose.items():
-        if mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_JOINT, name) >= 0:  # not left out
+        if mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_JOINT, name) >= 0:  # not removed
             data.qpos[model.joint(name).qposadr[0]] = value
     mujoco.mj_kinematics(model, data)
-    # Written and read again, places are relative to the parent, whatever frames there were.
+    # A round trip through XML resolves frames, so that positions are relative to the parent.
     spec = mujoco.MjSpec.from_string(spec.to_xml())
     for body in spec.bodies[1:]:
         own = [joint for joint in body.joints if joint.name in locked]
@@ -125,7 +125,7 @@ def lock(spec: mujoco.MjSpec, patterns: Sequence[str], pose: Mapping[str, float]
 
 
 def delete_actuators(spec: mujoco.MjSpec) -> None:
-    """Remove all actuators of a model, with the sensors that read them."""
+    """Remove all actuators of a model and the sensors attached to them."""
     for sensor in list(spec.sensors):
         if sensor.objtype == mujoco.mjtObj.mjOBJ_ACTUATOR:
             spec.delete(sensor)
@@ -134,7 +134,7 @@ def delete_actuators(spec: mujoco.MjSpec) -> None:
 
 
 def _delete_joint(spec: mujoco.MjSpec, joint: mujoco.MjsJoint) -> None:
-    """Remove a joint from a model, with the actuators, sensors and equalities that name it."""
+    """Remove a joint and the actuators, sensors and equalities that refer to it."""
     named = [each for each in spec.actuators if each.target == joint.name]
     named += [each for each in spec.sensors if each.objname == joint.name]
     named += [
@@ -148,10 +148,10 @@ def _delete_joint(spec: mujoco.MjSpec, joint: mujoco.MjsJoint) -> None:
 
 
 def straighten(spec: mujoco.MjSpec, name: str | None, facing_deg: float) -> mujoco.MjSpec:
-    """Return the model with the frame of its free base upright and ahead along x, as it rests.
+    """Return the model with its free base frame aligned to the world and facing along x.
 
-    Sensors and commands of a robot are expressed in that frame. The robot itself is
-    turned about the vertical so that it faces along x; its parts stay where they are on it.
+    Sensors and commands are expressed in this frame. The robot is rotated by `facing_deg` about the
+    vertical axis to face along x; the relative poses of its parts do not change.
     """
     base = spec.body(name or "")
     if base is None or not any(int(joint.type) == FREE for joint in base.joints):
@@ -188,7 +188,7 @@ def _product(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def still_bodies(spec: mujoco.MjSpec) -> set[str]:
-    """Return the bodies of the scene that cannot move: the world, tables, walls."""
+    """Return the static bodies of the scene: the world, tables, walls."""
     still = {"world"}
     for top in spec.worldbody.bodies:
         family = [top]

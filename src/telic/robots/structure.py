@@ -1,7 +1,7 @@
-"""Read the structure of a MuJoCo model: trees, what actuators move, what holds the robot up.
+"""Analyze the structure of a MuJoCo model: kinematic trees, actuated joints and static loads.
 
-Facts that a mechanical model cannot express (feet, action scales, goals) are kept in it as texts,
-so that they travel with the file.
+Properties that MJCF cannot express (feet, action scales, goals) are stored in the model as custom
+text elements.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FREE, BALL, SLIDE, HINGE = (
     int(getattr(mujoco.mjtJoint, f"mjJNT_{name}")) for name in ("FREE", "BALL", "SLIDE", "HINGE")
 )
 DRIVEN: Final = "telic_driven"
-"""text of a model whose actuators telic built"""
+"""Text element of models whose actuators were built by telic."""
 FEET: Final = "telic_feet"
 ILLEGAL: Final = "telic_illegal_contacts"
 SCALES: Final = "telic_action_scales"
@@ -37,23 +37,23 @@ _ALONG_JOINT, _ALONG_SITE, _ROUND_SPHERE, _ROUND_CYLINDER = (
 _GROUND = (int(mujoco.mjtGeom.mjGEOM_PLANE), int(mujoco.mjtGeom.mjGEOM_HFIELD))
 _NEAR_ZERO_M = 0.1
 _LEAST_DOWN = 0.7
-"""share of gravity that must pull along -z"""
+"""Minimum fraction of gravity along -z."""
 _FOOT = 0.2
-"""share of the base height below which the end of a limb counts as a foot"""
+"""Height below which the end of a limb is a foot, relative to the base height."""
 _STEADY = 3.0
-"""margin over the stiffness at which a robot topples: the joints of a leg give way together"""
+"""Safety factor on the toppling stiffness, because all joints of a leg yield together."""
 
 
-# ---- texts in the model
+# ---- annotations
 
 
 def annotate(spec: mujoco.MjSpec, name: str, values: Sequence[str | float]) -> None:
-    """Write a list of values into a model, under a name."""
+    """Store a list of values in a model as a text element."""
     spec.add_text(name=name, data=json.dumps(list(values)))
 
 
 def model_text(model: mujoco.MjModel, name: str) -> str | None:
-    """Return a text of a model; None: it has none of that name."""
+    """Return a text element of a model, or None if there is none of that name."""
     number = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_TEXT, name)
     if number < 0:
         return None
@@ -62,7 +62,7 @@ def model_text(model: mujoco.MjModel, name: str) -> str | None:
 
 
 def annotated_numbers(model: mujoco.MjModel, name: str) -> list[float] | None:
-    """Return the numbers that a model has under a name; None: it has none."""
+    """Return the numbers annotated under a name, or None."""
     text = model_text(model, name)
     try:
         return None if text is None else TypeAdapter(list[float]).validate_json(text)
@@ -71,7 +71,7 @@ def annotated_numbers(model: mujoco.MjModel, name: str) -> list[float] | None:
 
 
 def annotated_bodies(model: mujoco.MjModel, name: str) -> tuple[int, ...] | None:
-    """Return the bodies that a model lists under a name; None: it has no such list."""
+    """Return the ids of the bodies annotated under a name, or None."""
     text = model_text(model, name)
     try:
         names = [] if text is None else TypeAdapter(list[str]).validate_json(text)
@@ -92,7 +92,7 @@ def _foreign_text(name: str, wanted: str) -> BadEnvironment:
 
 
 def ancestors(model: mujoco.MjModel, body: int) -> list[int]:
-    """Return the bodies that a body hangs on, nearest first, without the world."""
+    """Return the ancestors of a body, nearest first, excluding the world."""
     chain: list[int] = []
     while body := int(model.body_parentid[body]):
         chain.append(body)
@@ -100,19 +100,19 @@ def ancestors(model: mujoco.MjModel, body: int) -> list[int]:
 
 
 def joints_of(model: mujoco.MjModel, body: int) -> range:
-    """Return the joints of a body."""
+    """Return the joint ids of a body."""
     first = int(model.body_jntadr[body])
     return range(first, first + int(model.body_jntnum[body]))
 
 
 def hinge_ends(model: mujoco.MjModel) -> set[int]:
-    """Return the last body of every chain of hinges."""
+    """Return the bodies with hinges that have no descendants with hinges."""
     moved = {int(body) for body in model.jnt_bodyid[model.jnt_type == HINGE]}
     return moved - {above for body in moved for above in ancestors(model, body)}
 
 
 def unused_name(stem: str, taken: set[str]) -> str:
-    """Return a name that is not taken, numbered from 2 where needed, and take it."""
+    """Return an unused name, numbered from 2 if needed, and add it to `taken`."""
     names = (stem, *(f"{stem}{number}" for number in range(2, len(taken) + 3)))
     name = next(name for name in names if name not in taken)
     taken.add(name)
@@ -120,10 +120,10 @@ def unused_name(stem: str, taken: set[str]) -> str:
 
 
 def moved_joints(model: mujoco.MjModel) -> set[int]:
-    """Return the joints that actuators move, directly or by tendons.
+    """Return the joints moved by actuators, directly or through tendons.
 
-    A tendon along sites pulls all joints that carry them. An actuator on a site or a body moves no
-    joint of its own.
+    A spatial tendon moves all ancestor joints of its sites. Actuators on sites or bodies do not
+    move specific joints.
     """
     moved: set[int] = set()
     for i in range(model.nu):
@@ -141,7 +141,7 @@ def moved_joints(model: mujoco.MjModel) -> set[int]:
 
 
 def driven_trees(model: mujoco.MjModel) -> list[int]:
-    """Return the bodies on the world whose trees actuators act on, in the model's order."""
+    """Return the root bodies of the actuated kinematic trees, in model order."""
     bodies: set[int] = set()
     for i in range(model.nu):
         kind, (first, second) = int(model.actuator_trntype[i]), map(int, model.actuator_trnid[i])
@@ -158,7 +158,7 @@ def driven_trees(model: mujoco.MjModel) -> list[int]:
 
 
 def _wraps(model: mujoco.MjModel, tendon: int) -> list[tuple[int, int, int]]:
-    """Return the path of a tendon: the kind, number and body of each of its points."""
+    """Return the type, object id and body of each wrap point of a tendon."""
     first, count = int(model.tendon_adr[tendon]), int(model.tendon_num[tendon])
     owners = {
         _ALONG_JOINT: model.jnt_bodyid,
@@ -172,11 +172,11 @@ def _wraps(model: mujoco.MjModel, tendon: int) -> list[tuple[int, int, int]]:
     return [(kind, n, int(owners[kind][n])) for kind, n in pairs if kind in owners]
 
 
-# ---- places
+# ---- geometry
 
 
 def geom_bounds(model: mujoco.MjModel, data: mujoco.MjData, geoms: np.ndarray) -> np.ndarray:
-    """Return the lowest and highest world coordinates of geoms' bounding boxes, (n, 2, 3)."""
+    """Return the axis-aligned world bounding boxes of geoms, (n, 2, 3)."""
     turned = data.geom_xmat[geoms].reshape(-1, 3, 3)
     box = model.geom_aabb[geoms]
     middle = data.geom_xpos[geoms] + (turned * box[:, None, :3]).sum(2)
@@ -185,14 +185,14 @@ def geom_bounds(model: mujoco.MjModel, data: mujoco.MjData, geoms: np.ndarray) -
 
 
 def solid_geoms(model: mujoco.MjModel) -> np.ndarray:
-    """Return which geoms can touch something, (ngeom,) bool."""
+    """Return a mask of the geoms that can collide, (ngeom,) bool."""
     return (model.geom_contype > 0) | (model.geom_conaffinity > 0)
 
 
 def lowest_point(
     model: mujoco.MjModel, data: mujoco.MjData, geoms: np.ndarray | None = None
 ) -> float:
-    """Return the height of the lowest point of some geoms, or of all."""
+    """Return the height of the lowest point of the given geoms, or of all geoms."""
     if geoms is None:
         geoms = np.arange(int(model.ngeom))
     low = geom_bounds(model, data, geoms)[:, 0, 2]
@@ -202,13 +202,13 @@ def lowest_point(
 
 
 def lowest_of_tree(model: mujoco.MjModel, data: mujoco.MjData, root: int) -> float:
-    """Return the height of the lowest solid point of the tree of a body."""
+    """Return the height of the lowest collision point of a kinematic tree."""
     solid = np.flatnonzero(solid_geoms(model) & (model.body_rootid[model.geom_bodyid] == root))
     return lowest_point(model, data, solid) if len(solid) else float(data.xpos[root, 2])
 
 
 def missing_floor(model: mujoco.MjModel) -> float | None:
-    """Return the height of the floor that a falling robot lacks; None: it lacks none."""
+    """Return the height at which a floating robot needs a floor, or None if it needs none."""
     if FREE not in model.jnt_type or not np.linalg.norm(model.opt.gravity):
         return None
     fixed = model.body_weldid[model.geom_bodyid] == 0
@@ -220,12 +220,12 @@ def missing_floor(model: mujoco.MjModel) -> float | None:
     if any(_carries(model, data, int(geom), solid) for geom in still):
         return None
     lowest = lowest_point(model, data, solid)
-    # Robots are drawn standing on the zero level, or about it, or anywhere in space.
+    # Models near height 0 get a floor there, others below their lowest point.
     return 0.0 if abs(lowest) < _NEAR_ZERO_M else lowest
 
 
 def at_rest(model: mujoco.MjModel, qpos: np.ndarray | None = None) -> mujoco.MjData:
-    """Return a model in a pose, with kinematics; by default its first keyframe, else qpos0."""
+    """Return data with kinematics at `qpos`, by default the first keyframe or qpos0."""
     data = mujoco.MjData(model)
     if qpos is not None or model.nkey:
         data.qpos[:] = model.key_qpos[0] if qpos is None else qpos
@@ -234,7 +234,7 @@ def at_rest(model: mujoco.MjModel, qpos: np.ndarray | None = None) -> mujoco.MjD
 
 
 def _carries(model: mujoco.MjModel, data: mujoco.MjData, fixed: int, solid: np.ndarray) -> bool:
-    """Return whether a robot can fall on a fixed geom: it collides, and lies below."""
+    """Return whether a fixed geom supports a robot: it collides and overlaps horizontally."""
     meets = (model.geom_contype[solid] & model.geom_conaffinity[fixed]) | (
         model.geom_conaffinity[solid] & model.geom_contype[fixed]
     )
@@ -246,7 +246,7 @@ def _carries(model: mujoco.MjModel, data: mujoco.MjData, fixed: int, solid: np.n
 
 
 def lowest_mount(model: mujoco.MjModel, data: mujoco.MjData) -> float | None:
-    """Return where the ground is below a robot bolted to the world that lacks one; else None."""
+    """Return the ground height below a fixed-base robot without a floor, or None."""
     is_plane = model.geom_type == int(mujoco.mjtGeom.mjGEOM_PLANE)
     if FREE in model.jnt_type or is_plane.any() or not np.linalg.norm(model.opt.gravity):
         return None
@@ -255,9 +255,9 @@ def lowest_mount(model: mujoco.MjModel, data: mujoco.MjData) -> float | None:
 
 
 def require_z_up(model: mujoco.MjModel, name: str) -> None:
-    """Raise BadEnvironment for a model in which gravity does not pull along -z.
+    """Raise BadEnvironment unless gravity points along -z.
 
-    Heights, falls, feet and the way forward are all measured with z up. A slope is fine.
+    Heights, falls, feet and the forward direction assume z up. Moderate slopes are accepted.
     """
     gravity = np.asarray(model.opt.gravity, dtype=float)
     strength = float(np.linalg.norm(gravity))
@@ -279,9 +279,9 @@ def _is_free(model: mujoco.MjModel, root: int) -> bool:
 
 
 def steadying_stiffness(model: mujoco.MjModel, joint: int) -> float:
-    """Return the stiffness of a joint that keeps a robot from swaying on its legs, N m/rad.
+    """Return the joint stiffness that keeps a robot upright on its legs, N m/rad.
 
-    A body of mass m at height h on n legs is an inverted pendulum, with m g h to be held back.
+    A body of mass m at height h on n legs is an inverted pendulum that needs a stiffness of m g h.
     """
     root = int(model.body_rootid[model.jnt_bodyid[joint]])
     if not _is_free(model, root) or model.jnt_type[joint] == SLIDE:
@@ -304,9 +304,9 @@ def steadying_stiffness(model: mujoco.MjModel, joint: int) -> float:
 
 
 def holding_force(model: mujoco.MjModel, joint: int) -> float:
-    """Return twice the force or torque of a joint that holds its load against gravity.
+    """Return twice the joint force or torque needed to hold its load against gravity.
 
-    On a free base, a leg carries its share of the whole robot; else what hangs on it.
+    The load is the mass of the descendants, and for a free base at least the robot's mass per limb.
     """
     data = mujoco.MjData(model)
     mujoco.mj_kinematics(model, data)

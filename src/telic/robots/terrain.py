@@ -1,9 +1,9 @@
-"""Ground that is not flat: rough, sloped, or stairs, in fields from easy to hard.
+"""Terrain generation: rough ground, slopes and stairs in a grid of increasing difficulty.
 
-The ground is a board of fields. Along x they get harder from row to row; those of a row are alike
-and differ in chance. Each rises from a level rim to a level place in its middle. Robots start in
-the middle, from where they go down and up again in the next field, or at the foot, from where the
-way ahead leads up. Sizes are in heights of the standing robot.
+The terrain is a grid of fields. Difficulty increases along x from row to row, and varies slightly
+and randomly within a row. Each field rises from a flat border to a flat platform in its middle.
+Robots start on the platform, or at the foot, from where the way ahead leads up. Obstacle sizes are
+in units of the standing robot's height.
 """
 
 from __future__ import annotations
@@ -19,60 +19,60 @@ if TYPE_CHECKING:
 
 TerrainKind = Literal["flat", "rough", "slopes", "stairs"]
 TERRAINS: tuple[TerrainKind, ...] = ("rough", "slopes", "stairs")
-"""those that are laid"""
+"""Terrain kinds other than flat."""
 ArmTask = Literal["reach", "push", "pick"]
 HANDLING: tuple[ArmTask, ...] = ("push", "pick")
-"""tasks of arms with a block"""
+"""Arm tasks with a block."""
 ROWS, COLUMNS = 5, 4
 FIELD_M = 8.0
 _CELL_M = 0.05
 _LEVEL_M = 0.6
-"""half the side of the level place in a field's middle"""
+"""Half the side of the flat platform in the middle of a field."""
 _RIM_M, FOOT_M = 0.75, 0.4
-"""how wide the level rim of a field is, and how far inside its edge one starts at the foot"""
+"""Width of a field's flat border, and distance of the foot start from its edge."""
 STAIRS_M = FIELD_M / 2.0 - _RIM_M - _LEVEL_M
-"""how far the way up leads, seen from above"""
+"""Horizontal length of the ascent."""
 TO_TOP_M = FIELD_M / 2.0 - _LEVEL_M - FOOT_M
-"""the way from the foot to the level place in the middle"""
+"""Horizontal distance from the foot start to the platform."""
 _TREAD_M = 0.3
 _ROUGH, _LUMP_M = 0.18, 0.2
 _STEEPEST = 0.4
 _STEPS = (0.06, 0.32)
-"""heights of a step in the easiest and the hardest field"""
+"""Step heights in the easiest and the hardest field, in standing heights."""
 _CHANCE = 0.08
-"""share by which fields of one hardness differ"""
+"""Relative random variation of difficulty and tread depth."""
 _SUNK_M = 0.02
-"""how far the floor lies below the board, so that nothing touches both"""
+"""Distance of the floor below the height field, so that nothing touches both."""
 _MOST_SEED = 2**31
 NAME = "telic_terrain"
 
 
 class Ground(NamedTuple):
-    """The ground: its kind, the difficulty of its hardest fields, its seed, and a block on it."""
+    """Configuration of the ground: terrain kind, maximum difficulty, seed, and a block."""
 
     kind: TerrainKind = "flat"
     hardest: float = 1.0
-    """0 to 1"""
+    """Difficulty of the hardest fields, in (0, 1]."""
     seed: int = 0
     block: bool = False
-    """whether a block lies on it, before an arm"""
+    """Whether to add a block for an arm."""
 
 
 class Terrain(NamedTuple):
-    """A board of fields."""
+    """Generated terrain."""
 
     heights: np.ndarray
-    """(points along y, points along x), m"""
+    """Height field, (points along y, points along x), m."""
     starts: np.ndarray
-    """(rows, columns, 3): the middle of each field, m"""
+    """Middle of each field, (rows, columns, 3), m."""
     feet: np.ndarray
-    """(rows, columns, 3): where the way ahead leads up, m"""
+    """Foot start of each field, (rows, columns, 3), m."""
     sizes: np.ndarray
-    """(rows, columns): height of a step, rise of a slope for each metre, highest lump, m"""
+    """Step height (m), slope (m/m) or maximum lump height (m) of each field, (rows, columns)."""
 
 
 def ground_in(arguments: Mapping[str, Any]) -> Ground:
-    """Return the ground that the arguments of an environment ask for; they may come from a file."""
+    """Return the ground specified by environment arguments, ignoring invalid values."""
     named, hardest, seed = (
         arguments.get(name) for name in ("terrain", "terrain_hardest", "terrain_seed")
     )
@@ -87,7 +87,7 @@ def ground_in(arguments: Mapping[str, Any]) -> Ground:
 
 
 def on_fresh_ground(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of an environment like it, on terrain that was not used in training."""
+    """Return the arguments with a terrain seed different from that of training."""
     ground = ground_in(arguments)
     if ground.kind == "flat":
         return arguments
@@ -96,14 +96,14 @@ def on_fresh_ground(arguments: dict[str, Any]) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=4)
 def terrain(ground: Ground, tall_m: float) -> Terrain:
-    """Return the ground for a robot that stands so tall."""
+    """Generate the terrain for a robot with a standing height of `tall_m`."""
     side = round(FIELD_M / _CELL_M)
     heights = np.zeros((COLUMNS * side, ROWS * side), dtype=np.float32)
     starts, feet = np.zeros((2, ROWS, COLUMNS, 3))
     sizes = np.zeros((ROWS, COLUMNS))
     chance = np.random.default_rng((20261116, ground.seed) if ground.seed else 20261116)
     axis = (np.arange(side) + 0.5) * _CELL_M - FIELD_M / 2.0
-    away = np.maximum(np.abs(axis)[:, None], np.abs(axis)[None, :])  # from the middle, square
+    away = np.maximum(np.abs(axis)[:, None], np.abs(axis)[None, :])  # from the middle (Chebyshev)
     for row in range(ROWS):
         for column in range(COLUMNS):
             hard = (row + 0.5 + 0.4 * (column / max(COLUMNS - 1, 1) - 0.5)) / ROWS
@@ -118,10 +118,10 @@ def terrain(ground: Ground, tall_m: float) -> Terrain:
 
 
 def lay(spec: mujoco.MjSpec, ground: Ground) -> mujoco.MjModel:
-    """Lay the ground into a model that has a floor and a pose to start from; return it compiled."""
+    """Add the ground to a model with a floor and an initial pose; return it compiled."""
     plain = spec.compile()
     if ground.block:
-        from telic.robots.arm import add_block  # here, as mujoco below
+        from telic.robots.arm import add_block  # imported lazily, as mujoco below
 
         add_block(spec, plain)
         return spec.compile()
@@ -136,7 +136,7 @@ def lay(spec: mujoco.MjSpec, ground: Ground) -> mujoco.MjModel:
         size=(ROWS * FIELD_M / 2.0, COLUMNS * FIELD_M / 2.0, highest, 0.1),
         userdata=(board / highest).flatten().tolist(),
     )
-    import mujoco  # here, because words about the ground are read where no physics is
+    import mujoco  # imported lazily, because some users of this module need no physics
 
     plane = mujoco.mjtGeom.mjGEOM_PLANE
     floors = [geom for geom in spec.worldbody.geoms if geom.type == plane]
@@ -156,37 +156,37 @@ def lay(spec: mujoco.MjSpec, ground: Ground) -> mujoco.MjModel:
 
 
 def hardest_step(hard: float, tall_m: float) -> float:
-    """Return the height of a step of stairs so hard, m."""
+    """Return the step height of stairs of difficulty `hard`, m."""
     return (_STEPS[0] + (_STEPS[1] - _STEPS[0]) * hard) * tall_m
 
 
 def steepest(hard: float) -> float:
-    """Return the angle of a slope so hard, rad."""
+    """Return the angle of a slope of difficulty `hard`, rad."""
     return _STEEPEST * hard
 
 
 def steps_of(tall_m: float) -> int:
-    """Return how many steps stairs have."""
+    """Return the maximum number of steps of the stairs."""
     return int(STAIRS_M / _tread(tall_m) + 1e-9)
 
 
 def _tread(tall_m: float) -> float:
-    """Return how deep a step is: longer legs take longer steps."""
+    """Return the tread depth, which increases with the robot's height."""
     return _TREAD_M * max(1.0, tall_m / 0.3) ** 0.5
 
 
 def standing_m(model: mujoco.MjModel) -> float:
-    """Return how high the base of a robot is when it stands: in its first pose, else by default."""
+    """Return the base height in the first keyframe, or in the default pose."""
     qpos = model.key_qpos[0] if model.nkey else model.qpos0
     return max(round(float(qpos[2]), 3), 0.1)
 
 
 Field = tuple[np.ndarray, float]
-"""its heights, and the size of what it is made of"""
+"""Heights of a field and its obstacle size."""
 
 
 def _rough(away: np.ndarray, hard: float, tall_m: float, chance: np.random.Generator) -> Field:
-    """Lumps of a fifth of a metre, with flat rims so that fields fit together."""
+    """Generate random 0.2 m blocks with a flat border."""
     every = round(_LUMP_M / _CELL_M)
     count = -(-len(away) // every)
     highest = _ROUGH * hard * tall_m
@@ -203,14 +203,14 @@ def _slopes(away: np.ndarray, hard: float, tall_m: float, chance: np.random.Gene
 
 def _stairs(away: np.ndarray, hard: float, tall_m: float, chance: np.random.Generator) -> Field:
     step = hardest_step(hard, tall_m)
-    # As many steps as anywhere, each a little shorter or with some of the way left on top.
+    # The number of steps is fixed; a shorter tread leaves a longer flat top.
     tread = _tread(tall_m) * (1.0 - _CHANCE * chance.uniform())
     steps = np.floor(_way_up(away) / tread + 1e-9)
     return step * np.minimum(steps, steps_of(tall_m)), step
 
 
 def _way_up(away: np.ndarray) -> np.ndarray:
-    """Return how far inside the level rim a place is; all of the level middle is as far in."""
+    """Return the distance inside the flat border, constant on the platform."""
     return np.maximum(FIELD_M / 2.0 - _RIM_M - np.maximum(away, _LEVEL_M), 0.0)
 
 

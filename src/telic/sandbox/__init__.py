@@ -1,1 +1,1 @@
-"""Run code we did not write: an allow-list in front, a confined process around it."""
+"""Run foreign code: checked against an allow-list and executed in a confined process."""

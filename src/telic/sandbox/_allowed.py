@@ -1,8 +1,8 @@
-"""The one list of what foreign code may use: syntax, builtins, and modules with their functions.
+"""The allow-list for foreign code: syntax, builtins, and modules with their functions.
 
-The check before running and the objects handed out while running (both in `source`) read this list,
-so what is accepted and what is there cannot differ. Rule for additions: numbers in, numbers out. No
-files, no global settings, no randomness, no raw memory, no calls by name.
+The check before execution and the objects available during execution (both in `source`) use this
+list, so they cannot diverge. Rule for additions: numbers in, numbers out. No files, no global
+settings, no randomness, no raw memory, no calls by name.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from telic.core.text import closest
 
 
 def words(text: str) -> frozenset[str]:
-    """Return the words of a text as a set."""
+    """Split a text into a set of words."""
     return frozenset(text.split())
 
 
 ANY = frozenset({"*"})
-"""Stands for "every public name": the real list is handed in from above."""
+"""Placeholder for all public names; the actual list is supplied by higher layers."""
 
 MATH = """
 acos acosh asin asinh atan atan2 atanh cbrt ceil comb copysign cos cosh degrees dist e erf erfc exp
@@ -167,16 +167,16 @@ PREDEFINED: Mapping[str, str] = {
     "telic": "telic",
     "torch": "torch",
 }
-"""Names that need no import line; the reference system puts `np` in place the same way."""
+"""Names available without an import; the reference system also provides `np` this way."""
 
 CLASSES = frozenset({"ComposedReward", "RewardFunction"})
-"""Provided classes: may be a base, or the second argument of isinstance, and nothing else."""
+"""Provided classes: allowed only as a base or as the second argument of isinstance."""
 
 Provided = Mapping[str, Any]
 
 
 def flatten(provided: Provided, prefix: str = "") -> dict[str, dict[str, Any]]:
-    """Turn {"telic": {"quantities": {...}}} into {"telic": {}, "telic.quantities": {...}}."""
+    """Flatten {"telic": {"quantities": {...}}} to {"telic": {}, "telic.quantities": {...}}."""
     flat: dict[str, dict[str, Any]] = {}
     for name, members in provided.items():
         path = f"{prefix}{name}"
@@ -187,11 +187,11 @@ def flatten(provided: Provided, prefix: str = "") -> dict[str, dict[str, Any]]:
 
 
 def modules_with(provided: Provided) -> dict[str, Collection[str]]:
-    """Return the list of modules and names, with what is handed in from above."""
+    """Return the allowed modules and names, including those supplied by higher layers."""
     return {**MODULES, **{path: frozenset(names) for path, names in flatten(provided).items()}}
 
 
-# Why the rest is refused, and what to write instead.
+# # Reasons for refusals, and what to write instead.
 
 NO_CHANCE = "A reward must be a function of its inputs: drop the randomness."
 NUMBERS_ONLY = "Foreign code may only compute with numbers: remove it."
@@ -267,10 +267,10 @@ REFUSED_ATTRIBUTES: dict[str, str] = {
 }
 
 INSPECTION = re.compile(r"(gi|cr|ag|f|tb|co)_[a-z]+$")
-"""Attributes of frames, code, generators and tracebacks, from which everything is reachable."""
+"""Attributes of frames, code, generators and tracebacks, which give access to everything."""
 
 CHANGES_ITS_OBJECT = words("clear fill itemset pop popitem setdefault update")
-"""Methods without a trailing underscore that write into their object."""
+"""Methods without a trailing underscore that modify their object in place."""
 
 _RANDOM_NAMES = re.compile(
     r"rand|bernoulli|multinomial|normal$|poisson|binomial|seed|shuffle|dropout"
@@ -279,7 +279,7 @@ _FILE_NAMES = re.compile(r"load|save|fromfile|memmap|genfromtxt|fromregex|from_f
 
 
 def why_not_member(path: str, name: str, offered: Collection[str]) -> str | None:
-    """Return why `path.name` is refused, or None when the module offers it."""
+    """Return why `path.name` is refused, or None if the module offers it."""
     if name in offered or (offered == ANY and not name.startswith("_")):
         return None
     if _RANDOM_NAMES.search(name):
@@ -295,7 +295,7 @@ def why_not_member(path: str, name: str, offered: Collection[str]) -> str | None
 
 
 def why_not_attribute(name: str) -> str | None:
-    """Return why the attribute `name` is refused on any object, or None when it is allowed."""
+    """Return why the attribute `name` is refused on any object, or None if it is allowed."""
     if name.startswith("__") and name.endswith("__"):
         return "Names with double underscores are Python's own machinery: remove it."
     if name.startswith("_"):

@@ -1,9 +1,9 @@
-"""The guard on attributes: foreign code asks an object only for what its kind offers.
+"""Attribute guard: restricts foreign code to the attributes offered by an object's kind.
 
-Whether `x.parse` is harmless depends on what x is, which is not known before the code runs. So the
-code is rewritten: every `x.name` that is not a member of a module, nor of the code's own `self`,
-becomes a call of `ask(x, "name")`, under a name that no Python text can spell. What `ask` allows is
-the list in `offered`, and whatever belongs to objects of the foreign code's own classes.
+Whether `x.parse` is harmless depends on the type of x, which is unknown before the code runs. The
+code is therefore rewritten: every `x.name` that is not a member of a module, nor of the code's
+`self`, becomes a call of `ask(x, "name")`, under a name that is not a valid Python identifier.
+`ask` allows the attributes in `_offered` and members of classes that the foreign code defines.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from telic.sandbox._offered import kind_of, names_of
 from telic.sandbox._rules import Inspection
 
 ASK = "the guard"
-"""the name of `ask` in the globals of foreign code; with a space, so that no code can name it"""
+"""name of `ask` in the globals of foreign code; the space makes it inaccessible to the code"""
 OWN = "the guard of self"
-"""the name of `require_own` in them"""
+"""name of `require_own` in these globals"""
 MODULE_NAME = "reward"
-"""the `__module__` of every class that foreign code defines"""
+"""`__module__` of every class that foreign code defines"""
 _names: dict[type, frozenset[str]] = {}
 
 
 def ask(owner: object, name: str) -> Any:
-    """Return an attribute that the kind of `owner` offers; raises AttributeError otherwise."""
+    """Return an attribute offered by the kind of `owner`; raises AttributeError otherwise."""
     kind = type(owner)
     names = _names.get(kind)
     if names is None:
         names = names_of(kind)
-        if not is_own(kind):  # foreign code may make classes without end
+        if not is_own(kind):  # foreign code may create any number of classes
             _names[kind] = names
     if name in names:
         return getattr(owner, name)
@@ -47,22 +47,22 @@ def ask(owner: object, name: str) -> Any:
 
 
 def is_own(cls: type) -> bool:
-    """Say whether a class was defined by foreign code itself."""
+    """Return whether a class was defined by foreign code."""
     return cls.__module__ == MODULE_NAME
 
 
 def require_own(owner: object) -> None:
-    """Raise TypeError unless an object is of a class that foreign code defined.
+    """Raise TypeError unless the object's class was defined by foreign code.
 
-    Every method begins with it: `self` is exempt from `ask`, and a decorator or a function that
-    takes functions could otherwise pass another object as `self`.
+    Every method starts with this call: `self` is exempt from `ask`, and a decorator or a
+    higher-order function could otherwise pass another object as `self`.
     """
     if not is_own(type(owner)):
         raise TypeError(f"A method was called with a {type(owner).__name__} as its self.")
 
 
 def _inherited(owner: object, name: str) -> Any:
-    """Return a method of the base class; its data is shared by every class derived from it."""
+    """Return a method of the base class; data attributes, shared by subclasses, are refused."""
     value = getattr(owner, name)
     if isinstance(value, types.MethodType):
         return value
@@ -70,7 +70,7 @@ def _inherited(owner: object, name: str) -> Any:
 
 
 def _of_class(owner: type, name: str) -> Any:
-    """Return a static or class method, or a value, of a class; never a method without its self."""
+    """Return a static or class method, or a value, of a class; never an unbound method."""
     for cls in owner.__mro__:
         if name in vars(cls):
             if not is_own(cls) or isinstance(vars(cls)[name], types.FunctionType | type):
@@ -89,13 +89,13 @@ def _refuse(owner: object, name: str, why: str | None) -> NoReturn:
 
 
 class Guard(ast.NodeTransformer):
-    """Put the guard between checked code and every object that it did not make itself."""
+    """Insert the guard at every attribute access that the check did not exempt."""
 
     def __init__(self, inspection: Inspection) -> None:
         self._inspection = inspection
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        """Ask for the attribute, unless the check found it to be of a module or of self."""
+        """Guard the attribute, unless the check found that it belongs to a module or to self."""
         self.generic_visit(node)
         if node in self._inspection.exempt:
             return node
@@ -103,7 +103,7 @@ class Guard(ast.NodeTransformer):
         return ast.copy_location(ast.Call(ast.Name(ASK, ast.Load()), asked, []), node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        """Begin every method with a check of its own object."""
+        """Insert a check of `self` at the start of every method."""
         self.generic_visit(node)
         if (own := self._inspection.methods.get(node)) is not None:
             check = ast.Call(ast.Name(OWN, ast.Load()), [ast.Name(own, ast.Load())], [])

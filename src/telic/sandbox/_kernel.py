@@ -1,8 +1,8 @@
-"""Confinement by the kernel: Landlock, its own file rules, and a filter of system calls (seccomp).
+"""Kernel confinement: Landlock, supplementary file rules, and a system-call filter (seccomp).
 
-A Landlock rule set once in force can only be tightened. It covers the calling thread and what that
-thread starts later; other threads that already run are covered from ABI 8 on (`SYNC_ABI`). Not
-covered by it, hence refused by the filter: chmod, chown, extended attributes, times.
+A Landlock rule set can only be tightened once enforced. It covers the calling thread and the
+threads it starts later; from ABI 8 on (`SYNC_ABI`) also other running threads. Operations that it
+does not cover are refused by the filter: chmod, chown, extended attributes, times.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MACHINE = platform.machine()
 
 _CAPABILITY_VERSION_3 = 0x20080522
 _CAPSET = {"x86_64": 126, "aarch64": 91}
-# A run folder may belong to another user than the root of a container: keep write access to it.
+# A run folder may belong to a user other than the container's root: keep write access to it.
 _CAP_DAC_OVERRIDE = 1
 _LAST_CAPABILITY = 63
 
@@ -49,18 +49,18 @@ DEVICE_IOCTL = 1 << 15  # ABI 5
 
 READ = READ_FILE | READ_DIR
 EXECUTE = 1 << 0
-# No symbolic links, sockets, pipes or devices: a reader outside could be led astray by them.
+# No symbolic links, sockets, pipes or devices, which could mislead a reader outside.
 WRITE = READ | WRITE_FILE | REMOVE | MAKE_DIR | MAKE_FILE | REFER | TRUNCATE
 DEVICE = READ_FILE | WRITE_FILE | DEVICE_IOCTL
 _OF_A_FILE = EXECUTE | READ_FILE | WRITE_FILE | TRUNCATE | DEVICE_IOCTL
 
-# Number of file rights known to each ABI: all that are known are denied unless granted.
+# Number of file rights per ABI: all known rights are denied unless granted.
 _RIGHTS_OF_ABI = {1: 13, 2: 14, 3: 15, 4: 15}
 _RIGHTS_NEWEST = 16
 
 
 def call(number: int, *arguments: int | ctypes.c_void_p | None) -> int:
-    """Make a raw system call; raises OSError when the kernel refuses."""
+    """Make a raw system call; raises OSError if the kernel refuses."""
     libc = _libc()
     libc.syscall.restype = ctypes.c_long
     wide = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
@@ -73,7 +73,7 @@ def _libc() -> ctypes.CDLL:
 
 
 def prctl(option: int, *arguments: int) -> int:
-    """Set a property of this process; raises OSError when the kernel refuses."""
+    """Set a process attribute; raises OSError if the kernel refuses."""
     libc = _libc()
     padded = [ctypes.c_ulong(each) for each in (*arguments, 0, 0, 0, 0)[:4]]
     return _checked(libc.prctl(option, *padded))
@@ -87,19 +87,19 @@ def _checked(result: int) -> int:
 
 
 def forbid_new_privileges() -> None:
-    """Give up set-user-id programs for good; Landlock and seccomp ask for it."""
+    """Disable set-user-id programs permanently; required by Landlock and seccomp."""
     prctl(PR_SET_NO_NEW_PRIVS, 1)
 
 
 def drop_capabilities() -> None:
-    """Give up every power of root but writing to files that the mode bits would deny."""
+    """Drop all capabilities except the one to bypass file write permissions."""
     if MACHINE not in _CAPSET:
         raise NotImplementedError(f"the number of the call is not known on {MACHINE}")
     for capability in range(_LAST_CAPABILITY + 1):
         if capability != _CAP_DAC_OVERRIDE:
             try:
                 prctl(PR_CAPBSET_DROP, capability)
-            except OSError:  # an ordinary user has none to drop; this kernel knows fewer
+            except OSError:  # not held by an ordinary user, or unknown to this kernel
                 break
     permitted = _capabilities_held()
     remaining = permitted & (1 << _CAP_DAC_OVERRIDE)
@@ -110,7 +110,7 @@ def drop_capabilities() -> None:
 
 
 def threads() -> list[str]:
-    """Return the names of the threads of this process, Python's or not."""
+    """Return the names of all threads of this process, including native ones."""
     if not LINUX:
         return ["main"]
     names: list[str] = []
@@ -140,7 +140,7 @@ class _PathRule(ctypes.Structure):
 
 
 def landlock_abi() -> int:
-    """Return the version of Landlock this kernel has, 0 when it has none."""
+    """Return the Landlock ABI version of this kernel, or 0 if it is not supported."""
     if not LINUX:
         return 0
     try:
@@ -150,10 +150,10 @@ def landlock_abi() -> int:
 
 
 def restrict_files(grants: Iterable[tuple[Path, int]], version: int) -> None:
-    """Confine this thread and its future ones to the granted paths; no network or signals."""
+    """Confine this thread and its future ones to the granted paths; block network and signals."""
     handled = (1 << _RIGHTS_OF_ABI.get(version, _RIGHTS_NEWEST)) - 1
     rules = _Ruleset(handled, 0b11 if version >= 4 else 0, 0b11 if version >= 6 else 0)
-    # Older kernels accept a longer record as long as what they do not know is zero.
+    # Older kernels accept a longer struct if the unknown fields are zero.
     ruleset = call(_CREATE_RULESET, _pointer(rules), ctypes.sizeof(rules), 0)
     try:
         for path, rights in grants:
@@ -182,13 +182,13 @@ def _pointer(record: ctypes.Structure | ctypes.Array[ctypes.c_uint32]) -> ctypes
 
 # ---- the filter
 
-# For this process and all its threads, assembled by hand. Allowed are the calls of the table, some
-# of them only with harmless arguments. What is left out: sockets, programs, child processes,
-# signals to others, ptrace, mounts and namespaces, modes and owners of files, links, kernel
-# interfaces. Refused calls fail with EPERM, so that the caller gets an ordinary error.
+# Applies to all threads of this process; assembled manually. The calls in the table are allowed,
+# some only with harmless arguments. Excluded: sockets, programs, child processes, signals to
+# others, ptrace, mounts and namespaces, modes and owners of files, links, kernel interfaces.
+# Refused calls fail with EPERM, so that the caller gets an ordinary error.
 
 NEWEST = {"x86_64": 450, "aarch64": 450}
-"""Calls above this number are newer than the table: answered as an old kernel would."""
+"""Calls above this number are newer than the table and return what an old kernel would."""
 
 AUDIT_ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
@@ -236,11 +236,11 @@ prctl 157 167, prlimit64 302 261, sched_setaffinity 203 122, tgkill 234 131
 
 
 _CHILDREN = ", fork 57 -, vfork 58 -, execve 59 221, wait4 61 260, waitid 247 95"
-"""for a process that starts a program of ours, as rendering starts ffmpeg"""
+"""for a process that starts trusted programs, as rendering starts ffmpeg"""
 
 
 def call_numbers(machine: str, table: str = _TABLE) -> dict[str, int]:
-    """Return the number of each call in the table on a machine; calls it lacks are left out."""
+    """Return the number of each call in the table; calls missing on the machine are omitted."""
     column = {"x86_64": 1, "aarch64": 2}[machine]
     rows = [row.split() for row in table.split(",")]
     return {row[0]: int(row[column]) for row in rows if row[column] != "-"}
@@ -264,16 +264,16 @@ _ANY_BIT = 0xFFFFFFFF
 _TRUNCATE, _ACCESS_MODE = 0o1000, 0o3
 # set/get name, get seccomp, capability and no-new-privileges state, name memory. Not PDEATHSIG.
 _PRCTLS = (15, 16, 21, 23, 39, 0x53564D41)
-# Push input to a terminal; talk to its driver.
+# Push input to a terminal; control its driver.
 _TERMINAL_IOCTLS = (0x5412, 0x541C)
-# Have signals sent to another process.
+# Deliver signals to another process.
 _SIGNAL_FCNTLS = (8, 10, 15)
 
 Instruction = tuple[int, int, int, int]
 
 
 class ArgumentRule(NamedTuple):
-    """Allow a call when (argument & mask) is, or is not, one of the values."""
+    """Allow a call if (argument & mask) is, or is not, one of the values."""
 
     argument: int
     values: tuple[int, ...]
@@ -312,7 +312,7 @@ def filter_program(machine: str, pid: int, children: bool = False) -> list[Instr
         (_RETURN, 0, 0, unknown),
     ]
     table = call_numbers(machine, _TABLE + _CHILDREN if children else _TABLE)
-    # Its flags lie in memory, out of reach; answered as missing, libc falls back to clone.
+    # Its flags are in memory, which a filter cannot read; on ENOSYS libc falls back to clone.
     code += _when(table.pop("clone3"), [(_RETURN, 0, 0, unknown)])
     for name, condition in argument_rules(pid, children).items():
         if name in table:
@@ -329,7 +329,7 @@ def _when(number: int, body: list[Instruction]) -> list[Instruction]:
 def _decide(condition: ArgumentRule, refuse: int) -> list[Instruction]:
     inside, outside = (_ALLOW, refuse) if condition.allows else (refuse, _ALLOW)
     body: list[Instruction] = [
-        (_LOAD, 0, 0, _OFFSET_ARGUMENTS + 8 * condition.argument),  # the low half, little-endian
+        (_LOAD, 0, 0, _OFFSET_ARGUMENTS + 8 * condition.argument),  # low half, little-endian
         (_AND, 0, 0, condition.mask),
     ]
     for value in condition.values:
@@ -338,15 +338,15 @@ def _decide(condition: ArgumentRule, refuse: int) -> list[Instruction]:
 
 
 def has_filter() -> bool:
-    """Say whether the filter is written for this machine."""
+    """Return whether this machine's architecture is supported by the filter."""
     return LINUX and MACHINE in AUDIT_ARCHITECTURE
 
 
 def install_filter(children: bool = False) -> None:
-    """Put the filter in force in every thread, for good; needs no-new-privileges.
+    """Enforce the filter in all threads, permanently; requires no-new-privileges.
 
     With `children`, programs may be started; they inherit the filter and the file rules. Raises
-    OSError where the kernel has no seccomp filters, or a thread could not be covered.
+    OSError if the kernel lacks seccomp filters, or a thread could not be covered.
     """
     code = b"".join(
         struct.pack("HBBI", *each) for each in filter_program(MACHINE, os.getpid(), children)

@@ -1,10 +1,10 @@
-"""Attributes that foreign code may use: the attributes and methods offered, kind by kind.
+"""Allow-list of attributes and methods for foreign code, by kind of object.
 
-The second half of the list that `allowed` begins. A name stands here because rewards and judges
-need it; what does not stand here is refused, whatever the object has. Three readers keep it whole:
-the check before running (a name that no kind offers is refused at its line), the guard while
-running (`guard`: the kind is known then), and the reference page. A class that telic hands to
-foreign code names its kind in `__offered__`; one that names none offers nothing.
+Complements the list in `_allowed`. It contains the names that rewards and judges need; all others
+are refused, even if the object has them. It is used by the check before execution (a name that no
+kind offers is refused at its line), by the guard during execution (`_guard`, when the kind is
+known), and by the reference page. A class that telic passes to foreign code names its kind in
+`__offered__`; a class without a kind offers nothing.
 """
 
 from __future__ import annotations
@@ -109,10 +109,10 @@ OFFERED: Mapping[str, frozenset[str]] = {
         slide slides spin target tip torso turns upright
     """),
 }
-"""the names, by kind of object as the reference calls it"""
+"""offered names, by kind of object as named in the reference"""
 
 EVERYTHING: frozenset[str] = frozenset[str]().union(*OFFERED.values())
-"""names that some kind offers"""
+"""names offered by at least one kind"""
 
 _BUILT_IN: Mapping[type, str] = {
     **dict.fromkeys((bool, complex, float, int), "a number"),
@@ -128,7 +128,7 @@ _BUILT_IN: Mapping[type, str] = {
 
 @functools.cache
 def _known() -> dict[type, str]:
-    """Return the kind of every class that is not ours; torch and numpy are loaded by now."""
+    """Return the kind of every third-party class; torch and numpy are loaded by now."""
     import numpy
     import torch
 
@@ -149,7 +149,7 @@ def _known() -> dict[type, str]:
 
 
 def kind_of(cls: type) -> str | None:
-    """Return what kind of thing the objects of a class are; None: foreign code may ask nothing."""
+    """Return the kind of a class's objects, or None if foreign code may access no attribute."""
     own: Any = getattr(cls, "__offered__", None)
     if isinstance(own, str):
         return own
@@ -164,13 +164,13 @@ def kind_of(cls: type) -> str | None:
         return "a number type"
     if issubclass(cls, BaseException):
         return "an error"
-    # torch.return_types.max, numpy's EigResult, …: what a numerical function returns several of
+    # named tuples of results: torch.return_types.max, numpy's EigResult, …
     if issubclass(cls, tuple) and cls.__module__.partition(".")[0] in {"torch", "numpy"}:
         return "several results"
     return None
 
 
 def names_of(cls: type) -> frozenset[str]:
-    """Return the names that foreign code may ask of the objects of a class."""
+    """Return the attribute names that foreign code may access on objects of a class."""
     kind = kind_of(cls)
     return frozenset() if kind is None else OFFERED[kind]

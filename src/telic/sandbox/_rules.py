@@ -1,10 +1,10 @@
-"""The allow-list for foreign code: which syntax, names and attributes it may use.
+"""Allow-list check of foreign code: permitted syntax, names and attributes.
 
-Four ideas carry it.
-- Only listed node types, builtins and module members pass; everything else is refused.
-- Modules, classes and getattr are used, not passed around: nothing is reached by another name.
-- An attribute is read only where some kind of object offers it (`offered`) or this source makes it;
-  whether this very object offers it, the guard decides when the code runs.
+Principles:
+- Only listed node types, builtins and module members are allowed; all others are refused.
+- Modules, classes and getattr cannot be assigned or passed, so they have no other names.
+- An attribute may be read only if some kind of object offers it (`_offered`) or the source defines
+  it; the guard checks at run time whether the actual object offers it.
 - Attributes are written, and private ones read, only on `self` inside a method. As classes are not
   values and methods are not loaded in a class body, `self` is always an object of this source.
 """
@@ -30,11 +30,11 @@ DECORATORS = frozenset({"property", "staticmethod", "classmethod"})
 CALL_ONLY = frozenset({"getattr", "hasattr", "super"})
 METHODS = frozenset({"__init__", "__call__"})
 EVERY_BUILTIN = frozenset(dir(builtins))
-"""names that no source may bind, offered or not: a reader must be able to trust them"""
+"""names that no source may bind, whether offered or not, because readers rely on their meaning"""
 
 
 class RefusedConstruct(NamedTuple):
-    """One refused construct: where, what, and what to write instead."""
+    """A refused construct: its position, description and suggested replacement."""
 
     line: int
     what: str
@@ -42,31 +42,31 @@ class RefusedConstruct(NamedTuple):
 
 
 class Inspection(NamedTuple):
-    """The result of a walk; what it allows without the guard, `guard` leaves as it is."""
+    """Result of a walk; exempt attributes are not rewritten by the guard."""
 
     refusals: list[RefusedConstruct]
-    """in the order of lines"""
+    """ordered by line"""
     exempt: set[ast.AST]
     """attributes of modules and of `self`"""
     methods: dict[ast.AST, str]
-    """functions of classes, with the name of their own object"""
+    """functions of classes, with the name of their `self` parameter"""
 
 
 class LexicalScope(NamedTuple):
-    """Position of the walk: which name is the proper self; the methods when in a class body."""
+    """Scope during the walk: the name of `self`, and the methods if in a class body."""
 
     self_name: str | None = None
     methods: frozenset[str] | None = None
 
 
 def why_not_offered(name: str) -> str:
-    """Return what to say of an attribute that no kind of object offers."""
+    """Return the message for an attribute that no kind of object offers."""
     near = closest(name, EVERYTHING)
     return f"Did you mean {' or '.join(near)}?" if near else "No object here offers it: remove it."
 
 
 def inspect(tree: ast.Module, modules: Mapping[str, Collection[str]]) -> Inspection:
-    """Return every refused construct of a parsed source, and what the guard may leave alone."""
+    """Return the refused constructs of a parsed source, and what is exempt from the guard."""
     inspector = _Inspector(gather(tree, frozenset(modules)), modules)
     inspector.visit(tree, LexicalScope())
     refusals = sorted(set(inspector.refusals))
@@ -74,7 +74,7 @@ def inspect(tree: ast.Module, modules: Mapping[str, Collection[str]]) -> Inspect
 
 
 class _Inspector:
-    """Walk a tree once and note what is not on the list."""
+    """Walk a tree once and collect constructs that are not on the list."""
 
     def __init__(self, bound: Bindings, modules: Mapping[str, Collection[str]]) -> None:
         self.bound = bound
@@ -107,7 +107,7 @@ class _Inspector:
                 self.visit(node, scope)
 
     def excuse(self, node: ast.expr) -> None:
-        """Allow classes in a place that only names them: a base, a type to ask for, `A | None`."""
+        """Allow classes where they are only named: a base, an isinstance type, `A | None`."""
         match node:
             case ast.Name() | ast.Attribute():
                 self._excused.add(id(node))
@@ -118,7 +118,7 @@ class _Inspector:
                 self.excuse(left)
                 self.excuse(right)
             case ast.Subscript(value=ast.Name(id=name), slice=inner):
-                # list[A], not d[A]: a dictionary could hand the class back
+                # list[A], not d[A]: a dictionary could return the class
                 if name not in self.bound.names:
                     self.excuse(inner)
             case _:
@@ -210,7 +210,7 @@ class _Inspector:
         return False
 
     def module_of(self, node: ast.expr) -> str | None:
-        """Return the module an expression stands for: np.linalg is "numpy.linalg"."""
+        """Return the module that an expression refers to: np.linalg is "numpy.linalg"."""
         if isinstance(node, ast.Name):
             return self.bound.modules.get(node.id)
         if isinstance(node, ast.Attribute):
@@ -220,7 +220,7 @@ class _Inspector:
 
     def check_member(self, node: ast.AST, path: str, name: str) -> None:
         offered = self.modules.get(path)
-        if offered is None:  # its import has been refused already
+        if offered is None:  # its import has already been refused
             return
         fix = allowed.why_not_member(path, name, offered)
         if fix:
@@ -263,7 +263,7 @@ class _Inspector:
             self.refuse(node, f'{verb} the attribute "{node.attr}"', allowed.STATE)
 
     def check_write(self, target: ast.expr, what: str) -> None:
-        """Refuse to change the inputs of the reward in place."""
+        """Refuse in-place changes of the reward's inputs."""
         root = root_of(target)
         if isinstance(root, ast.Name) and root.id in INPUTS - self.bound.assigned:
             fix = f"The trainer owns {root.id}: make a new value, as in x = {root.id} + 0."
@@ -275,7 +275,7 @@ class _Inspector:
         self.visit_children(node, scope)
 
     def visit_AugAssign(self, node: ast.AugAssign, scope: LexicalScope) -> None:
-        """Check `obs += 1`, which writes into the array itself."""
+        """Check `obs += 1`, which modifies the array in place."""
         if isinstance(node.target, ast.Name) and node.target.id in INPUTS:
             name = node.target.id
             self.refuse(node, f'an in-place change of "{name}"', f"Write {name} = {name} + ...")
@@ -369,7 +369,7 @@ class _Inspector:
         self.visit_all(node.body, inner)
 
     def proper_self(self, node: ast.FunctionDef) -> str | None:
-        """Return the name under which a method knows its own object."""
+        """Return the name of a method's `self` parameter, or None."""
         first = next((each.arg for each in [*node.args.posonlyargs, *node.args.args]), None)
         decorators = {getattr(each, "id", "") for each in node.decorator_list}
         if "classmethod" in decorators and first != "cls":
@@ -377,7 +377,7 @@ class _Inspector:
         return None if decorators & {"classmethod", "staticmethod"} else first
 
     def visit_Lambda(self, node: ast.Lambda, scope: LexicalScope) -> None:
-        """Check a lambda; its first parameter is never the proper self."""
+        """Check a lambda; its first parameter is never treated as `self`."""
         self.visit(node.body, self.enter(node, scope))
 
     def enter(self, node: Function, scope: LexicalScope) -> LexicalScope:
@@ -395,35 +395,35 @@ class _Inspector:
 
 @dataclass(slots=True)
 class Bindings:
-    """Every name a source binds, gathered before its uses are judged."""
+    """All names that a source binds, collected before their uses are checked."""
 
     names: set[str] = field(default_factory=set[str])
-    """bound by anything but an import"""
+    """bound other than by an import"""
     assigned: set[str] = field(default_factory=set[str])
-    """bound by anything but an import or a parameter"""
+    """bound other than by an import or a parameter"""
     imported: set[str] = field(default_factory=set[str])
     modules: dict[str, str] = field(default_factory=dict[str, str])
-    """names that stand for a module, with its path: {"np": "numpy"}"""
+    """names bound to a module, with its path: {"np": "numpy"}"""
     classes: set[str] = field(default_factory=set[str])
     methods: set[str] = field(default_factory=set[str])
     attributes: set[str] = field(default_factory=set[str])
-    """attributes the source itself defines: self.x = ..., and what class bodies define"""
+    """attributes that the source defines: self.x = ..., and names in class bodies"""
 
 
 def is_dunder(name: str) -> bool:
-    """Say whether a name is one of Python's own double-underscore names."""
+    """Return whether a name is one of Python's double-underscore names."""
     return name.startswith("__") and name.endswith("__")
 
 
 def root_of(node: ast.expr) -> ast.expr:
-    """Return what `a.b[c].d` starts from: `a`."""
+    """Return the root of `a.b[c].d`: `a`."""
     while isinstance(node, ast.Attribute | ast.Subscript):
         node = node.value
     return node
 
 
 def names_bound_by(node: ast.AST) -> Iterator[str]:
-    """Yield the plain names that this one node binds, parameters and imports excepted."""
+    """Yield the names that this node binds, except parameters and imports."""
     match node:
         case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
             yield name
@@ -438,14 +438,14 @@ def names_bound_by(node: ast.AST) -> Iterator[str]:
 
 
 def parameters(node: Function) -> list[ast.arg]:
-    """Return all parameters of a function or lambda, first to last."""
+    """Return all parameters of a function or lambda in order."""
     spec = node.args
     rest = [each for each in (spec.vararg, spec.kwarg) if each is not None]
     return [*spec.posonlyargs, *spec.args, *spec.kwonlyargs, *rest]
 
 
 def in_class_body(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes in the scope of a class body, also those under if, for, try and with."""
+    """Yield the nodes in the scope of a class body, including those under if, for, try and with."""
     for child in ast.iter_child_nodes(node):
         yield child
         if not isinstance(child, ast.ClassDef | Function):
@@ -453,7 +453,7 @@ def in_class_body(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def methods_of(node: ast.ClassDef) -> frozenset[str]:
-    """Return the names of the functions that a class body defines."""
+    """Return the names of the functions defined in a class body."""
     inside = in_class_body(node)
     return frozenset(
         each.name for each in inside if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
@@ -461,7 +461,7 @@ def methods_of(node: ast.ClassDef) -> frozenset[str]:
 
 
 def gather(tree: ast.Module, paths: frozenset[str]) -> Bindings:
-    """Collect what the source binds; `paths` are the dotted names of the known modules."""
+    """Collect the names that the source binds; `paths` are the dotted names of known modules."""
     bindings = Bindings()
     for node in ast.walk(tree):
         bindings.assigned.update(names_bound_by(node))

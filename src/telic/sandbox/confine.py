@@ -1,13 +1,12 @@
-"""Confine this process for good: files, network, processes, memory, environment.
+"""Confine this process permanently: files, network, processes, memory, environment.
 
-Call it once, after everything is imported and opened and before foreign code is executed. It
-holds for root and for ordinary users. Order matters: file rules and capabilities cover the calling
-thread and the threads it starts afterwards, so thread pools (torch, OpenMP, physics) must start
-later. On a system without Landlock and seccomp the limits and the allow-list remain, and the report
-says so.
+Call once, after all imports and file opens, and before foreign code runs. It is effective for root
+and ordinary users. Order matters: file rules and capabilities cover the calling thread and the
+threads it starts afterwards, so thread pools (torch, OpenMP, physics) must start later. Without
+Landlock and seccomp only the limits and the allow-list apply, as the report states.
 
-It does not hide: names, sizes and times of files (stat), the clock, the machine's load, and what
-the process was given by its caller. It is one wall of several, not a virtual machine.
+Not hidden: names, sizes and times of files (stat), the clock, the machine's load, and data passed
+by the caller. It is one layer of defence, not a virtual machine.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from telic.sandbox.limits import GIBIBYTE
 
 _DRIVER_THREADS = ("cuda",)
 
-# What a confined interpreter may read of the system besides its own code and libraries.
+# # System paths a confined interpreter may read, besides its code and libraries.
 _SYSTEM = ("/usr", "/lib", "/lib64", "/nix/store", "/etc/ld.so.cache", "/etc/localtime")
 _FACTS = (
     *("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/driver"),
     *("/sys/devices/system", "/sys/fs/cgroup", "/dev/urandom", "/dev/random", "/dev/zero"),
 )
 _READ_LATER = ("gymnasium", "mujoco", "mujoco_warp", "numpy", "torch", "warp")
-"""Packages that read files of their own, loaded or not, and may lie elsewhere than others."""
+"""Packages that read data files even after import, and may be installed in separate locations."""
 
 ALLOWED = frozenset(
     (
@@ -49,66 +48,66 @@ ALLOWED = frozenset(
         *("TZ", "USER", "WARP_CACHE_PATH"),
     )
 )
-"""The environment variables a confined process may have. Keys and tokens are not among them."""
+"""Environment variables available to a confined process. They include no keys or tokens."""
 
 
 class Confinement(Record):
-    """Resources that a confined process may still use."""
+    """Resources available to a confined process."""
 
     writable: tuple[Path, ...] = ()
-    """folders it may read and write"""
+    """folders with read and write access"""
     readable: tuple[Path, ...] = ()
-    """further files and folders it may read; the interpreter and its packages always are"""
+    """further readable files and folders; the interpreter and its packages always are"""
     searched: tuple[Path, ...] = ()
-    """further folders whose names it may list"""
+    """further folders whose entries may be listed"""
     devices: tuple[Path, ...] = ()
-    """device files it may use, such as a GPU's"""
+    """accessible device files, such as a GPU's"""
     programs: tuple[Path, ...] = ()
-    """programs it may start, which are confined as it is; without any, no child processes"""
+    """programs that may be started, equally confined; if empty, no child processes"""
     memory_bytes: int = 4 * GIBIBYTE
-    """private memory it may take on top of what it has when it is confined"""
+    """private memory allowed on top of the usage at confinement"""
     file_bytes: int = 4 * GIBIBYTE
-    """largest file it may write"""
+    """maximum size of a written file"""
     open_files: int = 512
-    """files it may hold open"""
+    """maximum number of open files"""
     cpu_s: int | None = None
-    """processor time after which the kernel ends it; None for no limit"""
+    """CPU time limit enforced by the kernel, in seconds; None for no limit"""
 
 
 class ConfinementPart(Record):
-    """One part of the confinement."""
+    """One mechanism of the confinement."""
 
     name: str
     active: bool
     message: str
-    """what it does, or why it is not active"""
+    """what it does, or why it is inactive"""
 
 
 class ConfinementReport(Record):
-    """Every part of the confinement of one process."""
+    """State of every mechanism that confines a process."""
 
     parts: tuple[ConfinementPart, ...]
     landlock_abi: int
-    """version of the kernel's file rules, 0 for none"""
+    """version of the kernel's Landlock ABI, 0 for none"""
 
     @property
     def missing(self) -> tuple[ConfinementPart, ...]:
-        """Return the parts that are not in force."""
+        """Return the inactive mechanisms."""
         return tuple(part for part in self.parts if not part.active)
 
     def is_active(self, name: str) -> bool:
-        """Say whether the part of this name is in force."""
+        """Return whether the mechanism of this name is active."""
         return any(part.active for part in self.parts if part.name == name)
 
 
 def confine(rules: Confinement) -> ConfinementReport:
-    """Confine this process and all its threads, for good, and say what is in force.
+    """Confine this process and all its threads permanently; report what is active.
 
-    Raises Refused where the file rules cannot be put in force, or would not cover every thread.
+    Raises Refused if the file rules cannot be enforced, or would not cover every thread.
     """
     version = kernel.landlock_abi()
-    # A GPU's driver starts threads when the device is opened, which must be before. They run none
-    # of our code; the system-call filter covers them.
+    # A GPU's driver starts threads when the device is opened, which must happen earlier. They run
+    # none of our code; the system-call filter covers them.
     drivers = _DRIVER_THREADS if rules.devices else ()
     others = [name for name in kernel.threads()[1:] if not name.startswith(drivers)]
     if others and kernel.LINUX and version < kernel.SYNC_ABI:
@@ -117,8 +116,8 @@ def confine(rules: Confinement) -> ConfinementReport:
             f"({', '.join(others)}), and the file rules would not cover them.",
             hint="Confine first, then start thread pools and simulations.",
         )
-    # What the process was started with stays readable in /proc/self/environ, so a worker must be
-    # started with `clean_environment` as well.
+    # The initial environment stays readable in /proc/self/environ, so a worker must also be started
+    # with `clean_environment`.
     removed = sorted(set(os.environ) - ALLOWED)
     for name in removed:
         del os.environ[name]  # also in the C library's environment
@@ -141,7 +140,7 @@ def confine(rules: Confinement) -> ConfinementReport:
 
 
 def _attempt(name: str, step: Callable[[], str]) -> ConfinementPart:
-    """Take one step; a kernel that cannot do it is reported, not hidden."""
+    """Run one step; report, rather than hide, that a kernel does not support it."""
     try:
         return ConfinementPart(name=name, active=True, message=step())
     except (OSError, ValueError, NotImplementedError) as error:
@@ -149,20 +148,20 @@ def _attempt(name: str, step: Callable[[], str]) -> ConfinementPart:
 
 
 def _limit(rules: Confinement) -> str:
-    # RLIMIT_DATA counts private writable memory. The address space (RLIMIT_AS) would not do: torch,
-    # thread stacks and GPU drivers reserve far more of it than they use.
+    # RLIMIT_DATA counts private writable memory. RLIMIT_AS is unsuitable: torch, thread stacks and
+    # GPU drivers reserve far more address space than they use.
     _lower(resource.RLIMIT_DATA, _data_bytes() + rules.memory_bytes)
     _lower(resource.RLIMIT_FSIZE, rules.file_bytes)
     _lower(resource.RLIMIT_NOFILE, rules.open_files)
     _lower(resource.RLIMIT_CORE, 0)
     if rules.cpu_s is not None:
-        # A second between the two: the first limit sends SIGXCPU, which says why, the second kills.
+        # One second apart: the first limit sends SIGXCPU, which states the cause, the second kills.
         resource.setrlimit(resource.RLIMIT_CPU, (rules.cpu_s, rules.cpu_s + 1))
     return f"{rules.memory_bytes / GIBIBYTE:.3g} GiB of memory, {rules.open_files} open files"
 
 
 def _lower(which: int, value: int) -> None:
-    """Set both limits, never above what is already imposed."""
+    """Set the soft and hard limit, never above the current one."""
     hard = resource.getrlimit(which)[1]
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
     resource.setrlimit(which, (value, value))
@@ -207,9 +206,9 @@ def _filter_calls(children: bool) -> str:
 def grants(
     writable: Iterable[Path], readable: Iterable[Path], devices: Iterable[Path]
 ) -> list[tuple[Path, int]]:
-    """Return (path, rights) pairs for `kernel.restrict_files`."""
+    """Return (path, rights) pairs for `_kernel.restrict_files`."""
     home = Path(os.path.expanduser("~")).resolve()
-    # A library may lie loose in a home folder; reading all of that would be too much.
+    # A library may be directly in a home folder; granting all of that would be too much.
     too_broad = {home, *home.parents, Path("/tmp"), Path("/root"), Path("/home")}
     return [
         *((path, kernel.WRITE) for path in writable),
@@ -220,32 +219,32 @@ def grants(
 
 
 def code_paths() -> set[Path]:
-    """Return the folders that hold the interpreter, its packages and the loaded libraries."""
+    """Return the folders of the interpreter, its packages and the loaded libraries."""
     folders = {Path(sys.prefix), Path(sys.base_prefix), Path(sys.exec_prefix)}
     folders.add(Path(os.__file__).parent)
     folders |= {Path(each) for each in sys.path if each and _holds_installed(Path(each))}
     folders.add(Path(__file__).parents[1])
-    # As with PYTHONPATH, a package need not lie where the others do.
+    # As with PYTHONPATH, packages may be in different locations.
     found = (importlib.util.find_spec(name) for name in _READ_LATER)
     folders |= {Path(spec.origin).parent for spec in found if spec and spec.origin}
     maps = Path("/proc/self/maps")
     mapped = maps.read_text().splitlines() if maps.exists() else ()
     loaded = [line.partition("/")[2] for line in mapped]
     folders |= {Path("/", path).parent for path in loaded if ".so" in path}
-    # Not Path.exists: it raises where an ordinary user may not even look.
+    # Not Path.exists: it raises if an ordinary user lacks permission.
     return {path.resolve() for path in folders if os.path.exists(path)}
 
 
 def _holds_installed(folder: Path) -> bool:
-    """Say whether packages were installed into a folder of `sys.path`, as a .pth file adds them.
+    """Return whether packages were installed into a folder of `sys.path`, as added by a .pth file.
 
-    Not so a project that is installed where it lies (.egg-info): it holds keys and notes, too.
+    False for an editable project (.egg-info): its folder may also hold keys and notes.
     """
     if folder.name in ("site-packages", "dist-packages"):
         return True
     try:
         return any(path.suffix == ".dist-info" for path in folder.iterdir())
-    except OSError:  # a zip file, or none of our business
+    except OSError:  # a zip file, or not readable
         return False
 
 
@@ -259,19 +258,19 @@ def clean_environment(
     packages = [path.absolute() for path in named if _holds_installed(path)]
     return {
         **kept,
-        # numpy's linear algebra starts threads at import, before the process is confined.
+        # numpy's linear algebra starts threads at import, before confinement.
         "OPENBLAS_NUM_THREADS": "1",
         "PYTHONHASHSEED": "0",
         "PYTHONPATH": os.pathsep.join(map(str, (*python_path, *packages))),
         "TMPDIR": str(folder),
-        # Libraries that ask who is running read the list of users unless this says it.
+        # Libraries that query the user name read the list of users unless this is set.
         "USER": "telic",
     }
 
 
 def _probe(rules: Confinement) -> Iterator[ConfinementPart]:
-    """Try forbidden operations: a rule that is only nominally in force protects nothing."""
-    import _socket  # of socket, the part that no worker needs
+    """Attempt forbidden operations, to verify that the rules are effective."""
+    import _socket  # the part of socket that no worker needs
 
     folders = [path.resolve() for path in rules.writable]
     outside = folders[0].parent / f".telic-{os.getpid()}" if folders else Path("/.telic")

@@ -1,7 +1,7 @@
-"""Start a worker, listen to it, watch it, and end it for certain.
+"""Start a worker, exchange messages with it, monitor it, and reliably end it.
 
-A worker is a fork of a process that has imported already where there is one (`nursery`), and a new
-interpreter elsewhere.
+If a `nursery` is running, a worker is a fork of its process, which has already imported the
+modules; otherwise it is a new interpreter.
 """
 
 from __future__ import annotations
@@ -51,32 +51,32 @@ Check = Callable[[], bool]
 
 
 def ignore(message: Message) -> None:
-    """Listen to nothing."""
+    """Discard the message."""
 
 
 class WorkerOptions(TypedDict, total=False):
-    """Resources of a worker besides the folders it writes to."""
+    """Resources of a worker besides its writable folders."""
 
     readable: Sequence[Path]
-    """further files and folders it may read"""
+    """further readable files and folders"""
     devices: Sequence[Path]
-    """device files it may use"""
+    """accessible device files"""
     programs: Sequence[Path]
-    """programs it may start, which are confined as it is"""
+    """programs it may start, equally confined"""
     python_path: Sequence[Path]
-    """further folders to import from, readable as well"""
+    """further import folders, also readable"""
     searched: Sequence[Path]
-    """further folders to import from, of which only the names are readable"""
+    """further import folders, of which only the entries may be listed"""
     limits: Limits | None
-    """memory, disk, time and so on"""
+    """limits on memory, disk, time etc."""
     log: Path
-    """where it writes what is printed; it may be outside what it may write to"""
+    """log of its output; may be outside its writable folders"""
     first_beat_s: float
-    """how long it may take to import and prepare; two minutes by default"""
+    """timeout for import and preparation; two minutes by default"""
     fresh: bool
-    """whether it must import everything itself, rather than be a fork"""
+    """whether to start a new interpreter instead of a fork"""
     needs_walls: bool
-    """whether it may run only where the system confines it, as foreign code; the default"""
+    """whether confinement by the system is required, as for foreign code; the default"""
 
 
 def run_worker(
@@ -95,7 +95,7 @@ def run_worker(
 
 
 def available() -> ConfinementReport:
-    """Confine a worker that does nothing, and report what this system can do."""
+    """Confine a worker that does nothing, and report what this system supports."""
     with tempfile.TemporaryDirectory() as folder:
         worker = Worker("telic.sandbox.worker", {}, writable=[Path(folder)], fresh=True)
         try:
@@ -108,10 +108,10 @@ def available() -> ConfinementReport:
 
 
 class Worker:
-    """One confined process, from start to end.
+    """One confined process and its lifetime.
 
-    Start and wait in the same thread: the kernel ends a new interpreter with the thread that
-    started it.
+    Start and wait in the same thread: the kernel kills a new interpreter when the thread that
+    started it ends.
     """
 
     def __init__(
@@ -122,10 +122,10 @@ class Worker:
         writable: Sequence[Path],
         **options: Unpack[WorkerOptions],
     ) -> None:
-        """Describe the process; nothing starts yet."""
+        """Configure the worker; nothing starts yet."""
         self.log = options.get("log", writable[0] / LOG_NAME).absolute()
         self.report: ConfinementReport | None = None
-        """what is in force; None until the worker has confined itself"""
+        """active confinement, or None until the worker is confined"""
         self._limits = options.get("limits") or Limits()
         self._writable = [path.resolve() for path in writable]
         imports = [path.resolve() for path in options.get("python_path", ())]
@@ -160,7 +160,7 @@ class Worker:
         self._process: Process | None = None
 
     def kill(self) -> None:
-        """End the worker now, and everything it may have started before it was confined."""
+        """Kill the worker and any process it started before confinement."""
         if self._process is not None and self._process.code is None:
             self._process.kill()
 
@@ -170,11 +170,11 @@ class Worker:
         should_stop: Check | None = None,
         should_wait: Check | None = None,
     ) -> dict[str, Any]:
-        """Run to the end and return the worker's result.
+        """Run the worker to its end and return its result.
 
         Raises:
-            TelicError: what the worker raised, rebuilt here.
-            WorkerDied: it crashed, fell silent or broke the protocol.
+            TelicError: raised by the worker and rebuilt here.
+            WorkerDied: it crashed, sent no heartbeat in time, or violated the protocol.
             ResourceError: it exceeded a limit.
         """
         log_start = self.log.stat().st_size if self.log.exists() else 0
@@ -218,7 +218,7 @@ class Worker:
                 last_word = self._hear(message, conversation, on_message, log_start)
                 if last_word is not None:
                     return last_word
-                heard_at = running_clock(pid)  # what its listener took is not the worker's silence
+                heard_at = running_clock(pid)  # the listener's time does not count as silence
             if conversation.is_over:
                 tail = read_tail(self.log, log_start)
                 raise ended(conversation.exit_code(), self._limits.cpu_s, self.log, tail)
@@ -235,7 +235,7 @@ class Worker:
         on_message: MessageListener,
         log_start: int,
     ) -> dict[str, Any] | None:
-        """Act on one message; return the result when it is the last one."""
+        """Handle one message; return the result if it is the last one."""
         match message:
             case {"kind": "message", "body": body} if is_record(body):
                 reply = on_message(body)
@@ -265,7 +265,7 @@ class Worker:
 
 
 class _Conversation:
-    """The two pipes of a worker: lines out, messages in, never blocking."""
+    """Non-blocking communication with a worker over two pipes: lines out, messages in."""
 
     def __init__(self, process: Process, first: bytes) -> None:
         self.process = process
@@ -288,13 +288,13 @@ class _Conversation:
             self._writing = True
 
     def exchange(self, timeout_s: float) -> list[Message]:
-        """Write and read what is possible within the time; return the messages that arrived."""
+        """Write and read for at most the timeout; return the received messages."""
         received: list[Message] = []
         for key, _ in self._selector.select(timeout_s):
             if key.fileobj is self._stdin:
                 try:
                     sent = os.write(self._stdin.fileno(), self._outgoing)
-                except BrokenPipeError:  # it has ended; its last message is still to be read
+                except BrokenPipeError:  # it has ended; its last message has yet to be read
                     sent = len(self._outgoing)
                 del self._outgoing[:sent]
                 if not self._outgoing:
@@ -323,7 +323,7 @@ class _Conversation:
 
 
 def start_interpreter(folder: Path | None, *, stderr: int) -> Process:
-    """Start a process that imports for itself and waits for its first message."""
+    """Start an interpreter that waits for its first message."""
     return Process(
         own_python(None, *OPTIONS, "-m", "telic.sandbox.worker", str(os.getpid())),
         stdin=PIPE,

@@ -1,4 +1,4 @@
-"""Limits of a worker, and the watch over it from outside."""
+"""Resource limits of a worker, monitored from outside."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from telic.errors import ResourceError
 GIBIBYTE = 1 << 30
 MEBIBYTE = 1 << 20
 _DEEPEST = 32
-"""folders in one another below those that a worker may write to"""
+"""maximum nesting of folders below a worker's writable folders"""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits beyond which a worker is ended."""
+    """Limits beyond which a worker is killed."""
 
     memory_bytes: int = 4 * GIBIBYTE
-    """resident memory"""
+    """resident memory, in bytes"""
     reserved_bytes: int = 0
-    """memory it may set aside besides without using it, as simulators do for the worst case"""
+    """additional memory reserved but unused, as by simulators for the worst case"""
     disk_bytes: int = 20 * GIBIBYTE
-    """growth of its writable folders"""
+    """growth of its writable folders, in bytes"""
     files: int = 100_000
-    """files and folders in its writable folders; so many take long to look through, too"""
+    """files and folders in its writable folders; bounds the time for scanning them, too"""
     file_bytes: int = 4 * GIBIBYTE
-    """largest single file"""
+    """maximum size of a file"""
     open_files: int = 512
-    """files open at once"""
+    """maximum number of open files"""
     threads: int = field(default_factory=lambda: max(256, 8 * (os.cpu_count() or 1)))
-    """threads at once"""
+    """maximum number of threads"""
     cpu_s: int | None = None
-    """processor time, summed over threads; None for no limit"""
+    """CPU time in seconds, summed over threads; None for no limit"""
     wall_s: float | None = None
-    """time from start to end; None for no limit"""
+    """wall time in seconds; None for no limit"""
 
 
 class Watch:
-    """Measure a worker now and then, and say no when it is over a limit."""
+    """Measures a worker periodically and raises an error if it exceeds a limit."""
 
     MEMORY_EVERY_S = 0.1
     DISK_EVERY_S = 1.0
@@ -58,7 +58,7 @@ class Watch:
         self._started = self._memory_at = self._disk_at = time.monotonic()
 
     def check(self) -> None:
-        """Measure what is due; raises ResourceError for a worker over a limit, to be ended."""
+        """Run the measurements that are due; raises ResourceError for a worker to be killed."""
         now = time.monotonic()
         wall_s = self._limits.wall_s
         if wall_s is not None and now - self._started > wall_s:
@@ -78,7 +78,7 @@ class Watch:
             return
         try:
             resident, threads = self._of.memory_info().rss, self._of.num_threads()
-        except (psutil.Error, OSError):  # ended meanwhile
+        except (psutil.Error, OSError):  # the process has ended
             return
         if resident > self._limits.memory_bytes:
             raise ResourceError(
@@ -104,14 +104,14 @@ class Watch:
             )
 
     def _without_a_name(self) -> int:
-        """Return the bytes of files that were removed and are still held open or mapped."""
+        """Return the size of deleted files that are still open or mapped."""
         disks = {os.stat(folder).st_dev for folder in self._writable if folder.exists()}
         seen: dict[int, int] = {}
         for place in ("fd", "map_files"):
             for link in _entries(str(self._process / place)):
                 try:
                     found = os.stat(link.path)
-                except OSError:  # closed meanwhile
+                except OSError:  # closed in the meantime
                     continue
                 is_gone = stat.S_ISREG(found.st_mode) and found.st_nlink == 0
                 if is_gone and found.st_dev in disks:
@@ -120,18 +120,18 @@ class Watch:
 
 
 def running_clock(pid: int) -> float:
-    """Return seconds by a clock that stands still while a process waits for a CPU core."""
+    """Return a clock in seconds that stops while a process waits for a CPU core."""
     try:
         waited_ns = int(Path(f"/proc/{pid}/schedstat").read_text().split()[1])
-    except (OSError, IndexError, ValueError):  # ended meanwhile, or a system that does not count
+    except (OSError, IndexError, ValueError):  # process ended, or no support by the system
         waited_ns = 0
     return time.monotonic() - waited_ns / 1e9
 
 
 def disk_usage(folders: Sequence[Path], most_files: int) -> int:
-    """Return the bytes that folders take on disk.
+    """Return the disk usage of folders in bytes.
 
-    Raises ResourceError for more files, or deeper folders, than can be looked through.
+    Raises ResourceError for too many files or too deeply nested folders.
     """
     total, count = 0, 0
     waiting = [(str(folder), 0) for folder in folders]
@@ -148,7 +148,7 @@ def disk_usage(folders: Sequence[Path], most_files: int) -> int:
                 if not entry.is_dir(follow_symlinks=False):
                     total += entry.stat(follow_symlinks=False).st_blocks * 512
                     continue
-            except FileNotFoundError:  # renamed or removed while we look
+            except FileNotFoundError:  # renamed or removed during the scan
                 continue
             if depth >= _DEEPEST:
                 raise ResourceError(
@@ -163,5 +163,5 @@ def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
             yield from entries
-    except OSError:  # not there yet or no longer, or not readable
+    except OSError:  # missing, or not readable
         return

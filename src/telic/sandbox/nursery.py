@@ -1,12 +1,12 @@
-"""A process that has imported everything and runs nothing: workers are forks of it.
+"""A process that imports modules once and is forked to start workers quickly.
 
-Importing takes longer than most of what a worker does. While `prewarmed` is in force a nursery
-imports once, in the background, and every worker begins as a fork of it. It never sees
-a request: a fork reads its first message from a pipe of its own, as a newly started worker
-does, and from there on it is the same worker, confined in the same way, serving once.
+Imports take longer than most of a worker's tasks. While `prewarmed` is active, a nursery imports
+once, in the background, and every worker starts as a fork of it. The nursery receives no requests:
+a fork reads its first message from a pipe, as a newly started worker does, and then behaves the
+same: confined in the same way, and serving one request.
 
-The nursery ends when its socket closes, so with its host however that dies, and the kernel ends its
-forks with it. It has one thread, so that forking is safe.
+The nursery ends when its socket closes, hence whenever its host ends, and the kernel then kills its
+forks. It has one thread, so that forking is safe.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from telic.sandbox.confine import clean_environment
 
 PACKAGE = Path(__file__).parents[2]
 OPTIONS = ("-u", "-X", "faulthandler")
-"""no working folder on the import path, unbuffered log, a trace of hard crashes"""
+"""no working folder on the import path, unbuffered log, traceback on hard crashes"""
 _ORDER_BYTES = 1 << 16
 
 
 @contextlib.contextmanager
 def loading() -> Generator[None]:
-    """Import in this block without looking for garbage: what is loaded stays.
+    """Disable garbage collection during imports in this block, as imported objects are kept.
 
-    Later collections skip it as well, here and in forks, so that forks keep sharing its memory.
+    They are also exempt from later collections, so that forks keep sharing their memory.
     """
     gc.disable()
     try:
@@ -52,7 +52,7 @@ def loading() -> Generator[None]:
 
 
 class ForkedProcess(Process):
-    """A worker that is a child of the nursery, which reports its exit code through a pipe."""
+    """A child of the nursery, which reports the exit code through a pipe."""
 
     def __init__(self, pid: int, stdin: int, stdout: int, status: int) -> None:
         self._take(pid, os.fdopen(stdin, "wb", 0), os.fdopen(stdout, "rb", 0), own_group=True)
@@ -60,16 +60,16 @@ class ForkedProcess(Process):
         self._code: int | None = None
 
     def wait(self, timeout_s: float | None = None) -> int | None:
-        """Wait for its end and return the exit code; None: it still runs."""
+        """Wait for the process and return its exit code, or None after a timeout."""
         if self._code is None and select.select([self._status], [], [], timeout_s)[0]:
-            # Nothing but the end of the pipe: the nursery was killed, and its forks with it.
+            # End of the pipe without a code: the nursery and its forks were killed.
             self._code = int(self._status.read() or -signal.SIGKILL)
             self._status.close()
         return self._code
 
 
 class Nursery:
-    """The process that forks, as its host sees it."""
+    """Host-side handle of the nursery process."""
 
     def __init__(self, modules: Sequence[str]) -> None:
         self._lock = threading.Lock()
@@ -84,11 +84,11 @@ class Nursery:
 
     @property
     def pid(self) -> int:
-        """The number of its process."""
+        """Process id."""
         return self._process.pid
 
     def fork(self, folder: Path | None, *, stderr: int) -> ForkedProcess | None:
-        """Start a worker that waits for its first message; None if the nursery is no more."""
+        """Start a worker that waits for its first message; None if the nursery has ended."""
         stdin, to_worker = os.pipe()
         from_worker, stdout = os.pipe()
         status, told = os.pipe()
@@ -99,7 +99,7 @@ class Nursery:
                 handles = [stdin, stdout, stderr, told]
                 socket.send_fds(self._socket, [json.dumps(order).encode()], handles)
                 answer = self._socket.recv(64)
-        except OSError:  # it could not import, or was killed
+        except OSError:  # its imports failed, or it was killed
             answer = b""
         for handle in (stdin, stdout, told):
             os.close(handle)
@@ -110,13 +110,13 @@ class Nursery:
         return ForkedProcess(int(answer), to_worker, from_worker, status)
 
     def close(self) -> None:
-        """End it, and the forks that are left."""
+        """Kill the nursery and its remaining forks."""
         self._socket.close()
         self._process.kill()
 
 
 class _Shared:
-    """The nursery of this process, and how many blocks rely on it."""
+    """The nursery of this process, with a reference count."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -129,9 +129,9 @@ _shared = _Shared()
 
 @contextlib.contextmanager
 def prewarmed(modules: Sequence[str]) -> Generator[None]:
-    """Fork workers from a process that has imported these modules; it ends with the last block.
+    """Fork workers from a process that has imported these modules, until the last block ends.
 
-    The modules of the block that began first count: a worker imports other modules by itself.
+    In nested blocks the modules of the first one are used; workers import others themselves.
     """
     with _shared.lock:
         if _shared.nursery is None and kernel.LINUX:
@@ -148,7 +148,7 @@ def prewarmed(modules: Sequence[str]) -> Generator[None]:
 
 
 def fork_worker(folder: Path | None, *, stderr: int) -> ForkedProcess | None:
-    """Fork a worker where there is a nursery; None: there is none."""
+    """Fork a worker from the nursery, or return None without one."""
     nursery = _shared.nursery
     return None if nursery is None else nursery.fork(folder, stderr=stderr)
 
@@ -157,7 +157,7 @@ def fork_worker(folder: Path | None, *, stderr: int) -> ForkedProcess | None:
 
 
 def serve(connection: socket.socket) -> None:
-    """Fork a worker for each order until the host closes the connection."""
+    """Fork a worker per order until the host closes the connection."""
     children: dict[int, int] = {}
     waker, wake = os.pipe()
     os.set_blocking(wake, False)
@@ -182,22 +182,22 @@ def serve(connection: socket.socket) -> None:
 
 
 def _wake(number: int, frame: FrameType | None) -> None:
-    """Do nothing: a signal without a handler would not wake the loop."""
+    """Do nothing; without a handler the signal would not wake the loop."""
 
 
 def _reap(children: dict[int, int]) -> None:
-    """Tell the exit code of every child that has ended."""
+    """Report the exit code of each child that has ended."""
     for pid in list(children):
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
             told = children.pop(pid)
-            with contextlib.suppress(BrokenPipeError):  # the host no longer listens
+            with contextlib.suppress(BrokenPipeError):  # the host no longer reads
                 os.write(told, str(os.waitstatus_to_exitcode(status)).encode())
             os.close(told)
 
 
 def _become_worker(order: dict[str, Any], handles: list[int]) -> None:
-    """Be what `python -m telic.sandbox.worker` is after its imports."""
+    """Continue like `python -m telic.sandbox.worker` after its imports."""
     from telic.sandbox import worker
 
     signal.set_wakeup_fd(-1)
@@ -210,7 +210,7 @@ def _become_worker(order: dict[str, Any], handles: list[int]) -> None:
         os.chdir(order["folder"])
     os.environ.clear()
     os.environ.update(order["environment"])
-    faulthandler.enable()  # to the descriptor that is the log now
+    faulthandler.enable()  # to the log's descriptor
     code = 1
     try:
         code = worker.main(os.getppid())

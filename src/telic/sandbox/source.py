@@ -1,8 +1,8 @@
-"""Foreign source: checked before it runs, and the globals in which it may then run.
+"""Foreign source: checked before execution, and the globals available to it.
 
-The check bounds its size and walks the allow-list (`rules`). The globals hold few builtins, and
-modules that cannot be changed: foreign code never gets a real module but a frozen stand-in with
-exactly the names of `allowed`, so a patch of torch or numpy has nothing to take hold of.
+The check bounds the source's size and applies the allow-list (`_rules`). The globals contain few
+builtins and read-only modules: foreign code gets a frozen proxy with exactly the names in
+`_allowed` instead of a real module, so it cannot patch torch or numpy.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ _LINE_END = re.compile("\r\n|\r|\n")
 
 
 def source_lines(text: str) -> list[str]:
-    """Return the lines of a source as Python counts them.
+    """Split a source into lines as Python counts them.
 
-    Not `splitlines`: it also ends lines at form feeds, U+2028 and others, and a line number would
-    then mean another line, or a comment become code.
+    Unlike `splitlines`, which also splits at form feeds, U+2028 and others: line numbers would be
+    wrong, or part of a comment could become code.
     """
     return _LINE_END.split(text)
 
@@ -69,14 +69,14 @@ def check_source(source: str, filename: str, *, extra_modules: Provided | None =
 def compile_source(
     source: str, filename: str, *, extra_modules: Provided | None = None
 ) -> CodeType:
-    """Check source as `check_source` does and return its code, ready to run in `namespace()`."""
+    """Check source as `check_source` does; return its code, ready to run in `namespace()`."""
     tree, inspection = _parse(source, filename, extra_modules or {})
     tree = ast.fix_missing_locations(Guard(inspection).visit(tree))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             return compile(tree, f"<{filename}>", "exec", dont_inherit=True)
-        except SyntaxError as error:  # what only the compiler sees: "nonlocal x" without an outer x
+        except SyntaxError as error:  # compiler errors: "nonlocal x" without an outer x
             raise RefusedCode(
                 f"{filename}, line {error.lineno}: this is not valid Python: {error.msg}.",
                 hint="Correct the line.",
@@ -109,7 +109,7 @@ def _parse(source: str, filename: str, extra_modules: Provided) -> tuple[ast.Mod
         raise RefusedCode(
             f"{filename} cannot be parsed: {error}.", hint="Write plain text without null bytes."
         ) from error
-    if refusals := _sizes(tree):  # before a walk: a tree may be too deep or too large for it
+    if refusals := _sizes(tree):  # before walking: a tree may be too deep or too large
         raise _refused(refusals, filename)
     inspection = inspect(tree, modules_with(extra_modules))
     if inspection.refusals:
@@ -118,7 +118,7 @@ def _parse(source: str, filename: str, extra_modules: Provided) -> tuple[ast.Mod
 
 
 def _sizes(tree: ast.Module) -> list[RefusedConstruct]:
-    """Return what exceeds the limits on nodes, nesting and literals."""
+    """Return violations of the limits on nodes, nesting and literals."""
     literals: list[RefusedConstruct] = []
     level: list[ast.AST] = [tree]
     count = depth = 0
@@ -144,7 +144,7 @@ def _sizes(tree: ast.Module) -> list[RefusedConstruct]:
 
 
 def _refused(refusals: list[RefusedConstruct], filename: str) -> RefusedCode:
-    """Put the first refusals into one error."""
+    """Combine the first refusals into one error."""
     first = refusals[0]
     if len(refusals) == 1:
         return RefusedCode(
@@ -163,7 +163,7 @@ def _refused(refusals: list[RefusedConstruct], filename: str) -> RefusedCode:
 
 
 class FrozenModule:
-    """A read-only stand-in for a module, with the listed members only."""
+    """A read-only proxy for a module that has only the allowed members."""
 
     def __init__(self, path: str, members: Mapping[str, Any]) -> None:
         self.__dict__.update(members)
@@ -185,7 +185,7 @@ class FrozenModule:
 
 
 class _AskOnly(type):
-    """Metaclass of stand-ins for a type: isinstance works, making or changing one does not."""
+    """Metaclass of type proxies: they support isinstance, but no creation or modification."""
 
     _real: type
 
@@ -203,7 +203,7 @@ class _AskOnly(type):
 
 
 def namespace(provided: Provided | None = None) -> dict[str, Any]:
-    """Return fresh globals for one piece of foreign code."""
+    """Return new globals for one foreign source."""
     extra = flatten(provided or {})
     modules = _standard_modules() | _frozen({path: {} for path in _FROM_ABOVE} | extra)
     scope: dict[str, Any] = {name: modules[path] for name, path in PREDEFINED.items()}
@@ -216,7 +216,7 @@ def namespace(provided: Provided | None = None) -> dict[str, Any]:
 
 
 _FILLED = {"empty": "zeros", "empty_like": "zeros_like"}
-"""functions in place of those that show what the memory held before"""
+"""replacements for functions that expose uninitialized memory"""
 
 
 @functools.cache
@@ -226,7 +226,7 @@ def _standard_modules() -> dict[str, FrozenModule]:
         if path in _FROM_ABOVE:
             continue
         module = importlib.import_module(path)
-        # A name of another version of the package may be missing: then it is simply not there.
+        # The installed package version may lack a name, which is then omitted.
         members[path] = {
             name: _ask_only(name, getattr(module, name))
             if (path, name) in _ONLY_TO_ASK
@@ -238,7 +238,7 @@ def _standard_modules() -> dict[str, FrozenModule]:
 
 
 def _frozen(members: Mapping[str, Mapping[str, Any]]) -> dict[str, FrozenModule]:
-    """Build stand-ins, innermost first, so that each holds its submodules."""
+    """Build module proxies, innermost first, so that each contains its submodules."""
     built: dict[str, FrozenModule] = {}
     for path in sorted(members, key=lambda each: -each.count(".")):
         inner = {
@@ -284,10 +284,10 @@ def _importer(modules: Mapping[str, FrozenModule]) -> Callable[..., FrozenModule
 
 
 def _import_for_compiled_code(name: str) -> Any:
-    """Import what torch's or numpy's own C code asks for on its first use.
+    """Import on behalf of torch's or numpy's C code, on its first use of a module.
 
-    Such requests come through the caller's builtins too. They are recognized by their `fromlist`:
-    C code passes a list, an import statement a tuple or None. The result goes back to the C code.
+    Such imports also use the caller's builtins. They are recognized by their `fromlist`: C code
+    passes a list, an import statement a tuple or None. The result is returned to the C code only.
     """
     if name not in sys.modules and name.partition(".")[0] not in {"numpy", "torch"}:
         raise ImportError(f'"{name}" is not offered. {OFFERED}')
@@ -315,7 +315,7 @@ def _hasattr(owner: object, name: str) -> bool:
 
 
 def _printer() -> Callable[..., None]:
-    """Return a print whose whole output is bounded; it ends in the worker's log."""
+    """Return a print function with bounded total output, written to the worker's log."""
     left = PRINT_CHARACTERS
 
     def print_some(*values: object, sep: str = " ", end: str = "\n", **_: object) -> None:

@@ -1,8 +1,8 @@
-"""Notice when foreign code has replaced functions or settings that results depend on.
+"""Detect replaced functions or settings that results depend on.
 
-Take a seal after everything is imported and before foreign code runs; check it at each checkpoint.
-It remembers which object stands at each place (in modules and their classes) and, for Python
-functions, which code they hold. Changes made and undone between two checks are not seen.
+Take a seal after all imports and before foreign code runs; check it at each checkpoint. It records
+the object under each name in modules and their classes and, for Python functions, their code.
+Changes that are undone between two checks are not detected.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ SETTINGS = (
     "get_float32_matmul_precision",
     "are_deterministic_algorithms_enabled",
 )
-"""Functions of torch that tell what arithmetic depends on."""
+"""Functions of torch that report settings of its arithmetic."""
 
 _REPLACED_BY_TORCH = frozenset({"manual_seed"})
-"""Functions that torch itself exchanges the first time it needs its compiler."""
+"""Functions that torch replaces when it first uses its compiler."""
 
 _HEAP_TYPE = 1 << 9  # a class made by a class statement: its members can be replaced
 
 
 class _Owner(NamedTuple):
-    """A module or class with what stood in it."""
+    """A module or class with its recorded members."""
 
     owner: object
     label: str
     members: dict[str, tuple[object, ...]]
-    """by name: a function, class or descriptor, and the code within"""
+    """by name: the function, class or descriptor, and its code"""
     inherited: frozenset[str]
 
 
 class CodeSeal:
-    """A memory of what stood where."""
+    """Recorded state of functions and settings."""
 
     def __init__(self) -> None:
-        """Seal the builtins, the watched modules, and all of telic that is loaded."""
+        """Seal the builtins, the watched modules, and all loaded modules of telic."""
         ours = [each for name, each in sys.modules.items() if name.partition(".")[0] == "telic"]
         watched = [sys.modules[name] for name in WATCHED if name in sys.modules]
         owners = {id(each): each for each in _with_classes([builtins, *watched, *ours])}
@@ -54,7 +54,7 @@ class CodeSeal:
         self._settings = _settings()
 
     def check(self) -> None:
-        """Compare with now; raises Refused that names the first places that were changed."""
+        """Compare with the current state; raises Refused that names the first changes."""
         changed = [place for owner in self._owners for place in _changes(owner)]
         now = _settings()
         changed += [f"torch.{name}()" for name, old in self._settings.items() if now[name] != old]
@@ -89,13 +89,13 @@ def _remember(owner: object) -> _Owner:
 
 
 def _changes(sealed: _Owner) -> Iterator[str]:
-    """Yield the places of one module or class where something else stands now."""
+    """Yield the names in a module or class that have changed."""
     now = vars(sealed.owner)
     for name, before in sealed.members.items():
         after = _print(now[name]) if name in now else ()
         if len(after) != len(before) or any(x is not y for x, y in zip(before, after, strict=True)):
             yield f"{sealed.label}.{name}"
-    # A new member hides an inherited one: torch.Tensor.sum lives in a base class.
+    # A new member may shadow an inherited one: torch.Tensor.sum is defined in a base class.
     yield from (f"{sealed.label}.{name}" for name in sealed.inherited.intersection(now))
 
 

@@ -1,7 +1,7 @@
-"""Messages between host and worker: one JSON object per line, errors that cross intact, last words.
+"""Protocol between host and worker: one JSON object per line, serialized errors, crash reports.
 
-The host trusts nothing that arrives: lines are bounded, only known error classes are rebuilt, and
-text is freed of control characters before anyone prints it.
+The host trusts no received data: lines are bounded, only known error classes are rebuilt, and
+control characters are removed from text.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from telic import errors
 from telic.errors import ResourceError, TelicError, WorkerDied
 
 LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-"""how both sides open the log: at its end, never through a link"""
+"""how both sides open the log: append, and never follow links"""
 LOG_TAIL = 2000
 MAX_LINE = 64 << 20
 MAX_TEXT = 20_000
@@ -27,17 +27,17 @@ Message = dict[str, Any]
 
 
 def encode(message: Message) -> bytes:
-    """Return a message as one line."""
+    """Encode a message as one line."""
     return json.dumps(message, separators=(",", ":")).encode() + b"\n"
 
 
 def is_record(value: object) -> TypeGuard[dict[str, Any]]:
-    """Say whether a value that came as JSON is an object."""
+    """Return whether a decoded JSON value is an object."""
     return isinstance(value, dict)
 
 
 def decode(line: bytes) -> Message:
-    """Return the message on a line; raises ValueError for one without a "kind"."""
+    """Decode a line; raises ValueError if the message lacks a "kind"."""
     try:
         message: object = json.loads(line)
     except RecursionError as error:
@@ -48,14 +48,14 @@ def decode(line: bytes) -> Message:
 
 
 class LineBuffer:
-    """Cut a stream of bytes into lines."""
+    """Splits a byte stream into lines."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
         self._size = 0
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Add bytes and return the lines they complete; raises ValueError for one too long."""
+        """Add bytes and return the completed lines; raises ValueError for one too long."""
         *whole, rest = data.split(b"\n")
         if whole:
             whole[0] = b"".join((*self._parts, whole[0]))
@@ -68,15 +68,15 @@ class LineBuffer:
 
 
 def bounded_text(text: object, limit: int = MAX_TEXT) -> str:
-    """Return text without control characters, which could fool a terminal, and not too long."""
+    """Return text truncated to the limit, without control characters."""
     shown = str(text)[:limit]
     return "".join(each if each.isprintable() or each in "\n\t" else "?" for each in shown)
 
 
 def cleaned(message: Message, most_values: int) -> Message:
-    """Return a message without control characters and numbers that are not finite.
+    """Return a message without control characters and non-finite numbers.
 
-    Raises ValueError for one that holds more values.
+    Raises ValueError for a message with more values.
     """
     left = most_values
 
@@ -100,7 +100,7 @@ def cleaned(message: Message, most_values: int) -> Message:
 
 
 def pack_error(error: TelicError) -> dict[str, Any]:
-    """Return an error of ours as plain data."""
+    """Serialize a TelicError to plain data."""
     plain = {
         name: value
         for name, value in vars(error).items()
@@ -111,19 +111,19 @@ def pack_error(error: TelicError) -> dict[str, Any]:
 
 
 def unpack_error(data: dict[str, Any]) -> TelicError:
-    """Rebuild an error that `pack_error` packed; anything else becomes a WorkerDied."""
+    """Rebuild an error from `pack_error`; anything else becomes a WorkerDied."""
     cls = getattr(errors, str(data.get("class")), None)
     fields: object = data.get("fields")
     if not (isinstance(cls, type) and issubclass(cls, TelicError) and is_record(fields)):
         return WorkerDied("The confined process reported an error that cannot be read.")
-    if issubclass(cls, errors.BudgetExceeded):  # it has no money, and would end a session with it
+    if issubclass(cls, errors.BudgetExceeded):  # it has no budget, and would end a session with it
         return WorkerDied("The confined process reported an error that it cannot have.")
     clean = {
         str(name): bounded_text(value) if isinstance(value, str) else value
         for name, value in fields.items()
         if value is None or isinstance(value, str | int | float)
     }
-    # Some classes build their message from other arguments, so it is restored, not rebuilt.
+    # Some classes build their message from other arguments, so the message is restored directly.
     error = cls.__new__(cls)
     message = str(clean.get("message", ""))
     Exception.__init__(error, message)
@@ -132,7 +132,7 @@ def unpack_error(data: dict[str, Any]) -> TelicError:
 
 
 def silent(seconds: float, doing: str) -> WorkerDied:
-    """Describe a worker that was ended because it gave no sign of life."""
+    """Return the error for a worker that was killed because it missed its heartbeat."""
     during = bounded_text(doing, 200)
     return WorkerDied(
         f"The worker was ended: no sign of life for {seconds:g} s while {during}.",
@@ -142,7 +142,7 @@ def silent(seconds: float, doing: str) -> WorkerDied:
 
 
 def garbled(reason: object) -> WorkerDied:
-    """Describe a worker that was ended because it broke the protocol."""
+    """Return the error for a worker that was killed because it violated the protocol."""
     return WorkerDied(
         f"The worker was ended: what it sent is not a message ({bounded_text(reason, 200)}).",
         hint="Foreign code that writes to the worker's pipe does that; read the reward.",
@@ -150,7 +150,7 @@ def garbled(reason: object) -> WorkerDied:
 
 
 def crashed(message: Message, log: Path, tail: str) -> TelicError:
-    """Describe an exception that left the worker's entry."""
+    """Return the error for an unhandled exception in the worker's entry."""
     kind, text = bounded_text(message.get("type"), 100), bounded_text(message.get("text"), 2000)
     if kind == "MemoryError":
         return ResourceError(
@@ -166,7 +166,7 @@ def crashed(message: Message, log: Path, tail: str) -> TelicError:
 
 
 def ended(code: int, cpu_limit_s: int | None, log: Path, tail: str) -> TelicError:
-    """Describe a worker that ended without a final message."""
+    """Return the error for a worker that ended without a final message."""
     if code >= 0:
         return WorkerDied(
             f"The worker ended with exit code {code} before it gave a result.",
@@ -183,7 +183,7 @@ def ended(code: int, cpu_limit_s: int | None, log: Path, tail: str) -> TelicErro
 
 
 def read_tail(log: Path, start: int) -> str:
-    """Return the last lines that the worker wrote to its log since `start`."""
+    """Return the last lines written to the worker's log since `start`."""
     try:
         with log.open("rb") as file:
             size = file.seek(0, 2)

@@ -1,7 +1,7 @@
-"""The confined process: prepare, confine for good, run foreign code, answer through a pipe.
+"""The confined process: prepare, confine permanently, run foreign code, answer through a pipe.
 
-Started by `host` as: python -m telic.sandbox.worker PARENT_PID. A line on standard input says what
-to do. The entry module it names has two functions:
+Started by `host` as: python -m telic.sandbox.worker PARENT_PID. A line on standard input holds the
+request. The entry module it names has two functions:
 
     prepare(payload, channel) -> state          optional, unconfined: model files, devices
     run(state, payload, channel) -> dict        confined for good: foreign code may run here
@@ -28,7 +28,7 @@ from telic.sandbox.wire import LOG_FLAGS, LineBuffer, Message, decode, encode, i
 from telic.storage.keys import permit_all
 
 _NO_MEMORY = ("can't allocate memory", "not enough memory")
-"""how torch says it, by which of its allocators"""
+"""messages of torch's allocators"""
 
 
 class HostChannel:
@@ -46,12 +46,12 @@ class HostChannel:
         self.post("message", body=message)
 
     def ask(self, message: Message) -> Message:
-        """Send a message and wait for what the host answers to it."""
+        """Send a message and return the host's answer."""
         self.send(message)
         return self.reply()
 
     def reply(self) -> Message:
-        """Wait for the host's answer to a message that was sent before."""
+        """Wait for the host's answer to an earlier message."""
         while True:
             match self.next():
                 case {"kind": "reply", "body": body} if is_record(body):
@@ -62,11 +62,11 @@ class HostChannel:
                     raise EOFError("The host is gone.")
 
     def heartbeat(self, seconds: float, doing: str = "") -> None:
-        """Ask to be ended if nothing more is sent for this long; `doing` describes the work."""
+        """Set the timeout until the next message; the worker is killed after it."""
         self.post("beat", seconds=seconds, doing=doing)
 
     def should_stop(self) -> bool:
-        """Say whether the host asked to stop, or is gone; never waits."""
+        """Return whether the host has requested a stop or ended; never blocks."""
         self._note(self._unread)
         self._unread = []
         while not self._stopping and select.select([self._inbox], [], [], 0)[0]:
@@ -74,14 +74,14 @@ class HostChannel:
         return self._stopping
 
     def next(self) -> Message:
-        """Wait for a message of the host."""
+        """Wait for a message from the host."""
         while not self._unread:
             data = os.read(self._inbox, 1 << 16)
             self._unread = self._lines.feed(data or encode({"kind": "gone"}))
         return decode(self._unread.pop(0))
 
     def post(self, kind: str, **content: Any) -> None:
-        """Send a message of the protocol itself."""
+        """Send a protocol message."""
         data = memoryview(encode({"kind": kind, **content}))
         while data:
             data = data[os.write(self._outbox, data) :]
@@ -97,7 +97,7 @@ class HostChannel:
 
 
 def run(state: None, payload: dict[str, Any], channel: HostChannel) -> dict[str, Any]:
-    """Do nothing: the entry of a worker that only tries its confinement."""
+    """Do nothing: entry of a worker that only tests its confinement."""
     return {}
 
 
@@ -117,7 +117,7 @@ def main(parent: int) -> int:
         channel.post("error", error=pack_error(error))
         return 1
     except BaseException as error:
-        # The boundary to foreign code: whatever it raises, SystemExit included, is reported.
+        # Top level of foreign code: all exceptions, including SystemExit, are reported.
         _log_traceback()
         channel.post("crash", type=_kind(error), text=str(error)[:2000])
         return 1
@@ -127,9 +127,9 @@ def main(parent: int) -> int:
 
 def _serve(start: Message, channel: HostChannel) -> dict[str, Any]:
     _move_in(Path(start["folder"]), start["log"])
-    permit_all()  # the host has checked what runs before this process is confined
-    # Folders of others come last, and for our own entries not before this process is confined: a
-    # module there may have the name of one that we look for.
+    permit_all()  # the host has checked the code that runs before confinement
+    # Foreign folders come last, and for trusted entries only after confinement: a module there may
+    # have the same name as one that we import.
     late, early = start["python_path"], list[str]()
     if not start["entry"].startswith("telic."):
         late, early = early, late
@@ -151,10 +151,10 @@ def _serve(start: Message, channel: HostChannel) -> dict[str, Any]:
 
 
 def _move_in(folder: Path, log: str) -> None:
-    """Work in the folder of this request, and write what is printed to its log."""
+    """Change to the request's folder, and redirect output to its log."""
     os.chdir(folder)
     os.environ["TMPDIR"] = str(folder)
-    tempfile.tempdir = None  # what a library asked for before was another folder
+    tempfile.tempdir = None  # libraries may have cached another folder
     handle = os.open(log, LOG_FLAGS, 0o644)
     os.dup2(handle, 1)
     os.dup2(handle, 2)
@@ -162,19 +162,19 @@ def _move_in(folder: Path, log: str) -> None:
 
 
 def _log_traceback() -> None:
-    # A full disk takes no log, and the host must be informed all the same.
+    # A full disk accepts no log, but the host must still be informed.
     with contextlib.suppress(OSError):
         traceback.print_exc()
 
 
 def _kind(error: BaseException) -> str:
-    """Name the class of an error; libraries have several for a lack of memory."""
+    """Return the class name of an error; out-of-memory errors of libraries are unified."""
     no_memory = isinstance(error, MemoryError) or any(words in str(error) for words in _NO_MEMORY)
     return "MemoryError" if no_memory else type(error).__name__
 
 
 def _take_over_pipes() -> HostChannel:
-    """Keep the pipes to the host, and send what others print to the log, which is stderr."""
+    """Take over the pipes to the host, and redirect other output to the log, which is stderr."""
     channel = HostChannel(os.dup(0), os.dup(1))
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -185,5 +185,5 @@ def _take_over_pipes() -> HostChannel:
 
 if __name__ == "__main__":
     code = main(int(sys.argv[1]))
-    # No interpreter shutdown: it would wait for threads and run what foreign code left behind.
+    # Skip interpreter shutdown: it would wait for threads and run cleanup code of foreign code.
     os._exit(code)

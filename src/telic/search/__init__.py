@@ -1,4 +1,4 @@
-"""Policy search: numbers of a small policy, proposed by a model or an optimiser, tried, revised."""
+"""Policy search: optimize few policy parameters with proposals by a model or an optimizer."""
 
 from telic import is_also_a_verb
 

@@ -1,7 +1,7 @@
-"""Policies proposed by a language model, and the parser for its answers.
+"""Policies proposed by a language model, and the parser of its answers.
 
-An answer is read strictly, and the model gets a precise error for an invalid one; if no attempt is
-valid, a hill-climbing step replaces it.
+Answers are validated strictly, and the model receives a precise error for an invalid one. If no
+attempt is valid, a hill-climbing step replaces it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class PolicyAnswer(Record):
 
 
 class ModelProposer:
-    """Asks for policies in one of two roles: search, or critic alone."""
+    """Proposer that queries a language model, either for the search role or as the only critic."""
 
     name = "llm"
     needs_transitions = False
@@ -62,17 +62,17 @@ class ModelProposer:
         self._space = policy.space
         self._fallback = Climb(policy, count=1)
         self.memories: Memories = {}
-        """episodes of history entries, for prompts that show them"""
+        """episodes of history entries, for prompts that include them"""
         self.last = ""
-        """how the latest selected policy behaved, for the critic alone"""
+        """behavior of the latest selected policy, for the critic-only method"""
 
     @property
     def at_once(self) -> int:
-        """Return how many policies a call asks for."""
+        """Return the number of policies requested per call."""
         return self._switches.candidates
 
     def propose(self, view: SearchView) -> PolicyProposal:
-        """Ask for new policies."""
+        """Query the model for new policies."""
         if self._switches.proposer == "none":
             prompt = self._writer.critic_only(view, self.last, self.memories)
             return self._ask("critic", prompt, view, objection(view.history), 1)
@@ -80,15 +80,15 @@ class ModelProposer:
         return self._ask("search", prompt, view, objection(view.history), self._switches.candidates)
 
     def observe(self, candidates: Candidates, recording: BatchRecording | None) -> None:
-        """Do nothing: the history holds everything."""
+        """Do nothing: the history contains all required state."""
 
     def replay(
         self, view: SearchView, candidates: Candidates, recording: BatchRecording | None
     ) -> None:
-        """Do nothing: the history holds everything."""
+        """Do nothing: the history contains all required state."""
 
     def propose_again(self, view: SearchView, first: PolicyCandidate) -> PolicyProposal:
-        """Ask a second time, with or without the result of the first."""
+        """Query again, with or without the result of the first candidate."""
         known = first if self._switches.second_sees_first else None
         prompt = self._writer.search(view, self.memories, known)
         return self._ask("search", prompt, view, objection(view.history, first), 1, sample=1)
@@ -112,7 +112,7 @@ class ModelProposer:
 
 
 class ModelCritic:
-    """A language model that reads what happened."""
+    """Language model that revises policies based on their recorded behavior."""
 
     name = "critic"
 
@@ -120,7 +120,7 @@ class ModelCritic:
         self._asker, self._writer, self._switches = asker, writer, switches
 
     def revise(self, view: SearchView, watched: WatchedCandidate) -> PolicyProposal:
-        """Ask for a revision."""
+        """Query the model for a revision."""
         prompt = self._writer.critic(view.history, watched)
         may_repeat = self._switches.allow_no_change
         refused = objection(view.history, watched.candidate, may_repeat=may_repeat)
@@ -132,7 +132,7 @@ class ModelCritic:
 
 
 class Hybrid:
-    """CMA-ES with the model's candidates injected; for tables, next to a learned tabular model."""
+    """CMA-ES with injected model candidates; for tables, a tabular model next to them."""
 
     name = "hybrid"
 
@@ -142,12 +142,12 @@ class Hybrid:
 
     @property
     def at_once(self) -> int:
-        """Return the size of the population, the model's candidates included."""
+        """Return the population size, including the model's candidates."""
         own = self._numeric.at_once
         return own if isinstance(self._numeric, Cma) else own + self.model.at_once
 
     def propose(self, view: SearchView) -> PolicyProposal:
-        """Ask the model, then the optimiser; each candidate records its origin."""
+        """Query the model, then the optimizer; each candidate records its origin."""
         asked = self.model.propose(view)
         self._inject([draft.params for draft in asked.drafts])
         own = self._numeric.propose(view).drafts
@@ -155,13 +155,13 @@ class Hybrid:
         return PolicyProposal([*asked.drafts, *own[count:]], asked.calls, asked.note)
 
     def observe(self, candidates: Candidates, recording: BatchRecording | None) -> None:
-        """Update the optimiser with all candidates."""
+        """Update the optimizer with all candidates."""
         self._numeric.observe(candidates, recording)
 
     def replay(
         self, view: SearchView, candidates: Candidates, recording: BatchRecording | None
     ) -> None:
-        """Inject the candidates that the model proposed then."""
+        """Inject the model's stored candidates and replay the optimizer."""
         self._inject([candidate.params for candidate in candidates if candidate.origin in _ASKED])
         self._numeric.replay(view, candidates, recording)
 
@@ -171,7 +171,7 @@ class Hybrid:
 
 
 class Asker:
-    """Asks for policies on behalf of one run."""
+    """Client that requests policies from the model for one run."""
 
     def __init__(self, models: Models, space: Space, run: int) -> None:
         self._models, self._space, self._run = models, space, run
@@ -187,9 +187,9 @@ class Asker:
         count: int = 1,
         sample: int = 0,
     ) -> PolicyProposal:
-        """Return `count` valid policies; raises ModelAnswerError when they never become valid.
+        """Return `count` valid policies. Raises ModelAnswerError if no attempt is valid.
 
-        Runs that ask the same question get their own answers, distinguished by `sample`.
+        Identical requests of different runs receive separate answers, distinguished by `sample`.
         """
         request = Request(
             role=role,
@@ -221,7 +221,7 @@ class Asker:
 def objection(
     history: History, first: PolicyCandidate | None = None, *, may_repeat: bool = False
 ) -> Objection:
-    """Return the check that rejects a policy that was tried before."""
+    """Return a validator that rejects policies that were tried before."""
 
     def object_(params: tuple[float, ...]) -> str | None:
         is_old = history.holds(params) or (first is not None and params == first.params)
@@ -232,7 +232,7 @@ def objection(
 
 
 def _read_numbers(value: Any, space: Space) -> Numbers:
-    """Return the numbers of an answer; raises ValueError that says exactly what is wrong."""
+    """Parse the parameters of an answer. Raises ValueError with a precise message."""
     if not is_row(value) or len(value) != space.rank:
         got = f"got {len(value)}" if is_row(value) else f"not {type(value).__name__}"
         raise ValueError(f"expected {space.rank} numbers, {got}")
@@ -251,12 +251,12 @@ def _read_numbers(value: Any, space: Space) -> Numbers:
 
 
 def answer_record(space: Space, objection: Objection, count: int = 1) -> type[Record]:
-    """Return the record that an answer of `count` policies must become.
+    """Return the record type of an answer with `count` policies.
 
     Args:
-        space: where the numbers lie.
-        objection: says why a policy is not welcome (tried before), or returns None.
-        count: policies asked for; more than one are a list named candidates.
+        space: parameter space.
+        objection: returns the reason to reject a policy (tried before), or None.
+        count: number of requested policies; multiple ones are a list named candidates.
     """
     told = f"{space.rank} numbers, in order, each "
     if space.choices:

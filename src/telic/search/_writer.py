@@ -1,4 +1,4 @@
-"""Prompts from task, policy and history, and episodes described as text."""
+"""Prompts built from task, policy and history, and text descriptions of episodes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from telic.search.records import Entry, History, PolicyCandidate
 from telic.search.task import TERMINATED, TIME_LIMIT, Floats, Rollouts, SearchTask, Trace
 
 _EXCERPT = 8
-_EDGE = 4  # steps kept at either end of a thinned trace
+_EDGE = 4  # steps kept at both ends of a downsampled trace
 _ENDS = {TERMINATED: "the episode ended by itself", TIME_LIMIT: "the time limit ended the episode"}
 _TEMPLATES = Path(__file__).parent / "prompts"
 _NEW = "Do not repeat a policy that was tried before."
@@ -37,14 +37,14 @@ Memories = Mapping[int, Trace]
 
 
 class Prompt(NamedTuple):
-    """A finished prompt and the version of its template."""
+    """Rendered prompt and the version of its template."""
 
     text: str
     version: str
 
 
 class WatchedCandidate(NamedTuple):
-    """A candidate, how it behaved, and from where on it should be left alone."""
+    """A candidate with its recorded behavior and the gate threshold."""
 
     candidate: PolicyCandidate
     evidence: str
@@ -53,7 +53,7 @@ class WatchedCandidate(NamedTuple):
 
 
 class Writer:
-    """Writes the prompts of one run."""
+    """Prompt builder for one run."""
 
     def __init__(self, task: SearchTask, space: Space, switches: Switches, terms: Terms) -> None:
         self._task, self._space, self._switches, self._terms = task, space, switches, terms
@@ -61,7 +61,7 @@ class Writer:
     def search(
         self, view: SearchView, memories: Memories, first: PolicyCandidate | None = None
     ) -> Prompt:
-        """Ask for a new policy; `first` is one whose result is to be known already."""
+        """Build the prompt for a new policy; `first` is a candidate whose result is included."""
         has_text = "env_text" in self._switches.context
         known = ""
         if first is not None:
@@ -86,7 +86,7 @@ class Writer:
         )
 
     def critic(self, history: History, watched: WatchedCandidate) -> Prompt:
-        """Ask for a revision of a policy that was watched."""
+        """Build the prompt for the revision of an observed policy."""
         first, gate = watched.candidate, watched.gate
         advice = "" if gate is None else _LEAVE.format(gate=f"{gate:g}")
         return self._fill(
@@ -104,7 +104,7 @@ class Writer:
         )
 
     def critic_only(self, view: SearchView, evidence: str, memories: Memories) -> Prompt:
-        """Ask for a policy and its revision in one answer."""
+        """Build the prompt for a policy and its revision in one answer."""
         return self._fill(
             "critic_only",
             environment=self._environment(),
@@ -175,7 +175,7 @@ class Writer:
 
 
 def describe_behaviour(kind: str, plan: SearchPlan, rollouts: Rollouts, candidate: int) -> str:
-    """Return the evidence of one candidate, as a switch asks for it."""
+    """Describe the behavior of a candidate as selected by the switch `evidence`."""
     returns, switches = rollouts.returns[candidate], plan.switches
     parts: list[str] = []
     if kind.startswith("stats"):
@@ -188,7 +188,7 @@ def describe_behaviour(kind: str, plan: SearchPlan, rollouts: Rollouts, candidat
 
 
 def statistics(success: float, rollouts: Rollouts, candidate: int) -> str:
-    """Summarise the episodes of a candidate."""
+    """Summarize the episodes of a candidate."""
     returns, lengths = rollouts.returns[candidate], rollouts.lengths[candidate]
     ends, counts = np.unique(rollouts.ends[candidate], return_counts=True)
     solved = int((returns >= success).sum())
@@ -208,9 +208,9 @@ def statistics(success: float, rollouts: Rollouts, candidate: int) -> str:
 def describe_trace(
     task: SearchTask, trace: Trace, most_steps: int, thinning: Thinning = "turns"
 ) -> str:
-    """Return an episode, one line per step; a long one is thinned."""
+    """Describe an episode with one line per step, downsampled if it is long."""
     chosen = interesting_steps(trace, most_steps, thinning)
-    # To write a single step out takes no more room than to say that it is left out.
+    # A single omitted step would take as much space as the note about its omission.
     between = [after - 1 for before, after in pairwise(chosen) if after - before == 2]
     steps = sorted([*chosen, *between])
     names = ["state"] if task.is_table else [seen.name for seen in task.observations]
@@ -232,10 +232,10 @@ def describe_trace(
 
 
 def interesting_steps(trace: Trace, most: int, thinning: Thinning = "turns") -> list[int]:
-    """Return at most `most` steps: both ends, then those where the action changes, then even ones.
+    """Select at most `most` steps: both ends, then action changes, then evenly spaced steps.
 
-    Repeated actions carry little information; changes show where the policy decides. With
-    `ends`, as the published runs had it, the first and the last half of them are all.
+    Repeated actions carry little information; changes show where the policy decides. With `ends`,
+    as in the published runs, the selection is the first and the last `most / 2` steps.
     """
     count = len(trace.obs)
     if count <= most:
@@ -257,7 +257,7 @@ def interesting_steps(trace: Trace, most: int, thinning: Thinning = "turns") -> 
 
 
 def excerpt(task: SearchTask, trace: Trace) -> str:
-    """Return the first and the last steps of an episode on one line."""
+    """Summarize the first and last steps of an episode in one line."""
     count = len(trace.obs)
     steps = range(count) if count <= _EXCERPT else [*range(_EDGE), *range(count - _EDGE, count)]
     parts = [f"{_numbers(trace.obs[s])}->{_numbers(trace.action[s])}" for s in steps]
@@ -267,12 +267,12 @@ def excerpt(task: SearchTask, trace: Trace) -> str:
 
 
 def nearest(returns: Floats, value: float) -> int:
-    """Return the first episode whose return is closest to a value."""
+    """Return the index of the first episode with the return closest to a value."""
     return int(np.abs(returns - value).argmin())
 
 
 def _shown(kind: str, returns: Floats) -> list[tuple[str, int]]:
-    """Return the title and number of each episode that is written out."""
+    """Return the title and index of each episode to describe."""
     median = ("The median episode", nearest(returns, float(np.median(returns))))
     match kind:
         case "median_trace" | "stats+median":

@@ -1,6 +1,6 @@
-"""The configuration of a search: the request, and the independent choices of a method.
+"""Configuration of a search: the request, and the independent switches of a method.
 
-It is light, so that listing commands loads nothing numerical.
+Imports no numerical libraries, so that listing commands stay fast.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _Context = Literal["history", "env_text", "trajectories"]
 Thinning = Literal["turns", "ends"]
 
 NUMERIC = ("cma", "ars", "climb", "random", "tabular")
-"""proposers that never ask a model"""
+"""proposers that do not use a language model"""
 PROPOSERS = ("llm", "hybrid", *NUMERIC, "none")
 _VIEW = re.compile(r"full|(best|recent|best\+recent):([1-9]\d*)")
 
@@ -111,12 +111,12 @@ class Switches(Config):
 
     @property
     def asks_a_model(self) -> bool:
-        """Return whether these choices need a language model."""
+        """Return whether these switches require a language model."""
         return self.proposer in ("llm", "hybrid", "none")
 
     @property
     def evaluations(self) -> int:
-        """Fewest candidates of an iteration in which a model proposes."""
+        """Minimum number of candidates in an iteration with model proposals."""
         return self.candidates + (self.second != "none") + (self.proposer == "hybrid")
 
 
@@ -165,7 +165,7 @@ class SearchConfig(Config):
     @model_validator(mode="before")
     @classmethod
     def _drop_old_fields(cls, values: Any) -> Any:
-        """Ignore the step budget of baselines, which earlier versions wrote."""
+        """Drop the step budget of baselines, which earlier versions wrote."""
         if is_dict(values):
             return {name: value for name, value in values.items() if name != "steps"}
         return values

@@ -1,9 +1,9 @@
-"""One run of a search as the parts of `telic.loop`: propose, evaluate, revise, select, confirm.
+"""One run of a search, as parts of `telic.loop`: propose, evaluate, revise, select, confirm.
 
-The parts are generators: they yield trials and receive their rollouts, so that the driver can
-play the episodes of many runs in one batch; see `runner.do_runs`. Episodes are functions of
-parameters and seeds, so the past is played again instead of stored, and more episodes decide which
-of two similar candidates is better.
+The parts are generators that yield trials and receive rollouts, so that the driver can batch the
+episodes of many runs; see `runner.do_runs`. Episodes are deterministic given parameters and seeds,
+so they are replayed instead of stored, and candidates with similar returns are compared on
+additional episodes.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _LEARNED_AT, _LEARNED_FROM = 0.95, 10
 
 
 class SearchRun:
-    """The steps and the state of one run; the state follows from plan, number and journal."""
+    """Steps and state of one run; the state is determined by plan, number and journal."""
 
     candidate_type, verdict_type = ProposedPolicies, SearchIteration
 
@@ -75,14 +75,14 @@ class SearchRun:
         should_stop: Callable[[], bool] = lambda: False,
         on_iteration: Callable[[SearchIteration], None] = lambda iteration: None,
     ) -> None:
-        """Prepare a run from its start; the journal restores its progress.
+        """Create a run at its start; the journal restores its progress.
 
         Args:
-            plan: shared by all runs of the search.
-            number: of the run, from 1.
-            models: the language model, if one is used.
+            plan: plan shared by all runs of the search.
+            number: number of the run, from 1.
+            models: language model interface, or None.
             should_stop: polled before each iteration.
-            on_iteration: called with each iteration that is finished now, not with earlier ones.
+            on_iteration: called with each newly finished iteration, not with restored ones.
         """
         self.plan, self.number = plan, number
         self.seed = derive(plan.config.seed, plan.task.id, "run", number)
@@ -109,7 +109,7 @@ class SearchRun:
         if plan.switches.asks_a_model:
             if model is not None and kind != "hybrid":
                 return model
-            # Without a model the proposer is numeric, and the label says so.
+            # Without a model the proposer is numeric, as stated by the label.
             is_table = space.is_table
             numeric = Tabular(plan.task, space) if is_table else Cma(space, seed, plan.terms.good)
             return numeric if model is None else Hybrid(model, numeric)
@@ -129,22 +129,22 @@ class SearchRun:
                 assert make is not None, "the plan looked for it"
                 return make(plan.task, plan.policy, seed)
 
-    # ------------------------------------------------------------------------------ the budget
+    # ------------------------------------------------------------------------------ budget
 
     @property
     def budget_left(self) -> int:
-        """Episodes that may still be played."""
+        """Number of episodes left in the budget."""
         return self.plan.budget - self.episodes
 
     @property
     def cost(self) -> int:
-        """Episodes of the next iteration, checks left out."""
+        """Episodes of the next iteration, excluding checks."""
         second = self.plan.switches.second != "none"
         return self.plan.rollouts * (self.proposer.at_once + second)
 
     @property
     def warmup(self) -> int:
-        """Random policies to try first: a model is shown some, an optimiser needs none."""
+        """Number of initial random policies for a model; 0 for numeric optimizers."""
         if self._model is None:
             return 0
         room = max(0, self.plan.budget - self.cost)
@@ -152,19 +152,19 @@ class SearchRun:
 
     @property
     def expected_calls(self) -> int:
-        """Questions to a model in the whole run, if every answer is valid and none is skipped."""
+        """Expected model calls of the whole run, if every answer is valid and none is skipped."""
         iterations = (self.plan.budget - self.plan.reserve - self.warmup) // self.cost
         return max(1, iterations) * (1 + (self.plan.switches.second != "none"))
 
     @property
     def is_spent(self) -> bool:
-        """Return whether the budget, less the finalists' share, is too small for an iteration."""
+        """Return whether the budget, minus the finalists' share, is too small for an iteration."""
         reserve = self.plan.reserve if self.iteration else 0
         return self.budget_left - reserve < self.cost
 
     @property
     def is_over(self) -> bool:
-        """Return whether no other iteration follows: spent, decided, or proven good."""
+        """Return whether the run is finished: budget spent, finalists played, or task solved."""
         best = self.history.incumbent
         if self.is_spent or self.history.is_decided:
             return True
@@ -175,7 +175,7 @@ class SearchRun:
         return is_firm and worth >= self.plan.terms.good
 
     def require_room(self) -> None:
-        """Raise ConfigError when the budget has no room for a single iteration."""
+        """Raise ConfigError if the budget is too small for a single iteration."""
         if self.budget_left < self.cost:
             raise ConfigError(
                 f"A budget of {self.plan.config.episodes} episodes has no room for one iteration: "
@@ -183,10 +183,10 @@ class SearchRun:
                 hint="Raise --episodes, or lower the need with --switch rollouts=2.",
             )
 
-    # ------------------------------------------------------------------------------ the steps
+    # ------------------------------------------------------------------------------ loop parts
 
     def propose(self, number: int) -> _Plays[ProposedPolicies | None]:
-        """Return the next candidates; random ones first, where a model is to see some."""
+        """Return the next candidates; for a model, random ones come first."""
         if self.is_over or self._should_stop():
             return None
         self._proposed = number
@@ -201,10 +201,10 @@ class SearchRun:
         return ProposedPolicies(place="first", drafts=tuple(drafts), calls=calls, note=note)
 
     def check(self, number: int, candidate: ProposedPolicies) -> None:
-        """Run every proposal: its parameters were fitted to the policy's space."""
+        """Accept every proposal, since its parameters were already fitted to the policy's space."""
 
     def run(self, number: int, candidate: ProposedPolicies) -> _Plays[SearchIteration]:
-        """Play the candidates, revise the best, and play more episodes of the likely winner."""
+        """Evaluate the candidates, revise the best one, and re-evaluate the likely winner."""
         if candidate.place == "warm-up":
             tried, _ = yield from self._evaluate("warm-up", candidate.drafts, 1)
             best = max(tried, key=lambda each: each.mean)
@@ -231,14 +231,14 @@ class SearchRun:
     def judge(
         self, number: int, candidate: ProposedPolicies, result: SearchIteration
     ) -> SearchIteration:
-        """Return the record of the iteration, with the candidate that counts."""
+        """Return the record of the iteration, which includes the selected candidate."""
         self._judged = number
         return result
 
     def decide(
         self, number: int, candidate: ProposedPolicies, verdict: SearchIteration
     ) -> _Plays[None]:
-        """Continue after an iteration; one that was read back is taken into account first."""
+        """Finish an iteration; if it was restored from the journal, update the state first."""
         if self._judged == number:
             self._on_iteration(verdict)
         else:
@@ -256,24 +256,24 @@ class SearchRun:
             self.iteration = verdict.number
         self.done.append(verdict)
 
-    # ------------------------------------------------------------------------------ their parts
+    # ------------------------------------------------------------------------------ helpers
 
     def trial(
         self, params: Sequence[tuple[float, ...]], seeds: Sequence[int], count: int
     ) -> PolicyTrial:
-        """Return a wish to try policies, each on `count` episodes that follow from its seed."""
+        """Build a trial of policies with `count` episodes each, derived from their seeds."""
         rows = np.stack([rollout_seeds(seed, count) for seed in seeds])
         return PolicyTrial(np.array(params, dtype=np.float64), rows)
 
     def seeds_for(self, purpose: str, count: int) -> list[int]:
-        """Return the seeds of the next `count` policies; equal ones where starts are common."""
+        """Return seeds for the next `count` policies; equal seeds under common_seeds."""
         if self.plan.switches.common_seeds:
             return [derive(self.seed, purpose, self.iteration)] * count
         first = self.candidates
         return [derive(self.seed, purpose, self.iteration, first + i) for i in range(count)]
 
     def spend(self, rollouts: Rollouts) -> None:
-        """Count episodes and steps."""
+        """Update the episode and step counters."""
         self.episodes += rollouts.returns.size
         self.steps += int(rollouts.lengths.sum())
 
@@ -284,13 +284,13 @@ class SearchRun:
     def _evaluate(
         self, place: Place, drafts: Sequence[PolicyDraft], count: int | None = None
     ) -> _Plays[tuple[list[PolicyCandidate], Rollouts | None]]:
-        """Try drafts, on the same episodes for all of an iteration where starts are common."""
+        """Evaluate drafts, on the same episodes within an iteration under common_seeds."""
         if not drafts:
             return [], None
         params = [draft.params for draft in drafts]
         seeds = self.seeds_for("try", len(drafts))
         if any(map(self.history.has_met, params, seeds)):
-            # An unchanged policy: repeating the same episodes would add nothing and count twice.
+            # For an unchanged policy, the same episodes would add no information and count twice.
             seeds = self.seeds_for("again", len(drafts))
         is_watched = self.plan.switches.evidence != "none" or self.proposer.needs_transitions
         trial = self.trial(params, seeds, count or self.plan.rollouts)
@@ -334,9 +334,9 @@ class SearchRun:
         return revised
 
     def _confirm(self, selected: PolicyCandidate, *, was_skipped: bool) -> _Plays[list[Recheck]]:
-        """Play more episodes of potentially best policies: the challenger, at last the finalists.
+        """Re-evaluate policies that may be the best: the challenger, finally the finalists.
 
-        Where a revision was skipped, its episodes go to the incumbent instead.
+        If a revision was skipped, the incumbent receives its episodes instead.
         """
         incumbent, entry = self.history.incumbent, self.history.of(selected.number)
         assert incumbent is not None, "something was tried"
@@ -377,7 +377,7 @@ class SearchRun:
         return iteration
 
     def _remember(self) -> _Plays[None]:
-        """Play what the next prompt shows of earlier candidates; this costs no budget."""
+        """Replay the earlier episodes that the next prompt includes. This costs no budget."""
         switches, model = self.plan.switches, self._model
         if model is None:
             return
@@ -396,7 +396,7 @@ class SearchRun:
             model.last = describe_behaviour("last_trace", self.plan, rollouts, 0)
 
     def _play_again(self, candidates: Candidates) -> _Plays[BatchRecording | None]:
-        """Return the steps of earlier episodes, where the proposer learns from them."""
+        """Replay earlier episodes if the proposer learns from their transitions."""
         if not candidates or not self.proposer.needs_transitions:
             return None
         trial = self.trial(
@@ -412,10 +412,10 @@ class SearchRun:
 
 
 def race(run: SearchRun, first: Candidates, second: Candidates) -> _Plays[list[Recheck]]:
-    """Under select=race, replay candidate and revision until one is significantly better.
+    """Under select=race, re-evaluate candidate and revision until one is significantly better.
 
-    Both meet the same starts, so pairs of episodes are compared. Over all rounds a race between
-    equals ends early by mistake in at most 5 of 100 cases: each look has its share of that.
+    Both use common random numbers, so episodes are compared in pairs. The probability that a race
+    between equal policies ends early is at most 5 %, split over the looks by Bonferroni correction.
     """
     if run.plan.switches.select != "race" or not second:
         return []
@@ -443,10 +443,10 @@ def race(run: SearchRun, first: Candidates, second: Candidates) -> _Plays[list[R
 def _choose_candidate(
     first: Candidates, second: Candidates, switches: Switches, history: History
 ) -> tuple[PolicyCandidate, Winner]:
-    """Return the candidate that counts among the first ones and the revision, if there is one.
+    """Select between the first candidates and the revision, if there is one.
 
-    After a race all episodes of a policy count, else only those of this iteration. A revision that
-    changed nothing gains nothing from luck on other starts, except in the published accounting.
+    After a race, all episodes of a policy count, otherwise only those of this iteration. An
+    unchanged revision cannot win by luck on other starts, except with the published accounting.
     """
 
     def worth(candidate: PolicyCandidate) -> float:
@@ -465,11 +465,11 @@ def _choose_candidate(
 
 
 def race_finalists(run: SearchRun) -> _Plays[list[Recheck]]:
-    """Play the policies that have proven most against one another, on the same new episodes.
+    """Compare the policies with the best proven returns on common new episodes.
 
     Sequential halving (Karnin, Koren, Somekh, 2013): each round has an equal share of the episodes
     and keeps the better half, so that most are spent on policies of similar quality. Earlier
-    episodes do not count; with a small budget fewer policies take part, so that each has a few
+    episodes are ignored. A small budget reduces the number of finalists, so that each plays several
     episodes in the first round.
     """
 
@@ -497,7 +497,7 @@ def race_finalists(run: SearchRun) -> _Plays[list[Recheck]]:
 def _check(
     run: SearchRun, purpose: str, entries: Sequence[Entry], count: int
 ) -> _Plays[list[Recheck]]:
-    """Play further episodes of policies, as far as the budget goes."""
+    """Play additional episodes of policies within the remaining budget."""
     count = min(count, run.budget_left // len(entries))
     if count < 1:
         return []
@@ -513,7 +513,7 @@ def _check(
 
 
 def _gate_value(plan: SearchPlan, history: History) -> float | None:
-    """Return the threshold above which a policy is not revised; None without a gate."""
+    """Return the threshold above which a policy is not revised, or None without a gate."""
     good, worst = plan.terms.good, plan.task.worst
     match plan.switches.gate_at:
         case _ if plan.switches.gate == "off":
@@ -524,14 +524,14 @@ def _gate_value(plan: SearchPlan, history: History) -> float | None:
             return worst + (good - worst) / 2
         case "learned":
             means = [entry.mean for entry in history.everything]
-            # A policy among the best few of many is not to be spoiled, whatever its task.
+            # Protect a policy in the top 5 % of all tried policies, regardless of the task.
             return float(np.quantile(means, _LEARNED_AT)) if len(means) >= _LEARNED_FROM else None
         case number:
             return float(number)
 
 
 def _limited(draft: PolicyDraft, first: PolicyCandidate, most: float) -> PolicyDraft:
-    """Return a revision whose numbers differ from the first candidate's by at most `most`."""
+    """Clip a revision to within `most` of the first candidate, per parameter."""
     before, after = np.array(first.params), np.array(draft.params)
     near = np.round(np.clip(after, before - most, before + most), 6)
     if np.array_equal(near, after):

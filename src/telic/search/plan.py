@@ -1,7 +1,7 @@
-"""Methods of policy search as values of independent choices, and the plan of a request.
+"""Methods of policy search as presets of switches, and the plan of a request.
 
-A method also has terms: cap, warm-up and goal as its task or its published set-up has them. The
-plan is everything that all runs of a search share.
+A method also has terms: cap, warm-up and target as defined by the task or the published setup.
+The plan is shared by all runs of a search.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _METHODS: dict[str, dict[str, Any]] = {
 
 METHODS = tuple(_METHODS)
 PUBLISHED = METHODS[:9]
-"""the methods of the literature, all of which ask a model"""
+"""published methods, all of which use a language model"""
 
 _AS_PUBLISHED: dict[str, Any] = {
     "history_view": "full",
@@ -70,16 +70,16 @@ _CLIPPING = ("props", "props+", "r2po")
 
 
 def method_names() -> list[str]:
-    """Return every method: built-in ones, then the proposers of plugins."""
+    """Return the names of all methods: built-in ones, then proposers from plugins."""
     return [*METHODS, *plugin_names("proposers", METHODS)]
 
 
 def switches_of(method: str, *, is_faithful: bool = False) -> Switches:
-    """Return the choices that a method stands for; raises UnknownName.
+    """Return the switches of a method. Raises UnknownName.
 
-    Faithful ones repeat what the published runs did, quirks included: the whole history without
-    uncertainty, the loser forgotten, ties to the revision, independent noise, actions clipped by
-    some methods only, and a threshold that is a sentence in the prompt and nothing more.
+    With `is_faithful`, they reproduce the published runs: full history without uncertainty,
+    discarded losers, ties in favor of the revision, independent seeds, actions clipped only by some
+    methods, and, for R2PO, a threshold that is only stated in the prompt.
     """
     name = method.lower()
     values: dict[str, Any]
@@ -92,7 +92,7 @@ def switches_of(method: str, *, is_faithful: bool = False) -> Switches:
     if is_faithful:
         clips = name not in PUBLISHED or name in _CLIPPING
         values |= {**_AS_PUBLISHED, "clip_actions": clips}
-        if name not in PUBLISHED:  # the best of a population is more than the better of two
+        if name not in PUBLISHED:  # the best of a population would exceed the better of two
             values["report"] = "better_of_two"
         if name == "r2po":
             values["gate"] = "advise"
@@ -105,32 +105,32 @@ _STATED = 400
 _CAP = 1000
 _PUBLISHED_GOOD = {"InvertedDoublePendulum-v5": 450.0, "Swimmer-v5": 230.0, "FrozenLake-v1": 0.85}
 _PUBLISHED_STEP = {"InvertedDoublePendulum-v5": 0.1, "Swimmer-v5": 0.1}
-"""where they differ from the task's"""
+"""step sizes that differ from the task's"""
 
 
 class Terms(Record):
     """Settings of a run that come from its task or from the published setup of its method."""
 
     cap: int | None = None
-    """steps after which an episode is cut, if sooner than the task's own limit"""
+    """maximum episode length in steps, if shorter than the task's time limit"""
     warmup: int
     target: float
     good: float
-    """return from which a policy is left alone or nearly so (the threshold of the gate)"""
+    """return from which a policy is not revised, or only slightly (gate threshold)"""
     solved: float
-    """return from which one episode counts as a success"""
+    """return from which an episode counts as a success"""
     step_size: float
-    """largest change of a number that a revision should make"""
+    """largest recommended change of a parameter in a revision"""
     stated_iterations: int | None = None
-    """number of iterations stated to a model; None: the true number"""
+    """number of iterations stated to a model, or None for the true number"""
 
 
 def terms_of(task: SearchTask, method: str, *, is_faithful: bool) -> Terms:
     """Return the terms of a run.
 
-    By default they are the task's, for every method. The published runs differed between methods in
-    cap, warm-up and stated goal, and had thresholds, steps and a rule of success of their own, some
-    of which no policy can meet; faithful ones repeat that.
+    By default, all methods use the task's terms. The published runs differed between methods in
+    cap, warm-up and stated target, and used other thresholds, step sizes and success criteria, some
+    of which no policy can meet. With `is_faithful`, these are reproduced.
     """
     if not is_faithful:
         return Terms(
@@ -147,7 +147,7 @@ def terms_of(task: SearchTask, method: str, *, is_faithful: bool) -> Terms:
         "warmup": 20,
         "target": target,
         "good": _PUBLISHED_GOOD.get(task.id, task.good),
-        # An episode succeeds at the stated goal, or a thousandth of it below.
+        # An episode succeeds at the stated target, with a tolerance of 0.1 %.
         "solved": target - max(1e-6, 0.001 * max(1.0, abs(target))),
         "step_size": _PUBLISHED_STEP.get(task.id, task.step_size),
     }
@@ -179,12 +179,12 @@ def _published_target(task: SearchTask, method: str) -> float:
 
 
 _PACKAGES = ("numpy", "cma", "gymnasium", "mujoco", "torch")
-_RESERVE, _RESERVE_OF_A_MODEL = 0.15, 0.1  # shares of the budget
-_CONFIRM = 4  # times its usual episodes that a numeric candidate needs to be believed
+_RESERVE, _RESERVE_OF_A_MODEL = 0.15, 0.1  # fractions of the budget
+_CONFIRM = 4  # required episodes of a numeric incumbent, as a multiple of `rollouts`
 
 
 class SearchPlan(NamedTuple):
-    """A request, resolved."""
+    """A resolved request."""
 
     config: SearchConfig
     task: SearchTask
@@ -194,14 +194,14 @@ class SearchPlan(NamedTuple):
     rollouts: int
     """episodes per candidate"""
     confirm: int
-    """episodes from which on a policy can be the incumbent"""
+    """minimum episodes for a policy to become the incumbent"""
 
     @property
     def budget(self) -> int:
-        """Episodes that may be played.
+        """Number of episodes in the budget.
 
-        A deterministic policy is played once and counted as often as others are played, so that
-        every task gets equally many candidates.
+        A deterministic policy is played once but counted as `rollouts` episodes, so that every task
+        evaluates the same number of candidates.
         """
         if self.task.is_deterministic and not self.config.faithful:
             return max(1, self.config.episodes // self.switches.rollouts)
@@ -209,13 +209,13 @@ class SearchPlan(NamedTuple):
 
     @property
     def reserve(self) -> int:
-        """Episodes reserved for comparing the best few policies at the end."""
+        """Episodes reserved for the final comparison of the best policies."""
         share = _RESERVE if self.config.model is None else _RESERVE_OF_A_MODEL
         return round(share * self.budget) if self.confirm else 0
 
     @property
     def protocol(self) -> SearchProtocol:
-        """The terms under which returns can be compared."""
+        """The conditions under which returns are comparable."""
         space, limit = self.policy.space, self.task.time_limit
         return SearchProtocol(
             env=self.task.id,
@@ -238,7 +238,7 @@ class SearchPlan(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The name in tables and plots; states when no language model is used."""
+        """Name in tables and plots, which states if no language model is used."""
         method, model = self.config.method, self.config.model
         changed = "".join(f" {k}={v}" for k, v in sorted(self.config.switches.items()))
         if self.config.policy:
@@ -254,15 +254,15 @@ class SearchPlan(NamedTuple):
 
     @property
     def is_shared(self) -> bool:
-        """Return whether all runs share one policy family, so that one player serves them all."""
+        """Return whether all runs share one policy family and can therefore share a player."""
         return self.config.policy not in WITH_RANDOM_PARTS
 
     def of_run(self, number: int) -> SearchPlan:
-        """Return the plan of a run, with its own draw of the policy family's random parts."""
+        """Return the plan of a run, with the policy family's random parts drawn for this run."""
         return self._replace(policy=_policy(self.config, self.task, number))
 
     def player(self) -> Player:
-        """Return a player for this plan."""
+        """Create a player for this plan."""
         return Player(
             self.task,
             make_world(self.task),
@@ -273,7 +273,7 @@ class SearchPlan(NamedTuple):
 
 
 def make_plan(config: SearchConfig) -> SearchPlan:
-    """Resolve a request; raises UsageError for what does not exist or does not fit together."""
+    """Resolve a request. Raises UsageError for unknown names and inconsistent settings."""
     task = find_task(config.env)
     method = config.method.lower()
     if config.raw and task.is_table:
@@ -286,7 +286,7 @@ def make_plan(config: SearchConfig) -> SearchPlan:
         base = base.replace(excerpts=task.excerpts)
     for name in config.switches:
         if name not in Switches.model_fields:
-            base.override([f"{name}=0"])  # raises with the closest names
+            base.override([f"{name}=0"])  # raises and suggests the closest names
     changes = dict(config.switches)
     if isinstance(changes.get("context"), str):
         changes["context"] = [changes["context"]]
@@ -341,13 +341,13 @@ def _check_fit(proposer: str, task: SearchTask) -> None:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of everything that decides a number."""
-    # telic itself may run from a checkout that nothing was installed from
+    """Return the versions of all packages that affect results."""
+    # telic itself may run from a checkout without installed metadata.
     return {"telic": __version__, **{name: version(name) for name in _PACKAGES}}
 
 
 def _episodes(config: SearchConfig, task: SearchTask, switches: Switches) -> tuple[int, int]:
-    """Return the episodes per candidate, and those it takes to be the incumbent."""
+    """Return the episodes per candidate and the episodes required of an incumbent."""
     is_numeric = config.model is None and not config.faithful
     if task.is_deterministic and not config.faithful:
         return 1, 0

@@ -1,7 +1,7 @@
-"""Small policies whose few numbers are searched for: linear, table, projected MLP, random features.
+"""Small policies with few searched parameters: linear, table, projected MLP, random features.
 
-A policy turns parameters (N, rank) into weights once, and weights with observations into actions at
-every step; all arrays have one row per episode.
+Parameters (N, rank) are converted to weights once; weights and observations are mapped to actions
+at every step. All arrays have one row per episode.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from telic.core.config import Record
 from telic.errors import ConfigError, UnknownName
 from telic.search.task import Floats, SearchTask, generator
 
-_EXACT = 6  # decimals kept of numbers that no model reads
-Weights = tuple[NDArray[Any], ...]  # each with one row per episode
+_EXACT = 6  # decimals of parameters not shown to a model
+Weights = tuple[NDArray[Any], ...]  # with one row per episode
 KINDS = ("linear", "linear-without-bias", "table", "projected-mlp", "random-features")
 WITH_RANDOM_PARTS = ("projected-mlp", "random-features")
 _BOUND = 6.0
 
 
 class PolicyFamily(Protocol):
-    """A family of policies with named numbers."""
+    """Family of policies with named parameters."""
 
     space: Space
 
     def draw(self, rng: np.random.Generator) -> Floats:
-        """Return random parameters, (rank,), as a first guess."""
+        """Sample random parameters, (rank,), as an initial guess."""
         ...
 
     def weights(self, params: Floats) -> Weights:
-        """Return what acting needs of parameters (N, rank)."""
+        """Convert parameters (N, rank) to weights."""
         ...
 
     def act(self, weights: Weights, obs: NDArray[Any]) -> NDArray[Any]:
-        """Return the actions: (N,) choices, or (N, components) numbers."""
+        """Return the actions: (N,) indices, or (N, components) values."""
         ...
 
 
 class _FittedParams(NamedTuple):
-    """Numbers that lie in a space, and what had to be changed for it."""
+    """Parameters fitted to a space, with warnings about changes."""
 
     params: tuple[float, ...]
     warnings: tuple[str, ...]
@@ -52,28 +52,28 @@ class Space(Record):
     """Names, bounds and precision of a policy's parameters."""
 
     names: tuple[str, ...]
-    """what each number means"""
+    """meaning of each parameter"""
     formula: str
-    """how the numbers become actions, in words"""
+    """description of how parameters determine the action"""
     low: float
     high: float
     decimals: int
-    """digits after the point that a model is asked for"""
+    """number of decimals requested from a model"""
     choices: tuple[int, ...] | None = None
-    """allowed whole numbers, where the policy is a table"""
+    """allowed integers if the policy is a table"""
 
     @property
     def rank(self) -> int:
-        """The number of parameters."""
+        """Number of parameters."""
         return len(self.names)
 
     @property
     def is_table(self) -> bool:
-        """Return whether each parameter is one of the choices."""
+        """Return whether the parameters are discrete choices."""
         return self.choices is not None
 
     def fit(self, params: Floats | tuple[float, ...], *, is_rounded: bool = True) -> _FittedParams:
-        """Return the numbers clipped to the bounds and rounded, and say what was changed."""
+        """Clip parameters to the bounds, round them, and report changes as warnings."""
         given = np.asarray(params, dtype=np.float64)
         fitted = np.round(
             np.clip(given, self.low, self.high), self.decimals if is_rounded else _EXACT
@@ -85,16 +85,16 @@ class Space(Record):
         ]
         if is_rounded and np.any(np.abs(fitted - np.clip(given, self.low, self.high)) > 1e-9):
             warnings.append(f"rounded to {self.decimals} decimals")
-        # Adding 0 turns -0.0 into 0.0, so that equal policies look equal.
+        # Adding 0 turns -0.0 into 0.0, so that equal policies have equal parameters.
         return _FittedParams(tuple((fitted + 0.0).tolist()), tuple(warnings))
 
 
 def make_policy(
     kind: str | None, task: SearchTask, *, is_scaled: bool, seed: int, decimals: int
 ) -> PolicyFamily:
-    """Return a family of policies by name; None takes the table or the linear one.
+    """Create a policy family by name; None selects a table or the linear policy.
 
-    `seed` fixes the random parts of the families that have some.
+    `seed` determines the random parts of families that have them.
     """
     kind = kind or ("table" if task.is_table else "linear")
     if kind not in KINDS:
@@ -114,7 +114,7 @@ def make_policy(
 
 
 class _Continuous:
-    """Base of policies that compute outputs from observations, scaled first or not."""
+    """Base of policies that compute outputs from observations, with optional scaling."""
 
     def __init__(self, task: SearchTask, *, is_scaled: bool) -> None:
         self._seen, self._outputs = len(task.observations), len(task.actions)
@@ -143,13 +143,13 @@ class _Continuous:
     def _choose(self, outputs: Floats) -> NDArray[Any]:
         if self._is_continuous:
             return outputs
-        if self._outputs == 2:  # the first of two equal ones, as argmax has it
+        if self._outputs == 2:  # ties select the first, as in argmax
             return (outputs[:, 1] > outputs[:, 0]).astype(np.int64)
         return outputs.argmax(1)
 
 
 class Linear(_Continuous):
-    """Outputs = observations @ W + b; one row of W per observation, then the biases."""
+    """Linear policy: observations @ W + b. The parameters are the rows of W, then b."""
 
     def __init__(self, task: SearchTask, *, is_scaled: bool, has_bias: bool, decimals: int) -> None:
         super().__init__(task, is_scaled=is_scaled)
@@ -170,7 +170,7 @@ class Linear(_Continuous):
         )
 
     def draw(self, rng: np.random.Generator) -> Floats:
-        """Draw normal numbers, or uniform ones without bias."""
+        """Draw from a normal distribution, or from a uniform one without bias."""
         rank = self.space.rank
         drawn = rng.normal(0.0, 3.0, rank) if self._has_bias else rng.uniform(-3.0, 3.0, rank)
         return np.round(drawn, 1)
@@ -183,13 +183,13 @@ class Linear(_Continuous):
         return np.ascontiguousarray(matrix), np.ascontiguousarray(bias)
 
     def act(self, weights: Weights, obs: NDArray[Any]) -> NDArray[Any]:
-        """Act."""
+        """Compute the actions."""
         matrix, bias = weights
         return self._choose(np.einsum("no,noa->na", self._inputs(obs), matrix) + bias)
 
 
 class _TablePolicy:
-    """One action per state."""
+    """Table policy: one action per state."""
 
     def __init__(self, task: SearchTask) -> None:
         if task.states is None:
@@ -219,24 +219,24 @@ class _TablePolicy:
         return (table,)
 
     def act(self, weights: Weights, obs: NDArray[Any]) -> NDArray[Any]:
-        """Look up."""
+        """Look up the actions."""
         return weights[0][np.arange(len(obs)), obs]
 
 
 class _Seeded(_Continuous):
-    """Base of families with fixed random parts, whose parameters are drawn around zero."""
+    """Base of families with fixed random parts and parameters sampled around zero."""
 
     space: Space
     spread: float
 
     def draw(self, rng: np.random.Generator) -> Floats:
-        """Draw normal numbers."""
+        """Draw from a normal distribution, clipped to the bounds."""
         drawn = rng.normal(0.0, self.spread, self.space.rank)
         return np.round(np.clip(drawn, self.space.low, self.space.high), 1)
 
 
 class ProjectedMlp(_Seeded):
-    """An MLP with one tanh layer, each layer's numbers a fixed projection of a few latent ones."""
+    """MLP with one tanh layer, whose layers are fixed projections of few latent parameters."""
 
     hidden, latent, spread = 4, 5, 2.0
 
@@ -244,7 +244,7 @@ class ProjectedMlp(_Seeded):
         super().__init__(task, is_scaled=is_scaled)
         rng = generator(seed, "projection")
         counts = ((self._seen + 1) * self.hidden, (self.hidden + 1) * self._outputs)
-        # Orthonormal columns, at most as many as there are numbers to project to.
+        # Orthonormal columns, no more than the number of weights of the layer.
         shapes = [(count, min(count, self.latent)) for count in counts]
         self._bases = [np.linalg.qr(rng.normal(size=shape))[0] for shape in shapes]
         self.space = Space(
@@ -261,7 +261,7 @@ class ProjectedMlp(_Seeded):
         )
 
     def weights(self, params: Floats) -> Weights:
-        """Return both layers' matrices, biases in their last row."""
+        """Return the matrices of both layers, with biases in the last row."""
         first = params[:, : self.latent] @ self._bases[0].T
         second = params[:, self.latent :] @ self._bases[1].T
         return (
@@ -270,14 +270,14 @@ class ProjectedMlp(_Seeded):
         )
 
     def act(self, weights: Weights, obs: NDArray[Any]) -> NDArray[Any]:
-        """Act."""
+        """Compute the actions."""
         first, second = weights
         inner = np.tanh(np.einsum("no,noh->nh", self._inputs(obs), first[:, :-1]) + first[:, -1])
         return self._choose(np.einsum("nh,nha->na", inner, second[:, :-1]) + second[:, -1])
 
 
 class RandomFeatures(_Seeded):
-    """A searched readout of fixed random tanh features."""
+    """Linear readout of fixed random tanh features, with searched weights."""
 
     hidden, clip, gain, spread = 8, 5.0, 0.5, 0.75
 
@@ -308,7 +308,7 @@ class RandomFeatures(_Seeded):
         return params[:, :cut].reshape(-1, self._outputs, self.hidden), params[:, cut:]
 
     def act(self, weights: Weights, obs: NDArray[Any]) -> NDArray[Any]:
-        """Act."""
+        """Compute the actions."""
         readout, bias = weights
         seen = np.clip(self._inputs(obs) / self._divisor, -self.clip, self.clip)
         features = np.tanh(seen @ self._mix + self._offset)

@@ -1,4 +1,4 @@
-"""The proposer interface, and the numeric proposers."""
+"""Proposer interface and numeric proposers."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _RANDOM_AT_ONCE = 10
 _STEPS_AT_ONCE = 4
 _DRAWN_FIRST, _PARENTS = 12, 3
 _MOST_DOUBLINGS = 3
-_STILL, _RISE = 15, 0.005  # populations, and the share by which their middle must have risen
-_NARROW = 0.05  # of the half range
+_STILL, _RISE = 15, 0.005  # populations without progress, and minimum relative rise of the median
+_NARROW = 0.05  # fraction of the half range
 _SWEEPS = 500
-_ENOUGH = 5  # visits after which a pair of state and action is believed
+_ENOUGH = 5  # visits after which a state-action pair counts as known
 _TIE = 1e-7
-_DISCOUNT = 0.9999  # so that a walk in circles is worth less than an end
+_DISCOUNT = 0.9999  # makes cycles worth less than termination
 
 
 class SearchView(NamedTuple):
@@ -31,14 +31,14 @@ class SearchView(NamedTuple):
     history: History
     iteration: int
     iterations: int
-    """how many there will be in all, as far as is known"""
+    """expected total number of iterations"""
     seed: int
-    """of the run"""
+    """seed of the run"""
     run: int
 
 
 class PolicyDraft(NamedTuple):
-    """A policy to try."""
+    """A policy to evaluate."""
 
     params: tuple[float, ...]
     origin: str
@@ -47,7 +47,7 @@ class PolicyDraft(NamedTuple):
 
 
 class PolicyProposal(NamedTuple):
-    """Candidates of one iteration, and the model calls they took."""
+    """Candidates of one iteration and the model calls used for them."""
 
     drafts: list[PolicyDraft]
     calls: tuple[ModelQuestion, ...] = ()
@@ -55,7 +55,7 @@ class PolicyProposal(NamedTuple):
 
 
 class ProposedPolicies(Record):
-    """The first candidates of an iteration, as the journal keeps them."""
+    """First candidates of an iteration, as stored in the journal."""
 
     place: Place
     drafts: tuple[PolicyDraft, ...]
@@ -64,15 +64,15 @@ class ProposedPolicies(Record):
 
 
 class Proposer(Protocol):
-    """Makes candidates; a pure function of seed and observations, so that runs can resume."""
+    """Generator of candidates, deterministic in seed and observations so that runs can resume."""
 
     name: str
     needs_transitions: bool
-    """whether `observe` must be given the recorded steps of the episodes"""
+    """whether `observe` requires the recorded transitions of the episodes"""
 
     @property
     def at_once(self) -> int:
-        """The number of candidates in the next proposal."""
+        """Number of candidates in the next proposal."""
         ...
 
     def propose(self, view: SearchView) -> PolicyProposal:
@@ -80,7 +80,7 @@ class Proposer(Protocol):
         ...
 
     def observe(self, candidates: Candidates, recording: BatchRecording | None) -> None:
-        """Learn how the candidates of the latest proposal did, in order."""
+        """Update the proposer with the results of its latest proposal, in order."""
         ...
 
     def replay(
@@ -91,12 +91,12 @@ class Proposer(Protocol):
 
 
 def drafts(space: Space, points: Sequence[Floats], origin: str) -> list[PolicyDraft]:
-    """Return points as candidates within the bounds."""
+    """Convert points to candidates within the bounds."""
     return [PolicyDraft(space.fit(point, is_rounded=False).params, origin) for point in points]
 
 
 class NumericProposer:
-    """Base of proposers that ask no model: they propose the same again from the same view."""
+    """Base of proposers without a model, whose proposals are reproducible from the view."""
 
     needs_transitions = False
 
@@ -105,18 +105,18 @@ class NumericProposer:
         raise NotImplementedError
 
     def observe(self, candidates: Candidates, recording: BatchRecording | None) -> None:
-        """Do nothing: the history holds everything."""
+        """Do nothing: the history contains all required state."""
 
     def replay(
         self, view: SearchView, candidates: Candidates, recording: BatchRecording | None
     ) -> None:
-        """Propose again, and observe what was played then."""
+        """Repeat the proposal and observe the stored results."""
         self.propose(view)
         self.observe(candidates, recording)
 
 
 class Random(NumericProposer):
-    """Draws policies from the family's own distribution."""
+    """Random search with the policy family's distribution."""
 
     name = "random"
     at_once = _RANDOM_AT_ONCE
@@ -125,17 +125,17 @@ class Random(NumericProposer):
         self._policy = policy
 
     def propose(self, view: SearchView) -> PolicyProposal:
-        """Draw."""
+        """Draw random policies."""
         rng = generator(view.seed, self.name, view.iteration)
         points = [self._policy.draw(rng) for _ in range(self.at_once)]
         return PolicyProposal(drafts(self._policy.space, points, self.name))
 
 
 class Climb(NumericProposer):
-    """Changes some numbers of the best policies so far, by small and by large amounts.
+    """Hill climbing: perturb some parameters of the best policies at several scales.
 
-    It draws random policies until returns differ, since a flat landscape gives no direction; later
-    one of four candidates is still random, to leave local optima.
+    Initial policies are random until returns differ, since a flat landscape has no gradient. Later,
+    one of four candidates remains random to escape local optima.
     """
 
     name = "climb"
@@ -144,7 +144,7 @@ class Climb(NumericProposer):
         self._policy, self.at_once = policy, count
 
     def propose(self, view: SearchView) -> PolicyProposal:
-        """Step away from the incumbent, or from another that is nearly as good."""
+        """Perturb the incumbent, or another policy with a similar return."""
         rng = generator(view.seed, self.name, view.iteration)
         space, tried = self._policy.space, view.history.everything
         heights = {entry.mean for entry in tried}
@@ -157,14 +157,14 @@ class Climb(NumericProposer):
             if is_flat or is_drawn:
                 points.append(self._policy.draw(rng))
             else:
-                # The first parent most often: 1 of 2, 1 of 4, ...
+                # Sample the parent geometrically: the first with probability 1/2, the next 1/4, ...
                 parent = min(int(rng.geometric(0.5)) - 1, len(parents) - 1)
                 points.append(_neighbour(space, parents[parent].params, rng))
         return PolicyProposal(drafts(space, points, self.name))
 
 
 def _above_the_usual(history: History) -> list[Entry]:
-    """Return the best policies that are better than most, or else the best one."""
+    """Return those of the best policies that exceed the median, or else the best one."""
     usual = float(np.median([entry.mean for entry in history.everything]))
     best = history.best(_PARENTS)
     return [entry for entry in best if entry.mean > usual] or best[:1]
@@ -176,7 +176,7 @@ def _neighbour(space: Space, params: tuple[float, ...], rng: np.random.Generator
     chosen = rng.random(space.rank) < share
     chosen[rng.integers(space.rank)] = True
     if space.choices is not None:
-        # A table has no small steps, so change few of its entries.
+        # A table has no small steps, so change only one or two entries.
         few = rng.permutation(space.rank)[: 1 + rng.integers(2)]
         point[few] = rng.choice(np.array(space.choices, dtype=np.float64), len(few))
         return point
@@ -186,11 +186,11 @@ def _neighbour(space: Space, params: tuple[float, ...], rng: np.random.Generator
 
 
 class Ars(NumericProposer):
-    """Augmented random search (Mania, Guy, Recht, 2018): follow what random directions say.
+    """Augmented random search (Mania, Guy, Recht, 2018) without selection of top directions.
 
-    All directions count. Steps are scaled by the spread of the returns, so that their length does
-    not shrink with the slope. A few directions of many dimensions are mostly noise, which adds up
-    faster than what is gained where steps are as long as the way to the top: hence short ones.
+    Steps are normalized by the standard deviation of the returns, so that their length does not
+    shrink with the gradient. Gradient estimates from few directions in high dimensions are mostly
+    noise, which accumulates faster than progress, so the step size is small.
     """
 
     name = "ars"
@@ -205,7 +205,7 @@ class Ars(NumericProposer):
         self._directions = np.empty((0, space.rank))
 
     def propose(self, view: SearchView) -> PolicyProposal:
-        """Look both ways along random directions."""
+        """Perturb the parameters in both directions along random vectors."""
         rng = generator(self._seed, self.name, view.iteration)
         self._directions = rng.normal(size=(self._count, self._space.rank))
         steps = self._spread * self._directions
@@ -213,7 +213,7 @@ class Ars(NumericProposer):
         return PolicyProposal(drafts(self._space, points, self.name))
 
     def observe(self, candidates: Candidates, recording: BatchRecording | None) -> None:
-        """Move along the directions, each as far as it mattered."""
+        """Update the parameters by the estimated gradient."""
         means = np.array([candidate.mean for candidate in candidates])
         ahead, behind = means[: self._count], means[self._count :]
         spread = means.std()
@@ -225,17 +225,17 @@ class Ars(NumericProposer):
 
 
 class Cma(NumericProposer):
-    """CMA-ES from zero, restarted with twice the population when it is stuck (IPOP)."""
+    """CMA-ES from zero, restarted with doubled population size when it stagnates (IPOP)."""
 
     name = "cma"
 
     def __init__(self, space: Space, seed: int, enough: float = np.inf) -> None:
-        """Search a space.
+        """Create the optimizer.
 
         Args:
-            space: the numbers.
-            seed: of the random ones.
-            enough: the mean from which on a top is left alone; a lower one may be one of several.
+            space: parameter space.
+            seed: random seed.
+            enough: mean return below which a converged search restarts (local optimum).
         """
         self._space, self._seed, self._enough = space, seed, enough
         self._half = (space.high - space.low) / 2
@@ -245,7 +245,7 @@ class Cma(NumericProposer):
 
     @property
     def at_once(self) -> int:
-        """Return the size of the population."""
+        """Return the population size."""
         return self._strategy.popsize
 
     def propose(self, view: SearchView) -> PolicyProposal:
@@ -257,15 +257,15 @@ class Cma(NumericProposer):
         return PolicyProposal(drafts(self._space, self._asked, self.name))
 
     def inject(self, points: Sequence[Floats]) -> None:
-        """Let the next population contain these points, as they are."""
+        """Inject these points unchanged into the next population."""
         inside = [np.clip(p, self._space.low + 1e-6, self._space.high - 1e-6) for p in points]
         self._strategy.inject(inside, force=True)
 
     def observe(self, candidates: Candidates, recording: BatchRecording | None) -> None:
-        """Move towards the better half."""
+        """Update the search distribution."""
         means = [candidate.mean for candidate in candidates]
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about flat returns, which are handled below
+            warnings.simplefilter("ignore")  # flat returns are handled below
             self._strategy.tell(self._asked, [-mean for mean in means])
             is_stuck = bool(self._strategy.stop())
         self._best, self._worst = max(self._best, *means), min(self._worst, *means)
@@ -274,12 +274,12 @@ class Cma(NumericProposer):
         self._height = max(self._height, middle)
         is_narrow = float(np.max(self._strategy.stds)) < _NARROW * self._half
         if is_narrow and self._since >= _STILL and self._height < self._enough:
-            is_stuck = True  # on a hill that is not high enough
-        # Most of them as good as the best ever: this is the top, unless all were ever equal.
+            is_stuck = True  # converged to a local optimum
+        # Converged to the best return ever, unless all returns were equal.
         is_at_top = middle >= self._best > self._worst and middle >= min(self._enough, self._best)
         if is_stuck and not is_at_top:
             self._restarts += 1
-            # More of the same helps against a rugged landscape, not where there is none yet.
+            # A larger population helps on a rugged landscape, but not on a flat one.
             self._doublings += self._best > self._worst
             rng = generator(self._seed, "restart", self._restarts)
             self._begin(rng.uniform(-0.5, 0.5, self._space.rank) * self._half)
@@ -290,7 +290,7 @@ class Cma(NumericProposer):
             "bounds": [self._space.low, self._space.high],
             "popsize": size * 2 ** min(self._doublings, _MOST_DOUBLINGS),
             "randn": self._normal,
-            "seed": np.nan,  # numbers come from `randn` alone
+            "seed": np.nan,  # random numbers come from `randn` only
             "verbose": -9,
             "verb_log": 0,
         }
@@ -304,13 +304,13 @@ class Cma(NumericProposer):
 
 def _library() -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it would like to plot
+        warnings.simplefilter("ignore")  # cma warns about missing plotting
         import cma
     return cma
 
 
 class _TabularModel:
-    """Counts of what followed what."""
+    """Transition counts of a tabular model."""
 
     def __init__(self, task: SearchTask) -> None:
         assert task.states is not None, "the plan allows this for tables only"
@@ -320,13 +320,13 @@ class _TabularModel:
         self._visits = np.zeros(shape)
         self._rewards = np.zeros(shape)
         self._followed = np.zeros((*shape, task.states))
-        self._most = 1.0  # largest return any of these tasks has
+        self._most = 1.0  # largest possible return of these tasks
 
     def learn(self, recording: BatchRecording) -> None:
-        """Count the steps of episodes."""
+        """Count the transitions of episodes."""
         _, state, action, reward, following, terminated = recording.transitions
         action = action - self._first
-        # A table may name an action the task does not have.
+        # A table may contain actions that the task does not have.
         fine = (action >= 0) & (action < self._visits.shape[1])
         state, action, reward = state[fine], action[fine], reward[fine]
         following, goes_on = following[fine], ~terminated[fine]
@@ -335,13 +335,13 @@ class _TabularModel:
         np.add.at(self._followed, (state[goes_on], action[goes_on], following[goes_on]), 1.0)
 
     def best_table(self, rng: np.random.Generator) -> Floats:
-        """Return the best action per state; rarely tried actions count as optimal."""
+        """Return the optimal action per state, assuming maximal return for rarely tried actions."""
         worth = self._worth(np.zeros(len(self._visits)), unknown=self._most)
         for _ in range(_SWEEPS):
             before, worth = worth, self._worth(worth.max(1), unknown=self._most)
             if np.abs(worth - before).max() < 1e-9:
                 break
-        # Break ties at random, so that runs do not all take the same path.
+        # Break ties randomly, so that runs take different paths.
         worth = worth + rng.uniform(0.0, _TIE, worth.shape)
         return worth.argmax(1).astype(np.float64) + self._first
 
@@ -354,7 +354,7 @@ class _TabularModel:
 
 
 class Tabular(NumericProposer):
-    """Proposes the table that is best in the model learned so far."""
+    """Propose the optimal table for the learned model."""
 
     name = "tabular"
     at_once = 1
@@ -364,11 +364,11 @@ class Tabular(NumericProposer):
         self._model, self._space = _TabularModel(task), space
 
     def propose(self, view: SearchView) -> PolicyProposal:
-        """Solve the model."""
+        """Solve the model by value iteration."""
         rng = generator(view.seed, self.name, view.iteration)
         return PolicyProposal(drafts(self._space, [self._model.best_table(rng)], self.name))
 
     def observe(self, candidates: Candidates, recording: BatchRecording | None) -> None:
-        """Count."""
+        """Update the transition counts."""
         assert recording is not None, "a tabular model learns from steps"
         self._model.learn(recording)

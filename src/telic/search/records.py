@@ -1,13 +1,13 @@
-"""Records and files of a search, and the history of tried policies pooled by policy.
+"""Records and files of a search, and the history of tried policies, pooled by parameters.
 
 runs/search_<time>_<hex>/
     search.json                  the request
     manifest.json                protocol, switches, versions
     summary.json page.html       result; the map of tried policies
     events.jsonl lock stop
-    replies/ orders/             what was asked of a model
+    replies/ orders/             requests to a model
     run_<NN>/
-        journal.jsonl            what was proposed, and every finished iteration
+        journal.jsonl            proposals and every finished iteration
         summary.json lock
 """
 
@@ -39,11 +39,11 @@ Winner = Literal["first", "second", "warm-up"]
 
 
 class ModelQuestion(Record):
-    """One question to a model."""
+    """Usage record of one model request."""
 
     role: str
     key: str
-    """names the reply in replies/ and the order in orders/"""
+    """file name of the reply in replies/ and of the order in orders/"""
     model: str
     input_tokens: int | None
     output_tokens: int | None
@@ -53,17 +53,17 @@ class ModelQuestion(Record):
 
 
 class TrialEpisodes(Record):
-    """Episodes that candidates were tried on; all of them follow from one seed."""
+    """Episodes of one evaluation, all derived from one seed."""
 
     seed: int
     returns: tuple[float, ...]
     lengths: tuple[int, ...]
     ends: str
-    """a letter per episode: t terminated, l time limit, c a shorter cap"""
+    """one letter per episode: t terminated, l time limit, c a shorter cap"""
 
     @classmethod
     def of(cls, seed: int, rollouts: Rollouts, row: int) -> Self:
-        """Return the record of one policy's episodes."""
+        """Create the record of one policy's episodes."""
         return cls(
             seed=seed,
             returns=tuple(np.round(rollouts.returns[row], 9).tolist()),
@@ -73,14 +73,14 @@ class TrialEpisodes(Record):
 
 
 class PolicyCandidate(Record):
-    """A policy that was tried, and everything that is known about it."""
+    """A tried policy and its results."""
 
     number: int
     params: tuple[float, ...]
     origin: str
-    """its origin: llm, critic, cma, warm-up, fallback:climb, ..."""
+    """its source: llm, critic, cma, warm-up, fallback:climb, ..."""
     place: Place = "first"
-    """when in its iteration it was made"""
+    """stage of the iteration in which it was created"""
     explanation: str = ""
     warnings: tuple[str, ...] = ()
     tried: TrialEpisodes
@@ -92,7 +92,7 @@ class PolicyCandidate(Record):
 
     @property
     def error(self) -> float | None:
-        """Standard error of the mean; None for one episode."""
+        """Standard error of the mean, or None for one episode."""
         count = len(self.tried.returns)
         return float(np.std(self.tried.returns, ddof=1) / count**0.5) if count > 1 else None
 
@@ -101,57 +101,57 @@ Candidates = Sequence[PolicyCandidate]
 
 
 class Recheck(Record):
-    """More episodes of a candidate that may become, or is, the best so far."""
+    """Additional episodes of a candidate that is, or may become, the incumbent."""
 
     candidate: int
     tried: TrialEpisodes
     is_final: bool = False
-    """whether these episodes, and no earlier ones, decided among the finalists"""
+    """whether these episodes alone decided between the finalists"""
 
 
 class SearchIteration(Record):
-    """One pass of the loop."""
+    """One iteration of the loop."""
 
     schema_version: Literal[1] = 1
     number: int
-    """0 is the warm-up"""
+    """0 for the warm-up"""
     candidates: tuple[PolicyCandidate, ...]
     selected: int
-    """number of the candidate that counts"""
+    """number of the selected candidate"""
     winner: Winner
     checks: tuple[Recheck, ...] = ()
     incumbent: int
     """number of the best candidate so far"""
     incumbent_mean: float
     episodes: int
-    """episodes used so far, warm-up and checks included"""
+    """episodes used so far, including warm-up and checks"""
     steps: int
     """environment steps used so far"""
     model: str
-    """model that was asked, or the note that none was"""
+    """name of the model, or a note that none was used"""
     calls: tuple[ModelQuestion, ...] = ()
     note: str | None = None
-    """why the iteration went another way than the switches say"""
+    """reason for a deviation from the switches"""
 
     def candidate(self, number: int) -> PolicyCandidate:
-        """Return one of its candidates."""
+        """Return a candidate of this iteration by number."""
         return next(candidate for candidate in self.candidates if candidate.number == number)
 
 
 class Fresh(Record):
-    """Performance of a policy on fresh episodes, not used to select it."""
+    """Performance of a policy on held-out episodes that were not used to select it."""
 
     mean: float
     low: float | None
-    """lower end of the 95 % bootstrap interval; None for one episode"""
+    """lower end of the 95 % bootstrap interval, or None for one episode"""
     high: float | None
     episodes: int
     success: float
-    """share of episodes that count as solved"""
+    """fraction of successful episodes"""
 
 
 class SearchRunSummary(Event):
-    """The result of one run."""
+    """Result of one run."""
 
     NAME = "search.run"
 
@@ -160,7 +160,7 @@ class SearchRunSummary(Event):
     outcome: SearchOutcome
     method: str
     proposer: str
-    """how tables call it; says where no language model was used"""
+    """name in tables, which states if no language model was used"""
     model: str
     iterations: int
     candidates: int
@@ -171,28 +171,28 @@ class SearchRunSummary(Event):
     best: tuple[float, ...]
     fresh: Fresh
     final: Fresh | None = None
-    """the policy that the last iteration selected, on the same fresh episodes; None: not kept"""
+    """last selected policy on the same fresh episodes, or None if not stored"""
     mean: float
-    """the headline, as the switch `report` says: one of the next ones"""
+    """headline value, one of the following as selected by the switch `report`"""
     mean_all: float
-    """mean return of all candidates, warm-up left out"""
+    """mean return of all candidates, excluding warm-up"""
     better_of_two: float | None = None
-    """mean of the better of two candidates: how R2PO's mean is counted; None: not kept then"""
+    """mean over pairs of candidates of the better one, as in R2PO; None if not stored"""
     mean_selected: float
-    """mean over iterations of the selected candidate, which is the best of all it tried"""
+    """mean over iterations of the selected candidate's return, the best of its iteration"""
     best_seen: float
-    """largest mean seen, noise included: the published "best reward" """
+    """largest mean observed, biased by noise: the published "best reward" """
     incumbent_area: float
-    """mean over the budget of what was the best so far"""
+    """mean return of the incumbent, averaged over the budget"""
     episodes_to_good: int | None
-    """episodes until the incumbent was good; None: never"""
+    """episodes until the incumbent reached the good return, or None if never"""
     calls_to_good: int | None
     fallbacks: int
     seconds: float
 
 
 class SearchProtocol(Record):
-    """Everything besides the method that decides what a return is worth."""
+    """Conditions besides the method under which returns are comparable."""
 
     env: str
     policy: str
@@ -202,36 +202,36 @@ class SearchProtocol(Record):
     high: float
     decimals: int
     clips: bool
-    """whether continuous actions are cut to their range before they are used and charged"""
+    """whether continuous actions are clipped to their range before they are used and penalized"""
     limit: int
-    """steps after which an episode ends"""
+    """maximum episode length in steps"""
     target: float
-    """return stated to a model as the goal"""
+    """target return stated to a model"""
     episodes: int
-    """episodes of the budget"""
+    """episode budget"""
     warmup: int | None = None
-    """random policies that a model is shown first; None: not written down, in old files"""
+    """number of initial random policies shown to a model, or None if not stored (old files)"""
     warmup_is_extra: bool
-    """whether warm-up episodes come on top of the budget"""
+    """whether warm-up episodes are added to the budget"""
     is_faithful: bool
     stops_when_solved: bool = False
     """whether a run may end before its budget is spent"""
     steps: int | None = None
-    """environment steps of the budget, where these are what counts"""
+    """budget in environment steps, if it is limited in steps"""
     rollouts: int | None = None
-    """episodes per candidate; None: not written down, in old files"""
+    """episodes per candidate, or None if not stored (old files)"""
     fresh_episodes: int | None = None
-    """new episodes on which the best policy was measured; None: not written down"""
+    """fresh episodes used to evaluate the best policy, or None if not stored"""
 
     @property
     def key(self) -> str:
-        """Return a short hash of the terms."""
+        """Return a short hash of all fields."""
         text = json.dumps(self.model_dump(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 class SearchSummary(Record):
-    """The result of a search."""
+    """Result of a search."""
 
     schema_version: Literal[1] = 1
     search: str
@@ -249,18 +249,18 @@ class SearchSummary(Record):
 
 @dataclass(frozen=True, slots=True)
 class SearchRunFolder:
-    """The files of one run."""
+    """Files of one run."""
 
     path: Path
 
     journal = FolderFile("journal.jsonl")
     """proposals and finished iterations"""
     earlier = FolderFile("iterations.jsonl")
-    """the iterations, as earlier versions wrote them"""
+    """iterations written by earlier versions"""
     summary = FolderFile("summary.json")
-    """the result"""
+    """result of the run"""
     lock = FolderFile("lock")
-    """held by the process that writes the log"""
+    """held by the process that writes the journal"""
 
     def read(self) -> Iterator[SearchIteration]:
         """Yield the finished iterations."""
@@ -274,40 +274,40 @@ class SearchRunFolder:
 
 @dataclass(frozen=True, slots=True)
 class SearchFolder(WorkFolder):
-    """The files of one search."""
+    """Files of one search."""
 
     config = FolderFile("search.json")
-    """the request"""
+    """request"""
     manifest = FolderFile("manifest.json")
     """protocol, switches and versions"""
     page = FolderFile("page.html")
-    """the map of tried policies"""
+    """map of tried policies"""
 
     def run(self, number: int) -> SearchRunFolder:
-        """Return the folder of a run, counted from 1."""
+        """Return the folder of a run, numbered from 1."""
         return SearchRunFolder(self.path / f"run_{number:02d}")
 
 
 def list_searches(runs_dir: Path) -> list[SearchFolder]:
-    """Return the searches of a folder, the newest first."""
+    """Return the searches in a directory, newest first."""
     return [SearchFolder(path) for path in holders_of("search.json", runs_dir)]
 
 
 Params = tuple[float, ...]
 
-_BELIEF = 5.0  # episodes' worth of belief that a policy varies as others do
+_BELIEF = 5.0  # prior weight of the usual variance, in episodes
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A policy and all episodes it was tried on."""
+    """A policy and all its episodes."""
 
     number: int
     params: Params
     returns: tuple[float, ...]
     is_warmup: bool
     seed: int
-    """of its latest episodes, which can be played again"""
+    """seed of its latest episodes, which can be replayed"""
 
     @cached_property
     def mean(self) -> float:
@@ -316,19 +316,19 @@ class Entry:
 
     @cached_property
     def variance(self) -> float | None:
-        """Of its returns; None for one episode."""
+        """Variance of the returns, or None for one episode."""
         return float(np.var(self.returns, ddof=1)) if len(self.returns) > 1 else None
 
     @property
     def error(self) -> float | None:
-        """Standard error of the mean; None for one episode."""
+        """Standard error of the mean, or None for one episode."""
         return None if self.variance is None else (self.variance / len(self.returns)) ** 0.5
 
     def proven(self, usual: float = 0.0) -> float:
-        """Return two standard errors below the mean: luck does not make a policy the best.
+        """Return a lower confidence bound: two standard errors below the mean.
 
-        Few episodes that happen to be alike do not prove that all are, so their variance counts as
-        if some more episodes of the `usual` one were among them. A single episode proves nothing.
+        The variance is regularized toward the `usual` variance, weighted as 5 episodes, because few
+        episodes may be alike by chance. The bound of a single episode is -inf.
         """
         count = len(self.returns)
         if self.variance is None:
@@ -338,13 +338,13 @@ class Entry:
 
 
 class History:
-    """Entries in the order they were first tried."""
+    """Tried policies in the order of their first evaluation."""
 
     def __init__(self, *, confirm: int, keeps_losers: bool) -> None:
-        """Keep entries.
+        """Create an empty history.
 
         Args:
-            confirm: episodes from which on a policy can be the incumbent.
+            confirm: minimum episodes for a policy to become the incumbent.
             keeps_losers: whether candidates that were not selected are shown too.
         """
         self._confirm, self._keeps_losers = confirm, keeps_losers
@@ -354,7 +354,7 @@ class History:
         self._finals: dict[Params, tuple[float, ...]] = {}
 
     def add(self, iteration: SearchIteration) -> None:
-        """Take in a finished iteration."""
+        """Add a finished iteration."""
         for candidate in iteration.candidates:
             self.count(candidate)
         for check in iteration.checks:
@@ -362,7 +362,7 @@ class History:
         self.show(iteration)
 
     def show(self, iteration: SearchIteration) -> None:
-        """Let proposers see an iteration's candidates, or only the selected one."""
+        """Show proposers an iteration's candidates, or only the selected one."""
         for candidate in iteration.candidates:
             is_warmup = candidate.place == "warm-up"
             if self._keeps_losers or is_warmup or candidate.number == iteration.selected:
@@ -382,14 +382,14 @@ class History:
         )
 
     def check(self, check: Recheck) -> None:
-        """Pool further episodes of a candidate."""
+        """Pool additional episodes of a candidate."""
         entry = self.of(check.candidate)
         self._entries[entry.params] = replace(entry, returns=entry.returns + check.tried.returns)
         if check.is_final:
             self._finals[entry.params] = self._finals.get(entry.params, ()) + check.tried.returns
 
     def of(self, number: int) -> Entry:
-        """Return the entry that a candidate belongs to."""
+        """Return the entry of a candidate."""
         return self._entries[self._params[number]]
 
     def holds(self, params: Params) -> bool:
@@ -402,15 +402,15 @@ class History:
 
     @property
     def everything(self) -> list[Entry]:
-        """All entries, also those that a proposer is not shown."""
+        """All entries, including those hidden from proposers."""
         return list(self._entries.values())
 
     @property
     def incumbent(self) -> Entry | None:
-        """The best policy so far, by what it has proven; None before the first.
+        """The best policy so far by its lower bound, or None before the first.
 
-        Once finalists were played it is the best of those that stayed until the end, by their final
-        episodes only: earlier ones selected the finalists and are biased upwards.
+        After the final race, it is the best remaining finalist by the final episodes only: earlier
+        episodes selected the finalists and are biased upwards.
         """
         if not self._entries:
             return None
@@ -423,26 +423,26 @@ class History:
 
     @property
     def is_decided(self) -> bool:
-        """Return whether finalists were played, which ends the search."""
+        """Return whether the final race was played, which ends the search."""
         return bool(self._finals)
 
     def best(self, count: int) -> list[Entry]:
-        """Return the policies that have proven most, among those that were looked at closely."""
+        """Return the policies with the highest lower bounds among those with enough episodes."""
         every = self.everything
         firm = [each for each in every if len(each.returns) >= self._confirm] or every
         return sorted(firm, key=_standing(firm), reverse=True)[:count]
 
     @property
     def bar(self) -> float:
-        """The mean a candidate must exceed to be worth a closer look."""
+        """Mean return that a candidate must exceed to be confirmed."""
         best = self.incumbent
         is_firm = best is not None and len(best.returns) >= self._confirm
         return best.mean if best is not None and is_firm else -np.inf
 
     def shown(self, view: str) -> list[Entry]:
-        """Return the entries that a view shows, oldest first: full, best:K, recent:K or both.
+        """Return the entries in a view, oldest first: full, best:K, recent:K or best+recent:K.
 
-        The incumbent is always among them.
+        The incumbent is always included.
         """
         entries = [entry for entry in self._entries.values() if entry.params in self._shown]
         if view == "full":
@@ -458,7 +458,7 @@ class History:
 
 
 def _standing(rivals: Sequence[Entry]) -> Callable[[Entry], tuple[float, float]]:
-    """Return what entries are ranked by: what they have proven, then their mean."""
+    """Return the sort key of entries: lower bound, then mean."""
     several = [each.variance for each in rivals if each.variance is not None]
     usual = sum(several) / len(several) if several else 0.0
     return lambda entry: (entry.proven(usual), entry.mean)

@@ -1,4 +1,4 @@
-"""The report of a search: a map of tried policies, animated, and returns over episodes."""
+"""Report of a search: an animated map of tried policies, and returns over episodes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from telic.search.worlds import DOORS, MAZE
 from telic.storage.files import plain, write_text
 
 _MAP = {"markup": "map.html", "style": "map.css", "program": "map.js"}
-_ANIMATED_AT_LEAST, _STEPS = 40, 60_000  # policies, and steps that they may take together
+_ANIMATED_AT_LEAST, _STEPS = 40, 60_000  # policies, and their total number of steps
 _FRAMES = 250
 _POINTS = 100
 _MAKERS = {
@@ -33,19 +33,19 @@ _MAKERS = {
     "warm-up": "Drawn at random, for the model to see.",
     "fallback:climb": "The model gave no valid answer; a step of hill climbing took its place.",
 }
-"""how policies came about whose maker gives no reasons"""
-_Key = tuple[int, Params]  # run and numbers: random parts of a policy are a run's own
+"""explanations for proposers that give none"""
+_Key = tuple[int, Params]  # run and parameters, since random parts may differ between runs
 
 
 def write_page(result: Result, path: Path | None = None) -> Path:
-    """Write the report of a search and return where it is; it needs no server and no network."""
+    """Write the report of a search as a self-contained page and return its path."""
     path = path or result.folder.page
     write_text(path, render_page(_search_report(result), path.parent))
     return path
 
 
 def _search_report(result: Result) -> doc.Report:
-    """Return the document: a map of every tried policy, what each run chose, and its progress."""
+    """Build the report: a map of all tried policies, a table of runs, and their progress."""
     task, summary = result.plan.task, result.summary
     data = json.dumps(plain(page_data(result)), separators=(",", ":"))
     here = files("telic.search")
@@ -78,7 +78,7 @@ def _search_report(result: Result) -> doc.Report:
 
 
 def page_data(result: Result) -> dict[str, Any]:
-    """Return the data of the page."""
+    """Return the data for the page's script."""
     task, summary = result.plan.task, result.summary
     candidates = [
         (run, iteration.number, candidate)
@@ -127,7 +127,7 @@ def page_data(result: Result) -> dict[str, Any]:
 
 
 def _project(points: Floats) -> Floats:
-    """Return points on a plane, (n, 2): their two main directions, each scaled to [-1, 1]."""
+    """Project points to their first two principal components, (n, 2), scaled to [-1, 1]."""
     centred = points - points.mean(0)
     _, _, axes = np.linalg.svd(centred, full_matrices=False)
     flat = centred @ axes[:2].T
@@ -140,7 +140,7 @@ def _project(points: Floats) -> Floats:
 def _movies(
     result: Result, candidates: list[tuple[int, PolicyCandidate]]
 ) -> dict[_Key, dict[str, Any]]:
-    """Replay an episode of the best policy, and of others over the whole range of returns."""
+    """Replay an episode of the best policies and of others over the whole range of returns."""
     tried = {(run, c.params): c for run, c in candidates}
     ranked = sorted(tried, key=lambda key: -tried[key].mean)
     half = max(_ANIMATED_AT_LEAST, _STEPS // result.plan.protocol.limit) // 2
@@ -148,7 +148,7 @@ def _movies(
     chosen = [(run.run, run.best) for run in result.summary.runs]
     keys = list(dict.fromkeys((*chosen, *ranked[:half], *(ranked[i] for i in spread))))
     out: dict[_Key, dict[str, Any]] = {}
-    # One player serves all runs, unless each has policies of its own.
+    # One player serves all runs, unless each run has a separate policy family.
     apart = [[key for key in keys if key[0] == run] for run in result.iterations]
     for group in [keys] if result.plan.is_shared else apart:
         seeds = np.stack([rollout_seeds(tried[key].tried.seed, 1) for key in group])
@@ -160,7 +160,7 @@ def _movies(
 
 
 def _frames(trace: Trace) -> dict[str, Any]:
-    """Return an episode as frames of observations and actions."""
+    """Downsample an episode to frames of observations and actions."""
     every = max(1, -(-len(trace.obs) // _FRAMES))
     obs = np.concatenate((trace.obs[::every], trace.next_obs[-1:])).astype(np.float64)
     action = trace.action[::every].astype(np.float64)
@@ -174,7 +174,7 @@ def _frames(trace: Trace) -> dict[str, Any]:
 
 
 def _progress_chart(runs: Sequence[Sequence[SearchIteration]]) -> LineChart:
-    """Return the mean over runs of the best policy so far, ± one standard deviation."""
+    """Chart the return of the best policy so far: mean over runs ± one standard deviation."""
     grid = np.linspace(0, min(run[-1].episodes for run in runs), _POINTS + 1)[1:]
     rows: list[Floats] = []
     for run in runs:

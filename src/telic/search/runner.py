@@ -1,4 +1,4 @@
-"""From a request to a finished search: its runs, their results, and reading them back."""
+"""Run a search from its request: schedule its runs, summarize them, and load results."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from telic.storage.resources import usable_cores
 from telic.storage.workspace import Workspace
 
 _POLL_S, _PATIENCE_S = 0.1, 10.0
-_TOGETHER = 16  # runs whose episodes one process plays in one batch
+_TOGETHER = 16  # runs per batch in one process
 
 
 class Search(NamedTuple):
@@ -65,7 +65,7 @@ class Search(NamedTuple):
 
     @property
     def best(self) -> SearchRunSummary:
-        """The run whose policy did best on fresh episodes."""
+        """The run whose policy has the highest mean return on fresh episodes."""
         return max(self.summary.runs, key=lambda run: run.fresh.mean)
 
 
@@ -82,27 +82,27 @@ def run_search(
 
     Args:
         config: the request.
-        runs_dir: where the folder of the search goes.
-        jobs: processes for runs without a model; None for one per CPU.
-        fresh: start over even if this request was interrupted before.
-        on_event: called with every event.
-        should_stop: polled; True ends the search, saved and resumable.
+        runs_dir: directory for the search folder.
+        jobs: number of processes for runs without a model, or None for one per CPU.
+        fresh: start over even if an interrupted search has the same request.
+        on_event: callback for events.
+        should_stop: polled; returning True saves and stops the search, which can be resumed.
 
     Raises:
-        TelicError: with what happened, why, and what to do.
+        TelicError: with the problem, its cause, and how to fix it.
     """
     plan, started = make_plan(config), time.monotonic()
     if config.model is None or plan.switches.proposer == "hybrid":
-        SearchRun(plan, 1, None).require_room()  # a population may need more than a model's answer
+        SearchRun(plan, 1, None).require_room()  # a population may need more room
 
-    def is_same(path: Path) -> bool:  # raising the limits on a model resumes the search
+    def is_same(path: Path) -> bool:  # changed limits resume the search
         made = read_record(SearchFolder(path).config, SearchConfig)
         unlimited = {"max_calls": None, "max_usd": None}
         return made.replace(**unlimited) == config.replace(**unlimited)
 
     found = None if fresh else Workspace(runs_dir).unfinished("search", is_same)
     folder = SearchFolder(found or runs_dir / new_name("search"))
-    # Take the lock before writing the first file, so that no other process resumes it.
+    # Acquire the lock before writing the first file, so that no other process resumes it.
     with RunLock(folder.lock, folder.name), JsonLines(folder.events) as log:
         if found is None:
             terms = {
@@ -135,7 +135,7 @@ def run_search(
                 config.model, folder.path, budget=budget, on_event=emit, should_stop=stop
             )
             emit(SearchForecast(calls=config.runs * SearchRun(plan, 1, models).expected_calls))
-            # Each run asks in a thread of its own: they wait most of the time.
+            # Each run has a thread, since runs mostly wait for the model.
             do = partial(do_runs, config, folder.path, models=models, emit=emit, should_stop=stop)
             with ThreadPoolExecutor(max(1, len(numbers))) as pool:
                 for job in [pool.submit(do, [number]) for number in numbers]:
@@ -168,7 +168,7 @@ def _in_processes(
     emit: Listener,
     should_stop: Callable[[], bool],
 ) -> None:
-    """Share the runs among processes, each of which plays its runs in one batch."""
+    """Distribute the runs over processes, each of which batches the episodes of its runs."""
     jobs = min(jobs, len(numbers))
     if jobs <= 1:
         for start in range(0, len(numbers), _TOGETHER):
@@ -182,7 +182,7 @@ def _in_processes(
             while waiting:
                 done, waiting = wait(waiting, _POLL_S, FIRST_COMPLETED)
                 if should_stop():
-                    folder.stop.touch()  # what the other processes look at
+                    folder.stop.touch()  # polled by the other processes
                 for job in done:
                     for summary in job.result():
                         emit(summary)
@@ -192,7 +192,7 @@ def _in_processes(
                 hint="Run the same command again to resume, with fewer --jobs if it happens again.",
             ) from None
         except BaseException:
-            folder.stop.touch()  # leaving waits for them
+            folder.stop.touch()  # leaving the pool waits for its processes
             raise
 
 
@@ -207,7 +207,7 @@ def do_runs(
 ) -> list[SearchRunSummary]:
     """Run or resume runs of a search, and return the summaries of those that ended.
 
-    Without `should_stop` only the folder's stop file ends them: so it is in a process of its own.
+    Without `should_stop`, as in worker processes, only the folder's stop file stops them.
     """
     folder, plan = SearchFolder(path), make_plan(config)
     for files in map(folder.run, numbers):
@@ -221,7 +221,7 @@ def do_runs(
     summaries: list[SearchRunSummary] = []
     for group in groups:
         with ExitStack() as stack:
-            # Who holds the lock of the search holds these: others are orphans about to end.
+            # The search's lock is held, so holders of these locks are orphans about to exit.
             for number in group:
                 name, lock = f"Run {number} of {folder.name}", folder.run(number).lock
                 stack.enter_context(RunLock(lock, name, patience_s=_PATIENCE_S))
@@ -237,9 +237,9 @@ def _play_together(
     emit: Listener,
     stop: Callable[[], bool],
 ) -> list[SearchRunSummary]:
-    """Advance runs whose episodes are played in one batch, and return results of those that ended.
+    """Advance runs with batched episodes, and return the results of those that ended.
 
-    The numbers of a run do not depend on which others it is played with.
+    The results of a run do not depend on the other runs in the batch.
     """
     player, started = plan.player(), time.monotonic()
     summaries: list[SearchRunSummary] = []
@@ -262,7 +262,7 @@ def _play_together(
 
     def send(number: int, rollouts: Rollouts | None) -> None:
         try:
-            # A generator that has not begun is sent None.
+            # A generator that has not started must be sent None.
             waiting[number] = loops[number].send(rollouts)
         except StopIteration:
             waiting.pop(number, None)
@@ -282,14 +282,14 @@ def _play_together(
             for number, rollouts in zip(playing, played, strict=True):
                 send(number, rollouts)
     except Cancelled:
-        pass  # stopped while waiting for a model; the journals have the rest
+        pass  # stopped while waiting for a model; the journals contain the rest
     return summaries
 
 
 def _fresh_evaluation(
     plan: SearchPlan, player: Player, params: tuple[float, ...], run: int
 ) -> Fresh:
-    """Play a policy on new episodes, the same ones for every method and run of a task."""
+    """Evaluate a policy on fresh episodes, which are the same for all methods per task and run."""
     count = 1 if plan.task.is_deterministic else plan.config.fresh_episodes
     seeds = rollout_seeds(derive("fresh", plan.task.id, plan.config.seed, run), count)
     (rollouts,) = player.play([PolicyTrial(np.array([params]), seeds[None, :])])
@@ -312,7 +312,7 @@ def summarise(
     outcome: SearchOutcome,
     seconds: float,
 ) -> SearchRunSummary:
-    """Summarise a run; its best policy is evaluated on fresh episodes."""
+    """Summarize a run and evaluate its best policy on fresh episodes."""
     loop = [iteration for iteration in iterations if iteration.number > 0] or list(iterations)
     tried = [candidate for iteration in iterations for candidate in iteration.candidates]
     best = next(each.params for each in tried if each.number == iterations[-1].incumbent)
@@ -347,7 +347,7 @@ def summarise(
         price_usd=None if None in prices else float(sum(p for p in prices if p is not None)),
         best=best,
         fresh=fresh,
-        final=final if last else None,  # of a trained network only the best one was kept
+        final=final if last else None,  # only the best trained network was kept
         mean=headlines[plan.switches.report],
         mean_all=headlines["all_candidates"],
         better_of_two=headlines["better_of_two"],
@@ -362,10 +362,10 @@ def summarise(
 
 
 def better_of_two(iterations: Sequence[SearchIteration], *, has_revisions: bool) -> float:
-    """Return the mean of the better of two consecutive candidates, as R2PO counts.
+    """Return the mean of the better of two consecutive candidates, as in R2PO.
 
-    Two that follow one another are a pair; with revisions, only two of the same iteration. One that
-    is left over stands for itself.
+    Consecutive candidates form pairs; with revisions, only within the same iteration. An unpaired
+    candidate counts alone.
     """
     means = [[candidate.mean for candidate in each.candidates] for each in iterations]
     groups = means if has_revisions else [[mean for group in means for mean in group]]
@@ -374,7 +374,7 @@ def better_of_two(iterations: Sequence[SearchIteration], *, has_revisions: bool)
 
 
 def _incumbent_area(iterations: Sequence[SearchIteration]) -> float:
-    """Return the mean over the budget of what was the best policy's mean at the time."""
+    """Return the mean return of the incumbent, averaged over the budget."""
     episodes = np.array([0, *(iteration.episodes for iteration in iterations)], dtype=np.float64)
     height = np.array([iteration.incumbent_mean for iteration in iterations])
     width = np.diff(episodes)
@@ -382,7 +382,7 @@ def _incumbent_area(iterations: Sequence[SearchIteration]) -> float:
 
 
 class Result(NamedTuple):
-    """A search and everything that was tried in it."""
+    """A search with all its iterations."""
 
     folder: SearchFolder
     plan: SearchPlan
@@ -392,7 +392,7 @@ class Result(NamedTuple):
 
 
 def load_search(runs_dir: Path, name: str) -> Result:
-    """Return a search by its name; raises UsageError when it has no result."""
+    """Load a search by name. Raises UsageError if it has no result."""
     folder = SearchFolder(Workspace(runs_dir).find(name, "search").path)
     if not folder.summary.exists():
         raise UsageError(

@@ -1,6 +1,6 @@
-"""Tasks of policy search: settings, random numbers, and episodes played in one batch.
+"""Tasks of policy search: settings, random numbers, and batched episodes.
 
-Random numbers are pure functions of (seed, place), alone or in any batch.
+Random numbers are pure functions of (seed, index), independent of the batch.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ Flags = NDArray[np.bool_]
 
 
 def rollout_seeds(root: int, count: int) -> RolloutSeeds:
-    """Return `count` seeds of rollouts that belong to one root seed."""
+    """Return `count` rollout seeds derived from a root seed."""
     return _mix(np.full(count, root, np.uint64) * _GOLDEN, np.arange(count, dtype=np.uint64))
 
 
 def uniform(seeds: RolloutSeeds, size: int) -> Floats:
-    """Return numbers in [0, 1), shape (N, size); the same for a seed in any batch."""
+    """Return numbers in [0, 1), (N, size); independent of the batch for a given seed."""
     place = np.arange(1, size + 1, dtype=np.uint64)
     bits = _mix(seeds[:, None], place[None, :])
-    # 53 bits, as a float64 mantissa holds
+    # 53 bits: the precision of float64
     return (bits >> np.uint64(11)).astype(np.float64) * (1.0 / 9007199254740992.0)
 
 
@@ -45,7 +45,7 @@ def generator(*path: int | str) -> np.random.Generator:
 
 
 def _mix(state: RolloutSeeds, place: RolloutSeeds) -> RolloutSeeds:
-    """Mix two 64-bit numbers (the finaliser of SplitMix64: Steele, Lea, Flood, 2014)."""
+    """Mix two 64-bit numbers (SplitMix64 finalizer: Steele, Lea, Flood, 2014)."""
     x = state + (place + np.uint64(1)) * _GOLDEN
     x = (x ^ (x >> np.uint64(30))) * _FIRST
     x = (x ^ (x >> np.uint64(27))) * _SECOND
@@ -53,7 +53,7 @@ def _mix(state: RolloutSeeds, place: RolloutSeeds) -> RolloutSeeds:
 
 
 class _ObservedNumber(NamedTuple):
-    """One number a policy sees, and the range that matters, for scaling."""
+    """Component of an observation, with its relevant range for scaling."""
 
     name: str
     centre: float
@@ -61,48 +61,48 @@ class _ObservedNumber(NamedTuple):
 
 
 class SearchTask(Record):
-    """A task and everything about it that holds for every method."""
+    """Method-independent definition of a task."""
 
     id: str
     story: str
-    """what happens, in words for a person or a model"""
+    """description of the task for people and models"""
     rewards: str
-    """how it is rewarded and when it ends, in words"""
+    """description of rewards and termination"""
     observations: tuple[_ObservedNumber, ...] = ()
-    """what a policy sees; empty where it sees one of `states`"""
+    """components of the observation; empty if it is a state index"""
     states: int | None = None
-    """number of states, where a policy is a table"""
+    """number of states if the policy is a table, otherwise None"""
     actions: tuple[str, ...]
-    """choices, or components of a continuous action"""
+    """names of discrete actions, or components of a continuous action"""
     first_action: int = 0
-    """number of the first choice"""
+    """index of the first discrete action"""
     action_low: float | None = None
-    """lower end of each component; None where actions are choices"""
+    """lower bound of each component, or None for discrete actions"""
     action_high: float | None = None
     time_limit: int
-    """steps after which an episode ends"""
+    """maximum episode length in steps"""
     cap: int | None = None
-    """steps after which search cuts an episode, where its own limit is needlessly long"""
+    """shorter maximum length used by search, if the time limit is needlessly long"""
     target: float
-    """return stated to a model as the goal"""
+    """target return stated to a model"""
     good: float
-    """return from which a policy is left alone or nearly so (the threshold of the gate)"""
+    """return from which a policy is not revised, or only slightly (gate threshold)"""
     solved: float
-    """return from which one episode counts as a success"""
+    """return from which an episode counts as a success"""
     step_size: float = 1.0
-    """largest change of a number that a revision should make"""
+    """largest recommended change of a parameter in a revision"""
     warmup: int = 20
-    """random policies tried, one episode each, before a model is asked"""
+    """number of initial random policies, one episode each, before a model is queried"""
     rollouts: int = 5
-    """episodes per candidate that suffice for a numeric proposer"""
+    """sufficient number of episodes per candidate for a numeric proposer"""
     is_deterministic: bool = False
-    """whether every episode of a policy is the same"""
+    """whether all episodes of a policy are identical"""
     excerpts: int = 5
-    """entries of the history that carried an excerpt in the published runs, where any did"""
+    """number of history entries with an excerpt in the published runs, if any"""
     edit_levels: tuple[float, float, float] = Field(default=(0.05, 0.4, 0.9))
-    """shares of the way from the worst to the target: near zero, partial, high; for analysis"""
+    """fractions of the range from worst to target: near zero, partial, high; for analysis"""
     worst: float = 0.0
-    """return of a policy that achieves nothing"""
+    """return of a policy without any progress"""
 
     @property
     def is_continuous(self) -> bool:
@@ -116,7 +116,7 @@ class SearchTask(Record):
 
     @property
     def choices(self) -> tuple[int, ...]:
-        """The numbers of the choices."""
+        """Indices of the discrete actions."""
         return tuple(range(self.first_action, self.first_action + len(self.actions)))
 
 
@@ -129,30 +129,30 @@ class StepResult(NamedTuple):
 
 
 class World(Protocol):
-    """N episodes of a task, stepped together; no autoreset, and rows that ended can be left out."""
+    """N episodes of a task stepped in a batch, without autoreset. Finished rows can be dropped."""
 
     most_rows: int
-    """episodes that one world should hold at most"""
+    """maximum number of episodes per world"""
 
     def start(self, seeds: RolloutSeeds) -> NDArray[Any]:
-        """Begin one episode per seed and return what is seen first."""
+        """Start one episode per seed and return the initial observations."""
         ...
 
     def step(self, action: NDArray[Any]) -> StepResult:
-        """Make one step everywhere: actions (N,) int64, or (N, components) float64."""
+        """Step all episodes with actions (N,) int64, or (N, components) float64."""
         ...
 
     def keep(self, rows: NDArray[np.int64]) -> None:
-        """Keep these rows only."""
+        """Keep only these rows."""
         ...
 
 
 TERMINATED, TIME_LIMIT, CAP = "t", "l", "c"
-_COMPACT_BELOW = 0.8  # share of rows still alive from which the dead ones are left out
+_COMPACT_BELOW = 0.8  # fraction of active rows below which a batch is compacted
 
 
 class PolicyTrial(NamedTuple):
-    """A request for episodes of candidates."""
+    """Request to evaluate candidates."""
 
     params: Floats  # (C, rank)
     seeds: RolloutSeeds  # (C, K)
@@ -160,7 +160,7 @@ class PolicyTrial(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """One episode, step by step."""
+    """Single episode, step by step."""
 
     obs: NDArray[Any]  # (T, quantities) or (T,)
     action: NDArray[Any]  # (T,) or (T, components)
@@ -170,21 +170,21 @@ class Trace(NamedTuple):
 
 
 class BatchRecording:
-    """Everything that happened in a batch, in the order of time."""
+    """Recorded transitions of a batch in chronological order."""
 
     def __init__(self, steps: list[tuple[NDArray[Any], ...]], first: int, count: int) -> None:
-        """Look at the rows `first` to `first + count` of a batch."""
+        """Select the rows `first` to `first + count` of a batch."""
         self._steps, self._first, self._count = steps, first, count
 
     @cached_property
     def transitions(self) -> tuple[NDArray[Any], ...]:
-        """Return row, obs, action, reward, next_obs, terminated of every step taken."""
+        """Return row, obs, action, reward, next_obs, terminated of all transitions."""
         parts = [np.concatenate(column) for column in zip(*self._steps, strict=True)]
         mine = (parts[0] >= self._first) & (parts[0] < self._first + self._count)
         return (parts[0][mine] - self._first, *(part[mine] for part in parts[1:]))
 
     def trace(self, row: int, end: str) -> Trace:
-        """Return one episode."""
+        """Return a single episode."""
         rows, *parts = self.transitions
         obs, action, reward, next_obs, _ = (part[rows == row] for part in parts)
         return Trace(obs, action, reward, next_obs, end)
@@ -199,26 +199,26 @@ class Rollouts(NamedTuple):
     recording: BatchRecording | None
 
     def trace(self, candidate: int, rollout: int) -> Trace:
-        """Return one recorded episode."""
+        """Return a single recorded episode."""
         assert self.recording is not None, "the trial was not recorded"
         row = candidate * self.returns.shape[1] + rollout
         return self.recording.trace(row, str(self.ends[candidate, rollout]))
 
 
 class Player:
-    """Plays trials; the numbers of a rollout depend on its parameters and its seed alone."""
+    """Batched evaluator of trials. A rollout depends only on its parameters and its seed."""
 
     def __init__(
         self, task: SearchTask, world: World, policy: PolicyFamily, *, cap: int | None, clips: bool
     ) -> None:
-        """Play episodes of a task.
+        """Create a player.
 
         Args:
-            task: what is played.
-            world: where it is played.
-            policy: the family the parameters belong to.
-            cap: steps after which an episode is cut, if sooner than the task's own limit.
-            clips: whether continuous actions are cut to their range before they are used.
+            task: the task.
+            world: the batched simulation of the task.
+            policy: policy family of the parameters.
+            cap: maximum episode length in steps, if shorter than the task's time limit.
+            clips: whether continuous actions are clipped to their range before use.
         """
         self._task, self._world, self._policy = task, world, policy
         self._limit = task.time_limit if cap is None else min(cap, task.time_limit)
@@ -226,7 +226,7 @@ class Player:
         self._clip = clips and task.is_continuous
 
     def play(self, trials: list[PolicyTrial]) -> list[Rollouts]:
-        """Return the results of several trials, played together."""
+        """Play several trials in one batch and return their results."""
         shapes = [trial.seeds.shape for trial in trials]
         params = np.concatenate(
             [np.repeat(t.params, s[1], axis=0) for t, s in zip(trials, shapes, strict=True)]
@@ -263,9 +263,9 @@ class Player:
         ended: NDArray[np.bool_],
         log: list[tuple[NDArray[Any], ...]] | None,
     ) -> None:
-        """Play one episode per seed and write what came of it into rows from `start` on."""
+        """Play one episode per seed and write the results into rows from `start`."""
         world, policy = self._world, self._policy
-        rows = np.arange(start, start + len(seeds))  # where each present row is written to
+        rows = np.arange(start, start + len(seeds))  # output row of each active row
         alive = np.ones(len(seeds), bool)
         weights, obs = policy.weights(params), world.start(seeds)
         for step in range(1, self._limit + 1):

@@ -1,7 +1,7 @@
-"""The ten tasks and their worlds: plain arithmetic, and three robots on the batched simulator.
+"""The ten tasks and their worlds: NumPy implementations, and three robots on the batched simulator.
 
-What a task is stands in `tasks.toml`. Worlds that Gymnasium has equal Gymnasium's. Every array has
-one row per episode.
+Tasks are defined in `tasks.toml`. Worlds that also exist in Gymnasium match its results. Every
+array has one row per episode.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ _ANGLE_LIMIT, _PLACE_LIMIT = 12 * 2 * math.pi / 360, 2.4
 
 
 class _Rows:
-    """Episodes whose state is arrays with a row for each of them."""
+    """Base of worlds whose state consists of arrays with one row per episode."""
 
     most_rows = 4096
     state: ClassVar[tuple[str, ...]] = ()
-    """the names of the arrays"""
+    """names of the state arrays"""
 
     def keep(self, rows: NDArray[np.int64]) -> None:
-        """Keep these rows only."""
+        """Keep only these rows."""
         for name in self.state:
             setattr(self, name, getattr(self, name)[rows])
 
 
 class _CartPole:
-    """Batched cart and pole; Euler steps of 0.02 s."""
+    """Batched cart-pole, integrated with Euler steps of 0.02 s."""
 
     most_rows = 4096
 
     def start(self, seeds: RolloutSeeds) -> NDArray[Any]:
-        """Begin near the centre, upright and at rest."""
+        """Start near the centre, nearly upright and at rest."""
         self._state: Floats = np.ascontiguousarray(uniform(seeds, 4).T * 0.1 - 0.05)  # (4, N)
         return self._seen()
 
     def step(self, action: NDArray[Any]) -> StepResult:
-        """Push."""
+        """Apply a force to the left or right."""
         _, x_dot, angle, angle_dot = self._state
         force = np.where(action == 1, _FORCE, -_FORCE)
         cos, sin = np.cos(angle), np.sin(angle)
@@ -65,7 +65,7 @@ class _CartPole:
         return StepResult(self._seen(), np.ones(len(action)), fallen)
 
     def keep(self, rows: NDArray[np.int64]) -> None:
-        """Keep these rows only."""
+        """Keep only these rows."""
         self._state = np.ascontiguousarray(self._state[:, rows])
 
     def _seen(self) -> NDArray[Any]:
@@ -73,18 +73,18 @@ class _CartPole:
 
 
 class MountainCar(_Rows):
-    """Batched car between hills."""
+    """Batched mountain car with discrete actions."""
 
     state = ("_place", "_speed")
 
     def start(self, seeds: RolloutSeeds) -> NDArray[Any]:
-        """Begin at rest near the lowest place."""
+        """Start at rest near the bottom of the valley."""
         self._place = uniform(seeds, 1)[:, 0] * 0.2 - 0.6
         self._speed = np.zeros(len(seeds))
         return self._seen()
 
     def step(self, action: NDArray[Any]) -> StepResult:
-        """Push."""
+        """Accelerate left, not at all, or right."""
         speed = self._speed + ((action - 1) * 0.001 + np.cos(3 * self._place) * -0.0025)
         speed = np.clip(speed, -0.07, 0.07)
         place = np.clip(self._place + speed, -1.2, 0.6)
@@ -98,10 +98,10 @@ class MountainCar(_Rows):
 
 
 class MountainCarContinuous(MountainCar):
-    """The same hills and a push of any strength; the state is float32, as Gymnasium keeps it."""
+    """Mountain car with continuous actions. The state is float32, as in Gymnasium."""
 
     def step(self, action: NDArray[Any]) -> StepResult:
-        """Push."""
+        """Accelerate by the action."""
         push = action[:, 0]
         force = np.clip(push, -1.0, 1.0)
         speed = self._speed + (force * 0.0015 - 0.0025 * np.cos(3 * self._place))
@@ -116,29 +116,29 @@ class MountainCarContinuous(MountainCar):
 
 
 MAZE = "Maze-v0"
-_LONGEST_WALK = 100  # steps, each of which needs a random number
+_LONGEST_WALK = 100  # steps, with one random number each
 _HOLES, _LAKE_GOAL = (5, 7, 11, 12), 15
 DOORS = ("SE", "EW", "SW", "NS", "E", "NW", "NE", "EW", "W")
 _COMPASS = {"N": -3, "S": 3, "E": 1, "W": -1}
 
 
 class Grid(_Rows):
-    """Batched walks; each action leads to one of several equally likely fields."""
+    """Batched grid world with stochastic transitions to equally likely fields."""
 
     state = ("_field", "_outcome")
 
     def __init__(self, following: NDArray[np.int64], reward: Floats, ending: Flags) -> None:
-        """Walk by tables.
+        """Create a grid from transition tables.
 
         Args:
-            following: (states, actions, outcomes) fields.
-            reward: (states,) for entering a field.
-            ending: (states,) whether entering it ends the episode.
+            following: next fields, (states, actions, outcomes).
+            reward: reward for entering a field, (states,).
+            ending: whether entering a field ends the episode, (states,).
         """
         self.following, self.reward, self.ending = following, reward, ending
 
     def start(self, seeds: RolloutSeeds) -> NDArray[Any]:
-        """Begin on field 0."""
+        """Start on field 0."""
         self._field = np.zeros(len(seeds), np.int64)
         outcomes = self.following.shape[2]
         self._outcome = (uniform(seeds, _LONGEST_WALK) * outcomes).astype(np.int64)
@@ -153,7 +153,7 @@ class Grid(_Rows):
 
 
 def frozen_lake() -> Grid:
-    """Return the slippery lake of Gymnasium."""
+    """Return Gymnasium's slippery frozen lake."""
     row, column = np.divmod(np.arange(16), 4)
     moves = ((0, -1), (1, 0), (0, 1), (-1, 0))
     landed = np.stack(
@@ -168,7 +168,7 @@ def frozen_lake() -> Grid:
 
 
 def _maze() -> Grid:
-    """Return the maze of 3 x 3 rooms."""
+    """Return a maze of 3 x 3 rooms."""
     following = np.array(
         [
             [[room + _COMPASS[d] if d in doors else room] for d in "NSEW"]
@@ -183,24 +183,24 @@ _STICKS, _MOST = 10, 3
 
 
 class Nim(_Rows):
-    """Batched games against a perfect opponent."""
+    """Batched games of Nim against a perfect opponent."""
 
     state = ("_sticks", "_draws")
 
     def start(self, seeds: RolloutSeeds) -> NDArray[Any]:
-        """Lay ten sticks."""
+        """Start with ten sticks."""
         self._sticks = np.full(len(seeds), _STICKS)
         self._draws = uniform(seeds, _STICKS)
         self._turn = 0
         return self._sticks
 
     def step(self, action: NDArray[Any]) -> StepResult:
-        """Take sticks, and let the opponent take some."""
+        """Take sticks, followed by the opponent's move."""
         sticks = self._sticks
         illegal = (action < 1) | (action > _MOST) | (action > sticks)
         left = np.where(illegal, 0, sticks - action)
         lost = illegal | (left == 0)
-        # A perfect player leaves 1, 5, 9, ...; where that is impossible, any legal number.
+        # Perfect play leaves 1, 5, 9, ... sticks. If impossible, the opponent moves at random.
         perfect = (left - 1) % 4
         legal = np.minimum(left, _MOST)
         anything = 1 + (self._draws[:, self._turn] * legal).astype(np.int64)
@@ -217,12 +217,12 @@ _FACE = 10.0  # width of a paddle
 
 
 class Pong(_Rows):
-    """Batched ball, paddle and opponent, in pixels."""
+    """Batched Pong against a tracking opponent; positions in pixels."""
 
     state = ("_own", "_other", "_x", "_y", "_dx", "_dy")
 
     def start(self, seeds: RolloutSeeds) -> NDArray[Any]:
-        """Begin with the ball in the middle, flying left or right."""
+        """Start with the ball in the centre, moving left or right."""
         draws = uniform(seeds, 2)
         count = len(seeds)
         self._own = np.full(count, (_HEIGHT - _PADDLE) / 2)
@@ -233,7 +233,7 @@ class Pong(_Rows):
         return self._seen()
 
     def step(self, action: NDArray[Any]) -> StepResult:
-        """Move the paddle, then the opponent, then the ball."""
+        """Move the paddle, the opponent and the ball, in this order."""
         wish = np.where(action == 0, -_SPEED, np.where(action == 1, _SPEED, 0.0))
         self._own = np.clip(self._own + wish, 0.0, _LOWEST)
         chase = np.sign(self._y - (self._other + _PADDLE / 2)) * _SPEED
@@ -259,7 +259,7 @@ class Pong(_Rows):
 
 
 class _Physics:
-    """N episodes on the simulator, in batches of few sizes; rows that ended make room."""
+    """N simulated episodes in batches of power-of-two sizes, compacted as episodes end."""
 
     most_rows = 64
 
@@ -268,7 +268,7 @@ class _Physics:
         self._envs: dict[int, Any] = {}
 
     def start(self, seeds: RolloutSeeds) -> NDArray[Any]:
-        """Begin one episode per seed."""
+        """Start one episode per seed."""
         import torch
 
         self._torch = torch
@@ -279,7 +279,7 @@ class _Physics:
         return self._env.exact_obs.numpy()[self._rows]
 
     def step(self, action: NDArray[Any]) -> StepResult:
-        """Make one control step."""
+        """Simulate one control step."""
         self._action[self._rows] = action
         moved = self._env.step(self._torch.as_tensor(self._action))
         rows = self._rows
@@ -290,7 +290,7 @@ class _Physics:
         return StepResult(obs.numpy()[rows], reward.numpy()[rows], fallen)
 
     def keep(self, rows: NDArray[np.int64]) -> None:
-        """Keep these rows only, in a smaller batch where they fit into one."""
+        """Keep only these rows, moving to a smaller batch if possible."""
         self._rows = self._rows[rows]
         if _size(len(rows)) < self._env.num_envs:
             state, chosen = self._env.state_dict(), self._rows
@@ -300,12 +300,12 @@ class _Physics:
             self._env.load_state_dict(_sliced(state, chosen))
 
     def _use(self, count: int) -> None:
-        """Take a simulation with room for that many episodes, building it at most once."""
+        """Select a simulation with room for `count` episodes; each size is built once."""
         size = _size(count)
         if size not in self._envs:
             from telic.envs.factory import make
 
-            # The reward shows a fall; an automatic reset would be wasted.
+            # Falls are detected from the reward; an automatic reset would waste time.
             fixed: dict[str, Any] = {"terminate_when_unhealthy": False} if self._can_fall else {}
             self._envs[size] = make(self._id, num_envs=size, **fixed)
         self._env = self._envs[size]
@@ -318,7 +318,7 @@ def _size(count: int) -> int:
 
 
 def _sliced(state: Any, rows: Any) -> Any:
-    """Return an environment's state with some of its rows."""
+    """Return selected rows of an environment's state."""
     if is_dict(state):
         return {name: _sliced(part, rows) for name, part in state.items()}
     return state[rows] if hasattr(state, "dtype") else state
@@ -341,7 +341,7 @@ TASKS = tuple(_WORLDS)
 
 
 def find_task(name: str) -> SearchTask:
-    """Return the task of that id; raises UnknownName with the closest ids."""
+    """Return a task by id. Raises UnknownName with the closest ids."""
     if name not in _WORLDS:
         raise UnknownName(
             "environment for policy search", name, list(TASKS), see="telic envs --search"
@@ -350,7 +350,7 @@ def find_task(name: str) -> SearchTask:
 
 
 def make_world(task: SearchTask) -> World:
-    """Return a world in which episodes of the task are stepped together."""
+    """Create a world that steps episodes of the task in a batch."""
     return _WORLDS[task.id]()
 
 

@@ -1,4 +1,4 @@
-"""Prompt to policy: from an intent to a policy that provably does it."""
+"""From a prompt to a trained policy with verified evidence."""
 
 WORKERS = ("telic.training.worker", "telic.judges.recorder", "telic.judges.validation")
-"""what a session's confined processes import; see `telic.sandbox.nursery`"""
+"""modules imported by a session's sandboxed processes; see `telic.sandbox.nursery`"""

@@ -1,13 +1,12 @@
-"""Train a candidate's policies, and evaluate them while they learn.
+"""Train a candidate's policies and evaluate them during training.
 
-Several variants of a candidate are trained in short screening runs; the one with the best score is
-trained until it passes, or to the end. Every evaluation of a training saves its policies, and a
-thread judges them as they come. Once enough of them are proven to pass, `proof.json` is written and
-the training ends. On a CPU the training pauses while episodes are played, because both need the
-same cores.
+Variants of a candidate are compared in short screening runs. The best one is trained until it
+passes or reaches its final step. Every evaluation saves a checkpoint, which a separate thread
+judges. Once enough policies are proven to pass, `proof.json` is written and training ends. On a
+CPU, training pauses while episodes are played because both need the same cores.
 
-A policy's return under its own reward is measured at the same moments as its score. A return that
-rises while the score falls means that the reward pays for something else; `alarms` reports it.
+A policy's return under its training reward is measured at the same steps as its score. If the
+return rises while the score falls, the reward is misspecified, and `alarms` reports it.
 """
 
 from __future__ import annotations
@@ -69,13 +68,13 @@ from telic.training.results import EvalDone
 from telic.training.run import Run, execute
 
 _TRIAL, _TRAIN = "trial", "train"
-"""folders of screening runs, and of the full training"""
+"""folders of the screening runs and of the full training run"""
 _GRACE_S = 1.0
-"""seconds for the trainer to stop by itself; an update of a large robot takes longer"""
+"""grace period for the trainer to stop; an update of a large robot may take longer"""
 _TIE = 0.05
-"""weight of the distance to the goals next to the score, where variants are compared"""
+"""weight of the distance to the goals, relative to the score, when variants are compared"""
 _FELL = 0.15
-"""loss of score that a few episodes more or less do not explain"""
+"""decrease in score that exceeds sampling noise"""
 _LONG_S = 4.0
 """seconds of training before the first interim evaluation"""
 
@@ -97,7 +96,7 @@ def train(work: SessionWork, number: int, candidate: RewardCandidate) -> Trained
         }
     job = _job(work, candidate, [kept], share, starts, LOOKS + 1)
     with CheckpointJudge(work, number, candidate) as watching:
-        # A GPU trains on meanwhile; CPU cores are better given to one of them at a time.
+        # A GPU continues training meanwhile. On a CPU, training and evaluation take turns.
         should_wait = watching.is_playing if job.device == "cpu" else None
         run = run_job(
             work.control,
@@ -114,7 +113,7 @@ def train(work: SessionWork, number: int, candidate: RewardCandidate) -> Trained
 
 
 def _screen(work: SessionWork, number: int, candidate: RewardCandidate) -> Selection:
-    """Train all variants for a short while, and choose the one to train further."""
+    """Train all variants briefly and select the one to train further."""
     variants = list(range(len(candidate.variants)))
     job = _job(work, candidate, variants, SHORT, _parents(work, candidate, variants), 1)
     folder = work.folder.iteration(number).path
@@ -136,10 +135,10 @@ def _screen(work: SessionWork, number: int, candidate: RewardCandidate) -> Selec
 
 
 def better_first(members: Sequence[MemberScore], variants: Sequence[int]) -> tuple[int, ...]:
-    """Return variants by the judge's score; the first of equals first, unknown ones last.
+    """Return variants ordered by the judge's score; ties by index, unknown scores last.
 
-    Early in training a violated constraint multiplies most scores by zero. Then variants are better
-    whose measured values are nearer to the goals, from -1 to 1.
+    Early in training, a violated constraint sets most scores to zero. The distance of measured
+    values to their goals, from -1 to 1, then breaks ties.
     """
 
     def rank(variant: int) -> tuple[float, int]:
@@ -153,7 +152,7 @@ def better_first(members: Sequence[MemberScore], variants: Sequence[int]) -> tup
         ]
         nearness = sum(near) / len(near) if near else 0.0
         mean = mean_score(own)
-        # A variant that could not be judged ranks behind one with score 0.
+        # A variant that could not be judged ranks below one with score 0.
         return (1.0 if mean is None else -mean - _TIE * nearness, variant)
 
     return tuple(sorted(variants, key=rank))
@@ -184,7 +183,7 @@ def _job(
 def _parents(
     work: SessionWork, candidate: RewardCandidate, variants: list[int]
 ) -> dict[tuple[int, int], Path]:
-    """Return the parent's policies, by variant and seed, for the variants that start from them."""
+    """Return the parent's policies by variant and seed, for variants with a warm start."""
     if candidate.parent is None:
         return {}
     run = work.folder.iteration(candidate.parent).run
@@ -199,11 +198,11 @@ def _parents(
     }
 
 
-# ----------------------------------------------------------------------------------------- one job
+# ----------------------------------------------------------------------------------------- jobs
 
 
 class _Abandoned(Exception):
-    """The worker did not stop in time and is killed; training resumes from its last save."""
+    """Raised when the worker exceeds the grace period and is killed; training can be resumed."""
 
 
 def run_job(
@@ -216,16 +215,16 @@ def run_job(
     is_enough: StopCheck = lambda: False,
     should_wait: StopCheck | None = None,
 ) -> Run:
-    """Return the finished run of a job on reserved CPU cores, through all pauses.
+    """Run a job on reserved CPU cores, waiting through pauses, and return the finished run.
 
-    The job is shortened to the remaining steps of the budget. A complete run is returned as it is,
-    and one of which nothing more is wanted counts as complete. Raises SessionStopped or
-    AllowanceUsedUp where it was ended for good.
+    The job is shortened to the remaining step budget. A completed run is returned immediately, and
+    a run stopped because `is_enough` holds counts as completed. Raises SessionStopped or
+    AllowanceUsedUp if the session must end.
     """
     files = RunFolder(folder / name)
     steps = control.account.fit(job.steps, len(job.members), files)
     job = job.model_copy(update={"steps": steps})
-    if files.config.exists():  # begun by an earlier version, which may have evaluated less often
+    if files.config.exists():  # may stem from an earlier version with fewer evaluations
         earlier = read_fields(files.config, evaluations=int | None)["evaluations"]
         job = job.model_copy(update={"evaluations": earlier or job.evaluations})
     stop_asked_at: float | None = None
@@ -266,9 +265,9 @@ def run_job(
 
 
 class CheckpointJudge:
-    """Evaluate the checkpoints of a training as they come; end it once its policies pass.
+    """Evaluate checkpoints during training, and end the run once its policies pass.
 
-    It is the listener of the training and forwards every event.
+    Use an instance as the event listener of the training run; it forwards every event.
 
     Example:
         with CheckpointJudge(work, number, candidate) as judge:
@@ -286,7 +285,7 @@ class CheckpointJudge:
         self._thread = threading.Thread(target=self._serve, daemon=True)
 
     def __call__(self, event: Event) -> None:
-        """Forward an event, and queue a checkpoint; the last one is judged after training."""
+        """Forward an event and queue its checkpoint, unless it is the last one."""
         self._work.emit(event)
         if isinstance(event, TrainStart):
             self._end, self._since = event.total_steps, time.monotonic()
@@ -306,7 +305,7 @@ class CheckpointJudge:
         trace: TracebackType | None,
     ) -> None:
         self._steps.put(None)
-        if kind is None:  # an interrupted training does not wait for an evaluation
+        if kind is None:  # do not wait for an evaluation if interrupted
             self._thread.join()
 
     def is_playing(self) -> bool:
@@ -314,23 +313,23 @@ class CheckpointJudge:
         return self._playing.is_set()
 
     def _serve(self) -> None:
-        # The rendering backend is found by drawing; the report then need not wait for that.
-        with contextlib.suppress(TelicError):  # reported when pictures are drawn
+        # Detect the rendering backend now, so that the report does not have to wait for it.
+        with contextlib.suppress(TelicError):  # reported during rendering
             choose_backend()
         while (step := self._steps.get()) is not None:
             if self._files.proof.exists() or not self._steps.empty():
-                continue  # passed already, or there is a newer checkpoint
+                continue  # already passed, or a newer checkpoint exists
             try:
                 self._evaluate(step)
-            except TelicError as error:  # costs nothing but this evaluation
-                with contextlib.suppress(TelicError):  # where not even the log can be written
+            except TelicError as error:  # skip this evaluation only
+                with contextlib.suppress(TelicError):  # even the log may not be writable
                     message = f"the policies at {step:,} steps were not judged: {error}"
                     self._work.emit(LogMessage(message=message))
             finally:
                 self._playing.clear()
 
     def _evaluate(self, step: int) -> None:
-        """Judge the policies of one checkpoint, on more episodes if they promise to pass."""
+        """Judge the policies of one checkpoint, with more episodes if they may pass."""
         began = time.monotonic()
         work, number, candidate, config = (
             self._work,
@@ -367,7 +366,7 @@ class CheckpointJudge:
             return
         confirmed = [watched(work, self._files, score) for score in confirmed]
         if not do_pass(confirmed):
-            self._is_refused = True  # by the vision model, which is asked again at the end
+            self._is_refused = True  # by the vision model, which is queried again at the end
             return
         members = tuple(
             score.model_copy(update={"choosing": known[score.member]}) for score in confirmed
@@ -380,7 +379,7 @@ class CheckpointJudge:
 
 
 class _Moment(NamedTuple):
-    """A policy at one moment of its training."""
+    """Evaluation of a policy at one step of training."""
 
     words: str
     score: float
@@ -389,9 +388,9 @@ class _Moment(NamedTuple):
 
 
 def alarms(files: IterationFolder, iteration: SessionIteration) -> tuple[str, ...]:
-    """Return a sentence for every policy whose return rose while its score fell.
+    """Return a message for every policy whose return rose while its score fell.
 
-    Intervals of the return are compared, which is independent of the reward's scale.
+    Confidence intervals of the return are compared, so the result is independent of reward scale.
     """
     sentences: list[str] = []
     for member in iteration.members:
@@ -414,7 +413,7 @@ def alarms(files: IterationFolder, iteration: SessionIteration) -> tuple[str, ..
 def _moments(
     files: IterationFolder, iteration: SessionIteration, member: MemberScore
 ) -> Iterator[_Moment]:
-    """Yield the moments of which both return and score by code are known; the end last."""
+    """Yield the evaluations with known return and code score, in order of training."""
     trained = MemberFolder(files.run.path / member.member)
     sources: list[tuple[MemberFolder, str, int | None, float | None]] = [
         (
@@ -440,7 +439,7 @@ def _moments(
 
 
 def _score_by_code(member: MemberScore) -> float | None:
-    """Return a policy's score by code alone, as during training."""
+    """Return a policy's score by code alone, as computed during training."""
     verdicts = member.judgement.verdicts
     if not any("code" in each.by_judge for each in verdicts):
         return member.judgement.score

@@ -1,8 +1,8 @@
-"""Start a new session from an iteration of another one.
+"""Start a new session from an iteration of another session.
 
-The branch holds a copy of what it starts from as its iteration 0: the candidate, its policies and
-their judgement. So it no longer depends on the other session, and its first revision is made from
-that judgement, with the notes that people add.
+The branch copies the source iteration, with its candidate, policies and judgement, as its
+iteration 0. It is therefore independent of the source session, and its first revision is based on
+that judgement and on any notes that were added.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from telic.storage.layout import SessionFolder, new_session
 from telic.storage.reading import read_text
 
 START = 0
-"""number of the iteration that a branch starts from"""
+"""iteration number of the copied source iteration in a branch"""
 _FOREIGN = "its scores are not known: another user's session, or an earlier version's, had them"
 _LEFT_OUT = shutil.ignore_patterns(
     "state", "state.pt", "lock", "stop", "worker.log", "notes.json", "videos", f"{TEMPORARY_MARK}*"
@@ -32,7 +32,7 @@ _LEFT_OUT = shutil.ignore_patterns(
 
 
 class BranchOrigin(Record):
-    """The session and iteration that a branch started from."""
+    """Session and iteration that a branch was created from."""
 
     schema_version: Literal[1] = 1
     session: str
@@ -48,10 +48,9 @@ def branch(
     note: str | None = None,
     **changes: Any,
 ) -> SessionFolder:
-    """Make a session that continues from a judged iteration of `origin`; nothing is started.
+    """Create a session that continues from a judged iteration of `origin`, without starting it.
 
-    `note` is feedback for its first revision, and `changes` are fields of SessionConfig that
-    differ.
+    `note` is feedback for its first revision, and `changes` override fields of SessionConfig.
     """
     source = origin.iteration(iteration)
     if not source.judgment.exists():
@@ -62,8 +61,8 @@ def branch(
     folder = new_session(runs_dir or origin.path.parent)
     size = sum(path.stat().st_size for path in source.path.rglob("*") if path.is_file())
     require_free(folder.path.parent, size, "A branch")
-    # Built under another name, and a session only once its request is there: a copy that was killed
-    # must not look like one.
+    # Built in a temporary folder and renamed when complete, so that an interrupted copy cannot be
+    # mistaken for a session.
     building = SessionFolder(folder.path.with_name(f"{TEMPORARY_MARK}{os.getpid()}-{folder.name}"))
     try:
         _fill(building, origin, iteration, config)
@@ -78,13 +77,13 @@ def branch(
 
 
 def inherited(folder: SessionFolder) -> list[SessionIteration]:
-    """Return the history a session starts with: the iteration of a branch, else nothing."""
+    """Return the initial history: the copied iteration of a branch, otherwise empty."""
     start = folder.iteration(START).judgment
     return [read_record(start, SessionIteration)] if start.exists() else []
 
 
 def origin_of(folder: SessionFolder) -> BranchOrigin | None:
-    """Return the origin of a branch; None for a session of its own."""
+    """Return the origin of a branch, or None if the session is not a branch."""
     return read_record(folder.origin, BranchOrigin) if folder.origin.exists() else None
 
 
@@ -113,7 +112,7 @@ def _fill(
     own.open()
     for copy in own.paths():
         original = (source if copy.parent == start.path else origin).path / copy.name
-        # A foreign record of the origin does not become the branch's own by copying.
+        # Copying does not turn a foreign record of the origin into one of the branch.
         if theirs.is_own(original):
             own.adopt(copy)
     write_json(

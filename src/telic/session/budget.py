@@ -1,12 +1,12 @@
-"""The budget of a session: what it will cost, what has been spent, and what is left.
+"""Budget of a session: cost forecast, spending, and remaining allowance.
 
-Time is forecast from earlier trainings on this machine, dollars from the price list and the tokens
-of earlier replies; what is unknown is None, never a guess.
+Time is forecast from earlier training runs on this machine, and dollars from the price list and the
+tokens of earlier replies. Unknown values are None, never estimates.
 
-Everything spent is read from the session's own files, so it survives `kill -9`: environment steps
-from the metrics of its trainings, calls and dollars from the replies it paid for, and time from a
-clock that is saved every few seconds and stopped while the session waits. Limits in dollars and
-calls are enforced by `telic.llm.Budget` before each call; limits in hours and steps here.
+All spending is computed from the session's files, so it survives `kill -9`: environment steps from
+training metrics, calls and dollars from paid replies, and time from a clock that is saved every
+few seconds and paused while the session waits. `telic.llm.Budget` enforces limits in dollars and
+calls before each call; this module enforces limits in hours and steps.
 """
 
 from __future__ import annotations
@@ -51,31 +51,31 @@ _SAVE_EVERY_S = 5.0
 _HOUR_S = 3600.0
 _LAST_ROWS_BYTES = 16_384
 _WORTH_STARTING = 0.25
-"""share of its planned steps below which a training says nothing about its reward"""
+"""share of its planned steps below which a training run is not informative"""
 _READ, _USED = 200, 5
-"""earlier trainings that are read, and the most similar ones that count"""
+"""number of earlier runs to read, and of the most similar ones to use"""
 _SHORTEST_S = 2.0
-"""shorter trainings are mostly start-up and say nothing about speed"""
+"""shorter runs are dominated by startup and give no reliable rate"""
 _MEASURED_S = 10.0
-"""training time after which its own rate is used"""
+"""training time after which the measured rate of the current run is used"""
 _TYPICAL_TOKENS = (6_000, 3_000)
-"""read and written per call, while no reply of this folder is known"""
+"""input and output tokens per call if no reply is available in this folder"""
 _CALLS_FIRST, _CALLS_EACH = 6, 4
-"""usual model calls: to write and review, and for each revision"""
+"""typical number of model calls: to write and review, and per revision"""
 _LOOKS_LAST, _LOOKS_EACH = 6, 1
-"""usual vision calls: for a policy that passes, and for each failure"""
+"""typical number of vision calls: for a passing policy, and per failure"""
 # Measured on HalfCheetah, Ant and Humanoid with 3 and 9 members, and rounded up.
 _PROCESS_BYTES = 450_000_000
-"""a worker with its libraries, before it simulates anything"""
+"""worker process with imported libraries, before any simulation"""
 _SIMULATION_BYTES = 200_000
-"""one MuJoCo simulation with the used part of its arena"""
+"""one MuJoCo simulation, with the used part of its arena"""
 _TERMS, _FLOAT_BYTES, _UNLIMITED_STEPS = 8, 4, 1000
 _TAPES = 2
-"""copies of the evaluation's recording while it is assembled"""
+"""number of copies of the evaluation recording during assembly"""
 
 
 class AllowanceLeft(Record):
-    """The remaining budget of a session; None is unlimited, or unknown for dollars."""
+    """Remaining budget of a session; None means unlimited, or unknown for dollars."""
 
     hours: float | None = None
     steps: int | None = None
@@ -84,14 +84,14 @@ class AllowanceLeft(Record):
 
 
 class Spending(Event):
-    """The spending of a session."""
+    """Spending of a session."""
 
     NAME = "session.spent"
 
     seconds: float
     steps: int
     usd: float | None
-    """None when the price of a call is unknown"""
+    """None if the price of a call is unknown"""
     calls: int
     number: int | None = None
     """iteration that has just ended"""
@@ -99,7 +99,7 @@ class Spending(Event):
 
 
 class AllowanceUsedUp(ResourceError):
-    """The session must stop; `kind` names the limit: hours or steps."""
+    """Raised when a budget is exhausted; `kind` names the limit: hours or steps."""
 
     def __init__(self, kind: Literal["hours", "steps"], message: str) -> None:
         super().__init__(
@@ -109,14 +109,14 @@ class AllowanceUsedUp(ResourceError):
 
 
 class ClockTime(Record):
-    """Work done so far."""
+    """Accumulated working time of a session."""
 
     schema_version: Literal[1] = 1
     seconds: float
 
 
 class SessionAccount:
-    """The spending of a session against its limits; its clock runs while it is open."""
+    """Track a session's spending against its limits. The clock runs while it is open."""
 
     def __init__(self, folder: SessionFolder, config: SessionConfig) -> None:
         self.folder, self._config = folder, config
@@ -127,23 +127,23 @@ class SessionAccount:
 
     @property
     def seconds(self) -> float:
-        """Seconds of work, over every process that ran the session."""
+        """Working time in seconds, summed over all processes that ran the session."""
         running = 0.0 if self._started is None else time.monotonic() - self._started
         return self._before + running
 
     def tick(self) -> None:
-        """Save the clock if it is due; cheap enough to be called many times a second."""
+        """Save the clock periodically. Cheap enough for polling loops."""
         if time.monotonic() - self._saved_at > _SAVE_EVERY_S:
             self.save()
 
     def save(self) -> None:
-        """Save the clock now."""
+        """Save the clock immediately."""
         self._saved_at = time.monotonic()
         write_json(self.folder.clock, ClockTime(seconds=self.seconds))
 
     @contextmanager
     def paused(self) -> Generator[None]:
-        """Stop the clock for the block."""
+        """Pause the clock inside the context."""
         self._before, self._started = self.seconds, None
         self.save()
         try:
@@ -152,7 +152,7 @@ class SessionAccount:
             self._started = time.monotonic()
 
     def spending(self, number: int | None = None) -> Spending:
-        """Return what has been spent so far, and what is left."""
+        """Return the spending so far and the remaining budget."""
         usd, calls = paid(self.folder)
         steps, seconds = steps_taken(self.folder), self.seconds
         used = {"hours": seconds / _HOUR_S, "steps": steps, "usd": usd, "calls": calls}
@@ -171,21 +171,21 @@ class SessionAccount:
         )
 
     def is_out_of_time(self) -> bool:
-        """Return whether the hours are used up; cheap, for polling."""
+        """Return whether the time budget is exhausted. Cheap enough for polling."""
         hours = self._config.max_hours
         return hours is not None and self.seconds >= hours * _HOUR_S
 
     def check(self) -> None:
-        """Raise AllowanceUsedUp when the hours are used up; `fit` checks the steps."""
+        """Raise AllowanceUsedUp if the time budget is exhausted; `fit` checks the steps."""
         if self.is_out_of_time():
             hours = f"{self._config.max_hours:g}"
             raise AllowanceUsedUp("hours", f"The budget of {hours} hours is used up.")
 
     def fit(self, steps: int, members: int, run: RunFolder) -> int:
-        """Return the steps per policy that a training may take: as planned, or what is left.
+        """Return the steps per policy for a training run, limited to the remaining budget.
 
-        An interrupted run keeps the steps it was started with, so that it is the same job when it
-        is resumed. Raises AllowanceUsedUp when too little is left to say anything.
+        An interrupted run keeps its original number of steps, so that it is the same job when
+        resumed. Raises AllowanceUsedUp if too few steps remain for an informative run.
         """
         if run.config.exists():
             return read_fields(run.config, steps=int)["steps"]
@@ -202,9 +202,9 @@ class SessionAccount:
 
 
 def paid(folder: SessionFolder) -> tuple[float | None, int]:
-    """Return dollars and calls of all models, rejected answers included.
+    """Return the cost in dollars and the number of calls of all models, including rejected replies.
 
-    The dollars are None when the price of a call is unknown.
+    The cost is None if the price of a call is unknown.
     """
     charges = [call.charge for call in Replies(folder.path / REPLIES).calls()]
     prices = [each.usd for each in charges]
@@ -213,29 +213,29 @@ def paid(folder: SessionFolder) -> tuple[float | None, int]:
 
 
 def steps_taken(folder: SessionFolder) -> int:
-    """Return the environment steps of all trainings of a session, finished or not.
+    """Return the environment steps of all training runs of a session, finished or not.
 
-    Iteration 0 of a branch was trained by another session.
+    Excludes iteration 0 of a branch, which another session trained.
     """
     numbers = [number for number in folder.iterations() if number > 0]
     return sum(iteration_steps(folder.iteration(number)) for number in numbers)
 
 
 def iteration_steps(files: IterationFolder) -> int:
-    """Return the environment steps of an iteration's trainings, finished or not."""
+    """Return the environment steps of an iteration's training runs, finished or not."""
     total = 0
     for run in (RunFolder(path) for path in files.path.iterdir() if is_run(path)):
         finished = 0
         if run.summary.exists():
             total_timesteps = read_fields(run.summary, total_timesteps=int | None)
             finished = total_timesteps["total_timesteps"] or 0
-        # The summary of a run that was stopped, resumed and killed is older than its metrics.
+        # If a run was stopped, resumed and killed, its summary is older than its metrics.
         total += max(finished, sum(last_step(each.scalars) for each in run.members()))
     return total
 
 
 def last_step(scalars: Path) -> int:
-    """Return the step of the last whole row of a metric file."""
+    """Return the step of the last complete row of a metrics file."""
     if not scalars.exists():
         return 0
     size = check_file(scalars)
@@ -252,7 +252,7 @@ def last_step(scalars: Path) -> int:
 
 
 class Forecast(Event):
-    """The expected cost of a session, from the first iteration to the last allowed one."""
+    """Expected cost of a session for the first iteration and for all allowed iterations."""
 
     NAME = "session.forecast"
 
@@ -262,20 +262,20 @@ class Forecast(Event):
     most_steps: int
     """environment steps if every iteration is needed"""
     steps_per_second: float | None
-    """as measured on this machine; None: this environment was never trained here"""
+    """measured on this machine, or None if this environment was never trained here"""
     measured_runs: int
     first_seconds: float | None
-    """seconds of training if the first iteration passes"""
+    """training time in seconds if the first iteration passes"""
     most_seconds: float | None
     calls: int
     """model calls if every iteration is needed"""
     usd: float | None
-    """price of them; None: unknown"""
+    """price of these calls, or None if unknown"""
     short: tuple[str, ...]
-    """limits that will end the session before its last iteration: hours, steps, usd, calls"""
+    """limits expected to be reached before the last iteration: hours, steps, usd, calls"""
 
     def at_rate(self, rate: float | None, config: SessionConfig) -> Forecast:
-        """Return the forecast with its times at so many steps per second."""
+        """Return the forecast with times computed from a rate in steps per second."""
         seconds = None if rate is None else self.most_steps / rate
         hours = None if seconds is None else seconds / 3600.0
         needs = {"hours": hours, "steps": self.most_steps, "usd": self.usd, "calls": self.calls}
@@ -294,10 +294,10 @@ class Forecast(Event):
 
 
 def session_forecast(config: SessionConfig, steps: int, runs_dir: Path) -> Forecast:
-    """Return the expected cost of a session whose author plans so many steps per policy.
+    """Forecast the cost of a session from its planned number of steps per policy.
 
-    A revision first screens all its variants; each training is longer than the one before, unless
-    the number of steps was requested.
+    A revision first screens all its variants. Each training run is longer than the previous one,
+    unless the number of steps was requested.
     """
     first = len(config.seeds) * (config.steps or steps)
     later, longer = first * (VARIANTS * SHORT + 1.0 - SHORT), 1.0 if config.steps else LONGEST
@@ -322,14 +322,14 @@ def session_forecast(config: SessionConfig, steps: int, runs_dir: Path) -> Forec
 
 
 class MeasuredForecast:
-    """Forward events; repeat a forecast without times once training has a rate."""
+    """Forward events, and complete a forecast without times once a training rate is measured."""
 
     def __init__(self, emit: Listener, config: SessionConfig) -> None:
         self._emit, self._config = emit, config
         self._unknown: Forecast | None = None
 
     def __call__(self, event: Event) -> None:
-        """Forward an event, then a forecast that can be completed now."""
+        """Forward an event, followed by the completed forecast when it becomes available."""
         self._emit(event)
         if isinstance(event, Forecast):
             self._unknown = event if event.steps_per_second is None else None
@@ -341,10 +341,10 @@ class MeasuredForecast:
 
 
 def measured_rates(runs_dir: Path, env: str, device: str, members: int) -> list[float]:
-    """Return steps per second of the most similar trainings on this machine.
+    """Return steps per second of the most similar training runs on this machine.
 
-    Only of this environment, this device and this kind of machine: those with about as many members
-    first, then the latest.
+    Only runs of the same environment, device and kind of machine are used, sorted by similarity of
+    the number of members, then by recency.
     """
     inside = (
         RunFolder(path)
@@ -360,7 +360,7 @@ def measured_rates(runs_dir: Path, env: str, device: str, members: int) -> list[
     )
     rates: list[tuple[float, float, float]] = []
     for run in islice(runs, _READ):
-        with suppress(BadFile):  # a damaged run says nothing about the next
+        with suppress(BadFile):  # skip damaged runs
             job = read_fields(run.config, env=str, device=str | None, members=list[Any])
             kinds = {"steps_per_second": float | None, "training_time_s": float | None}
             summary = read_fields(run.summary, **kinds)
@@ -376,7 +376,7 @@ def measured_rates(runs_dir: Path, env: str, device: str, members: int) -> list[
 
 
 def _price(runs_dir: Path, config: SessionConfig, calls: int) -> float | None:
-    """Return the price of calls to the most expensive model of a session; None: unknown."""
+    """Return the price of `calls` to the session's most expensive model, or None if unknown."""
     replies = [
         reply.raw.tokens
         for session in list_sessions(runs_dir)[:_USED]
@@ -393,16 +393,16 @@ def _price(runs_dir: Path, config: SessionConfig, calls: int) -> float | None:
 
 
 def need_of(job: TrainJob, spec: EnvSpec) -> ResourceNeed:
-    """Return the cores and memory that a training takes at most.
+    """Return the maximum cores and memory required by a training run.
 
-    On a GPU the worker checks the card's own memory; here only its process is counted.
+    On a GPU, only the process is counted; the worker checks GPU memory itself.
     """
     if job.device != "cpu":
         return ResourceNeed(cores=1, memory_bytes=_PROCESS_BYTES)
     members, observed, actions = len(job.members), len(spec.obs_names), len(spec.action_names)
     plan = memory_plan(job.settings, Sizes(members, observed, actions, _TERMS))
     simulations = (job.settings.num_envs + job.eval_episodes) * members * _SIMULATION_BYTES
-    # An evaluation records every step of all its episodes at once: per body its place,
+    # An evaluation records every step of all its episodes in memory: per body its position,
     # orientation, velocity and contact force.
     limit = job.env_args.get("max_episode_steps", spec.max_episode_steps) or _UNLIMITED_STEPS
     row = 2 * observed + actions + _TERMS + 2 * len(spec.joints) + 19 * len(spec.body_names)

@@ -1,11 +1,11 @@
 """Certify a pass: check the judge and the rewards of policies that reached the threshold.
 
-A pass needs exactly the judge and the reward that were validated. Their texts are hashed in the
-validation and again where they are used, and compared at the end. A reward that was revised since
-is validated with the same judge on the same examples. Then the judge is given mutants of the
-episodes that it passed (`telic.judges.mutants`), and policies that learned nothing, recorded from
-the same initial states. An independent source must confirm that what passed is good: a scripted
-demonstration of the composer, its reading of the intent, or the environment's own reward.
+A pass requires exactly the judge and the reward that were validated. Their texts are hashed during
+validation and again when they are used, and the hashes are compared at the end. A reward revised
+after validation is validated with the same judge on the same examples. The judge is also run on
+mutants of the episodes that it passed (`telic.judges.mutants`), and on untrained policies recorded
+from the same initial states. An independent source must confirm that passing episodes are good: a
+scripted demonstration of the composer, its reading of the intent, or the environment's own reward.
 """
 
 from __future__ import annotations
@@ -58,27 +58,27 @@ from telic.storage.trajectories import Trajectory, read_trajectory, write_trajec
 
 _OWN_EXAMPLE = "judge validated on its own demonstration only"
 _SHARES = (0.1, 0.5, 0.9)
-"""quantiles, by score, of the passing episodes whose mutants are judged"""
+"""score quantiles of the passing episodes that are mutated and judged again"""
 _UNTRAINED = 24
-"""episodes of policies that learned nothing"""
+"""number of episodes recorded with untrained policies"""
 _CONTRADICTS = 0.5
-"""share of the threshold below which a second reader contradicts a pass"""
+"""share of the threshold below which a second judge contradicts a pass"""
 _CLEARLY = 0.25
-"""margin of a good episode's own return, in ranges of the failure modes' returns"""
+"""required margin of good episodes' return, in ranges of the failure modes' returns"""
 
 
 class Certificate(Record):
-    """The reasons for and against the verdict of a session."""
+    """Evidence for and against the verdict of a session."""
 
     schema_version: Literal[1] = 1
     judge_hash: str | None
     reward_hashes: dict[str, str]
-    """by policy, of the reward that it was trained with"""
+    """hash of the training reward by policy"""
     good: str | None
-    """independent confirmation that passing episodes are good; None: there is none"""
+    """independent confirmation that passing episodes are good, or None"""
     mutants: tuple[MutantCount, ...] = ()
     doubts: tuple[str, ...] = ()
-    """why it is not trusted; empty: it is"""
+    """reasons not to trust the verdict; empty if there are none"""
     limits: tuple[str, ...] = ()
 
 
@@ -92,7 +92,7 @@ def with_hashes(
 ) -> SessionIteration:
     """Return the iteration with the hashes of its judge and rewards.
 
-    `judge_hash` is that of the judge's file from before it was used.
+    `judge_hash` is the hash of the judge's file before it was used.
     """
     run = work.folder.iteration(iteration.number).run
     rewards = {
@@ -107,7 +107,7 @@ def with_hashes(
 
 
 def certify(work: SessionWork, written: Composition, iteration: SessionIteration) -> Certificate:
-    """Look for reasons not to trust that the policies of an iteration passed."""
+    """Check a passed iteration for reasons to doubt its verdict."""
     return _Certifier(work, written, iteration).certificate()
 
 
@@ -149,7 +149,7 @@ class _Certifier:
                 doubts.append("the judge passes a recording that is cut after a twentieth")
             measured = {each.title for each in self._written.criteria if each.measure}
             for count in found:
-                # What the host measures cannot be blind to itself.
+                # Criteria measured by the host need no mutant check.
                 is_code = count.criterion.partition(" (within ")[0] not in measured
                 if is_code and count.total and not count.caught:
                     name = count.criterion
@@ -166,10 +166,10 @@ class _Certifier:
             limits=limits,
         )
 
-    # ---- what was used
+    # ---- evidence used for the verdict
 
     def _changed_evidence(self) -> Iterator[str]:
-        """Yield where a policy, or an episode of it, is no longer the one that was judged."""
+        """Yield policies and episodes that differ from the ones that were judged."""
         for member in self._proving:
             policy = MemberFolder(self._files.run.path / member.member).checkpoint(member.step)
             if not policy.is_file() or file_hash(policy) != member.policy_hash:
@@ -181,7 +181,7 @@ class _Certifier:
                     break
 
     def _changed_judge(self) -> Iterator[str]:
-        """Yield where another judge was validated, or measured otherwise, than the one used."""
+        """Yield differences between the judge that was validated and the judge that was used."""
         used, trial = self._iteration.judge_hash, self._trial
         now = text_hash(read_text(self._work.folder.judge))
         if used is None:
@@ -189,7 +189,7 @@ class _Certifier:
         elif trial.was_run and {text_hash(self._written.judge), used, now} != {trial.judge_hash}:
             yield "the judge was changed after its validation"
         verdicts = [each for member in self._proving for each in member.judgement.verdicts]
-        # The criteria of a judge from a package come after these.
+        # Criteria of a judge from a package follow these.
         size = len(trial.stick)
         if size and any(
             each.leaves and not same_stick(trial.stick, each.leaves[:size]) for each in verdicts
@@ -197,7 +197,7 @@ class _Certifier:
             yield "the judge measured the policies by other criteria than the examples"
 
     def _rewards(self) -> Iterator[str]:
-        """Yield what is wrong with the rewards of the policies that pass."""
+        """Yield problems with the rewards of the passing policies."""
         trial, first = self._trial, self._written.reward
         for variant in dict.fromkeys(member.variant for member in self._proving):
             text = reward_text(self._candidate, variant)
@@ -210,7 +210,7 @@ class _Certifier:
                 elif {now, used} != {text_hash(text)}:
                     yield f"the reward of {member.member} was changed after it was proposed"
             if not trial.was_run:
-                continue  # reported already
+                continue  # already reported
             validated = trial
             is_first = text in (with_weights(first, weights_in(first)), first)
             is_first = is_first and text_hash(first) == trial.reward_hash
@@ -221,10 +221,10 @@ class _Certifier:
                 yield from validated.judge_problems if validated.was_run else _validation(validated)
             yield from validated.reward_problems
 
-    # ---- the good example
+    # ---- good example
 
     def _episodes(self, member: MemberScore) -> list[_Episode]:
-        """Return a poor, a median and a good one of the episodes that a policy passed on."""
+        """Return low-, median- and high-scoring episodes among those that a policy passed."""
         verdicts = member.judgement.verdicts
         passed = [
             (verdict.score, index)
@@ -241,7 +241,7 @@ class _Certifier:
         ]
 
     def _reference(self) -> Composition | None:
-        """Return the composer's reading of the intent; None unless it understands all of it."""
+        """Return the composer's reading of the intent, or None unless it understands all of it."""
         brief, is_own = self._work.brief, self._work.config.model is None
         criteria, shown = (self._written.criteria, brief.reference) if is_own else (None, None)
         try:
@@ -253,12 +253,12 @@ class _Certifier:
     def _good(
         self, episodes: Sequence[_Episode], reference: Composition | None, theirs: float | None
     ) -> tuple[str | None, tuple[str, ...]]:
-        """Return what else confirms that the episodes are good, and what that narrows."""
+        """Return the independent confirmation of the episodes and the limits of the pass."""
         trial, is_own = self._trial, self._work.config.model is None
         if trial.good is not None and (is_own or trial.good == INDEPENDENT):
             return trial.good, ()
         if trial.good is None and any(example.name == GOOD for example in trial.examples):
-            return None, ()  # there is one, and the judge does not recognise it
+            return None, ()  # the judge rejects the existing good example
         if theirs is not None:
             agrees = theirs >= self._threshold
             return ("the composer's own reading of the words" if agrees else None), ()
@@ -270,13 +270,13 @@ class _Certifier:
             return "the environment's own reward", ()
         if reference is not None:
             return "the composer's measured criteria", (_OWN_EXAMPLE,)
-        # The composer cannot read these words: the author's own demonstration is all there is.
+        # The composer cannot read this intent: the author's demonstration is the only good example.
         return trial.good, (_OWN_EXAMPLE,) if trial.good else ()
 
     # ---- mutants
 
     def _mutants(self, episodes: Sequence[_Episode]) -> tuple[tuple[MutantCount, ...], list[str]]:
-        """Judge mutants; return what each criterion noticed, and the mutants that pass."""
+        """Judge mutants. Return the counts per criterion and the names of mutants that pass."""
         spec = self._work.brief.spec
         families = [mutants_of(episode.trajectory, spec) for episode in episodes]
         everything = [each for family in families for each in family.values()]
@@ -292,7 +292,7 @@ class _Certifier:
         return counts([each.verdict for each in episodes], families_judged), passing
 
     def _untrained(self, reference: Composition | None) -> Iterator[str]:
-        """Yield which policies that learned nothing pass, from the same initial states."""
+        """Yield the kinds of untrained policies that pass from the same initial states."""
         work, candidate = self._work, self._candidate
         if work.config.model is None:
             return  # the composer's criteria are validated with telic itself
@@ -322,7 +322,7 @@ class _Certifier:
             rows = range(place, len(paths), len(modes))
             mean = float(np.mean([judged[row].score or 0.0 for row in rows]))
             is_fine = habit in self._trial.fine or all(excused[row] for row in rows)
-            # What the host measured of a half-trained network is right: the intent is easy.
+            # Host-measured scores of a half-trained network are correct: the task is easy.
             is_measured = all(each.measure for each in self._written.criteria)
             is_fine = is_fine or (mode == HALF_TRAINED and is_measured)
             if mean >= self._threshold and not is_fine:
@@ -340,10 +340,10 @@ class _Certifier:
         return [verdict.score or 0.0 for verdict in self._judged(by, trajectories)]
 
     def _may_freeze(self, episodes: Sequence[_Episode], reference: Composition | None) -> bool:
-        """Return whether staying as it began is right here: an upright pole is to be kept so.
+        """Return whether remaining frozen is a valid solution, e.g. for a pole that starts upright.
 
-        Either doing nothing is, or the composer's judge passes every frozen robot that this judge
-        passes: one that began at its goal may stay there.
+        True if doing nothing is acceptable, or if the composer's judge passes every frozen robot
+        that this judge passes (a robot that starts at its goal may stay there).
         """
         if "does nothing" in self._trial.fine:
             return True

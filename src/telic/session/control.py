@@ -1,13 +1,13 @@
-"""Control a running session from outside, through files in its folder.
+"""Control a running session from other processes, through files in its folder.
 
-    stop            request to end it, saved
+    stop            request to save and end the session
     pause           request to wait until the file is removed
     notes.jsonl     feedback from people; each note is answered by exactly one iteration
-    criteria.json   the proposed criteria, where a person must approve them before training
-    approval.json   the same criteria, or a person's edit of them: `telic approve`
+    criteria.json   the proposed criteria if a person must approve them before training
+    approval.json   the approved criteria, possibly edited: `telic approve`
 
-Another terminal, the dashboard and a coding agent all write the same files, and a session that is
-killed and resumed finds them as they were.
+Terminals, the dashboard and coding agents all write the same files. They persist across restarts,
+so a resumed session sees the same requests.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _POLL_S = 0.2
 
 
 class SessionStopped(TelicError):
-    """A stop was requested; everything finished is on disk."""
+    """Raised when a stop was requested. All finished steps are on disk."""
 
 
 class SessionControl:
-    """Requests of people to a session, seen from inside it."""
+    """User requests to a running session, as seen by the session."""
 
     def __init__(
         self,
@@ -63,14 +63,14 @@ class SessionControl:
         self.folder, self.account = folder, account
         self._admission = admission or Admission()
         self._emit, self._should_stop = emit, should_stop
-        folder.waiting.unlink(missing_ok=True)  # left by a process that was killed
+        folder.waiting.unlink(missing_ok=True)  # left behind by a killed process
 
     def wants_stop(self) -> bool:
         """Return whether a stop was requested."""
         return self._should_stop() or self.folder.stop.exists()
 
     def wants_break(self) -> bool:
-        """Return whether work must save and return: to stop, to wait, or because time is up."""
+        """Return whether work must save and return because of a stop, a pause or the time limit."""
         self.account.tick()
         return self.wants_stop() or self.folder.pause.exists() or self.account.is_out_of_time()
 
@@ -80,7 +80,7 @@ class SessionControl:
             raise SessionStopped("The session was stopped.")
 
     def safe_point(self) -> None:
-        """Wait between two steps while the session is paused; raises SessionStopped."""
+        """Block while the session is paused. Raises SessionStopped if a stop was requested."""
         self.check()
         if self.folder.pause.exists():
             message = f"paused; resume with: telic resume {self.folder.name}"
@@ -90,7 +90,7 @@ class SessionControl:
 
     @contextmanager
     def admitted(self, need: ResourceNeed) -> Generator[bool]:
-        """Hold CPU cores for the block; yields False when training must not start after all."""
+        """Reserve CPU cores for the block. Yields False if training must not start after all."""
 
         def emit(event: Event) -> None:
             if isinstance(event, SessionWaiting):
@@ -111,9 +111,9 @@ class SessionControl:
     def approved(
         self, criteria: tuple[Criterion, ...], records: SessionJournal
     ) -> tuple[Criterion, ...]:
-        """Propose criteria to a person, and return the approved ones; raises SessionStopped.
+        """Propose criteria, wait for approval, and return the approved ones; raises SessionStopped.
 
-        The journal has the approval, after the proposal; the file is for readers.
+        The approval is recorded in the journal after the proposal; the file is a readable copy.
         """
         folder = self.folder
         if not folder.criteria.exists():
@@ -125,9 +125,9 @@ class SessionControl:
         return agreed.criteria
 
     def notes(self, number: int) -> tuple[Note, ...]:
-        """Return the notes that iteration `number` answers; the first call decides which.
+        """Return the notes that iteration `number` answers, fixed at the first call.
 
-        They are written to the iteration's own file at once, so that an interrupted revision
+        They are written to a file of the iteration immediately, so that an interrupted revision
         answers the same notes when it is resumed.
         """
         path = self.folder.iteration(number).notes
@@ -148,7 +148,7 @@ class SessionControl:
         return notes
 
     def _wait(self, reason: Reason, message: str, ready: StopCheck) -> None:
-        """Wait with the clock stopped; others see in `waiting.json` what for."""
+        """Wait with the session clock paused; `waiting.json` contains the reason."""
         self._show(reason, message)
         try:
             with self.account.paused():
@@ -164,7 +164,7 @@ class SessionControl:
 
 @dataclass(frozen=True, slots=True)
 class SessionWork:
-    """A running session: what every step of it works with."""
+    """Shared context of all steps of a running session."""
 
     brief: Brief
     author: Author
@@ -173,7 +173,7 @@ class SessionWork:
 
     @property
     def config(self) -> SessionConfig:
-        """The request."""
+        """The session's request."""
         return self.brief.config
 
     @property
@@ -183,12 +183,12 @@ class SessionWork:
 
     @property
     def emit(self) -> Listener:
-        """The listener of events."""
+        """The event listener."""
         return self.brief.emit
 
 
 def change_request(folder: SessionFolder, **changes: Any) -> SessionConfig:
-    """Change the request of a session that is not running, e.g. give it a larger budget."""
+    """Change the request of a session that is not running, e.g. increase its budget."""
     with RunLock(folder.lock, folder.name):
         config = read_record(folder.config, SessionConfig).replace(**changes)
         write_json(folder.config, config)
@@ -196,27 +196,27 @@ def change_request(folder: SessionFolder, **changes: Any) -> SessionConfig:
 
 
 def time_stamp() -> str:
-    """Return the present time as UTC text."""
+    """Return the current UTC time as text."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def user_name() -> str:
-    """Return the name of the user who runs this process."""
+    """Return the name of the current user."""
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # a container's user may have no name
+    except (KeyError, OSError):  # a user in a container may have no name
         return f"user {os.getuid()}"
 
 
 class Remark(Record):
-    """Words of a person or an agent: a line of a file that several processes append to."""
+    """A timestamped message of a person or an agent, stored as one line of a shared file."""
 
     schema_version: Literal[1] = 1
     id: str = Field(default_factory=lambda: secrets.token_hex(4))
     time: str = Field(default_factory=time_stamp)
     """UTC, ISO 8601"""
     author: str = Field(default="", validate_default=True)
-    """the user who runs this process unless it is given"""
+    """defaults to the current user"""
 
     @field_validator("author", mode="before")
     @classmethod
@@ -225,25 +225,25 @@ class Remark(Record):
 
     @classmethod
     def read(cls, path: Path) -> list[Self]:
-        """Return every remark of a file, in the order they were made."""
+        """Return all remarks in a file in chronological order."""
         return [as_record(row, cls, str(path)) for row in read_json_lines(path)]
 
     def append(self, path: Path) -> None:
-        """Add it to a file."""
-        # Opening cuts off a torn last line, which must not be the one another process is writing.
+        """Append the remark to a file."""
+        # Opening truncates a torn last line, which must not be one that another process is writing.
         with taking_turns(path.with_suffix(".lock")), JsonLines(path) as lines:
             lines.append(self.model_dump(mode="json"))
             lines.sync()
 
 
 class Note(Remark):
-    """Feedback for the next revision."""
+    """Feedback that the next revision answers."""
 
     text: str
 
 
 class DeliveredNotes(Event):
-    """The notes that one iteration answers."""
+    """Notes answered by one iteration."""
 
     NAME = "session.notes"
 
@@ -255,7 +255,7 @@ class DeliveredNotes(Event):
 
 
 def add_note(folder: SessionFolder, text: str, author: str | None = None) -> Note:
-    """Append a note for the next revision."""
+    """Append a note that the next revision will answer."""
     if not text.strip():
         raise UsageError("The note is empty.", hint='For example: telic note "less bouncing"')
     note = Note(text=text.strip(), author=author or "")
@@ -264,10 +264,10 @@ def add_note(folder: SessionFolder, text: str, author: str | None = None) -> Not
 
 
 def check_note(folder: SessionFolder, text: str) -> None:
-    """Refuse a note that the session's author cannot use.
+    """Raise if the session's author cannot interpret a note.
 
     Raises:
-        NotUnderstood: with what the composer understands; a model reads any note.
+        NotUnderstood: lists what the composer understands. A language model accepts any note.
     """
     config = read_record(folder.config, SessionConfig)
     if config.model is not None or not text.strip():
@@ -281,7 +281,7 @@ def check_note(folder: SessionFolder, text: str) -> None:
 
 
 class CriteriaProposal(Record):
-    """The criteria that a person is asked to approve."""
+    """Criteria proposed for approval."""
 
     schema_version: Literal[1] = 1
     time: str
@@ -289,7 +289,7 @@ class CriteriaProposal(Record):
 
 
 class CriteriaApproval(CriteriaProposal):
-    """The criteria that a person approved."""
+    """Approved criteria."""
 
     author: str
     edited: bool
@@ -298,7 +298,7 @@ class CriteriaApproval(CriteriaProposal):
 def approve(
     folder: SessionFolder, criteria: tuple[Criterion, ...] | None = None, author: str | None = None
 ) -> CriteriaApproval:
-    """Approve the proposed criteria, or others, and let the session continue."""
+    """Approve the proposed criteria, or replacements, and let the session continue."""
     if folder.approval.exists():
         earlier = read_record(folder.approval, CriteriaApproval)
         raise UsageError(
@@ -314,7 +314,7 @@ def approve(
     proposed = read_record(folder.criteria, CriteriaProposal).criteria
     is_edited = criteria is not None and criteria != proposed
     if criteria and is_edited and config.model is None:
-        # What follows from an edited goal is agreed on with it; a contradiction is refused here.
+        # Recompute the criteria implied by an edited goal; a contradiction is rejected here.
         from telic.session.motion import composed
 
         criteria = composed(config, criteria).criteria

@@ -1,9 +1,9 @@
-"""The signed journal of a session: its records as they were made, and what its outcome rests on.
+"""Signed journal of a session: its records, and the hashes of all files behind its outcome.
 
-A resumed session believes its journal. Every record is also a readable JSON file; one that was
-changed or deleted is restored from the journal, and what rests on a changed one is not proven. The
-last entry, `end`, lists the hash of everything that the outcome rests on, the robot's files outside
-included, and the folder's name. `records.verified` is the only reader of outcomes.
+A resumed session trusts its journal. Every record is also written as a readable JSON file. Changed
+or deleted files are restored from the journal, and results that depend on a changed file are not
+proven. The last entry, `end`, contains the folder's name and the hashes of all files behind the
+outcome, including the robot's files outside the session. Read outcomes with `records.verified`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from telic.storage.reading import file_hash
 from telic.storage.workspace import is_unbegun
 
 NOT_SIGNED_OFF = "its journal does not record its end: an earlier version wrote it, or it was cut"
-# Records that later steps believe, and further files that an outcome rests on.
+# Records that later steps trust, and further files that an outcome depends on.
 _STEPS = ("asked.json", "approval.json", "author.json", "trial.json")
 _FILES = ("session.json", "judge_fn.py", "certificate.json", "robustness.json")
 _ITERATION_STEPS = tuple(f"{name}.json" for name in ("candidate", "selection", "proof", "judgment"))
@@ -49,24 +49,24 @@ class RequestHashes(Record):
     """The first entry of a session's journal: the request."""
 
     request: str
-    """SHA-256 of intent, environment and the files that the environment is made of"""
+    """SHA-256 of the intent, the environment and the environment's files"""
     terms: str
-    """SHA-256 of the other settings that a verdict rests on: threshold, seeds, episodes"""
+    """SHA-256 of the other settings that affect the verdict: threshold, seeds, episodes"""
 
 
 class SessionEnd(Record):
-    """The last entry of a session's journal: what the outcome rests on."""
+    """The last entry of a session's journal: the files that the outcome depends on."""
 
     session: str | None = None
-    """name of the session's folder; None: of an earlier version"""
+    """name of the session's folder, or None if written by an earlier version"""
     files: dict[str, str]
-    """SHA-256 by the file's path in the session's folder"""
+    """SHA-256 by path relative to the session's folder"""
     model: dict[str, str] = Field(default={})
     """SHA-256 by path of the robot's file, its assets, or the environment's code"""
 
 
 class SessionJournal:
-    """The journal of a session, with every record as a readable file next to it."""
+    """Journal of a session that mirrors every record to a readable file."""
 
     def __init__(self, folder: SessionFolder, intent: str, env: str, terms: str) -> None:
         self._folder = folder
@@ -77,9 +77,9 @@ class SessionJournal:
         self._changed: dict[str, None] = {}
 
     def begin(self) -> None:
-        """Resume the journal: restore files that are missing or were changed.
+        """Resume the journal and restore files that are missing or were changed.
 
-        Raises Refused where a version before wrote it, it is damaged, or not signed by this user.
+        Raises Refused if an earlier version wrote it, it is damaged, or this user did not sign it.
         """
         check, why = self._journal.verify(), ""
         is_ours = is_own_folder(self._folder.path) or is_unbegun(self._folder.path)
@@ -106,11 +106,11 @@ class SessionJournal:
 
     @property
     def is_begun(self) -> bool:
-        """Return whether the journal holds the request."""
+        """Return whether the journal contains the request."""
         return self._journal.find("begin") is not None
 
     def open(self) -> None:
-        """Begin the journal, unless it is begun."""
+        """Write the first entry if the journal has none."""
         if not self.is_begun:
             self._journal.append("begin", RequestHashes(request=self._request, terms=self._terms))
 
@@ -120,13 +120,13 @@ class SessionJournal:
         write_json(path, record)
 
     def step(self, path: Path, kind: type[_Kind], make: Callable[[], _Kind]) -> _Kind:
-        """Return the record of a step that was finished before, or take the step and record it."""
+        """Return the record of a finished step, or run the step and record it."""
         if (known := self.known(path, kind)) is None:
             self.write(path, make())
         return known or read_record(path, kind)
 
     def known(self, path: Path, kind: type[_Kind]) -> _Kind | None:
-        """Return the record of a step; None before it is finished."""
+        """Return the record of a step, or None if it is not finished."""
         return self._journal.recorded("step", kind, self._name(path))
 
     def has(self, path: Path) -> bool:
@@ -134,7 +134,7 @@ class SessionJournal:
         return self._journal.find("step", self._name(path)) is not None
 
     def recorded(self, kind: str, record: type[_Kind], subject: str | None = None) -> _Kind | None:
-        """Return the candidate or verdict of an iteration."""
+        """Return the recorded candidate or verdict of an iteration."""
         return self._journal.recorded("step", record, f"iter_{subject}/{_LOOP_FILES[kind]}")
 
     def once(
@@ -145,11 +145,11 @@ class SessionJournal:
         return self.step(path, record, make)
 
     def adopt(self, path: Path) -> None:
-        """Record the content of a file that was copied from another session."""
+        """Record the content of a file copied from another session."""
         self._journal.append("step", read_table(path), subject=self._name(path))
 
     def is_own(self, path: Path) -> bool:
-        """Return whether a file holds a record of this journal, and the journal is this user's."""
+        """Return whether a file matches a record of this journal and the journal is this user's."""
         if not self._journal.verify().ok:
             return False
         with suppress(JournalBroken):
@@ -157,11 +157,11 @@ class SessionJournal:
         return False
 
     def paths(self) -> list[Path]:
-        """Return the files that later steps believe."""
+        """Return the existing files that later steps trust."""
         return [path for path in _paths(self._folder, _STEPS, _ITERATION_STEPS) if path.exists()]
 
     def doubts(self) -> Iterator[str]:
-        """Yield a sentence on everything that was written or changed from outside."""
+        """Yield a message for every external change to the session's files."""
         if self._request_now() != self._request:
             yield "the files of its environment were changed while the session ran"
         check = self._journal.verify()
@@ -191,15 +191,15 @@ class SessionJournal:
         return path.relative_to(self._folder.path).as_posix()
 
 
-# ----------------------------------------------------------------------------- the end
+# ----------------------------------------------------------------------------- end of a session
 
 
 def record_end(
     folder: SessionFolder, summary: BaseModel, best: tuple[int, str, int | None] | None = None
 ) -> None:
-    """Record what an outcome rests on and write the summary: a session with one has ended.
+    """Record the files behind an outcome and write the summary, which marks the session as ended.
 
-    `best` is the iteration, name and step of the policy that it delivers.
+    `best` is the iteration, name and step of the delivered policy.
     """
     paths = [*_paths(folder, (*_STEPS, *_FILES), (*_ITERATION_STEPS, *_ITERATION_FILES))]
     if best is not None:
@@ -220,11 +220,11 @@ def record_end(
 
 
 def record_veto(folder: SessionFolder, summary: BaseModel) -> None:
-    """Record a summary that a veto changed, and the vetoes; the other hashes stay as they were."""
+    """Record the vetoes and the summary they changed. All other hashes remain unchanged."""
     journal = _open(folder, _signing_key(folder))
     end = journal.recorded("end", SessionEnd) or SessionEnd(session=folder.name, files={})
     hashes = {**end.files, folder.vetoes.name: file_hash(folder.vetoes)}
-    # A journal that another key signed takes no entry of ours; the file alone counts as a veto.
+    # A journal signed with another key accepts no entry of ours; the veto file alone counts.
     with suppress(JournalBroken):
         _end(folder, end.model_copy(update={"files": hashes}), summary)
 
@@ -249,10 +249,10 @@ def _end(folder: SessionFolder, end: SessionEnd, summary: BaseModel) -> None:
 
 
 def check_end(folder: SessionFolder, needs: Iterable[Path]) -> tuple[str | None, str | None]:
-    """Check every file behind the outcome of an ended session against its signed journal.
+    """Check all files behind the outcome of an ended session against its signed journal.
 
-    Returns why nothing is proven, and why it is only a claim here: the signature is missing, or
-    another key made it. `needs` are files that the signed end must list.
+    Returns the reason why nothing is proven, and the reason why it is only a claim on this machine
+    (no signature, or another key). The signed end must list all files in `needs`.
     """
     key = usable_key(folder.path.parent)
     try:
@@ -293,7 +293,7 @@ def _faults(folder: SessionFolder, end: SessionEnd, needs: Iterable[Path]) -> It
     if folder.vetoes.exists() and folder.vetoes.name not in end.files:
         yield "a person vetoed it"
     for name, digest in (*end.files.items(), *end.model.items()):
-        path = folder.path / name  # those of the model are absolute
+        path = folder.path / name  # model paths are absolute
         if not path.is_file():
             yield f"{name} was removed after the session ended"
             continue
@@ -304,15 +304,15 @@ def _faults(folder: SessionFolder, end: SessionEnd, needs: Iterable[Path]) -> It
 
 @lru_cache(maxsize=1 << 14)
 def _hash_of(path: Path, stamp: tuple[int, ...]) -> str:
-    """Return the hash of a file; servers ask again and again, so it is kept while nothing moves."""
+    """Return the hash of a file, cached by its stat values because servers poll it frequently."""
     return file_hash(path)
 
 
 def _environment_files(env: str) -> list[Path]:
-    """Return the files outside the session that its robot or environment is made of."""
-    from telic.envs.access import env_files  # imports MuJoCo, which readers do without
+    """Return the files outside the session that define its robot or environment."""
+    from telic.envs.access import env_files  # imports MuJoCo, which readers do not need
 
-    code = Path(env.rpartition(":")[0]).expanduser()  # of a class as file.py:Class
+    code = Path(env.rpartition(":")[0]).expanduser()  # path in file.py:Class
     files = [*env_files(env, {}), *([code] if code.is_file() else [])]
     return [path.absolute() for path in files]
 
@@ -328,7 +328,7 @@ def _paths(
 def _open(
     folder: SessionFolder, key: SigningKey | None, asked: tuple[str, str] | None = None
 ) -> Journal:
-    """Open the journal; its name is the request: intent and environment."""
+    """Open the journal. Its name is the request: intent and environment."""
     if asked is None:
         config = read_fields(folder.config, intent=str, env=str)
         asked = config["intent"], config["env"]

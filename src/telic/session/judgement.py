@@ -1,12 +1,12 @@
-"""Evaluate trained policies on fresh episodes: choose checkpoints, confirm the choice, decide.
+"""Evaluate trained policies on fresh episodes: select checkpoints, then confirm the selection.
 
-The best checkpoint of every policy, and the best policy, are chosen on one set of fresh episodes.
-Whether a policy passes is confirmed on another set, which nothing was chosen on: by code, and by
-a vision model where there is one. The confidence bounds hold together for all claims of a session
-(`telic.core.confidence`). Policies that are neither proven nor disproven play more episodes.
+The best checkpoint of every policy, and the best policy, are selected on one set of fresh episodes.
+A pass is confirmed on a second, held-out set: by code, and by a vision model if there is one. The
+confidence bounds hold simultaneously for all claims of a session (`telic.core.confidence`).
+Undecided policies, neither proven nor disproven, play more episodes.
 
-Initial states are drawn for every session, iteration and purpose. Episodes are recorded by a
-process that has never run the candidate's code (`telic.judges.recorder`).
+Initial states are drawn separately for every session, iteration and purpose. Episodes are recorded
+by a process that has never run the candidate's code (`telic.judges.recorder`).
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ from telic.storage.trajectories import Environment
 from telic.training.run import Run
 
 Purpose = Literal["trial", "choose", "confirm"]
-"""screen variants, choose a checkpoint and policy, or confirm that it passes"""
+"""screen variants, select a checkpoint and policy, or confirm that it passes"""
 _FOLDERS: dict[Purpose, str] = {"trial": "trial_judged", "choose": "chosen", "confirm": "judged"}
 CHOOSING = 16
-"""fresh episodes on which checkpoints and policies are compared"""
+"""number of fresh episodes used to compare checkpoints and policies"""
 LOOKS = 7
-"""maximum number of interim evaluations of a training"""
+"""maximum number of interim evaluations during training"""
 LONGEST = 4
-"""how many times the usual number of episodes an undecided policy plays at most"""
+"""maximum episodes of an undecided policy, as a multiple of the usual number"""
 
 
 class Proof(Record):
-    """Policies that passed before the end of their training."""
+    """Policies that passed before training ended."""
 
     schema_version: int = 1
     step: int
@@ -68,14 +68,14 @@ class TrainedCandidate(NamedTuple):
 
 
 class PolicyAt(NamedTuple):
-    """A policy at one of its checkpoints; None: training ended before the first one."""
+    """A policy at one of its checkpoints, or None if training ended before the first one."""
 
     member: MemberFolder
     checkpoint: Artifact | None
 
 
 class TrainedPolicy(NamedTuple):
-    """A checkpoint of a policy, and the candidate that it was trained with."""
+    """A policy checkpoint and the candidate that it was trained with."""
 
     candidate: RewardCandidate
     member: MemberFolder
@@ -84,7 +84,7 @@ class TrainedPolicy(NamedTuple):
     def order(
         self, config: SessionConfig, seed: int, paths: Sequence[str], **more: Any
     ) -> PlayOrder:
-        """Return the order to play fresh episodes under the conditions that are judged."""
+        """Return a request to play fresh episodes under the judged conditions."""
         code = self.member.reward_code
         usual = PlayOrder(
             policy=str(self.member.checkpoint(self.step).absolute()),
@@ -98,7 +98,7 @@ class TrainedPolicy(NamedTuple):
 
 
 def best_policy(folder: SessionFolder, summary: SessionSummary) -> TrainedPolicy:
-    """Return the policy that a session delivers, with what it was trained with."""
+    """Return the policy that a session delivers and its training candidate."""
     assert summary.best_iteration is not None and summary.best_member is not None
     files = folder.iteration(summary.best_iteration)
     member = MemberFolder(files.run.path / summary.best_member)
@@ -107,11 +107,11 @@ def best_policy(folder: SessionFolder, summary: SessionSummary) -> TrainedPolicy
 
 
 def newest(run: RunFolder) -> list[PolicyAt]:
-    """Return every policy of a training at its last checkpoint."""
+    """Return every policy of a training run at its last checkpoint."""
     return [PolicyAt(each, next(reversed(each.checkpoints()), None)) for each in run.members()]
 
 
-# ------------------------------------------------------------------------------ the verdict
+# ------------------------------------------------------------------------------ verdict
 
 
 def judge(work: SessionWork, number: int, trained: TrainedCandidate) -> SessionIteration:
@@ -142,7 +142,7 @@ def judge(work: SessionWork, number: int, trained: TrainedCandidate) -> SessionI
 def _judge_at_end(
     work: SessionWork, number: int, candidate: RewardCandidate, run: RunFolder
 ) -> list[MemberScore]:
-    """Choose the best checkpoint of every policy, and judge it."""
+    """Select the best checkpoint of every policy and judge it."""
     files, last = work.folder.iteration(number), newest(run)
     interim = list(read_json_lines(files.checkpoints))
     chosen: list[PolicyAt] = []
@@ -169,10 +169,10 @@ def _judge_at_end(
 def verdict_on(
     config: SessionConfig, number: int, candidate: RewardCandidate, scores: list[MemberScore]
 ) -> SessionIteration:
-    """Return the verdict on a candidate by the scores of its policies; no times, no costs."""
+    """Return the verdict on a candidate from its policies' scores, without times and costs."""
 
     def standing(score: MemberScore) -> tuple[bool, float, float]:
-        """Order policies: those that pass first, then by the episodes for choosing."""
+        """Sort key: passing policies first, then the score on the selection episodes."""
         chosen = score.low if score.choosing is None else score.choosing
         return score.low >= config.threshold, chosen, score.low
 
@@ -199,7 +199,7 @@ def verdict_on(
 def untrained(
     work: SessionWork, number: int, candidate: RewardCandidate, error: TelicError, seconds: float
 ) -> SessionIteration:
-    """Return the iteration of a candidate whose training failed."""
+    """Return the iteration record of a candidate whose training failed."""
     return SessionIteration(
         number=number,
         parent=candidate.parent,
@@ -218,9 +218,9 @@ def untrained(
 
 
 def doubts_of_pass(config: SessionConfig, passed: SessionIteration) -> tuple[str, ...]:
-    """Return why the scores of a passed iteration do not prove a pass.
+    """Return the reasons why the scores of a passed iteration do not prove a pass.
 
-    Either too few training seeds prove it, or most pictures show less than the code measured.
+    Either too few training seeds prove it, or most renderings show less than the code measured.
     """
     proving = [member for member in passed.members if member.low >= config.threshold]
     seeds = {member.seed for member in proving}.intersection(config.seeds)
@@ -235,25 +235,25 @@ def doubts_of_pass(config: SessionConfig, passed: SessionIteration) -> tuple[str
 
 
 def mean_score(scores: Sequence[MemberScore]) -> float | None:
-    """Return the mean score of policies; None when none could be judged."""
+    """Return the mean score of policies, or None if none could be judged."""
     values = [score.judgement.score for score in scores if score.judgement.score is not None]
     return sum(values) / len(values) if values else None
 
 
-# ------------------------------------------------------------------------------ choose and confirm
+# ------------------------------------------------------------------------------ selection
 
 
 def choose_policies(
     work: SessionWork, number: int, candidate: RewardCandidate, policies: Sequence[PolicyAt]
 ) -> list[MemberScore]:
-    """Score policies on the episodes for choosing: the same for every checkpoint of a training."""
+    """Score policies on the selection episodes, which are the same for all checkpoints of a run."""
     verdicts = play(work, number, candidate, policies, "choose", CHOOSING)
     shutil.rmtree(work.folder.iteration(number).path / "chosen", ignore_errors=True)
     return [score_of(policy, own) for policy, own in zip(policies, verdicts, strict=True)]
 
 
 def may_pass(config: SessionConfig, scores: Sequence[MemberScore], alpha: float) -> bool:
-    """Return whether enough policies would pass on more episodes of the same kind."""
+    """Return whether enough policies would pass if more episodes had the same scores."""
     times = -(-judged_episodes(config, alpha) // CHOOSING)
     promising = sum(
         proves(_values(score.judgement.verdicts) * times, config.threshold, alpha)
@@ -270,10 +270,10 @@ def confirm(
     alpha: float,
     look: int = 0,
 ) -> list[MemberScore]:
-    """Judge policies on episodes that nothing was chosen on.
+    """Judge policies on held-out episodes that were not used for selection.
 
-    A policy that may yet prove the threshold plays more of them; the bound allows for that. `look`
-    is the number of the interim evaluation, 0 for the final one: each has its own seeds.
+    A policy that may still prove the threshold plays more episodes; the bound accounts for this.
+    `look` is the number of the interim evaluation (0: the final one). Each has separate seeds.
     """
     config, usual = work.config, judged_episodes(work.config, alpha)
     verdicts: list[list[Verdict]] = [[] for _ in policies]
@@ -292,7 +292,7 @@ def confirm(
             score_of(policy, own, alpha=alpha, threshold=config.threshold, policy_hash=digest)
             for policy, own, digest in zip(policies, verdicts, hashes, strict=True)
         ]
-        # More episodes are worth their time only while they can change the outcome.
+        # Play more episodes only while they can change the outcome.
         proven = sum(score.low >= config.threshold for score in scores)
         undecided = [
             place
@@ -306,7 +306,7 @@ def confirm(
 
 
 def judged_episodes(config: SessionConfig, alpha: float) -> int:
-    """Return the number of episodes a policy is judged on: as requested, or enough for a proof."""
+    """Return the number of episodes to judge a policy on: as requested, or enough for a proof."""
     return max(config.episodes, fewest_scores(config.threshold, alpha))
 
 
@@ -315,7 +315,7 @@ def _values(verdicts: Sequence[Verdict]) -> list[float]:
 
 
 def watched(work: SessionWork, files: IterationFolder, score: MemberScore) -> MemberScore:
-    """Let the author's vision model watch a policy that would pass by code alone."""
+    """Evaluate a policy that would pass by code alone with the author's vision model."""
     if score.low < work.config.threshold:
         return score
     verdicts = list(score.judgement.verdicts)
@@ -324,9 +324,9 @@ def watched(work: SessionWork, files: IterationFolder, score: MemberScore) -> Me
 
 
 def watch_failure(work: SessionWork, files: IterationFolder, scores: list[MemberScore]) -> None:
-    """Let the vision model watch the middle episode of the best policy, if none passes by code.
+    """Run the vision model on the median episode of the best policy if none passes by code.
 
-    Its score stays, because a pass needs the code; a contradiction is recorded as a doubt.
+    The score does not change because a pass requires the code; a contradiction becomes a doubt.
     """
     best, threshold = max(scores, key=lambda score: score.low, default=None), work.config.threshold
     if best is None or best.judgement.score is None or best.low >= threshold:
@@ -340,7 +340,7 @@ def watch_failure(work: SessionWork, files: IterationFolder, scores: list[Member
 
 
 def by_labels(work: SessionWork, score: MemberScore) -> MemberScore:
-    """Lower the scores of a judge whose threshold is too low according to people's labels."""
+    """Lower the scores of a judge that is too lenient compared with human labels."""
     people = calibration_of(work.folder, work.config.threshold)
     if not people.shift:
         return score
@@ -348,7 +348,7 @@ def by_labels(work: SessionWork, score: MemberScore) -> MemberScore:
 
 
 def with_verdicts(score: MemberScore, verdicts: Sequence[Verdict], threshold: float) -> MemberScore:
-    """Return a policy's score with other verdicts on the same episodes, at the same confidence."""
+    """Return a policy's score with new verdicts on the same episodes at the same confidence."""
     alpha = ALPHA if score.judgement.alpha is None else score.judgement.alpha
     judgement = together(verdicts, alpha=alpha, threshold=threshold)
     return score.model_copy(update={"judgement": judgement})
@@ -358,7 +358,7 @@ def with_verdicts(score: MemberScore, verdicts: Sequence[Verdict], threshold: fl
 
 
 def start_seed(work: SessionWork) -> int:
-    """Return the seed of a session's initial states: as requested, else from its name."""
+    """Return the seed of the session's initial states: the requested one, or one from its name."""
     asked = work.config.start_seed
     return derive("starts", work.folder.name) if asked is None else asked
 
@@ -373,10 +373,10 @@ def play(
     moment: tuple[int, ...] = (),
     first: int = 0,
 ) -> list[list[Verdict]]:
-    """Play fresh episodes with policies, and return the verdicts of the judge's code.
+    """Play fresh episodes with policies and return the verdicts of the code judge.
 
-    `moment` distinguishes draws of one purpose and iteration; `first` is the number of the first
-    file.
+    `moment` distinguishes draws with the same purpose and iteration; `first` is the number of the
+    first file.
     """
     folder = work.folder.iteration(number).path / _FOLDERS[purpose]
     orders = {
@@ -384,7 +384,7 @@ def play(
             work.config,
             derive(purpose, start_seed(work), number, *moment),
             episode_paths(folder / member.name, episodes, first),
-            is_kept=purpose != "choose",  # those are removed once they are judged
+            is_kept=purpose != "choose",  # deleted after judging
         )
         for member, checkpoint in policies
         if checkpoint
@@ -392,7 +392,7 @@ def play(
     played, why = record_each(orders, folder)
     recorded = [file for own in played.values() for file in own]
     where = (work.config.env, candidate.env_args)
-    # In a folder of its own: a judge may write there, and not to what it judges.
+    # Use a separate folder: a judge may write there, but not to the recordings it judges.
     paths = [file.path for file in recorded]
     judged = judge_episodes(work.folder, work.config, paths, folder / "judge", where)
     verdicts = {
@@ -405,7 +405,7 @@ def play(
             found.append([verdicts[file.path] for file in played[member.name]])
             continue
         reason = f"no episode could be recorded. {why.get(member.name)}"
-        if member.name not in why:  # training never saved it
+        if member.name not in why:  # training saved no checkpoint
             findings: list[dict[str, Any]] = []
             if member.summary.exists():
                 kind = list[dict[str, Any]] | None
@@ -416,7 +416,7 @@ def play(
 
 
 def episode_paths(folder: Path, episodes: int, first: int = 0) -> tuple[str, ...]:
-    """Return the files that fresh episodes are recorded to."""
+    """Return the paths that fresh episodes are recorded to."""
     names = (f"episode_{index:02d}.npz" for index in range(first, first + episodes))
     return tuple(str((folder / name).absolute()) for name in names)
 
@@ -428,7 +428,7 @@ def judge_episodes(
     place: Path,
     where: Environment,
 ) -> list[Verdict]:
-    """Return the verdicts of a session's code judge, and of the judge from a package if any."""
+    """Return the verdicts of a session's code judge and, if configured, of a packaged judge."""
     verdicts = judge_files(read_text(folder.judge), paths, place, where)
     if config.judge is not None:
         verdicts = judge_too(config.judge, config.intent, paths, verdicts, where)
@@ -436,7 +436,7 @@ def judge_episodes(
 
 
 def of_recording(file: RecordedFile, verdict: Verdict) -> Verdict:
-    """Return the verdict on a recording; unknown if the file changed since it was recorded."""
+    """Return the verdict on a recording, or unknown if the file changed after recording."""
     if is_unchanged(file):
         return verdict.model_copy(update={"recording": file.sha256})
     return unknown("code", f"{file.path.name} was changed after it was recorded")
@@ -450,7 +450,7 @@ def score_of(
     threshold: float | None = None,
     policy_hash: str | None = None,
 ) -> MemberScore:
-    """Return the score of a policy by the verdicts on its episodes."""
+    """Return the score of a policy from the verdicts on its episodes."""
     member, checkpoint = policy
     config, _, seed = member.name.rpartition("_seed_")
     digits = config.removeprefix("reward")

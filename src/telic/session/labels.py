@@ -1,12 +1,11 @@
-"""People's labels of episodes and vetoes of verdicts.
+"""Human labels of episodes and vetoes of verdicts.
 
-    labels.jsonl    one line per label: this episode is, or is not, what was meant
-    vetoes.jsonl    one line per veto: this verdict does not stand
+    labels.jsonl    one line per label: whether the episode shows the intended behavior
+    vetoes.jsonl    one line per veto of a verdict
 
-Both are append-only. A label keeps the judges' scores of the episode, so that disagreements are on
-record. All labels of one judge together show whether its threshold is too low
-(`telic.judges.verdict`). A veto takes a pass away and cannot be undone: the session is
-continued in a branch.
+Both are append-only. A label stores the judges' scores of the episode to record disagreements.
+The labels of a judge show whether its threshold is too low (`telic.judges.verdict`). A veto
+revokes a pass permanently; the session can only be continued in a branch.
 """
 
 from __future__ import annotations
@@ -33,46 +32,46 @@ _SHARES = {"p10": 0.1, "median": 0.5, "p90": 0.9}
 
 
 class EpisodeLabel(Remark):
-    """One person's label of one episode, with the judges' scores of it."""
+    """Label of one episode, with the judges' scores for it."""
 
     by: Speaker = "person"
-    """an agent's labels are kept and exported, and change no score"""
+    """labels by agents are stored and exported, but do not affect scores"""
     iteration: int
     member: str
     episode: int
-    """from 1, as the report counts"""
+    """numbered from 1, as in the report"""
     recording: str | None
-    """SHA-256 of the episode's file; None: not known"""
+    """SHA-256 of the episode's file, or None if unknown"""
     judge: str
     """SHA-256 of the judge's source"""
     is_wanted: bool
     why: str | None = None
     score: float | None
-    """of all judges together; None: unknown"""
+    """combined score of all judges, or None if unknown"""
     code: float | None
     vision: float | None
     threshold: float
 
     @property
     def passed(self) -> bool | None:
-        """Return whether the judges passed the episode; None: unknown."""
+        """Return whether the judges passed the episode, or None if unknown."""
         return None if self.score is None else self.score >= self.threshold
 
     @property
     def disagrees(self) -> bool:
-        """Return whether judge and person differ on it."""
+        """Return whether the label contradicts the judges."""
         return self.passed is not None and self.passed != self.is_wanted
 
 
 class Veto(Remark):
-    """A person's or agent's veto of a verdict."""
+    """Veto of a verdict by a person or an agent."""
 
     by: Speaker = "person"
     why: str
     outcome: Outcome
     """the vetoed outcome"""
     judge: str | None = None
-    """SHA-256 of the judge whose pass it was"""
+    """SHA-256 of the judge that gave the vetoed verdict"""
 
     @property
     def words(self) -> str:
@@ -92,9 +91,9 @@ def add_label(
     author: str | None = None,
     by: Speaker = "person",
 ) -> EpisodeLabel:
-    """Record a label of an episode; by default of the median episode of the best policy.
+    """Record a label of an episode, by default the median episode of the best policy.
 
-    `episode` is a number from 1, or p10, median or p90.
+    `episode` is a 1-based number, or p10, median or p90.
     """
     files = {number: folder.iteration(number).judgment for number in folder.iterations()}
     judged = {number: file for number, file in files.items() if file.exists()}
@@ -159,23 +158,23 @@ def choose_episodes(verdicts: Sequence[Verdict]) -> dict[str, int]:
 
 
 def worst_first(verdicts: Sequence[Verdict]) -> list[int]:
-    """Return the indices of episodes by score; those without one come first."""
+    """Return episode indices sorted by ascending score, with unknown scores first."""
     scores = [verdict.score for verdict in verdicts]
     return sorted(range(len(scores)), key=lambda at: (scores[at] is not None, scores[at] or 0.0))
 
 
 def standing(labels: Sequence[EpisodeLabel]) -> list[EpisodeLabel]:
-    """Return the labels in force: the last one of each author and episode."""
+    """Return the effective labels: the latest per author and episode."""
     last = {(each.author, each.iteration, each.member, each.episode): each for each in labels}
     return list(last.values())
 
 
 def calibration_of(folder: SessionFolder, threshold: float) -> PersonCalibration:
-    """Return the calibration by people's labels of this judge, from all sessions of a folder."""
+    """Calibrate this judge with people's labels from all sessions in the same directory."""
     own, rows = judge_hash(folder), list[tuple[float, bool]]()
     sessions = {each.path: each for each in (folder, *list_sessions(folder.path.parent))}
     for session in sessions.values():
-        with suppress(BadFile):  # a doubt of a pass, see `vetoed_before`
+        with suppress(BadFile):  # reported as a doubt, see `vetoed_before`
             rows += [
                 (label.score, label.is_wanted)
                 for label in standing(EpisodeLabel.read(session.labels))
@@ -192,7 +191,7 @@ def judge_hash(folder: SessionFolder) -> str:
 def add_veto(
     folder: SessionFolder, why: str, author: str | None = None, by: Speaker = "person"
 ) -> Veto:
-    """Take a session's pass away for good."""
+    """Revoke a session's pass permanently."""
     if not why.strip():
         raise UsageError("A veto needs a reason.", hint='For example: --why "it slides"')
     if not folder.summary.exists():
@@ -214,21 +213,21 @@ def add_veto(
             outcome=summary.outcome,
             judge=judge_hash(folder) if folder.judge.exists() else None,
         )
-        veto.append(folder.vetoes)  # a kill after this takes the pass away all the same
+        veto.append(folder.vetoes)  # from here on, the veto is effective even if killed
         unproven = {"outcome": "unproven", "low": None}
         record_veto(folder, summary.because(veto.words).model_copy(update=unproven))
     return veto
 
 
 def vetoed_before(folder: SessionFolder) -> tuple[str, ...]:
-    """Return people's vetoes of passes of the same judge, in any session of the same folder.
+    """Return people's vetoes of passes by the same judge, from all sessions in the same directory.
 
-    The same judge passes the same policies, so running the request again must not undo a veto.
+    The same judge would pass the same policies, so repeating a request must not undo a veto.
     """
     own, found = judge_hash(folder), list[str]()
     for session in list_sessions(folder.path.parent):
         try:
-            EpisodeLabel.read(session.labels)  # those of the same judge may lower its scores
+            EpisodeLabel.read(session.labels)  # labels of the same judge may lower its scores
             found += [
                 f"a pass of the same judge in {session.name} was {veto.words}"
                 for veto in Veto.read(session.vetoes)

@@ -1,7 +1,7 @@
-"""THE MAIN FLOW of a session: read, write, validate, train, judge, and revise until it passes.
+"""Main loop of a session: write, validate, train, judge, and revise until a policy passes.
 
-`run` is `telic.run`: an intent in, a policy with evidence out. Every step looks for its own
-finished record first, so resuming is running again.
+`run` is `telic.run`: it turns an intent into a policy with evidence. Every step first looks for
+its finished record, so an interrupted session is resumed by running it again.
 """
 
 from __future__ import annotations
@@ -91,12 +91,12 @@ from telic.training.plan import plan
 from telic.training.policy import Policy
 
 _REWRITES = 2
-"""times that reward and judge may go back to their authors before anything is trained"""
+"""maximum number of corrections of reward and judge before training"""
 PROBED = True
-"""whether judges are also validated on policies that learned nothing and on mutants"""
+"""whether judges are also validated on untrained policies and on mutants"""
 _PASSED = "passed"
 _WORTH_COMPARING = 100_000
-"""steps below which screening runs of several rewards say nothing"""
+"""number of steps below which screening runs of several rewards are not informative"""
 
 
 class Session(NamedTuple):
@@ -111,17 +111,17 @@ class Session(NamedTuple):
 
     @property
     def passed(self) -> bool:
-        """Return whether a policy was proven to do what the intent asks for."""
+        """Return whether a policy was proven to satisfy the intent."""
         return self.summary.outcome == "passed"
 
     @property
     def run(self) -> Path | None:
-        """The training run of the best policy."""
+        """Training run of the best policy."""
         number = self.summary.best_iteration
         return None if number is None else self.path / f"iter_{number}" / "train"
 
     def policy(self) -> Policy:
-        """Return the best policy, at the judged checkpoint."""
+        """Return the best policy at the checkpoint that was judged."""
         from telic.training.policy import load_policy
 
         if self.run is None or self.summary.best_member is None:
@@ -142,23 +142,23 @@ def run(
     """Turn an intent into a policy, or resume an interrupted session of the same request.
 
     Args:
-        intent: what the robot should do, in words.
-        env: environment id or path of an MJCF file.
-        runs_dir: where session folders go.
-        fresh: start from scratch even if the same request was interrupted before.
-        on_event: called with every event.
-        should_stop: polled; True ends the session, saved and resumable.
-        options: how to train, judge and pay; each is a field of `SessionConfig`.
+        intent: natural-language description of the task.
+        env: environment id or path to an MJCF file.
+        runs_dir: directory for session folders.
+        fresh: start a new session even if an interrupted one has the same request.
+        on_event: callback for events.
+        should_stop: polled; returning True saves and stops the session, which can be resumed.
+        options: training, judging and budget settings; fields of `SessionConfig`.
 
     Raises:
-        TelicError: with what is wrong, why, and what to do.
+        TelicError: with the problem, its cause, and how to fix it.
     """
     config = SessionConfig.parse({"intent": intent, "env": located(env), **options})
     if config.judge is not None:
-        find_judge(config.judge)  # before anything is spent
+        find_judge(config.judge)  # fail before spending any budget
 
     def is_same(path: Path) -> bool:
-        # A larger budget does not make it another request. A branch is resumed by its own name.
+        # A changed budget does not make a new request. A branch is resumed by its name only.
         folder = SessionFolder(path)
         if folder.origin.exists():
             return False
@@ -169,7 +169,7 @@ def run(
     try:
         return carry_on(folder, config, on_event=on_event, should_stop=should_stop)
     except (UsageError, Refused):
-        # A request that was refused before anything was made leaves no session to resume.
+        # Remove the folder of a request that was refused before any work was done.
         if found is None and not has_begun(folder.path):
             shutil.rmtree(folder.path, ignore_errors=True)
         raise
@@ -182,9 +182,9 @@ def carry_on(
     on_event: Listener = ignore,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Session:
-    """Run a session from where it is; its request is in its folder, unless a newer one is given.
+    """Run or resume a session with the request in its folder, or with `request` if given.
 
-    The lock comes before the first file: no other process changes or begins this session meanwhile.
+    The lock is acquired before any file is written, so no other process can modify the session.
     """
     with RunLock(folder.lock, folder.name):
         if request is not None:
@@ -226,7 +226,7 @@ def carry_on(
 def _brief(
     config: SessionConfig, folder: SessionFolder, control: SessionControl, emit: Listener
 ) -> Brief:
-    # Devices that do not exist, or cannot share a policy, are refused before anything is written.
+    # Reject devices that do not exist or cannot share a policy before anything is written.
     plan(config.env, seeds=config.seeds, device=config.device, devices=config.devices)
     env = make(config.env, num_envs=1)
     env.close()
@@ -235,7 +235,7 @@ def _brief(
 
 
 def run_loop(work: SessionWork) -> SessionSummary:
-    """Run the session, or resume it where it was interrupted."""
+    """Run the session, or resume an interrupted one."""
     config, folder, control = work.config, work.folder, work.control
     work.records.begin()
     tries = _Tries(work, inherited(folder))
@@ -261,13 +261,13 @@ def run_loop(work: SessionWork) -> SessionSummary:
 
 
 def _write(work: SessionWork, wanted: MeasurableIntent) -> Composition:
-    """Have reward and judge written, validated on reference episodes, and corrected."""
+    """Let the author write reward and judge, validate them on examples, and correct them."""
     written = measured_by_host(work.author.write(wanted))
     for left in reversed(range(_REWRITES + 1)):
         trial = try_written(work.brief, written, is_probed=PROBED)
         work.records.write(work.folder.trial, trial)
         work.emit(trial)
-        # The last correction is validated and reviewed as well, and trained as it is.
+        # The last correction is validated and reviewed, but trained without further changes.
         reviewed = work.author.review(written, trial, left > 0)
         reviewed = None if reviewed is None else measured_by_host(reviewed)
         is_same = reviewed is None or (reviewed.reward, reviewed.judge) == (
@@ -281,13 +281,13 @@ def _write(work: SessionWork, wanted: MeasurableIntent) -> Composition:
 
 
 def not_worth_training(folder: SessionFolder) -> tuple[str, ...]:
-    """Return why no pass of this judge could be believed: then nothing is trained."""
+    """Return the reasons why a pass by this judge would not be credible; if any, skip training."""
     trial = read_record(folder.trial, Trial) if folder.trial.exists() else None
     return () if trial is None else trial.untrusted
 
 
 class _Tries:
-    """The rewards that a session tries, one after another: the parts of its loop."""
+    """Parts of the session loop: the rewards that are tried one after another."""
 
     candidate_type, verdict_type = RewardCandidate, SessionIteration
 
@@ -297,19 +297,19 @@ class _Tries:
         self._began = 0.0
 
     def propose(self, number: int) -> RewardCandidate:
-        """Return the next candidate: first what the author wrote, then a revision."""
+        """Return the next candidate: the author's first reward, then revisions."""
         work = self._work
         assert self.written is not None
         written, steps = self.written, work.config.steps or self.written.steps
         if self.history:
             notes = work.control.notes(number)
             revised = work.author.revise(self.history, tuple(note.text for note in notes))
-            # The author may not change a requested number of steps.
+            # The author must not change a requested number of steps.
             update = {"steps": work.config.steps or revised.steps}
             return _with_phase(revised.model_copy(update=update))
         variants: tuple[Variant, ...] = (Variant(),)
         if steps >= _WORTH_COMPARING and work.folder.trial.exists():
-            # Others are screened, too, where the reward ranks examples unlike the judge.
+            # Also screen variants of a reward that ranks the examples differently than the judge.
             trial = read_record(work.folder.trial, Trial)
             variants = first_rewards(written, trial.examples, work.config.first_rewards)
         first = RewardCandidate(
@@ -322,13 +322,13 @@ class _Tries:
         return _with_phase(first)
 
     def check(self, number: int, candidate: RewardCandidate) -> None:
-        """Announce the iteration; the trainer itself probes a reward before it trains."""
+        """Announce the iteration. The trainer itself checks the reward before training."""
         write_text(self._work.folder.iteration(number).reward, candidate.reward)
         self._work.emit(SessionIterationStart(number=number, change=candidate.change))
         self._began = time.monotonic()
 
     def run(self, number: int, candidate: RewardCandidate) -> TrainedCandidate | TelicError:
-        """Train a population with the reward; return the error of one that cannot be trained."""
+        """Train a population with the reward, or return the error if training fails."""
         try:
             return train(self._work, number, candidate)
         except (RewardError, TrainingFailed) as error:
@@ -350,7 +350,7 @@ class _Tries:
     def decide(
         self, number: int, candidate: RewardCandidate, verdict: SessionIteration
     ) -> str | None:
-        """End the session with the first iteration that passes."""
+        """End the session at the first iteration that passes."""
         self.history.append(verdict)
         account = self._work.control.account
         self._work.emit(verdict)
@@ -360,7 +360,7 @@ class _Tries:
 
 
 def _with_phase(candidate: RewardCandidate) -> RewardCandidate:
-    """Let the policies observe the phase that a reward declares."""
+    """Add the phase that a reward declares to the observations of the policies."""
     sources = (candidate.reward, *(variant.reward for variant in candidate.variants))
     declared = [turns for source in sources if (turns := declared_phase(source)) is not None]
     phase = {"phase_hz": declared[0]} if declared else {}
@@ -368,20 +368,20 @@ def _with_phase(candidate: RewardCandidate) -> RewardCandidate:
 
 
 def _finish_passed(work: SessionWork, tries: _Tries) -> SessionSummary:
-    """End a session whose last iteration passed, rendering while the evidence is certified."""
+    """End a session whose last iteration passed. Renders videos while certifying the evidence."""
     passed, written, config = tries.history[-1], tries.written, work.config
     candidate = read_record(work.folder.iteration(passed.number).candidate, RewardCandidate)
-    assert passed.best_member is not None and written is not None  # a pass has a best policy
+    assert passed.best_member is not None and written is not None  # guaranteed by a pass
     where = config.env, candidate.env_args
     troubles: list[str] = []
-    # Leaving the context waits for the renderer: no other writer may touch the same files.
+    # Leaving the context waits for the renderer, so that no two writers touch the same files.
     with ThreadPoolExecutor(1) as pool:
         drawing = pool.submit(
             draw_pictures, work.folder, passed.number, passed.best_member, where, troubles.append
         )
 
         def is_drawn(best: SessionIteration | None) -> bool:
-            # A branch may deliver a policy of the session that it started from.
+            # A branch may deliver a policy of the session it started from.
             return drawing.exception() is None and not troubles and best is passed
 
         certificate = certify(work, written, passed)
@@ -403,7 +403,7 @@ def _finish_passed(work: SessionWork, tries: _Tries) -> SessionSummary:
 
 
 def _open_objections(written: Composition, reward: str) -> tuple[str, ...]:
-    """Return the reviewers' open objections to the judge, and to the reward that was trained."""
+    """Return the reviewers' open objections to the judge and to the trained reward."""
     is_first = program_text(reward) == program_text(written.reward)
     return tuple(
         f"a reviewer's objection to the {each.about} is open: {each.text}"
@@ -419,7 +419,7 @@ def _finish(
     ended: TelicError | None = None,
     is_drawn: Callable[[SessionIteration | None], bool] = lambda best: False,
 ) -> SessionSummary:
-    """Summarize and report the session, and only then record its end."""
+    """Summarize and report the session, then record its end."""
     folder, config, written, history = work.folder, work.config, tries.written, tries.history
     best = handed_out(history)
     member = best.best_member if best else None
@@ -455,7 +455,7 @@ def _finish(
         close_orders(folder.path / ORDERS, "the session has ended.")
     robustness_card(folder, config, summary, work.emit)
     write_report(folder, config, written, history, summary, work.emit, redraws=not is_drawn(best))
-    # Last: a session that is killed before resumes and writes its report.
+    # Record the end last: a session killed before this line resumes and writes its report.
     policy = (
         None if best is None or best.best is None else (best.number, best.best, summary.best_step)
     )

@@ -1,12 +1,12 @@
-"""Choose the reference motion of a session: generated, or a clip of a library.
+"""Select the reference motion of a session: generated, or a clip from a library.
 
     --motion none           no reference motion
-    --motion walk           a family of motions, generated for this robot at the requested speed
+    --motion walk           a motion family, generated for this robot at the requested speed
     --motion FOLDER         a library with a single clip
     --motion FOLDER/CLIP    this clip
 
-Without the option a motion is generated where rewards alone rarely find it: a waving hand, on a
-position-controlled robot. The session names the motion before anything is trained.
+By default, a motion is generated only for behaviors that rewards alone rarely discover: a
+waving hand of a position-controlled robot. The session reports the motion before training.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ NONE = "none"
 _SECONDS = 4.5
 _WAVES_HZ = 1.1
 _WIDE = 0.3
-"""in lengths of an arm, how far to either side a hand waves: wider than a body sways"""
+"""lateral amplitude of a wave in arm lengths; larger than the sway of the body"""
 
 
 def chosen(config: SessionConfig, spec: EnvSpec) -> Reference | None:
-    """Return the motion that a session's reward follows; None: words alone.
+    """Return the session's reference motion, or None to use only the intent.
 
-    Raises TelicError: what was asked for is not there, or cannot be followed.
+    Raises TelicError if the requested motion does not exist or cannot be followed.
     """
     intent, env, asked = config.intent, config.env, config.motion
     if asked == NONE or config.model is not None:
@@ -66,13 +66,13 @@ def chosen(config: SessionConfig, spec: EnvSpec) -> Reference | None:
 
 
 def composed(config: SessionConfig, criteria: tuple[Criterion, ...] | None = None) -> Composition:
-    """Return the composer's reading of a request, with its reference motion; writes nothing."""
+    """Return the composer's interpretation of a request with its motion, without writing files."""
     spec = describe(config.env)
     return compose(config.intent, spec, criteria or config.criteria, chosen(config, spec))
 
 
 def _wish(intent: str, spec: EnvSpec) -> MotionWish | None:
-    """Return what words ask of a motion; what cannot even be read is the composer's to refuse."""
+    """Extract the requested motion, or None if there is none or the intent cannot be parsed."""
     try:
         if is_observed(intent, spec):
             return None
@@ -81,12 +81,12 @@ def _wish(intent: str, spec: EnvSpec) -> MotionWish | None:
         return None
 
 
-# ---- made
+# ---- generated motions
 
 
 @functools.lru_cache(maxsize=8)
 def _clip(robot: MotionRobot, family: str, *parameters: tuple[str, float]) -> MotionClip:
-    """Return a clip; poses take seconds to solve, and a page asks again and again."""
+    """Generate a clip. Cached, as solving poses takes seconds and pages request it repeatedly."""
     return make_clip(robot, family, dict(parameters), name=family)
 
 
@@ -109,7 +109,7 @@ def _made(robot: MotionRobot, wish: MotionWish, family: str | None) -> Reference
     if "left" in ranges:
         values["left"] = float(wish.waves == "left")
         values["wide"] = _WIDE
-        # One clock for both: a wave for every stride.
+        # Gait and wave have the same frequency: one wave per stride.
         values["hertz"] = hertz or _WAVES_HZ
         hertz = values["hertz"]
     clip = _clip(robot, name, *values.items())
@@ -120,7 +120,7 @@ def _made(robot: MotionRobot, wish: MotionWish, family: str | None) -> Reference
     return cycle_of(robot, clip, hertz=hertz, waves=side, source=", ".join(told))
 
 
-# ---- found in a library
+# ---- library motions
 
 
 def _found(robot: MotionRobot, place: Path, wish: MotionWish) -> Reference:

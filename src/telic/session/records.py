@@ -1,8 +1,8 @@
-"""Records of a session: its outcome, its summary, its interim evaluations, and its state.
+"""Records of a session: outcome, summary, interim evaluations, and state.
 
-A pass is claimed only without doubts. Policies that reached the threshold under a judge or a reward
-that failed its validation are `unproven`; those whose judge measures only a part of the intent
-`passed_in_part`. A pass that this user did not sign is `claimed` (`verified`).
+A session has `passed` only without doubts. If policies reached the threshold but the judge or a
+reward failed validation, it is `unproven`. If the judge measures only part of the intent, it
+`passed_in_part`. A pass that this user did not sign is `claimed` (see `verified`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Outcome = Literal["passed", "passed_in_part", "claimed", "unproven", "not_passed
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 PASSES: tuple[Outcome, ...] = ("passed", "passed_in_part")
 ENDED: tuple[Outcome, ...] = (*PASSES, "claimed", "unproven", "not_passed")
-"""outcomes that cannot be resumed; a stopped session can"""
+"""final outcomes; only a stopped session can be resumed"""
 ONE_SEED = "one training seed"
 _OUT_OF_BUDGET = 3
 _NAMES: dict[Outcome, tuple[str, int]] = {
@@ -54,13 +54,13 @@ _CLAIMS = (*PASSES, "claimed")
 
 
 class Ending(NamedTuple):
-    """The outcome of a session, and what keeps it from a plain pass."""
+    """Outcome of a session, with the reasons why it is not an unqualified pass."""
 
     outcome: Outcome
     reasons: tuple[str, ...] = ()
-    """why it is unproven, or a partial pass; the most important first"""
+    """why it is unproven or a partial pass, most important first"""
     limits: tuple[str, ...] = ()
-    """what narrows a pass, such as one training seed"""
+    """qualifications of a pass, such as one training seed"""
 
 
 def ending_of_pass(
@@ -79,14 +79,14 @@ def ending_of_pass(
 
 
 def outcome_words(outcome: Outcome, limits: Sequence[str] = ()) -> str:
-    """Return the name of an outcome: "passed (one training seed)", "did not pass"."""
+    """Return the display name of an outcome, e.g. "passed (one training seed)"."""
     words = _NAMES[outcome][0]
     is_limited = bool(limits) and outcome in PASSES
     return f"{words} ({', '.join(limits)})" if is_limited else words
 
 
 def exit_code(outcome: Outcome, *, out_of_budget: bool = False) -> int:
-    """Return the exit code of an outcome: 0 for a pass and nothing else."""
+    """Return the exit code of an outcome: 0 only for a pass."""
     return _OUT_OF_BUDGET if out_of_budget else _NAMES[outcome][1]
 
 
@@ -99,53 +99,53 @@ class SessionSummary(Record):
     env: str
     outcome: Outcome
     reason: str | None = None
-    """why it stopped before it passed or had tried everything"""
+    """why it stopped before it passed or exhausted all candidates"""
     out_of_budget: bool = False
     iterations: int
     best_iteration: int | None
     best_member: str | None
     best_step: int | None = None
-    """its judged checkpoint, which need not be the one with the highest return"""
+    """the judged checkpoint, not necessarily the one with the highest return"""
     score: float | None
     low: float | None
-    """lower confidence bound of the mean score; None: nothing is proven"""
+    """lower confidence bound of the mean score, or None if nothing is proven"""
     passing: int | None = None
-    """episodes of the best policy whose score reaches the threshold; None: not counted"""
+    """episodes of the best policy with a score at or above the threshold, or None if not counted"""
     episodes: int | None = None
-    """episodes that it was judged on"""
+    """number of episodes that it was judged on"""
     start_seed: int | None = None
-    """seed of the initial states of judged episodes; None: of an earlier version"""
+    """seed of the initial states of judged episodes, or None if written by an earlier version"""
     steps: int = 0
-    """environment steps of all policies"""
+    """total environment steps of all policies"""
     seconds: float
     not_understood: tuple[str, ...]
     doubts: tuple[str, ...]
     reasons: tuple[str, ...] = ()
-    """why it is unproven, or only a partial pass; first on the screen and in the report"""
+    """why it is unproven or only a partial pass; displayed first"""
     limits: tuple[str, ...] = ()
-    """what narrows a pass: one training seed"""
+    """qualifications of a pass, e.g. one training seed"""
 
     def because(self, reason: str) -> SessionSummary:
-        """Return it with a reason before the others."""
+        """Return a copy with `reason` prepended."""
         return self.model_copy(update={"reasons": (reason, *self.reasons)})
 
 
 class Checkpoint(Event):
-    """An interim evaluation: the scores of all policies of a training at one step."""
+    """Interim evaluation: scores of all policies of a training run at one step."""
 
     NAME = "session.checkpoint"
 
     number: int
-    """iteration"""
+    """iteration number"""
     step: int
     scores: dict[str, float | None]
-    """mean score on the episodes for choosing, by member; None: could not be judged"""
+    """mean score on the selection episodes by member, or None if not judged"""
     unjudged: tuple[str, ...] = ()
-    """why episodes have no score, each reason once with a count"""
+    """reasons for missing scores, deduplicated and with counts"""
 
 
 class Waiting(Record):
-    """The reason why a running session waits."""
+    """The reason why a running session is waiting."""
 
     schema_version: Literal[1] = 1
     reason: Reason
@@ -153,9 +153,9 @@ class Waiting(Record):
 
 
 def session_state(folder: SessionFolder) -> SessionState:
-    """Return what a session is doing now, or how it ended."""
+    """Return the current state of a session, or its outcome if it has ended."""
     if lock_holder(folder.lock) is not None:
-        with suppress(BadFile):  # it may continue at any moment
+        with suppress(BadFile):  # the file may be removed at any moment
             return _WAITS[read_record(folder.waiting, Waiting).reason]
         return "pausing" if folder.pause.exists() else "running"
     if not folder.summary.exists():
@@ -165,11 +165,11 @@ def session_state(folder: SessionFolder) -> SessionState:
 
 
 def verified(folder: SessionFolder) -> SessionSummary:
-    """Return the result of an ended session: the one answer to whether it passed.
+    """Return the verified result of an ended session, the only source for whether it passed.
 
-    A pass is `passed` only if this user's key signed it and every file behind it is unchanged:
-    policy, judged episodes, robot, judge, criteria, request and vetoes. One that is unsigned or
-    signed with another key is `claimed`; anything else is `unproven`, with the reason.
+    A pass is `passed` only if this user's key signed it and all files behind it are unchanged:
+    policy, judged episodes, robot, judge, criteria, request and vetoes. An unsigned pass, or one
+    signed with another key, is `claimed`; anything else is `unproven`, with the reason.
     """
     summary = read_record(folder.summary, SessionSummary)
     is_pass, needs = summary.outcome in _CLAIMS, [folder.summary]
@@ -190,7 +190,7 @@ def verified(folder: SessionFolder) -> SessionSummary:
 
 
 def is_running(folder: WorkFolder) -> bool:
-    """Return whether a process works in the folder, or waits in it."""
+    """Return whether a process holds the folder's lock."""
     return lock_holder(folder.lock) is not None
 
 

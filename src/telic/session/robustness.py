@@ -1,8 +1,8 @@
-"""The robustness card: the policy that passed, judged under conditions it was not trained in.
+"""Robustness card: the passing policy, evaluated under conditions not seen in training.
 
-It is not part of the pass. It shows how far the pass carries: pushes, changed friction and mass,
-observation noise, delayed actions. The same judge, fresh initial states, one batch of episodes per
-condition, recorded like all evidence by a process that has never run the reward.
+It is not part of the pass. It measures the policy's robustness to pushes, changed friction and
+mass, observation noise, and action delay. Each condition uses the same judge and one batch of
+episodes from fresh initial states, recorded by a process that has never run the reward.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from telic.storage.files import once, read_record
 from telic.storage.layout import SessionFolder
 
 EPISODES = 16
-"""per condition"""
+"""number of episodes per condition"""
 _NOT_HERE = "not possible: the physics of this environment cannot be changed"
 CONDITIONS: dict[str, tuple[str, Disturbance]] = {
     "as trained": ("nothing differs; other initial states", Disturbance()),
@@ -38,25 +38,25 @@ CONDITIONS: dict[str, tuple[str, Disturbance]] = {
     "sensor noise": ("noise of 5 % of each observation's variation", Disturbance(noise=0.05)),
     "one-step action delay": ("actions arrive one control step late", Disturbance(delay=1)),
 }
-"""description and disturbance of every condition"""
+"""description and disturbance by condition"""
 
 
 class RobustnessRow(Record):
-    """Results of a policy under one condition; None: unknown."""
+    """Results of a policy under one condition; None means unknown."""
 
     condition: str
     words: str
     episodes: int = 0
     passing: int | None = None
-    """episodes that reach the session's threshold"""
+    """number of episodes with a score at or above the session's threshold"""
     score: float | None = None
-    """mean over the episodes that could be judged"""
+    """mean over the judged episodes"""
     reason: str | None = None
     """why the results are unknown"""
 
 
 class RobustnessCard(Record):
-    """A policy under conditions that it was not trained in, by the code judge alone."""
+    """Scores by the code judge under conditions that were not used in training."""
 
     schema_version: Literal[1] = 1
     iteration: int
@@ -70,9 +70,9 @@ class RobustnessCard(Record):
 def robustness_card(
     folder: SessionFolder, config: SessionConfig, summary: SessionSummary, emit: Listener
 ) -> RobustnessCard | None:
-    """Return the card of the policy that a session delivers, made once; None: it has none.
+    """Return the robustness card of the delivered policy, computed once, or None.
 
-    It never fails a session: an error is logged and leaves it without a card.
+    Errors do not fail the session; they are logged and the card is omitted.
     """
     passed = summary.outcome in ("passed", "passed_in_part", "unproven")
     if not config.robustness or not passed or summary.best_member is None:
@@ -85,7 +85,7 @@ def robustness_card(
 
 
 def read_card(folder: SessionFolder) -> RobustnessCard | None:
-    """Return the card of a session that has one."""
+    """Return the session's robustness card, or None if there is none."""
     return read_record(folder.robustness, RobustnessCard) if folder.robustness.exists() else None
 
 
@@ -114,7 +114,7 @@ def _measure(
         paths = [file.path for own in record(orders, place) for file in own]
         verdicts = iter(judge_episodes(folder, config, paths, place / "judge", where))
     finally:
-        shutil.rmtree(place, ignore_errors=True)  # evidence of nothing that was claimed
+        shutil.rmtree(place, ignore_errors=True)  # not evidence for any claim
     rows: list[RobustnessRow] = []
     for name, (words, _) in CONDITIONS.items():
         if name not in possible:
@@ -144,7 +144,7 @@ def _measure(
 
 
 def summary_line(card: RobustnessCard) -> str:
-    """Summarize a card in one line; a condition fails if it halves the passing episodes."""
+    """Summarize a card in one line. A condition fails if it halves the passing episodes."""
     usual, known = card.rows[0].passing, [row for row in card.rows[1:] if row.passing is not None]
     lost = [
         (row.passing, row.condition)

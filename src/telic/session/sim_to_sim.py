@@ -1,9 +1,9 @@
-"""Sim-to-sim: a session's judge scores a deployment bundle that runs without telic.
+"""Sim-to-sim transfer: score a deployment bundle that runs without telic with the session's judge.
 
-The bundle's own `run.py` plays in plain MuJoCo, in another process in which telic cannot be
-imported, and writes positions, velocities and targets. Every control step is simulated again from
-the recorded state, which gives bodies and contacts and shows whether the physics is the same. The
-judge scores the result next to episodes that telic simulated from the same initial states.
+The bundle's `run.py` plays in plain MuJoCo, in a separate process where telic cannot be imported,
+and records positions, velocities and targets. Every control step is then re-simulated from the
+recorded state to compute bodies and contacts and to verify that the physics matches. The judge
+scores the result and episodes simulated by telic from the same initial states.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ sys.meta_path.insert(0, Refuse())
 del sys.argv[0]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
-"""runs a script where neither telic nor torch can be imported"""
+"""runs a script with imports of telic and torch blocked"""
 _COMPUTED = ("xpos", "xquat", "cvel", "cfrc_ext", "subtree_com")
 
 
 def sim_to_sim(folder: SessionFolder) -> RobotCheck:
-    """Return what verifies a deployment bundle of the policy that a session delivers."""
+    """Return the verification of a deployment bundle of the session's delivered policy."""
     config = read_record(folder.config, SessionConfig)
     return partial(_verify, folder, config, verified(folder))
 
@@ -105,7 +105,7 @@ def _verify(
 
 
 def first_deviation(here: Sequence[Path], there: Sequence[Path]) -> float:
-    """Return the difference of the first observations; raises TelicError if it is large."""
+    """Return the largest difference of the first observations. Raises TelicError if it is large."""
     first = [[read_trajectory(path)["obs"][0] for path in paths] for paths in (here, there)]
     deviation = float(np.abs(np.array(first[0]) - np.array(first[1])).max())
     if not deviation <= _SAME_OBSERVATION:
@@ -122,7 +122,7 @@ def compared(
     threshold: float,
     deviation: float,
 ) -> Agreement:
-    """Compare the scores of the same initial states in both simulations; None: not judged."""
+    """Compare the scores of both simulations per initial state; None means not judged."""
     known = [[score for score in own if score is not None] for own in (here, there)]
     means = [sum(own) / len(own) if own else None for own in known]
     pairs = [
@@ -141,11 +141,11 @@ def compared(
     )
 
 
-# ------------------------------------------------------------------------- the other simulation
+# ------------------------------------------------------------------------- bundle simulation
 
 
 class BundlePlay(NamedTuple):
-    """The output of run.py: the state after every control step of every episode, (N, T, ...)."""
+    """Output of run.py: the state after every control step of every episode, (N, T, ...)."""
 
     obs: np.ndarray
     ctrl: np.ndarray
@@ -156,11 +156,11 @@ class BundlePlay(NamedTuple):
 
 
 def play_bundle(bundle: Path, starts: RobotStarts, place: Path) -> BundlePlay:
-    """Play initial states with a bundle in a separate process, and return what it wrote, checked.
+    """Play initial states with a bundle in a separate process and return its validated output.
 
     Raises:
-        TelicError: it failed; with its last line of output.
-        BadFile: its output has wrong shapes or non-finite numbers.
+        TelicError: if it fails; contains the last line of its output.
+        BadFile: if its output has wrong shapes or non-finite numbers.
     """
     given, out = place / "starts.npz", place / "happened.npz"
     starts.write(given)
@@ -200,22 +200,22 @@ def play_bundle(bundle: Path, starts: RobotStarts, place: Path) -> BundlePlay:
 
 
 class DeployedEpisodes(NamedTuple):
-    """The episodes of a bundle, as a judge scores them."""
+    """Episodes of a bundle in the format that judges score."""
 
     episodes: list[Trajectory]
     one_step: float
-    """largest difference of a position when a step is simulated again from the bundle's state"""
+    """largest position difference when re-simulating a step from the bundle's state"""
 
 
 def episodes_of(
     played: BundlePlay, starts: RobotStarts, about: Deployment, where: Environment
 ) -> DeployedEpisodes:
-    """Return what a bundle did as episodes, each cut where the environment would terminate it."""
+    """Convert a bundle's output to episodes, truncated where the environment would terminate."""
     env = make(where[0], num_envs=len(played.qpos), **where[1])
     try:
         assert isinstance(env, MujocoEnv)
         computed, one_step = _computed(env.model, played, starts, about.physics_steps)
-        # An observation shows the action before it was clipped; nothing shows the last one.
+        # Observations contain the unclipped action; the last action is not observed.
         block = next(block for block in about.observation if block.name == "action")
         shown = played.obs[:, 1:, block.first : block.first + len(block.columns)]
         middle, half = map(np.array, (about.joints.action_middle, about.joints.action_half))
@@ -226,7 +226,7 @@ def episodes_of(
             "qvel": played.qvel,
             **computed,
             **{name: played.command[:, :, place] for place, name in enumerate(COMMANDS)},
-            # Both play on nominal ground, which is flat.
+            # Both simulations use nominal, flat ground.
             **{name: np.zeros(played.qpos.shape[:2]) for name in GROUND},
         }
         facts = TrajectoryFacts(
@@ -258,7 +258,7 @@ def episodes_of(
 def _computed(
     model: Any, played: BundlePlay, starts: RobotStarts, substeps: int
 ) -> tuple[dict[str, np.ndarray], float]:
-    """Return bodies and contacts after every step, (N, T, bodies, ...), as MuJoCo leaves them."""
+    """Re-simulate every step; return body states, (N, T, bodies, ...), and the position error."""
     rows, steps = played.time.shape
     data: Any = mujoco.MjData(model)
     out = {name: np.zeros((rows, steps, *getattr(data, name).shape)) for name in _COMPUTED}
@@ -281,11 +281,11 @@ def _computed(
 def _measured(
     env: MujocoEnv, columns: dict[str, np.ndarray], starts: RobotStarts
 ) -> tuple[list[int], dict[str, np.ndarray]]:
-    """Return after how many steps the environment would have ended each episode, and its infos."""
+    """Return the length of each episode until termination, and the recorded info values."""
     env.reset()
     rows, steps = columns["qpos"].shape[:2]
     lengths = np.full(rows, steps)
-    # On a CPU the fields are the state itself: the task looks at what is written there.
+    # On a CPU, fields are views of the simulation state, so the task reads the written values.
     fields = {name: env.sim.field(name) for name in ("qpos", "qvel", *_COMPUTED)}
     fields["qpos"][:] = torch.as_tensor(starts.qpos)
     seen = {

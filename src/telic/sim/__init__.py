@@ -1,1 +1,1 @@
-"""Physics: N simulations of one model behind one small protocol."""
+"""Batched physics simulation on CPU and GPU."""

@@ -1,12 +1,12 @@
-"""A correction of MuJoCo Warp 4.0.0: how contact frames of capsules on planes are turned.
+"""Patch of MuJoCo Warp 4.0.0: orientation of plane-capsule contact frames.
 
-MuJoCo lays the first friction direction along the capsule, however steep it stands. Warp 4.0.0 does
-so only for capsules that stand less than 60 degrees steep and else takes a fixed direction.
-Pyramidal friction depends on it: Ant, whose legs stand steep, got other forces from equal states
-(velocities off by up to 1 per step; with the correction by rounding only).
+MuJoCo aligns the first friction direction with the capsule at any inclination. Warp 4.0.0 does so
+only below 60 degrees and uses a fixed direction otherwise. Pyramidal friction depends on it: Ant,
+whose legs are steep, got different forces from equal states (velocity errors of up to 1 per step;
+with the patch only rounding errors).
 """
 
-# Without the future import: Warp reads the annotations.
+# No `from __future__ import annotations`: Warp evaluates the annotations.
 import warp as wp
 from mujoco_warp._src import collision_primitive, collision_primitive_core
 
@@ -23,7 +23,7 @@ def plane_capsule(  # noqa: ANN202 - Warp infers what it returns
     capsule_radius: float,
     capsule_half_length: float,
 ):
-    """Return distances and positions of the contacts at both ends, and their common frame."""
+    """Return the distances and positions of both end contacts, and their common frame."""
     along = capsule_axis - plane_normal * wp.dot(plane_normal, capsule_axis)
     size = wp.length(along)
     if size > 1.0e-9:  # noqa: SIM108 - Warp compiles statements
@@ -41,5 +41,5 @@ def plane_capsule(  # noqa: ANN202 - Warp infers what it returns
 
 
 def correct() -> None:
-    """Put the correction in force; kernels that exist already are not affected."""
+    """Apply the patch; existing kernels are not affected."""
     collision_primitive.plane_capsule = plane_capsule

@@ -1,9 +1,9 @@
-"""Compile the kernels of a simulation in several processes.
+"""Compile Warp kernels of a simulation in parallel processes.
 
-Warp compiles a module when the first of its kernels is launched, one after another: a minute for a
-new robot. Which modules a call needs is found out by making it with nothing launched. Processes
-that share a folder then take one after another of them; later processes find them in the
-cache. (Threads were tried: eight of them took 26 s where one took 30.)
+Warp compiles modules sequentially, each at the first launch of one of its kernels, which takes a
+minute for a new robot. The modules needed by a call are found by a dry run without launches.
+Processes that share a folder divide the modules between them; later processes find them in the
+cache. (Threads do not help: eight took 26 s instead of 30 s.)
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 
 
 def load_modules(call: Callable[[], object], shared: Path | None = None) -> int:
-    """Compile and load modules that a call, made with no kernel running, launches kernels of.
+    """Compile and load the modules whose kernels a call launches, found by a dry run.
 
-    Processes that share a folder divide them. Returns the number that was compiled here.
+    Processes with the same folder divide the work. Return the number compiled by this process.
     """
     with _nothing_launched() as needed:
         call()
@@ -40,7 +40,7 @@ def _take(path: Path) -> bool:
 
 @contextmanager
 def _nothing_launched() -> Generator[list[tuple[Any, Any, int | None]]]:
-    """Let launches only note what they would load: a launch of a module that is not there ends."""
+    """Replace module loading so that launches only record their modules without running."""
     import warp as _warp
 
     warp: Any = _warp
@@ -51,7 +51,7 @@ def _nothing_launched() -> Generator[list[tuple[Any, Any, int | None]]]:
         needed[id(module), block_dim] = (module, device, block_dim)
 
     def suggested(*arguments: Any, **named: Any) -> Any:
-        # Only the compiled kernel knows the width of a block.
+        # The block size depends on the compiled kernel.
         warp.Module.load = load
         try:
             return suggest(*arguments, **named)
@@ -64,7 +64,7 @@ def _nothing_launched() -> Generator[list[tuple[Any, Any, int | None]]]:
                 body(**named)
 
     def once(_condition: Any, while_body: Any, **named: Any) -> None:
-        either(None, while_body, **named)  # no kernel would ever end the loop
+        either(None, while_body, **named)  # without kernels, the loop would not end
 
     instead = {"get_suggested_block_size": suggested, "capture_if": either, "capture_while": once}
     kept = {name: getattr(warp, name) for name in instead}

@@ -1,4 +1,4 @@
-"""The one seam between environments and physics: N simulations of one model as batched tensors."""
+"""Physics interface: N simulations of one model with batched tensors."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from telic.errors import ConfigError
 
 
 class Simulation:
-    """N simulations of one model, stepped together.
+    """Base class of batched simulations of one model.
 
-    Tensors live on `device`. Floating-point fields are float64 on a CPU and float32 on a GPU. The
-    simulation owns the memory of every field it hands out; the caller owns what it passes in.
+    Tensors are on `device`. Floating-point fields are float64 on a CPU and float32 on a GPU.
+    Returned fields are views of the simulation's memory; arguments are copied.
     """
 
     def __init__(self, model: mujoco.MjModel, num_sims: int, device: torch.device) -> None:
@@ -24,38 +24,38 @@ class Simulation:
             raise ConfigError(f"num_envs={num_sims} is not a positive number.")
         self.model, self.num_sims, self.device = model, num_sims, device
         self.notes: list[str] = []
-        """what is done differently from what the model says, in words"""
+        """Deviations from the model, as text."""
         self.failed: Tensor | None = None
-        """(N,) bool, simulations in which the engine gave up during the last `step`; None: in none.
-        They keep the state they had before it; the caller resets them."""
+        """Mask of the simulations whose engine failed in the last `step`, (N,) bool, or None.
+        They keep their previous state until the caller resets them."""
         self._template = mujoco.MjData(model)
         self._fields: dict[str, Tensor] = {}
         self._varied: dict[str, Tensor] = {}
         self._state_parts: list[Tensor] = []
-        """memory that the future depends on, (N, ...) each"""
+        """Tensors that make up the state, (N, ...) each."""
 
     @property
     def bound(self) -> frozenset[str]:
-        """Names of the fields asked for so far, the only ones that cost anything."""
+        """Names of the fields requested so far; only these are updated."""
         return frozenset(self._fields)
 
     def field(self, name: str) -> Tensor:
         """Return the live (N, ...) view of an MjData field, e.g. "qpos" or "xpos".
 
-        The same view shows every later step and reset: copy what must last, write nothing. A
-        field costs nothing until it is asked for; from then on every step keeps it right. After
-        `step`, fields are what `mj_step` leaves: positions of bodies describe the state before the
-        last substep. "warning" counts the engine's warnings by kind (`mujoco.mjtWarning`) since the
-        last reset. Raises UnknownName.
+        The view is updated by every step and reset; copy values to keep them, and do not write to
+        it. Fields are only updated once they have been requested. After `step`, they are as left by
+        `mj_step`: body positions describe the state before the last substep. "warning" counts the
+        engine's warnings by kind (`mujoco.mjtWarning`) since the last reset. Raises UnknownName for
+        an unknown field.
         """
         raise NotImplementedError
 
     def vary(self, name: str) -> Tensor:
-        """Give a field of the model a value per simulation, and return its live (N, ...) view.
+        """Expand a model field to one value per simulation, and return its live (N, ...) view.
 
-        It begins as the model's, may be written, and is part of `state`. What MuJoCo derives from
-        the field when it compiles a model stays as it is. Ask before the first step.
-        Raises UnknownName.
+        The view is writable, initialized from the model, and part of `state`. Quantities that
+        MuJoCo derives from the field at compile time are not updated. Call it before the first
+        step. Raises UnknownName for an unknown field.
         """
         raise NotImplementedError
 
@@ -64,31 +64,31 @@ class Simulation:
         raise NotImplementedError
 
     def reset(self, mask: Tensor, qpos: Tensor, qvel: Tensor) -> None:
-        """Start again where `mask`, (N,) bool, from those rows of `qpos` and `qvel`.
+        """Reset simulations where `mask`, (N,) bool, to the same rows of `qpos` and `qvel`.
 
-        Fields then describe the new state; what only a step computes, such as the forces of
-        contacts, is zero.
+        Fields then describe the new state, except that fields computed only by a step, such as
+        contact forces, are zero.
         """
         raise NotImplementedError
 
     def compile(self, shared: Path | None = None) -> None:
-        """Compile what any field may need; processes that share a folder divide it."""
+        """Compile kernels in advance; processes with the same folder divide the work."""
 
     def complaints(self) -> dict[str, int]:
-        """Return how often something could not be computed exactly since the last ask, by kind.
+        """Return the number of inexact computations since the last call, by kind.
 
-        Such as too little room for contacts on a GPU, where it is fixed in advance. Waits for the
-        device: ask seldom.
+        For example, overflows of contact buffers on a GPU, whose sizes are fixed. Synchronizes with
+        the device, so call it rarely.
         """
         return {}
 
     def state(self) -> Tensor:
-        """Return a copy of all that the future depends on, (N, size), warm start included."""
+        """Return a copy of the full state, including the warm start, (N, size)."""
         rows = [part.reshape(self.num_sims, -1) for part in self._state_parts]
         return torch.cat(rows, dim=1) if len(rows) > 1 else rows[0].clone()
 
     def load_state(self, state: Tensor) -> None:
-        """Continue from a state that `state` returned; derived fields follow with the next step."""
+        """Restore a state returned by `state`; derived fields are updated by the next step."""
         sizes = [part[0].numel() for part in self._state_parts]
         if state.shape != (self.num_sims, sum(sizes)):
             raise ConfigError(
@@ -101,12 +101,12 @@ class Simulation:
 
 
 def copy_fields(sim: Simulation) -> dict[str, Tensor]:
-    """Return copies of the fields in use: they lag, so the state alone cannot restore them."""
+    """Return copies of the bound fields, which lag and so cannot be derived from the state."""
     return {name: sim.field(name).clone() for name in sorted(sim.bound)}
 
 
 def put_back_fields(sim: Simulation, fields: dict[str, Tensor]) -> None:
-    """Let the fields show what `copy_fields` saw, until the next step or reset."""
-    views = [sim.field(name) for name in fields]  # all first: the first ask refreshes every field
+    """Restore fields from `copy_fields`, until the next step or reset."""
+    views = [sim.field(name) for name in fields]  # bind all first: binding updates other fields
     for view, value in zip(views, fields.values(), strict=True):
         view.copy_(value)

@@ -1,4 +1,4 @@
-"""N simulations on the CPU, by MuJoCo's own thread pool."""
+"""Batched CPU simulation with MuJoCo's thread pool."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from telic.storage.resources import usable_cores
 
 _NONE = mujoco.mjtStage.mjSTAGE_NONE.value
 _ACC = mujoco.mjtStage.mjSTAGE_ACC.value
-# Fields of the state rows; every other field is an output that the batch copies out after a call.
+# Fields stored in the state rows; all others are outputs, copied by the batch after each call.
 _STATE_FIELDS = {
     "time": mujoco.mjtState.mjSTATE_TIME,
     "qpos": mujoco.mjtState.mjSTATE_QPOS,
@@ -33,7 +33,7 @@ _STATE_FIELDS = {
     "mocap_pos": mujoco.mjtState.mjSTATE_MOCAP_POS,
     "mocap_quat": mujoco.mjtState.mjSTATE_MOCAP_QUAT,
 }
-# Fields that mj_step leaves alone, and the function that computes them from where it ended.
+# Fields not updated by mj_step, and the function that computes them afterwards.
 _COMPUTED_BY = {
     "cacc": "mj_rnePostConstraint",
     "cfrc_int": "mj_rnePostConstraint",
@@ -44,11 +44,11 @@ _COMPUTED_BY = {
 
 
 class _Memory:
-    """The batch in C; freed when the last tensor that looks into it is gone."""
+    """Handle of the C batch, freed with the last tensor that views its memory."""
 
     def __init__(self, model: mujoco.MjModel, num_sims: int, num_threads: int) -> None:
-        # One MjData per simulation: derived fields survive between calls, contact forces are zero
-        # after a reset as in a fresh MjData, and a field can be bound in the middle of an episode.
+        # One MjData per simulation: derived fields persist between calls, contact forces are zero
+        # after a reset as in a new MjData, and fields can be bound in the middle of an episode.
         config = BatchConfig(nthread=num_threads, persistent=True)
         reason = ctypes.create_string_buffer(1024)
         self.pointer = library().mjb_makeBatch(
@@ -58,26 +58,26 @@ class _Memory:
             raise BadEnvironment(
                 f"MuJoCo cannot batch this model: {reason.value.decode(errors='replace')}."
             )
-        self._delete = library().mjb_deleteBatch  # at the interpreter's end no module is left
+        self._delete = library().mjb_deleteBatch  # modules may be gone at shutdown
 
     def __del__(self) -> None:
         if getattr(self, "pointer", None):
             self._delete(self.pointer)
 
     def view(self, where: int, kind: np.dtype[Any], shape: tuple[int, ...]) -> Tensor:
-        """Return memory of the batch as a tensor that keeps the batch alive."""
+        """Return batch memory as a tensor that keeps the batch alive."""
         if 0 in shape:
             return from_numpy(np.empty(shape, kind))
         count = int(np.prod(shape))
         buffer = (ctypes.c_byte * (count * kind.itemsize)).from_address(where)
         buffer.owner = self  # pyrefly: ignore[missing-attribute]
         array = np.frombuffer(memoryview(buffer), kind).reshape(shape)
-        with torch.inference_mode(False):  # a view made within could not be written outside
+        with torch.inference_mode(False):  # inference tensors could not be written to
             return from_numpy(array)
 
 
 class CpuSimulation(Simulation):
-    """N simulations of one model on `num_threads` threads; equal numbers at any thread count."""
+    """Batch of N simulations on `num_threads` threads; results do not depend on their number."""
 
     def __init__(
         self, model: mujoco.MjModel, num_sims: int, *, num_threads: int | None = None
@@ -93,7 +93,7 @@ class CpuSimulation(Simulation):
         self._library = library()
         self._memory = _Memory(model, num_sims, self.num_threads)
         self._batch = self._memory.pointer
-        self._after_step: list[int] = []  # addresses of functions to run after each step
+        self._after_step: list[int] = []  # addresses of functions called after each step
         self._state = self._memory.view(
             self._library.mjb_state(self._batch),
             np.dtype(np.float64),
@@ -121,7 +121,7 @@ class CpuSimulation(Simulation):
         return view
 
     def vary(self, name: str) -> Tensor:
-        """Give a field of the model a value per simulation; see `Simulation.vary`."""
+        """Expand a model field to one value per simulation; see `Simulation.vary`."""
         view = self._varied.get(name)
         if view is None:
             like: Any = getattr(self.model, name, None)
@@ -144,7 +144,7 @@ class CpuSimulation(Simulation):
             self._run_after_step()
 
     def reset(self, mask: Tensor, qpos: Tensor, qvel: Tensor) -> None:
-        """Start again where `mask`; see `Simulation.reset`."""
+        """Reset where `mask`; see `Simulation.reset`."""
         ids = mask.nonzero().to(torch.int32)
         if len(ids) == 0:
             return
@@ -158,7 +158,7 @@ class CpuSimulation(Simulation):
     def _run_after_step(self) -> None:
         for function in self._after_step:
             self._library.mjb_apply(self._batch, None, 0, function, None, 0)
-        # mjb_apply does not copy outputs out; a forward pass of no stages does only that.
+        # mjb_apply does not copy outputs; a forward pass without stages does only that.
         self._library.mjb_forward(self._batch, None, 0, _NONE)
 
     def _bind_state(self, name: str) -> Tensor:
@@ -176,7 +176,7 @@ class CpuSimulation(Simulation):
     def _bind_warning(self) -> Tensor:
         shape = (self.num_sims, mujoco.mjtWarning.mjNWARNING.value, 2)
         stats = self._memory.view(self._library.mjb_warning(self._batch), np.dtype(np.int32), shape)
-        return stats[:, :, 1]  # each is (last info, number of times)
+        return stats[:, :, 1]  # each is (last info, count)
 
     def _bind_output(self, name: str) -> Tensor:
         template: Any = getattr(self._template, name, None)
@@ -193,7 +193,7 @@ class CpuSimulation(Simulation):
         return self._memory.view(where, like.dtype, (self.num_sims, *like.shape))
 
     def _require(self, failures: int) -> None:
-        """Raise if a call that starts episodes failed: a pose no simulation can be put in."""
+        """Raise TelicError if a reset failed, e.g. because of an invalid initial pose."""
         if failures:
             first = int((self._status != 0).nonzero()[0, 0])
             reason = self._library.mjb_error(self._batch, first).decode(errors="replace")
@@ -204,9 +204,9 @@ class CpuSimulation(Simulation):
             )
 
 
-# ---- the C functions of MuJoCo's batch (mujoco/mjbatch.h)
-# `mujoco.batch.Batch` has no `mjb_apply`, and contact forces need it; everything below is that
-# header, called through ctypes, which releases the interpreter lock for the time of a call.
+# ---- C API of MuJoCo's batch (mujoco/mjbatch.h)
+# `mujoco.batch.Batch` lacks `mjb_apply`, which contact forces need. The functions are called
+# through ctypes, which releases the GIL during a call.
 
 
 class BatchConfig(ctypes.Structure):
@@ -246,7 +246,7 @@ _SIGNATURES = {
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """Load MuJoCo's shared library, the one its Python package has already loaded."""
+    """Return MuJoCo's shared library, which its Python package has already loaded."""
     folder = Path(mujoco.__file__).parent
     libraries = sorted(
         path
@@ -263,8 +263,8 @@ def library() -> ctypes.CDLL:
         function = getattr(loaded, name)
         function.restype = result
         function.argtypes = arguments
-    # Worker threads would print each diverging simulation and write MUJOCO_LOG.TXT into the current
-    # folder. The counters of the "warning" field report the same.
+    # Worker threads would log each divergence to the console and to MUJOCO_LOG.TXT in the working
+    # directory. The "warning" field contains the same information.
     config = loaded.mju_getLogConfig()
     config.logto_console = False
     config.logto_file = False
@@ -273,10 +273,10 @@ def library() -> ctypes.CDLL:
 
 
 def address(function_name: str) -> int:
-    """Return the address of a MuJoCo function, to be run on each simulation by mjb_apply.
+    """Return the address of a MuJoCo function for use with mjb_apply.
 
-    mjb_apply passes (model, data, simulation, argument). A function of (model, data) may stand in:
-    in the C calling conventions of x86-64 and AArch64 it does not look at the other two.
+    mjb_apply passes (model, data, simulation, argument). Functions of (model, data) work as well,
+    because the C calling conventions of x86-64 and AArch64 let them ignore the other two.
     """
     pointer = ctypes.cast(getattr(library(), function_name), c_void_p).value
     assert pointer is not None

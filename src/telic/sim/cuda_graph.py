@@ -1,9 +1,9 @@
-"""CUDA graphs: record torch operations and physics once, replay them without Python in between.
+"""CUDA graphs: record torch operations and physics once, and replay them without Python overhead.
 
-On a GPU, a control step is hundreds of small operations, and launching each would take longer than
-running it. A graph holds them all. Physics has loops whose length only the GPU knows,
-which torch cannot record, so it keeps graphs of its own: a recording is cut wherever physics is
-launched, and replays torch's parts and physics in turn.
+On a GPU, a control step consists of hundreds of small operations whose launch takes longer than
+their execution. A graph launches them together. Physics has data-dependent loops, which torch
+cannot record, and uses separate graphs: a recording is split at each physics launch, and a replay
+alternates between torch and physics.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _current: CudaGraph[Any] | None = None
 
 
 def is_recording() -> bool:
-    """Say whether what is done now is recorded instead of executed."""
+    """Return whether operations are currently recorded instead of executed."""
     return _current is not None
 
 
 def launch_physics(physics: Callable[[], None]) -> None:
-    """Launch physics now, or as the next part of the recording in progress."""
+    """Launch physics, or append it to the current recording."""
     if _current is None:
         physics()
     else:
@@ -37,20 +37,20 @@ def launch_physics(physics: Callable[[], None]) -> None:
 
 
 class CudaGraph(Generic[Result]):
-    """The GPU work of a function. Nothing is executed while it is recorded.
+    """GPU operations recorded from a function, which are not executed during recording.
 
-    Whatever memory the function read is read again, and whatever it wrote is written again, by
-    every replay. It must not look at values (`item`, `bool`, `nonzero`): torch raises RuntimeError.
+    Every replay reads and writes the same memory as the recorded call. The function must not
+    depend on values (`item`, `bool`, `nonzero`), for which torch raises RuntimeError.
     """
 
     def __init__(self, function: Callable[[], Result]) -> None:
-        """Record a call of `function`; its result is in `result`, filled by each replay."""
+        """Record a call of `function`; `result` is overwritten by each replay."""
         self._parts: list[Callable[[], Any]] = []
         self._stream = torch.cuda.Stream()
         self._pool = torch.cuda.graph_pool_handle()
         self._graph: torch.cuda.CUDAGraph | None = None
         torch.cuda.synchronize()
-        gc.collect()  # garbage collected during a recording could free memory it uses
+        gc.collect()  # a collection during recording could free memory in use
         global _current
         with torch.cuda.stream(self._stream):
             _current = self
@@ -65,13 +65,13 @@ class CudaGraph(Generic[Result]):
                 _current = None
 
     def insert(self, physics: Callable[[], None]) -> None:
-        """Cut the recording and put a launch between the two parts."""
+        """Split the recording and insert a physics launch."""
         self._end()
         self._parts.append(physics)
         self._begin()
 
     def replay(self) -> None:
-        """Do it again; returns before the GPU is done."""
+        """Replay the recording asynchronously."""
         for part in self._parts:
             part()
 
@@ -86,42 +86,42 @@ class CudaGraph(Generic[Result]):
         self._parts.append(graph.replay)
 
     def _abandon(self) -> None:
-        """End a recording that failed, so that the GPU can be used again."""
+        """End a failed recording so that the GPU remains usable."""
         if self._graph is not None:
-            with contextlib.suppress(RuntimeError):  # the same failure again
+            with contextlib.suppress(RuntimeError):  # repeats the failure
                 self._graph.capture_end()
         self._parts = []
 
 
 class Carrier(Protocol):
-    """Something that replaces its tensors as it goes, such as an environment or a reward."""
+    """Object that replaces its tensors in each step, such as an environment or a reward."""
 
     def carried(self) -> dict[str, Tensor]:
-        """Return those tensors by name."""
+        """Return the replaced tensors by name."""
         ...
 
     def carry(self, tensors: dict[str, Tensor]) -> None:
-        """Continue with other tensors."""
+        """Continue with the given tensors."""
         ...
 
 
 class GraphedCallable(Generic[Result]):
-    """A function without arguments whose work is recorded at its second call.
+    """Function without arguments that is recorded as a CUDA graph at its second call.
 
-    What varies between calls must lie in tensors that keep their place, and results are overwritten
-    by the next call. The first call runs as it is: libraries set themselves up, rewards decide how
-    they are run, lazy fields are found. Where recording is impossible, every call runs as it is
-    and `obstacle` says why.
+    Inputs must be tensors at fixed addresses, and results are overwritten by the next call. The
+    first call is executed normally as a warm-up: libraries initialize, rewards choose their
+    execution mode, lazy fields are bound. If recording is impossible, all calls are executed
+    normally and `obstacle` gives the reason.
     """
 
     def __init__(
         self, function: Callable[[], Result], carriers: Sequence[Carrier], device: torch.device
     ) -> None:
-        """Wrap a function that also changes what `carriers` hold."""
+        """Wrap a function that also replaces the tensors of `carriers`."""
         self._function = function
         self._carriers = carriers
         self._graph: CudaGraph[Result] | None = None
-        self._homes: list[dict[str, Tensor]] = []  # where the recording finds what is carried
+        self._homes: list[dict[str, Tensor]] = []  # input tensors of the recording
         self._is_warm = False
         self.obstacle: str | None = None
         if device.type != "cuda":
@@ -129,19 +129,19 @@ class GraphedCallable(Generic[Result]):
 
     @property
     def is_recorded(self) -> bool | None:
-        """True if calls replay a recording; None: not known before the second call."""
+        """True if calls replay a recording, or None before the second call."""
         if self.obstacle is not None:
             return False
         return None if self._graph is None else True
 
     def __call__(self) -> Result:
-        """Do the work; on a GPU, returns before it is done."""
+        """Call the function; asynchronous on a GPU."""
         if self.obstacle is None and self._is_warm and self._graph is None:
             self._record()
         self._is_warm = True
         if self._graph is None:
             return self._function()
-        self._bring_home()  # a reset or a restored state has put new tensors in their place
+        self._bring_home()  # a reset or a restored state may have replaced the tensors
         self._graph.replay()
         return self._graph.result
 
@@ -151,7 +151,7 @@ class GraphedCallable(Generic[Result]):
             self._graph = CudaGraph(self._recorded)
         except (RuntimeError, TelicError) as error:
             self.obstacle = str(error).splitlines()[0]
-        # Nothing was executed: the tensors from before hold the present.
+        # Nothing was executed, so restore the tensors from before the recording.
         for carrier, home in zip(self._carriers, self._homes, strict=True):
             carrier.carry(home)
 

@@ -1,12 +1,12 @@
-"""Find the files that a model is made of, and try to compile it where that can do no harm.
+"""Find the files of a model, and test its compilation in a sandbox.
 
-A model is read file by file: the model, what it includes, the meshes, textures and height fields
-that it names, wherever they lie. Their folders are not listed, for a model may lie in a home
-folder.
+The files of a model are the model itself, included files, and the meshes, textures and height
+fields it references, in any folder. Folders are not listed, because a model may be in a home
+directory.
 
-A model may ask for any time and memory: replicated bodies, generated textures, meshes without end.
-MuJoCo handles no signals while it compiles, so a model of unknown origin is compiled in a confined
-process with limits first. One that compiled is known by the hash of its files.
+A model may need unbounded time and memory (replicated bodies, generated textures, huge meshes), and
+MuJoCo handles no signals during compilation. Models of unknown origin are therefore first compiled
+in a sandbox with limits. Successes are cached by the hash of the model's files.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ from telic.storage.keys import checks_code
 from telic.storage.reading import LARGEST_TEXT, check_file, file_hash
 
 TOKENS = "telic_tokens"
-"""the text of a model that names the file of the decoder by which it is moved"""
+"""Text element that names the token decoder file of a model."""
 MODEL_FILES = (".xml", ".mjcf", ".urdf", ".mjb")
 _READABLE_MODELS = (".xml", ".mjcf", ".urdf")
 _FOLDERS = ("meshdir", "texturedir", "assetdir")
 _MAX_DOCUMENTS, _MOST_BYTES = 1000, 4 * LARGEST_TEXT
-"""XML files of one model; one that includes itself would never end"""
+"""Maximum number and total size of a model's XML files, in case of recursive includes."""
 _LIMITS = Limits(memory_bytes=4 * GIBIBYTE, cpu_s=100, wall_s=120.0)
-"""of a trial"""
+"""Resource limits of a trial compilation."""
 
 
 class ModelDocument:
-    """One XML file of a model, without what would fill the memory: only the files that it names."""
+    """File references of one XML file of a model, parsed incrementally."""
 
     def __init__(self, path: Path, home: Path) -> None:
         self.path, self.home = path, home
-        """`home` is what its names are relative to: the folder of the model that includes it"""
+        """Base of relative names: the folder of the including model."""
         self.names: list[tuple[str, str]] = []
-        """kind of element and file"""
+        """Element tag and file name of each reference."""
         self.folders: list[Path] = []
-        """where it says that assets lie"""
+        """Asset folders set by the compiler element."""
         check_file(path, LARGEST_TEXT)
         parser = ElementTree.XMLParser(target=self)
         with path.open("rb") as file:
@@ -61,13 +61,13 @@ class ModelDocument:
         parser.close()
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
-        """Note an element; called by the parser."""
+        """Process an element; called by the parser."""
         for key, value in attributes.items():
             if tag == "compiler" and key in _FOLDERS:
                 self.folders += [self.home / value, self.path.parent / value]
             name = value.removeprefix("file://").removeprefix("package://")
             is_file = key.startswith("file") or (key, attributes.get("name")) == ("data", TOKENS)
-            # MuJoCo reads no file of a texture that it makes itself.
+            # MuJoCo ignores the file of a builtin texture.
             if is_file and name and attributes.get("builtin", "none") == "none":
                 self.names.append((tag, name))
 
@@ -76,10 +76,10 @@ class ModelDocument:
 
 
 def model_files(model: Path) -> list[Path]:
-    """Return the model and all files that it is made of, links followed."""
+    """Return the resolved paths of a model and all files it references."""
     model = model.expanduser().absolute()
     documents = model_documents(model)
-    # An included file may name a mesh by the folder that another one sets.
+    # A mesh may be relative to an asset folder set in another file.
     folders = [folder for each in documents for folder in each.folders]
     found = {model.resolve(), *(each.path.resolve() for each in documents)}
     for each in documents:
@@ -90,13 +90,13 @@ def model_files(model: Path) -> list[Path]:
 
 
 def is_hidden(file: Path, home: Path) -> bool:
-    """Return whether a file, or a folder on the way to it from another one, is hidden."""
+    """Return whether a component of the path from `home` to a file is hidden."""
     way = os.path.relpath(file.resolve(), home.resolve())
     return any(part.startswith(".") for part in Path(way).parts if part != "..")
 
 
 def model_documents(model: Path) -> list[ModelDocument]:
-    """Return the XML files of a model: itself, what it includes, the models that it attaches."""
+    """Return the XML files of a model: itself, included files and attached models."""
     documents: dict[tuple[Path, Path], ModelDocument] = {}
     waiting = [(model, model.parent)]
     while waiting and len(documents) < _MAX_DOCUMENTS:
@@ -124,17 +124,17 @@ def _existing(name: str, places: Sequence[Path]) -> Iterator[Path]:
     for place in dict.fromkeys(places):
         for file in (place / name, place / Path(name).name):
             if os.path.isfile(file):
-                if not is_hidden(file, place):  # a mesh is not one of them, also not by a link
+                if not is_hidden(file, place):  # no hidden files, even through links
                     yield file
             elif os.path.exists(file) and not os.path.isdir(file):
-                check_file(file)  # a pipe or a device is refused in words
+                check_file(file)  # raises for pipes and devices
 
 
-# ---- a trial
+# ---- trial compilation
 
 
 def cache_folder() -> Path:
-    """Return the folder of robots: TELIC_CACHE_DIR, or the usual place."""
+    """Return the cache folder: TELIC_CACHE_DIR, or the XDG cache directory."""
     if folder := os.environ.get("TELIC_CACHE_DIR"):
         return Path(folder)
     return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "telic"
@@ -142,8 +142,8 @@ def cache_folder() -> Path:
 
 @functools.cache
 def assets_dir() -> Path:
-    """Return the folder of the models of Gymnasium's tasks."""
-    # Found without importing Gymnasium, which takes longer than drawing a short video.
+    """Return the folder of Gymnasium's MuJoCo models."""
+    # Avoid importing Gymnasium, which is slow.
     package = importlib.util.find_spec("gymnasium")
     if package is None or not package.submodule_search_locations:
         raise BadEnvironment("Gymnasium, which brings the models, is not installed.")
@@ -151,12 +151,12 @@ def assets_dir() -> Path:
 
 
 def require_compilable(model: Path) -> None:
-    """Compile a model of unknown origin in a confined process, unless that was done before.
+    """Compile a model of unknown origin in a sandbox, unless cached as compilable.
 
-    Models of Gymnasium, of telic and of the catalogue are known. Raises BadFile for one that names
-    a pipe or a device, BadEnvironment for one that MuJoCo refuses or that exceeds the limits.
+    Models of Gymnasium, telic and the catalogue are trusted. Raises BadFile for references to pipes
+    or devices, and BadEnvironment if compilation fails or exceeds the limits.
     """
-    files = model_files(model) if checks_code() else []  # the host of a confined process has tried
+    files = model_files(model) if checks_code() else []  # in a sandbox, the host has checked
     if are_known(files) or (known := _mark(files)).exists():
         return
     with in_limits(model), tempfile.TemporaryDirectory() as folder:
@@ -172,14 +172,14 @@ def require_compilable(model: Path) -> None:
 
 
 def are_known(files: Sequence[Path]) -> bool:
-    """Return whether files are Gymnasium's, telic's or the catalogue's, or need no trial here."""
+    """Return whether files are Gymnasium's, telic's or the catalogue's, or need no check."""
     ours = Path(__file__).resolve().parents[1], (cache_folder() / "robots").resolve(), assets_dir()
     is_ours = (any(file.is_relative_to(place) for place in ours) for file in files)
     return not checks_code() or all(is_ours)
 
 
 def note_compiled(model: Path) -> None:
-    """Remember that a model was compiled in a confined process."""
+    """Record that a model was compiled in a sandbox."""
     write_text(_mark(model_files(model)), f"{model}\n")
 
 
@@ -191,13 +191,13 @@ def _mark(files: Sequence[Path]) -> Path:
 
 
 def trial_options(folder: Path, files: Sequence[Path]) -> dict[str, Any]:
-    """Return the resources of a process that compiles a model; walls are not needed for data."""
+    """Return the sandbox options of a trial compilation."""
     return {"writable": [folder], "readable": files, "limits": _LIMITS, "needs_walls": False}
 
 
 @contextmanager
 def in_limits(model: Path) -> Generator[None]:
-    """Say of a model that exceeded its limits that it did."""
+    """Convert errors about exceeded limits to BadEnvironment."""
     try:
         yield
     except (ResourceError, WorkerDied) as error:
@@ -208,12 +208,12 @@ def in_limits(model: Path) -> Generator[None]:
 
 
 def prepare(payload: dict[str, Any], channel: HostChannel) -> None:
-    """Import the compiler, before the process is confined."""
+    """Import MuJoCo before the process enters the sandbox."""
     importlib.import_module("mujoco")
 
 
 def run(state: None, payload: dict[str, Any], channel: HostChannel) -> dict[str, Any]:
-    """Compile a model; the entry of the confined process."""
+    """Compile a model; entry point of the sandboxed process."""
     import mujoco
 
     try:

@@ -1,14 +1,14 @@
-"""N simulations on a GPU, by MuJoCo Warp; fields are live torch tensors over its memory.
+"""Batched GPU simulation with MuJoCo Warp, exposed as live torch tensors without copying.
 
-What is done differently from the CPU:
+Differences from the CPU:
 
-- PGS, the solver that Humanoid and HumanoidStandup ask for, does not exist there. They get Newton,
+- The PGS solver, used by Humanoid and HumanoidStandup, is not available and replaced by Newton,
   which solves the same problem to convergence; PGS stops after 50 sweeps, converged or not.
-- The solver starts from the last step's solution only (the CPU also tries the unconstrained one):
-  3 to 4 % faster, equal at convergence.
-- Numbers are float32, and the solver's tolerance is 1e-6 instead of 1e-8.
-- A simulation that diverges keeps its last sound state and is truncated; the CPU puts it back to
-  the default pose and continues.
+- The solver is warm-started from the last step only (the CPU also tries the unconstrained
+  solution): 3 to 4 % faster, equal at convergence.
+- Precision is float32, and the solver tolerance is 1e-6 instead of 1e-8.
+- A diverging simulation keeps its last valid state and is truncated; the CPU resets it to the
+  default pose and continues.
 
 docs/explanation/gpu.md has the measured effect on each environment.
 """
@@ -36,7 +36,7 @@ from telic.sim.cuda_graph import launch_physics
 
 _STATE = ("time", "qpos", "qvel", "act", "qacc_warmstart", "ctrl", "mocap_pos", "mocap_quat")
 
-# Fields that a step leaves alone, and the function that computes them from where it ended.
+# Fields not updated by a step, and the function that computes them afterwards.
 _COMPUTED_BY = {
     "cacc": "rne_postconstraint",
     "cfrc_int": "rne_postconstraint",
@@ -45,8 +45,8 @@ _COMPUTED_BY = {
     "subtree_angmom": "subtree_vel",
 }
 
-# What must be recomputed after a reset before fields describe the new state, cheapest first.
-# The rest of the forward dynamics would cost as much as a whole substep.
+# Functions that update each field after a reset, cheapest first. Full forward dynamics would cost
+# as much as a whole substep.
 _PLACES = ("kinematics", "com_pos")
 _MOTION = (*_PLACES, "com_vel")
 _MOTORS = (*_PLACES, "tendon", "transmission", "fwd_velocity", "fwd_actuation")
@@ -64,16 +64,16 @@ _AFTER_RESET = {
 _WARNINGS = int(mujoco.mjtWarning.mjNWARNING)
 _DIVERGED = int(mujoco.mjtWarning.mjWARN_BADQACC)
 _HUGE = 1e10
-"""MuJoCo's own bound on sound positions and velocities"""
+"""MuJoCo's bound on valid positions and velocities."""
 _TOO_LITTLE_ROOM = ("NEFC", "NJMAX_NNZ", "BROADPHASE", "NARROWPHASE", "CCD", "HFIELD")
 
 
 def engine() -> tuple[ModuleType, ModuleType]:
-    """Import Warp and MuJoCo Warp; raises MissingExtra."""
+    """Import Warp and MuJoCo Warp; raise MissingExtra if they are not installed."""
     try:
         import warp
 
-        warp.config.log_level = warp.LOG_WARNING  # what it found is for `telic doctor` to tell
+        warp.config.log_level = warp.LOG_WARNING  # `telic doctor` reports devices
         import mujoco_warp
     except ImportError as error:
         raise MissingExtra(error.name or "mujoco-warp", "gpu", "Simulation on a GPU") from error
@@ -84,10 +84,10 @@ def engine() -> tuple[ModuleType, ModuleType]:
 
 
 class GpuSimulation(Simulation):
-    """N simulations of one model on a GPU.
+    """Batch of N simulations of one model on a GPU.
 
-    A control step is one CUDA graph: all substeps, whatever else the bound fields need, and a guard
-    that holds back simulations that diverge. Nothing waits for the GPU.
+    A control step replays a CUDA graph of all substeps and of the computations for bound fields,
+    followed by a guard that reverts diverging simulations. No step synchronizes with the GPU.
     """
 
     def __init__(
@@ -98,9 +98,9 @@ class GpuSimulation(Simulation):
         device: str = "cuda",
         room: Room | None = None,
     ) -> None:
-        """Allocate simulations of an adapted copy of the model; "cpu" runs slowly, for tests.
+        """Allocate simulations of an adapted copy of the model; device "cpu" is for tests only.
 
-        Space for contacts is found by a short trial unless `room` is given.
+        Contact buffers are sized by a short trial simulation unless `room` is given.
         """
         place = torch.device(device)
         if place.type == "cuda":
@@ -110,7 +110,7 @@ class GpuSimulation(Simulation):
         self.notes = notes
         self._warp, self._mjw = engine()
         if place.type == "cuda":
-            torch.zeros(1, device=place)  # torch makes the context that Warp then shares
+            torch.zeros(1, device=place)  # creates the CUDA context, shared with Warp
         self.room = room or room_for(self.model)
         self._place = self._warp.get_device(str(self.device))
         try:
@@ -170,9 +170,9 @@ class GpuSimulation(Simulation):
                 getattr(self._mjw, function)(self._warp_model, self._data)
         shape = getattr(template, "shape", ())
         view = self._array(name)
-        if shape and view.ndim == len(shape) + 1:  # rows may be padded
+        if shape and view.ndim == len(shape) + 1:  # remove padding
             view = view[(slice(None), *(slice(0, size) for size in shape))]
-        elif shape:  # matrices: MuJoCo keeps them flat
+        elif shape:  # flatten matrices as in MuJoCo
             view = view.flatten(2)
         return view
 
@@ -180,7 +180,7 @@ class GpuSimulation(Simulation):
         return self._warp.to_torch(getattr(self._data, name))
 
     def vary(self, name: str) -> Tensor:
-        """Give a field of the model a value per simulation; see `Simulation.vary`."""
+        """Expand a model field to one value per simulation; see `Simulation.vary`."""
         view = self._varied.get(name)
         if view is None:
             shared: Any = getattr(self._warp_model, name, None)
@@ -208,7 +208,7 @@ class GpuSimulation(Simulation):
         self._guard()
 
     def reset(self, mask: Tensor, qpos: Tensor, qvel: Tensor) -> None:
-        """Start again where `mask`; see `Simulation.reset`."""
+        """Reset where `mask`; see `Simulation.reset`."""
         rows = mask[:, None]
         self._qpos.copy_(torch.where(rows, qpos.to(self._qpos.dtype), self._qpos))
         self._qvel.copy_(torch.where(rows, qvel.to(self._qvel.dtype), self._qvel))
@@ -218,7 +218,7 @@ class GpuSimulation(Simulation):
         self._refresh(mask)
 
     def compile(self, shared: Path | None = None) -> None:
-        """Compile all that any field may ever need; see `Simulation.compile`."""
+        """Compile the kernels needed by any field; see `Simulation.compile`."""
         every = tuple(dict.fromkeys((*_MOTION, *_MOTORS, *_ALL, "step", *_COMPUTED_BY.values())))
         with self._on_stream(), self._undone():
             load_modules(lambda: self._call(every), shared)
@@ -226,15 +226,15 @@ class GpuSimulation(Simulation):
                 self._call(every)
 
     def complaints(self) -> dict[str, int]:
-        """Return how often there was too little room, by kind, since the last ask; waits."""
+        """Return the buffer overflows since the last call, by kind; synchronizes."""
         counts = integers(self._complaints)
         self._complaints.zero_()
         return {name: n for name, n in zip(_TOO_LITTLE_ROOM, counts, strict=True) if n}
 
-    # ---- inside
+    # ---- internals
 
     def _guard(self) -> None:
-        """Hold back what diverged, and count what found too little room."""
+        """Revert diverged simulations and count buffer overflows."""
         size = self._qpos.abs().amax(1) + self._qvel.abs().amax(1)
         failed = ~(size < _HUGE)  # true for NaN
         rows = failed[:, None]
@@ -247,7 +247,7 @@ class GpuSimulation(Simulation):
         self._overflow.zero_()
 
     def _refresh(self, mask: Tensor) -> None:
-        """Let bound fields describe the new state where `mask`, and elsewhere what they did."""
+        """Update bound fields to the new state where `mask`, and keep them elsewhere."""
         derived = [name for name in self._fields if name not in (*_STATE, "warning", *_COMPUTED_BY)]
         for name in _COMPUTED_BY:
             if name in self._fields:
@@ -265,7 +265,7 @@ class GpuSimulation(Simulation):
         field.copy_(torch.where(mask.view(-1, *[1] * (field.ndim - 1)), value, field))
 
     def _run(self, calls: tuple[str, ...]) -> None:
-        """Make calls of MuJoCo Warp on torch's stream; on a GPU as one graph."""
+        """Run MuJoCo Warp functions on torch's stream; on a GPU as a CUDA graph."""
         if self.device.type != "cuda":
             self._call(calls)
             return
@@ -280,13 +280,13 @@ class GpuSimulation(Simulation):
         self._warp.capture_launch(graph, stream=stream)
 
     def _warm(self, calls: tuple[str, ...]) -> None:
-        """Make each call once for real, so that its kernels are compiled, and undo it."""
+        """Run each function once to compile its kernels, and restore the state."""
         with self._undone():
             self._call(tuple(dict.fromkeys(calls)))
 
     @contextmanager
     def _undone(self) -> Generator[None]:
-        """Put everything back afterwards."""
+        """Restore the state and the bound fields on exit."""
         state, fields = self.state(), {name: view.clone() for name, view in self._fields.items()}
         yield
         self._warp.synchronize_device(self._place)
@@ -310,7 +310,7 @@ class GpuSimulation(Simulation):
 
 
 def _calls_after_reset(fields: list[str]) -> tuple[str, ...]:
-    """Return the minimal work that updates these fields."""
+    """Return the minimal sequence of functions that updates the given fields."""
     needed = [_AFTER_RESET.get(name, _ALL) for name in fields]
     if _ALL in needed:
         return _ALL
@@ -318,14 +318,14 @@ def _calls_after_reset(fields: list[str]) -> tuple[str, ...]:
     for calls in sorted(needed, key=len):
         order |= dict.fromkeys(calls)
     if "com_vel" in order and "fwd_velocity" in order:
-        del order["com_vel"]  # part of the other
+        del order["com_vel"]  # included in fwd_velocity
     return tuple(order)
 
 
 def adapt(model: mujoco.MjModel) -> tuple[mujoco.MjModel, list[str]]:
-    """Return a model that Warp takes, and what was changed, in words.
+    """Return a copy of the model adapted to Warp, and notes on the changes.
 
-    Raises BadEnvironment for what cannot be changed without changing the task.
+    Raises BadEnvironment for features that cannot be adapted without changing the task.
     """
     adapted = copy.copy(model)
     notes: list[str] = []
@@ -339,28 +339,28 @@ def adapt(model: mujoco.MjModel) -> tuple[mujoco.MjModel, list[str]]:
     return adapted, notes
 
 
-# ---- room for contacts, which is fixed beforehand on a GPU
+# ---- contact buffers, whose sizes are fixed in advance on a GPU
 
 _TRIAL_SIMS = 32
 _TRIAL_STEPS = 60
 _TRIAL_SUBSTEPS = 5
 _MARGIN = 1.5
-_ROWS_MULTIPLE = 16  # constraint rows are padded to tiles of this size anyway
+_ROWS_MULTIPLE = 16  # constraint rows are padded to tiles of this size
 _FEWEST_CONTACTS = 4
-_FEWEST_ROWS = 48  # for models that touch anything; costs 1 % of HalfCheetah's speed
+_FEWEST_ROWS = 48  # for models with contacts; costs 1 % of HalfCheetah's speed
 
 
 class Room(NamedTuple):
-    """Space for contacts on a GPU, fixed for the lifetime of a simulation."""
+    """Sizes of the contact buffers on a GPU, fixed for the lifetime of a simulation."""
 
     contacts: int
-    """per simulation on average: all simulations share one store"""
+    """Mean contacts per simulation; all simulations share one buffer."""
     rows: int
-    """constraint rows per simulation: no simulation may have more"""
+    """Maximum constraint rows of each simulation."""
 
 
 def room_for(model: mujoco.MjModel) -> Room:
-    """Find out how many contacts a model makes: tumble it on the CPU for a moment."""
+    """Estimate the contact buffer sizes of a model by a short random rollout on the CPU."""
     sim = CpuSimulation(model, _TRIAL_SIMS, num_threads=1)
     contacts, rows = sim.field("ncon"), sim.field("nefc")
     generator = torch.Generator().manual_seed(derive("room"))
@@ -381,7 +381,7 @@ def room_for(model: mujoco.MjModel) -> Room:
 
 
 def _tumbled(model: mujoco.MjModel, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Return poses in which robots fall every way: half as they stand, half turned at random."""
+    """Return initial states for the trial: half in the default pose, half random."""
     rows = _TRIAL_SIMS
     qpos = torch.tensor(model.qpos0).repeat(rows, 1)
     turned = slice(rows // 2, rows)

@@ -1,4 +1,4 @@
-"""Make simulations: compile a model, choose the device, change the physics on the way."""
+"""Create simulations: compile a model, select the device, and apply model changes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from telic.sim.cpu import CpuSimulation, library
 from telic.sim.files import assets_dir, require_compilable
 
 ModelChange = Callable[[mujoco.MjModel], None]
-"""changes a model in place"""
+"""Function that modifies a model in place."""
 
 
 def load_model(xml_file: str) -> mujoco.MjModel:
-    """Compile a model: one of Gymnasium's assets by name, or any MJCF file by path."""
-    library()  # keeps the compiler's remarks on old models out of the terminal and of the folder
+    """Compile a model, given as the name of a Gymnasium asset or the path of an MJCF file."""
+    library()  # prevents compiler warnings in the terminal and in log files
     path = assets_dir() / xml_file
     if not path.is_file():
         path = Path(xml_file).expanduser()
@@ -49,10 +49,10 @@ _change: ContextVar[ModelChange | None] = ContextVar("_change", default=None)
 
 @contextmanager
 def altering(change: ModelChange | None) -> Generator[None]:
-    """Change every model that is simulated from within the block, before anything is made of it.
+    """Apply a change to every model simulated within the context.
 
-    For physics that differs from what a task says: an environment is then made as usual, whatever
-    its way to its model.
+    This allows physics that differ from the task's, regardless of how an environment loads its
+    model.
     """
     token = _change.set(change)
     try:
@@ -64,7 +64,7 @@ def altering(change: ModelChange | None) -> Generator[None]:
 def simulate(
     model: mujoco.MjModel, num_sims: int, *, device: str = "cpu", num_threads: int | None = None
 ) -> Simulation:
-    """Return N simulations of a model on a device: "cpu", "cuda" or "cuda:1"."""
+    """Create N simulations of a model on a device such as "cpu", "cuda" or "cuda:1"."""
     if change := _change.get():
         change(model)
     if device == "cpu":
@@ -76,7 +76,7 @@ def simulate(
 
 
 def require_gpu(device: str) -> None:
-    """Raise ConfigError, with the reason, if a device is not a GPU that can be used."""
+    """Raise ConfigError unless a device is a usable GPU."""
     kind, _, number = device.partition(":")
     if kind != "cuda" or (number and not number.isdigit()):
         raise ConfigError(f'device="{device}" is not known.', hint='Use "cpu" or "cuda".')
@@ -91,7 +91,7 @@ def require_gpu(device: str) -> None:
 
 
 def why_no_gpu() -> str | None:
-    """Say why no GPU can be used; None if one can."""
+    """Return the reason why no GPU is usable, or None."""
     if torch.version.cuda is None:
         return "torch was installed without support for GPUs"
     if not torch.cuda.is_available():

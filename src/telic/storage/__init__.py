@@ -1,1 +1,1 @@
-"""Files: safe writing, the layout of run folders, metric series and trajectories."""
+"""Files: atomic writes, the layout of run folders, metric series and trajectories."""

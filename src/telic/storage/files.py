@@ -1,6 +1,6 @@
-"""Write files so that a process may die at any line: by rename or by whole lines.
+"""Crash-safe file writing: atomic replacement of files, and append-only logs of whole lines.
 
-Disk space is asked for before work starts, and a full disk is explained when it happens.
+Free disk space is checked before work starts, and running out of it raises a clear error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from telic.errors import BadFile, ResourceError, UsageError
 from telic.storage.reading import check_file, files_below, parse_json, read_bytes
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel, TypeAdapter, ValidationError  # heavier than all of this module
+    from pydantic import BaseModel, TypeAdapter, ValidationError  # slower to import
 
 Record = TypeVar("Record", bound="BaseModel")
 
@@ -35,7 +35,7 @@ _NO_PLACE = {
 }
 _SHOWN = 200
 _HELD = {type(None), str, bool, int}
-"""types that JSON holds as they are"""
+"""types that JSON represents directly"""
 _FREE_HINT = (
     "Free space (in old runs, videos/ and checkpoints/ take the most) or choose another disk with "
     "--runs-dir, then run the same command again: it resumes from what was saved."
@@ -43,8 +43,8 @@ _FREE_HINT = (
 
 
 def plain(value: Any) -> Any:
-    """Return `value` as what JSON can hold; a number that is not finite becomes None."""
-    if type(value) in (list, tuple):  # rows of numbers are long, and looked at as a whole
+    """Convert `value` to JSON types; non-finite numbers become None."""
+    if type(value) in (list, tuple):  # fast path for long rows of numbers
         row = cast("list[Any]", value)
         kinds: set[type[Any]] = set(map(type, row))
         if kinds <= _HELD or (kinds == {float} and all(map(math.isfinite, row))):
@@ -62,7 +62,7 @@ def plain(value: Any) -> Any:
         return [plain(item) for item in cast("Iterable[Any]", value)]
     if isinstance(value, os.PathLike):
         return os.fspath(cast("os.PathLike[str]", value))
-    if hasattr(value, "tolist"):  # numpy and torch, scalars and arrays alike
+    if hasattr(value, "tolist"):  # numpy and torch scalars and arrays
         return plain(value.tolist())
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 
@@ -72,9 +72,9 @@ def plain(value: Any) -> Any:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Generator[Path]:
-    """Yield a temporary path; when the block ends well it replaces `path`, else it is removed.
+    """Yield a temporary path that replaces `path` if the block succeeds and is removed otherwise.
 
-    The suffix is kept, for writers that look at it. Raises ResourceError when the disk is full.
+    The suffix is kept for writers that depend on it. Raises ResourceError if the disk is full.
     """
     temporary = path.with_name(f"{TEMPORARY_MARK}{os.getpid()}-{path.name}")
     try:
@@ -83,7 +83,7 @@ def replacing(path: Path) -> Generator[Path]:
             yield temporary
             _sync(temporary)
             os.replace(temporary, path)
-            # Without this a power cut may bring the old name back.
+            # Without this, a power failure may undo the rename.
             _sync(path.parent)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -91,38 +91,38 @@ def replacing(path: Path) -> Generator[Path]:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file in one stroke: readers see the old content or the new, never a part."""
+    """Write a file atomically: readers see either the old or the new content."""
     with replacing(path) as temporary:
         temporary.write_bytes(content)
 
 
 def write_text(path: Path, content: str) -> None:
-    """Write a UTF-8 text file in one stroke."""
+    """Write a UTF-8 text file atomically."""
     write_bytes(path, content.encode())
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a record or plain data as indented JSON in one stroke."""
+    """Write a record or plain data atomically as indented JSON."""
     write_text(path, json_text(value))
 
 
 def json_text(value: Any) -> str:
-    """Return a record or plain data as the indented JSON that `write_json` writes."""
+    """Return a record or plain data as indented JSON, formatted as by `write_json`."""
     return json.dumps(plain(value), indent=2, allow_nan=False) + "\n"
 
 
 def read_json(path: Path) -> Any:
-    """Return the content of a JSON file; raises BadFile that names the file and the place."""
+    """Return the content of a JSON file; raises BadFile with the file and the position."""
     return parse_json(read_bytes(path), str(path))
 
 
 def read_record(path: Path, record: type[Record]) -> Record:
-    """Return the record in a JSON file; raises BadFile that names the file and the field."""
+    """Read a record from a JSON file; raises BadFile with the file and the field."""
     return as_record(read_json(path), record, str(path))
 
 
 def as_record(value: Any, record: type[Record], where: str) -> Record:
-    """Return plain values of one of our files as a record; raises BadFile that names the field."""
+    """Convert plain values from one of our files to a record; raises BadFile with the field."""
     from pydantic import ValidationError
 
     try:
@@ -132,16 +132,16 @@ def as_record(value: Any, record: type[Record], where: str) -> Record:
 
 
 def read_fields(path: Path, **kinds: Any) -> dict[str, Any]:
-    """Return a JSON file of which the named fields are checked.
+    """Read a JSON file and validate the named fields.
 
-    A field whose type admits None may be missing and is None then. What else the file holds is
-    kept. Raises BadFile that names the file and the field.
+    A field whose type admits None may be missing and then becomes None. Other fields are returned
+    unchanged. Raises BadFile with the file and the field.
     """
     return checked_fields(read_json(path), str(path), **kinds)
 
 
 def checked_fields(value: Any, where: str, **kinds: Any) -> dict[str, Any]:
-    """Return names and values of which the named ones are checked, as `read_fields` does."""
+    """Validate the named fields of a mapping, as `read_fields` does."""
     from pydantic import ValidationError
 
     if not is_dict(value):
@@ -163,7 +163,7 @@ def _checker(kind: Any) -> TypeAdapter[Any]:
 
 
 def read_table(path: Path) -> dict[str, Any]:
-    """Return the names and values in a JSON file; raises BadFile when it holds something else."""
+    """Read a JSON object; raises BadFile if the file holds anything else."""
     return checked_fields(read_json(path), str(path))
 
 
@@ -174,7 +174,7 @@ def _not_a(where: str, kind: type[object], error: ValidationError) -> BadFile:
 
 
 def once(path: Path, record: type[Record], make: Callable[[], Record]) -> Record:
-    """Return the record of a step that was finished before, or take the step and record it."""
+    """Return the record of a completed step, or run the step and record its result."""
     if not path.exists():
         make_folder(path.parent)
         write_json(path, make())
@@ -182,7 +182,7 @@ def once(path: Path, record: type[Record], make: Callable[[], Record]) -> Record
 
 
 def remove_unfinished(folder: Path) -> list[Path]:
-    """Remove what killed writers left under `folder` and return it; hold the run's lock."""
+    """Remove temporary files of killed writers under `folder`; return them. Hold the run's lock."""
     left = files_below(folder, f"{TEMPORARY_MARK}*", most=sys.maxsize)
     for path in left:
         path.unlink(missing_ok=True)
@@ -201,10 +201,10 @@ def _sync(path: Path) -> None:
 
 
 class JsonLines:
-    """Append-only log of one JSON object a line.
+    """Append-only log with one JSON object per line.
 
-    A line is written by one system call and ends with a newline; a last line without one was torn
-    by a crash. Opening for writing cuts it off, and so does a write that a full disk broke.
+    Each line is written by one system call and ends with a newline. A last line without one was
+    truncated by a crash; it is removed on opening for writing, as after a write to a full disk.
     """
 
     def __init__(self, path: Path) -> None:
@@ -216,7 +216,7 @@ class JsonLines:
             _cut_torn_line(self._handle)
 
     def append(self, row: Mapping[str, Any]) -> None:
-        """Append one line; it survives the death of this process (not a power cut: see `sync`)."""
+        """Append one line; it survives a crash of this process (for power failures see `sync`)."""
         line = json.dumps(plain(row), separators=(",", ":"), allow_nan=False).encode() + b"\n"
         with disk_errors(self.path):
             written = 0
@@ -224,17 +224,17 @@ class JsonLines:
                 while written < len(line):
                     written += os.write(self._handle, line[written:])
             except OSError:
-                # A half line in the middle would spoil the log once the disk has room again.
+                # A partial line in the middle would corrupt the log once the disk has space again.
                 _cut_torn_line(self._handle)
                 raise
 
     def sync(self) -> None:
-        """Make everything appended so far survive a power cut."""
+        """Flush all appended lines to disk so that they survive a power failure."""
         with disk_errors(self.path):
             os.fsync(self._handle)
 
     def close(self) -> None:
-        """Close the file; closing twice is fine."""
+        """Close the file; repeated calls are allowed."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
@@ -252,7 +252,7 @@ class JsonLines:
 
 
 def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a JSON-lines file; a torn last line is dropped, a missing file is empty."""
+    """Yield the rows of a JSON-lines file, skipping a truncated last line; empty if missing."""
     if not path.exists():
         return
     check_file(path)
@@ -273,7 +273,7 @@ def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _cut_torn_line(handle: int) -> None:
-    """Shorten an open file to its last newline."""
+    """Truncate an open file after its last newline."""
     end = os.lseek(handle, 0, os.SEEK_END)
     keep = end
     while keep > 0:
@@ -291,7 +291,7 @@ def _cut_torn_line(handle: int) -> None:
 
 
 def _free_bytes(path: Path) -> int:
-    """Return the free space of the disk that holds `path`, which need not exist yet."""
+    """Return the free bytes of the disk that holds `path`, which need not exist yet."""
     path = path.absolute()
     while not path.exists():
         path = path.parent
@@ -299,7 +299,7 @@ def _free_bytes(path: Path) -> int:
 
 
 def require_free(path: Path, needed_bytes: int, purpose: str) -> None:
-    """Raise ResourceError unless the disk of `path` has room for `needed_bytes`."""
+    """Raise ResourceError if the disk of `path` has fewer than `needed_bytes` free."""
     free = _free_bytes(path)
     if free < needed_bytes:
         raise ResourceError(
@@ -311,7 +311,7 @@ def require_free(path: Path, needed_bytes: int, purpose: str) -> None:
 
 @contextlib.contextmanager
 def disk_errors(path: Path) -> Generator[None]:
-    """Explain a full disk (ResourceError) and a place that takes nothing (UsageError)."""
+    """Translate errors: ResourceError for a full disk, UsageError for an unwritable location."""
     try:
         yield
     except OSError as error:
@@ -323,11 +323,11 @@ def disk_errors(path: Path) -> Generator[None]:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it; raises UsageError where there can be none."""
+    """Create a folder and its parents; raises UsageError if that is impossible."""
     with disk_errors(path):
         try:
             path.mkdir(parents=True, exist_ok=True)
-        except (FileExistsError, FileNotFoundError) as error:  # a file has its name; /proc
+        except (FileExistsError, FileNotFoundError) as error:  # a file has the same name; /proc
             raise _no_place(path, error) from error
 
 
@@ -340,7 +340,7 @@ def _no_place(path: Path, error: OSError) -> UsageError:
 
 
 def disk_full(path: Path) -> ResourceError:
-    """Return the error for a file that a full disk did not take."""
+    """Return the error for a write that failed on a full disk."""
     return ResourceError(
         f"The disk is full: {path} could not be written ({_megabytes(_free_bytes(path))} free). "
         "What was saved before is intact.",

@@ -1,17 +1,17 @@
-"""The journal of a loop: append-only JSONL with a hash chain and signatures, replayed on resume.
+"""Journal of a loop: append-only JSONL with a hash chain and signatures, replayed on resume.
 
-Sessions, searches, tracking runs and studies all record their steps here. The append is the commit
-point: a process that is killed before it changed nothing, one that is killed after it finds the
-record when it resumes. A line is
+Sessions, searches, tracking runs and studies record their steps here. The append is the commit
+point: a process killed before it has changed nothing, and one killed after it finds the record when
+it resumes. The format of a line is
 
     {"entry":{"seq":…,"at":…,"kind":…,"subject":…,"actor":…,"data":{…},"prev":…},"hash":"…","sig":…}
 
-`hash` is the SHA-256 of the bytes of `entry`; `prev` is the hash of the line before (of the
-journal's name for the first line). `sig` is the user's signature of `hash`, which covers every
-line before it. An edited, inserted, removed or reordered line breaks the chain; a chain that was
-written again from scratch lacks the signatures. Every line of a guarded journal must be signed, and
-its last line is noted in the user's folder, so that a journal that was cut short, rewritten or
-replaced by an earlier copy is noticed.
+`hash` is the SHA-256 of the bytes of `entry`; `prev` is the hash of the previous line (of the
+journal's name for the first line). `sig` is the user's signature of `hash`, which covers all
+previous lines. Editing, inserting, removing or reordering lines breaks the chain; a chain rewritten
+from scratch lacks the signatures. Every line of a guarded journal must be signed, and its last line
+is noted in the user's folder, so that truncation, rewriting and replacement by an earlier copy are
+detected.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from telic.storage.keys import SigningKey, config_folder, signer_of
 from telic.storage.reading import read_bytes
 
 PATIENCE_S = 30.0
-"""seconds to wait for another writer"""
+"""timeout in seconds when waiting for another writer"""
 _RETRIES, _RETRY_S = 4, 0.02
 _HEAD = b'{"entry":'
 _HASH = b',"hash":"'
@@ -45,15 +45,15 @@ _Kind = TypeVar("_Kind", bound=BaseModel)
 
 
 class JournalBroken(TelicError):
-    """A line of a journal is not the one that was written."""
+    """A journal line differs from the one that was written."""
 
 
 class JournalBusy(TelicError):
-    """Another writer holds the journal, or has written since it was read."""
+    """Another process is writing to the journal, or has written since it was read."""
 
 
 class JournalHead(Record):
-    """The last line of a journal: its number and its hash."""
+    """Number and hash of the last line of a journal."""
 
     seq: int
     hash: str
@@ -67,9 +67,9 @@ class JournalEntry(Record):
     """UTC, e.g. 2026-08-01T09:00:00.123Z"""
     kind: str
     subject: str | None = None
-    """what it is about: a step, a candidate, a run"""
+    """what the entry is about: a step, a candidate, a run"""
     actor: dict[str, Any] | None = None
-    """the person or program that caused it"""
+    """the person or program that caused the entry"""
     data: dict[str, Any]
     prev: str
     hash: str
@@ -77,12 +77,12 @@ class JournalEntry(Record):
 
     @property
     def head(self) -> JournalHead:
-        """The head of a journal that ends here."""
+        """The head of a journal whose last entry is this one."""
         return JournalHead(seq=self.seq, hash=self.hash)
 
     @property
     def has_wrong_signature(self) -> bool:
-        """Say whether no key made its signature; those of earlier versions are not checked."""
+        """Return whether the signature is invalid; those of earlier versions are not checked."""
         is_checked = (self.sig or "").startswith("ed25519:")
         return is_checked and signer_of(self.hash.encode(), self.sig) is None
 
@@ -93,23 +93,23 @@ class JournalCheck(Record):
     ok: bool
     head: JournalHead
     signer: str | None = None
-    """public key that signed the last line; None: not signed"""
+    """public key that signed the last line, or None if unsigned"""
     bad_seq: int | None = None
     why: str = ""
     torn: bool = False
-    """only the last line is incomplete; the next append drops it"""
+    """only the last line is truncated; the next append removes it"""
     foreign: bool = False
-    """the chain holds, but it does not end with the line that was last written here"""
+    """the chain is valid, but does not end with the line last written here"""
     unsigned: int = 0
-    """lines without a signature, or signed with another key"""
+    """number of lines without a signature, or signed with another key"""
 
 
 class _Noted(Record):
-    """The last line of a guarded journal, kept in the user's folder."""
+    """The last line of a guarded journal, stored in the user's folder."""
 
     head: JournalHead
     coming: JournalHead | None = None
-    """the line that was about to be written; a crash leaves it written or not"""
+    """the line about to be written; after a crash it may or may not be in the journal"""
     sig: str | None = None
 
     def signed(self) -> bytes:
@@ -123,7 +123,7 @@ class _Bad(NamedTuple):
 
 
 class Journal:
-    """One append-only journal; several processes may write to it, one at a time."""
+    """An append-only journal; several processes may write to it in turn."""
 
     def __init__(
         self,
@@ -133,29 +133,29 @@ class Journal:
         *,
         guard: Literal["path", "copies"] | None = None,
     ) -> None:
-        """Open a journal; the file is created by the first append.
+        """Open a journal; the first append creates the file.
 
         Args:
             path: the JSONL file.
-            name: identifies the work it belongs to; a journal copied from other work is broken.
-            key: signs every line; None where the user has no usable key.
-            guard: note the last line outside: of the journal at this "path", so that one that is
-                cut, replaced or begun again is noticed; or of this journal and all its "copies", so
-                that an earlier copy is noticed wherever it lies.
+            name: identifies the work; a journal copied from other work fails verification.
+            key: signs every line; None if the user has no usable key.
+            guard: note the last line outside the journal: for the journal at this "path", to detect
+                truncation, replacement or a restart; or for this journal and all its "copies", to
+                detect an earlier copy in any location.
         """
         self.path, self.name = path, name
         self.start = JournalHead(seq=0, hash=hashlib.sha256(name.encode()).hexdigest())
-        """the head of an empty journal"""
+        """head of an empty journal"""
         self._key, self._guard = key, guard
-        # One lock per path, so that two journals of one thread may nest.
+        # One lock per path, so that two journals of one thread may be nested.
         self._lock = FileLock(path.with_name(f"{path.name}.lock"), is_singleton=True)
-        self._mutex = threading.RLock()  # a session judges in one thread and trains in another
+        self._mutex = threading.RLock()  # a session judges and trains in different threads
         self._forget()
 
     # ------------------------------------------------------------------------------ reading
 
     def entries(self) -> list[JournalEntry]:
-        """Return every entry, oldest first; raises JournalBroken at the first bad line."""
+        """Return all entries, oldest first; raises JournalBroken at the first invalid line."""
         with self._mutex:
             bad = self._read_on()
             if bad is not None and not bad.torn:
@@ -164,7 +164,7 @@ class Journal:
 
     @property
     def head(self) -> JournalHead:
-        """The last line; number 0 when nothing was written yet."""
+        """The last line; its number is 0 if the journal is empty."""
         self.entries()
         return self._end
 
@@ -173,24 +173,24 @@ class Journal:
         return self._entries[-1].head if self._entries else self.start
 
     def find(self, kind: str, subject: str | None = None) -> JournalEntry | None:
-        """Return the latest entry of a kind about a subject."""
+        """Return the latest entry with this kind and subject."""
         self.entries()
         return self._latest.get((kind, subject))
 
     def recorded(self, kind: str, record: type[_Kind], subject: str | None = None) -> _Kind | None:
-        """Return the latest record of a kind about a subject; None when there is none yet."""
+        """Return the latest record with this kind and subject, or None."""
         entry = self.find(kind, subject)
         if entry is None:
             return None
         return as_record(entry.data, record, f"{self.path}, line {entry.seq}")
 
     def verify(self) -> JournalCheck:
-        """Read every byte again and check chain, signatures and the noted head."""
+        """Reread the whole file and check the chain, the signatures and the noted head."""
         check = self._verify_once()
         for _ in range(_RETRIES):
             if check.ok or not (check.foreign or check.torn):
                 break
-            # Another process may be appending: the line and the note of it are two files.
+            # Another process may be appending: it updates the journal and the note separately.
             time.sleep(_RETRY_S)
             check = self._verify_once()
         return check
@@ -220,7 +220,7 @@ class Journal:
 
     @contextmanager
     def locked(self) -> Generator[None]:
-        """Keep other writers out; may be nested. Raises JournalBusy after `PATIENCE_S`."""
+        """Lock the journal for writing; reentrant. Raises JournalBusy after `PATIENCE_S`."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with self._lock.acquire(timeout=PATIENCE_S), self._mutex:
@@ -242,8 +242,8 @@ class Journal:
         """Commit one entry.
 
         Raises:
-            JournalBroken: the journal does not verify up to its end.
-            JournalBusy: the head is no longer `expected`.
+            JournalBroken: the journal does not verify.
+            JournalBusy: the head differs from `expected`.
         """
         with self.locked():
             self._drop_torn_line()
@@ -275,13 +275,13 @@ class Journal:
     def once(
         self, kind: str, record: type[_Kind], make: Callable[[], _Kind], subject: str | None = None
     ) -> _Kind:
-        """Return the record of a step that was finished before, or take the step and record it."""
+        """Return the record of a completed step, or run the step and record its result."""
         if (known := self.recorded(kind, record, subject)) is not None:
             return known
         return as_record(self.append(kind, make(), subject=subject).data, record, str(self.path))
 
     def adopt(self) -> None:
-        """Accept a journal that was written elsewhere, from its present end on."""
+        """Accept the current content of a journal that was written elsewhere."""
         with self.locked():
             self._note(self.head, None)
 
@@ -293,7 +293,7 @@ class Journal:
         self._size = 0
 
     def _read_on(self) -> _Bad | None:
-        """Take in the lines that were added; return the first bad one."""
+        """Parse the lines added since the last read; return the first invalid one."""
         size = self.path.stat().st_size if self.path.exists() else 0
         if size < self._size:
             self._forget()
@@ -318,7 +318,7 @@ class Journal:
         return _Bad(before.seq + 1, "it is incomplete", torn=True) if lines[-1] else None
 
     def _drop_torn_line(self) -> None:
-        """Cut off a last line that a crash left incomplete: it was never committed."""
+        """Remove a last line truncated by a crash: it was never committed."""
         bad = self._read_on()
         if bad is not None and bad.torn:
             noted = self._noted()
@@ -355,7 +355,7 @@ class Journal:
         return (entry.sig or "").startswith(f"ed25519:{self._public}:")
 
     def _noted_files(self, first: str) -> list[Path]:
-        """Return the note's places: by the hash of the first line, and before that by the path."""
+        """Return the paths of the note: by hash of the first line, then by the journal's path."""
         paths = [str(self.path.absolute())] if self._guard == "path" else []
         names = [hashlib.sha256(each.encode()).hexdigest()[:24] for each in (*paths, first)]
         return [config_folder() / "heads" / f"{name}.json" for name in names]
@@ -370,7 +370,7 @@ class Journal:
             write_json(path, signed)
 
     def _noted(self) -> _Noted | str | None:
-        """Return the noted last line; None without a note, or why it cannot be believed."""
+        """Return the noted last line, None without a note, or why the note is invalid."""
         first = self._entries[0].hash if self._entries else ""
         found = [path for path in self._noted_files(first) if path.is_file()]
         if self._guard is None or self._key is None or not found:
@@ -382,7 +382,7 @@ class Journal:
         return "the note of its last line is not signed with your key"
 
     def _why_foreign(self) -> str | None:
-        """Return why this is not the journal that was written here; None when it is or may be."""
+        """Return why this is not the journal that was written here, or None if it may be."""
         noted = None if self._guard is None else self._noted()
         if isinstance(noted, str):
             return noted
@@ -403,7 +403,7 @@ class Journal:
 
 
 def read_entries(path: Path) -> list[dict[str, Any]]:
-    """Return the entries of a journal as plain data, unverified: for views that prove nothing."""
+    """Return journal entries as plain data without verifying them. Use only for display."""
     if not path.exists():
         return []
     lines = read_bytes(path).split(b"\n")[:-1]
@@ -416,7 +416,7 @@ def _line(body: bytes, digest: str, signature: str | None) -> bytes:
 
 
 def _parse(line: bytes, before: JournalHead) -> JournalEntry | str:
-    """Return the entry of a line that follows `before`, or why it is none."""
+    """Parse a line that follows `before`; return the entry, or the reason why it is invalid."""
     front, _, rest = line.rpartition(_HASH)
     body, digest = front.removeprefix(_HEAD), rest[:64].decode(errors="replace")
     try:

@@ -1,7 +1,7 @@
-"""The user's Ed25519 key, and signatures that anybody can check with the public key they carry.
+"""The user's Ed25519 key, and signatures that include the public key needed to verify them.
 
-A signature is text: `ed25519:<public key>:<signature>`, both in hex. The private key is kept in the
-user's configuration folder, outside everything that it signs, and readable by its owner only.
+A signature is text: `ed25519:<public key>:<signature>`, both in hex. The private key is stored in
+the user's configuration folder, outside all folders it signs, and is readable only by its owner.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SIGNATURE = re.compile(r"ed25519:([0-9a-f]{64}):([0-9a-f]{128})")
 
 
 class SigningKey:
-    """A private key; its public key is its identity."""
+    """A private key, identified by its public key."""
 
     def __init__(self, secret: bytes) -> None:
         self._private = Ed25519PrivateKey.from_private_bytes(secret)
@@ -38,16 +38,16 @@ class SigningKey:
         return f"SigningKey({self.public[:12]})"
 
     def derive(self, purpose: str) -> str:
-        """Return a secret of its own for one purpose, in hex."""
+        """Derive a secret for one purpose, in hex."""
         return hashlib.sha256(self._private.private_bytes_raw() + purpose.encode()).hexdigest()
 
     def sign(self, content: bytes) -> str:
-        """Return the signature of some bytes, with the public key."""
+        """Sign bytes; the signature includes the public key."""
         return f"ed25519:{self.public}:{self._private.sign(content).hex()}"
 
 
 def signer_of(content: bytes, signature: str | None) -> str | None:
-    """Return the public key that made a valid signature of these bytes; None: it is not valid."""
+    """Return the public key of a valid signature of these bytes, or None if it is invalid."""
     found = _SIGNATURE.fullmatch(signature or "")
     if found is None:
         return None
@@ -60,9 +60,9 @@ def signer_of(content: bytes, signature: str | None) -> str | None:
 
 
 def sign_text(text: str, **claims: str) -> str:
-    """Return a text with claims and the user's signature in a comment at its end.
+    """Append claims and the user's signature to a text as a comment.
 
-    HTML and Markdown both hide it. Without a usable key the text stays as it is.
+    HTML and Markdown do not display it. Without a usable key the text is returned unchanged.
     """
     key = usable_key()
     if key is None:
@@ -81,7 +81,7 @@ def signed_text(text: str) -> tuple[dict[str, str], str | None]:
 
 
 def config_folder() -> Path:
-    """Return the user's folder of telic: TELIC_CONFIG_DIR, or the usual place."""
+    """Return telic's configuration folder: TELIC_CONFIG_DIR, or the platform's default."""
     if folder := os.environ.get("TELIC_CONFIG_DIR"):
         return Path(folder)
     return Path(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")) / "telic"
@@ -93,10 +93,10 @@ def key_file() -> Path:
 
 
 def user_key(root: Path | None = None) -> SigningKey:
-    """Return the user's key, created at the first use.
+    """Return the user's key, creating it on first use.
 
-    Raises BadFile when it lies inside `root`, the folder whose files it signs, when another user
-    may read or replace it, or when it cannot be created: such a key proves nothing.
+    Raises BadFile if it lies inside `root`, the folder whose files it signs, if another user may
+    read or replace it, or if it cannot be created, since such a key proves nothing.
     """
     path = key_file()
     if root is not None and path.resolve().is_relative_to(root.resolve()):
@@ -119,7 +119,7 @@ def user_key(root: Path | None = None) -> SigningKey:
 
 
 def usable_key(root: Path | None = None) -> SigningKey | None:
-    """Return the user's key if there is one that can be used."""
+    """Return the user's key, or None if it cannot be used."""
     if not os.path.lexists(key_file()):
         return None
     with contextlib.suppress(BadFile):
@@ -135,27 +135,27 @@ def _make(path: Path) -> None:
         with os.fdopen(handle, "wb") as file:
             file.write(secrets.token_bytes(_KEY_BYTES))
             os.fsync(handle)
-        # Two processes may be first at the same moment; the link lets one of them win.
+        # Two processes may create the key concurrently; linking makes exactly one succeed.
         with contextlib.suppress(FileExistsError):
             os.link(fresh, path)
         fresh.unlink()
 
 
-# ---- folders that this user began: only their files are believed without being asked for
+# # ---- folders created by this user: the only ones trusted without confirmation
 
 BEGUN = "begun.json"
-"""the file in a folder of work that says who began it"""
+"""file in a work folder that records who created it"""
 
 
 def sign_folder(folder: Path) -> None:
-    """Note in a folder of work that this user began it; a copy of the folder is another one."""
-    with contextlib.suppress(TelicError, OSError):  # without a key it has no owner
+    """Record that this user created a work folder; the record does not hold for a copy."""
+    with contextlib.suppress(TelicError, OSError):  # without a key the folder has no owner
         key = user_key(folder.parent)
         write_json(folder / BEGUN, {"schema_version": 1, "sig": key.sign(_identity(folder))})
 
 
 def is_own_folder(folder: Path) -> bool:
-    """Return whether this user began the work in a folder, at this place or before a move."""
+    """Return whether this user created the work in a folder, here or before it was moved."""
     key = usable_key(folder.parent)
     with contextlib.suppress(TelicError, OSError):
         signature = read_fields(folder / BEGUN, sig=str)["sig"]
@@ -167,23 +167,23 @@ def _identity(folder: Path) -> bytes:
     return f"began {folder.resolve().name} {folder.stat().st_ino}".encode()
 
 
-# ---- code that this user named: environment classes, interpreters, unchecked rewards, commands
+# # ---- code named by this user: environment classes, interpreters, unchecked rewards, commands
 #
-# Folders name code in many fields, and a folder may come from anybody. What it names is used only
+# Many fields in a folder can name code, and a folder may come from anyone. Such code is used only
 # if this user named the same code before, on the command line or in Python. Permissions are signed
 # lines in the user's folder; no other folder can add one.
 
 _granted: set[str] = set()
-"""permissions of this process, also where they cannot be written down"""
+"""permissions of this process, including those that cannot be stored"""
 
 
 def permit(*code: str) -> None:
-    """Allow folders to name this code from now on: the user has just named it."""
+    """Permit folders to name this code from now on, because the user has just named it."""
     fresh = [each for each in code if not _is_permitted(each)]
     if not fresh:
         return
     _granted.update(fresh)
-    with contextlib.suppress(TelicError, OSError):  # no key, no permission that outlives this
+    with contextlib.suppress(TelicError, OSError):  # without a key, this process only
         key = user_key()
         with JsonLines(config_folder() / _PERMITTED) as lines:
             for each in fresh:
@@ -191,17 +191,17 @@ def permit(*code: str) -> None:
 
 
 def permit_all() -> None:
-    """Check nothing in this process: it is confined, or the process that started it has checked."""
+    """Disable permission checks in this process: it is confined, or its parent has checked."""
     _granted.add("*")
 
 
 def checks_code() -> bool:
-    """Return whether this process checks what folders name."""
+    """Return whether this process checks the code that folders name."""
     return "*" not in _granted
 
 
 def require_permitted(*code: str) -> None:
-    """Raise Refused for code that this user has not named."""
+    """Raise Refused if the user has not permitted this code."""
     for each in code:
         if not _is_permitted(each):
             raise Refused(

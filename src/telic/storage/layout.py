@@ -1,4 +1,4 @@
-"""Paths of runs and sessions, as docs/reference/files.md describes them, and how runs are found."""
+"""Paths in runs and sessions (see docs/reference/files.md), and discovery of runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from telic.errors import UsageError
 
 LATEST = "latest"
 DAMAGED = "damaged"
-"""what a list says of work whose files cannot be read"""
+"""state shown in lists for work whose files cannot be read"""
 _LONGEST_NAME = 120
 _MEMBER = re.compile(r"(?P<config>.+)_seed_(?P<seed>-?[0-9]{1,20})")
 _NUMBER = re.compile("[0-9]{1,9}")
@@ -22,14 +22,14 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class _Folder(Protocol):
-    """Anything with a path."""
+    """Any object with a path."""
 
     @property
     def path(self) -> Path: ...
 
 
 class FolderFile:
-    """A file of a folder by its name: `folder.summary` is `folder.path / "summary.json"`."""
+    """Descriptor of a file in a folder: `folder.summary` is `folder.path / "summary.json"`."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -39,7 +39,7 @@ class FolderFile:
 
 
 class Artifact(NamedTuple):
-    """A file that belongs to one evaluation; `label` is None for checkpoints."""
+    """A file of one evaluation; `label` is None for checkpoints."""
 
     path: Path
     step: int
@@ -48,7 +48,7 @@ class Artifact(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MemberFolder:
-    """The files of one member of a population."""
+    """Files of one member of a population."""
 
     path: Path
 
@@ -68,7 +68,7 @@ class MemberFolder:
     tensorboard_dir = FolderFile("tb_logs")
 
     def filled(self) -> tuple[Path, ...]:
-        """Return the folders that the confined trainer fills; it may write to no others."""
+        """Return the folders that the confined trainer may write to."""
         return (
             self.scalars.parent,
             self.checkpoints_dir,
@@ -77,39 +77,39 @@ class MemberFolder:
         )
 
     def video(self, step: int, label: str) -> Path:
-        """Return where the video of an evaluation episode goes."""
+        """Return the path for the video of an evaluation episode."""
         return self.videos_dir / f"eval_{step}_{label}.mp4"
 
     def checkpoint(self, step: int) -> Path:
-        """Return where the policy after `step` environment steps goes."""
+        """Return the path for the policy after `step` environment steps."""
         return self.checkpoints_dir / f"policy_{step}.pt"
 
     def trajectory(self, step: int, label: str) -> Path:
-        """Return where the record of an evaluation episode goes."""
+        """Return the path for the recording of an evaluation episode."""
         return self.trajectories_dir / f"trajectory_{step}_{label}.npz"
 
     def videos(self) -> list[Artifact]:
-        """Return the finished videos by step, then label."""
+        """Return the finished videos, ordered by step and label."""
         return _artifacts(self.videos_dir, r"eval_([0-9]{1,18})_(.+)\.mp4")
 
     def checkpoints(self) -> list[Artifact]:
-        """Return the saved policies by step."""
+        """Return the saved policies, ordered by step."""
         return _artifacts(self.checkpoints_dir, r"policy_([0-9]{1,18})()\.pt")
 
     def trajectories(self) -> list[Artifact]:
-        """Return the recorded episodes by step, then label."""
+        """Return the recorded episodes, ordered by step and label."""
         return _artifacts(self.trajectories_dir, r"trajectory_([0-9]{1,18})_(.+)\.npz")
 
 
 @dataclass(frozen=True, slots=True)
 class WorkFolder:
-    """The files that every piece of work has, be it a run or a session."""
+    """Files common to runs and sessions."""
 
     path: Path
 
     @property
     def name(self) -> str:
-        """Return its id."""
+        """Return the id, which is the folder's name."""
         return self.path.name
 
     summary = FolderFile("summary.json")
@@ -122,7 +122,7 @@ class WorkFolder:
 
 @dataclass(frozen=True, slots=True)
 class RunFolder(WorkFolder):
-    """The files of one run."""
+    """Files of one run."""
 
     config = FolderFile("config.json")
     manifest = FolderFile("manifest.json")
@@ -131,11 +131,11 @@ class RunFolder(WorkFolder):
     state = FolderFile("state/state.pt")
 
     def cell_state(self, number: int) -> Path:
-        """Return the resumable state of one process of several, from 1."""
+        """Return the path of the resumable state of one of several processes, numbered from 1."""
         return self.state.parent / str(number) / self.state.name
 
     def cell_result(self, number: int) -> Path:
-        """Return the result of one process of several; the process itself cannot write there."""
+        """Return the result path of one of several processes; the process cannot write there."""
         return self.state.parent / f"{number}.json"
 
     def member(self, config: str, seed: int) -> MemberFolder:
@@ -143,7 +143,7 @@ class RunFolder(WorkFolder):
         return MemberFolder(self.path / f"{file_name(config)}_seed_{seed}")
 
     def members(self) -> list[MemberFolder]:
-        """Return the members on disk, ordered by config and then by seed as a number."""
+        """Return the members on disk, ordered by config and seed (numerically)."""
         matches = [(_MEMBER.fullmatch(path.name), path) for path in self.path.iterdir()]
         members = [(m["config"], int(m["seed"]), path) for m, path in matches if m]
         return [MemberFolder(path) for _, _, path in sorted(members) if path.is_dir()]
@@ -151,7 +151,7 @@ class RunFolder(WorkFolder):
 
 @dataclass(frozen=True, slots=True)
 class IterationFolder:
-    """The files of one iteration."""
+    """Files of one iteration."""
 
     path: Path
 
@@ -167,17 +167,17 @@ class IterationFolder:
 
     @property
     def run(self) -> RunFolder:
-        """Return the files of its training."""
+        """Return the run folder of its training."""
         return RunFolder(self.path / "train")
 
     def episode(self, member: str, index: int) -> Path:
-        """Return where a judged episode goes."""
+        """Return the path for a judged episode."""
         return self.judged_dir / member / f"episode_{index:02d}.npz"
 
 
 @dataclass(frozen=True, slots=True)
 class SessionFolder(WorkFolder):
-    """The files of one session."""
+    """Files of one session."""
 
     config = FolderFile("session.json")
     author = FolderFile("author.json")
@@ -201,7 +201,7 @@ class SessionFolder(WorkFolder):
     origin = FolderFile("origin.json")
 
     def iterations(self) -> list[int]:
-        """Return the numbers of the iterations on disk, in order; 0 is what a branch was given."""
+        """Return the iteration numbers on disk, sorted; 0 is the starting point of a branch."""
         names = (path.name.removeprefix("iter_") for path in self.path.glob("iter_*"))
         return sorted(int(name) for name in names if _NUMBER.fullmatch(name))
 
@@ -211,7 +211,7 @@ class SessionFolder(WorkFolder):
 
 
 def file_name(text: str) -> str:
-    """Return `text` as a name every file system accepts."""
+    """Convert `text` to a name that is valid on every file system."""
     name = _NOT_IN_NAMES.sub("-", text).strip(".-")
     if not name:
         raise UsageError(f"{text[:60]!r} holds no letter or digit to name a folder with.")
@@ -219,7 +219,7 @@ def file_name(text: str) -> str:
 
 
 def check_name(name: str, option: str) -> str:
-    """Return a name that a user chose for a folder; raises UsageError for an invalid one."""
+    """Validate a user-chosen folder name; raises UsageError if it is invalid."""
     if name != file_name(name) or len(name) > _LONGEST_NAME:
         raise UsageError(
             f'{option} "{name[:_LONGEST_NAME]}" cannot be the name of a folder.',
@@ -229,12 +229,12 @@ def check_name(name: str, option: str) -> str:
 
 
 def is_run(path: Path) -> bool:
-    """Say whether a folder holds a run."""
+    """Return whether a folder holds a run."""
     return (path / "config.json").is_file() and _MEMBER.fullmatch(path.name) is None
 
 
 def list_runs(runs_dir: Path) -> list[RunFolder]:
-    """Return the runs of a folder, the most recently active first."""
+    """Return the runs in a folder, most recently active first."""
     if not runs_dir.is_dir():
         return []
     runs = [RunFolder(each) for each in runs_dir.iterdir() if is_run(each)]
@@ -242,28 +242,28 @@ def list_runs(runs_dir: Path) -> list[RunFolder]:
 
 
 def new_name(kind: str, letters: int = 8) -> str:
-    """Return a unique name: the kind, the time, and random letters."""
+    """Return a unique name from the kind, the time, and random letters."""
     stamp = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
     return f"{kind}_{stamp}_{secrets.token_hex(letters // 2)}"
 
 
 def holders_of(request: str, runs_dir: Path) -> list[Path]:
-    """Return the folders in which a file of that name lies, the newest first."""
+    """Return the folders that contain a file of that name, newest first."""
     return sorted((path.parent for path in runs_dir.glob(f"*/{request}")), reverse=True)
 
 
 def new_session(runs_dir: Path) -> SessionFolder:
-    """Return a folder for a new session; nothing is made yet."""
+    """Return a folder for a new session, without creating it."""
     return SessionFolder(runs_dir / new_name("session"))
 
 
 def list_sessions(runs_dir: Path) -> list[SessionFolder]:
-    """Return the sessions of a folder, the newest first."""
+    """Return the sessions in a folder, newest first."""
     return [SessionFolder(path) for path in holders_of("session.json", runs_dir)]
 
 
 def changed_at(path: Path | str) -> float:
-    """Return when a file was written last; 0 when it is not there, or no longer."""
+    """Return the modification time of a file, or 0 if it does not exist."""
     try:
         return os.stat(path).st_mtime
     except OSError:

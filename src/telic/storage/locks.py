@@ -1,4 +1,4 @@
-"""Let one process at a time write to a run."""
+"""File locks that let one process at a time write to a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PATIENCE_S = 0.2
 
 
 class RunLock:
-    """Exclusive right to write in a folder, held by one process and gone with it.
+    """Exclusive lock on a folder, released when the holding process ends.
 
     Example:
         with RunLock(folder / "lock", name="run 1a2b"):
@@ -26,18 +26,18 @@ class RunLock:
     """
 
     def __init__(self, path: Path, name: str | None = None, *, patience_s: float = 0.0) -> None:
-        """Lock a file."""
+        """Prepare the lock without acquiring it."""
         self.path, self.patience_s = path, patience_s
         self.name = name or str(path.parent)
         self._handle: int | None = None
 
     def acquire(self) -> None:
-        """Take the lock, or raise Refused with the number of the process that holds it."""
+        """Acquire the lock, or raise Refused with the process id of its holder."""
         began = time.monotonic()
         handle = self._open()
         while not _try_lock(handle, fcntl.LOCK_EX):
             holder = _written_number(handle)
-            # Without a number another process only checks (`lock_holder`) or is about to write it.
+            # Without a process id, another process only checks (`lock_holder`) or will write it.
             patience_s = max(self.patience_s, _PATIENCE_S if holder is None else 0.0)
             if time.monotonic() - began > patience_s:
                 os.close(handle)
@@ -46,11 +46,11 @@ class RunLock:
                     hint="Wait until it ends, or stop it, and try again.",
                 )
             time.sleep(0.01)
-        if not _is_at(handle, self.path):  # who held it removed the folder on its way out
+        if not _is_at(handle, self.path):  # the last holder removed the folder
             os.close(handle)
             self.acquire()
             return
-        # The number is for people; the lock itself is the kernel's and dies with the process.
+        # The process id is informational; the lock belongs to the kernel and ends with the process.
         os.ftruncate(handle, 0)
         os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
         self._handle = handle
@@ -59,18 +59,18 @@ class RunLock:
         with disk_errors(self.path):
             while True:
                 make_folder(self.path.parent)
-                # Gone again when another process removed the folder between the two.
+                # Missing again if another process removed the folder in between.
                 with contextlib.suppress(FileNotFoundError):
                     return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
 
     @property
     def handle(self) -> int:
-        """The open file: a child process that inherits it holds the lock, too."""
+        """The open file descriptor; a child process that inherits it also holds the lock."""
         assert self._handle is not None, "the lock is not held"
         return self._handle
 
     def release(self) -> None:
-        """Give the lock back; without one, do nothing."""
+        """Release the lock, if it is held."""
         if self._handle is not None:
             os.ftruncate(self._handle, 0)
             os.close(self._handle)
@@ -90,10 +90,10 @@ class RunLock:
 
 
 def lock_holder(path: Path) -> int | None:
-    """Return the number of the process that holds the lock at `path`, or None when it is free."""
+    """Return the process id of the holder of the lock at `path`, or None if it is free."""
     try:
         handle = os.open(path, os.O_RDWR | os.O_NONBLOCK)
-    except OSError:  # missing, or not a file that can be locked
+    except OSError:  # missing, or not a lockable file
         return None
     try:
         return None if _try_lock(handle, fcntl.LOCK_SH) else _written_number(handle)
@@ -102,9 +102,9 @@ def lock_holder(path: Path) -> int | None:
 
 
 def try_hold(path: Path) -> int | None:
-    """Lock a file for this process, making it if needed; None when another process holds it.
+    """Lock a file, creating it if needed; return None if another process holds it.
 
-    Close the returned handle to let go; the kernel does it when the process dies.
+    Close the returned descriptor to release the lock; the kernel does so when the process ends.
     """
     with disk_errors(path):
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
@@ -116,7 +116,7 @@ def try_hold(path: Path) -> int | None:
 
 @contextlib.contextmanager
 def taking_turns(path: Path) -> Generator[None]:
-    """Hold the lock of a file for a moment, waiting for others who do the same."""
+    """Hold the lock of a file during the block, waiting for other holders."""
     with disk_errors(path):
         make_folder(path.parent)
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
@@ -136,7 +136,7 @@ def _try_lock(handle: int, kind: int) -> bool:
 
 
 def _is_at(handle: int, path: Path) -> bool:
-    """Say whether an open file is still the one that its path leads to."""
+    """Return whether an open file is still the one at its path."""
     try:
         return os.path.samestat(os.fstat(handle), os.stat(path))
     except FileNotFoundError:

@@ -1,9 +1,9 @@
-"""Read a file that anybody may have named or damaged: bounded, explained, never waited for.
+"""Bounded, non-blocking reads of untrusted or damaged files, with clear errors.
 
-A named pipe, a device or a folder is refused before it is opened, so that nothing hangs; a file
-that is larger than its kind ever is, is refused before it fills the memory. JSON is read as plain
-values that every part of telic can hold: no number beyond 64 bits, no half characters, no nesting
-that would end the interpreter; what is not a number becomes None, as it does where we write.
+Named pipes, devices and folders are refused before opening, so that no read blocks; a file larger
+than the limit of its kind is refused before it is loaded. JSON is parsed to plain values that all
+of telic can represent: no number beyond 64 bits, no surrogates, no nesting that would overflow the
+interpreter's stack; NaN and infinities become None, as when writing.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from telic.errors import BadFile, MissingFile, Refused, UsageError
 
 MEBIBYTE = 1 << 20
 LARGEST = 256 * MEBIBYTE
-"""of a file that we write"""
+"""maximum size of files written by telic"""
 LARGEST_TEXT = 16 * MEBIBYTE
-"""of a file that people write: rewards, models, settings"""
+"""maximum size of files written by people: rewards, models, settings"""
 _MOST_FILES = 100_000
-"""that a folder is looked through for"""
+"""maximum number of files scanned in a folder"""
 _DEEPEST = 64
 _WIDEST_BITS, _MOST_DIGITS = 64, 20
 _KINDS = {
@@ -41,11 +41,11 @@ _KINDS = {
     stat.S_IFBLK: "a device",
 }
 _HALVES = re.compile(rb"\\u(?:[dD][89a-fA-F]|0000)")
-"""escapes that may be halves of characters; nearly no file has one"""
+"""escapes that may be surrogates; rare in practice"""
 
 
 def check_file(path: Path, limit: int = LARGEST) -> int:
-    """Return the size of an ordinary file; raises BadFile for all else and a larger one."""
+    """Return the size of a regular file; raises BadFile for other or larger files."""
     try:
         found = os.stat(path)
     except OSError as error:
@@ -64,22 +64,22 @@ def check_file(path: Path, limit: int = LARGEST) -> int:
 
 
 def read_bytes(path: Path, limit: int = LARGEST) -> bytes:
-    """Return the content of an ordinary file; raises BadFile that says why there is none."""
+    """Return the content of a regular file; raises BadFile with the reason if it cannot be read."""
     check_file(path, limit)
     try:
-        # It may have become a pipe since: opening must not wait either way.
+        # It may have been replaced by a pipe: opening must not block.
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(handle, "rb") as file:
             content = file.read(limit + 1)
     except OSError as error:
         raise _unreadable(path, error) from None
-    if len(content) > limit:  # it grew
+    if len(content) > limit:  # it has grown since
         raise BadFile(f"{path} is larger than {limit / 1e6:,.0f} MB, which is the most we read.")
     return content
 
 
 def read_text(path: Path, limit: int = LARGEST_TEXT, errors: str = "strict") -> str:
-    """Return the text of an ordinary file; raises BadFile that says why there is none."""
+    """Return the text of a regular file; raises BadFile with the reason if it cannot be read."""
     try:
         text = read_bytes(path, limit).decode(errors=errors)
     except UnicodeDecodeError as error:
@@ -88,7 +88,7 @@ def read_text(path: Path, limit: int = LARGEST_TEXT, errors: str = "strict") -> 
 
 
 def given_text(path: Path | str, what: str, limit: int = LARGEST_TEXT) -> str:
-    """Return the text of a file that the user named; raises UsageError when it cannot be read."""
+    """Return the text of a user-given file; raises UsageError if it cannot be read."""
     try:
         return read_text(Path(path), limit)
     except BadFile as error:
@@ -96,7 +96,7 @@ def given_text(path: Path | str, what: str, limit: int = LARGEST_TEXT) -> str:
 
 
 def parse_json(content: bytes | str, where: str) -> Any:
-    """Return the plain values in some JSON; raises BadFile that names the place of the fault."""
+    """Parse JSON to plain values; raises BadFile with the position of the error."""
     content = content.encode(errors="surrogatepass") if isinstance(content, str) else content
     try:
         value = json.loads(content, parse_constant=_no_number, parse_int=_whole, parse_float=_real)
@@ -123,7 +123,7 @@ def _real(text: str) -> float:
 
 
 def parse_toml(text: str, where: str) -> dict[str, Any]:
-    """Return the plain values in some TOML; raises BadFile that names the place of the fault."""
+    """Parse TOML to plain values; raises BadFile with the position of the error."""
     import tomllib
 
     try:
@@ -137,7 +137,7 @@ def parse_toml(text: str, where: str) -> dict[str, Any]:
 
 
 def is_plain(value: Any) -> bool:
-    """Say whether every part of telic can hold a value."""
+    """Return whether all of telic can represent a value."""
     return not _complaint(value)
 
 
@@ -169,7 +169,7 @@ def _complaint(value: Any) -> str:
 
 
 def _no_number(name: str) -> None:
-    """Read NaN and infinities as what they are written as: unknown."""
+    """Parse NaN and infinities as None."""
 
 
 def _unreadable(path: Path, error: OSError) -> BadFile:
@@ -181,17 +181,17 @@ def _unreadable(path: Path, error: OSError) -> BadFile:
 
 
 def files_below(folder: Path, pattern: str = "*", most: int | None = None) -> list[Path]:
-    """Return the files of some name in a folder and below, in order.
+    """Return the files in a folder and its subfolders that match a pattern, sorted.
 
-    Links are not followed, nor folders that are nested deeper than any that we make. Raises
-    BadFile for a folder that holds more than any folder that we read: "/" by mistake.
+    Links and deeply nested folders are not followed. Raises BadFile for a folder with more files
+    than any that we read, such as "/".
     """
     seen, found = 0, list[Path]()
     most = _MOST_FILES if most is None else most
-    waiting = [(str(folder), 0)]  # no recursion: who made the folders may have nested thousands
+    waiting = [(str(folder), 0)]  # no recursion: folders may be nested thousands deep
     while waiting:
         place, depth = waiting.pop()
-        with contextlib.suppress(OSError), os.scandir(place) as entries:  # gone, or not ours
+        with contextlib.suppress(OSError), os.scandir(place) as entries:  # removed, or not readable
             for entry in entries:
                 seen += 1
                 if entry.is_dir(follow_symlinks=False) and depth < _DEEPEST:
@@ -207,7 +207,7 @@ def files_below(folder: Path, pattern: str = "*", most: int | None = None) -> li
 
 
 def without_links(folder: Path) -> Path:
-    """Return a folder; raise Refused for a link in it, or as it, which would lead elsewhere."""
+    """Return a folder; raises Refused if it is or contains a link, which could lead elsewhere."""
     for place, folders, files in os.walk(folder):
         for path in (place, *(os.path.join(place, name) for name in (*folders, *files))):
             if os.path.islink(path):
@@ -219,7 +219,7 @@ def without_links(folder: Path) -> Path:
 
 
 def file_hash(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes, however large it is."""
+    """Return the SHA-256 of a file, read in chunks."""
     check_file(path, limit=sys.maxsize)
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

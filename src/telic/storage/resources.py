@@ -1,8 +1,8 @@
 """Admission of sessions to the CPU cores and memory of this machine.
 
-A lease is a file that its process keeps locked, and the kernel releases the lock when the process
-dies. Only the process that holds `turn` may add one; the others wait for the turn, so that a large
-request is not starved by small ones.
+A lease is a file locked by its process; the kernel releases the lock when the process dies. Only
+the process that holds `turn` may add a lease; the others queue for the turn, so that small requests
+cannot starve a large one.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ from telic.storage.reading import read_bytes, read_text
 
 _POLL_S = 0.2
 _SETTLING_S = 30.0
-"""seconds after which what a training takes shows in the free memory"""
+"""seconds until the memory use of a new training shows in the free memory"""
 _GIB = 2**30
 
 _CGROUP = Path("/sys/fs/cgroup")
 
 
 class ResourceNeed(NamedTuple):
-    """Cores and memory of a piece of work while it runs."""
+    """Cores and memory that work needs while it runs."""
 
     cores: int
     memory_bytes: int | None
-    """None: unknown, so nothing is checked"""
+    """None if unknown; memory is then not checked"""
 
 
 def usable_cores() -> list[int]:
-    """Return the numbers of the CPU cores that this process may use."""
+    """Return the CPU cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
 
 
 def available_bytes() -> int | None:
-    """Return the memory that can be had without swapping, a container's limit respected."""
+    """Return the memory available without swapping, within the container's limit."""
     free, left = psutil.virtual_memory().available, _container_bytes()
     return free if left is None else min(free, left)
 
 
 def _container_bytes() -> int | None:
-    """Return what a control group (version 2) leaves; file pages it can drop count as free."""
+    """Return the memory left in the control group (version 2), counting reclaimable file pages."""
     limit, used = _CGROUP / "memory.max", _CGROUP / "memory.current"
     if not (limit.exists() and used.exists()) or limit.read_text().strip() == "max":
         return None
@@ -67,7 +67,7 @@ def _container_bytes() -> int | None:
 
 
 class CoreLease(Record):
-    """The holder of some CPU cores."""
+    """The holder of a set of CPU cores."""
 
     holder: str
     pid: int
@@ -77,7 +77,7 @@ class CoreLease(Record):
 
 
 class Admission:
-    """The CPU cores that sessions share."""
+    """CPU cores shared by sessions."""
 
     def __init__(
         self,
@@ -100,11 +100,11 @@ class Admission:
         tell: Listener = ignore,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> Generator[bool]:
-        """Hold what is needed for the block; yields whether it was got (False: asked to stop).
+        """Hold the resources during the block; yield whether they were granted (False: stopped).
 
-        More cores than there are means all of them. `tell` gets session.waiting each time the
-        reason changes, and session.admitted after. Raises ResourceError where the memory is not
-        available, and no other session can release it.
+        Requests for more cores than the machine has get all of them. `tell` receives
+        session.waiting when the reason for waiting changes, and session.admitted afterwards. Raises
+        ResourceError if the memory is not available and no other session can release it.
         """
         path = self.folder / f"lease_{os.getpid()}_{secrets.token_hex(4)}"
         handle = self._wait(path, need, holder, tell, should_stop)
@@ -116,14 +116,14 @@ class Admission:
                 os.close(handle)
 
     def leases(self) -> list[CoreLease]:
-        """Return the current leases; those of processes that died are removed."""
+        """Return the current leases, removing those of dead processes."""
         found: list[CoreLease] = []
         for path in sorted(self.folder.glob("lease_*")):
             if (handle := try_hold(path)) is not None:
                 path.unlink(missing_ok=True)
                 os.close(handle)
             else:
-                with suppress(ValueError, BadFile):  # looked at while being written
+                with suppress(ValueError, BadFile):  # read while being written
                     found.append(CoreLease.model_validate_json(read_bytes(path)))
         return found
 
@@ -135,7 +135,7 @@ class Admission:
         tell: Listener,
         should_stop: Callable[[], bool],
     ) -> int | None:
-        """Return the handle of the lease; None when asked to stop."""
+        """Return the handle of the lease, or None if asked to stop."""
         started, said, turn = time.monotonic(), "", None
         wanted = min(max(1, need.cores), len(self.cores))
         waiting = f"waiting for {wanted} of {len(self.cores)} cores"
@@ -164,11 +164,11 @@ class Admission:
                 os.close(turn)
 
     def _lacking_memory(self, need: ResourceNeed, leases: list[CoreLease]) -> str | None:
-        """Return why memory has to be waited for; raises ResourceError if that is pointless."""
+        """Return why to wait for memory, or None; raises ResourceError if waiting cannot help."""
         free = self._free_bytes()
         if need.memory_bytes is None or free is None:
             return None
-        # A training that has just begun has not taken yet what it was admitted with.
+        # A training that has just started does not yet use the memory it was admitted with.
         free -= sum(
             lease.memory_bytes or 0 for lease in leases if time.time() - lease.since < _SETTLING_S
         )
@@ -185,7 +185,7 @@ class Admission:
 
 
 def _hold(path: Path, holder: str, cores: int, memory_bytes: int | None) -> int | None:
-    """Write a lease and keep it locked."""
+    """Write a lease and lock it."""
     lease = CoreLease(
         holder=holder, pid=os.getpid(), cores=cores, memory_bytes=memory_bytes, since=time.time()
     )
@@ -196,9 +196,9 @@ def _hold(path: Path, holder: str, cores: int, memory_bytes: int | None) -> int 
 
 
 def runtime_folder() -> Path:
-    """Return the folder that all sessions of this user on this machine share.
+    """Return the folder shared by all sessions of this user on this machine.
 
-    Raises Refused when another user made it, who could block all sessions.
+    Raises Refused if another user created it, who could block all sessions.
     """
     base = os.environ.get("XDG_RUNTIME_DIR")
     if base and os.access(base, os.W_OK):

@@ -1,7 +1,7 @@
-"""Metric series: a JSON line per training iteration, and per evaluation ("type": "eval").
+"""Metric series: one JSON line per training iteration and per evaluation ("type": "eval").
 
-Every row has "global_step". A resumed run cuts the file back to the step of its saved state, so
-that no step is counted twice.
+Every row has "global_step". A resumed run truncates the file to the step of its saved state, so
+that no step is recorded twice.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
 from annotated_types import Len
-from typing_extensions import TypedDict  # pydantic asks for it before Python 3.12
+from typing_extensions import TypedDict  # pydantic requires it before Python 3.12
 
 from telic.errors import BadFile
 from telic.storage.files import (
@@ -34,7 +34,7 @@ _MEND = "Delete that line; the others are intact."
 
 
 class EvaluationRow(TypedDict):
-    """An evaluation of a member: a row of its metrics, or its best one."""
+    """Metrics of a member's evaluation: one row, or the best one."""
 
     global_step: int
     mean_return: NotRequired[float | None]
@@ -50,20 +50,20 @@ class EvaluationRow(TypedDict):
 
 
 class ScalarLog:
-    """Append metric rows to a file; the file stays readable whatever happens to this process."""
+    """Append metric rows to a file that stays readable after a crash."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lines = JsonLines(path)
 
     def append(self, row: Mapping[str, Any]) -> None:
-        """Append one row; it must hold "global_step". Numbers that are not finite become None."""
+        """Append one row with "global_step". Non-finite numbers become None."""
         if "global_step" not in row:
             raise ValueError(f'a metric row needs "global_step", this one has {sorted(row)}')
         self._lines.append(row)
 
     def truncate_after(self, global_step: int) -> int:
-        """Drop the rows of later steps and return how many were dropped."""
+        """Drop the rows after this step and return their number."""
         rows = read_rows(self.path)
         kept = [row for row in rows if row["global_step"] <= global_step]
         if len(kept) < len(rows):
@@ -73,7 +73,7 @@ class ScalarLog:
         return len(rows) - len(kept)
 
     def sync(self) -> None:
-        """Make everything appended so far survive a power cut."""
+        """Flush all appended rows to disk so that they survive a power failure."""
         self._lines.sync()
 
     def close(self) -> None:
@@ -82,7 +82,7 @@ class ScalarLog:
 
 
 def read_rows(path: Path, kind: RowKind = "all") -> list[_MetricRow]:
-    """Return the rows of a metric file in order, a torn last line left out."""
+    """Return the rows of a metric file in order, skipping a truncated last line."""
     rows = [
         row
         for row in read_json_lines(path)
@@ -97,22 +97,22 @@ def read_rows(path: Path, kind: RowKind = "all") -> list[_MetricRow]:
 
 
 def is_evaluation(row: _MetricRow) -> bool:
-    """Return whether a row is an evaluation, not a training iteration."""
+    """Return whether a row is an evaluation rather than a training iteration."""
     return row.get("type") == "eval"
 
 
 def read_columns(
     path: Path, names: Iterable[str] | None = None, kind: RowKind = "train"
 ) -> dict[str, Column]:
-    """Return series of equal length by name, None where a row lacks the value.
+    """Return series of equal length by name, with None where a row lacks the value.
 
-    Without `names`, every name that has a number in some row is returned.
+    Without `names`, return every name that is numeric in at least one row.
     """
     return columns_of(read_rows(path, kind), names)
 
 
 def columns_of(rows: Sequence[_MetricRow], names: Iterable[str] | None = None) -> dict[str, Column]:
-    """Return the series of rows that were read, as `read_columns` does."""
+    """Return the series of rows already read, as `read_columns` does."""
     if names is None:
         names = dict.fromkeys(
             name for row in rows for name, value in row.items() if _is_number(value)
@@ -123,9 +123,9 @@ def columns_of(rows: Sequence[_MetricRow], names: Iterable[str] | None = None) -
 def downsample(
     xs: Sequence[float] | np.ndarray, ys: Sequence[float | None] | np.ndarray, points: int
 ) -> tuple[list[float], list[float]]:
-    """Return at most `points` of a series, chosen so that its shape and its spikes stay.
+    """Downsample a series to at most `points`, preserving its shape and extremes.
 
-    Missing values are left out; arrays hold none.
+    Missing values are dropped; arrays have none.
     """
     import numpy as np
 
@@ -137,7 +137,7 @@ def downsample(
         known = [(x, y) for x, y in zip(xs, ys, strict=True) if y is not None]
         series = np.array(known, dtype=np.float64).reshape(-1, 2).T
     size = series.shape[1]
-    if size > points:  # of each bucket between the ends, the point that is farthest from its mean
+    if size > points:  # from each inner bucket, keep the point farthest from its mean
         edges = np.linspace(1, size - 1, points - 1).round().astype(int)
         kept = [
             start + int(np.abs(series[1, start:end] - series[1, start:end].mean()).argmax())

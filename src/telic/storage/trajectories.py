@@ -1,8 +1,8 @@
-"""Recorded episodes: named columns of equal length and the facts needed to read them.
+"""Recorded episodes: named columns of equal length, with metadata.
 
-A file is a plain `.npz` (any NumPy reads it, nothing is pickled): one array per column, floats as
+A file is a plain `.npz` (readable by NumPy without pickle): one array per column, floats as
 float32, and "facts" as JSON text. Row t is the transition obs[t], action[t] -> next_obs[t]; body
-and joint columns (qpos, xpos, …) are the state after it, as are the environment's infos.
+and joint columns (qpos, xpos, …) and the environment's infos describe the state after it.
 
 Usual columns, with T rows:
 
@@ -39,7 +39,7 @@ from telic.storage.files import plain, replacing
 
 _FACTS = "facts"
 _LAST_NEXT_OBS = "next_obs_last"
-# Higher levels of deflate cost several times the time for a few percent of float noise.
+# # Higher deflate levels take several times as long and save only a few percent on noisy floats.
 _COMPRESSION = 1
 _DAMAGE = (
     *(ValueError, KeyError, TypeError, EOFError, OSError, NotImplementedError, RuntimeError),
@@ -47,10 +47,10 @@ _DAMAGE = (
 )
 _MOST_COLUMNS = 256
 _MOST_BYTES = 1 << 30
-"""of all columns together; an episode of a thousand steps of a humanoid has a few million"""
+"""limit on the total size of all columns; a humanoid episode of 1,000 steps has a few million"""
 _MOST_FACTS = 1 << 24
 _REGISTERED = re.compile(r"(?:[\w.-]+/)?[\w.-]+-v\d+")
-"""ids that only a registry looks up: no module, no file"""
+"""ids resolved only through a registry: neither a module nor a file"""
 
 _HEADS = {
     (1, 0): np.lib.format.read_array_header_1_0,
@@ -59,23 +59,23 @@ _HEADS = {
 
 REFERENCE = "reference_qpos"
 COMMANDS = ("command_forward", "command_sideways", "command_turn")
-"""commanded velocity at each moment"""
+"""commanded velocity per step"""
 _GROUND_SEED = "terrain_seed"
 GROUND = ("ground_height", "ground_step")
-"""what was below a robot at each moment"""
+"""ground below the robot per step"""
 RECORDED = (
     *("qpos", "qvel", "xpos", "xquat", "cvel", "cfrc_ext", "subtree_com"),
     *("x_velocity", "y_velocity", *COMMANDS),
     *GROUND,
 )
-"""infos of an environment that every recorder keeps, for quantities and for rewards"""
+"""infos of an environment that every recorder stores, for quantities and rewards"""
 
 Environment = tuple[str, dict[str, Any]]
-"""an environment and its constructor arguments, as a job asks for them"""
+"""environment id and constructor arguments, as in a job's request"""
 
 
 class TrajectoryFacts(Record):
-    """Facts about the whole episode."""
+    """Metadata of an episode."""
 
     schema_version: int = 1
     env_id: str = Field(description="environment id, module:Class, or path of an MJCF file")
@@ -101,7 +101,7 @@ class TrajectoryFacts(Record):
 
     @property
     def environment(self) -> Environment:
-        """Return the environment with its arguments, as the file says or the reader asked."""
+        """Return the environment with its arguments, from the file or as given by the reader."""
         return self.env_id, self.env_kwargs
 
 
@@ -128,7 +128,7 @@ class Trajectory:
 
     @property
     def duration_s(self) -> float | None:
-        """Return the simulated time the episode took, or None without a clock."""
+        """Return the simulated duration of the episode in seconds, or None if unknown."""
         return None if self.facts.dt_s is None else len(self) * self.facts.dt_s
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -143,9 +143,9 @@ class Trajectory:
 
 
 def write_trajectory(path: Path, trajectory: Trajectory, *, is_kept: bool = True) -> None:
-    """Write an episode in one stroke; "step" and "timestamp" are added when missing.
+    """Write an episode atomically; "step" and "timestamp" are added if missing.
 
-    The same episode always gives the same bytes. What is not kept, but read once and removed, is
+    Equal episodes give identical bytes. Episodes that are not kept (read once, then removed) are
     not compressed.
     """
     columns = {name: _storable(column) for name, column in trajectory.columns.items()}
@@ -160,13 +160,13 @@ def write_trajectory(path: Path, trajectory: Trajectory, *, is_kept: bool = True
         for name, array in arrays.items():
             buffer = io.BytesIO()
             np.lib.format.write_array(buffer, array, allow_pickle=False)
-            # A ZipInfo without a date: equal content, equal bytes.
+            # A ZipInfo without a date: equal content gives identical bytes.
             entry = zipfile.ZipInfo(f"{name}.npy")
             archive.writestr(entry, buffer.getbuffer(), method, _COMPRESSION)
 
 
 def read_trajectory(path: Path, environment: Environment | None = None) -> Trajectory:
-    """Return a recorded episode; raises TelicError when the file is missing or damaged."""
+    """Read a recorded episode; raises TelicError if the file is missing or damaged."""
     if not path.exists():
         raise TelicError(f"Trajectory not found: {path}.")
     try:
@@ -195,13 +195,13 @@ def read_trajectory(path: Path, environment: Environment | None = None) -> Traje
 
 
 def _with_own_ground(env_args: dict[str, Any], seed: object) -> dict[str, Any]:
-    """Return arguments with the one that an episode says itself: which of like grounds it was."""
+    """Return the arguments, with the variant of the ground that the episode records."""
     is_seed = isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**31
     return {**env_args, _GROUND_SEED: seed} if "terrain" in env_args and is_seed else env_args
 
 
 def read_evidence(path: Path, environment: Environment | None) -> Trajectory:
-    """Return an episode played where the caller says; without that, only registered ids do."""
+    """Read an episode of the given environment; without one, only registered ids are allowed."""
     trajectory = read_trajectory(path, environment)
     if environment is None:
         require_registered(trajectory.facts, path)
@@ -209,10 +209,10 @@ def read_evidence(path: Path, environment: Environment | None) -> Trajectory:
 
 
 def require_registered(facts: TrajectoryFacts, path: Path) -> None:
-    """Refuse to build what a file alone names, unless it is an id that a registry knows.
+    """Refuse an environment named only by a file, unless it is a registered id.
 
     Raises:
-        Refused: it names code to import or a model to open.
+        Refused: the file names code to import or a model to open.
     """
     named = (facts.model_path, facts.env_kwargs.get("xml_file"))
     if _REGISTERED.fullmatch(facts.env_id) and all(
@@ -230,7 +230,7 @@ def require_registered(facts: TrajectoryFacts, path: Path) -> None:
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """Return the arrays of a .npz that another process wrote; raises BadFile when it is damaged."""
+    """Read the arrays of a .npz from another process; raises BadFile if it is damaged."""
     try:
         if not path.is_file():
             raise ValueError("it is not a regular file")
@@ -241,7 +241,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def _read_columns(path: Path) -> dict[str, np.ndarray]:
-    """Read the arrays of an archive; what is too large is refused before it is unpacked."""
+    """Read the arrays of an archive, refusing oversized ones before decompression."""
     with zipfile.ZipFile(path) as archive:
         entries = archive.infolist()
         size = sum(entry.file_size for entry in entries)
@@ -254,7 +254,7 @@ def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
     if entry.filename == f"{_FACTS}.npy" and entry.file_size > _MOST_FACTS:
         raise ValueError(f"{entry.file_size:,} bytes of facts are too much")
     with archive.open(entry) as file:
-        read_head = _HEADS[np.lib.format.read_magic(file)]  # a KeyError is damage, too
+        read_head = _HEADS[np.lib.format.read_magic(file)]  # a KeyError also means damage
         shape, fortran, dtype = read_head(file)
         content = file.read(entry.file_size)
     if dtype.kind not in "fiub":
@@ -274,7 +274,7 @@ def _storable(column: Any) -> np.ndarray:
 
 
 def _without_repetition(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Keep the last row of next_obs only, where the others are the next row's obs."""
+    """Keep only the last row of next_obs if all others equal the next row's obs."""
     stored = dict(columns)
     if "obs" in stored and "next_obs" in stored and len(stored["obs"]):
         after = stored["next_obs"]

@@ -1,13 +1,13 @@
-"""Find what was made, by what people type: runs, sessions, searches, studies and policies.
+"""Resolve user-given names to runs, sessions, searches, studies and policies.
 
-A name is `latest`, an id, the start of one, or a path. A folder is recognized by its files, so
-that nothing has to be loaded to look around:
+A name is `latest`, an id, a prefix of one, or a path. A folder is identified by its files, so that
+nothing has to be loaded:
 
     config.json      a run            session.json   a session       search.json   a search
     ledger.jsonl     a study, in .telic of a repository
     <config>_seed_<s>/ or policy_<step>.pt           a policy, inside of a run
 
-It also finds the unfinished work that a repeated request resumes, and keeps deleted work.
+It also finds unfinished work that a repeated request resumes, and manages the trash.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from telic.storage.reading import without_links
 
 ArtifactKind = Literal["run", "session", "search", "study", "policy"]
 WORK: tuple[ArtifactKind, ...] = ("session", "run", "search")
-"""kinds that a folder of runs holds"""
+"""kinds stored in a folder of runs"""
 TRASH = ".trash"
 _REQUESTS: dict[str, ArtifactKind] = {"session.json": "session", "search.json": "search"}
 _REQUESTED = {
     *("session.json", "events.jsonl", "lock", "clock.json", BEGUN),
     *("journal.jsonl", "journal.jsonl.lock"),
 }
-"""files of a session that was asked for and did nothing yet"""
+"""files of a session that was requested but not started"""
 _POLICY = re.compile(r"policy_[0-9]{1,18}\.pt")
 _ACTIVE = (
     "events.jsonl",
@@ -58,21 +58,21 @@ _SEE: dict[ArtifactKind, str] = {"run": "telic list run", "session": "telic list
 
 @dataclass(frozen=True, slots=True)
 class Thing:
-    """Something that was made, and what it is."""
+    """An artifact and its kind."""
 
     kind: ArtifactKind
     path: Path
 
     @property
     def name(self) -> str:
-        """Its id, or task/study."""
+        """The id, or task/study."""
         if self.kind == "study":
             return f"{self.path.parent.parent.name}/{self.path.name}"
         return self.path.name
 
     @property
     def is_running(self) -> bool:
-        """Return whether a process holds the lock of its folder."""
+        """Return whether a process holds the lock of the folder."""
         return self.path.is_dir() and lock_holder(self.path / "lock") is not None
 
     @property
@@ -82,7 +82,7 @@ class Thing:
 
     @property
     def has_ended(self) -> bool:
-        """Return whether it is finished, so that there is nothing to resume."""
+        """Return whether it is finished, i.e. has nothing to resume."""
         if self.kind == "run":
             status = self.path / "status.json"
             return status.exists() and read_fields(status, status=str)["status"] == "completed"
@@ -91,7 +91,7 @@ class Thing:
 
 
 def kind_of(path: Path) -> ArtifactKind | None:
-    """Return what a path holds; None when it is nothing of ours."""
+    """Return the kind of artifact at a path, or None."""
     try:
         return _kind_of(path)
     except OSError:  # no name that a file can have
@@ -111,7 +111,7 @@ def _kind_of(path: Path) -> ArtifactKind | None:
 
 
 def _tells_more(events: Path) -> bool:
-    """Say whether a log holds more than its first line."""
+    """Return whether a log has more than one line."""
     if not events.is_file():
         return False
     with events.open("rb") as log:
@@ -119,21 +119,21 @@ def _tells_more(events: Path) -> bool:
 
 
 def is_unbegun(session: Path) -> bool:
-    """Return whether a session was asked for and did nothing yet."""
+    """Return whether a session was requested but not started."""
     return {path.name for path in session.iterdir()} <= _REQUESTED
 
 
 def has_begun(session: Path) -> bool:
-    """Return whether a session is worth listing: it is running, or it has results.
+    """Return whether a session should be listed: it is running, or it has results.
 
-    One that ended before its intent was read has nothing but its request, unless a model was asked:
-    then its log has further lines.
+    A session that ended before its intent was interpreted has only its request, unless a model was
+    called: then its log has further lines.
     """
     try:
         made = {path.name for path in session.iterdir()} - _REQUESTED
         if _tells_more(session / "events.jsonl"):
             return True
-    except OSError:  # gone, or not readable: opening it explains why
+    except OSError:  # missing or not readable: opening it reports why
         return session.exists()
     lock = session / "lock"
     return bool(made) or not lock.exists() or lock_holder(lock) is not None
@@ -147,7 +147,7 @@ class Workspace:
         self.root = Path(root)
 
     def things(self, *kinds: ArtifactKind) -> list[Thing]:
-        """Return all that there is of some kinds, the most recently active first."""
+        """Return all artifacts of the given kinds, most recently active first."""
         things = list(self._in(self.runs_dir))
         if "study" in kinds:
             studies = self.root.glob(".telic/tasks/*/studies/*/ledger.jsonl")
@@ -156,12 +156,12 @@ class Workspace:
         return sorted(chosen, key=lambda thing: (thing.last_active, thing.name), reverse=True)
 
     def find(self, name: str = LATEST, *kinds: ArtifactKind, prefer_running: bool = False) -> Thing:
-        """Return what is meant by an id, the start of one, a path, or "latest".
+        """Resolve an id, a prefix of one, a path, or "latest".
 
-        Raises UnknownName with the closest ids, or UsageError when a start fits several.
+        Raises UnknownName with the closest ids, or UsageError for an ambiguous prefix.
         """
         kinds = kinds or WORK
-        # A name wins over a path: a folder in the working directory must not shadow it.
+        # A name takes precedence over a path: folders in the working directory must not shadow it.
         for path in (self.runs_dir / name, Path(name).expanduser()):
             kind = kind_of(path)
             if kind in kinds:
@@ -180,9 +180,9 @@ class Workspace:
         return SessionFolder(self.find(name, "session").path)
 
     def unfinished(self, kind: ArtifactKind, is_same: Callable[[Path], bool]) -> Path | None:
-        """Return the work that the same request resumes: the latest that is not running.
+        """Return the latest work of the same request that is unfinished and not running, or None.
 
-        Only what this user began is resumed without being named.
+        Only work created by this user is resumed implicitly.
         """
         for thing in self.things(kind):
             with contextlib.suppress(TelicError):  # a damaged folder cannot be resumed
@@ -192,7 +192,7 @@ class Workspace:
         return None
 
     def delete(self, thing: Thing) -> Path:
-        """Move something out of sight; `restore` brings it back. Returns where it is kept."""
+        """Move an artifact to the trash, from which `restore` recovers it; return its new path."""
         if thing.path.resolve().parent != self.runs_dir.resolve():
             raise UsageError(
                 f"{thing.path} is not a folder of {self.runs_dir} by itself.",
@@ -210,11 +210,11 @@ class Workspace:
         return place
 
     def deleted(self) -> list[Thing]:
-        """Return what was deleted and can be restored."""
+        """Return the deleted artifacts that can be restored."""
         return list(self._in(self._trash))
 
     def restore(self, name: str = LATEST) -> Thing:
-        """Bring back what was deleted."""
+        """Restore a deleted artifact."""
         known = sorted(self.deleted(), key=lambda thing: thing.path.stat().st_ctime, reverse=True)
         thing = _choose(name, known, WORK, self._trash)
         place = self.runs_dir / thing.name
@@ -235,16 +235,16 @@ class Workspace:
 
 
 def _without_links(thing: Thing) -> Thing:
-    """Return an artifact; raise Refused for a link in it, through which writes could escape.
+    """Return an artifact; raises Refused if it contains a link, through which writes could escape.
 
-    A policy is written and read together with the run and the session that it belongs to.
+    A policy is checked together with the run and session that contain it.
     """
     whole = thing.path.absolute()
     if thing.kind == "policy":
         whole = whole.parents[2] if whole.is_file() else whole.parent
     if thing.kind in ("run", "policy") and (whole.parents[1] / "session.json").is_file():
         whole = whole.parents[1]
-    without_links(whole.resolve())  # the work as a whole may lie on another disk
+    without_links(whole.resolve())  # the work folder itself may be on another disk
     return thing
 
 
@@ -272,7 +272,7 @@ def _choose(name: str, known: list[Thing], kinds: tuple[ArtifactKind, ...], wher
 
 
 def _starts(thing: Thing, name: str) -> bool:
-    """Say whether an id starts so, its kind ("session_") or its task left out or not."""
+    """Return whether the id starts with `name`; its kind ("session_") or task may be omitted."""
     full, short = thing.name, thing.path.name
     return any(
         text.startswith(name) for text in (full, short, short.removeprefix(f"{thing.kind}_"))

@@ -1,1 +1,1 @@
-"""Studies: evidence-gated experiments that people and coding agents run in any repository."""
+"""Studies: evidence-gated experiments by people and coding agents in any repository."""

@@ -1,11 +1,11 @@
-"""Ask git questions without changing anything: a fixed list of read-only sub-commands.
+"""Query git with a fixed list of read-only subcommands.
 
-This and `launch` are the only modules of the package that start a process. What is asked here must
-leave the repository byte-identical, reach no network and run no code that the repository names
+Only this module and `launch` start processes in this package. The commands here must
+leave the repository byte-identical, use no network and run no code configured by the repository
 (hooks, file-system monitors, external diff tools, text conversions).
 
-Unified diffs are read here, too: by hunk lengths, so that a removed line that looks like a file
-header is not read as one; and both names of a rename count as touched.
+Unified diffs are also parsed here, by hunk lengths, so that a removed line that looks like a file
+header is not mistaken for one. Both names of a rename count as touched.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from telic.errors import Refused, TelicError
 
 _TIMEOUT_S = 60
 
-# A sub-command and the flags of which one must be present, because without it git would write.
+# Subcommands with flags of which one is required, because without it git would write.
 _READ_ONLY: dict[str, frozenset[str]] = {
     "apply": frozenset({"--check", "--numstat"}),
     "cat-file": frozenset(),
@@ -37,7 +37,7 @@ _READ_ONLY: dict[str, frozenset[str]] = {
     "rev-parse": frozenset(),
     "status": frozenset({"--porcelain"}),
 }
-# Flags that make a reading sub-command write, or run what the repository names.
+# Flags that make a read-only subcommand write or run programs configured by the repository.
 _NEVER = frozenset(
     {"-w", "--output", "--ext-diff", "--textconv", "--filters", "--apply", "-u", "--unsafe-paths"}
 )
@@ -48,14 +48,14 @@ _SAFE_SETTINGS = (
     *("-c", "protocol.allow=never"),
 )
 _SAFE_ENVIRONMENT = {
-    "GIT_OPTIONAL_LOCKS": "0",  # `status` would else rewrite the index
+    "GIT_OPTIONAL_LOCKS": "0",  # otherwise `status` rewrites the index
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_PAGER": "cat",
     "LC_ALL": "C",
 }
 _CONVERTING = ("apply", "diff", "hash-object", "ls-files", "status")
-"""sub-commands that read files of the working tree"""
+"""subcommands that read files of the working tree"""
 _PROGRAMS = (
     r"^(filter\..*\.(clean|smudge|process|required)|diff\.(.*\.(textconv|command)|external))$"
 )
@@ -66,7 +66,7 @@ _PLAIN_MODES = ("100644", "100755")
 
 
 class Answer(NamedTuple):
-    """The result of a git command."""
+    """Result of a git command."""
 
     code: int
     out: str
@@ -79,7 +79,7 @@ class Answer(NamedTuple):
 
 
 def is_allowed(argv: Sequence[str]) -> bool:
-    """Return whether `argv` is a git command of the fixed list, as `ask` builds it."""
+    """Return whether `argv` is an allowed git command in the form built by `ask`."""
     head = ("git", *_SAFE_SETTINGS)
     if tuple(argv[: len(head)]) != head or len(argv) <= len(head):
         return False
@@ -91,9 +91,9 @@ def is_allowed(argv: Sequence[str]) -> bool:
 
 
 def ask(root: Path, *words: str, index: Path | None = None) -> Answer:
-    """Run one git sub-command of the fixed list in `root`.
+    """Run one allowed git subcommand in `root`.
 
-    `index` names a scratch index outside the repository; `read-tree` is refused without one.
+    `index` is a scratch index outside the repository, required by `read-tree`.
     Raises Refused for anything that is not on the list.
     """
     argv = ["git", *_SAFE_SETTINGS, *words]
@@ -127,10 +127,10 @@ def ask(root: Path, *words: str, index: Path | None = None) -> Answer:
 
 
 def _without_programs(root: Path) -> dict[str, str]:
-    """Return variables that replace every program of a git configuration by none.
+    """Return environment variables that disable all programs of the git configuration.
 
-    Filters and text conversions are programs that a repository names, and git starts them to
-    compare files.
+    A repository can configure filters and text conversions, which git runs when it
+    compares files.
     """
     answer = ask(root, "config", "-z", "--name-only", "--get-regexp", _PROGRAMS)
     keys = dict.fromkeys(filter(None, answer.out.split("\0")))
@@ -142,7 +142,7 @@ def _without_programs(root: Path) -> dict[str, str]:
 
 
 def head_commit(root: Path) -> str | None:
-    """Return the commit that is checked out, or None outside git or before the first commit."""
+    """Return the checked-out commit, or None outside git or before the first commit."""
     answer = ask(root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     return answer.out.strip() if answer.is_yes else None
 
@@ -156,14 +156,14 @@ def is_repository(root: Path) -> bool:
 
 
 def has_commit(root: Path, commit: str) -> bool:
-    """Return whether this clone has the commit."""
+    """Return whether this clone contains the commit."""
     return ask(root, "cat-file", "-e", f"{commit}^{{commit}}").is_yes
 
 
 def changed_paths(root: Path) -> tuple[str, ...]:
-    """Return paths that differ from the checked-out commit, untracked ones included."""
+    """Return paths that differ from the checked-out commit, including untracked ones."""
     words = ("status", "--porcelain", "-z", "--untracked-files=all", "--no-renames")
-    # In a sub-module git would read the configuration of that one: it is asked by itself.
+    # Inside a submodule git would read its configuration, so submodules are queried separately.
     found = [entry[3:] for entry in _entries(root, *words, "--ignore-submodules=dirty")]
     for row in _entries(root, "ls-files", "--stage", "-z"):
         mode, _, name = row.partition(" ")[0], *row.partition("\t")[1:]
@@ -186,16 +186,16 @@ def _entries(root: Path, *words: str) -> list[str]:
 
 
 def patched_paths(root: Path, patch: Path) -> tuple[str, ...]:
-    """Return the paths that git would write if it applied the patch."""
+    """Return the paths that applying the patch would write."""
     answer = ask(root, "apply", "--numstat", "-z", "-p1", str(patch.resolve()))
     return tuple(row.split("\t", 2)[2] for row in answer.out.split("\0") if row.count("\t") >= 2)
 
 
 def why_patch_fails(root: Path, patch: Path, base_commit: str | None) -> str | None:
-    """Return why `patch` does not apply cleanly to `base_commit`, or None when it does.
+    """Return why `patch` does not apply cleanly to `base_commit`, or None if it does.
 
-    The check runs on a scratch index, so neither the working tree nor what is staged matters.
-    Without a commit (a folder that is not under git) the present files are the base.
+    The check uses a scratch index, so the working tree and staged changes do not matter.
+    Without a commit (a folder that is not under git) the current files are the base.
     """
     if base_commit is None:
         answer = ask(root, "apply", "--check", "-p1", str(patch.resolve()))
@@ -213,7 +213,7 @@ def why_patch_fails(root: Path, patch: Path, base_commit: str | None) -> str | N
 
 
 class Patch(NamedTuple):
-    """The files and lines of a diff, and why it cannot be accepted."""
+    """Parsed diff: files, removed and added lines, and problems."""
 
     files: tuple[str, ...]
     removed: tuple[str, ...]
@@ -227,13 +227,13 @@ class Patch(NamedTuple):
 
 
 def read_patch(text: str) -> Patch:
-    """Read a diff; links, sub-modules, binary parts and odd names are problems."""
+    """Parse a diff. Links, submodules, binary parts and unusual names are problems."""
     files: dict[str, None] = {}
     problems: list[str] = []
     changed: dict[str, list[str]] = {"-": [], "+": []}
     old = new = 0
     for line in text.splitlines():
-        if old > 0 or new > 0:  # inside a hunk; a backslash remarks on the end of the file
+        if old > 0 or new > 0:  # inside a hunk; a backslash marks a missing newline at end of file
             mark = line[:1]
             changed.get(mark, list[str]()).append(line[1:])
             old -= mark not in ("+", "\\")
@@ -258,7 +258,7 @@ def read_patch(text: str) -> Patch:
 
 
 def _touched(line: str) -> str | None:
-    """Return the file that a header line of a diff names."""
+    """Return the file named by a diff header line."""
     if line.startswith(("--- ", "+++ ")):
         name = line[4:].split("\t")[0]
         return None if name == "/dev/null" else _without_prefix(name)
@@ -266,7 +266,7 @@ def _touched(line: str) -> str | None:
         return line.split(" ", 2)[2]
     if not line.startswith("diff --git "):
         return None
-    # Both names can be separated only if they are equal; a rename has lines of its own.
+    # The two names are separable only if equal; renames have separate header lines.
     rest = line.removeprefix("diff --git ")
     middle = len(rest) // 2
     one, other = _without_prefix(rest[:middle]), _without_prefix(rest[middle + 1 :])
@@ -274,14 +274,14 @@ def _touched(line: str) -> str | None:
 
 
 def _without_prefix(name: str) -> str:
-    """Drop the first part of the path, as `git apply -p1` does."""
+    """Strip the first path component, like `git apply -p1`."""
     return name.partition("/")[2] or f"/{name}"
 
 
 def first_match(path: str, patterns: Iterable[str]) -> str | None:
     """Return the first pattern that matches the path, or None.
 
-    `**` stands for any number of folders, none included; `*` and `?` stay within one name. A
+    `**` matches any number of folders, including none; `*` and `?` match within one name. A
     pattern whose last part is a plain folder name matches everything in that folder.
     """
     return next((pattern for pattern in patterns if _compiled(pattern).fullmatch(path)), None)

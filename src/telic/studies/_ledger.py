@@ -1,7 +1,7 @@
-"""The ledger of a study: a signed journal, and the state that follows from it.
+"""Ledger of a study: a signed journal and the state derived from it.
 
-The append is the commit point: write files first, append, and everything else follows. A process
-that is killed before the append changed nothing.
+The append is the commit point: files are written before it, and all state is derived after it. A
+process killed before the append has changed nothing.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _EARLIER_FORMAT = b'{"actor":'
 
 
 class Ledger:
-    """The ledger of one study; read and append inside `locked` to exclude other writers."""
+    """Ledger of one study. Read and append inside `locked` to exclude other writers."""
 
     def __init__(self, folder: StudyFolder) -> None:
         self.folder, self.path = folder, folder.ledger
         self.written = 0
-        """entries that were committed through this object"""
+        """number of entries committed through this object"""
         self._has_key = False
         self._journal = Journal(self.path, folder.name, guard="path")
         self._state = StudyState(folder.name, self._journal.start)
@@ -43,17 +43,17 @@ class Ledger:
     # ------------------------------------------------------------------ reading
 
     def entries(self) -> list[JournalEntry]:
-        """Return all entries; raises BrokenIntegrity E_LEDGER_BROKEN at the first bad line."""
+        """Return all entries; raise BrokenIntegrity E_LEDGER_BROKEN at the first bad line."""
         with self._translated():
             return self._signed().entries()
 
     @property
     def head(self) -> JournalHead:
-        """The last entry; number 0 when there is none."""
+        """Head of the ledger: the last entry, or number 0 if empty."""
         return self.state().ledger_head
 
     def state(self) -> StudyState:
-        """Return the state that all entries lead to; raises as `entries` does."""
+        """Return the state after all entries. Raises the errors of `entries`."""
         entries, seq = self.entries(), self._state.ledger_head.seq
         if seq and (seq > len(entries) or entries[seq - 1].head != self._state.ledger_head):
             seq = 0  # the file was replaced
@@ -65,7 +65,7 @@ class Ledger:
         return self._snapshot
 
     def verify(self) -> JournalCheck:
-        """Check every byte: chain, signatures, and the last line noted outside the repository."""
+        """Verify the chain, the signatures, and the last line noted outside the repository."""
         check = self._signed().verify()
         if not check.ok:
             self._refuse_earlier()
@@ -81,7 +81,7 @@ class Ledger:
 
     @contextmanager
     def locked(self) -> Generator[None]:
-        """Hold the study's lock; may be nested. Never hold it while something trains."""
+        """Hold the study's reentrant lock. Never hold it during training."""
         with self._translated(), self._journal.locked():
             yield
 
@@ -90,7 +90,7 @@ class Ledger:
     ) -> JournalEntry:
         """Commit one entry and write state.json.
 
-        Raises LockTimeout, or BrokenIntegrity when the ledger is damaged or was written elsewhere.
+        Raises LockTimeout, or BrokenIntegrity if the ledger is damaged or was written elsewhere.
         """
         with self.locked(), self._translated():
             signing_key(self.folder.root)
@@ -101,7 +101,7 @@ class Ledger:
         return entry
 
     def adopt(self) -> None:
-        """Accept a ledger that was continued elsewhere, from its present end on."""
+        """Accept the current end of a ledger that was continued elsewhere."""
         with self.locked():
             check = self.verify()
             if not check.ok and not check.foreign:
@@ -109,7 +109,7 @@ class Ledger:
             self._signed().adopt()
 
     def save_state(self, next_action: dict[str, Any] | None = None) -> None:
-        """Write state.json, a summary for agents and people; telic never reads it."""
+        """Write state.json, a summary for agents and people that telic never reads."""
         data = self.state().as_data()
         del data["runs"], data["evidence"]
         write_json(self.folder.state, {**data, "next_action": next_action})
@@ -117,7 +117,7 @@ class Ledger:
     # ------------------------------------------------------------------ internal
 
     def _signed(self) -> Journal:
-        """Return the journal, opened with the user's key as soon as there is one."""
+        """Return the journal, opened with the user's key once it exists."""
         if not self._has_key and (key := existing_key(self.folder.root)) is not None:
             self._journal = Journal(self.path, self.folder.name, key, guard="path")
             self._has_key = True
@@ -125,7 +125,7 @@ class Ledger:
 
     @contextmanager
     def _translated(self) -> Generator[None]:
-        """Raise errors of the journal as those of a study, with their codes and exit codes."""
+        """Convert journal errors to study errors with their codes and exit codes."""
         try:
             yield
         except JournalBusy as error:
@@ -135,7 +135,7 @@ class Ledger:
             raise _broken(error.message) from None
 
     def _refuse_earlier(self) -> None:
-        """Raise StudyError E_EARLIER_VERSION for a ledger in the format of earlier versions."""
+        """Raise StudyError E_EARLIER_VERSION for a ledger in an earlier format."""
         if not self.path.is_file():
             raise BrokenIntegrity(
                 "E_LEDGER_GONE",

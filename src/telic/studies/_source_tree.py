@@ -1,6 +1,6 @@
-"""Files of a repository and what they import, read within limits and without running anything.
+"""Read a repository's files and imports statically, within size limits.
 
-Links, pipes and binary files are never opened, and files, bytes and lines are limited, so that
+Links, pipes and binary files are never opened. Files, bytes and lines are limited, so that
 reading ends within seconds on any tree.
 """
 
@@ -27,7 +27,7 @@ _NOT_SCRIPTS = re.compile(r"(?:^|/)(?:tests?|docs?|conftest\.py|setup\.py|test_[
 
 
 class SourceTree:
-    """The files of a repository; texts are read on demand, within the limits."""
+    """Files of a repository, read on demand within the limits."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -38,7 +38,7 @@ class SourceTree:
         self._imports: dict[str, dict[str, str]] = {}
 
     def text(self, path: str) -> str:
-        """Return the text of a file; empty if it is missing, binary, too large or not a file."""
+        """Return the text of a file, or "" if it is missing, binary, too large or not a file."""
         known = self._texts.get(path, "")
         if known is not None:
             return known
@@ -60,13 +60,13 @@ class SourceTree:
     def find(
         self, path: str, pattern: str | re.Pattern[str]
     ) -> Iterator[tuple[re.Match[str], str]]:
-        """Yield the matches of a pattern in a file, each with its place (path:line)."""
+        """Yield the matches of a pattern in a file with their places (path:line)."""
         text = self.text(path)
         for match in re.finditer(pattern, text):
             yield match, f"{path}:{text.count(chr(10), 0, match.start()) + 1}"
 
     def imports(self, path: str) -> dict[str, str]:
-        """Return the modules and names that a file imports, dotted, with their places."""
+        """Return the dotted modules and names imported by a file, with their places."""
         if path not in self._imports:
             found: dict[str, str] = {}
             for match, place in self.find(path, _IMPORT):
@@ -79,14 +79,14 @@ class SourceTree:
         return self._imports[path]
 
     def imported(self, reach: Iterable[str], pattern: str) -> str | None:
-        """Return where one of some files imports a module whose name matches."""
+        """Return the place of the first import of a matching module in any of the files."""
         names = (item for path in reach for item in self.imports(path).items())
         return next((place for name, place in names if re.fullmatch(pattern, name)), None)
 
     def reachable(self, path: str) -> list[str]:
-        """Return a script and the files of the repository that it imports, nearest first."""
+        """Return a script and the repository files that it imports, in breadth-first order."""
         found = [path]
-        for near in found:  # grows meanwhile
+        for near in found:  # grows during iteration
             for name in self.imports(near):
                 module = self.module(name, near)
                 if module is not None and module not in found and len(found) < _MOST_REACHED:
@@ -94,7 +94,7 @@ class SourceTree:
         return found
 
     def closure(self, paths: Iterable[str]) -> list[str]:
-        """Return files and everything of the repository that importing them runs, sorted."""
+        """Return the files and their transitive imports in the repository, sorted."""
         waiting, found = list(paths), set[str]()
         while waiting:
             path = waiting.pop()
@@ -107,7 +107,7 @@ class SourceTree:
         return sorted(found)
 
     def module(self, name: str, importer: str = "") -> str | None:
-        """Return the file of a module; None if it is not part of the repository."""
+        """Return the file of a module, or None if it is not part of the repository."""
         base = name.lstrip(".").replace(".", "/")
         folders = ["", "src", *(str(parent) for parent in PurePosixPath(importer).parents)]
         for folder in reversed(folders) if name.startswith(".") else folders:

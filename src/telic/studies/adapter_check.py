@@ -1,8 +1,8 @@
-"""Check adapter.yaml, record what a person confirmed, and prove it by a smoke test.
+"""Check adapter.yaml, record human confirmations, and verify it with a smoke test.
 
-A smoke test runs the baseline briefly through the launch path: one seed twice, again with twice
-the steps, and another seed once. This shows that the command starts, that steps and seeds have an
-effect, that the metric is where the adapter says, and that the evaluator evaluates.
+The smoke test runs the baseline briefly through the launch path: one seed twice, again with twice
+the steps, and another seed once. It verifies that the command starts, that steps and seeds have an
+effect, that the metric is found where the adapter says, and that the evaluator works.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from telic.studies.study import Study
 
 
 class AdapterCheck(Record):
-    """Problems and gaps of adapter.yaml."""
+    """Problems and missing values of adapter.yaml."""
 
     file: str
     ok: bool
@@ -46,13 +46,13 @@ class AdapterCheck(Record):
     unknown: tuple[str, ...] = ()
     """fields without a value"""
     unconfirmed: tuple[str, ...] = ()
-    """fields that a launch needs and `telic study approve` asks a person to confirm"""
+    """fields required for a launch that a person must confirm (`telic study approve`)"""
     questions: tuple[OpenQuestion, ...] = ()
     """fields that a new draft could not fill in"""
 
 
 def check_adapter(study: Study, questions: tuple[OpenQuestion, ...] = ()) -> AdapterCheck:
-    """Return the problems of adapter.yaml; a file that does not parse is a problem, too."""
+    """Return the problems of adapter.yaml, including parse errors."""
     file = str(study.folder.adapter)
     try:
         adapter = read_document(study.folder.adapter, Adapter)
@@ -78,7 +78,7 @@ def _is_empty(value: Any) -> bool:
 
 
 def _uncited(root: Path, adapter: Adapter) -> Iterator[str]:
-    """Yield fields without a source, and sources that the repository does not have."""
+    """Yield fields without a source, and sources missing from the repository."""
     cited = [(name, each.evidence) for name, each in adapter.provenance.items()]
     cited += [(each.id, tuple(filter(None, each.evidence.split(", ")))) for each in adapter.hazards]
     for name, provenance in adapter.provenance.items():
@@ -133,7 +133,7 @@ def _spec_problems(root: Path, spec: CommandSpec) -> Iterator[str]:
 
 
 def unconfirmed(study: Study) -> dict[str, Any]:
-    """Return the values of the fields that a launch needs and no person has confirmed."""
+    """Return the values of unconfirmed fields required for a launch."""
     if not study.folder.adapter.is_file():
         return {}
     adapter, data = study.adapter, study.adapter.as_data()
@@ -148,13 +148,13 @@ def unconfirmed(study: Study) -> dict[str, Any]:
 
 
 def unconfirmed_hash(study: Study) -> Sha | None:
-    """Return the hash of what is to be confirmed; None if there is nothing."""
+    """Return the hash of the values to confirm, or None."""
     found = unconfirmed(study)
     return content_hash(found) if found else None
 
 
 def confirm_all(study: Study, consent: Consent, seen: Sha) -> tuple[str, ...]:
-    """Confirm all that a person was shown; raises GateRefused E_CHANGED if it changed since."""
+    """Confirm all displayed values; raise GateRefused E_CHANGED if they changed since."""
     if unconfirmed_hash(study.refresh()) != seen:
         raise GateRefused("E_CHANGED", "adapter.yaml changed while you were asked.")
     fields = tuple(unconfirmed(study))
@@ -171,11 +171,11 @@ _POLL_S = 0.1
 
 
 class SmokeCheck(Record):
-    """One property of the adapter."""
+    """Smoke test result for one property of the adapter."""
 
     name: Literal["starts", "metric", "steps", "seed", "repeat", "evaluator"]
     passed: bool | None
-    """None: the runs cannot show it"""
+    """None if the runs are inconclusive"""
     why: str
 
 
@@ -190,22 +190,22 @@ class SmokeProof(Record):
 
     @property
     def ok(self) -> bool:
-        """No check failed."""
+        """True if no check failed."""
         return all(check.passed is not False for check in self.checks)
 
 
 def prove_adapter(
     study: Study, actor: StudyActor, on_step: Callable[[str], None] = lambda _: None
 ) -> SmokeProof:
-    """Run the baseline in its smoke phase, behind every gate, and judge the adapter.
+    """Run the baseline's smoke phase through all launch gates and check the adapter.
 
-    Raises GateRefused if a gate is shut, and StudyError E_PROVEN_LATE if the baseline has left its
+    Raises GateRefused if a gate is closed, StudyError E_PROVEN_LATE if the baseline has left its
     smoke phase.
     """
     candidate = _baseline(study, actor)
     first, *others = sorted(study.planned_seeds(candidate, "smoke"))
     train = study.adapter.commands.smoke or study.adapter.commands.train
-    # Another seed comes last: it ends the phase.
+    # The other seed runs last because it ends the phase.
     plan = [(first, 1)]
     if train is not None and any("{steps}" in word for word in train.argv):
         plan.append((first, 2))
@@ -234,7 +234,7 @@ def prove_adapter(
 
 
 def proof_of(study: Study) -> list[dict[str, Any]] | None:
-    """Return the checks of the last smoke test of the adapter as it is; None without one."""
+    """Return the checks of the last smoke test of the current adapter, or None."""
     for name in reversed(study.evidence_names("preflight")):
         payload = study.sheet(name).payload
         if payload.get("adapter_hash") == study.adapter.proven_hash:
@@ -243,7 +243,7 @@ def proof_of(study: Study) -> list[dict[str, Any]] | None:
 
 
 def _baseline(study: Study, actor: StudyActor) -> str:
-    """Return the baseline, drafted and validated if there is none yet."""
+    """Return the baseline, drafting and validating it if missing."""
     ended = (CandidateStatus.REJECTED, CandidateStatus.REVERTED)
     found = [
         name
@@ -275,7 +275,7 @@ def _baseline(study: Study, actor: StudyActor) -> str:
 
 
 def _run(study: Study, candidate: str, seed: int, times: int, actor: StudyActor) -> Evidence:
-    """Launch one smoke run, wait for its end and measure it."""
+    """Launch one smoke run, wait until it ends, and measure it."""
     request = LaunchRequest(candidate, "smoke", seed, execute=True, confirm=TOKEN, times=times)
     run = launch(study, request, actor).run
     while study.state.runs[run].is_live:
@@ -331,7 +331,7 @@ def _checks(
 
 
 def _evaluator(study: Study, measured: dict[str, Any]) -> SmokeCheck:
-    """Check that the evaluator ran on a checkpoint and neither wrote nor changed one."""
+    """Check that the evaluator ran on a checkpoint without writing or modifying any."""
     if study.protocol.command is None:
         why = "the protocol names no evaluator; the training log is measured"
         return SmokeCheck(name="evaluator", passed=None, why=why)

@@ -1,4 +1,4 @@
-"""Create a study in a repository with the files it starts from; pause, resume and close it."""
+"""Create a study in a repository with its initial files; pause, resume and close it."""
 
 from __future__ import annotations
 
@@ -107,8 +107,8 @@ def create_study(
 ) -> Study:
     """Create a study under `root`/.telic and make it the active one.
 
-    Creating it again only makes it active, and finishes what a killed process began. Nothing
-    outside `root` is written but the user's key and the note of the ledger's last line.
+    Idempotent: a repeated call activates the study and completes an interrupted creation. Nothing
+    outside `root` is written except the user's key and the note of the ledger's last line.
     """
     if not root.is_dir():
         raise UsageError(f"{root} is not a folder.", hint="Name the repository with --root.")
@@ -134,7 +134,7 @@ def create_study(
 
 
 def write_templates(folder: StudyFolder) -> tuple[str, ...]:
-    """Write the metric and protocol files that are not there yet; returns their names."""
+    """Write missing metric and protocol files and return their names."""
     adapter = read_document(folder.adapter, Adapter) if folder.adapter.is_file() else None
     logged = adapter.metrics.map if adapter else {}
     sources = [source.kind for source in adapter.logging.sources] if adapter else []
@@ -153,13 +153,13 @@ def write_templates(folder: StudyFolder) -> tuple[str, ...]:
 
 
 def pause_study(study: Study, actor: StudyActor, reason: str) -> JournalEntry:
-    """Stop launches until a person resumes; anyone may do this."""
+    """Block launches until a person resumes the study. Any actor may pause."""
     with study.locked():
         return _enter_status(study, "paused", actor, reason)
 
 
 def resume_study(study: Study, consent: Consent, reason: str) -> JournalEntry:
-    """Open a paused study: fired stop rules are lifted, and a STOP file is removed."""
+    """Resume a paused study: lift fired stop rules and remove the STOP file."""
     with study.locked():
         entry = _enter_status(study, "open", consent.actor, reason)
         study.folder.stop_file.unlink(missing_ok=True)
@@ -167,9 +167,9 @@ def resume_study(study: Study, consent: Consent, reason: str) -> JournalEntry:
 
 
 def close_study(study: Study, consent: Consent, reason: str) -> JournalEntry:
-    """End a study: nothing more is launched or proposed in it, and it cannot be reopened.
+    """Close a study permanently: no more launches or proposals, and no reopening.
 
-    Raises GateRefused E_RUN_LIVE while runs are under way.
+    Raises GateRefused E_RUN_LIVE while runs are live.
     """
     with study.locked():
         if live := study.state.active_runs:

@@ -1,7 +1,7 @@
-"""Approvals: proof that a person agreed, valid while the approved text does not change.
+"""Signed approvals by people, valid while the approved content is unchanged.
 
-An approval is bound to the hash of its subject and signed with the user's key; it is void as soon
-as the subject changes.
+An approval is bound to the hash of its subject and signed with the user's key. It becomes void
+when the subject changes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _LETTERS = "abcdefghjkmnpqrstuvwxyz"
 
 @dataclass(frozen=True)
 class Consent:
-    """A person's agreement to one thing, given through a channel that only people have."""
+    """A person's consent to one subject, given through a human-only channel."""
 
     by: str
     method: ApprovalMethod
@@ -58,16 +58,16 @@ class Consent:
 
     @property
     def actor(self) -> StudyActor:
-        """The person, as named in the ledger."""
+        """The person as a ledger actor."""
         return StudyActor(kind="human", name=self.by)
 
 
 def ask_on_terminal(
     question: str, *, read: TextIO | None = None, write: TextIO | None = None
 ) -> Consent:
-    """Show a short code and have the person at the terminal type it.
+    """Prompt the person at the terminal to type a displayed short code.
 
-    Raises GateRefused E_NO_HUMAN without a terminal on both ends, E_NOT_CONFIRMED for another
+    Raises GateRefused E_NO_HUMAN unless both ends are terminals, E_NOT_CONFIRMED for a wrong
     answer.
     """
     listening, speaking = read or sys.stdin, write or sys.stderr
@@ -86,9 +86,9 @@ def ask_on_terminal(
 
 
 def current_actor() -> StudyActor:
-    """Return the caller: TELIC_ACTOR (kind:name), a person at a terminal, or an agent.
+    """Return the calling actor: TELIC_ACTOR (kind:name), a person at a terminal, or an agent.
 
-    Without a terminal the caller is never a person, whatever the variable says.
+    Without a terminal the caller is never a person, regardless of the variable.
     """
     session = os.environ.get("TELIC_SESSION") or None
     label = os.environ.get("TELIC_ACTOR")
@@ -127,9 +127,9 @@ def grant(
     note: str = "",
     seen_hash: Sha | None = None,
 ) -> JournalEntry:
-    """Record a person's approval of a subject as it is now.
+    """Record a person's approval of the current subject.
 
-    `seen_hash` is the hash of what the person was shown: if the subject changed since, E_CHANGED.
+    `seen_hash` is the hash of the displayed subject; E_CHANGED if the subject changed since.
     """
     user_key = signing_key(study.root)
     with study.locked():
@@ -162,13 +162,13 @@ def reject(
     candidate: str | None = None,
     note: str = "",
 ) -> JournalEntry:
-    """Record that a person rejects a subject as it is now."""
+    """Record a person's rejection of the current subject."""
     facts = {**_facts(study.refresh(), key, candidate, consent), "note": note}
     return study.append("approval.rejected", candidate or key, facts, consent.actor)
 
 
 def void_changed(study: Study) -> list[JournalEntry]:
-    """Record every approval that no longer matches its subject as void; returns the entries."""
+    """Void every approval that no longer matches its subject and return the ledger entries."""
     entries: list[JournalEntry] = []
     with study.locked():
         for held in [x for x in study.state.approvals.values() if x.status == "approved"]:
@@ -198,7 +198,7 @@ def _facts(
 
 
 class Standing(Record):
-    """The present validity of an approval, with the reason when it does not hold."""
+    """Current validity of an approval, with the reason if it is invalid."""
 
     key: ApprovalKey
     candidate: str | None = None
@@ -209,12 +209,12 @@ class Standing(Record):
 
     @property
     def name(self) -> str:
-        """key, or key:candidate."""
+        """`key` or `key:candidate`."""
         return f"{self.key}:{self.candidate}" if self.candidate else self.key
 
 
 def standing(study: Study, key: ApprovalKey, candidate: str | None = None) -> Standing:
-    """Return whether one approval holds now; the ledger is compared with the files."""
+    """Return the current validity of an approval by comparing the ledger with the files."""
     if key in _PER_CANDIDATE:
         record = _candidate(study, key, candidate)
         subject: Any = {"candidate": record.id, "content_hash": record.compute_hash()}
@@ -238,7 +238,7 @@ def standing(study: Study, key: ApprovalKey, candidate: str | None = None) -> St
 
 
 def experiment_standing(study: Study, name: str, phase: Phase) -> Standing:
-    """Return whether a candidate may run in a phase: approved itself, or by a class of its kind."""
+    """Return whether a candidate is approved for a phase, individually or by class."""
     own, candidate = study.standing("experiment", name), study.candidate(name)
     contract, change = study.contract, candidate.change
     if own.status in ("approved", "rejected"):
@@ -273,14 +273,14 @@ def experiment_standing(study: Study, name: str, phase: Phase) -> Standing:
 
 
 def is_signed(study: Study, held: Approval, key: SigningKey | None) -> bool:
-    """Return whether a key made the signature of an approval."""
+    """Return whether an approval was signed with the given key."""
     if key is None:
         return False
     return signer_of(_signed_text(study, held.as_data()), held.sig) == key.public
 
 
 def approval_diff(study: Study, key: ApprovalKey, candidate: str | None = None) -> str:
-    """Return what a person should read before approving: all that changed since they last did."""
+    """Return the diff to review before approving: all changes since the last approval."""
     now = _approved_text(study, key, candidate)
     subject = candidate or key
     granted = study.events_of("approval.granted", about=(subject,))
@@ -303,7 +303,7 @@ def _approved_text(study: Study, key: ApprovalKey, candidate: str | None) -> str
 
 
 def change_diff(study: Study, candidate: str) -> str:
-    """Return everything that a candidate changes: parameters, and files as a diff of its base."""
+    """Return a candidate's changes: parameters, and files as a diff against its base."""
     record = study.candidate(candidate)
     overrides = record.change.overrides.items()
     found = [f"{path}: {each.from_value!r} -> {each.to!r}" for path, each in overrides]
@@ -330,7 +330,7 @@ def _candidate(study: Study, key: str, candidate: str | None) -> Candidate:
 
 
 def _file_of(study: Study, key: ApprovalKey) -> Path | None:
-    """Return the file whose hash a subject names."""
+    """Return the file whose hash is part of a subject."""
     folder = study.folder
     files = {"metric_and_guardrails": folder.metric_spec, "evaluation_protocol": folder.protocol}
     return files.get(key)

@@ -1,4 +1,4 @@
-"""Candidates: draft, revise and withdraw them, and the steps of their life.
+"""Create, revise and withdraw candidates, and move them through their lifecycle.
 
 Every revision is kept in revisions/<n>/.
 """
@@ -31,7 +31,7 @@ _AUTHORED = (
     *("kind", "parents", "hypothesis", "change", "base_commit", "evidence_refs", "reflection_ref"),
     *("dr_probe_ref", "replicate_of", "plan", "isolation", "origin", "curriculum"),
 )
-"""fields that an author may write; everything else is kept by the system"""
+"""fields that authors may set; all others are managed by the system"""
 _BASELINE = {
     "statement": "The repository as it is gives a level to measure others against.",
     "mechanism": "Nothing changes; several seeds show what luck alone does.",
@@ -46,10 +46,10 @@ def new_candidate(
     actor: StudyActor,
     attached: Mapping[str, bytes] | None = None,
 ) -> Candidate:
-    """Create a draft from what an author wrote; raises InvalidDocument when it is not valid.
+    """Create a candidate from an author's draft, or raise InvalidDocument.
 
-    `attached` are files by their name in the folder of the revision: the patch is PATCH_NAME, the
-    new content of a file of the repository is FILES/path.
+    `attached` maps names in the revision folder to file contents: the patch is PATCH_NAME, the
+    new content of a repository file is FILES/path.
     """
     folder, contents = study.folder, attached or {}
     _check_authored(draft)
@@ -73,12 +73,12 @@ def revise_candidate(
     base_revision: int | None = None,
     attached: Mapping[str, bytes] | None = None,
 ) -> Candidate:
-    """Write a new revision with some parts replaced; the earlier revisions stay.
+    """Write a new revision with some parts replaced. Earlier revisions are kept.
 
-    Of change, hypothesis, plan and isolation only the keys that are given are replaced; a patch
+    In change, hypothesis, plan and isolation only the given keys are replaced; a patch
     is dropped by `patch: null`, attached files by `files: []`.
 
-    A validated candidate becomes a draft again, one in debug uses up an attempt. Raises StudyError
+    A validated candidate becomes a draft; one in debug consumes an attempt. Raises StudyError
     E_REVISION when it was revised since `base_revision`.
     """
     _check_authored(changes)
@@ -130,9 +130,9 @@ def revise_candidate(
 
 
 def withdraw(study: Study, candidate: str, actor: StudyActor, reason: str) -> None:
-    """Give up an idea that was never tried; a launched candidate goes to debug.
+    """Withdraw a candidate that was never run; a launched one moves to debug.
 
-    Raises GateRefused E_RUN_LIVE while a run of it is under way.
+    Raises GateRefused E_RUN_LIVE while one of its runs is live.
     """
     with study.locked():
         held = study.candidate_state(candidate)
@@ -165,7 +165,7 @@ def withdraw(study: Study, candidate: str, actor: StudyActor, reason: str) -> No
 
 
 def _check_authored(draft: Mapping[str, Any]) -> None:
-    """Refuse keys that only the system may write; raises InvalidDocument E_DRAFT."""
+    """Raise InvalidDocument E_DRAFT for keys that only the system may set."""
     foreign = [key for key in draft if key not in _AUTHORED and not key.startswith("x-")]
     if foreign:
         raise InvalidDocument(
@@ -176,7 +176,7 @@ def _check_authored(draft: Mapping[str, Any]) -> None:
 
 
 def _attach(draft: Mapping[str, Any], contents: Mapping[str, bytes]) -> dict[str, Any]:
-    """Describe the attached files in `change`, with their hashes."""
+    """Return the draft with attached files and their hashes listed in `change`."""
     if "change" not in draft and not contents:
         return dict(draft)
     change: dict[str, Any] = {**plain(draft.get("change") or {})}
@@ -197,7 +197,7 @@ def _attach(draft: Mapping[str, Any], contents: Mapping[str, bytes]) -> dict[str
 def _with_defaults(
     draft: dict[str, Any], study: Study, head_commit: str | None, engine: str
 ) -> dict[str, Any]:
-    """Return the draft with defaults for what it leaves out."""
+    """Return the draft with defaults for missing values."""
     out: dict[str, Any] = dict(draft)
     contract = study.contract
     is_baseline = out.get("kind") == "baseline"
@@ -224,7 +224,7 @@ def _plan(plan: dict[str, Any], contract: Contract, is_baseline: bool) -> dict[s
         seeds.setdefault("incumbent_validation", list(contract.baseline.seeds))
     pools = {phase: contract.seeds.pool(role) for phase, role in ROLES.items()}
     for phase in plan["phases"]:
-        # Every candidate takes the first seeds of a pool, so that arms can be compared in pairs.
+        # All candidates use the first seeds of a pool, so that arms can be paired.
         least = 2 if is_baseline and phase == "smoke" else LEAST_SEEDS.get(phase, 1)
         seeds.setdefault(phase, sorted(pools.get(phase, ()))[:least])
     est = {**contract.baseline.est.model_dump(exclude_none=True), **(plan.get("est") or {})}
@@ -247,7 +247,7 @@ def _write(
     actor: StudyActor,
     contents: Mapping[str, bytes],
 ) -> Candidate:
-    """Write a revision's folder; one that exists already was never entered in the ledger."""
+    """Write a revision's folder, replacing one that was never entered in the ledger."""
     system = {
         "schema": "telic.candidate/1",
         "id": name,
@@ -276,7 +276,7 @@ def _hashes(record: Candidate) -> dict[str, Any]:
 
 
 def read_candidate(folder: StudyFolder, candidate: str, revision: int) -> Candidate:
-    """Return a revision as it is on disk; raises UnknownName, or InvalidDocument E_SCHEMA."""
+    """Read a revision from disk; raise UnknownName or InvalidDocument E_SCHEMA."""
     path = folder.candidate_file(candidate, revision)
     if not path.is_file():
         there = sorted(each.name for each in folder.candidates.glob("*"))
@@ -285,7 +285,7 @@ def read_candidate(folder: StudyFolder, candidate: str, revision: int) -> Candid
 
 
 def files_of(record: Candidate, folder: Path) -> dict[str, bytes]:
-    """Return the content of the files attached to a candidate, from its revision's folder."""
+    """Return the attached files of a candidate from its revision folder."""
     names = [f"{FILES}/{each.path}" for each in record.change.files]
     names += [record.change.patch] if record.change.patch else []
     try:
@@ -322,13 +322,13 @@ TRANSITIONS: dict[tuple[CandidateStatus, CandidateStatus], tuple[str, str]] = {
     (S.DEBUG, S.REJECTED): ("agent human system", "decision.recorded"),
     (S.ACCEPTED, S.REVERTED): ("human system", "decision.recorded"),
 }
-"""from and to a status: the kinds of actors who may, and the entry that records it"""
+"""(from, to) status -> (allowed actor kinds, ledger entry kind)"""
 
 
 def create(
     study: Study, candidate_id: str, actor: StudyActor, data: dict[str, Any]
 ) -> JournalEntry:
-    """Enter a new candidate as a draft; an id is never used twice."""
+    """Record a new candidate as a draft. Ids are never reused."""
     with study.locked():
         why = None
         if actor.kind not in ("agent", "human", "engine"):
@@ -350,9 +350,9 @@ def transition(
     reason: str = "",
     data: dict[str, Any] | None = None,
 ) -> JournalEntry:
-    """Move a candidate; `data` is the ground of the step and is kept in the entry.
+    """Change a candidate's status. `data` justifies it and is stored in the entry.
 
-    Raises as `require_step` does, and then changes nothing.
+    Raises the errors of `require_step` without changing anything.
     """
     to = CandidateStatus(to)
     with study.locked():
@@ -363,7 +363,7 @@ def transition(
 
 
 def require_step(study: Study, candidate_id: str, to: CandidateStatus, actor: StudyActor) -> str:
-    """Return the kind of entry that records a step; raises GateRefused E_TRANSITION."""
+    """Return the entry kind of a transition, or raise GateRefused E_TRANSITION."""
     held = study.state.candidates.get(candidate_id)
     if held is None:
         raise StudyError("E_NO_CANDIDATE", f"{study.name} has no candidate {candidate_id}.")
@@ -377,5 +377,5 @@ def require_step(study: Study, candidate_id: str, to: CandidateStatus, actor: St
 
 
 def refused(candidate_id: str, before: str, to: str, why: str) -> GateRefused:
-    """Return the error of a step that may not be taken."""
+    """Return the error for a forbidden transition."""
     return GateRefused("E_TRANSITION", f"{candidate_id} cannot go from {before} to {to}: {why}.")

@@ -1,4 +1,4 @@
-"""Ids and timestamps, canonical JSON and its hash, and the key that signs a study."""
+"""Ids, timestamps, canonical JSON, content hashes, and signing keys of studies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LARGEST_EXACT = 2**53 - 1
 
 
 def check_slug(kind: str, name: str) -> str:
-    """Return `name` when it is a slug; raises StudyError E_SLUG."""
+    """Return `name` if it is a slug, or raise StudyError E_SLUG."""
     if not re.fullmatch(SLUG.strip("^$"), name):
         raise StudyError(
             "E_SLUG",
@@ -37,29 +37,29 @@ def check_slug(kind: str, name: str) -> str:
 
 
 def candidate_id(number: int, title: str) -> str:
-    """Return e.g. c-0007-more-smoothness."""
+    """Return a candidate id, e.g. c-0007-more-smoothness."""
     slug = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:32].strip("-")
     return f"c-{number:04d}-{slug if len(slug) > 1 else f'x-{slug}'.rstrip('-')}"
 
 
 def run_id() -> str:
-    """Return e.g. r-20260722T101500Z-k3f9qa: the second, and random letters."""
+    """Return a run id, e.g. r-20260722T101500Z-k3f9qa: UTC time and random characters."""
     letters = "".join(secrets.choice(_LETTERS) for _ in range(6))
     return f"r-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{letters}"
 
 
 def next_number(used: Iterable[str]) -> int:
-    """Return the number after the highest of numbered ids (candidates or decisions)."""
+    """Return the next free number of numbered ids (candidates or decisions)."""
     return max((int(match[1]) for name in used if (match := _NUMBERED.match(name))), default=0) + 1
 
 
 def utc_now() -> str:
-    """Return the present time, e.g. 2026-08-01T09:00:00.123Z."""
+    """Return the current UTC time, e.g. 2026-08-01T09:00:00.123Z."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def moment(text: str) -> datetime:
-    """Parse a timestamp; one without a zone is UTC."""
+    """Parse a timestamp. Without a time zone it is UTC."""
     at = datetime.fromisoformat(text)
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
@@ -70,7 +70,7 @@ def moment(text: str) -> datetime:
 def canonical(data: Any) -> bytes:
     """Return `data` (plain values or a record) as RFC 8785 canonical JSON.
 
-    Whole numbers too large for a double become text: canonical JSON has only doubles.
+    Integers too large for a double are written as text, since RFC 8785 allows only doubles.
     """
     return rfc8785.dumps(_exact(plain(data)))
 
@@ -94,12 +94,12 @@ def _exact(value: Any) -> Any:
 
 
 def existing_key(root: Path) -> SigningKey | None:
-    """Return the user's key if there is one."""
+    """Return the user's key, or None if there is none."""
     return signing_key(root) if key_file().exists() else None
 
 
 def signing_key(root: Path) -> SigningKey:
-    """Return the user's key, created on first use, for the studies of a repository.
+    """Return the user's signing key for studies of a repository, creating it on first use.
 
     Raises BrokenIntegrity E_KEY for a key inside the repository or readable by others.
     """

@@ -1,4 +1,4 @@
-"""The contract: check it, agree on it as a version with a reason, and split it into approvals."""
+"""Check contracts, record agreed versions with a reason, and derive the required approvals."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ _SECTIONS: dict[ApprovalKey, tuple[str, ...]] = {
     "generated_code": ("generated_code",),
     "autonomy": ("automation",),
 }
-"""sections of the contract that are approved under a key"""
+"""contract sections by approval key"""
 _MOST_DIFFERENCES = 200
 
 
 class ContractCheck(Record):
-    """Problems and open questions of a contract."""
+    """Result of checking a contract: problems and open questions."""
 
     version: int
     hash: Sha
@@ -63,34 +63,34 @@ class ContractCheck(Record):
     """hash of the version in the ledger"""
     problems: tuple[str, ...] = ()
     questions: tuple[str, ...] = ()
-    """what only a person can answer"""
+    """questions that require a human answer"""
 
     @property
     def ok(self) -> bool:
-        """Nothing is wrong with the document itself and it is the agreed one."""
+        """True if the document has no problems and matches the agreed version."""
         return not self.problems and self.hash == self.agreed_hash
 
 
 def contract_hash(contract: Contract) -> Sha:
-    """Return the hash of everything but the approvals, as it was written."""
+    """Return the hash of the contract as written, excluding the approvals."""
     written = contract.written_data()
     written.pop("approvals", None)
     return content_hash(written)
 
 
 def protocol_hash(protocol: Protocol, metric_spec_hash: Sha | None) -> Sha:
-    """Return the hash that decides which results may be compared."""
+    """Return the protocol hash. Only results with equal hashes are comparable."""
     kept = protocol.as_data()
     for name in ("schema", "command", "metric_spec_hash"):
         kept.pop(name)
-    if protocol.dataset is None:  # as it was before there was such a field
+    if protocol.dataset is None:  # same hash as before this field was added
         kept.pop("dataset")
     argv = None if protocol.command is None else protocol.command.argv
     return content_hash({**kept, "argv": argv, "metric_spec_hash": metric_spec_hash})
 
 
 def draft_contract(study: Study, answers: dict[str, Any]) -> Contract:
-    """Write answers (dotted place to value) into contract.yaml; a bad one leaves it as it was."""
+    """Write answers (dotted path to value) to contract.yaml; an invalid answer changes nothing."""
     path = study.folder.contract
     changes: dict[str, Any] = {}
     for place, value in answers.items():
@@ -107,7 +107,7 @@ def draft_contract(study: Study, answers: dict[str, Any]) -> Contract:
 
 
 def check_contract(study: Study) -> ContractCheck:
-    """Return the problems of the contract on disk and the questions that are still open."""
+    """Return the problems and the open questions of the contract on disk."""
     contract, agreed, problems = study.contract, study.state.contract_hash, list[str]()
     for name, named, now in (
         ("metrics.spec_hash", contract.metrics.spec_hash, study.metric_spec_hash),
@@ -135,7 +135,7 @@ def check_contract(study: Study) -> ContractCheck:
 
 
 def _questions(study: Study) -> dict[str, bool]:
-    """Return the questions that only a person can answer, and whether they are open."""
+    """Return the questions that require a human answer, and whether each is open."""
     folder, contract = study.folder, study.contract
     is_unmeasured = not folder.protocol.is_file()
     protocol = None if is_unmeasured else study.protocol
@@ -162,7 +162,7 @@ def _questions(study: Study) -> dict[str, bool]:
 
 
 def _faults(study: Study, contract: Contract) -> list[str]:
-    """Return what keeps a contract from being agreed on."""
+    """Return the problems that prevent agreement on a contract."""
     faults = [f"seeds: {each}; pools must be disjoint." for each in overlaps(contract)]
     if not study.folder.protocol.is_file():
         return faults
@@ -171,7 +171,7 @@ def _faults(study: Study, contract: Contract) -> list[str]:
 
 
 def overlaps(contract: Contract) -> list[str]:
-    """Return which seed pools share seeds."""
+    """Return the seed pools that overlap."""
     pools = {role: contract.seeds.pool(role) for role in SEED_ROLES}
     return [
         f"{one} and {two} share {min(pools[one] & pools[two])}"
@@ -181,10 +181,10 @@ def overlaps(contract: Contract) -> list[str]:
 
 
 def amend(study: Study, actor: StudyActor, reason: str) -> JournalEntry:
-    """Agree on contract.yaml as it is now: a new version, with what changed and why.
+    """Record the current contract.yaml as a new agreed version, with its changes and the reason.
 
-    The first version and changes before any approval may come from an agent; later ones need a
-    person. The hashes of the metric and protocol files are filled in.
+    Agents may record the first version and changes before any approval; later changes require a
+    human. The hashes of the metric and protocol files are filled in.
     """
     if not reason:
         raise StudyError("E_REASON", "An amendment needs a reason.", hint="Add --reason TEXT.")
@@ -233,7 +233,7 @@ def amend(study: Study, actor: StudyActor, reason: str) -> JournalEntry:
 
 
 def required_approvals(contract: Contract) -> tuple[ApprovalKey, ...]:
-    """Return the approvals that this contract needs before anything starts."""
+    """Return the approvals that this contract requires before any launch."""
     keys, automation = list(ALWAYS_REQUIRED), contract.automation
     if contract.network is not None and contract.network.destinations:
         keys.append("network")
@@ -245,7 +245,7 @@ def required_approvals(contract: Contract) -> tuple[ApprovalKey, ...]:
 
 
 def approval_subject(study: Study, key: ApprovalKey) -> dict[str, Any]:
-    """Return what a person approves under a key, as plain values; its hash binds the approval."""
+    """Return the plain data approved under a key. The approval is bound to its hash."""
     if key not in _SECTIONS:
         raise StudyError("E_APPROVAL", f"{key} is approved for a candidate, not for the contract.")
     written, card, path = (
@@ -263,7 +263,7 @@ def approval_subject(study: Study, key: ApprovalKey) -> dict[str, Any]:
             subject["file"] = study.metric_spec_hash
         case "evaluation_protocol":
             subject["protocol_hash"] = study.protocol_hash
-        case "hardware":  # how a run is started is part of where it runs: a probe is a command, too
+        case "hardware":  # includes how runs are started, since a probe is also a command
             subject["launcher"] = adapter.get("launcher")
         case "baseline_command":
             subject["command"] = adapter.get("commands", {}).get(study.contract.baseline.command)
@@ -273,10 +273,10 @@ def approval_subject(study: Study, key: ApprovalKey) -> dict[str, Any]:
 
 
 def hash_evaluator(study: Study, files: Sequence[str] = ()) -> dict[str, Sha]:
-    """Write the hashes of evaluator files into eval_protocol.yaml and return all it names.
+    """Write evaluator file hashes to eval_protocol.yaml and return all hashes in it.
 
-    Without files it is those that the protocol names already, or else those that the adapter names
-    as evaluators. The contract has to be amended after that: the protocol has changed.
+    By default the files are those already listed in the protocol, or else the evaluator files
+    of the adapter. The contract must be amended afterwards because the protocol changes.
     """
     names = list(files) or list(study.protocol.evaluator_files)
     if not names and study.folder.adapter.is_file():
@@ -298,7 +298,7 @@ def hash_evaluator(study: Study, files: Sequence[str] = ()) -> dict[str, Sha]:
 
 
 def evaluator_files(root: Path, adapter: Adapter | None) -> list[str]:
-    """Return the files of a repository that its adapter names as evaluators."""
+    """Return the repository files that the adapter lists as evaluators."""
     globs = adapter.files.evaluator.globs if adapter else ()
     found = {path for pattern in globs for path in root.glob(pattern) if path.is_file()}
     return sorted(path.relative_to(root).as_posix() for path in found)

@@ -1,4 +1,4 @@
-"""Decide about a candidate, citing evidence; only this moves the incumbent."""
+"""Record decisions on candidates with cited evidence. Only decisions change the incumbent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from telic.studies.state import Incumbent
 from telic.studies.study import Study
 
 NO_INCUMBENT = "nobody"  # language: quoted
-"""value of --to: the study has no incumbent after a revert, and measures a new baseline"""
+"""value of --to for a revert without a successor; the study measures a new baseline"""
 _TO: dict[Verdict, CandidateStatus] = {
     "accept": CandidateStatus.ACCEPTED,
     "reject": CandidateStatus.REJECTED,
@@ -26,11 +26,11 @@ _TO: dict[Verdict, CandidateStatus] = {
     "revert": CandidateStatus.REVERTED,
 }
 _CAUSES = ("guardrail_breach", "falsifier_met", "rollback", "exploit", "phase_rule")
-"""grounds to reject on without an audit"""
+"""causes that justify a rejection without an audit"""
 
 
 class DecisionOutcome(DocumentPart):
-    """A decision: recorded, or proposed to a person."""
+    """Outcome of a decision: recorded, or proposed to a person."""
 
     candidate: str
     verdict: Verdict | Literal["withdraw", "more-seeds"]
@@ -53,18 +53,18 @@ def decide(
     cause: str | None = None,
     to: str | None = None,
 ) -> DecisionOutcome:
-    """Record a decision, or a proposal where it is left to people.
+    """Record a decision, or a proposal if the decision requires a person.
 
-    People accept unless the contract says otherwise; only people keep an incumbent whose gain was
-    not confirmed. After a revert the previous incumbent, or `to`, is trusted again; with `to`
-    NO_INCUMBENT there is none, and a baseline has to be measured. Raises GateRefused E_TRANSITION
-    when the lifecycle or the cited evidence do not allow it, BrokenIntegrity when cited evidence
+    Only people accept unless the contract says otherwise, and only people keep an incumbent whose
+    gain was not confirmed. A revert restores the previous incumbent, or `to`; with `to`
+    NO_INCUMBENT there is none and a baseline must be measured. Raises GateRefused E_TRANSITION
+    if the lifecycle or the cited evidence does not allow it, BrokenIntegrity if cited evidence
     was altered.
     """
     if not why.strip():
         raise StudyError("E_REASON", "A decision needs a reason.", hint="Add --because TEXT.")
     study.ledger.require_intact()
-    # An audit that says invalid is a finding of the system, not of the actor.
+    # A debug verdict follows from an invalid audit, so the system is its actor.
     mover = SYSTEM if verdict == "debug" else actor
     with study.locked():
         if verdict != "keep":
@@ -93,7 +93,7 @@ def decide(
         used = (str(entry.data.get("decision")) for entry in study.events)
         decision = f"d-{next_number(used):04d}"
         facts["decision"] = decision
-        if verdict == "keep":  # its status stays the same
+        if verdict == "keep":  # status unchanged
             study.append("decision.recorded", candidate, {**facts, "reason": why}, actor)
         else:
             transition(study, candidate, _TO[verdict], mover, why, facts)
@@ -111,14 +111,14 @@ def _why_unfounded(
     audit: Audit | None,
     cause: str | None,
 ) -> str | None:
-    """Return why nothing justifies a verdict; None when something does."""
+    """Return why a verdict is not justified, or None if it is."""
     held, audited = study.candidate_state(candidate), audit.verdict if audit else None
     match verdict:
         case "accept":
             exploit = standing_exploit(study, candidate)
             if exploit is not None and actor.kind != "human":
                 raise GateRefused("E_EXPLOIT", f"{candidate} is not accepted: {exploit}.")
-            # A baseline that is measured against an incumbent has to beat it, too.
+            # A baseline measured against an incumbent must also beat it.
             enough = ["valid_improvement"]
             enough += ["baseline_established"] if held.kind == "baseline" else []
             if audited is None:
@@ -146,7 +146,7 @@ def _why_unfounded(
 
 
 def standing_audits(study: Study, candidate: str) -> list[str]:
-    """Return the evidence of audits made since the candidate got its status, the oldest first."""
+    """Return the audits since the candidate's last status change, oldest first."""
     since, entries = study.candidate_state(candidate).since_seq, study.state.evidence
     names = study.evidence_names("audit", candidate=candidate)
     return [name for name in names if entries[name].seq > since]
@@ -155,10 +155,10 @@ def standing_audits(study: Study, candidate: str) -> list[str]:
 def _cite(
     study: Study, candidate: str, evidence: Sequence[str], audit: str | None
 ) -> tuple[list[str], Audit | None]:
-    """Return the evidence a decision cites and its audit; checks that none of it was altered.
+    """Return the cited evidence of a decision and its audit, after an integrity check.
 
-    Without names it is the newest audit, else the newest evidence. An audit from before the
-    candidate's last run does not count.
+    Defaults to the newest audit, or else the newest evidence. Audits before the
+    candidate's last run are ignored.
     """
     audits = standing_audits(study, candidate)
     if audit is not None:
@@ -177,7 +177,7 @@ def _cite(
 
 
 def _ending(study: Study, candidate: str) -> str:
-    """Enter how a candidate ended that has no measurement; returns the evidence."""
+    """Record the ending of a candidate without measurements and return the evidence."""
     held, runs = study.candidate_state(candidate), study.state.runs_of(candidate)
     if any(run.status == RunStatus.FINISHED for run in runs.values()):
         raise GateRefused(
@@ -196,7 +196,7 @@ def _ending(study: Study, candidate: str) -> str:
 
 
 def _trusted(study: Study, candidate: str, audit: Audit) -> dict[str, Any]:
-    """Return the incumbent that an accepted audit makes, and the noise that a baseline shows."""
+    """Return the new incumbent of an accepted audit, with the noise floor of a baseline."""
     if audit.protocol_hash != study.state.protocol_hash:
         raise GateRefused(
             "E_PROTOCOL", f"{audit.id} was made under another protocol than the study has now."

@@ -1,7 +1,7 @@
-"""Draft adapter.yaml from cheap facts of a repository; unclear fields stay unknown.
+"""Draft adapter.yaml from static facts of a repository. Unclear fields stay unknown.
 
-Every value cites the line it comes from. A draft is a start for a person or a coding agent:
-`telic study adapter` checks it, and a smoke run proves it. Nothing is imported or run.
+Every value cites its source line. A draft is a starting point for a person or a coding agent:
+`telic study adapter` checks it and a smoke run verifies it. No code is imported or executed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _EVALUATES = re.compile(r"(?:^|[_-])(?:eval\w*|play|enjoy|rollout)(?:[_-]|$)", r
 _LEARNS = re.compile(r"\.(?:learn|fit|backward|apply_gradients)\(|\boptim\w*\.step\(")
 _ROLES = {
     "seed": re.compile(r"(?:random[-_]|rng[-_]|global[-_])?seed"),
-    # not n_steps or num_steps: in many trainers that is the length of a rollout
+    # not n_steps or num_steps, which are the rollout length in many trainers
     "steps": re.compile(
         r"steps|timesteps|total[-_](?:env[-_])?(?:time[-_]?)?steps|num[-_](?:env[-_]steps|timesteps)"
     ),
@@ -91,7 +91,7 @@ _SYSTEMS = {
 
 
 class OpenQuestion(Record):
-    """A field that the draft leaves unknown, why, and possible answers."""
+    """Field that the draft leaves unknown, with the reason and possible answers."""
 
     field: str
     why: str
@@ -99,19 +99,19 @@ class OpenQuestion(Record):
 
 
 class AdapterDraft(Record):
-    """A draft of adapter.yaml and what is left to fill in."""
+    """Draft of adapter.yaml with the fields left to fill in."""
 
     adapter: Adapter
     questions: tuple[OpenQuestion, ...]
 
 
 def draft_adapter(root: Path) -> AdapterDraft:
-    """Return a draft for a repository."""
+    """Return a draft of adapter.yaml for a repository."""
     return _Draft(root).result()
 
 
 def write_draft(folder: StudyFolder) -> AdapterDraft:
-    """Write adapter.yaml from a new draft; confirmed fields of a present file stay."""
+    """Write adapter.yaml from a new draft, keeping confirmed fields of an existing file."""
     draft = draft_adapter(folder.root)
     if folder.adapter.exists():
         data, present = draft.adapter.as_data(), read_document(folder.adapter, Adapter)
@@ -133,18 +133,18 @@ def write_draft(folder: StudyFolder) -> AdapterDraft:
 
 
 def stand_ins(words: Sequence[str]) -> list[str]:
-    """Return the words of a command that stand for a value: <path>, --task=xxx, $HOME, ENV_ID."""
+    """Return the placeholders in a command, such as <path>, --task=xxx, $HOME and ENV_ID."""
     return [word for word in words if _STAND_IN.search(word) or _CAPITALS.search(word)]
 
 
 def _is_usable(words: Sequence[str]) -> bool:
-    """Return whether a documented command can run as it is: no stand-ins, uploads or shell."""
+    """Return whether a documented command can run verbatim: no placeholders, uploads or shell."""
     is_refused = any(_UPLOADS.search(word) or word in _OPERATORS or "{" in word for word in words)
     return not is_refused and not stand_ins(words)
 
 
 class _Script(NamedTuple):
-    """A way to start Python code of the repository."""
+    """Entry point of Python code in the repository."""
 
     words: tuple[str, ...]
     path: str
@@ -154,7 +154,7 @@ class _Script(NamedTuple):
 
 
 class _Draft(SourceTree):
-    """One draft: fields are added with the places they come from."""
+    """Draft builder that records the source of each field."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
@@ -228,7 +228,7 @@ class _Draft(SourceTree):
     # ------------------------------------------------------------------ scripts
 
     def _documented(self) -> Iterator[tuple[str, tuple[str, ...], str]]:
-        """Yield usable commands of README, pages and Makefiles: script, words and place."""
+        """Yield (script, words, place) of usable commands in README, pages and Makefiles."""
         pages = sorted(filter(_PAGE.fullmatch, self.paths), key=lambda x: (x.count("/"), x))
         for page in pages[:_MOST_PAGES]:
             held = ""
@@ -247,7 +247,7 @@ class _Draft(SourceTree):
                         yield target, tuple(words), f"{page}:{number}"
 
     def _target(self, words: list[str]) -> str | None:
-        """Return the Python file that a command starts; None if the repository has none."""
+        """Return the Python file that a command starts, or None if it is not in the repository."""
         if words and words[0] in self.installed:
             return self.installed[words[0]][0]
         if len(words) < 2 or not _PYTHONS.fullmatch(words[0]):
@@ -259,7 +259,7 @@ class _Draft(SourceTree):
         return script if script in self.paths else None
 
     def _choose(self, field: str, name: re.Pattern[str]) -> _Script | None:
-        """Return the script that clearly plays a role; ask where there is none or several."""
+        """Return the script for a role, or add an open question if there is not exactly one."""
         scripts = sorted(self._scripts(name), key=lambda script: -script.score)
         unsafe = [script.path for script in scripts if script.path in self.drives_hardware]
         scripts = [script for script in scripts if script.path not in unsafe]
@@ -275,7 +275,7 @@ class _Draft(SourceTree):
         return best[0] if best else None
 
     def _scripts(self, name: re.Pattern[str]) -> Iterator[_Script]:
-        """Yield what may play a role, with a score: documented, installed, named so, learns."""
+        """Yield scored candidate scripts for a role: documented, installed, named so, learns."""
         other = _EVALUATES if name is _TRAINS else _TRAINS
         installed = {path: (word, place) for word, (path, place) in self.installed.items()}
 
@@ -301,9 +301,9 @@ class _Draft(SourceTree):
             yield _Script(words, path, place, path in self.commands, score)
 
     def _options(self, reach: Sequence[str]) -> tuple[dict[str, str], set[str]]:
-        """Return the options of a script with their places, and those that are required.
+        """Return the options of a script with their places, and the required options.
 
-        Positional arguments have no dashes, keys of a Hydra configuration end with "=".
+        Positional arguments have no dashes; keys of a Hydra configuration end with "=".
         """
         flags, required = dict[str, str](), set[str]()
         for path in (x for x in reach if x == reach[0] or not _MAIN.search(self.text(x))):
@@ -316,7 +316,7 @@ class _Draft(SourceTree):
                 is_optional = flag.startswith("-") or re.search(r"nargs=[\"'][?*]", match[1])
                 if re.search(r"required\s*=\s*True", match[1]) or not is_optional:
                     required.add(flag)
-            for match, place in self.find(path, _FLAG):  # lists that a helper hands to a parser
+            for match, place in self.find(path, _FLAG):  # lists that a helper passes to a parser
                 flags.setdefault(match[1], place)
             if "tyro" in self.imports(path):
                 for match, place in self.find(path, _FIELD):
@@ -341,7 +341,7 @@ class _Draft(SourceTree):
                 given.add(found[0])
                 places.append(found[1])
         missing = sorted(required - given)
-        if script.is_documented:  # with its positional arguments
+        if script.is_documented:  # includes its positional arguments
             missing = [name for name in missing if name.startswith("-")]
         if missing:
             why = f"{script.path} requires {', '.join(missing)}, and no documented command sets it"
@@ -431,7 +431,7 @@ class _Draft(SourceTree):
 
 
 def _option_of(flags: dict[str, str], role: str) -> tuple[str, str] | None:
-    """Return the one option of a role with its place; None if there are none or several."""
+    """Return the only option for a role with its place, or None if there is not exactly one."""
     fits = [
         (flag, place)
         for flag, place in flags.items()
@@ -441,7 +441,7 @@ def _option_of(flags: dict[str, str], role: str) -> tuple[str, str] | None:
 
 
 def _place(words: list[str], flag: str, role: str) -> None:
-    """Put a placeholder where an option or argument is given, or add it."""
+    """Replace the value of an option or argument by its placeholder, or append it."""
     value = f"{{{role}}}"
     for index, word in enumerate(words):
         name, joint, _ = word.partition("=")

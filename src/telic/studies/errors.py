@@ -1,4 +1,4 @@
-"""Errors of studies: each carries a code that programs match and an exit code that shells see.
+"""Study errors. Each has a code for programs and an exit code for shells.
 
 StudyError                    exit code 2: the request does not fit the study
 ├── GateRefused               exit code 3: rejected by a gate, an approval or the lifecycle
@@ -25,7 +25,7 @@ class StudyError(TelicError):
 
 
 class GateRefused(StudyError):
-    """Rejected by a gate, an approval or the lifecycle; nothing was changed."""
+    """Rejected by a gate, an approval or the lifecycle, without any change."""
 
     exit_code = 3
 
@@ -37,13 +37,13 @@ class InvalidDocument(StudyError):
 
 
 class BrokenIntegrity(StudyError):
-    """The ledger or a file that must not change was altered."""
+    """The ledger or an immutable file was altered."""
 
     exit_code = 5
 
 
 class LockTimeout(StudyError):
-    """Another process kept the study locked for too long."""
+    """Timed out while another process held the study's lock."""
 
     exit_code = 6
 
@@ -55,6 +55,6 @@ class StudyBudgetExceeded(StudyError):
 
 
 class EnvironmentBlocked(StudyError):
-    """This machine lacks something that the work needs, such as a GPU or a simulator."""
+    """This machine lacks a requirement, such as a GPU or a simulator."""
 
     exit_code = 8

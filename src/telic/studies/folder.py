@@ -1,4 +1,4 @@
-"""Paths of a study: the index of studies of a repository, and every file inside .telic/."""
+"""Index of a repository's studies and paths of all files inside .telic/."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ StudyKind = Literal["external", "reward_loop", "policy_search", "tracking", "gen
 
 
 class _Active(DocumentPart):
-    """The study that every command uses unless it names another."""
+    """The default study of every command."""
 
     task_id: str = Field(pattern=SLUG)
     study_id: str = Field(pattern=SLUG)
 
 
 class Registry(DocumentPart):
-    """The studies of a repository, and the active one."""
+    """Studies of a repository, with the active one."""
 
     active: _Active
     tasks: dict[str, tuple[str, ...]]
-    """names of the studies by task"""
+    """study names by task"""
 
 
 def read_registry(root: Path) -> Registry:
-    """Return the studies of a repository; raises StudyError E_NO_STUDY when there is none."""
+    """Return the studies of a repository, or raise StudyError E_NO_STUDY."""
     path = root.absolute() / STATE_FOLDER / "registry.yaml"
     if not path.is_file():
         raise StudyError(
@@ -59,12 +59,12 @@ def activate(folder: StudyFolder) -> None:
 
 
 class StudyFolder:
-    """The paths of one study of one task in a repository; nothing is read."""
+    """Paths of one study of a task in a repository. Contents are not read."""
 
     def __init__(self, root: Path, task_id: str, study_id: str) -> None:
         self.root, self.task_id, self.study_id = root, task_id, study_id
         self.name = f"{task_id}/{study_id}"
-        """its name in the ledger"""
+        """name in the ledger"""
         self.state_root = root / STATE_FOLDER
         self.registry = self.state_root / "registry.yaml"
         self.locks = self.state_root / "locks"
@@ -77,18 +77,18 @@ class StudyFolder:
         self.protocol = self.path / "eval_protocol.yaml"
         self.ledger = self.path / "ledger.jsonl"
         self.state = self.path / "state.json"
-        """a summary of the ledger"""
+        """summary of the ledger"""
         self.report = self.path / "report.md"
         self.report_page = self.path / "report.html"
         self.stop_file = self.path / "STOP"
-        """a file of this name pauses the study"""
+        """creating this file pauses the study"""
         self.candidates = self.path / "candidates"
         self.runs = self.path / "runs"
         self.evidence = self.path / "evidence"
         self._refuse_links()
 
     def _refuse_links(self) -> None:
-        """Raise StudyError for a link where studies are kept: writes would leave the repository."""
+        """Raise StudyError for links in study paths, which could escape the repository."""
         below = [each for each in vars(self).values() if isinstance(each, Path)]
         below += [self.task.parent, self.path.parent, self.ledger.with_name("ledger.jsonl.lock")]
         for path in below:
@@ -101,8 +101,8 @@ class StudyFolder:
     def find(cls, root: Path, task: str | None = None, study: str | None = None) -> StudyFolder:
         """Return the active study of a repository, or the named one.
 
-        A task alone means its only study, or the active one. Raises StudyError E_NO_STUDY when the
-        repository has none, UnknownName when there is none of that name.
+        A task alone selects its only study, or the active one. Raises StudyError E_NO_STUDY if the
+        repository has no study, UnknownName for an unknown name.
         """
         registry = read_registry(root)
         active = registry.active
@@ -122,7 +122,7 @@ class StudyFolder:
         return self.path / "contract.history" / f"{version}.yaml"
 
     def candidate_file(self, candidate_id: str, revision: int = 1) -> Path:
-        """Return the candidate.json of a revision; attached files are in the same folder."""
+        """Return the path of a revision's candidate.json, next to its attached files."""
         return self.candidates / candidate_id / "revisions" / str(revision) / "candidate.json"
 
     def run(self, run_id: str) -> Path:
@@ -130,7 +130,7 @@ class StudyFolder:
         return self.runs / run_id
 
     def artefacts(self, run_id: str) -> Path:
-        """Return the folder of a run that belongs to the training; {run_dir} of its command."""
+        """Return the output folder of a run's training ({run_dir} in its command)."""
         return self.runs / run_id / "artefacts"
 
     def evidence_file(self, evidence_id: str) -> Path:

@@ -1,9 +1,9 @@
-"""Run a study through the loop of telic: propose, check, run, judge, record, decide.
+"""Run a study through telic's loop: propose, check, run, judge, record, decide.
 
-An iteration is one candidate: the baseline first, then those that people and agents propose, or a
-proposer that the contract names (automation.proposer) and a person approves as autonomy. The ledger
-is the record of the loop, so a killed process resumes where it was and proposes the same again.
-What is next is decided by next; this module takes the step.
+Each iteration handles one candidate: first the baseline, then proposals of people and agents, or
+of the contract's proposer (automation.proposer), which a person approves as autonomy. The ledger
+records the loop, so a killed process resumes at the same point and repeats the same proposals.
+The module `next` selects each step; this module executes it.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ _Step = TypeVar("_Step", bound=BaseModel)
 
 
 class LoopCandidate(Record):
-    """The candidate of an iteration."""
+    """Candidate of one iteration."""
 
     id: str
 
 
 class LoopVerdict(Record):
-    """The end of a candidate, or why it has none yet."""
+    """Outcome of a candidate, or the reason why it is still open."""
 
     status: CandidateStatus
     why: str
@@ -72,11 +72,11 @@ def run_study(
     seconds: float | None = None,
     on_step: Callable[[NextAction], None] = lambda _: None,
 ) -> NextAction:
-    """Take every step that needs neither a person nor an author; return the first that does.
+    """Execute steps until one needs a person or an author, and return that step.
 
-    Without `may_launch` it ends at the first launch; without `processes` no scheduler is queried.
-    After `seconds` it returns the step that it would take. `on_step` is called with each step
-    before it is taken.
+    Without `may_launch` it stops at the first launch; without `processes` no scheduler is queried.
+    After `seconds` it returns the pending step. `on_step` is called with each step
+    before execution.
     """
     deadline = math.inf if seconds is None else time.monotonic() + seconds
     parts = _StudyParts(study, actor, may_launch, processes, deadline, on_step)
@@ -85,7 +85,7 @@ def run_study(
 
 
 class _LedgerRecorder:
-    """The ledger as the record of the loop: its n-th candidate, and how that one ended."""
+    """Loop recorder backed by the ledger: the n-th candidate and its outcome."""
 
     def __init__(self, study: Study) -> None:
         self._study = study
@@ -104,11 +104,11 @@ class _LedgerRecorder:
     def once(
         self, kind: str, record: type[_Step], make: Callable[[], _Step], subject: str | None = None
     ) -> _Step:
-        return make()  # what made it has entered it
+        return make()  # already entered by the function that made it
 
 
 class _StudyParts:
-    """The steps of the loop of a study."""
+    """Implementations of the loop's steps for a study."""
 
     candidate_type, verdict_type = LoopCandidate, LoopVerdict
 
@@ -126,7 +126,7 @@ class _StudyParts:
         self.step = NextAction(action="wait", why="nothing was done yet")
 
     def propose(self, number: int) -> LoopCandidate | None:
-        """Return the next candidate; None when a person or an author is needed."""
+        """Return the next candidate, or None if a person or an author is needed."""
 
         def names() -> list[str]:
             return list(self._study.state.candidates)
@@ -140,29 +140,29 @@ class _StudyParts:
         return LoopCandidate(id=names()[number - 1]) if len(names()) >= number else None
 
     def check(self, number: int, candidate: LoopCandidate) -> None:
-        """Run it: its checks V01 to V16 and the gates of each launch are steps of their own."""
+        """Do nothing: checks V01 to V16 and the launch gates are steps inside `run`."""
 
     def run(self, number: int, candidate: LoopCandidate) -> None:
-        """Take steps until the candidate is decided on, or a person or an author is needed."""
+        """Execute steps until the candidate is decided, or a person or an author is needed."""
         self._advance(lambda _: self._study.candidate_state(candidate.id).status in _ENDED)
 
     def judge(self, number: int, candidate: LoopCandidate, result: None) -> LoopVerdict:
-        """Return where the candidate stands; its audit is in the ledger."""
+        """Return the candidate's verdict. Its audit is in the ledger."""
         held = self._study.candidate_state(candidate.id)
         return LoopVerdict(status=held.status, why=held.reason or self.step.why)
 
     def decide(self, number: int, candidate: LoopCandidate, verdict: LoopVerdict) -> str | None:
-        """Continue after a decision; end where one is left to a person or an author."""
+        """Continue after a decision, or end if a person or an author must act."""
         return None if verdict.status in _ENDED else str(verdict.status)
 
     def _advance(self, is_done: Callable[[NextAction], bool]) -> None:
-        """Take steps until one is reached that is done, or that cannot be taken here."""
+        """Execute steps until `is_done` holds for the next one or it cannot be executed here."""
         study, before = self._study, None
         while True:
             step = self.step = note_next(study)
             if step.action != "wait" or before != step:
                 self._on_step(step)
-            is_stuck = step == before and step.action != "wait"  # it cannot be settled from here
+            is_stuck = step == before and step.action != "wait"  # no progress is possible here
             is_barred = step.action in ("launch", "prove", "wait") and not self._may_launch
             is_left = needs_person(step)
             if step.action == "agree" and not (
@@ -184,7 +184,7 @@ _TAKEN = (
 
 
 def needs_person(step: NextAction) -> bool:
-    """Return whether a step is left to a person or an author."""
+    """Return whether a step requires a person or an author."""
     if step.action == "stop":
         return "run" not in step.args
     if step.action == "propose":
@@ -193,7 +193,7 @@ def needs_person(step: NextAction) -> bool:
 
 
 def take_step(study: Study, step: NextAction, actor: StudyActor, *, processes: bool = True) -> None:
-    """Take one step that needs neither a person nor an author."""
+    """Execute one step that needs neither a person nor an author."""
     args, why = step.args, step.why
     name, run = str(args.get("candidate")), str(args.get("run"))
     if step.action == "wait":
@@ -201,7 +201,7 @@ def take_step(study: Study, step: NextAction, actor: StudyActor, *, processes: b
     if step.action in ("wait", "reconcile"):
         reconcile(study, processes=processes)
     elif step.action == "decide":
-        # A gain that fresh seeds refute is taken back by the system, where the contract decides.
+        # If the contract allows it, the system reverts gains refuted on fresh seeds.
         by = SYSTEM if args["verdict"] == "revert" else actor
         cited = {key: args[key] for key in ("audit", "cause", "to") if key in args}
         decide(study, name, args["verdict"], by, why, **cited)
@@ -230,11 +230,11 @@ def take_step(study: Study, step: NextAction, actor: StudyActor, *, processes: b
 # ---------------------------------------------------------------------------- the proposer
 
 _ROUNDS = 12
-"""halvings of the step of the numeric proposer before it gives up"""
+"""maximum number of step halvings of the numeric proposer"""
 
 
 def propose_change(study: Study, step: NextAction) -> dict[str, Any] | None:
-    """Return a draft with its title; None where an author is needed, or ideas are used up.
+    """Return a titled draft, or None if an author is needed or the ideas are exhausted.
 
     Raises StudyError E_PROPOSER when the proposer's command fails.
     """
@@ -249,14 +249,14 @@ def propose_change(study: Study, step: NextAction) -> dict[str, Any] | None:
 
 
 def _values(study: Study, candidate: str | None) -> dict[str, Any]:
-    """Return the parameters that a candidate sets."""
+    """Return the parameter values set by a candidate."""
     if candidate is None:
         return dict(study.contract.baseline.overrides)
     return {path: x.to for path, x in study.candidate(candidate).change.overrides.items()}
 
 
 def _moves(study: Study) -> Iterator[dict[str, Any]]:
-    """Yield untried moves of one parameter each: both ways, then with half the step."""
+    """Yield untried single-parameter moves: both directions, then with half the step size."""
     values = _values(study, study.incumbent.candidate if study.incumbent else None)
     params = {
         path: allowed
@@ -274,7 +274,7 @@ def _moves(study: Study) -> Iterator[dict[str, Any]]:
 
 
 def _moved(now: Any, allowed: ParamRange, share: float) -> float | int:
-    """Return a value moved by a share of its range, on a log scale where the range asks for it."""
+    """Return a value moved by a share of its range, on a log scale for wide ranges."""
     low, high = float(allowed.min or 0.0), float(allowed.max or 0.0)
     is_log = low > 0 and high / low >= 10
     to, back = (math.log, math.exp) if is_log else (float, float)
@@ -288,7 +288,7 @@ def _moved(now: Any, allowed: ParamRange, share: float) -> float | int:
 
 
 def _draft(study: Study, values: dict[str, Any], path: str, to: Any) -> dict[str, Any]:
-    """Return a draft that moves one parameter and keeps what the incumbent sets."""
+    """Return a draft that changes one parameter and keeps the incumbent's other values."""
     kept = {name: {"from": value, "to": value} for name, value in values.items()}
     primary = study.metric_spec.primary
     evidence = study.evidence_names("audit") or list(study.state.evidence)
@@ -308,7 +308,7 @@ def _draft(study: Study, values: dict[str, Any], path: str, to: Any) -> dict[str
 
 
 def _asked(study: Study, argv: tuple[str, ...]) -> dict[str, Any]:
-    """Return the draft that the proposer's command prints for the state of the study."""
+    """Return the draft printed by the proposer's command for the study's state."""
     history = [
         {"id": name, "status": held.status, "reason": held.reason, "overrides": overrides}
         for name, held in study.state.candidates.items()

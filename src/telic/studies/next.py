@@ -1,8 +1,8 @@
-"""The next safe action of a study: the first that applies, in a fixed order.
+"""Select the next safe action of a study: the first applicable one in a fixed order.
 
-Nothing is changed or started here: the action holds the exact command and the reason. A launch that
-would be refused is never suggested: the next action is then the one that opens its gate. A check
-that failed is quoted with its code and what would mend it.
+This module changes and starts nothing. An action contains the exact command and the reason. A
+launch that would be refused is never suggested; the action that opens its gate is. A failed check
+is quoted with its code and remedy.
 """
 
 from __future__ import annotations
@@ -67,20 +67,20 @@ _DECIDE = "telic study decide {} {} --because TEXT"
 _REVISE = "telic study propose FILE --revise {}"
 _REVIEW = "telic study audit {} --exploit --finding TEXT"
 _LOOKED_AT = tuple(code for code in GATES if code not in ("G01", "G03"))
-"""gates of a launch that is not confirmed yet, in a study whose ledger is verified"""
+"""gates of an unconfirmed launch in a study with a verified ledger"""
 
 
 class NextAction(DocumentPart):
-    """The next action, its arguments, its command and the reason."""
+    """Next action with its arguments, command and reason."""
 
     action: str
-    """a step of `loop`, or agree, ask, mend, repair, review: left to a person or author"""
+    """a step of `loop`, or one for a person or author: agree, ask, mend, repair, review"""
     args: dict[str, Any] = Field(default={})
     why: str
     blocking: tuple[str, ...] = ()
-    """what a person has to settle before it can be done"""
+    """points that a person must resolve first"""
     command: str | None = None
-    """what to type"""
+    """shell command of the action"""
 
 
 def _do(
@@ -90,9 +90,9 @@ def _do(
 
 
 def next_step(study: Study) -> NextAction:
-    """Return the next safe action and why; never takes it.
+    """Return the next safe action and its reason without executing it.
 
-    A file that cannot be read has to be repaired first; the action names it.
+    If a file is unreadable, the action is to repair that file.
     """
     try:
         return next(_due(study))
@@ -103,9 +103,9 @@ def next_step(study: Study) -> NextAction:
 
 
 def note_next(study: Study) -> NextAction:
-    """Return the next safe action and note it in state.json.
+    """Return the next safe action and save it in state.json.
 
-    Stop rules that fired and conditions that were met since the last time are recorded first.
+    Newly fired stop rules and newly met conditions are recorded first.
     """
     action = next_step(study)
     if action.action not in ("repair", "agree") and record_findings(study):
@@ -117,7 +117,7 @@ def note_next(study: Study) -> NextAction:
 
 
 def _due(study: Study) -> Iterator[NextAction]:
-    """Yield what applies, the most urgent first; only as much is computed as is taken."""
+    """Lazily yield the applicable actions, most urgent first."""
     yield from _obstacles(study)
     yield from _results(study)
     yield from _doubts(study)
@@ -143,7 +143,7 @@ def _trusted(study: Study) -> str | None:
 
 
 def _decides(study: Study) -> bool:
-    """Return whether the contract lets the study decide without a person."""
+    """Return whether the contract allows decisions without human approval."""
     return study.state.automation.decide == "auto"
 
 
@@ -151,7 +151,7 @@ def _decides(study: Study) -> bool:
 
 
 def _obstacles(study: Study) -> Iterator[NextAction]:
-    """Yield what keeps the study from continuing at all."""
+    """Yield actions for conditions that block the whole study."""
     state, folder = study.state, study.folder
     if broken := ledger_problems(study):
         yield _do("repair", broken[0], "telic verify", *broken)
@@ -189,13 +189,13 @@ def _obstacles(study: Study) -> Iterator[NextAction]:
 
 
 def _unasked(study: Study) -> list[str]:
-    """Return the live runs that were not asked to stop yet."""
+    """Return the live runs without a stop request."""
     live = study.state.active_runs
     return [run for run in live if RunProcess(study.folder.run(run)).stop_request is None]
 
 
 def _stopped(study: Study, effects: tuple[str, ...]) -> Iterator[NextAction]:
-    """Yield what to do about stop rules: end runs, wait for them, ask a person."""
+    """Yield actions for fired stop rules: end runs, wait for them, or ask a person."""
     stops = [each for each in standing_stops(study) if each.effect in effects]
     if not stops:
         return
@@ -220,7 +220,7 @@ def _stopped(study: Study, effects: tuple[str, ...]) -> Iterator[NextAction]:
 
 
 def _results(study: Study) -> Iterator[NextAction]:
-    """Yield what to do about runs and their results."""
+    """Yield actions for runs and their results."""
     state = study.state
     finished = [name for name, run in state.runs.items() if run.status == RunStatus.FINISHED]
     covered = {x.run for x in state.evidence.values() if x.kind == "metrics"}
@@ -258,7 +258,7 @@ def _results(study: Study) -> Iterator[NextAction]:
 
 
 def _unreviewed(study: Study) -> list[str]:
-    """Return open candidates, as recorded, whose reward may be gamed and that have no review."""
+    """Return open candidates with an unreviewed reward-hacking risk."""
     return [
         name
         for name, held in study.state.candidates.items()
@@ -276,13 +276,13 @@ def _review_asks(candidate: str) -> tuple[str, ...]:
 
 
 def _steps(study: Study, *verdicts: str) -> list[PhaseStep]:
-    """Return what the phase rules say about completed candidates."""
+    """Return the phase steps of completed candidates with one of the given verdicts."""
     steps = (phase_step(study, name) for name in completed(study.state))
     return [each for each in steps if each.verdict in verdicts]
 
 
 def _claims(study: Study) -> list[str]:
-    """Return completed candidates about which an audit decides."""
+    """Return completed candidates that need an audit."""
     return [step.candidate for step in _steps(study, "claim")]
 
 
@@ -299,20 +299,20 @@ def _has_no_rival(study: Study, name: str) -> bool:
 
 
 def _decision(name: str, verdict: str, why: str, *asks: str, **cited: str) -> NextAction:
-    """Return a decision; `cited` are an audit, a cause or a successor."""
+    """Return a decision action. `cited` holds an audit, a cause or a successor."""
     words = [f"--{key} {value}" for key, value in cited.items()]
     command = _DECIDE.format(name, " ".join([verdict, *words]))
     return _do("decide", why, command, *asks, candidate=name, verdict=verdict, **cited)
 
 
 def _successor(study: Study, name: str) -> dict[str, str]:
-    """Return the option of a revert that leaves the study without an incumbent."""
+    """Return the option for a revert that leaves the study without an incumbent."""
     has_other = _trusted(study) not in (None, name) or study.state.previous_incumbent(name)
     return {} if has_other else {"to": NO_INCUMBENT}
 
 
 def _doubts(study: Study) -> Iterator[NextAction]:
-    """Yield more seeds for an incumbent whose gain was not confirmed, or ask a person."""
+    """Yield actions for an unconfirmed incumbent gain: more seeds, or ask a person."""
     found = check_incumbent(study)
     if found is None or found.outcome == "holds":
         return
@@ -328,7 +328,7 @@ def _doubts(study: Study) -> Iterator[NextAction]:
 
 
 def _exploits(study: Study) -> dict[str, str]:
-    """Return candidates without live runs, and the incumbent, that a review calls an exploit."""
+    """Return reviewed exploits among candidates without live runs and the incumbent."""
     state = study.state
     running = {state.runs[run].candidate for run in state.active_runs}
     return {
@@ -340,7 +340,7 @@ def _exploits(study: Study) -> dict[str, str]:
 
 
 def _objections(study: Study) -> Iterator[NextAction]:
-    """Yield the end of candidates that a review or their own condition refutes."""
+    """Yield decisions that end candidates refuted by a review or by their falsifier."""
     found = [(name, "exploit", why) for name, why in _exploits(study).items()]
     found += [
         (name, result.cause, result.why)
@@ -362,7 +362,7 @@ def _objections(study: Study) -> Iterator[NextAction]:
 
 
 def _verdicts(study: Study) -> Iterator[NextAction]:
-    """Yield the decisions that audits, used-up attempts and phase rules suggest."""
+    """Yield decisions suggested by audits, exhausted attempts and phase rules."""
     for name in filter(lambda name: _is_audited(study, name), _claims(study)):
         audit, phase = study.audits(name)[-1], study.candidate_state(name).phase
         verdict = _VERDICTS[audit.verdict]
@@ -402,12 +402,12 @@ def _open_jobs(study: Study) -> list[Job]:
 
 
 def _work(study: Study) -> Iterator[NextAction]:
-    """Yield what moves the open candidates forward, and the check of a new incumbent."""
+    """Yield actions that advance open candidates and check a new incumbent."""
     for each in _steps(study, "advance"):
         yield _do("advance", each.why, _RUN, candidate=each.candidate, phase=each.to)
     barred, valid = _exploits(study), _with_status(study, S.VALIDATED)
     ready = [x for x in study.jobs if x.status == "ready" and x.candidate not in barred]
-    # Before anything is checked or given up for it: no revision of a candidate helps here.
+    # Comes before checks and withdrawals, since revising a candidate cannot fix it.
     waits = ready or valid or _with_status(study, S.DRAFT)
     if waits and (changed := study.changed_evaluators(study.root)):
         why = f"G19 {', '.join(changed)} is not the evaluator of the protocol"
@@ -434,7 +434,7 @@ def _work(study: Study) -> Iterator[NextAction]:
 
 
 def _repairs(study: Study) -> Iterator[NextAction]:
-    """Yield what drafts, failed and idle candidates need."""
+    """Yield actions for drafts and for failed or idle candidates."""
     open_jobs = {(job.candidate, job.phase) for job in _open_jobs(study)}
     for name in _with_status(study, S.VALIDATED):
         if (name, study.state.candidates[name].phase) not in open_jobs:
@@ -454,19 +454,19 @@ def _repairs(study: Study) -> Iterator[NextAction]:
 
 
 def _mend(name: str, why: str, end: str, *asks: str) -> NextAction:
-    """Return the revision of a candidate, or its end."""
+    """Return an action to revise a candidate or end it."""
     give_up = f"or give it up: {_DECIDE.format(name, end)}"
     return _do("mend", f"{name}: {why}", _REVISE.format(name), *asks, give_up, candidate=name)
 
 
 def _ideas(study: Study) -> Iterator[NextAction]:
-    """Yield what is left when nothing else is: an idea, patience, or a question."""
+    """Yield fallback actions: propose an idea, wait, or ask a person."""
     state = study.state
     names = [name for name, held in state.candidates.items() if held.status not in _OVER]
     if study.incumbent is None and all(state.candidates[x].kind != "baseline" for x in names):
         why = "nothing can be compared before a baseline is measured"
         yield _do("propose", why, _RUN, kind="baseline")
-    # A live run may be the check of the incumbent that an idea would start from.
+    # A live run may be the check of the incumbent that a new idea builds on.
     if study.incumbent is not None and not names and not state.active_runs:
         command = "telic study propose FILE"
         yield _do("propose", "no candidate is open", command, role="candidate_proposer")
@@ -479,12 +479,12 @@ def _ideas(study: Study) -> Iterator[NextAction]:
 
 
 def _launch(study: Study, job: Job) -> Iterator[NextAction]:
-    """Yield the launch of a ready job, or what its first shut gate needs."""
+    """Yield the launch of a ready job, or the remedy of its first closed gate."""
     if found := remedy_for(study, job):
         live = [study.state.runs[run].candidate for run in study.state.active_runs]
         is_running = job.candidate in live
         if found.args["gate"] == "G16" or (found.action == "abandon" and is_running):
-            yield from _waiting(study)  # a live run has to end first
+            yield from _waiting(study)  # a live run must end first
         yield found
     command = f"{_RUN} {job.candidate} --phase {job.phase} --seed {job.seed} --confirm {TOKEN}"
     args = job.model_dump(include={"candidate", "phase", "seed", "gpu"})
@@ -492,7 +492,7 @@ def _launch(study: Study, job: Job) -> Iterator[NextAction]:
 
 
 def remedy_for(study: Study, job: Job) -> NextAction | None:
-    """Return what opens the first shut gate of a ready job; None when all are open."""
+    """Return the remedy of the first closed gate of a ready job, or None if all are open."""
     request = LaunchRequest(job.candidate, job.phase, job.seed, gpu=job.gpu, retry_of=job.run_id)
     nonce = secrets.token_hex(8)
     attempt = LaunchAttempt(study, request, run_id=run_id(), nonce=nonce, processes=False)
@@ -507,7 +507,7 @@ def remedy_for(study: Study, job: Job) -> NextAction | None:
 
 
 def _remedy(attempt: LaunchAttempt, gate: RuleResult) -> tuple[Any, ...]:
-    """Return the action that opens a gate, its command, and what a person is asked."""
+    """Return the action that opens a gate, its command, and the questions for a person."""
     study, name, status = attempt.study, attempt.request.candidate, attempt.held.status
     revert = _decision(name, "revert", "", **_successor(study, name)).command
     give_up = f"or give it up: {_DECIDE.format(name, 'withdraw')}"
@@ -527,7 +527,7 @@ def _remedy(attempt: LaunchAttempt, gate: RuleResult) -> tuple[Any, ...]:
         case "G19", "old base" if status == S.VALIDATED:
             newer = "the draft names as base_commit a commit that has the evaluator of the protocol"
             return "mend", _REVISE.format(name), newer, give_up
-        # Validate again what was validated, give up what already runs, restore an incumbent.
+        # Revalidate a validated candidate, withdraw a running one, restore an incumbent.
         case (("G07" | "G08" | "G11"), _) | ("G19", "old base"):
             if status == S.VALIDATED:
                 return "validate", _RUN

@@ -1,6 +1,6 @@
 """Forbid processes, sockets and training frameworks outside the launch path.
 
-Python raises an audit event before each of these; inside `offline` it becomes a refusal. Only the
+Uses Python audit hooks: inside `offline` these audit events raise a refusal. Only the
 read-only git commands of `git_read` may start.
 """
 
@@ -41,14 +41,14 @@ _installed = False
 
 @contextmanager
 def offline(doing: str) -> Generator[None]:
-    """Refuse processes, sockets and training frameworks until the block ends.
+    """Refuse processes, sockets and training frameworks inside the block.
 
     Args:
-        doing: what the block does, for the refusal.
+        doing: description of the block for the error message.
     """
     global _installed
     if not _installed:
-        # Python cannot remove a hook, so there is one, which checks whether it is active.
+        # Audit hooks cannot be removed, so a single hook checks whether it is active.
         sys.addaudithook(_refuse)
         _installed = True
     token = _active.set(doing)

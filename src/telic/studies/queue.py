@@ -1,6 +1,6 @@
-"""Jobs: the runs that open candidates need, their outcome, and which may start now.
+"""Job queue: runs needed by open candidates, their outcome, and which may start now.
 
-Nothing is planned by hand. The jobs follow from the ledger: the seeds of every open candidate in
+Jobs are derived from the ledger: the seeds of every open candidate in
 its present phase, the incumbent's runs on the seeds of a challenger, and the check of an incumbent
 on fresh seeds. Nothing here starts a run.
 """
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from telic.studies.study import Study
 
 TOKEN = "RUN_CANDIDATE"
-"""the word that confirms a launch"""
+"""confirmation word of a launch"""
 _MOST_ATTEMPTS = 3
 _SEED_BLOCK = 5
 _MOST_SEEDS = 10
-"""runs of an arm after which an open question stays open"""
+"""number of runs per arm from which no more seeds are added"""
 JOB_OVER = ("done", "failed", "cancelled")
 _OPEN = (CandidateStatus.VALIDATED, CandidateStatus.LAUNCHED)
 
 
 class Job(DocumentPart):
-    """One run that is needed: a candidate, a phase, a seed, and its outcome."""
+    """Required run: candidate, phase, seed and outcome."""
 
     candidate: str
     phase: Phase
@@ -40,18 +40,18 @@ class Job(DocumentPart):
     status: Literal["ready", "waiting", "running", "done", "failed", "cancelled"] = "waiting"
     reason: str = ""
     run_id: str | None = None
-    """the last run; a ready job repeats it"""
+    """latest run, which a ready job repeats"""
     attempts: int = 0
     gpu: int | None = None
 
     @property
     def name(self) -> str:
-        """Candidate, phase and seed in one word."""
+        """Candidate, phase and seed as one identifier."""
         return f"{self.candidate}/{self.phase}/{self.seed}"
 
 
 def jobs_of(study: Study) -> tuple[Job, ...]:
-    """Return all jobs in the order in which they start, with those marked that may start now."""
+    """Return all jobs in start order, marking those that may start now."""
     state, contract = study.state, study.contract
     trusted = state.incumbent.candidate if state.incumbent else None
     arms: list[tuple[str, Phase, tuple[int, ...]]] = []
@@ -91,7 +91,7 @@ def jobs_of(study: Study) -> tuple[Job, ...]:
 
 
 def _job(state: StudyState, pools: SeedPools, candidate: str, phase: Phase, seed: int) -> Job:
-    """Return a job with the outcome of its runs."""
+    """Return a job with the outcome of its runs so far."""
     revision = state.candidates[candidate].revision
     tries = {
         name: run
@@ -111,7 +111,7 @@ def _job(state: StudyState, pools: SeedPools, candidate: str, phase: Phase, seed
             reason = f"{name} was {last.status} {last.why}".strip()
             return job.model_copy(update={"status": "failed", "reason": reason})
     if spent := why_seed_is_spent(state, pools, candidate, phase, seed):
-        # an amendment took the seed away: the job can never start
+        # an amendment removed the seed, so the job can never start
         return job.model_copy(update={"status": "cancelled", "reason": spent})
     return job
 
@@ -119,7 +119,7 @@ def _job(state: StudyState, pools: SeedPools, candidate: str, phase: Phase, seed
 def why_seed_is_spent(
     state: StudyState, pools: SeedPools, candidate: str, phase: Phase, seed: int
 ) -> str | None:
-    """Return why a seed cannot serve a phase any more; None when it can."""
+    """Return why a seed can no longer be used in a phase, or None if it can."""
     if seed not in pools.pool(ROLES[phase]):
         return f"{seed} is not in the {ROLES[phase]} pool"
     for name, run in state.runs_of(candidate).items():
@@ -149,7 +149,7 @@ def _why_blocked(job: Job, state: StudyState, live: Sequence[RunState]) -> str |
 
 
 def more_seeds(study: Study, candidate: str, actor: StudyActor, reason: str) -> tuple[int, ...]:
-    """Give an open question another block of seeds in its present phase."""
+    """Add another block of seeds to an undecided candidate in its current phase."""
     with study.locked():
         held = study.candidate_state(candidate)
         phase = held.phase or study.candidate(candidate).plan.phases[0]
@@ -161,7 +161,7 @@ def more_seeds(study: Study, candidate: str, actor: StudyActor, reason: str) -> 
 
 
 def plan_incumbent_check(study: Study, actor: StudyActor) -> tuple[int, ...]:
-    """Plan five held-out seeds for the incumbent and its predecessor; again: five more."""
+    """Plan five more held-out seeds for the incumbent and its predecessor."""
     with study.locked():
         held = study.incumbent
         if held is None:
@@ -175,7 +175,7 @@ def plan_incumbent_check(study: Study, actor: StudyActor) -> tuple[int, ...]:
 
 
 def checked_arms(study: Study, incumbent: str) -> list[str]:
-    """Return the arms of a check: the incumbent and, where there is one, its predecessor."""
+    """Return the arms of a check: the incumbent and its predecessor, if any."""
     before = study.state.previous_incumbent(incumbent)
     return [incumbent, before.candidate] if before else [incumbent]
 
@@ -183,7 +183,7 @@ def checked_arms(study: Study, incumbent: str) -> list[str]:
 def fresh_seeds(
     study: Study, phase: Phase, arms: Sequence[str], count: int = _SEED_BLOCK
 ) -> tuple[int, ...]:
-    """Return seeds of a phase's pool that none of the arms has run with."""
+    """Return seeds of a phase's pool that are unused by all arms."""
     used = {run.seed for arm in arms for run in study.state.runs_of(arm).values()}
     left = sorted(study.contract.seeds.pool(ROLES[phase]) - used)
     if len(left) < count:
@@ -196,7 +196,7 @@ def fresh_seeds(
 
 
 def seeds_fit(study: Study, arms: list[str], phase: Phase, n: int) -> bool:
-    """Return whether pool and budget have another block of seeds for an arm of n runs."""
+    """Return whether pool and budget allow another block of seeds for an arm of n runs."""
     if n >= _MOST_SEEDS:
         return False
     try:

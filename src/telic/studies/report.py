@@ -1,4 +1,4 @@
-"""The report of a study as Markdown and HTML; the same facts give the same bytes."""
+"""Render a study report as Markdown and HTML. Identical inputs give identical bytes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _TONES: dict[str, Tone] = {
     **dict.fromkeys(("rejected", "reverted", "debug", "high", "no_improvement", "invalid"), "bad"),
     **dict.fromkeys(("inconclusive", "medium", "pending"), "middling"),
 }
-"""tones of states, verdicts and risks"""
+"""tone by status, verdict or risk level"""
 _RESOURCES = {
     "wall_clock_h": "wall clock (h)",
     "gpu_h": "GPU (h)",
@@ -52,9 +52,9 @@ Blocks = Sequence[doc.Block]
 
 
 def write_report(study: Study, action: NextAction | None = None) -> StudyFolder:
-    """Render the report from structured files alone; people's notes in report.md are kept.
+    """Render the report from structured files, keeping the user's notes in report.md.
 
-    The same ledger, files and next action give the same bytes. Nothing is entered in the ledger.
+    Identical ledger, files and next action give identical bytes. The ledger is not written.
     """
     report, folder = _Sections(study, action).report(), study.folder
     write_text(folder.report, _markdown(report, folder))
@@ -64,7 +64,7 @@ def write_report(study: Study, action: NextAction | None = None) -> StudyFolder:
 
 
 def report_text(study: Study, action: NextAction | None = None) -> str:
-    """Return the text of report.md; nothing is written."""
+    """Return the text of report.md without writing it."""
     return _markdown(_Sections(study, action).report(), study.folder)
 
 
@@ -76,7 +76,7 @@ def _markdown(report: doc.Report, folder: StudyFolder) -> str:
 
 
 def kept_notes(older: str) -> str | None:
-    """Return what people wrote between the markers; None when there are none."""
+    """Return the user's notes between the markers, or None if the markers are missing."""
     notes = _NOTES.search(older)
     return notes.group(1) if notes else None
 
@@ -86,19 +86,19 @@ def _badge(state: str) -> doc.Badge:
 
 
 class _Sections:
-    """The sections of a report; what a new study lacks is None or empty."""
+    """Report sections. Data that a new study does not have yet is None or empty."""
 
     def __init__(self, study: Study, action: NextAction | None) -> None:
         self.study, self.state, self.action = study, study.state, action
         self.contract, self.spec = None, None
-        with contextlib.suppress(TelicError):  # people are still writing them
+        with contextlib.suppress(TelicError):  # not completed yet
             self.contract = read_document(study.folder.contract, Contract)
             self.spec = read_document(study.folder.metric_spec, MetricSpec)
         self.audits = {x: study.audits(x)[-1] for x in study.state.candidates if study.audits(x)}
         self.target = self.spec.primary.target if self.spec else None
 
     def report(self) -> doc.Report:
-        # In the order of the page: blocks, number in the text, text of an empty section.
+        # In page order: blocks, number in the text, placeholder of an empty section.
         sections: dict[str, tuple[Blocks, int | None, str]] = {
             "Next": (self._next(), 8, "Ask with: telic study next"),
             "Results": (self._results(), None, ""),
@@ -160,7 +160,7 @@ class _Sections:
         ]
 
     def _results(self) -> Blocks:
-        """Return every audited run, the incumbent first, and the differences from it."""
+        """Return all audited runs, incumbent first, with differences from the incumbent."""
         trusted = self.state.incumbent and self.state.incumbent.candidate
         runs: list[Row] = []
         effects: list[Row] = []
@@ -187,7 +187,7 @@ class _Sections:
     def _hypothesis(self, name: str) -> Hypothesis | None:
         try:
             return self.study.candidate(name).hypothesis
-        except TelicError:  # its file cannot be read
+        except TelicError:  # unreadable file
             return None
 
     def _candidates(self) -> Blocks:
@@ -372,7 +372,7 @@ class _Sections:
         return [doc.FactSheet(rows), doc.Heading("Approvals"), doc.Table(heads, approvals)]
 
     def _reproduction(self) -> Blocks:
-        """Return the commands of the incumbent's runs, and the head of the ledger."""
+        """Return the commands of the incumbent's runs and the ledger head."""
         state, lines = self.state, list[str]()
         for run in state.runs_of(state.incumbent.candidate) if state.incumbent else ():
             path = self.study.folder.run(run) / "cmd.json"

@@ -1,6 +1,6 @@
-"""The state of a study: a fold over the entries of its ledger, and the budget that follows from it.
+"""Study state and budget, computed by folding over the ledger entries.
 
-Data that the fold reads, by kind of entry (other keys of `data` are for people):
+Keys of `data` read by the fold, per entry kind (other keys are informational):
 
     study.created       kind
     study.status        status
@@ -53,12 +53,12 @@ _APPROVAL = {"granted": "approved", "rejected": "rejected", "voided": "void"}
 
 
 class CandidateState(DocumentPart):
-    """A candidate as recorded in the ledger."""
+    """State of a candidate according to the ledger."""
 
     status: CandidateStatus = CandidateStatus.DRAFT
     kind: CandidateKind = "config"
     author: str
-    """label of the actor who created it"""
+    """label of the actor that created it"""
     parents: tuple[str, ...] = ()
     revision: int = 1
     phase: Phase | None = None
@@ -69,19 +69,19 @@ class CandidateState(DocumentPart):
     debug_attempts: int = 0
     """revisions made in debug"""
     added_seeds: dict[Phase, tuple[int, ...]] = Field(default={})
-    """in addition to those of its plan"""
+    """seeds added to those of its plan"""
     since_seq: int
-    """entry that gave it its status"""
+    """ledger entry that set its status"""
     reason: str = ""
 
 
 class RunState(Record):
-    """A run as recorded in the ledger."""
+    """State of a run according to the ledger."""
 
     status: RunStatus
     candidate: str
     revision: int = 1
-    """of the candidate when the run was launched"""
+    """candidate revision at launch"""
     phase: Phase
     seed: int
     kind: str = "train"
@@ -91,38 +91,38 @@ class RunState(Record):
     reservation: Amounts
     actual: Amounts | None = None
     identity: dict[str, Any] = Field(default={})
-    """identifies the process or job"""
+    """identity of the process or job"""
     killed_by: str | None = None
     why: str = ""
     is_sealed: bool = False
-    """its supervisor signs the record of its end"""
+    """the supervisor signs the exit record"""
     artefacts: Sha | None = None
-    """hash of the list of files that it left; None until it ended"""
+    """hash of the list of output files, or None until the run ends"""
     steps: int | None = None
-    """{steps} of its command; None: the command has none"""
+    """value of {steps} in its command, or None if the command has no such placeholder"""
     content_hash: Sha | None = None
-    """of the candidate as it was launched"""
+    """content hash of the candidate at launch"""
     is_clean: bool | None = None
-    """its tree had no other changes when it was launched"""
+    """the worktree had no unrelated changes at launch"""
     code_hash: Sha | None = None
-    """what its supervisor found of evaluator, interpreter and packages"""
+    """hash of evaluator, interpreter and packages, recorded by the supervisor"""
     intent_at: str
     started_at: str | None = None
     ended_at: str | None = None
 
     @property
     def is_live(self) -> bool:
-        """Starting or running."""
+        """True if starting or running."""
         return self.status in LIVE_RUNS
 
     @property
     def may_be_retried(self) -> bool:
-        """Its end says nothing about the candidate."""
+        """True if the run's outcome carries no information about the candidate."""
         return self.status == RunStatus.LOST or self.killed_by == "preempted"
 
     @property
     def cost(self) -> Amounts:
-        """Its reservation while it is live, then actual amounts where they are known."""
+        """The reservation while live, then the actual amounts where known."""
         if self.status == RunStatus.ABORTED:
             return Amounts()
         actual = {} if self.actual is None else self.actual.model_dump(exclude_none=True)
@@ -130,7 +130,7 @@ class RunState(Record):
 
 
 class EvidenceState(Record):
-    """An evidence record as entered in the ledger."""
+    """Evidence record according to the ledger."""
 
     kind: str
     hash: Sha
@@ -140,7 +140,7 @@ class EvidenceState(Record):
 
 
 class Incumbent(DocumentPart):
-    """The candidate that a study trusts under one protocol."""
+    """Incumbent: the accepted candidate under one protocol."""
 
     candidate: str
     protocol_hash: Sha | None = None
@@ -150,14 +150,14 @@ class Incumbent(DocumentPart):
 
 
 class CheckPlan(DocumentPart):
-    """Fresh seeds on which the gain of an incumbent is checked against its predecessor."""
+    """Fresh seeds for checking an incumbent's gain over its predecessor."""
 
     control: str | None = None
     seeds: tuple[int, ...] = ()
 
 
 class DecisionState(DocumentPart):
-    """A decision as recorded in the ledger."""
+    """Decision according to the ledger."""
 
     candidate: str
     verdict: str
@@ -172,7 +172,7 @@ class DecisionState(DocumentPart):
 
 
 class FiredStop(DocumentPart):
-    """A stop rule that fired and was not lifted since."""
+    """Stop rule that fired and has not been lifted."""
 
     rule: str
     why: str = ""
@@ -181,14 +181,14 @@ class FiredStop(DocumentPart):
 
 @dataclass
 class StudyState:
-    """Everything that follows from the ledger; `apply` changes it, all others only read it."""
+    """State derived from the ledger. Only `apply` modifies it."""
 
     study: str
     ledger_head: JournalHead
     updated_at: str | None = None
     study_status: StudyStatus = "open"
     opened_seq: int = 0
-    """entry by which a person reopened it; failures before it no longer count"""
+    """entry that reopened the study; earlier failures no longer count"""
     study_kind: str | None = None
     contract_version: int | None = None
     contract_hash: Sha | None = None
@@ -215,12 +215,12 @@ class StudyState:
 
     @property
     def incumbent(self) -> Incumbent | None:
-        """The candidate that the study trusts under its present protocol."""
+        """The incumbent under the current protocol."""
         return self.incumbents.get(self.protocol_hash or "")
 
     @cached_property
     def active_runs(self) -> tuple[str, ...]:
-        """Runs that are starting or running."""
+        """Names of runs that are starting or running."""
         return tuple(name for name, run in self.runs.items() if run.is_live)
 
     @cached_property
@@ -231,7 +231,7 @@ class StudyState:
         return found
 
     def runs_of(self, candidate: str, phase: Phase | None = None) -> dict[str, RunState]:
-        """Return the runs of a candidate, in one phase or in all."""
+        """Return the runs of a candidate in one phase, or in all phases by default."""
         runs = self._runs_by_candidate.get(candidate, {})
         return {name: run for name, run in runs.items() if phase in (None, run.phase)}
 
@@ -243,7 +243,7 @@ class StudyState:
 
     @property
     def pending_approvals(self) -> tuple[str, ...]:
-        """Required approvals that were not given."""
+        """Required approvals that have not been granted."""
         given = {key for key, each in self.approvals.items() if each.status == "approved"}
         return tuple(key for key in self.required_approvals if key not in given)
 
@@ -261,7 +261,7 @@ class StudyState:
         return total(*(run.cost for run in runs.values() if phase in (None, run.phase)))
 
     def previous_incumbent(self, candidate: str, to: str | None = None) -> Incumbent | None:
-        """Return the last other incumbent under this protocol that is still accepted, or `to`."""
+        """Return the latest other incumbent under this protocol still accepted (`to` if given)."""
         trusted = [
             each.incumbent
             for each in self.decisions.values()
@@ -274,13 +274,13 @@ class StudyState:
         return trusted[-1] if trusted else None
 
     def as_data(self) -> dict[str, Any]:
-        """Return it as plain JSON values."""
+        """Return the state as plain JSON values."""
         derived = ("incumbent", "counts", "budget", "active_runs", "pending_approvals")
         names = (*(each.name for each in fields(self)), *derived)
         return {name: plain(getattr(self, name)) for name in names}
 
     def snapshot(self) -> StudyState:
-        """Return a copy that later entries do not change."""
+        """Return a copy that is not affected by later entries."""
         tables = {x.name: getattr(self, x.name) for x in fields(self)}
         return replace(self, **{k: copy(v) for k, v in tables.items() if isinstance(v, dict)})
 
@@ -289,7 +289,7 @@ class StudyState:
 
 
 def apply(state: StudyState, entry: JournalEntry) -> None:
-    """Take the next entry of the ledger into the state."""
+    """Apply the next ledger entry to the state."""
     fold = _APPLY.get(entry.kind) or _APPLY.get(entry.kind.partition(".")[0])
     if fold is not None:
         fold(state, entry, entry.data)
@@ -297,7 +297,7 @@ def apply(state: StudyState, entry: JournalEntry) -> None:
 
 
 def _known(kind: type[BaseModel], data: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of an entry that have a field of the same name."""
+    """Return the entry values whose names are fields of `kind`."""
     return {key: data[key] for key in kind.model_fields if data.get(key) is not None}
 
 
@@ -343,7 +343,7 @@ def _candidate(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> 
 
 
 def _move(state: StudyState, name: str, entry: JournalEntry) -> None:
-    """Give a candidate the status, phase and hashes that an entry names."""
+    """Update a candidate's status, phase and hashes from an entry."""
     held, data = state.candidates.get(name), entry.data
     if held is None:
         return
@@ -377,7 +377,7 @@ def _intent(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> Non
 
 
 def _run(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> None:
-    """Take the start or the end of a run into the state; an end counts once."""
+    """Apply the start or end of a run to the state. Repeated ends are ignored."""
     name, what = str(data.get("run") or entry.subject), entry.kind.partition(".")[2]
     run, changes = state.runs.get(name), dict[str, Any]()
     if what == "started":
@@ -427,7 +427,7 @@ def _incumbent(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> 
 
 
 def _work_order(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> None:
-    # A call of unknown price costs what the contract says.
+    # A call of unknown price is charged at the contract's default.
     price = state.budget_limits.unknown_call_usd if data.get("usd") is None else data["usd"]
     call = Amounts(llm_usd=price, llm_tokens=data.get("tokens"), llm_calls=1)
     state.calls = total(state.calls, call)
@@ -455,7 +455,7 @@ _APPLY: dict[str, Callable[[StudyState, JournalEntry, dict[str, Any]], None]] = 
     "work_order.submitted": _work_order,
     "stop": _stop,
 }
-"""by kind of entry, or by its first word; others (refusals, proposals, notes) are for people"""
+"""handler by entry kind or its first word; refusals, proposals and notes have none"""
 
 
 _SLACK = 1e-9
@@ -463,7 +463,7 @@ _NOTHING = Amounts()
 
 
 class BudgetState(DocumentPart):
-    """Amounts spent, reserved for live runs, and left; left is None where unlimited."""
+    """Budget spent, reserved for live runs, and remaining (None where unlimited)."""
 
     spent: Amounts = Amounts()
     reserved: Amounts = Amounts()
@@ -471,13 +471,13 @@ class BudgetState(DocumentPart):
 
 
 def budget_state(limits: StudyBudget, spent: Amounts, reserved: Amounts) -> BudgetState:
-    """Return the state of a budget."""
+    """Return the budget state from limits, spending and reservations."""
     left = left_of(limits, total(spent, reserved))
     return BudgetState(spent=spent, reserved=reserved, left=left)
 
 
 def total(*amounts: Amounts) -> Amounts:
-    """Add amounts; a resource that is None everywhere stays None."""
+    """Sum amounts. A resource that is None in all of them stays None."""
     totals: dict[str, float] = {}
     for each in amounts:
         for name in RESOURCES:
@@ -487,7 +487,7 @@ def total(*amounts: Amounts) -> Amounts:
 
 
 def left_of(limits: Amounts, used: Amounts, own: Amounts = _NOTHING) -> Amounts:
-    """Return what is left of every limited resource, at least 0, if `own` were not used."""
+    """Return the remainder (at least 0) of each limited resource, not counting `own` as used."""
     return Amounts(
         **{
             name: max(0.0, limit - max(0.0, (getattr(used, name) or 0) - (getattr(own, name) or 0)))
@@ -498,13 +498,13 @@ def left_of(limits: Amounts, used: Amounts, own: Amounts = _NOTHING) -> Amounts:
 
 
 def exceeding(wanted: Amounts, left: Amounts) -> list[tuple[str, float, float]]:
-    """Return the resources of which more is wanted than is left: name, need and rest."""
+    """Return (name, wanted, left) of each resource that exceeds what is left."""
     amounts = [(name, getattr(wanted, name), getattr(left, name)) for name in RESOURCES]
     return [x for x in amounts if x[1] is not None and x[2] is not None and x[1] > x[2] + _SLACK]
 
 
 def shortfalls(state: StudyState, wanted: Amounts, candidate: str) -> list[str]:
-    """Return which budgets a reservation would exceed, one sentence each; empty when it fits."""
+    """Return one sentence per budget that a reservation would exceed."""
     limits = state.budget_limits
     own = left_of(limits.per_candidate, state.used(candidate=candidate))
     left = {"the study": state.budget.left, candidate: own}

@@ -1,8 +1,8 @@
-"""One object that answers every question about a study, each computed once.
+"""Cached access to a study's files, ledger and derived facts.
 
-Its answers are a snapshot: of the ledger at the first question, and of each file when it was first
-read. The snapshot is dropped by `refresh`, by `append`, and when the lock is taken, so that
-decisions under the lock see the present state.
+Values come from a snapshot: the ledger at first access, and each file when it was first
+read. The snapshot is dropped by `refresh`, by `append`, and when the lock is acquired, so that
+decisions under the lock use the current state.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _Answer = TypeVar("_Answer")
 def fact(
     find: Callable[Concatenate[Study, _Arguments], _Answer],
 ) -> Callable[Concatenate[Study, _Arguments], _Answer]:
-    """Compute an answer about a study once per snapshot: a method, or a function of a study.
+    """Cache a method or function of a study once per snapshot.
 
-    Arguments other than the study must be hashable, and the result must not be changed.
+    Arguments other than the study must be hashable. Callers must not modify the result.
     """
 
     @wraps(find)
@@ -61,13 +61,13 @@ def fact(
 
 
 class Study:
-    """A study: its files, its ledger, and everything that follows from them."""
+    """Study with its files, its ledger and cached facts derived from them."""
 
     def __init__(self, folder: StudyFolder, ledger: Ledger | None = None) -> None:
         self.folder = folder
         self.ledger = ledger or Ledger(folder)
         self.facts: dict[Any, Any] = {}
-        """answers of the present snapshot"""
+        """cached values of the current snapshot"""
 
     @classmethod
     def find(cls, root: Path, task: str | None = None, study: str | None = None) -> Study:
@@ -76,30 +76,30 @@ class Study:
 
     @property
     def name(self) -> str:
-        """Its name in the ledger: task/study."""
+        """Name of the study in the ledger: task/study."""
         return self.folder.name
 
     @property
     def root(self) -> Path:
-        """The repository."""
+        """Root folder of the repository."""
         return self.folder.root
 
     # ------------------------------------------------------------------ the snapshot
 
     def refresh(self) -> Study:
-        """Drop everything that was read; the next question reads again."""
+        """Drop the snapshot, so that the next access reads from disk."""
         for name in vars(self).keys() - {"folder", "ledger"}:
             del self.__dict__[name]
         self.facts = {}
         return self
 
     def pinned(self) -> Study:
-        """Return a view that keeps its snapshot, so that what was checked is what is used."""
+        """Return a view with a fixed snapshot, so that checked values are the values used."""
         return Study(self.folder, self.ledger)
 
     @contextlib.contextmanager
     def locked(self) -> Generator[None]:
-        """Hold the study's lock; may be nested. Questions inside are answered from disk again."""
+        """Hold the study's reentrant lock. Entering it drops the snapshot."""
         with self.ledger.locked():
             self.refresh()
             yield
@@ -116,7 +116,7 @@ class Study:
 
     @cached_property
     def state(self) -> StudyState:
-        """The state that follows from the ledger."""
+        """State derived from the ledger."""
         return self.ledger.state()
 
     @cached_property
@@ -128,7 +128,7 @@ class Study:
     def events_of(
         self, *kinds: str, about: tuple[str, ...] | None = None
     ) -> tuple[JournalEntry, ...]:
-        """Return the entries of some kinds, about some subjects or about anything."""
+        """Return the entries of the given kinds, optionally only about the given subjects."""
         return tuple(
             entry
             for entry in self.events
@@ -137,7 +137,7 @@ class Study:
 
     @property
     def incumbent(self) -> Incumbent | None:
-        """The candidate that the study trusts under its protocol."""
+        """The incumbent under the study's protocol."""
         return self.state.incumbent
 
     # ------------------------------------------------------------------ the files
@@ -164,24 +164,24 @@ class Study:
 
     @cached_property
     def contract_hash(self) -> Sha:
-        """The hash of the contract on disk, without its approvals."""
+        """Hash of the contract on disk, excluding its approvals."""
         return contract_hash(self.contract)
 
     @cached_property
     def metric_spec_hash(self) -> Sha | None:
-        """The hash of the metric file on disk; None while there is none."""
+        """Hash of the metric file on disk, or None if missing."""
         path = self.folder.metric_spec
         return content_hash(read_yaml(path)) if path.is_file() else None
 
     @cached_property
     def adapter_hash(self) -> Sha | None:
-        """The hash of the adapter on disk; None while there is none."""
+        """Hash of the adapter on disk, or None if missing."""
         path = self.folder.adapter
         return content_hash(read_yaml(path)) if path.is_file() else None
 
     @cached_property
     def protocol_hash(self) -> Sha | None:
-        """The hash of the protocol on disk; None while there is none."""
+        """Hash of the protocol on disk, or None if missing."""
         if not self.folder.protocol.is_file():
             return None
         return protocol_hash(self.protocol, self.metric_spec_hash)
@@ -193,16 +193,16 @@ class Study:
 
     @property
     def is_metric_spec_agreed(self) -> bool:
-        """True if the metric file on disk is the one that the contract names."""
+        """True if the metric file on disk matches the contract."""
         return self.metric_spec_hash == self.contract.metrics.spec_hash
 
     @property
     def is_protocol_agreed(self) -> bool:
-        """True if the protocol on disk is the one that the contract names."""
+        """True if the protocol on disk matches the contract."""
         return self.protocol_hash == self.contract.evaluation.protocol_hash
 
     def changed_evaluators(self, tree: Path) -> list[str]:
-        """Return the evaluator files of the protocol that are missing in a tree or differ there."""
+        """Return the protocol's evaluator files that are missing or changed in a tree."""
         return [
             path
             for path, agreed in self.protocol.evaluator_files.items()
@@ -210,7 +210,7 @@ class Study:
         ]
 
     def evaluator_closure(self, tree: Path) -> list[str]:
-        """Return the evaluator's files in a tree and every file there that they import."""
+        """Return the evaluator files in a tree with everything that they import from it."""
         spec = self.protocol.command
         words = spec.argv if spec is not None else ()
         source = SourceTree(tree)
@@ -228,7 +228,7 @@ class Study:
 
     @fact
     def candidate(self, name: str) -> Candidate:
-        """Return a candidate in its current revision, with its status from the ledger.
+        """Return the current revision of a candidate, with its status from the ledger.
 
         Raises UnknownName, or InvalidDocument E_SCHEMA.
         """
@@ -237,7 +237,7 @@ class Study:
         return record.model_copy(update={"status": held.status, "phase": held.phase})
 
     def candidate_state(self, name: str) -> CandidateState:
-        """Return a candidate as recorded in the ledger; raises UnknownName."""
+        """Return a candidate's ledger state, or raise UnknownName."""
         candidates = self.state.candidates
         if name not in candidates:
             raise UnknownName(
@@ -246,7 +246,7 @@ class Study:
         return candidates[name]
 
     def run_state(self, name: str) -> RunState:
-        """Return a run as recorded in the ledger; raises StudyError E_NO_RUN."""
+        """Return a run's ledger state, or raise StudyError E_NO_RUN."""
         if name not in self.state.runs:
             live = ", ".join(self.state.active_runs) or "none is live"
             raise StudyError("E_NO_RUN", f"Unknown run {name}.", hint=f"Live runs: {live}.")
@@ -258,11 +258,11 @@ class Study:
 
     @cached_property
     def jobs(self) -> tuple[Job, ...]:
-        """The runs that open candidates and the check of the incumbent need."""
+        """Runs needed by open candidates and by the incumbent check."""
         return jobs_of(self)
 
     def planned_seeds(self, candidate: str, phase: Phase) -> frozenset[int]:
-        """Return the seeds of a phase: those of the plan, and those that were added later."""
+        """Return the planned seeds of a phase, including seeds added later."""
         added = [
             job.seed
             for job in self.jobs
@@ -274,17 +274,17 @@ class Study:
 
     @cached_property
     def key(self) -> SigningKey | None:
-        """The user's key if there is one."""
+        """The user's signing key, or None if there is none."""
         return existing_key(self.root)
 
     @fact
     def standing(self, key: ApprovalKey, candidate: str | None = None) -> Standing:
-        """Return whether an approval holds now."""
+        """Return the current validity of an approval."""
         return approvals.standing(self, key, candidate)
 
     @cached_property
     def standings(self) -> tuple[Standing, ...]:
-        """Every approval of the contract, required ones first."""
+        """Validity of every approval in the contract, required ones first."""
         required = required_approvals(self.contract)
         others = [held.key for held in self.state.approvals.values() if not held.candidate]
         keys = cast("tuple[ApprovalKey, ...]", (*required, *others))
@@ -292,26 +292,26 @@ class Study:
 
     @property
     def missing_approvals(self) -> tuple[Standing, ...]:
-        """The required approvals that do not hold now."""
+        """Required approvals that are not currently valid."""
         required = required_approvals(self.contract)
         return tuple(x for x in self.standings if x.key in required and x.status != "approved")
 
     @fact
     def experiment_standing(self, candidate: str, phase: Phase) -> Standing:
-        """Return whether a candidate may run in a phase: approved itself or by its class."""
+        """Return whether a candidate is approved for a phase, individually or by its class."""
         return approvals.experiment_standing(self, candidate, phase)
 
     # ------------------------------------------------------------------ evidence
 
     @fact
     def sheet(self, name: str) -> Evidence:
-        """Return an evidence record; raises StudyError E_NO_EVIDENCE when there is none."""
+        """Return an evidence record, or raise StudyError E_NO_EVIDENCE."""
         return read_evidence(self.folder, name)
 
     def evidence_names(
         self, kind: EvidenceKind, *, run: str | None = None, candidate: str | None = None
     ) -> list[str]:
-        """Return the evidence of a kind about a run or a candidate, oldest first."""
+        """Return evidence names of a kind for a run or candidate, oldest first."""
         return [
             name
             for name, entry in self.state.evidence.items()
@@ -323,12 +323,12 @@ class Study:
     def latest(
         self, kind: EvidenceKind, *, run: str | None = None, candidate: str | None = None
     ) -> Evidence | None:
-        """Return the newest evidence of a kind about a run or a candidate; None without one."""
+        """Return the newest evidence of a kind for a run or candidate, or None."""
         names = self.evidence_names(kind, run=run, candidate=candidate)
         return self.sheet(names[-1]) if names else None
 
     def altered(self, names: Iterable[str]) -> list[str]:
-        """Return the evidence whose file is gone or is not what the ledger recorded."""
+        """Return the evidence whose file is missing or differs from the ledger."""
         return altered(self.folder, self.state, names)
 
     @fact

@@ -1,6 +1,6 @@
-"""Contract tests for environments, judges, proposers and more, built in or third-party.
+"""Contract tests for built-in and third-party environments, judges, proposers and more.
 
-Inherit the class of what you bring, and say how to make one:
+Subclass the contract of your component and implement `make`:
 
     from telic.testing import ProposerContract
 
@@ -8,7 +8,7 @@ Inherit the class of what you bring, and say how to make one:
         def make(self, task, family, seed):
             return MyProposer(task, family, seed)
 
-pytest runs what the class inherits. It is the same for the parts that telic has itself.
+pytest collects the inherited tests. Telic's built-in components are tested the same way.
 """
 
 from telic.testing.contracts import EnvironmentContract, JudgeContract, ProposerContract

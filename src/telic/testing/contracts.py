@@ -106,7 +106,7 @@ class EnvironmentContract:
 
 
 def _actions(env: VecEnv, number: int) -> Tensor:
-    """Return reproducible actions that differ between steps and rows."""
+    """Return reproducible actions that differ between steps and environments."""
     rng = np.random.default_rng(number)
     if env.num_actions is not None:
         return torch.as_tensor(rng.integers(env.num_actions, size=env.num_envs))
@@ -124,7 +124,7 @@ class JudgeContract:
     """Contract of every judge; see `telic.judges.code.Judge`."""
 
     env: ClassVar[str] = "InvertedPendulum-v5"
-    """environment whose episodes it can judge"""
+    """id of an environment that the judge supports"""
 
     def make(self, spec: EnvSpec) -> Judge:
         """Return the judge under test."""
@@ -166,7 +166,7 @@ class ProposerContract:
     """Contract of every policy search proposer; see `telic.search.proposers.Proposer`."""
 
     env: ClassVar[str] = "CartPole-v1"
-    """policy search task for the tests"""
+    """id of the policy search task used in the tests"""
 
     def make(self, task: SearchTask, family: PolicyFamily, seed: int) -> Proposer:
         """Return the proposer under test."""
@@ -200,7 +200,7 @@ class ProposerContract:
 
 
 class _ProposerTrial:
-    """A proposer, a task for its policies, and the policies evaluated so far."""
+    """Proposer under test with its task and the policies evaluated so far."""
 
     def __init__(self, contract: ProposerContract, seed: int) -> None:
         request = {"env": contract.env, "method": "random", "switches": {"rollouts": 2}}
@@ -211,7 +211,7 @@ class _ProposerTrial:
         self._history, self._tried = History(confirm=0, keeps_losers=True), 0
 
     def advance(self) -> PolicyProposal:
-        """Propose policies, evaluate them, and return the results to the proposer."""
+        """Propose policies, evaluate them, and report the results to the proposer."""
         proposal = self.proposer.propose(self._view())
         candidates, recording = self._try(proposal.drafts)
         self.proposer.observe(candidates, recording)
@@ -262,7 +262,7 @@ class _ProposerTrial:
 
 
 def recorded_episode(env_id: str, steps: int) -> tuple[EnvSpec, Trajectory]:
-    """Return an environment's spec and an episode of it under actions drawn at random."""
+    """Return an environment's spec and an episode recorded with random actions."""
     env = make(env_id, num_envs=1)
     fields = [name for name in RECORDED if name in env.spec.info_keys]
     rows: dict[str, list[np.ndarray]] = {}

@@ -1,4 +1,4 @@
-"""Model providers for tests: a script of answers, and a recording."""
+"""Model providers for tests: scripted answers and replay of recordings."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Script = Sequence[Any] | Mapping[str, Any] | Callable[[Request[Any]], Any]
 
 
 class Scripted:
-    """Answer from a script: a list in order, a dictionary by role, or a function of the request.
+    """Provider with scripted answers: a list, a dictionary by role, or a function of the request.
 
-    An answer is a record, plain data, text, a RawReply, or an exception to raise; a function may be
-    asynchronous, and a dictionary's values may be lists, used in order. `requests` holds everything
-    that was asked.
+    An answer is a record, plain data, text, a RawReply, or an exception to raise. A function may be
+    asynchronous, and a dictionary's values may be lists, used in order. `requests` holds all
+    received requests.
     """
 
     def __init__(self, script: Script, name: str = "scripted") -> None:
@@ -31,7 +31,7 @@ class Scripted:
         self.requests: list[Request[Any]] = []
 
     async def complete(self, request: Request[Any], deadline_s: float) -> RawReply:
-        """Return the next answer of the script, or raise it."""
+        """Return the next scripted answer, or raise it if it is an exception."""
         self.requests.append(request)
         script, which = self._script, ""
         answer: Any = script(request) if callable(script) else script
@@ -57,7 +57,7 @@ class Scripted:
 
 
 class Replay:
-    """Answer from a recording (the `replies` folder of a session), as the recorded model."""
+    """Provider that replays a recording (the `replies` folder of a session)."""
 
     def __init__(self, folder: Path, model: str | None = None) -> None:
         self.folder, self._replies = folder, Replies(folder)
@@ -70,10 +70,10 @@ class Replay:
                 hint="Name the one to replay.",
             )
         self.name = model or models[0]
-        """the recorded model's name, so that requests have the same keys"""
+        """name of the recorded model, so that request keys match"""
 
     async def complete(self, request: Request[Any], deadline_s: float) -> RawReply:
-        """Return the recorded reply at no cost; raises UsageError when there is none."""
+        """Return the recorded reply at no cost, or raise UsageError if there is none."""
         key = request.key(self.name)
         found = self._replies.read(key)
         if found is None or found.raw is None:

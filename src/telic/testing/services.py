@@ -97,7 +97,7 @@ class AuthorContract:
 
 
 class ContractAnswer(Record):
-    """The record that a provider is asked for."""
+    """Record requested from the provider."""
 
     title: str
 
@@ -108,17 +108,17 @@ QUESTION = Request(
     answer=ContractAnswer,
     system="You answer with one JSON object.",
 )
-"""what a provider must answer with a valid `ContractAnswer`"""
+"""request that a provider must answer with a valid `ContractAnswer`"""
 
 
 class ProviderContract:
     """Contract of every model provider; see `telic.llm.Provider`."""
 
     key: ClassVar[str | None] = None
-    """secret that the provider works with in these tests, which must not be kept in the object"""
+    """secret used by the provider in these tests, which must not be stored in the object"""
 
     def make(self, folder: Path) -> Provider:
-        """Return the provider under test; it must answer `QUESTION` validly."""
+        """Return the provider under test, which must answer `QUESTION` validly."""
         raise NotImplementedError
 
     def test_its_name_is_always_the_same(self, tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ class LauncherContract:
     """Contract of every launcher; see `telic.jobs.launcher.Launcher`."""
 
     cluster: ClassVar[Cluster] = "slurm"
-    """kind of cluster that jobs request"""
+    """cluster kind requested by the jobs"""
 
     def make(self) -> Launcher:
         """Return the launcher under test."""

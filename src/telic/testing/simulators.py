@@ -1,4 +1,4 @@
-"""Contract tests of simulator adapters, through their process and shared memory."""
+"""Contract tests of simulator adapters via their process and shared memory."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from telic.testing.contracts import EnvironmentContract
 
 
 class SimulatorContract(EnvironmentContract):
-    """Contract of every environment of a simulator; see `telic.envs.simulators.server`."""
+    """Contract of simulator environments; see `telic.envs.simulators.server`."""
 
     env: ClassVar[str]
     """the environment under test, such as "mjlab:TASK" """
     python: ClassVar[str | None] = None
-    """Python of the simulator's own environment; None: that of the test"""
+    """Python executable of the simulator, or None to use the test's"""
     arguments: ClassVar[dict[str, Any]] = {}
 
     def make(self, num_envs: int, seed: int | Sequence[int] = 0) -> SimulatorEnv:
         """Return environments of the kind under test."""
-        permit_env(self.env, {"python": self.python})  # who writes the test names it
+        permit_env(self.env, {"python": self.python})  # explicitly named by the test's author
         return make_simulated(
             self.env, num_envs=num_envs, seed=seed, python=self.python, **self.arguments
         )
 
     def test_an_environment_does_not_depend_on_its_neighbours(self) -> None:
-        """Episodes depend only on their member: some simulators draw for a whole batch at once."""
+        """Episodes must depend only on their member, although some simulators sample per batch."""
         alone, beside = self.make(2, seed=3), self.make(4, seed=[3, 4])
         assert torch.equal(alone.reset(), beside.reset()[:2])
         assert not torch.equal(beside.exact_obs[:2], beside.exact_obs[2:]), (
@@ -79,7 +79,7 @@ class SimulatorContract(EnvironmentContract):
 
 
 def _nothing(env: SimulatorEnv) -> torch.Tensor:
-    """Return actions in the middle of their bounds."""
+    """Return actions at the midpoint of their bounds."""
     if env.num_actions:
         return torch.zeros(env.num_envs, dtype=torch.int64)
     middle = (env.action_low + env.action_high) / 2

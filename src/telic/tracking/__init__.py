@@ -1,4 +1,4 @@
-"""Policies that track reference motions; modules are imported on first use."""
+"""Motion tracking policies. Modules are imported lazily."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Observations of trackers' policies and critics: terms, columns, noise and history."""
+"""Observations of policy and critic: terms, column layout, noise and history."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ from telic.tracking._tokens import EncoderShape, TokenShape
 from telic.tracking.config import TrackingConfig
 
 NOISY = ("future_turns", "anchor_turn", "human_points", "human_turns")
-"""command terms that are measured on a real robot, and so are noisy"""
+"""command terms with noise, as they depend on measurements on a real robot"""
 
 
 @dataclass(frozen=True, slots=True)
 class TrackingMoment:
-    """Robots and their references at one time; N rows."""
+    """States of N robots and their references at one time."""
 
     parts: TrackedParts
     root: RootState
     joint_pos: Tensor
-    """(N, J) off the resting pose"""
+    """(N, J) relative to the default pose"""
     joint_vel: Tensor
     action: Tensor
-    """(N, A) the last one"""
+    """(N, A) last action"""
     bodies: BodyStates
-    """of the robot"""
+    """bodies of the robot"""
     now: MotionFrames
-    """of the reference"""
+    """current reference frame"""
     future: MotionFrames
-    """(N, F, ...) of the reference"""
+    """(N, F, ...) future reference frames"""
     future_fine: Tensor
     """(N, Fh, fine joints)"""
     person: PersonFrames
     """(N, Fh, ...)"""
     target: BodyStates
-    """bodies of the reference at the moment of the robot's bodies"""
+    """reference bodies at the time of the robot's bodies"""
 
 
 class RowFacts(NamedTuple):
@@ -65,19 +65,19 @@ class RowFacts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ObservationTerm:
-    """An observation term: its width and its value."""
+    """Observation term, with functions for its width and value."""
 
     width: Callable[[RowFacts], int]
     value: Callable[[TrackingMoment], Tensor]
 
 
 def six(quat: Tensor) -> Tensor:
-    """Return the first two columns of rotation matrices, row by row, (..., 6)."""
+    """Return the 6D rotation representation: two matrix columns, row by row, (..., 6)."""
     return torch.stack([element(quat, row, column) for row in range(3) for column in (0, 1)], -1)
 
 
 def turned(robot: Tensor, reference: Tensor) -> Tensor:
-    """Return how references (N, F, 4) are turned as robots (N, 4) see it, (N, F * 6)."""
+    """Return reference orientations (N, F, 4) relative to robots (N, 4), in 6D, (N, F * 6)."""
     return six(multiply(conjugate(robot)[:, None].expand_as(reference), reference)).flatten(1)
 
 
@@ -88,12 +88,12 @@ def _gravity(m: TrackingMoment) -> Tensor:
 
 
 def future_joints(future: MotionFrames) -> Tensor:
-    """Return joints and their rates, frame by frame, (N, F * 2J)."""
+    """Return joint positions and velocities, frame by frame, (N, F * 2J)."""
     return torch.cat((future.joint_pos, future.joint_vel), dim=-1).flatten(1)
 
 
 def _future_places(m: TrackingMoment) -> Tensor:
-    """Return the way of the root ahead, as the reference faces."""
+    """Return future root displacements in the heading frame of the reference."""
     way = m.future.root_pos - m.now.root_pos[:, None]
     return rotate(conjugate(heading(m.now.root_quat))[:, None], way).flatten(1)
 
@@ -104,14 +104,14 @@ def _lower_joints(m: TrackingMoment) -> Tensor:
 
 
 def local_points(bodies: BodyStates, parts: TrackedParts) -> Tensor:
-    """Return the points to follow as the root sees them, (N, points, 3)."""
+    """Return the tracked points in the root frame, (N, points, 3)."""
     chosen = parts.points
     places = bodies.pos[:, chosen] + rotate(bodies.quat[:, chosen], parts.offsets)
     return rotate(conjugate(bodies.quat[:, :1]), places - bodies.pos[:, :1])
 
 
 def point_turns(bodies: BodyStates, parts: TrackedParts) -> Tensor:
-    """Return how the bodies of the points are turned as the root sees it, (N, points, 4)."""
+    """Return orientations of the points' bodies in the root frame, (N, points, 4)."""
     quat = bodies.quat[:, parts.points]
     return multiply(conjugate(bodies.quat[:, :1]).expand_as(quat), quat)
 
@@ -135,7 +135,7 @@ SENSED: dict[str, ObservationTerm] = {
     "joint_velocity": ObservationTerm(lambda f: f.joints, lambda m: m.joint_vel),
     "last_action": ObservationTerm(lambda f: f.actions, lambda m: m.action),
 }
-"""what a robot can have a past of"""
+"""proprioceptive terms, which may have a history"""
 COMMANDED: dict[str, ObservationTerm] = {
     "future_joints": ObservationTerm(
         lambda f: f.frames * 2 * f.joints, lambda m: future_joints(m.future)
@@ -171,18 +171,18 @@ COMMANDED: dict[str, ObservationTerm] = {
         lambda f: 6 * f.bodies, lambda m: turned(m.bodies.quat[:, 0], m.bodies.quat)
     ),
 }
-"""what is known of the motion and of the moment"""
+"""terms of the command and the privileged state"""
 
 
 def term(name: str, known: dict[str, ObservationTerm]) -> ObservationTerm:
-    """Return a term; raises UnknownName."""
+    """Return a term by name. Raises UnknownName."""
     if name not in known:
         raise UnknownName("observation", name, list(known))
     return known[name]
 
 
 class RowColumns:
-    """Column layout of a row: groups and terms."""
+    """Column layout of an observation row: groups and terms."""
 
     def __init__(self, config: TrackingConfig, facts: RowFacts) -> None:
         seen, encoders = config.observations, config.networks.encoders
@@ -212,10 +212,10 @@ class RowColumns:
             at += size
         self.width = at
         self.guided = sizes["guide"]
-        """size of the guide; 0: none"""
+        """width of the guide, or 0"""
 
     def names(self) -> tuple[str, ...]:
-        """Return a name for every column."""
+        """Return the column names."""
         out: list[str] = []
         for kind, widths in (("senses", self.policy), ("critic", self.past)):
             for name, width in widths.items():
@@ -231,7 +231,7 @@ class RowColumns:
         return (*out, *(f"guide {i}" for i in range(self.guided)))
 
     def commanded_columns(self, names: tuple[str, ...]) -> tuple[int, ...]:
-        """Return the columns of some command terms."""
+        """Return the column indices of the given command terms."""
         at, places = self.spans["commanded"][0], dict[str, range]()
         for name, width in self.commanded.items():
             places[name] = range(at, at + width)
@@ -239,7 +239,7 @@ class RowColumns:
         return tuple(column for name in names for column in places[name])
 
     def token_shape(self, config: TrackingConfig) -> TokenShape:
-        """Return the shape of the networks that read such rows."""
+        """Return the network shape for this layout."""
         nets = config.networks
         return TokenShape(
             encoders=tuple(
@@ -265,12 +265,12 @@ class RowColumns:
 
 
 _NOISE = 22
-"""stream of random numbers"""
+"""random number stream"""
 _PERSON = ("human_points", "human_turns")
 
 
 class RowView:
-    """Observer of N robots and their references; its history is in the task's memory."""
+    """Builder of the observations of N robots, with the history in the task's memory."""
 
     def __init__(
         self,
@@ -292,10 +292,10 @@ class RowView:
         encoders = config.networks.encoders.values()
         needs = [any(name in _PERSON for name in each.terms) for each in encoders]
         there = table.has_person[:, None]
-        # Without any recorded person, the stick figure is available for every clip.
+        # If no clip has a recorded person, every clip uses the stick figure.
         there = there | ~table.has_person.any()
         self.available = (there | ~torch.tensor(needs, device=device)).float()
-        """(clips, encoders) 1 where an encoder has something to see"""
+        """(clips, encoders) 1 if the encoder's input is available"""
         columns = self.columns
         amount = [seen.policy[name] for name, k in columns.policy.items() for _ in range(k)]
         silent = [0.0] * sum(columns.past.values())
@@ -325,7 +325,7 @@ class RowView:
         frame: Tensor,
         memory: dict[str, Tensor],
     ) -> TrackingMoment:
-        """Return robots together with their references, from their frames in clips, (N,)."""
+        """Return the states of robots and references at clip frames (N,)."""
         table, parts, clip = self.table, self.parts, memory["clip"][:, None]
         ahead = table.rows(clip, frame[:, None] + self._ahead)
         human = table.rows(clip, frame[:, None] + self._human_ahead)
@@ -348,7 +348,7 @@ class RowView:
     def rows(
         self, moment: TrackingMoment, memory: dict[str, Tensor], age: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Return the rows (N, width), and the current sensor values (N, k) for the history."""
+        """Return the observation rows (N, width) and the sensor values (N, k) for the history."""
         columns = self.columns
         sensed = [SENSED[name].value(moment) for name in (*columns.policy, *columns.past)]
         values = {
@@ -379,7 +379,7 @@ class RowView:
         return rows, now
 
     def guide(self, memory: dict[str, Tensor], age: Tensor) -> Tensor:
-        """Return the actions (N, A) that aim at the next frame's joints, ahead by drives' lag."""
+        """Return actions (N, A) toward the next frame's joints, compensated for actuator lag."""
         parts = self.parts
         rows = self.table.rows(memory["clip"], memory["frame"] + age + 1)
         pose, driven = self.table.pose(rows), parts.action_joints
@@ -389,9 +389,9 @@ class RowView:
         return (aim / self._reach).clamp(-1.0, 1.0)
 
     def _remembered(self, now: Tensor, past: Tensor, age: Tensor) -> Tensor:
-        """Return the sensor history, oldest first, (N, H, k); the first value pads the start.
+        """Return the sensor history (N, H, k), oldest first, padded with the first value.
 
-        At age a only the last a steps are of this episode.
+        At age a, only the last a steps belong to the current episode.
         """
         if self.columns.history == 1:
             return now[:, None]
@@ -401,7 +401,7 @@ class RowView:
 
 
 def row_facts(config: TrackingConfig, parts: TrackedParts, person: int) -> RowFacts:
-    """Return the sizes that determine the widths of rows."""
+    """Return the sizes that determine the width of an observation row."""
     return RowFacts(
         joints=parts.joints,
         actions=len(parts.action_joints),

@@ -1,4 +1,4 @@
-"""Tracked parts of a robot: names of the configuration resolved against its model."""
+"""Tracked bodies, points and joints of a robot, resolved from names in the configuration."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from telic.tracking.config import RobotGroup
 
 _AXES = ("x", "y", "z")
 _SOFT_FORCE = 1e6
-"""effort limit from which an actuator counts as unlimited"""
+"""effort limit assumed for actuators without a force range"""
 
 
 class RootState(NamedTuple):
-    """The root of simulated robots."""
+    """Root states of simulated robots."""
 
     pos: Tensor
     """(N, 3) in the world, m"""
@@ -30,35 +30,35 @@ class RootState(NamedTuple):
     lin_vel: Tensor
     """(N, 3) in the world, m/s"""
     ang_vel: Tensor
-    """(N, 3) in the frame of the root, rad/s"""
+    """(N, 3) in the root frame, rad/s"""
 
 
 @dataclass(frozen=True, eq=False)
 class TrackedParts:
-    """A robot and the places of its parts: of bodies in `bodies`, of joints in a clip's columns."""
+    """Robot and indices of its tracked parts: bodies index `bodies`, joints index clip columns."""
 
     robot: MotionRobot
     body_names: tuple[str, ...]
     bodies: tuple[int, ...]
-    """the model's rows of the tracked bodies; the first is the anchor"""
+    """body ids of the tracked bodies in the model; the first is the anchor"""
     ends: Tensor
     feet: Tensor
     points: Tensor
     offsets: Tensor
-    """(points, 3) in the frames of their bodies"""
+    """(points, 3) in the body frames"""
     lower: Tensor
     fine: Tensor
     foot_joints: Tensor
-    """degrees of freedom of the joints that the feet turn about"""
+    """dof indices of the joints of the feet"""
     action_joints: Tensor
-    """the clip's column that each actuator drives"""
+    """clip column of the joint that each actuator drives"""
     action_size: Tensor
-    """(actuators,) the offset of the target for an action of 1"""
+    """(actuators,) target offset for an action of 1"""
     action_lag: Tensor
-    """(actuators,) seconds by which a joint without load stays behind its target"""
+    """(actuators,) lag of an unloaded joint behind its target, s"""
 
     def to(self, device: torch.device | str) -> TrackedParts:
-        """Return a copy on a device: recorded GPU work must not copy from the host."""
+        """Return a copy on a device, as recorded GPU operations must not copy from the host."""
         tensors = {
             field.name: value.to(device)
             for field in fields(self)
@@ -72,7 +72,7 @@ class TrackedParts:
         return len(self.robot.joint_names)
 
     def root(self, qpos: Tensor, qvel: Tensor) -> RootState:
-        """Return the pose and the velocity of the root."""
+        """Return the root pose and velocity."""
         pos, quat, _ = self.robot.from_qpos(qpos)
         facts = self.robot.facts.root
         linear = torch.zeros_like(pos)
@@ -88,7 +88,7 @@ class TrackedParts:
 
 
 def tracked_parts(group: RobotGroup) -> TrackedParts:
-    """Resolve the names of a configuration; raises UnknownName for one that the robot lacks."""
+    """Resolve the names of a configuration. Raises UnknownName for names missing in the robot."""
     robot = motion_robot(group.name)
     model, facts = robot.model, robot.facts
     everything = robot.body_names
@@ -157,7 +157,7 @@ def _joints(names: Sequence[str], robot: MotionRobot) -> Tensor:
 
 
 def substeps(group: RobotGroup, timestep_s: float) -> int:
-    """Return the physics steps of a control step; raises ConfigError where they do not fit."""
+    """Return the physics steps per control step. Raises ConfigError if not an integer."""
     count = round(group.control_s / timestep_s)
     if count < 1 or abs(count * timestep_s - group.control_s) > 1e-6:
         raise ConfigError(

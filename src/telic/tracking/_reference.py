@@ -1,7 +1,7 @@
-"""The motions as the environment reads them: frames at the rate of control, in flat tensors.
+"""Reference motions resampled at the control rate, in flat tensors on a device.
 
-Bodies are held as they are one physics step before each frame, for that is the moment that the
-bodies of a simulation describe after a step. A frame ahead is then one gather of whole rows.
+Body states are stored one physics step before each frame, since simulated body states lag by one
+physics step after a control step. A future frame is one gather of rows.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from telic.tracking._parts import TrackedParts
 
 
 class PersonFrames(NamedTuple):
-    """The same motion performed by a person or a stick figure."""
+    """Frames of a person or a stick figure performing the motion."""
 
     points: Tensor
-    """(..., K, 3) seen from the root, m"""
+    """(..., K, 3) in the root frame, m"""
     root_quat: Tensor
     """(..., 4)"""
 
 
 class ReferenceTable:
-    """Some clips of a library on a device."""
+    """Clips of a library as tensors on a device."""
 
     def __init__(
         self,
@@ -45,17 +45,17 @@ class ReferenceTable:
         least_points: int = 0,
         device: torch.device | str = "cpu",
     ) -> None:
-        """Read the clips.
+        """Load the clips.
 
         Args:
-            library: where they are.
-            clips: their numbers.
-            parts: what is tracked.
+            library: motion library.
+            clips: indices of the clips.
+            parts: tracked parts of the robot.
             dt: seconds between frames.
-            lag_s: how long before a frame bodies are taken.
-            proportions: of the stick figure that stands in where a clip has no person.
-            least_points: points of a person; missing ones are 0.
-            device: where tensors live.
+            lag_s: lag of body states behind their frame, s.
+            proportions: bone scales of the stick figure for clips without a person.
+            least_points: minimum number of human points, padded with 0.
+            device: device of the tensors.
         """
         if not clips:
             raise UsageError("No motion to track.", hint="See: telic motions show")
@@ -78,18 +78,18 @@ class ReferenceTable:
         self.frames = counts.to(device)
         """(C,) frames of each clip"""
         self.first = self.frames.cumsum(0) - self.frames
-        """(C,) row of its first one"""
+        """(C,) row of the first frame of each clip"""
         self.has_person = torch.tensor(has_person, device=device)
-        """(C,) bool, whether the clip includes a recorded person"""
+        """(C,) bool, whether the clip has a recorded person"""
         self._pose, self._bodies, self._person = (x.to(device) for x in (pose, bodies, person))
         self.person_points = (person.shape[1] - 4) // 3
 
     def _piece(
         self, library: MotionLibrary, place: int, time: Tensor, points: int
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the rows of one clip at times: pose, tracked bodies, person.
+        """Return pose, tracked bodies and person of one clip at times (n,).
 
-        A clip without a person shows a stick figure where no clip has `points` of one, else zeros.
+        Without a person, `points` zeros are used, or a stick figure if `points` is 0.
         """
         robot = self.parts.robot
         kinematics = robot.kinematics
@@ -113,22 +113,22 @@ class ReferenceTable:
         return len(self.names)
 
     def rows(self, clip: Tensor, frame: Tensor) -> Tensor:
-        """Return the rows of frames; after its end a clip's last frame repeats."""
+        """Return the rows of frames, clamped to the last frame of each clip."""
         return self.first[clip] + torch.minimum(frame, self.frames[clip] - 1).clamp_min(0)
 
     def pose(self, rows: Tensor) -> MotionFrames:
-        """Return root and joints of rows (...)."""
+        """Return root and joint states of rows (...)."""
         return MotionFrames._make(split(self._pose[rows], self._sizes, dim=-1))
 
     def bodies(self, rows: Tensor) -> BodyStates:
-        """Return the tracked bodies of rows (...), one physics step earlier."""
+        """Return the tracked body states of rows (...), one physics step earlier."""
         count = len(self.parts.bodies)
         sizes = [3 * count, 4 * count, 3 * count, 3 * count]
         parts = split(self._bodies[rows], sizes, dim=-1)
         return BodyStates._make(part.view(*rows.shape, count, -1) for part in parts)
 
     def person(self, rows: Tensor) -> PersonFrames:
-        """Return the human side of rows (...)."""
+        """Return the person frames of rows (...)."""
         both = self._person[rows]
         points = both[..., :-4].reshape(*rows.shape, self.person_points, 3)
         return PersonFrames(points, both[..., -4:])
@@ -140,7 +140,7 @@ def _stick_figure(
     proportions: tuple[float, float],
     now: MotionFrames,
 ) -> Tensor:
-    """Return the bodies seen from the root with bones by turns longer and shorter, (n, B, 3)."""
+    """Return body positions (n, B, 3) in the root frame, with bones scaled alternately by depth."""
     pos, _ = kinematics.poses(now.root_pos, now.root_quat, now.joint_pos)
     local = rotate(conjugate(now.root_quat)[:, None], pos - now.root_pos[:, None])
     place = {body: i for i, body in enumerate(kinematics.bodies)}

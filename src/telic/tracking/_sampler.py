@@ -1,12 +1,12 @@
-"""Initial states of episodes: pieces of clips, sampled more often where episodes fail.
+"""Adaptive sampling of initial states: pieces of clips are weighted by their failure rate.
 
-Clips are cut into pieces of about a second. A member counts how much each piece was played (E) and
-how often it failed there (F), and forgets both with every episode that ends:
+Clips are cut into pieces of about a second. Each member counts the plays (E) and failures (F) of
+each piece, with exponential decay per finished episode:
 
     rate_b = min(F_b / E_b, most * mean rate)
     p_b ~ len_b * ((1 - u) rate_b / mean rate + u)
 
-A failure is charged to the piece in which it happened, before the next piece is drawn.
+A failure is attributed to the piece in which it occurred, before the next piece is drawn.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ from torch import Tensor
 from telic.tracking.config import SamplingGroup
 
 _PRIOR = 1.0
-"""plays and failures that every piece begins with, and is drawn back to"""
+"""initial plays and failures of every piece, toward which counts decay"""
 
 
 class Pieces(NamedTuple):
-    """The pieces of all clips, one after the other."""
+    """Concatenated pieces of all clips."""
 
     clip: Tensor
     """(n,) clip of the piece"""
     start: Tensor
-    """(n,) its first frame"""
+    """(n,) first frame"""
     length: Tensor
     """(n,) frames"""
     first: Tensor
-    """(C,) the first piece of each clip"""
+    """(C,) first piece of each clip"""
     pieces: Tensor
     """(C,) number of pieces of each clip"""
     size: int
-    """frames of a whole piece"""
+    """frames of a full piece"""
 
     def at(self, clip: Tensor, frame: Tensor) -> Tensor:
-        """Return the pieces in which frames lie."""
+        """Return the pieces that contain the given frames."""
         inside = (frame // self.size).clamp_min(0)
         return self.first[clip] + torch.minimum(inside, self.pieces[clip] - 1)
 
 
 def cut(frames: Tensor, size: int) -> Pieces:
-    """Cut clips of so many frames, (C,), into pieces; the last ones are what is left."""
+    """Cut clips with frame counts (C,) into pieces. The last piece of a clip may be shorter."""
     size = max(size, 1)
     count = (frames + size - 1) // size
     ends = count.cumsum(0)
@@ -60,9 +60,9 @@ class Counts(NamedTuple):
     """Statistics of the pieces per member, each (P, n)."""
 
     played: Tensor
-    """times that a piece was played through"""
+    """number of full plays of a piece"""
     failed: Tensor
-    """times that it failed there, or the error that was made"""
+    """number of failures in the piece, or the accumulated error"""
 
 
 def fresh_counts(pieces: Pieces, members: int) -> Counts:
@@ -80,15 +80,15 @@ def counted(
     ended: Tensor,
     half_life: float,
 ) -> Counts:
-    """Return the counts after one more step.
+    """Return the counts updated by one step.
 
     Args:
-        counts: so far.
+        counts: current counts.
         pieces: the pieces.
-        piece: (P, m) where each environment was in this step.
-        blame: (P, m) what it did wrong there: 1 for a failure.
-        ended: (P, m) bool, whose episode ended.
-        half_life: episodes after which half is forgotten.
+        piece: (P, m) piece of each environment in this step.
+        blame: (P, m) value to add to the failures, 1 for a failure.
+        ended: (P, m) bool, whether the episode ended.
+        half_life: half-life of counts, in episodes.
     """
     keep = torch.exp2(-ended.sum(1, keepdim=True).to(blame.dtype) / half_life)
     share = 1.0 / pieces.length[piece].to(blame.dtype)
@@ -98,7 +98,7 @@ def counted(
 
 
 def chances(counts: Counts, pieces: Pieces, group: SamplingGroup) -> Tensor:
-    """Return how likely an episode is to aim at each piece, (P, n), which sum to 1."""
+    """Return the sampling probabilities (P, n) of the pieces, which sum to 1."""
     rate = counts.failed / counts.played
     rate = torch.minimum(rate, group.most * rate.mean(1, keepdim=True))
     length = pieces.length.to(rate.dtype)
@@ -110,14 +110,14 @@ def chances(counts: Counts, pieces: Pieces, group: SamplingGroup) -> Tensor:
 def draw(
     chance: Tensor, pieces: Pieces, u: Tensor, lead: int, least: int = 2
 ) -> tuple[Tensor, Tensor]:
-    """Return clips and frames where episodes begin, a function of chances and uniform numbers.
+    """Return initial clips and frames, a deterministic function of chances and uniform numbers.
 
     Args:
-        chance: (P, n) of pieces.
+        chance: (P, n) sampling probabilities of the pieces.
         pieces: the pieces.
-        u: (P, m, 3) for the piece, the place in it, and how much earlier.
-        lead: most frames by which an episode begins before its piece.
-        least: frames that must be left of a clip.
+        u: (P, m, 3) uniform numbers for the piece, the frame in it and the lead.
+        lead: maximum number of frames by which an episode starts before its piece.
+        least: minimum number of remaining frames of the clip.
     """
     edge = chance.cumsum(1)
     picked = torch.searchsorted(edge, (u[..., 0] * edge[:, -1:]).contiguous(), right=True)
@@ -130,18 +130,18 @@ def draw(
 
 
 class Coverage(NamedTuple):
-    """Distribution of a member's initial states."""
+    """Statistics of a member's initial-state distribution."""
 
     effective_share: float
-    """1 / sum p^2 over the number of pieces: 1 is even"""
+    """1 / (n sum p^2) for n pieces; 1 if uniform"""
     highest: float
-    """largest chance in units of the even one"""
+    """largest probability relative to the uniform one"""
     failure_rate: float
-    """mean over pieces"""
+    """mean failure rate over pieces"""
 
 
 def coverage(counts: Counts, pieces: Pieces, group: SamplingGroup, member: int = 0) -> Coverage:
-    """Measure how evenly a member's initial states are distributed."""
+    """Return statistics of the initial-state distribution of a member."""
     p = chances(counts, pieces, group)[member]
     n = len(p)
     rate = (counts.failed / counts.played)[member]

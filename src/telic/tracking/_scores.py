@@ -1,6 +1,6 @@
-"""Rewards and failures of tracking: every term a pure function of a moment, (N,).
+"""Tracking rewards and terminations. Every term is a pure function of the state, (N,).
 
-With targets moved to where the robot is (`relative`), what is asked is the motion, not the place:
+Relative targets (`relative`) are aligned with the robot in horizontal position and yaw:
 
     dq = yaw(q_robot q_reference^-1)        of the roots
     p  = (x_robot, y_robot, z_reference) + dq (p_reference - p_reference root)
@@ -25,28 +25,28 @@ from telic.tracking.config import TerminationsGroup, TrackingReward
 
 
 class Tracked(NamedTuple):
-    """Robots and targets at one moment, and what they did to get there."""
+    """States, targets, actions and contacts of N robots at one time."""
 
     parts: TrackedParts
     bodies: BodyStates
     target: BodyStates
     relative: BodyStates
-    """targets moved to where the robots are"""
+    """targets aligned with the robots in horizontal position and yaw"""
     action: Tensor
     """(N, A)"""
     last_action: Tensor
     joint_pos: Tensor
     """(N, J)"""
     joint_acc: Tensor
-    """(N, nv) of the model's degrees of freedom"""
+    """(N, nv)"""
     limits: Tensor
     """(2, J)"""
     contact: Tensor
-    """(N, undesired bodies) forces, newtons"""
+    """(N, undesired bodies) contact forces, N"""
 
 
 def relative(bodies: BodyStates, target: BodyStates) -> BodyStates:
-    """Return targets moved and turned about the vertical to where the robots are."""
+    """Return targets aligned with the robots in horizontal position and yaw."""
     dq = heading(multiply(bodies.quat[:, 0], conjugate(target.quat[:, 0])))[:, None]
     place = torch.cat((bodies.pos[:, :1, :2], target.pos[:, :1, 2:]), dim=-1)
     pos = place + rotate(dq, target.pos - target.pos[:, :1])
@@ -55,7 +55,7 @@ def relative(bodies: BodyStates, target: BodyStates) -> BodyStates:
 
 
 def angle(one: Tensor, other: Tensor) -> Tensor:
-    """Return the angles between rotations (..., 4), rad."""
+    """Return the angles between quaternions (..., 4), rad."""
     return norm(rotation_vector(multiply(conjugate(one), other)))
 
 
@@ -76,7 +76,7 @@ ERRORS: dict[str, Callable[[Tracked], Tensor]] = {
         angle(point_turns(t.bodies, t.parts), point_turns(t.target, t.parts)).square().mean(-1)
     ),
 }
-"""squared errors that earn exp(-error / sigma^2)"""
+"""squared errors, rewarded by exp(-error / sigma^2)"""
 
 
 def _joint_limits(t: Tracked, limit: float) -> Tensor:
@@ -97,11 +97,11 @@ CHARGES: dict[str, Callable[[Tracked, float], Tensor]] = {
     "shaking": _shaking,
     "foot_acceleration": lambda t, _: t.joint_acc[:, t.parts.foot_joints].square().sum(-1),
 }
-"""penalties, with what is free of charge"""
+"""penalties, as functions of the state and of the limit below which there is none"""
 
 
 def check_rewards(terms: dict[str, TrackingReward]) -> None:
-    """Raise UnknownName or ConfigError for a reward that cannot be computed."""
+    """Raise UnknownName or ConfigError for invalid reward terms."""
     for name, term in terms.items():
         if name not in ERRORS and name not in CHARGES:
             raise UnknownName("reward", name, [*ERRORS, *CHARGES])
@@ -113,9 +113,9 @@ def check_rewards(terms: dict[str, TrackingReward]) -> None:
 def rewards(
     tracked: Tracked, terms: dict[str, TrackingReward], dt: float, charged: Tensor | float = 1.0
 ) -> dict[str, Tensor]:
-    """Return the weighted terms of a step, each (N,); their sum is the reward.
+    """Return the weighted reward terms of a step, each (N,), which sum to the reward.
 
-    Charges count `charged` times as much.
+    Penalties are scaled by `charged`.
     """
     out: dict[str, Tensor] = {}
     for name, term in terms.items():
@@ -130,7 +130,7 @@ def rewards(
 def failures(
     tracked: Tracked, limits: TerminationsGroup, low: Tensor, leniency: Tensor | float = 1.0
 ) -> dict[str, Tensor]:
-    """Return failed episodes by termination, each (N,) bool."""
+    """Return a mask (N,) of failed episodes for each termination."""
     out: dict[str, Tensor] = {}
     bodies, target, near = tracked.bodies, tracked.target, tracked.relative
 

@@ -1,11 +1,11 @@
-"""Phases that learn by the token losses alone: warm-up before PPO, settling after it.
+"""Training phases with token losses only: warm-up before PPO and settling after PPO.
 
-Warm-up draws the policy to the actions that follow the reference's joints alone (`RowView.guide`),
-in the states it gets into itself (DAgger, Ross et al. 2011). Everything goes through encoders and
-tokens, so PPO continues from there and learns what joints do not say: to stay up.
+Warm-up imitates the actions that follow the reference joints (`RowView.guide`) in the states that
+the policy visits (DAgger, Ross et al. 2011). Gradients pass through encoders and tokens, so PPO
+continues from the imitating policy and learns to balance.
 
-Settling aligns encoders: during PPO they stay about a level of the grid apart. Afterwards the first
-encoder and both decoders are fixed, and the others learn to give the first one's tokens.
+Settling aligns the encoders, whose latents differ by about one quantisation level after PPO: the
+first encoder and the decoders are fixed, and the other encoders learn the first one's tokens.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WARM_UP_RATE, _SETTLE_RATE = 2e-3, 1e-3
 
 
 def warm_up(setup: Setup, config: TrackingConfig, on_event: Listener = ignore) -> list[float]:
-    """Learn from `trainer.warm_up` batches; return the error of actions in each."""
+    """Imitate the guide for `trainer.warm_up` batches. Return the imitation loss of each batch."""
     batches = config.trainer.warm_up
     if not batches:
         return []
@@ -49,7 +49,7 @@ def warm_up(setup: Setup, config: TrackingConfig, on_event: Listener = ignore) -
 
 
 def settle(setup: Setup, config: TrackingConfig, on_event: Listener = ignore) -> list[float]:
-    """Learn from `trainer.settle` batches; return the distance of latents in each."""
+    """Align encoders for `trainer.settle` batches. Return the alignment loss of each batch."""
     batches = config.trainer.settle
     if not batches or len(config.networks.encoders) < 2:
         return []
@@ -78,14 +78,14 @@ def _networks(setup: Setup) -> TokenNetworks:
 
 
 def _reset_optimizer(setup: Setup) -> None:
-    """Forget the optimizer's moments: they are of another loss."""
+    """Reset the optimizer state after a change of the loss."""
     adam = setup.population.adam
     for moments in (adam.first, adam.second, adam.count):
         moments.zero_()
 
 
 def _learn(setup: Setup, iteration: int, phase: str, *, normalises: bool) -> Tensor:
-    """Collect a batch and learn from it by the token losses; return those of the last, (4, P)."""
+    """Train on one batch with token losses only. Return those of the last minibatch, (4, P)."""
     population, networks = setup.population, _networks(setup)
     batch = collecting(setup, iteration)()
     raw = by_member(batch.inputs)
@@ -113,7 +113,7 @@ def _learn(setup: Setup, iteration: int, phase: str, *, normalises: bool) -> Ten
 
 
 def _no_reward(outputs: Tensor, values: Tensor) -> tuple[OutputGradients, None]:
-    """Return gradients of no reward."""
+    """Return zero policy and value gradients."""
     deviation = outputs.new_zeros(outputs.shape[0], outputs.shape[-1])
     return OutputGradients(
         torch.zeros_like(outputs), deviation, torch.zeros_like(values).unsqueeze(-1)

@@ -1,8 +1,7 @@
-"""Token networks: encoders, a quantised token, decoders and critic, and what they learn.
+"""Token networks: encoders, quantised tokens, decoders, critic and auxiliary losses.
 
-Besides the reward there are losses, each (P,), of members that do not influence one another.
-Latents are compared before they are rounded; rows in which an encoder has nothing to see do not
-count.
+Each loss is (P,), one value per member; members are independent. Latents are compared before
+quantisation. Rows in which the input of an encoder is unavailable are masked.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from telic.training.networks import InputMask, Layer, LossFn, Networks, Result, 
 
 
 def masked_distance(one: Tensor, other: Tensor, mask: Tensor) -> Tensor:
-    """Return the mean squared distance of latents (P, n, k) where `mask`, (P,); else zero."""
+    """Return the masked mean squared distance of latents (P, n, k), (P,), zero if all masked."""
     weight = mask.to(one.dtype)
     apart = (one - other).square().mean(-1)
     return (apart * weight).sum(1) / weight.sum(1).clamp_min(1.0)
 
 
 def reconstruction(decoded: Tensor, target: Tensor) -> Tensor:
-    """Return how far the decoded motion is from the true one, both in units of its spread, (P,)."""
+    """Return the mean squared error of decoded motions in normalised units, (P,)."""
     return (decoded - target).square().mean((1, 2))
 
 
@@ -39,10 +38,10 @@ def alignment(
     available: Tensor,
     constant: Sequence[bool] | None = None,
 ) -> Tensor:
-    """Return how far the latents (P, n, k) of every two encoders are apart for the same frames.
+    """Return the mean squared distance of latents (P, n, k), summed over encoder pairs, (P,).
 
-    `available` (P, n, encoders) says which has something to see in a row; the others are drawn to
-    `constant` encoders, which are not drawn themselves.
+    `available` (P, n, encoders) masks rows without input for an encoder. Latents of `constant`
+    encoders are detached, so that they receive no gradient.
     """
     fixed = constant or [False] * len(latents)
     held = [one.detach() if still else one for one, still in zip(latents, fixed, strict=True)]
@@ -54,9 +53,10 @@ def alignment(
 
 
 def cycle(reencoded: Sequence[Tensor], first: Tensor, available: Tensor) -> Tensor:
-    """Return how far motions decoded from other encoders' tokens are off when encoded again, (P,).
+    """Return the cycle-consistency loss of motions decoded from other encoders' tokens, (P,).
 
-    `reencoded` are the first encoder's latents (P, n, k) of those, `first` of the true motion.
+    Compares the first encoder's latents (P, n, k): `reencoded` of those motions, `first` of the
+    true motion.
     """
     total = first.new_zeros(first.shape[0])
     for index, latent in enumerate(reencoded, start=1):
@@ -66,9 +66,9 @@ def cycle(reencoded: Sequence[Tensor], first: Tensor, available: Tensor) -> Tens
 
 
 def guidance(outputs: Tensor, wanted: Tensor, log_std: Tensor) -> Tensor:
-    """Return how far the policy is from one of the same noise about given actions, (P,).
+    """Return the KL divergence from a policy with the same noise around given actions, (P,).
 
-    KL = sum_a (mean_a - wanted_a)^2 / (2 std_a^2), a mean over rows; the noise learns nothing.
+    KL = sum_a (mean_a - wanted_a)^2 / (2 std_a^2), averaged over rows. The std is detached.
     """
     off = (outputs - wanted) * torch.exp(-log_std.detach()).unsqueeze(1)
     return 0.5 * off.square().sum(-1).mean(-1)
@@ -82,23 +82,23 @@ class EncoderShape(NamedTuple):
 
     name: str
     columns: tuple[int, ...]
-    """of the inputs"""
+    """indices of input columns"""
     hidden: tuple[int, ...]
 
 
 class TokenShape(NamedTuple):
-    """Sizes of the module; spans are (first, last + 1) columns of the inputs."""
+    """Sizes of the token networks. Spans are input columns (first, last + 1)."""
 
     encoders: tuple[EncoderShape, ...]
-    """the first is the robot's own motion, which the kinematic decoder reproduces"""
+    """the first encodes the robot motion, which the kinematic decoder reconstructs"""
     driving: tuple[int, int]
-    """one column per encoder: 1 for the one whose token drives"""
+    """one column per encoder: 1 for the driving encoder"""
     available: tuple[int, int]
-    """one column per encoder: 1 where its input is available"""
+    """one column per encoder: 1 if its input is available"""
     senses: tuple[int, int]
     critic: tuple[int, int]
     target: tuple[int, int]
-    """the first encoder's columns without noise, in their order"""
+    """the first encoder's columns without noise, in the same order"""
     actor_inputs: int
     inputs: int
     outputs: int
@@ -109,15 +109,15 @@ class TokenShape(NamedTuple):
     kinematic: tuple[int, ...]
     critic_hidden: tuple[int, ...]
     guide: tuple[int, int] = (0, 0)
-    """actions that would follow the joints of the reference alone; nothing: they are not learned"""
+    """actions that follow the reference joints, or an empty span without imitation"""
 
     @property
     def width(self) -> int:
-        """Total size of a token."""
+        """Total dimension of the tokens."""
         return self.tokens * self.token_dim
 
     def stacks(self) -> dict[str, list[tuple[int, int]]]:
-        """Return the inputs and outputs of every layer by stack, the critic last."""
+        """Return (inputs, outputs) of every layer by network, the critic last."""
         first = len(self.encoders[0].columns)
         senses, critic = self.senses[1] - self.senses[0], self.critic[1] - self.critic[0]
         return {
@@ -161,13 +161,13 @@ class TokenNetworks:
         codes = (*range(*tokens.driving), *range(*tokens.available), *range(*tokens.guide))
         self.unscaled: Tensor | None = torch.tensor(codes, device=device)
         self.weights = torch.tensor([getattr(weights, name) for name in LOSSES], device=device)
-        """of the losses; changed in place by schedules"""
+        """loss weights, updated in place by schedules"""
         self._learns = [getattr(weights, name) > 0.0 for name in LOSSES]
         self._learns[LOSSES.index("guide")] = tokens.guide[0] < tokens.guide[1]
         self._constant = [e.name in weights.constant for e in tokens.encoders]
         self._share = weights.rows
         self.latest: Tensor | None = None
-        """(4, P) the losses of the latest minibatch, unweighted"""
+        """(4, P) unweighted losses of the latest minibatch"""
 
     # ---- parameters
 
@@ -177,7 +177,7 @@ class TokenNetworks:
         log_std: float,
         masks: list[InputMask] | None = None,
     ) -> Tensor:
-        """Return flat parameters: orthogonal weights, zero biases; see `PolicyNetworks`."""
+        """Return flat parameters with orthogonal weights and zero biases. See `PolicyNetworks`."""
         return torch.stack([self._initial_row(one, log_std) for one in generators])
 
     def _initial_row(self, generator: torch.Generator, log_std: float) -> Tensor:
@@ -193,7 +193,7 @@ class TokenNetworks:
         return row
 
     def views(self, flat: Tensor) -> Views:
-        """Cut a flat matrix (P, size) into layers; see `PolicyNetworks`."""
+        """Return views of the layers in a flat matrix (P, size). See `PolicyNetworks`."""
         members, count = flat.shape[0], len(self._pairs)
         parts = split(flat, self._sizes, dim=1)
         layers = [
@@ -204,7 +204,7 @@ class TokenNetworks:
         return Views(layers[:actors], layers[actors:], parts[-1])
 
     def layers(self, views: Views, name: str) -> list[Layer]:
-        """Return the layers of an encoder, "control", "kinematic" or "critic"."""
+        """Return the layers of a network: an encoder, "control", "kinematic" or "critic"."""
         return [*views.actor, *views.critic][self._spans[name]]
 
     # ---- acting
@@ -214,7 +214,7 @@ class TokenNetworks:
         return self.decode(views, self.quantiser(self.latent(views, inputs)), self._senses(inputs))
 
     def latent(self, views: Views, inputs: Tensor) -> Tensor:
-        """Return the latents (P, n, width) of the driving encoders."""
+        """Return the latents (P, n, width) of the driving encoder of each row."""
         return self._driven(self._latents(views.actor, inputs), inputs)
 
     def encode(self, views: Views, inputs: Tensor, encoder: str) -> Tensor:
@@ -224,11 +224,11 @@ class TokenNetworks:
         return self._run(views.actor, encoder, seen)
 
     def decode(self, views: Views, token: Tensor, senses: Tensor) -> Tensor:
-        """Return action means for tokens (P, n, width) and own senses (P, n, ...)."""
+        """Return action means for tokens (P, n, width) and proprioception (P, n, ...)."""
         return self._run(views.actor, "control", torch.cat((token, senses), dim=-1))
 
     def reproduce(self, views: Views, token: Tensor) -> Tensor:
-        """Return the motion that tokens (P, n, width) stand for, in units of its spread."""
+        """Return the motions decoded from tokens (P, n, width), in normalised units."""
         return self._run(views.actor, "kinematic", token)
 
     def value(self, views: Views, inputs: Tensor) -> Tensor:
@@ -239,7 +239,7 @@ class TokenNetworks:
 
     @contextmanager
     def drawn_to_first(self) -> Generator[None]:
-        """Let encoders be drawn to the first one alone, from all rows, whatever was configured."""
+        """Temporarily align all encoders with the first one, on all rows."""
         usual = self._constant, self._share, self._learns[1]
         names = range(len(self._constant))
         self._constant, self._share, self._learns[1] = [place == 0 for place in names], 1.0, True
@@ -251,7 +251,7 @@ class TokenNetworks:
     def descend(
         self, views: Views, out: Views, seen: Tensor, inputs: Tensor, loss: LossFn[Result]
     ) -> Result:
-        """Write the gradient of policy, value and token losses; see `PolicyNetworks.descend`."""
+        """Write the gradient of policy, value and token losses. See `PolicyNetworks.descend`."""
         with torch.enable_grad():
             actor = [_leaf(layer) for layer in views.actor]
             critic = [_leaf(layer) for layer in views.critic]
@@ -286,7 +286,7 @@ class TokenNetworks:
     def _losses(
         self, actor: list[Layer], latents: Sequence[Tensor], token: Tensor, inputs: Tensor
     ) -> Tensor:
-        """Return the losses of tokens, (3, P); those that count for nothing are zero."""
+        """Return the token losses (3, P). Disabled losses are zero."""
         count = max(1, round(self._share * token.shape[1]))
         token, inputs = token[:, :count], inputs[:, :count]
         latents = [latent[:, :count] for latent in latents]
@@ -305,7 +305,7 @@ class TokenNetworks:
             found[2] = cycle(again, latents[0], available)
         return torch.stack(found)
 
-    # ---- inside
+    # ---- helpers
 
     def _latents(self, layers: list[Layer], inputs: Tensor) -> list[Tensor]:
         return [
@@ -343,7 +343,7 @@ def _pairs(inputs: int, hidden: tuple[int, ...], outputs: int) -> list[tuple[int
 def _gradients(
     of: Sequence[Tensor], leaves: Sequence[Tensor], toward: Sequence[Tensor]
 ) -> Sequence[Tensor | None]:
-    """Return the gradient of each leaf; None: nothing depends on it."""
+    """Return the gradient of each leaf, or None if the outputs do not depend on it."""
     return torch.autograd.grad(of, leaves, toward, allow_unused=True)
 
 

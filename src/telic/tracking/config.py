@@ -1,7 +1,7 @@
-"""The configuration of a tracking run: groups of settings, presets and dotted overrides.
+"""Configuration of a tracking run: groups of settings, presets and dotted overrides.
 
-Unknown keys are errors with the closest known ones, and names of bodies, joints and terms are
-resolved against the robot when the environment is made.
+An unknown key raises an error that suggests the closest known keys. Names of bodies, joints and
+terms are resolved against the robot when the environment is created.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Pair = tuple[float, float]
 
 
 class RobotGroup(Config):
-    """The robot and its tracked parts."""
+    """Robot, tracked bodies and action scaling."""
 
     name: str = Field(default="planar-biped", description="robot by name, or a model file")
     control_s: float = Field(default=0.02, gt=0, description="control time step, s")
@@ -46,7 +46,7 @@ class RobotGroup(Config):
 
 
 class MotionsGroup(Config):
-    """The motions to track."""
+    """Reference motions."""
 
     library: str | None = Field(default=None, description="folder; None: generated motions")
     generated: int = Field(default=40, ge=1, description="clips to generate without a library")
@@ -67,7 +67,7 @@ class MotionsGroup(Config):
 
 
 class CommandGroup(Config):
-    """The reference ahead, and the noise of initial states."""
+    """Future reference frames in the command, and noise on initial states."""
 
     frames: int = Field(default=10, ge=1, description="future frames, the present one included")
     spacing_s: float = Field(default=0.1, gt=0, description="seconds between them")
@@ -81,7 +81,7 @@ class CommandGroup(Config):
 
 
 class ObservationsGroup(Config):
-    """Observation terms of policy and critic, with the amplitude of their noise."""
+    """Observation terms of the policy and the critic, with noise amplitudes."""
 
     policy: dict[str, float] = Field(
         default={
@@ -136,13 +136,13 @@ _REWARDS = {
 
 
 class RewardsGroup(Config):
-    """The reward of a step: the time step times the weighted sum of terms."""
+    """Reward terms. The step reward is their weighted sum times the control time step."""
 
     terms: dict[str, TrackingReward] = Field(default=_REWARDS, description="by name")
 
 
 class TerminationsGroup(Config):
-    """Errors at which an episode fails; None: no such termination."""
+    """Error thresholds that terminate an episode, or None to disable a termination."""
 
     anchor_height_m: float | None = Field(default=0.15, description="of the root")
     anchor_turn_rad: float | None = Field(default=0.447, description="of the root")
@@ -162,7 +162,7 @@ class EventsGroup(Config):
 
 
 class SamplingGroup(Config):
-    """Adaptive sampling of initial states: more often where episodes fail."""
+    """Adaptive sampling of initial states, weighted toward motion bins where episodes fail."""
 
     bin_s: float = Field(default=1.0, gt=0, description="length of the bins of a clip")
     uniform: float = Field(default=0.1, ge=0, le=1, description="share of uniform samples")
@@ -173,7 +173,7 @@ class SamplingGroup(Config):
 
 
 class EncoderGroup(Config):
-    """An encoder of the command."""
+    """Configuration of a command encoder."""
 
     terms: tuple[str, ...] = Field(min_length=1, description="its observation terms")
     hidden: LayerSizes = Field(description="sizes of its hidden layers")
@@ -199,7 +199,7 @@ class NetworksGroup(Config):
 
 
 class LossesGroup(Config):
-    """Auxiliary losses of the tokens."""
+    """Weights of the auxiliary token losses."""
 
     reconstruction: float = Field(default=0.01, ge=0, description="of the motion from its token")
     alignment: float = Field(default=1.0, ge=0, description="between encoders")
@@ -210,7 +210,7 @@ class LossesGroup(Config):
 
 
 class Schedule(Config):
-    """A value that changes over training."""
+    """Schedule of a value over training."""
 
     kind: Literal["constant", "linear", "step", "cosine"] = Field(
         default="linear", description="its curve"
@@ -222,7 +222,7 @@ class Schedule(Config):
 
 
 class TrainerGroup(Config):
-    """Training: steps, PPO and schedules."""
+    """Training steps, PPO settings and schedules."""
 
     steps: int = Field(default=2_000_000, ge=1, description="control steps per seed")
     warm_up: int = Field(default=0, ge=0, description="initial batches of imitation of the guide")
@@ -237,7 +237,7 @@ class TrainerGroup(Config):
 
 
 class EvaluationGroup(Config):
-    """Evaluation: success tolerances and the clips that are played."""
+    """Success tolerances and the number of evaluated clips."""
 
     anchor_height_m: float = Field(default=0.25, gt=0, description="of the root")
     anchor_turn_rad: float = Field(default=1.0, gt=0, description="of the root")
@@ -247,7 +247,7 @@ class EvaluationGroup(Config):
 
 
 class TrackingConfig(Config):
-    """All settings of a tracking run."""
+    """Configuration of a tracking run."""
 
     schema_version: Literal[1] = Field(default=1, description="of this record")
     preset: str = Field(default="planar", description="preset that it is based on")
@@ -267,7 +267,7 @@ class TrackingConfig(Config):
     @model_validator(mode="before")
     @classmethod
     def _drop_old_fields(cls, values: Any) -> Any:
-        """Ignore settings that only earlier versions had."""
+        """Drop settings that were removed in later versions."""
         for group, name in _OLD_FIELDS if is_dict(values) else ():
             if is_dict(values.get(group)):
                 kept = {each: value for each, value in values[group].items() if each != name}
@@ -294,10 +294,10 @@ _G1_POINTS = {
 
 
 def planar() -> TrackingConfig:
-    """Return the preset of the planar biped on generated motions; minutes on two CPU cores.
+    """Return the preset for the planar biped on generated motions. Trains in minutes on two cores.
 
-    Joint targets reach as far as the motions do: a knee that bends by 1.2 rad at its fastest needs
-    ten units of effort / stiffness; with three units no policy walks.
+    The action limit must cover the range of the motions: a knee that flexes by 1.2 rad at its
+    fastest needs ten units of effort / stiffness, and with three units no policy learns to walk.
     """
     encoder, decoder = (64, 64), (96, 96)
     targets = ("future_places", "future_heights", "anchor_place")
@@ -345,7 +345,7 @@ def planar() -> TrackingConfig:
                 "joint_limits": TrackingReward(weight=-10.0, limit=0.95),
             }
         ),
-        # Without a horizontal limit, standing still while the motion walks away pays.
+        # Without a horizontal limit, the policy is rewarded for standing still.
         terminations=TerminationsGroup(anchor_turn_rad=0.6, low_below_m=None, anchor_place_m=0.3),
         networks=NetworksGroup(
             encoders={
@@ -371,7 +371,7 @@ def planar() -> TrackingConfig:
             steps=1_500_000,
             warm_up=12,
             settle=10,
-            # The second half is for accuracy: smaller policy updates.
+            # Smaller policy updates in the second half improve accuracy.
             schedules={"target_kl": Schedule(start=0.03, end=0.008, begins=0.5)},
             ppo=PpoSettings(
                 num_envs=256,
@@ -393,7 +393,7 @@ def planar() -> TrackingConfig:
 
 
 def release() -> TrackingConfig:
-    """Return the preset of Unitree G1 with three encoders: a policy of 25.9 million parameters."""
+    """Return the preset for the Unitree G1: three encoders and a 25.9-million-parameter policy."""
     encoder, decoder = (2048, 1024, 512, 512), (2048, 2048, 1024, 1024, 512, 512)
     return TrackingConfig(
         preset="release",
@@ -427,7 +427,7 @@ def release() -> TrackingConfig:
             kinematic=encoder,
             critic=decoder,
         ),
-        # With alignment as strong as reconstruction, encoders collapse to a constant token.
+        # With equal weights on alignment and reconstruction, encoders collapse to a constant token.
         losses=LossesGroup(
             reconstruction=1.0, alignment=1.0, cycle=0.05, constant=("robot",), rows=0.25
         ),
@@ -454,7 +454,7 @@ def release() -> TrackingConfig:
 
 
 def quarter() -> TrackingConfig:
-    """Return `release` with layers of a quarter of the width: for one GPU and an hour."""
+    """Return the `release` preset at a quarter of the layer width. Trains in an hour on one GPU."""
     large = release()
     nets = large.networks
 
@@ -481,7 +481,7 @@ def quarter() -> TrackingConfig:
 
 
 def single() -> TrackingConfig:
-    """Return the preset of Unitree G1 on few motions: small layers, one encoder, one GPU."""
+    """Return the preset for the Unitree G1 on few motions: small layers, one encoder, one GPU."""
     hidden = (512, 256, 128)
     targets = ("future_places", "future_heights", "anchor_place")
     large = release()
@@ -533,7 +533,7 @@ PRESETS: dict[str, Callable[[], TrackingConfig]] = {
 
 
 def preset(name: str, overrides: Sequence[str] = ()) -> TrackingConfig:
-    """Return a preset with dotted overrides applied; raises UnknownName or ConfigError."""
+    """Return a preset with dotted overrides applied. Raises UnknownName or ConfigError."""
     if name not in PRESETS:
         raise UnknownName("tracking preset", name, list(PRESETS))
     return PRESETS[name]().override(overrides)

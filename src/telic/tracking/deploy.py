@@ -1,4 +1,4 @@
-"""Write deployment files of a tracker, and compare their outputs with the tracker.
+"""Export of deployment files of a tracker, verified against the tracker.
 
 deploy/tracker.onnx deploy.json clip.npz run.py scene.xml assets/ LICENCE.txt README.md
                     a tracker and a motion that run in plain MuJoCo, without telic
@@ -38,7 +38,7 @@ from telic.tracking.tracker import Tracker, TrackerDeployment, TrackerExport, ex
 
 _RUNNER = Path(__file__).with_name("run_tracker.py")
 _ALIKE_STEPS, _ALIKE = 10, 1e-3
-"""control steps, and rad or m, within which both simulations must agree: later contacts differ"""
+"""number of steps compared, before contacts differ, and tolerance of positions, rad or m"""
 _LONGEST_S = 300
 _README = """# {} tracks "{}"
 
@@ -51,7 +51,7 @@ the motion ahead. It was tested in simulation only. `deploy.json` has joints, ga
 def deploy_tracker(
     tracker: Tracker, library: MotionLibrary, clip: str, onnx: Path, folder: Path
 ) -> TrackerDeployment:
-    """Write the folder, run it, and compare; raises TelicError where it acts otherwise."""
+    """Write and run the deployment folder. Raises TelicError if its positions deviate."""
     tracker = tracker.to("cpu")
     player = ClipPlayer(tracker.config, library, [library.place(clip)], threads=1)
     try:
@@ -99,7 +99,7 @@ def deploy_tracker(
 
 
 def export_with(tracker: Tracker, folder: Path, clip: str | None, *, tokens: bool) -> TrackerExport:
-    """Export a tracker; with what follows a clip without telic, or with the robot of its tokens."""
+    """Export a tracker, optionally with a deployment folder for a clip and a token robot."""
     done = export_tracker(tracker, folder)
     if tokens:
         robot = write_token_robot(tracker, open_motions(tracker.config), folder / "tokens")
@@ -112,7 +112,7 @@ def export_with(tracker: Tracker, folder: Path, clip: str | None, *, tokens: boo
 
 
 def _run(folder: Path) -> np.ndarray:
-    """Run what was written, in a process of its own, and return the positions after each step."""
+    """Execute run.py in a subprocess and return the positions after each step."""
     with tempfile.TemporaryDirectory() as place:
         out = Path(place) / "happened.npz"
         command = own_python(None, folder / "run.py", "--out", out)
@@ -124,7 +124,7 @@ def _run(folder: Path) -> np.ndarray:
 
 
 def _about(tracker: Tracker, task: TrackingTask) -> dict[str, Any]:
-    """Return the configuration of run.py, without the motion."""
+    """Return the contents of deploy.json, the configuration of run.py."""
     config, columns, parts = tracker.config, tracker.columns, task.parts
     command, robot = config.command, parts.robot
     dt = config.robot.control_s
@@ -159,7 +159,7 @@ def _about(tracker: Tracker, task: TrackingTask) -> dict[str, Any]:
 
 
 def _motion(task: TrackingTask) -> dict[str, np.ndarray]:
-    """Return the motion frame by frame, as the policy receives it."""
+    """Return the arrays of clip.npz: reference frames in the form of the policy's inputs."""
     table, parts = task.table, task.parts
     rows = torch.arange(int(table.frames[0]))
     pose, bodies, person = table.pose(rows), table.bodies(rows), table.person(rows)
@@ -180,20 +180,20 @@ def _motion(task: TrackingTask) -> dict[str, np.ndarray]:
     }
 
 
-# ---- a robot that is moved by tokens
+# ---- token robot
 
 _FILE, _MODEL = "tokens.npz", "robot.xml"
 _SPREADS = 2.0
-"""deviations to either side of the mean that an action spans"""
+"""range of an action around the mean token, in standard deviations"""
 _LEAST_LEVELS = 2.0
 _CLIPS = 16
 _TOKEN_STEPS, _TOKENS_ALIKE = 5, 1e-4
 
 
 def write_token_robot(tracker: Tracker, library: MotionLibrary, folder: Path) -> Path:
-    """Write the model and the decoder, compare both with the tracker, and return the model's file.
+    """Write the token robot's model and decoder, verify them, and return the model file.
 
-    Raises TelicError where they act otherwise, UsageError where tokens alone do not move it.
+    Raises TelicError if they deviate from the tracker, and UsageError for unsupported trackers.
     """
     tracker = tracker.to("cpu")
     config, columns = tracker.config, tracker.columns
@@ -219,7 +219,7 @@ def write_token_robot(tracker: Tracker, library: MotionLibrary, folder: Path) ->
 
 
 def _used(tracker: Tracker, player: ClipPlayer) -> np.ndarray:
-    """Return the tokens, (n, width), that the first encoder gives while clips are played."""
+    """Return the first encoder's tokens (n, width) sampled while playing the clips."""
     first = player.encoders[0]
     pairs = [(clip, 0) for clip in range(len(player.clips))]
     size = player.env.num_envs
@@ -268,7 +268,7 @@ def _token_decoder(
 
 
 def _write_model(robot: MotionRobot, file: Path) -> None:
-    """Copy a robot's model; what it names stays where it is, and is named in full."""
+    """Copy a robot's model with absolute asset paths."""
     tree = ElementTree.parse(robot.file)
     root = tree.getroot()
     home = robot.file.absolute().parent
@@ -284,7 +284,7 @@ def _write_model(robot: MotionRobot, file: Path) -> None:
 
 
 def _require_alike(tracker: Tracker, player: ClipPlayer, file: Path) -> None:
-    """Let tracker and environment do the same tokens from the same start, and compare."""
+    """Raise TelicError if the tracker and the token robot deviate under the same tokens."""
     env, task = player.env, player.task
     count = env.num_envs
     clip = torch.arange(count) % len(player.clips)

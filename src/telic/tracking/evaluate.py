@@ -1,7 +1,7 @@
-"""Play clips with a tracker, each from its first frame; measure, record and draw what it did.
+"""Evaluate a tracker on clips from their first frame, and record and render the episodes.
 
-Without noise or variation, with the most likely actions, every encoder in turn on every clip: the
-same tracker gives the same numbers each time. Frames after a failure do not count.
+Every encoder plays every clip with deterministic actions, without noise or domain randomization,
+so evaluations are reproducible. Frames after a failure are ignored.
 """
 
 from __future__ import annotations
@@ -54,32 +54,32 @@ from telic.training.results import EvaluationRecord
 from telic.training.setup import Setup
 
 _AT_ONCE = 1024
-"""environments in a batch"""
+"""maximum number of environments per batch"""
 _LOOK_EVERY = 5
-"""steps between two samples of the tokens"""
+"""control steps between token samples"""
 _MM = 1000.0
 _linalg: Any = torch.linalg
 _FIELDS = ("robot_places", "target_places", "joint_error", "turn_error")
 
 
 class PlayTape(NamedTuple):
-    """Recording of played episodes; columns (T, N, ...) on the CPU."""
+    """Recorded episodes, with columns (T, N, ...) on the CPU."""
 
     played: Tensor
-    """(T, N) bool, steps before the end of each episode, that one included"""
+    """(T, N) bool, steps up to and including the last step of each episode"""
     failed: Tensor
     """(N,) bool"""
     columns: dict[str, Tensor]
     qpos: Tensor
     """(T, N, nq)"""
     codes: dict[str, Tensor]
-    """(n, width) by encoder, of every few steps"""
+    """(n, width) by encoder, sampled every few steps"""
     available: Tensor
     """(n, encoders) bool"""
 
 
 class ClipPlayer:
-    """Environments that play clips; the same for every tracker of a configuration."""
+    """Player of clips in environments that are shared by all trackers of a configuration."""
 
     def __init__(
         self,
@@ -106,14 +106,14 @@ class ClipPlayer:
         self.task = tracking_task(self.env)
 
     def rounds(self) -> list[list[tuple[int, int]]]:
-        """Return the clips and encoders that are played together."""
+        """Return the (clip, encoder) pairs in batches of the number of environments."""
         size = self.env.num_envs
         parts = [self.pairs[at : at + size] for at in range(0, len(self.pairs), size)]
         return [part + part[-1:] * (size - len(part)) for part in parts]
 
     @torch.no_grad()
     def play(self, tracker: Tracker | None, pairs: Sequence[tuple[int, int]]) -> PlayTape:
-        """Play one clip with one encoder in every environment; None: hold the resting pose."""
+        """Play one (clip, encoder) pair per environment, holding the default pose if None."""
         env, task, device = self.env, self.task, self.env.device
         clip = torch.tensor([pair[0] for pair in pairs], device=device)
         encoder = torch.tensor([pair[1] for pair in pairs], device=device)
@@ -154,7 +154,7 @@ class ClipPlayer:
         )
 
     def control(self) -> EncoderResult:
-        """Measure a robot that holds its resting pose: the baseline of the success rate."""
+        """Evaluate the baseline: a robot that holds its default pose."""
         results: list[ClipResult] = []
         for pairs in self.rounds():
             tape = self.play(None, pairs)
@@ -163,7 +163,7 @@ class ClipPlayer:
         return summarise_encoder("resting", own)
 
     def measure(self, tracker: Tracker, split: str) -> tuple[TrackingReport, dict[str, Trajectory]]:
-        """Play all clips; return the report, and p10, median and p90 of the episodes."""
+        """Play all clips. Return the report and the p10, median and p90 episodes by progress."""
         results: list[ClipResult] = []
         tapes: list[PlayTape] = []
         for pairs in self.rounds():
@@ -204,7 +204,7 @@ class ClipPlayer:
     def episode(
         self, tape: PlayTape, row: int, pair: tuple[int, int], label: str | None = None
     ) -> Trajectory:
-        """Return the trajectory played in an environment, with its reference."""
+        """Return the trajectory of one environment together with its reference."""
         robot, clips, (clip, encoder) = self.task.parts.robot, self.task.table, pair
         played = int(tape.played[:, row].sum())
         frames = torch.arange(1, played + 1, device=clips.first.device)
@@ -242,12 +242,12 @@ class ClipPlayer:
         )
 
     def close(self) -> None:
-        """Free the environments."""
+        """Close the environments."""
         self.env.close()
 
 
 def played_clips(config: TrackingConfig, library: MotionLibrary, split: Split) -> list[int]:
-    """Return the clips that an evaluation plays: evenly chosen where there are too many."""
+    """Return the clips to evaluate, evenly spaced if limited by `evaluation.clips`."""
     clips = clips_of(library, split)
     most = config.evaluation.clips
     if most is None or len(clips) <= most:
@@ -260,7 +260,7 @@ def played_clips(config: TrackingConfig, library: MotionLibrary, split: Split) -
 
 
 def _code_use(encoder: str, codes: Tensor, levels: int) -> TokenUse:
-    """Measure how codes (n, d) use their levels, a mean over dimensions."""
+    """Return the level usage of codes (n, d), averaged over dimensions."""
     share = torch.nn.functional.one_hot(codes.long(), levels).double().mean(0)  # (d, L)
     entropy = -(share * share.clamp_min(1e-300).log2()).sum(1).mean()
     return TokenUse(
@@ -272,12 +272,12 @@ def _code_use(encoder: str, codes: Tensor, levels: int) -> TokenUse:
 
 
 def _agreement(names: tuple[str, str], codes: tuple[Tensor, Tensor], both: Tensor) -> PairAgreement:
-    """Compare the codes (n, d) of two encoders where `both` (n,) bool have something to see."""
+    """Compare the codes (n, d) of two encoders on rows where both have input, `both` (n,) bool."""
 
     def apart(other: Tensor, there: Tensor) -> Tensor:
         return (codes[0][there].long() - other[there].long()).abs()
 
-    # Frames that have nothing to do with each other: a fixed shuffle.
+    # Pair unrelated frames by a fixed permutation to estimate chance agreement.
     order = torch.randperm(len(codes[1]), generator=torch.Generator().manual_seed(0))
     found, chance = apart(codes[1], both), apart(codes[1][order], both & both[order])
     return PairAgreement(
@@ -289,13 +289,13 @@ def _agreement(names: tuple[str, str], codes: tuple[Tensor, Tensor], both: Tenso
     )
 
 
-# ---- errors of bodies over the frames that were played
+# ---- body errors over the played frames
 
 
 def similarity(robot: Tensor, target: Tensor) -> Tensor:
-    """Return the robot's places (T, B, 3) after the rotation, scale and shift that fit best.
+    """Align body positions (T, B, 3) to the target with the best similarity transform per frame.
 
-    Umeyama (1991), frame by frame.
+    Method: Umeyama (1991).
     """
     a, b = robot.double(), target.double()
     middle_a, middle_b = a.mean(1, keepdim=True), b.mean(1, keepdim=True)
@@ -310,9 +310,9 @@ def similarity(robot: Tensor, target: Tensor) -> Tensor:
 
 
 def follow_errors(robot: Tensor, target: Tensor, dt: float) -> FollowErrors:
-    """Measure places (T, B, 3) of the robot's bodies, m, against those of the reference.
+    """Compute errors of body positions (T, B, 3), in m, against the reference.
 
-    Local errors are relative to the root of each.
+    Local errors compare positions relative to the respective root.
     """
     robot, target = robot.double(), target.double()
     off = robot - target
@@ -333,7 +333,7 @@ def follow_errors(robot: Tensor, target: Tensor, dt: float) -> FollowErrors:
 
 
 class TrackEvaluator:
-    """Plays held-out clips with every member. Implements `PolicyEvaluator`."""
+    """Evaluator of all members on held-out clips. Implements `PolicyEvaluator`."""
 
     def __init__(
         self,
@@ -346,7 +346,7 @@ class TrackEvaluator:
         self.setup, self.config, self.player, self.split = setup, config, player, split
         self._on_event = on_event
         self.reports: list[TrackingReport] = []
-        """of the latest evaluation, by member"""
+        """reports of the latest evaluation, by member"""
         self.episodes: list[dict[str, Trajectory]] = []
 
     def tracker(self, member: int, step: int) -> Tracker:
@@ -363,9 +363,9 @@ class TrackEvaluator:
         return member_tracker(self.setup.population, member, self.config, facts)
 
     def evaluate(self, actor: Actor, global_step: int) -> Evaluation:
-        """Measure every member; the score of one is the share of each clip that it followed.
+        """Evaluate every member. Its score is the mean fraction of each clip that it tracked.
 
-        Before the last time encoders settle: nothing is learned after it.
+        Before the final evaluation, the settling phase aligns the encoders.
         """
         job = self.setup.job
         if global_step >= job.iterations * job.settings.batch_size:
@@ -383,9 +383,9 @@ class TrackEvaluator:
 
 
 def _record(report: TrackingReport) -> EvaluationRecord:
-    """Return a report as evaluations of any training are kept: its return is the progress.
+    """Convert a report to a generic evaluation record, with the progress as its return.
 
-    Its interval is Wilson's, widened to whole clips: a bootstrap of equal values has no width.
+    Uses Wilson intervals rounded out to whole clips: a bootstrap of equal values has no width.
     """
     progress = np.array([clip.progress for clip in report.clips])
     low = wilson(math.floor(progress.sum()), len(progress))
@@ -406,7 +406,7 @@ def _record(report: TrackingReport) -> EvaluationRecord:
 
 
 class TrackRecorder(Recorder):
-    """A recorder of trackers and reports, with metrics of tokens and initial states."""
+    """Recorder of trackers, reports, and metrics of tokens and initial states."""
 
     def __init__(
         self,
@@ -421,7 +421,7 @@ class TrackRecorder(Recorder):
         self._task = tracking_task(setup.env)
 
     def numbers(self, learned: LearningResult) -> dict[str, list[float]]:
-        """Fetch the metrics of an update, including those of tokens and initial states."""
+        """Return the metrics of an update, including token losses and initial-state statistics."""
         found = super().numbers(learned)
         networks = self._setup.population.networks
         assert isinstance(networks, TokenNetworks)
@@ -435,7 +435,7 @@ class TrackRecorder(Recorder):
         return found
 
     def keep_policy(self, setup: Setup, member: int) -> None:
-        """Write a member's tracker, the report of it, and episodes that it played."""
+        """Save a member's tracker, its report and its recorded episodes."""
         folder, step = self.folders[member], self.step
         tracker = self._evaluator.tracker(member, step)
         save_tracker(folder.checkpoints_dir / f"tracker_{step}.pt", tracker)
@@ -451,7 +451,7 @@ _SHADE = (0.45, 0.75, 0.55, 0.35)
 
 
 def _with_ghost(robot: MotionRobot, file: Path) -> mujoco.MjModel:
-    """Write a model with the robot twice, the second one a ghost that touches nothing."""
+    """Write a model with a second, non-colliding copy of the robot as a ghost."""
     spec = mujoco.MjSpec.from_file(str(robot.file.absolute()))
     ghost = mujoco.MjSpec.from_file(str(robot.file.absolute()))
     for kind in (ghost.worldbody.geoms, ghost.lights, ghost.actuators, ghost.sensors, ghost.keys):
@@ -472,14 +472,14 @@ def _with_ghost(robot: MotionRobot, file: Path) -> mujoco.MjModel:
 def clip_video(
     player: ClipPlayer, tracker: Tracker, result: ClipResult, output: Path, **settings: Any
 ) -> Rendering:
-    """Play one clip again, keep it, and draw it as a video (.mp4) or a strip of pictures (.png)."""
+    """Replay one clip, save its trajectory and render a video (.mp4) or an image strip (.png)."""
     names = player.task.table.names
     if result.clip not in names:
         raise UnknownName("clip", result.clip, names)
     pair = names.index(result.clip), player.encoders.index(result.encoder)
     tape = player.play(tracker, [pair] * player.env.num_envs)
     played = player.episode(tape, 0, pair)
-    write_trajectory(output.with_suffix(".npz"), played)  # for a player
+    write_trajectory(output.with_suffix(".npz"), played)  # for replay
     with tempfile.TemporaryDirectory() as place:
         file, episode = Path(place) / "ghost.xml", Path(place) / "clip.npz"
         model = _with_ghost(player.task.parts.robot, file)

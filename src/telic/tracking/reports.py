@@ -1,4 +1,4 @@
-"""Evaluation reports of trackers: records, tables and pages; read without torch."""
+"""Evaluation reports of trackers: records, tables and pages. Does not import torch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from telic.storage.layout import MemberFolder, RunFolder
 
 
 class FollowErrors(Record):
-    """Errors of one played clip; None: too short to tell."""
+    """Tracking errors of one clip, or None if the clip is too short."""
 
     mpjpe_g_mm: float = Field(description="mean error of bodies in the world")
     mpjpe_l_mm: float = Field(description="the same relative to the root")
@@ -33,7 +33,7 @@ class FollowErrors(Record):
 
 
 class ClipResult(Record):
-    """Tracking result of one clip, driven by one encoder."""
+    """Tracking result of one clip with one encoder."""
 
     clip: str
     encoder: str
@@ -47,7 +47,7 @@ class ClipResult(Record):
 
 
 class EncoderResult(Record):
-    """Tracking results of all clips, driven by one encoder."""
+    """Aggregated tracking results of one encoder over all clips."""
 
     encoder: str
     clips: int
@@ -66,7 +66,7 @@ class EncoderResult(Record):
 
 
 def summarise_encoder(encoder: str, results: Sequence[ClipResult]) -> EncoderResult:
-    """Summarise the clips that one encoder drove."""
+    """Aggregate the results of one encoder."""
     frames = [result.frames for result in results]
 
     def weighted(values: Sequence[float | None]) -> float | None:
@@ -99,7 +99,7 @@ def summarise_encoder(encoder: str, results: Sequence[ClipResult]) -> EncoderRes
 
 
 class TokenUse(Record):
-    """Code usage of one encoder."""
+    """Codebook usage of one encoder."""
 
     encoder: str
     entropy_bits: float = Field(description="of one number of a token; log2 of levels at most")
@@ -108,7 +108,7 @@ class TokenUse(Record):
 
 
 class PairAgreement(Record):
-    """Agreement of the tokens of two encoders on the same frames."""
+    """Agreement between the tokens of two encoders on the same frames."""
 
     one: str
     other: str
@@ -118,7 +118,7 @@ class PairAgreement(Record):
 
 
 class TrackingReport(Record):
-    """Results of an evaluation of a tracker."""
+    """Evaluation report of a tracker."""
 
     schema_version: int = 1
     step: int
@@ -134,17 +134,17 @@ class TrackingReport(Record):
 
     @property
     def success_rate(self) -> float:
-        """Success over all encoders and clips."""
+        """Success rate over all encoders and clips."""
         return statistics.fmean(result.success for result in self.clips)
 
     def worst(self, count: int) -> list[ClipResult]:
-        """Return failed clips first, the largest local error first."""
+        """Return the worst clips: failed ones first, then by decreasing local error."""
         order = sorted(self.clips, key=lambda r: (r.success, -r.errors.mpjpe_l_mm))
         return order[:count]
 
 
 class TrackingVerdict(Record):
-    """Success of a run's members on held-out clips with every encoder; ends its journal."""
+    """Final verdict of a run: success of all members on held-out clips with every encoder."""
 
     plays: int
     successes: int
@@ -154,7 +154,7 @@ class TrackingVerdict(Record):
 
 
 def verdict_of(reports: Sequence[TrackingReport]) -> TrackingVerdict:
-    """Return the verdict of the last reports of a run's members."""
+    """Return the verdict for the last reports of a run's members."""
     plays = [clip for report in reports for clip in report.clips]
     good = sum(clip.success for clip in plays)
     return TrackingVerdict(
@@ -167,7 +167,7 @@ def verdict_of(reports: Sequence[TrackingReport]) -> TrackingVerdict:
 
 
 def as_csv(report: TrackingReport) -> str:
-    """Return a report's clips as a table, one line each."""
+    """Return the clips of a report as CSV, one line per clip."""
     errors = list(FollowErrors.model_fields)
     plain = [name for name in ClipResult.model_fields if name != "errors"]
     out = io.StringIO()
@@ -180,7 +180,7 @@ def as_csv(report: TrackingReport) -> str:
 
 
 class TrackerFile(NamedTuple):
-    """A saved tracker of a training run."""
+    """Tracker file of a training run."""
 
     path: Path
     member: str
@@ -188,7 +188,7 @@ class TrackerFile(NamedTuple):
 
 
 def trackers(run: RunFolder) -> list[TrackerFile]:
-    """Return all trackers of a run, by step."""
+    """Return all tracker files of a run, sorted by step."""
     found = [
         TrackerFile(path, member.name, int(match[1]))
         for member in run.members()
@@ -199,7 +199,7 @@ def trackers(run: RunFolder) -> list[TrackerFile]:
 
 
 def reports_of(member: MemberFolder) -> list[TrackingReport]:
-    """Return the evaluations of a member during training, by step."""
+    """Return the evaluation reports of a member, sorted by step."""
     files = (member.path / "evaluations").glob("report_*.json")
     order = sorted(files, key=lambda path: int(path.stem.partition("_")[2]))
     return [TrackingReport.model_validate_json(path.read_bytes()) for path in order]
@@ -226,13 +226,13 @@ def _interval(bounds: tuple[float, float] | None) -> str:
 
 
 def _table(columns: dict[str, list[Any]], title: str = "") -> doc.Table:
-    """Return a table from its columns by head; spaces at the end of a head make it unique."""
+    """Build a table from columns by header. Trailing spaces make equal headers unique."""
     heads = tuple(head.strip() for head in columns)
     return doc.Table(heads, list(zip(*columns.values(), strict=True)), title)
 
 
 def evaluation_report(report: TrackingReport, videos: Sequence[Path] = ()) -> doc.Report:
-    """Return the page of an evaluation, with videos of the worst clips."""
+    """Return the evaluation page of a tracker, with videos of the worst clips."""
     every = (*report.encoders, *([report.control] if report.control else ()))
     accuracy = _table(
         {

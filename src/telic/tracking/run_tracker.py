@@ -1,9 +1,9 @@
-"""Follow the motion of clip.npz in plain MuJoCo: needs mujoco, numpy, onnxruntime, not telic."""
+"""Track the motion in clip.npz in plain MuJoCo. Requires mujoco, numpy and onnxruntime only."""
 
 import sys
 
 if __name__ == "__main__" and not getattr(sys.flags, "safe_path", False):
-    del sys.path[0]  # what was added to this folder must not shadow what is imported here
+    del sys.path[0]  # files in this folder must not shadow imports
 
 import argparse
 import json
@@ -21,12 +21,12 @@ Values = dict[str, Any]
 
 
 def inverse(quat: Any) -> Any:
-    """Return the opposite rotation; quaternions are (..., 4), w first."""
+    """Return the inverse of unit quaternions (..., 4), w first."""
     return quat * np.array([1.0, -1.0, -1.0, -1.0])
 
 
 def multiply(a: Any, b: Any) -> Any:
-    """Return the rotation a after b."""
+    """Return the quaternion product a * b."""
     aw, ax, ay, az = np.moveaxis(np.broadcast_to(a, np.shape(b)), -1, 0)
     bw, bx, by, bz = np.moveaxis(b, -1, 0)
     return np.stack(
@@ -41,20 +41,20 @@ def multiply(a: Any, b: Any) -> Any:
 
 
 def rotate(quat: Any, vectors: Any) -> Any:
-    """Turn vectors (..., 3)."""
+    """Rotate vectors (..., 3) by quaternions."""
     axis = quat[..., 1:]
     across = 2.0 * np.cross(axis, vectors)
     return vectors + quat[..., :1] * across + np.cross(axis, across)
 
 
 def heading(quat: Any) -> Any:
-    """Return the turn about the vertical alone."""
+    """Return the yaw component of a quaternion (4,)."""
     flat = quat * np.array([1.0, 0.0, 0.0, 1.0])
     return flat / np.linalg.norm(flat)
 
 
 def turned(robot: Any, reference: Any) -> Any:
-    """Return how references (F, 4) are turned as the robot sees it: two columns of each matrix."""
+    """Return references (F, 4) relative to the robot: two columns of each rotation matrix."""
     w, x, y, z = np.moveaxis(multiply(inverse(robot), reference), -1, 0)
     first = (1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * y + w * z))
     second = (1 - 2 * (x * x + z * z), 2 * (x * z - w * y), 2 * (y * z + w * x))
@@ -62,7 +62,7 @@ def turned(robot: Any, reference: Any) -> Any:
 
 
 class MotionFollower:
-    """From the robot's state and the motion ahead to targets of the drives."""
+    """Policy that maps the robot state and future reference frames to joint targets."""
 
     def __init__(self, about: Values, clip: Values, encoder: int) -> None:
         self.about, self.clip, self.encoder = about, clip, encoder
@@ -71,7 +71,7 @@ class MotionFollower:
         self.past: list[Values] = []
 
     def sense(self, state: Values) -> Values:
-        """Return proprioceptive terms by name."""
+        """Return the proprioceptive observation terms by name."""
         back = inverse(state["quat"])
         return {
             "angular_velocity": rotate(back, state["spin"]),
@@ -83,7 +83,7 @@ class MotionFollower:
         }
 
     def commanded(self, state: Values, frame: int) -> Values:
-        """Return the command terms by name."""
+        """Return the command observation terms by name."""
         clip, about = self.clip, self.about
         last = len(clip["root_pos"]) - 1
         ahead, human = (
@@ -112,7 +112,7 @@ class MotionFollower:
         }
 
     def act(self, state: Values, frame: int) -> Any:
-        """Return the targets of the actuators for the next control step."""
+        """Return the actuator targets for the next control step."""
         about, history = self.about, self.about["history"]
         now = self.sense(state)
         self.past = [*(self.past or [now] * (history - 1)), now][-history:]
@@ -132,7 +132,7 @@ class MotionFollower:
 
 
 def measured(about: Values, model: Any, data: Any) -> Values:
-    """Return the state of the robot: root in the world, joints."""
+    """Return the robot state: root pose and velocity in the world, and joints."""
     moving = np.zeros(6)
     frame = mujoco.mjtObj.mjOBJ_XBODY
     mujoco.mj_objectVelocity(model, data, frame, about["root"], moving, 0)
@@ -147,7 +147,7 @@ def measured(about: Values, model: Any, data: Any) -> Values:
 
 
 def follow(about: Values, clip: Values, encoder: int, view: bool) -> Values:
-    """Play the motion to its end and return what happened."""
+    """Play the motion to its end and return the positions and actions by step."""
     model: Any = mujoco.MjModel.from_xml_path(str(HERE / "scene.xml"))
     data, tracker = mujoco.MjData(model), MotionFollower(about, clip, encoder)
     data.qpos[:], data.qvel[:] = clip["qpos"][0], clip["start_qvel"]

@@ -1,8 +1,8 @@
-"""The task of following motions: N robots, each with a clip, a place in it and an encoder.
+"""Motion tracking task: N robots, each with a clip, a frame of the clip and an encoder.
 
-A control step goes: act, simulate, advance in the clip, compare the robot with the reference of the
-same moment, count failures, start over where an episode ended, observe. Where a robot is in its
-clip is its start plus the simulated time, so nothing can come out of step.
+A control step applies the actions, simulates, advances the clip, compares the robot with the
+reference at the same time, counts failures, resets finished episodes and computes observations.
+The current frame is the initial frame plus the simulated time, so the two cannot drift apart.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from telic.tracking._reference import ReferenceTable
 from telic.tracking.config import TerminationsGroup, TrackingConfig
 
 _DRAWS, _PUSH = 21, 23
-"""streams of random numbers"""
+"""random number streams"""
 _ROOT_DRAWS = 12
 _EMA = 0.1
 
 
 CURRICULUM = ("leniency", "charges", "pushes")
-"""what a schedule may change of the task: limits of failures, charges and pushes, as factors"""
+"""schedulable factors of the task: termination thresholds, penalties and push velocities"""
 
 
 class ClipChoice(NamedTuple):
-    """Clips, frames and encoders to play instead of random ones; each (N,) int64."""
+    """Clips, frames and encoders that replace random sampling, each (N,) int64."""
 
     clip: Tensor
     frame: Tensor
@@ -56,7 +56,7 @@ class ClipChoice(NamedTuple):
 
 
 class TrackingTask(Task[TaskArguments]):
-    """Follow clips of a reference table."""
+    """Task of tracking the clips of a reference table."""
 
     def __init__(
         self,
@@ -77,11 +77,11 @@ class TrackingTask(Task[TaskArguments]):
         self.members, self.playing = members, playing
         self.assignment: ClipChoice | None = None
         self.begins_off = not playing
-        """whether episodes begin a little off the reference; to be set before the first one"""
+        """whether to add noise to initial states; set before the first reset"""
         device, everyone, model = sim.device, sim.num_sims, sim.model
         self.device = device
         self.curriculum = torch.ones(len(CURRICULUM), device=device)
-        """factors of CURRICULUM; changed in place by schedules"""
+        """factors in the order of CURRICULUM, updated in place by schedules"""
         self._fields = {name: sim.field(name) for name in ("xpos", "xquat", "cvel", "subtree_com")}
         self._time = sim.field("time")
         self._bodies = torch.tensor(parts.bodies, device=device)
@@ -133,7 +133,7 @@ class TrackingTask(Task[TaskArguments]):
 
     @property
     def info_meanings(self) -> Mapping[str, str]:
-        """Reward terms; while playing, also positions and errors."""
+        """Descriptions of the reward terms and, in evaluation, of positions and errors."""
         return self._meanings
 
     def _prepare_events(self, sim: Simulation) -> None:
@@ -186,7 +186,7 @@ class TrackingTask(Task[TaskArguments]):
     # ---- episodes
 
     def start(self, seed: Tensor, episode: Tensor) -> tuple[Tensor, ...]:
-        """Draw the random numbers of an episode; `begin` turns them into a frame of a clip."""
+        """Draw the random numbers of an episode. `begin` maps them to an initial state."""
         drawn = uniform(seed, episode, sum(self._sizes), stream=_DRAWS).float()
         qpos = self.qpos0.expand(len(seed), -1)
         return qpos, self.qvel.new_zeros(len(seed), self.qvel.shape[1]), drawn
@@ -194,7 +194,7 @@ class TrackingTask(Task[TaskArguments]):
     def begin(
         self, mask: Tensor, qpos: Tensor, qvel: Tensor, drawn: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Choose clip, frame and encoder from the draws; take the pose of the reference."""
+        """Select clip, frame and encoder from the draws. Return the reference state with noise."""
         where, driver, key, late, root, joints, zero, world = split(
             drawn.float(), self._sizes, dim=1
         )
@@ -245,7 +245,7 @@ class TrackingTask(Task[TaskArguments]):
         return clip, frame, encoder
 
     def control(self, action: Tensor) -> Tensor:
-        """Return the joint targets; keep the action and the observation before it."""
+        """Return the joint position targets, and store the action and the previous observation."""
         memory = self.memory
         if self.columns.history > 1:
             past = torch.cat((memory["sensed"][:, None], memory["past"][:, :-1]), dim=1)
@@ -276,17 +276,17 @@ class TrackingTask(Task[TaskArguments]):
             size = up if slide.axis == "z" else along
             self.qvel[:, slide.dof] += size * kick[:, "xyz".index(slide.axis)]
 
-    # ---- what is compared
+    # ---- tracking errors
 
     def _age(self) -> Tensor:
-        """Return the control steps since episodes began, (N,)."""
+        """Return the control steps since the start of each episode, (N,)."""
         return (self._time / self.dt + 0.5).long()
 
     def _frame(self) -> Tensor:
         return self.memory["frame"] + self._age()
 
     def robot_bodies(self) -> BodyStates:
-        """Return the tracked bodies as the simulation has them, one physics step ago."""
+        """Return the states of the tracked bodies, which lag by one physics step."""
         pos = self._fields["xpos"][:, self._bodies].float()
         moving = self._fields["cvel"][:, self._bodies].float()
         centre = self._fields["subtree_com"][:, self._tree : self._tree + 1].float()
@@ -295,7 +295,7 @@ class TrackingTask(Task[TaskArguments]):
         return BodyStates(pos, quat, linear + cross(spin, pos - centre), spin)
 
     def outcome(self, action: Tensor, moved: Tensor) -> StepOutcome:
-        """Compare robot and reference, count failures by piece, and return which episodes end."""
+        """Compute rewards and terminations, and update the failure counts of the pieces."""
         memory, frame = self.memory, self._frame()
         clip = memory["clip"]
         tracked = self._tracked(clip, frame)
@@ -341,7 +341,7 @@ class TrackingTask(Task[TaskArguments]):
         )
 
     def _is_low(self, height: Tensor) -> Tensor:
-        """Return where height limits are relaxed: references that were recently near the ground."""
+        """Return the mask (N,) of relaxed height limits: references recently near the ground."""
         lately = torch.lerp(self.memory["height"], height, _EMA)
         self.memory["height"] = lately
         below = self._failing.low_below_m
@@ -366,14 +366,14 @@ class TrackingTask(Task[TaskArguments]):
         self.memory["played"], self.memory["failed"] = counts
 
     def coverage(self, member: int = 0) -> sampler.Coverage:
-        """Measure how evenly a member's initial states are distributed."""
+        """Return statistics of the initial-state distribution of a member."""
         counts = sampler.Counts(self.memory["played"], self.memory["failed"])
         return sampler.coverage(counts, self._pieces, self.config.sampling, member)
 
-    # ---- what is seen
+    # ---- observations
 
     def observe(self) -> Tensor:
-        """Return the rows of policies and critics; see `RowColumns`."""
+        """Return the observations of policy and critic, in the layout of `RowColumns`."""
         bodies, age = self.robot_bodies(), self._age()
         moment = self._view.moment(self.qpos, self.qvel, bodies, self._frame(), self.memory)
         rows, self.memory["sensed"] = self._view.rows(moment, self.memory, age)
@@ -381,7 +381,7 @@ class TrackingTask(Task[TaskArguments]):
 
 
 def open_motions(config: TrackingConfig) -> MotionLibrary:
-    """Return the motions of a configuration: of its folder, or generated for its robot."""
+    """Open the motion library of a configuration, or generate one for its robot."""
     robot = motion_robot(config.robot.name)
     group = config.motions
     if group.library is not None:
@@ -402,7 +402,7 @@ def open_motions(config: TrackingConfig) -> MotionLibrary:
 
 
 def clips_of(library: MotionLibrary, split: Split) -> list[int]:
-    """Return the clips of a split; raises UsageError where there are none."""
+    """Return the clips of a split. Raises UsageError if the split is empty."""
     found = library.chosen(split)
     if not found:
         raise UsageError(f"The library has no clip for {split}.", hint="See: telic motions show")
@@ -420,7 +420,7 @@ def make_tracking(
     threads: int | None = None,
     playing: bool = False,
 ) -> MujocoEnv:
-    """Return N environments that follow some clips of a library."""
+    """Create N environments that track the given clips of a library."""
     parts = tracked_parts(config.robot)
     model = parts.robot.model
     skip = substeps(config.robot, model.opt.timestep)
@@ -451,6 +451,6 @@ def make_tracking(
 
 
 def tracking_task(env: VecEnv) -> TrackingTask:
-    """Return the task of a tracking environment."""
+    """Return the `TrackingTask` of an environment."""
     assert isinstance(env, MujocoEnv) and isinstance(env.task, TrackingTask)
     return env.task

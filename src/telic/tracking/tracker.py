@@ -1,11 +1,11 @@
-"""A trained tracker as one file, and its export to ONNX: encoders, control decoder, the whole.
+"""Saving, loading and ONNX export of trackers: encoders, control decoder and full policy.
 
     encoder_<name>.onnx   its terms (N, k)           -> token (N, width)
     decoder.onnx          token, senses (N, s)       -> action (N, A) in [-1, 1]
     tracker.onnx          rows (N, inputs of policy) -> action, by the driving encoder of each row
 
-Normalisation is inside. What is written is run and compared with the tracker; where a number lies
-on the edge between two levels, rounding may go either way, and such rows are counted, not compared.
+The graphs include input normalisation. Exported files are run and compared with the tracker.
+Rows with a value near a rounding edge between two levels are counted but not compared.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ FORMAT = 1
 
 
 class TrackerFacts(NamedTuple):
-    """Metadata of a tracker's file."""
+    """Metadata of a tracker file."""
 
     step: int
     member: str
     seed: int
     row: dict[str, int]
-    """what the widths of its inputs follow from"""
+    """sizes that determine the observation widths"""
     clips: list[str]
-    """names of the motions it was trained on"""
+    """names of the training clips"""
     telic: str
 
 
 class Tracker:
-    """A policy that follows motions."""
+    """Motion tracking policy."""
 
     def __init__(
         self,
@@ -68,13 +68,13 @@ class Tracker:
 
     @torch.no_grad()
     def act(self, rows: Tensor) -> Tensor:
-        """Return the most likely actions (N, A) for rows (N, d)."""
+        """Return the deterministic actions (N, A) for observations (N, d)."""
         seen = self.actor.scaling.apply(rows.unsqueeze(0))
         return self.networks.act(self.actor.views, self.actor.part(seen))[0].clamp(-1.0, 1.0)
 
     @torch.no_grad()
     def codes(self, rows: Tensor) -> dict[str, Tensor]:
-        """Return the codes (N, width) that every encoder gives rows (N, d)."""
+        """Return the codes (N, width) of every encoder for observations (N, d)."""
         seen = self.actor.part(self.actor.scaling.apply(rows.unsqueeze(0)))
         quantiser = self.networks.quantiser
         return {
@@ -85,7 +85,7 @@ class Tracker:
         }
 
     def to(self, device: torch.device | str) -> Tracker:
-        """Return the same on a device."""
+        """Return a copy on a device."""
         flat = self.actor.views.flat()
         scaling = Scaling(*(part.to(device) for part in self.actor.scaling))
         return Tracker(self.config, self.facts, flat.to(device), scaling)
@@ -94,14 +94,14 @@ class Tracker:
 def member_tracker(
     population: Population, member: int, config: TrackingConfig, facts: TrackerFacts
 ) -> Tracker:
-    """Return the current tracker of one member of a population."""
+    """Return the current tracker of a population member."""
     scaling = population.actor().scaling
     own = Scaling(*(part[member : member + 1].clone() for part in scaling))
     return Tracker(config, facts, population.flat[member : member + 1].clone(), own)
 
 
 def save_tracker(path: Path, tracker: Tracker) -> None:
-    """Write a tracker in one stroke."""
+    """Write a tracker file atomically."""
     tracker = tracker.to("cpu")
     views = tracker.actor.views
     layers = (*views.actor, *views.critic)
@@ -121,7 +121,7 @@ def save_tracker(path: Path, tracker: Tracker) -> None:
 
 
 def load_tracker(path: Path) -> Tracker:
-    """Read a tracker; raises MissingFile or BadFile, and runs nothing of what it reads."""
+    """Load a tracker without executing pickled code. Raises MissingFile or BadFile."""
     if not path.is_file():
         raise MissingFile(f"No tracker at {path}.", hint="Train one: telic track train")
     try:
@@ -158,12 +158,12 @@ def _read(path: Path) -> Tracker:
 
 Feed = dict[str, Tensor]
 _EDGE = 1e-3
-"""how near to the edge between two levels, in levels, rounding may go either way"""
+"""distance to a rounding edge, in levels, within which rows are not compared"""
 _TRIALS = 256
 
 
 class ExportedFile(Record):
-    """A file that was written and compared with the tracker."""
+    """Exported file and its comparison with the tracker."""
 
     name: str
     inputs: dict[str, int] = Field(description="columns by input")
@@ -174,7 +174,7 @@ class ExportedFile(Record):
 
 
 class TrackerDeployment(Record):
-    """A folder that follows a motion without telic, and how alike it does."""
+    """Standalone deployment folder and its deviation from the simulation in telic."""
 
     folder: str
     clip: str
@@ -185,7 +185,7 @@ class TrackerDeployment(Record):
 
 
 class TrackerExport(Record):
-    """All files of a tracker."""
+    """Files of an exported tracker."""
 
     folder: str
     files: tuple[ExportedFile, ...]
@@ -198,7 +198,7 @@ class TrackerExport(Record):
 
 
 class _Graph(OnnxGraph):
-    """Operations of token networks."""
+    """ONNX graph with the operations of token networks."""
 
     def layers(self, x: str, layers: Sequence[Layer]) -> str:
         for place, layer in enumerate(layers):
@@ -222,16 +222,16 @@ class _Graph(OnnxGraph):
 
 @torch.no_grad()
 def export_tracker(tracker: Tracker, folder: Path) -> TrackerExport:
-    """Write all files of a tracker and prove that they act as it does.
+    """Export a tracker to ONNX and compare each file with it.
 
-    Raises TelicError, and leaves no file, when one deviates by more than 1e-5.
+    Raises TelicError, without writing the file, if an output deviates by more than 1e-5.
     """
     tracker = tracker.to("cpu")
     folder.mkdir(parents=True, exist_ok=True)
     shape, networks, views = tracker.shape, tracker.networks, tracker.actor.views
     scaling, encoders, senses = tracker.actor.scaling, shape.encoders, range(*shape.senses)
     facts = _facts(tracker)
-    # Rows to compare files on, as seen in training, in which every encoder drives in turn.
+    # Random test rows with the statistics of training, in which encoders take turns driving.
     noise = torch.randn(_TRIALS, shape.inputs, generator=torch.Generator().manual_seed(0))
     rows = scaling.shift[0] + noise / scaling.scale[0]
     drives = torch.nn.functional.one_hot(torch.arange(_TRIALS) % len(encoders), len(encoders))
@@ -323,7 +323,7 @@ def _run(path: Path, feed: Feed) -> np.ndarray:
 
 
 def _facts(tracker: Tracker) -> dict[str, str]:
-    """Return all that a user of the files must know, as text."""
+    """Return the metadata of the exported files as strings."""
     config, shape = tracker.config, tracker.shape
     parts = tracked_parts(config.robot)
     robot, motors = parts.robot, parts.robot.facts.motors or ()

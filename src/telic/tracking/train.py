@@ -1,4 +1,4 @@
-"""Train trackers: the population trainer with token networks, schedules and tracking's measures.
+"""Training of trackers: the population trainer with token networks, schedules and evaluation.
 
     train_tracker        find or make the run's folder, and run the loop in it
      TrackingParts       the steps of `telic.loop`: train, then measure held-out clips
@@ -8,7 +8,7 @@
         apply_schedules  changes what is scheduled before every batch (`Population.on_anneal`)
         TrackRecorder    keeps trackers, reports and the numbers of tokens and sampling
 
-Only telic's own code runs here, so no worker is confined.
+Training runs no user code, so workers are not sandboxed.
 """
 
 from __future__ import annotations
@@ -73,12 +73,12 @@ from telic.training.run import Run, prepare_folders
 from telic.training.setup import Setup
 
 CONFIG, JOURNAL = "tracking.json", "journal.jsonl"
-"""the resolved configuration, and the journal of its loop, in the run's folder"""
+"""file names of the resolved configuration and the loop journal in the run folder"""
 _REWARD = "tracking"
 
 
 class TrackingOptions(NamedTuple):
-    """Options of a training that do not affect its results."""
+    """Options of a training run besides its configuration."""
 
     seeds: Sequence[int] = (1,)
     name: str | None = None
@@ -92,7 +92,7 @@ class TrackingOptions(NamedTuple):
 
 
 def tracking_job(config: TrackingConfig, options: TrackingOptions) -> TrainJob:
-    """Return the job of training trackers: its key is a hash of all that decides the numbers."""
+    """Return the training job. Its key hashes everything that determines the results."""
     return TrainJob(
         env=f"track {config.robot.name}",
         env_args=config.model_dump(mode="json"),
@@ -120,7 +120,7 @@ def build(
     config: TrackingConfig,
     library: MotionLibrary,
 ) -> Setup:
-    """Make all parts of a training."""
+    """Create the environment, networks, population and collector of a training run."""
     settings, seeds = job.settings, [member.seed for member in job.members]
     clips = training_clips(config, library)
     env = make_tracking(
@@ -155,11 +155,11 @@ def build(
     return Setup(job, env, scoring, population, learner, collector, tracker, health)
 
 
-# ---- what changes over training
+# ---- schedules
 
 
 def scheduled(schedule: Schedule, progress: float) -> float:
-    """Return the value of a schedule for a share of training done."""
+    """Return the value of a schedule at a training progress in [0, 1]."""
     span = schedule.ends - schedule.begins
     share = (progress - schedule.begins) / span if span > 0 else float(progress >= schedule.ends)
     share = min(max(share, 0.0), 1.0)
@@ -178,7 +178,7 @@ SCHEDULED = (*_PPO, *LOSSES, *CURRICULUM)
 
 
 def check_schedules(config: TrackingConfig) -> None:
-    """Raise for a schedule of what cannot be scheduled."""
+    """Raise UnknownName or ConfigError for invalid schedules."""
     for name in config.trainer.schedules:
         if name not in SCHEDULED:
             raise UnknownName("scheduled number", name, list(SCHEDULED))
@@ -201,7 +201,7 @@ def apply_schedules(
     config: TrackingConfig,
     progress: float,
 ) -> None:
-    """Set what is scheduled, and keep the noise of actions within its bounds; all in place."""
+    """Update scheduled values and clamp the action noise to its bounds, in place."""
     for name, schedule in config.trainer.schedules.items():
         value = scheduled(schedule, progress)
         if name in LOSSES:
@@ -215,15 +215,15 @@ def apply_schedules(
     population.views.log_std.clamp_(math.log(low), math.log(high))
 
 
-# ---- the work
+# ---- training
 
 
 class _Stopped(Exception):
-    """A training was asked to stop: it has no verdict yet."""
+    """Raised when training was interrupted before its verdict."""
 
 
 class TrackingParts:
-    """The steps of tracking for `telic.loop`: train trackers of one configuration, measure them."""
+    """Steps of `telic.loop` for tracking: train and evaluate trackers of one configuration."""
 
     candidate_type, verdict_type = TrackingConfig, TrackingVerdict
 
@@ -239,16 +239,16 @@ class TrackingParts:
         self._should_stop = should_stop
 
     def propose(self, number: int) -> TrackingConfig | None:
-        """Return the only configuration, for the first iteration."""
+        """Return the configuration in the first iteration, otherwise None."""
         return self.config if number == 1 else None
 
     def check(self, number: int, candidate: TrackingConfig) -> TrackingVerdict | None:
-        """Refuse schedules of what cannot be scheduled."""
+        """Validate the schedules of the configuration."""
         check_schedules(candidate)
         return None
 
     def run(self, number: int, candidate: TrackingConfig) -> list[TrackingReport]:
-        """Train, or resume the training; return the last report of every member."""
+        """Start or resume training, and return the last report of every member."""
         job, folder, keeper = self.job, self.folder, self.keeper
         library = open_motions(candidate)
         cell = member_groups(job, folder)[0]
@@ -288,16 +288,16 @@ class TrackingParts:
     def judge(
         self, number: int, candidate: TrackingConfig, result: list[TrackingReport]
     ) -> TrackingVerdict:
-        """Return how well the members track held-out clips."""
+        """Return the members' success on held-out clips."""
         return verdict_of(result)
 
     def decide(self, number: int, candidate: TrackingConfig, verdict: TrackingVerdict) -> str:
-        """End the loop: a configuration is trained once."""
+        """End the loop after one iteration."""
         return "completed"
 
 
 def train_tracker(config: TrackingConfig, runs_dir: Path, options: TrackingOptions) -> Run:
-    """Train trackers, or resume the same training where it was interrupted."""
+    """Train trackers, resuming an unfinished run of the same job if there is one."""
     check_schedules(config)
     job = tracking_job(config, options)
     found = None if options.fresh else find_unfinished(job, runs_dir, options.name)
@@ -317,14 +317,14 @@ def train_tracker(config: TrackingConfig, runs_dir: Path, options: TrackingOptio
 
 
 def measured_split(library: MotionLibrary) -> Split:
-    """Return the split that is measured during training: held-out clips where there are any."""
+    """Return the evaluation split: held-out clips if available, otherwise the training clips."""
     if library.chosen("validation"):
         return "validation"
     return "test" if library.chosen("test") else "train"
 
 
 def read_config(run: RunFolder) -> TrackingConfig:
-    """Return the configuration of a tracking run; raises UsageError for a run of another kind."""
+    """Return the configuration of a tracking run. Raises UsageError for other kinds of runs."""
     path = run.path / CONFIG
     if not path.is_file():
         raise UsageError(f"{run.path} is not a tracking run.", hint="Make one: telic track train")
@@ -335,7 +335,7 @@ def read_config(run: RunFolder) -> TrackingConfig:
 
 
 def resume_tracker(run: RunFolder, on_event: Listener, should_stop: Callable[[], bool]) -> Run:
-    """Resume an interrupted training as it was requested."""
+    """Resume an interrupted training run with its original options."""
     job = read_record(run.config, TrainJob)
     options = TrackingOptions(
         seeds=[member.seed for member in job.members],
@@ -351,7 +351,7 @@ def resume_tracker(run: RunFolder, on_event: Listener, should_stop: Callable[[],
 
 
 def training_clips(config: TrackingConfig, library: MotionLibrary) -> list[int]:
-    """Return the clips that are trained on: evenly drawn ones where there are too many."""
+    """Return the training clips, a fixed random subset if limited by `motions.at_once`."""
     clips, most = clips_of(library, "train"), config.motions.at_once
     if most is None or len(clips) <= most:
         return clips

@@ -1,1 +1,1 @@
-"""From a reward to a trained policy: population PPO, evaluation, checkpoints, export."""
+"""Training: learners for populations of policies, evaluation, checkpoints and export."""

@@ -1,4 +1,4 @@
-"""Metric rows as TensorBoard event files, written by torch and `tensorboard` (an extra)."""
+"""Logging of metrics to TensorBoard event files; requires the extra `tensorboard`."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _GROUPS = {
 
 
 def require_tensorboard() -> None:
-    """Raise MissingExtra where the package is not installed."""
+    """Raise MissingExtra if the package is not installed."""
     if find_spec("tensorboard") is None:
         raise MissingExtra("tensorboard", "tensorboard", "Writing TensorBoard files")
 
 
 def tag_of(name: str) -> str:
-    """Return the TensorBoard tag of a metric, "group/name", so that the charts come in groups."""
+    """Return the TensorBoard tag "group/name" of a metric."""
     if name.startswith("reward_term_"):
         return f"reward_terms/{name.removeprefix('reward_term_')}"
     for group, starts in _GROUPS.items():
@@ -37,7 +37,7 @@ def tag_of(name: str) -> str:
 
 
 class TensorBoardLog:
-    """The event file of one member. A resumed run begins a new one, with the rows it kept."""
+    """Event file of one member. Resuming writes a new file with the previous rows."""
 
     def __init__(self, folder: Path, rows: Iterable[Mapping[str, Any]] = ()) -> None:
         require_tensorboard()
@@ -50,7 +50,7 @@ class TensorBoardLog:
             self.append(row)
 
     def append(self, row: Mapping[str, Any]) -> None:
-        """Write the numbers of a metric row; missing ones and those not finite are left out."""
+        """Write a row of metrics, skipping missing and non-finite values."""
         for name, value in row.items():
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
             if is_number and math.isfinite(value):

@@ -1,4 +1,4 @@
-"""Evaluate policies on fresh episodes and record what happened, once, for judges and videos."""
+"""Policy evaluation on separate episodes, with recorded trajectories for judges and videos."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from telic.training.rollout import ActionMap, Scoring
 
 LABELS = {"p10": 0.1, "median": 0.5, "p90": 0.9}
 _PIECE = 20
-"""steps of an evaluation between checks for running episodes"""
+"""steps between checks for unfinished episodes"""
 UNLIMITED = 1000
-"""steps after which an episode without a time limit is cut in evaluation"""
+"""time limit in steps of evaluation episodes for environments without one"""
 
 
 class Evaluation(NamedTuple):
-    """Results and the three episodes worth keeping, per member."""
+    """Evaluation records and the p10, median and p90 trajectories of each member."""
 
     records: list[EvaluationRecord]
     trajectories: list[dict[str, Trajectory]]
 
 
 class Evaluator:
-    """Runs the same fresh starts for every member, so that they can be compared."""
+    """Evaluates all members from the same initial states for comparability."""
 
     def __init__(
         self, job: TrainJob, env: VecEnv, scoring: Scoring, networks: PolicyNetworks
@@ -56,12 +56,12 @@ class Evaluator:
 
     @staticmethod
     def seeds(job: TrainJob) -> list[int]:
-        """Return the evaluation seed of every member: one and the same, never a training seed."""
+        """Return the evaluation seeds: the same for all members and not a training seed."""
         return [derive("evaluation", job.env)] * len(job.members)
 
     @torch.no_grad()
     def evaluate(self, actor: Actor, global_step: int) -> Evaluation:
-        """Play one episode in every environment with the most likely actions."""
+        """Run one episode per environment with deterministic actions."""
         tape, spec = self._play(actor), self.env.spec
         totals = tape["reward"].sum(0).view(self.members, self.episodes)
         lengths = tape["played"].sum(0).view(self.members, self.episodes)
@@ -97,18 +97,18 @@ class Evaluator:
         return Evaluation(records, kept)
 
     def _play(self, actor: Actor) -> dict[str, Tensor]:
-        """Return columns (T, N, ...); steps after an episode's end are zero and not `played`."""
+        """Return columns (T, N, ...); `played` is False and rewards are zero after episode ends."""
         env = self.env
         if self._actor is None or env.device.type == "cpu":
             self._actor = actor
         else:
-            self._actor.copy_(actor)  # a recording reads it where the first one was
+            self._actor.copy_(actor)  # the CUDA graph reads from fixed addresses
         self._obs = env.reset(self.seeds(self.job))
         everyone = torch.ones(env.num_envs, dtype=torch.bool, device=env.device)
         self.scoring.reset(everyone.view(self.members, self.episodes))
         self._live = everyone
         pieces: list[dict[str, Tensor]] = []
-        # In pieces: asking whether all have ended costs a synchronisation on a GPU.
+        # Run in chunks, because checking for episode ends synchronizes a GPU.
         for _ in range(0, self.limit, _PIECE):
             piece = self._graphed()
             pieces.append({name: value.cpu() for name, value in piece.items()})
@@ -119,7 +119,7 @@ class Evaluator:
         }
 
     def _some_steps(self) -> dict[str, Tensor]:
-        """Make the next steps of the episodes that still run."""
+        """Run the next chunk of steps."""
         env, scoring, networks, actor = self.env, self.scoring, self.networks, self._actor
         assert actor is not None
         shape = self.members, self.episodes
@@ -155,18 +155,18 @@ class Evaluator:
         return {name: torch.stack(values) for name, values in tape.items()}
 
     def carried(self) -> dict[str, Tensor]:
-        """Return the next observations, and which episodes are still running."""
+        """Return the current observations and the mask of running episodes, by name."""
         return {"obs": self._obs, "live": self._live}
 
     def carry(self, tensors: dict[str, Tensor]) -> None:
-        """Continue with these."""
+        """Replace the observations and the mask."""
         self._obs, self._live = tensors["obs"], tensors["live"]
 
     def _record(
         self, member: int, tape: dict[str, Tensor], columns: slice, global_step: int
     ) -> EvaluationRecord:
         names = self.scoring.term_names[member]
-        # Its own alone: how a sum is rounded depends on how wide the rows are.
+        # Only the member's terms, because rounding of sums depends on the row width.
         own = tape["reward_terms"][:, columns, : len(names)].contiguous()
         terms = numbers(own.sum(0).mean(0))
         env_return = tape["env_reward"][:, columns].sum(0).mean().item()
@@ -184,7 +184,7 @@ class Evaluator:
 
 
 def evaluation_record(global_step: int, returns: np.ndarray, **rest: Any) -> EvaluationRecord:
-    """Return the statistics of returns; None where one of them is not finite."""
+    """Compute the statistics of returns, or None if any return is not finite."""
     is_finite = bool(np.isfinite(returns).all())
 
     def of(function: Any, *args: Any) -> float | None:

@@ -1,14 +1,14 @@
-"""FlashSAC: soft actor-critic with replay, large batches and networks of bounded weights.
+"""FlashSAC: soft actor-critic with large batches and weight normalization.
 
     FlashSac.learn        one batch of experience
-      Replay.add          keep it
-      update              gradient steps on samples of the replay
-        critic            cross-entropy to the shifted distribution of the more careful target
-        actor             along the critics' gradient, every second step, and the temperature
-        project_weights           weights back to unit length
+      ReplayMemory.add    store it in the replay buffer
+      update              gradient steps on replay samples
+        critic            cross-entropy to the projected distribution of the smaller target
+        actor             critics' gradient, every second step, and the temperature
+        project_weights   weights to unit norm
 
-Every tensor has a member dimension P; two critics of a member are neighbouring rows. What differs
-from the paper is listed in docs/explanation/learners.md.
+Every tensor has a member dimension P; the two critics of a member are adjacent rows. Deviations
+from the paper are listed in docs/explanation/learners.md.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ from telic.training.rollout import Batch, by_member
 
 _BINS = 101
 _TAU = 0.01
-"""how far targets follow the critics at each step"""
+"""Polyak averaging coefficient of the target critics"""
 _TARGET_STD = 0.15
-"""of actions, which the entropy aims at"""
+"""action standard deviation that defines the target entropy"""
 _FIRST_TEMPERATURE = 0.01
 _MOMENTUM, _EPSILON = 0.01, 1e-5
 _BLOCKS = 2
 _WIDER = 4
 _TWO = 2
-"""critics of a member"""
+"""number of critics per member"""
 
 
 # ------------------------------------------------------------------ networks
 
 
 def residual_sizes(inputs: int, outputs: int, width: int) -> tuple[PartSizes, int]:
-    """Return the parts of a residual network, and how many of them are learned."""
+    """Return the parameter sizes of a residual network and the number of trained parts."""
     inner = [width * _WIDER, width] * _BLOCKS
     pairs = zip([width, width * _WIDER] * _BLOCKS, inner, strict=True)
     learned: dict[str, tuple[int, ...]] = {
@@ -72,11 +72,11 @@ def residual_sizes(inputs: int, outputs: int, width: int) -> tuple[PartSizes, in
 
 
 def residual(net: NetworkParameters, x: Tensor, mode: str) -> Tensor:
-    """Return the outputs (C, n, outputs) of residual networks for inputs (P, n, d).
+    """Apply residual networks to inputs (P, n, d) and return outputs (C, n, outputs).
 
-    Linear, then blocks of linear, batch normalisation and ReLU around a skip, RMS norm, linear.
-    Several networks in a row share the inputs of one member. The mode "learn" normalises by the
-    batch and takes in its statistics, "batch" only normalises, "running" takes those so far.
+    Layers: linear, residual blocks of linear, batch normalization and ReLU, RMS norm, linear.
+    C / P consecutive networks share the inputs of a member. The mode "learn" uses batch statistics
+    and updates the running ones, "batch" uses batch statistics, "running" the running ones.
     """
     half = torch.bfloat16 if x.is_cuda else torch.float32
     parts = {name: part.unbind(0) for name, part in net.layers.items()}
@@ -107,7 +107,7 @@ def residual(net: NetworkParameters, x: Tensor, mode: str) -> Tensor:
 
 @torch.no_grad()
 def project_weights(net: NetworkParameters) -> None:
-    """Give every unit's weights length 1, and scale and bias of a normalisation the length √k."""
+    """Normalize each unit's weights to norm 1, and a normalization's parameters to norm √k."""
     for name, part in net.layers.items():
         kind, _, index = name.partition("_")
         if kind == "weight":
@@ -122,7 +122,7 @@ def project_weights(net: NetworkParameters) -> None:
 
 
 class FlashSacActor(SquashedActor):
-    """A residual network, whose batch normalisation acts as part of the linear layers."""
+    """Residual actor whose batch normalization is folded into the linear layers for inference."""
 
     def build(self, inputs: int, outputs: int, hidden: tuple[int, ...]) -> None:
         """Set `sizes` and `learned`."""
@@ -157,10 +157,10 @@ class FlashSacActor(SquashedActor):
 
 
 class ReplayMemory:
-    """The latest batches of all members, one ring on the device of the learner.
+    """Replay buffer of all members, a ring buffer on the learner's device.
 
-    On disk it is kept next to the state, in files that each hold the batches between two saves: a
-    save writes what is new, and a resumed run samples exactly what an uninterrupted one would.
+    Saves are incremental: each file next to the state contains the batches since the previous save.
+    A resumed run draws the same samples as an uninterrupted one.
     """
 
     def __init__(self, batches: int, widths: list[int], device: torch.device) -> None:
@@ -170,7 +170,7 @@ class ReplayMemory:
         self._saved = 0
 
     def add(self, batch: Batch, iteration: int) -> None:
-        """Take in the batch of an iteration, in place of the oldest one."""
+        """Store the batch of an iteration, replacing the oldest one."""
         columns = (batch.inputs, batch.next_inputs, batch.actions)
         last = (batch.rewards.unsqueeze(-1), batch.terminated.float().unsqueeze(-1))
         new = by_member(torch.cat((*columns, *last), dim=-1))
@@ -184,7 +184,7 @@ class ReplayMemory:
         return self.rows[:, start : start + size]
 
     def sample(self, index: Tensor) -> tuple[Tensor, ...]:
-        """Return inputs, next inputs, actions, rewards and ends of rows (P, n) of each member."""
+        """Gather inputs, next inputs, actions, rewards and terminations at indices (P, n)."""
         P, size, width = self.rows.shape
         index = index + torch.arange(0, P * size, size, device=index.device).unsqueeze(1)
         rows = self.rows.view(-1, width).index_select(0, index.view(-1)).view(P, -1, width)
@@ -192,7 +192,7 @@ class ReplayMemory:
         return (*parts, reward.squeeze(-1), end.squeeze(-1))
 
     def save(self, folder: Path, iteration: int) -> None:
-        """Write the batches since the last save, and remove files that no resume needs."""
+        """Write the batches since the last save and remove files no longer needed to resume."""
         before, self._saved = self._saved, iteration
         first = max(before, iteration - self.batches)
         if first < iteration:
@@ -201,14 +201,14 @@ class ReplayMemory:
             with replacing(folder / f"replay-{first:09}-{iteration:09}.pt") as temporary:
                 torch.save(torch.stack(new), temporary)
         for file, _, end in _kept(folder):
-            if end <= before - self.batches:  # the state that is replaced needs the others
+            if end <= before - self.batches:  # the previous state still needs newer files
                 file.unlink()
 
     def load(self, folder: Path, iteration: int) -> None:
-        """Read the batches before an iteration; raises ValueError where one is missing."""
+        """Load the batches before an iteration; raises ValueError if any is missing."""
         missing = set(range(max(0, iteration - self.batches), iteration))
         for file, first, end in _kept(folder):
-            if end > iteration:  # written after the state that training resumes from
+            if end > iteration:  # newer than the resumed state
                 file.unlink()
                 continue
             for each, batch in zip(
@@ -227,7 +227,7 @@ class ReplayMemory:
 
 
 def _kept(folder: Path) -> list[tuple[Path, int, int]]:
-    """Return the files of a replay with the first batch of each and the one after its last."""
+    """Return the replay files with their ranges of batches (first, end)."""
     names = [(file, file.stem.split("-")) for file in sorted(folder.glob("replay-*-*.pt"))]
     return [(file, int(first), int(end)) for file, (_, first, end) in names]
 
@@ -236,7 +236,7 @@ def _kept(folder: Path) -> list[tuple[Path, int, int]]:
 
 
 class FlashSac(PathwiseLearner):
-    """Improves a population from replay; on a GPU all steps of a batch are one CUDA graph."""
+    """FlashSAC learner for a population; on a GPU, the update is one CUDA graph."""
 
     def __init__(self, population: Population, iterations: int) -> None:
         super().__init__(population, iterations, _BINS)
@@ -255,7 +255,7 @@ class FlashSac(PathwiseLearner):
         self._batches = 0
 
     def learn(self, batch: Batch, iteration: int) -> LearningResult:
-        """Keep a batch, and make gradient steps once there is enough; see `Learner.learn`."""
+        """Store a batch and update after `learning_starts` samples; see `Learner.learn`."""
         population, settings = self.population, self.population.settings
         self.replay.add(batch, iteration)
         self._batches = iteration + 1
@@ -276,7 +276,7 @@ class FlashSac(PathwiseLearner):
         return self.updated(torch.stack(index, dim=1), noise, factor)
 
     def update(self) -> LearningResult:
-        """Take all gradient steps of a batch."""
+        """Take all gradient steps for a batch."""
         population, scaling = self.population, self.population.scaling()
         index, noise, factor = self.held
         finite = torch.ones_like(population.alive)
@@ -299,7 +299,7 @@ class FlashSac(PathwiseLearner):
     def _improve_critics(
         self, sample: tuple[Tensor, ...], noise: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Move both critics of a member toward reward + γ (Q' - α log π'); returns diagnostics."""
+        """Update the critics toward reward + γ (Q' - α log π') and return diagnostics."""
         population, bins = self.population, self.bins
         temperature = self._temperature.layers["log"].detach().exp()
         now, after, actions, rewards, ends = sample
@@ -307,7 +307,7 @@ class FlashSac(PathwiseLearner):
         with torch.no_grad():
             outputs = residual(self.actor, population.part(after), "running")
             following, density = self.squashed.draw(outputs, noise)
-            # Both halves pass together, so that they share the statistics of the batch.
+            # Evaluate current and next states in one pass to share batch statistics.
             x = torch.cat((torch.cat((now, actions), -1), torch.cat((after, following), -1)), 1)
             later = residual(self._target, x, "batch")[:, B:].view(P, _TWO, B, _BINS)
             careful = bins.mean(later).argmin(1).view(P, 1, B, 1).expand(-1, -1, -1, _BINS)
@@ -328,7 +328,7 @@ class FlashSac(PathwiseLearner):
         return losses.detach().mean(1), explained, length.view(P, _TWO).amax(1)
 
     def _improve_actor(self, now: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Move the actor up min Q - α log π, and α toward the wanted entropy."""
+        """Update the actor to maximize min Q - α log π, and α toward the target entropy."""
         population, log_temperature = self.population, self._temperature.layers["log"]
         outputs = residual(self.actor, population.part(now), "learn")
         actions, density = self.squashed.draw(outputs, noise)
@@ -344,18 +344,18 @@ class FlashSac(PathwiseLearner):
         return losses.detach(), -density.detach().mean(1), spread
 
     def anneal(self, progress: float) -> None:
-        """Lower the learning rate to one half, along a cosine."""
+        """Anneal the learning rate to half its initial value with a cosine schedule."""
         population = self.population
         factor = 0.75 + 0.25 * math.cos(math.pi * min(progress, 1.0))
         population.learning_rate.copy_(population.initial_rate * factor)
 
     def state_dict(self, folder: Path) -> dict[str, Any]:
-        """Return everything learning depends on but the replay, and write that to a folder."""
+        """Return the state of the learner, and write the replay buffer to `folder`."""
         self.replay.save(folder, self._batches)
         return {**super().state_dict(folder), "batches": self._batches}
 
     def load_state_dict(self, state: dict[str, Any], folder: Path) -> None:
-        """Put it back, with the replay."""
+        """Restore the state and the replay buffer."""
         super().load_state_dict(state, folder)
         self._batches = state["batches"]
         self.replay.load(folder, self._batches)

@@ -1,4 +1,4 @@
-"""A run's folder: found or made, locked while in use, and its status."""
+"""Run folders: creation, lookup, locking and status."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from telic.training.job import TrainJob, is_shared, processes
 from telic.training.machine import package_versions, source_commit
 
 if TYPE_CHECKING:
-    from telic.storage.trajectories import Environment  # brings numpy
+    from telic.storage.trajectories import Environment  # imports numpy
 
 _DISK_BYTES = 200_000_000
 _RESULTS: dict[str, Any] = {
@@ -42,13 +42,13 @@ _RESULTS: dict[str, Any] = {
 
 @contextmanager
 def working_on(folder: RunFolder, *, is_new: bool) -> Generator[None]:
-    """Hold a run's lock, and keep its status, but for the one it ends with.
+    """Hold a run's lock and update its status, except for the final status of a success.
 
-    The lock comes before the first file: of two jobs of one name at once, one writes and the other
-    is refused.
+    The lock is acquired before the first file is written, so that of two concurrent jobs with the
+    same name, one is rejected.
     """
     with RunLock(folder.lock, folder.name):
-        if is_new and folder.config.exists():  # one without it was never begun
+        if is_new and folder.config.exists():  # no configuration: the run never started
             raise TelicError(
                 f"A run named {folder.name} exists already: it is finished, was asked for with "
                 "other settings, or was begun by an earlier version.",
@@ -60,8 +60,8 @@ def working_on(folder: RunFolder, *, is_new: bool) -> Generator[None]:
         except TelicError as error:
             set_status(folder, "failed", error=str(error))
             if is_new and isinstance(error, UsageError | Refused) and not folder.events.exists():
-                # Nothing began: a refused request leaves no trace. The folder goes whole and at
-                # once: file by file, it would meet those of a run that takes the name.
+                # Remove the folder of a rejected request. Renaming it first is atomic and avoids
+                # deleting files of a new run with the same name.
                 mark = f"{TEMPORARY_MARK}{os.getpid()}-{secrets.token_hex(4)}"
                 gone = folder.path.rename(folder.path.with_name(mark))
                 shutil.rmtree(gone, ignore_errors=True)
@@ -72,7 +72,7 @@ def working_on(folder: RunFolder, *, is_new: bool) -> Generator[None]:
 
 
 def new_run(runs_dir: Path, name: str | None = None) -> RunFolder:
-    """Return the folder of a new run; nothing is made yet."""
+    """Return the folder of a new run without creating it."""
     require_free(runs_dir, _DISK_BYTES, "A run")
     stamp = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
     chosen = f"run_{stamp}_{secrets.token_hex(2)}" if name is None else check_name(name, "--name")
@@ -82,18 +82,18 @@ def new_run(runs_dir: Path, name: str | None = None) -> RunFolder:
 def create_run(
     job: TrainJob, folder: RunFolder, command: str | None = None, *, confined: bool = True
 ) -> None:
-    """Write everything known before a run starts; hold its lock."""
+    """Write the manifest, member files and configuration of a run. Requires its lock."""
     together = processes(job, confined=confined)
     how = {"processes": together, "shared_process": is_shared(job, together)}
     write_json(folder.manifest, {**manifest(job), **how, "command": command})
     write_member_files(job, folder)
     sign_folder(folder.path)
-    # Last: what is listed as a run has all of it.
+    # Written last, because its existence marks the folder as a valid run.
     write_json(folder.config, job)
 
 
 def manifest(job: TrainJob) -> dict[str, Any]:
-    """Return what is needed to say later exactly what was run."""
+    """Return the information needed to reproduce a run."""
     return {
         "schema_version": 1,
         "key": job.key,
@@ -114,7 +114,7 @@ def manifest(job: TrainJob) -> dict[str, Any]:
 
 
 def write_member_files(job: TrainJob, run: RunFolder) -> None:
-    """Write each member's own settings and reward before anything starts."""
+    """Write the configuration and reward of each member."""
     for member in job.members:
         folder = run.member(member.config, member.seed)
         reward = job.rewards[member.reward]
@@ -135,7 +135,7 @@ def write_member_files(job: TrainJob, run: RunFolder) -> None:
 
 
 def find_unfinished(job: TrainJob, runs_dir: Path, name: str | None) -> RunFolder | None:
-    """Return the latest interrupted run of this very job: the same command resumes it."""
+    """Return the latest interrupted run with the same job key, or None."""
 
     def is_same(path: Path) -> bool:
         if name is not None and path.name != name:
@@ -152,7 +152,7 @@ _Status = Literal["running", "completed", "stopped", "failed", "interrupted"]
 def set_status(
     folder: RunFolder, status: str, error: str | None = None, videos: str | None = None
 ) -> None:
-    """Write status.json; `videos` are those that are yet to be drawn of a run that is complete."""
+    """Write status.json; `videos` are the pending videos of a completed run."""
     write_json(
         folder.status,
         {
@@ -166,7 +166,7 @@ def set_status(
 
 
 def status_of(folder: RunFolder) -> str:
-    """Return the run's state; a "running" one without a lock was interrupted."""
+    """Return the status of a run; "running" without a lock means "interrupted"."""
     return _status(folder)["status"]
 
 
@@ -192,12 +192,12 @@ def read_result(folder: RunFolder) -> dict[str, Any]:
 
 
 def is_resumable(folder: RunFolder) -> bool:
-    """Return whether an interrupted run can be resumed; one of another trainer cannot."""
+    """Return True if telic trained the run; runs of other trainers cannot be resumed."""
     return read_fields(folder.manifest, trainer=str | None)["trainer"] is None
 
 
 def run_facts(folder: RunFolder) -> dict[str, Any]:
-    """Return the facts of a run that lists and pages show; what is not known yet is None."""
+    """Return the summary of a run for display; unknown values are None."""
     summary: Mapping[str, Any] = {}
     if folder.summary.exists():
         summary = read_fields(folder.summary, **_RESULTS)
@@ -211,13 +211,13 @@ def run_facts(folder: RunFolder) -> dict[str, Any]:
 
 
 def environment_of(run: RunFolder) -> Environment:
-    """Return what a run trains on, as it was asked for; never what its worker wrote."""
+    """Return the environment of a run from its configuration, never from worker output."""
     config = read_fields(run.config, env=str, env_args=dict[str, Any] | None)
     return config["env"], config["env_args"] or {}
 
 
 def best_member(run: RunFolder) -> MemberFolder | None:
-    """Return the member whose best evaluation is highest; the first if none was evaluated."""
+    """Return the member with the best evaluation, or the first if none was evaluated."""
     members = run.members()
     best = None
     if run.summary.exists():
@@ -228,7 +228,7 @@ def best_member(run: RunFolder) -> MemberFolder | None:
 
 
 def best_step(member: MemberFolder) -> int | None:
-    """Return the step of a member's best evaluation; None when there is none yet."""
+    """Return the step of a member's best evaluation, or None."""
     if not member.summary.exists():
         return None
     return read_fields(member.summary, best_step=int | None)["best_step"]

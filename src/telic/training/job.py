@@ -1,7 +1,7 @@
-"""Training jobs: the request, settings, members, the job, and which members share a process.
+"""Training jobs: requests, settings, members and their partition into processes.
 
-A `TrainJob` is one record: the run's config.json, the worker's order and its identity. Nothing
-here is heavy: a command line that only lists its verbs reads it, too.
+A `TrainJob` is stored as the run's config.json, sent to the worker, and hashed to identify the run.
+This module imports nothing slow, because listing the command line's verbs imports it.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from telic.storage.layout import RunFolder
 from telic.storage.resources import usable_cores
 
 RewardLike = str | Path | type | None
-"""a file, a name of the library, source text or a RewardFunction class; None: the task's own"""
+"""file, library name, source text or RewardFunction class; None for the task's built-in reward"""
 Videos = Literal["best", "last", "all", "none"]
 
 
 class TrainOptions(Config):
-    """Options that a request and the job made from it share."""
+    """Options shared by a request and its job."""
 
     evaluations: int = Field(default=4, ge=1, description="Evaluations during training.")
     eval_episodes: int = Field(default=10, ge=1, description="Episodes per evaluation.")
@@ -52,7 +52,7 @@ class TrainOptions(Config):
 
 
 class JobRequest(TrainOptions, VerbRequest):
-    """A population to train: every combination of rewards, variants and seeds is a member."""
+    """Request to train a population with one member per reward, variant and seed."""
 
     env: str = argument(
         "Environment id, module:Class, path of an MJCF file, or SIMULATOR:TASK (mjlab, isaaclab)."
@@ -117,7 +117,7 @@ class JobRequest(TrainOptions, VerbRequest):
 
 
 class TrainRequest(JobRequest, PlacedRequest):
-    """A population to train, and the run folder for it."""
+    """Request to train a population in a run folder."""
 
     videos: Videos = option(
         "best: p10, median, p90 of the best evaluation; last; all; none.", default="best"
@@ -137,7 +137,7 @@ MEMBER_FIELDS = (
 
 
 class PpoSettings(Config):
-    """Settings of a learner for a population of policies."""
+    """Hyperparameters of a learner for a population of policies."""
 
     learner: Literal["ppo", "reppo", "flashsac"] = Field(
         default="ppo", description="learning algorithm; set by --learner"
@@ -214,7 +214,7 @@ class PpoSettings(Config):
 
     @property
     def batch_size(self) -> int:
-        """Samples per member and iteration."""
+        """Samples per member per iteration."""
         return self.num_envs * self.horizon
 
     @property
@@ -225,7 +225,7 @@ class PpoSettings(Config):
     @model_validator(mode="before")
     @classmethod
     def _earlier(cls, given: Any) -> Any:
-        """Read settings of earlier versions, in which layers could be shared."""
+        """Drop `shared_value`, a setting of earlier versions."""
         if isinstance(given, dict) and given.get("shared_value") is False:
             return {name: value for name, value in given.items() if name != "shared_value"}
         return given
@@ -250,7 +250,7 @@ class PpoSettings(Config):
 
 
 class RewardSource(Record):
-    """A reward as text, or the environment's own."""
+    """Source code of a reward, or the environment's built-in reward."""
 
     name: str = Field(description="short name, used in folder names")
     source: str | None = Field(
@@ -266,7 +266,7 @@ class RewardSource(Record):
 
     @property
     def code(self) -> str:
-        """Description of the code that the user is asked to trust."""
+        """Description of the reward, including its hash, for the trust prompt."""
         digest = hashlib.sha256((self.source or "").encode()).hexdigest()
         return f"the reward {self.name} without the allow-list (SHA-256 {digest})"
 
@@ -285,7 +285,7 @@ class Member(Record):
 
 
 class TrainJob(TrainOptions):
-    """A population to train on one environment."""
+    """Training of a population on one environment."""
 
     schema_version: Literal[1] = 1
     env: str = Field(description="environment id, module:Class, or path of an MJCF file")
@@ -322,19 +322,19 @@ class TrainJob(TrainOptions):
 
     @property
     def on_gpu(self) -> bool:
-        """True on a GPU."""
+        """True if the job trains on a GPU."""
         return self.device != "cpu"
 
     @property
     def iterations(self) -> int:
-        """Batches each member collects and learns from."""
+        """Number of batches per member."""
         return -(-self.steps // self.settings.batch_size)
 
     @property
     def key(self) -> str:
-        """A hash of everything that decides the numbers: the same command gives the same key."""
-        # A folder that was moved holds the same policies to start from: iteration, run, member,
-        # folder and file say which one it is.
+        """Hash of everything that affects the results; identical commands give the same key."""
+        # The last five path components (iteration, run, member, folder, file) identify a start
+        # policy, so moving the session does not change the key.
         members = tuple(
             one.model_copy(update={"start": one.start and "/".join(Path(one.start).parts[-5:])})
             for one in self.members
@@ -348,39 +348,39 @@ class TrainJob(TrainOptions):
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def evaluation_iterations(self) -> list[int]:
-        """Iterations (counted from 1) after which to evaluate; the last one always is."""
+        """Return the iterations (from 1) to evaluate after, which always include the last."""
         parts = min(self.evaluations, self.iterations)
         return [round(self.iterations * (i + 1) / parts) for i in range(parts)]
 
 
-# ---- which members share a process
+# ---- partition of members into processes
 #
-# Code that got past every list controls the process it runs in, and with it what other members in
-# it learn. So rewards that differ in more than their weights are trained by separate processes.
-# Rewards written by telic share one, as does the environment's own; the job says so, which the host
-# made, never the text of a reward. Members on different devices are in separate processes, too.
-# On a GPU a population is one recording of policy, physics and all rewards: it stays together, and
-# the manifest records that the process is shared.
+# Reward code that evades the allow-list controls its process, including the training of the other
+# members in it. Rewards that differ in more than their weights therefore train in separate
+# processes. telic's templates and built-in rewards share one; the host marks them in the job, and
+# the reward's source cannot. Members on different devices also train in separate processes. On a
+# GPU, one CUDA graph contains policies, physics and all rewards, so the population stays in one
+# process, and the manifest records that it is shared.
 
 _OWN = ""
-"""stands for the program of rewards that may share a process"""
+"""program of rewards that may share a process"""
 
 
 class MemberGroup(NamedTuple):
-    """Members that are trained by one process."""
+    """Members trained by one process."""
 
     job: TrainJob
-    """of these members only"""
+    """job restricted to these members"""
     state: Path
-    """what it resumes from"""
+    """file of the resumable state"""
     result: Path
-    """its summary"""
+    """file of the group's summary"""
 
 
 def processes(job: TrainJob, *, confined: bool = True) -> list[list[str]]:
-    """Return the names of the members of each process, as the manifest keeps them.
+    """Return the member names of each process, as recorded in the manifest.
 
-    Members of a group are spread evenly over the devices, neighbors together.
+    Each group is split into contiguous parts of nearly equal size, one per device.
     """
     apart, places = not job.on_gpu and confined, len(job.devices) or 1
     groups: dict[str, list[str]] = {}
@@ -395,13 +395,13 @@ def processes(job: TrainJob, *, confined: bool = True) -> list[list[str]]:
 
 
 def is_shared(job: TrainJob, groups: list[list[str]]) -> bool:
-    """Say whether rewards that are different programs are trained by one process."""
+    """Return True if any process trains rewards with different programs."""
     programs = {member.name: program_of(job.rewards[member.reward]) for member in job.members}
     return any(len({programs[name] for name in group}) > 1 for group in groups)
 
 
 def declared_phase(source: str | None) -> float | None:
-    """Return the `phase_hz` that a class of a reward's source declares; None: it declares none."""
+    """Return the `phase_hz` declared in a reward's source, or None."""
     for node in ast.walk(ast.parse(source or "")):
         match node:
             case ast.Assign(
@@ -415,7 +415,7 @@ def declared_phase(source: str | None) -> float | None:
 
 
 def program_of(reward: RewardSource) -> str:
-    """Return a text that is equal for two rewards that differ only in their weights."""
+    """Return a canonical form of the source that is equal for rewards differing only in weights."""
     if reward.source is None or reward.ours:
         return _OWN
     try:
@@ -430,11 +430,11 @@ def program_of(reward: RewardSource) -> str:
                     pass
         return ast.dump(tree)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return reward.source  # equal only to itself
+        return reward.source  # unparseable source, compared verbatim
 
 
 def _without_number(value: ast.expr) -> ast.expr:
-    """Return 0 for a number, which may have a sign, and any other expression as it is."""
+    """Replace a (signed) numeric literal with 0 and return other expressions unchanged."""
     inner = value
     if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub | ast.UAdd):
         inner = value.operand
@@ -443,7 +443,7 @@ def _without_number(value: ast.expr) -> ast.expr:
 
 
 def member_groups(job: TrainJob, run: RunFolder) -> list[MemberGroup]:
-    """Return the groups of a run as its manifest has them."""
+    """Return the groups of a run, read from its manifest."""
     names = [member.name for member in job.members]
     groups = read_fields(run.manifest, processes=list[list[str]])["processes"]
     if sorted(name for group in groups for name in group) != sorted(names) or [] in groups:

@@ -1,10 +1,10 @@
-"""THE MAIN FLOW of training: collect, learn, record, evaluate, save.
+"""Main training loop: collect, learn, record, evaluate, save.
 
-On CPUs the next batch is collected while the learner works on this one, with the policies as
-they were before that update; `ppo.make_samples` corrects for the difference. So physics and
-learning keep all cores busy, in an order that does not depend on timing: the same seed gives
-the same numbers, and a resumed run the numbers of an uninterrupted one. On a GPU, collecting and
-learning are CUDA graphs that take turns, and all writing is done while the next batch is collected.
+On CPUs, the next batch is collected in parallel with the update, using the policies from before the
+update; `ppo.make_samples` applies an off-policy correction. This keeps all cores busy. The schedule
+does not depend on timing, so results are deterministic for a seed, and a resumed run reproduces an
+uninterrupted one. On a GPU, collection and learning are CUDA graphs that alternate, and results are
+written while the next batch is collected.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ DAMAGE = (
     *(ValueError, TypeError, LookupError, AttributeError, EOFError, OSError, OverflowError),
     *(RuntimeError, MemoryError, AssertionError, pickle.UnpicklingError, struct.error),
 )
-"""what reading a file of torch that is damaged raises; RuntimeError most of the time"""
+"""exceptions raised when loading a damaged torch file; usually RuntimeError"""
 
 
 class PolicyEvaluator(Protocol):
-    """Measures policies on episodes of its own."""
+    """Interface for evaluating policies on separate episodes."""
 
     def evaluate(self, actor: Actor, global_step: int) -> Evaluation:
-        """Return how good every member is after so many steps."""
+        """Evaluate every member; `global_step` is the number of steps trained."""
         ...
 
 
 class Monitor(NamedTuple):
-    """The evaluator of policies, and the recorder of progress."""
+    """Evaluator and recorder of a training run."""
 
     evaluator: PolicyEvaluator
     recorder: Recorder
@@ -59,9 +59,9 @@ def run_training(
     state: Path,
     should_stop: Callable[[], bool],
 ) -> bool:
-    """Train to the end or until asked to stop; returns whether it got to the end.
+    """Train until done or stopped; return True if training is complete.
 
-    `state` is the file of the resumable state, `should_stop` is asked after every batch.
+    `state` is the file of the resumable state; `should_stop` is polled after every batch.
     """
     progress = restore_state(state, setup)
     if progress is None:
@@ -73,13 +73,13 @@ def run_training(
     schedule = collect_ahead if setup.job.settings.overlap else take_turns
     is_done = schedule(training, batch)
     if is_done:
-        for file in state.parent.glob("replay-*.pt"):  # large, and no resume needs it now
+        for file in state.parent.glob("replay-*.pt"):  # large and no longer needed
             file.unlink()
     return is_done
 
 
 def collect_ahead(training: TrainingLoop, batch: Batch) -> bool:
-    """The schedule on CPUs: a thread collects the next batch while we learn from this one."""
+    """Collect the next batch in a thread while learning from the current one (CPU schedule)."""
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="collect") as ahead:
         while not training.is_done:
             following = None
@@ -98,7 +98,7 @@ def collect_ahead(training: TrainingLoop, batch: Batch) -> bool:
 
 
 def take_turns(training: TrainingLoop, batch: Batch) -> bool:
-    """The schedule of a GPU, which collects the next batch while we write down how it went."""
+    """Alternate learning and collection; record while the GPU collects (GPU schedule)."""
     while not training.is_done:
         result = training.learn(batch)
         is_ahead = not (training.is_done or result.saves)
@@ -117,27 +117,27 @@ def take_turns(training: TrainingLoop, batch: Batch) -> bool:
 
 
 def collecting(setup: Setup, iteration: int) -> Callable[[], Batch]:
-    """Return what collects the batch of an iteration with the policies as they are now."""
+    """Return a function that collects the batch of an iteration with the current policies."""
     population = setup.population
-    # Everything that another thread reads is copied here, before learning continues.
+    # Copy everything the collecting thread reads before learning continues.
     copied = population.actor(), population.noise(iteration), population.alive.clone()
     return partial(setup.collector.collect, *copied)
 
 
 class IterationResult(NamedTuple):
-    """Numbers of an iteration, and whether to save or stop."""
+    """Metrics of an iteration, and flags to save or stop."""
 
     numbers: dict[str, list[float]]
-    """by name, per member"""
+    """metrics by name, one value per member"""
     ended: list[int]
-    """episodes that ended, per member"""
+    """number of finished episodes per member"""
     learning_s: float
     saves: bool
     stops: bool
 
 
 class TrainingLoop:
-    """A training under way: its parts, and how far it is."""
+    """State and operations of a running training loop."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class TrainingLoop:
         self.state = state
         self.should_stop = should_stop
         self.iteration = progress.iteration
-        """batches learned from"""
+        """number of batches learned from"""
         self._evaluate_after = set(setup.job.evaluation_iterations())
         self._since = time.perf_counter() - progress.seconds
 
@@ -167,11 +167,11 @@ class TrainingLoop:
         return self.iteration >= self.setup.job.iterations
 
     def collect(self) -> Batch:
-        """Collect the next batch to learn from."""
+        """Collect the next batch."""
         return collecting(self.setup, self.iteration)()
 
     def learn(self, batch: Batch) -> IterationResult:
-        """Learn from a batch; members with NaN or infinity are retired."""
+        """Learn from a batch and deactivate members with non-finite values."""
         setup, recorder = self.setup, self.monitor.recorder
         retire_unsound(setup, batch, unsound_batch(batch), recorder)
         setup.learner.anneal(self.iteration / setup.job.iterations)
@@ -186,7 +186,7 @@ class TrainingLoop:
         return IterationResult(numbers, ended, learning_s, stops or recorder.save_is_due(), stops)
 
     def record(self, result: IterationResult) -> None:
-        """Write down how an iteration went, and evaluate when it is time."""
+        """Record the metrics of an iteration, and evaluate if scheduled."""
         evaluator, recorder = self.monitor
         recorder.iteration(
             self.iteration, result.numbers, result.ended, self._seconds(), result.learning_s
@@ -199,22 +199,22 @@ class TrainingLoop:
             recorder.evaluation(evaluation, self.setup, time.perf_counter() - started)
 
     def save(self, pending: Batch | None) -> None:
-        """Save the resumable state, with the batch that is yet to be learned from."""
+        """Save the resumable state, including the pending batch."""
         progress = Progress(self.iteration, self._seconds(), pending)
         save_state(self.state, self.setup, progress)
         self.monitor.recorder.saved()
 
     def _seconds(self) -> float:
-        """Return the seconds trained so far, over all sessions of the run."""
+        """Return the training time in seconds, accumulated over resumes."""
         return time.perf_counter() - self._since
 
 
-# ------------------------------------------------------------------ numbers that are none
+# ------------------------------------------------------------------ non-finite values
 
 
 def unsound_batch(batch: Batch) -> Tensor:
-    """Return (P,) True where a member's batch holds NaN or infinity."""
-    # A sum is finite only if all its parts are: one pass, no mask as large as the data.
+    """Return a mask (P,) of members whose batch contains NaN or infinity."""
+    # A sum is finite only if all its terms are, which avoids a mask as large as the data.
     total = (
         batch.rewards.sum((0, 2)) + batch.next_inputs.sum((0, 2, 3)) + batch.actions.sum((0, 2, 3))
     )
@@ -222,9 +222,9 @@ def unsound_batch(batch: Batch) -> Tensor:
 
 
 def retire_unsound(setup: Setup, batch: Batch, unsound: Tensor, recorder: Recorder) -> None:
-    """Stop unsound members, save their moment, and make the batch zero where they are.
+    """Deactivate non-finite members, save their batch for debugging and zero their data.
 
-    The others continue unchanged. Raises TrainingFailed when none is left.
+    The other members continue unchanged. Raises TrainingFailed if no member is left.
     """
     population = setup.population
     for member in integers((unsound & population.alive).nonzero().flatten()):
@@ -246,7 +246,7 @@ def retire_unsound(setup: Setup, batch: Batch, unsound: Tensor, recorder: Record
 
 
 def _what(setup: Setup, member: int, batch: Batch) -> str:
-    """Say in words what is not finite, and where first."""
+    """Describe the first source of non-finite values: the reward, observation or gradient."""
     error = setup.scoring.error_of(member)
     if error is not None:
         return f"The reward raised an error ({error}), so its value"
@@ -261,11 +261,11 @@ def _what(setup: Setup, member: int, batch: Batch) -> str:
     return "The gradient"
 
 
-# ---- saving and resuming: a resumed run gives the numbers of an uninterrupted one
+# ---- saving and resuming: a resumed run reproduces an uninterrupted one exactly
 
 
 def save_state(path: Path, setup: Setup, progress: Progress) -> None:
-    """Write everything in one stroke; a reader finds the old state or the new one."""
+    """Save the training state atomically."""
     batch = progress.pending
     state = {
         "format": _FORMAT,
@@ -283,13 +283,13 @@ def save_state(path: Path, setup: Setup, progress: Progress) -> None:
 
 
 def restore_state(path: Path, setup: Setup) -> Progress | None:
-    """Put a saved state into a freshly built set-up; None when there is nothing saved."""
+    """Load a saved state into a newly built setup and return the progress, or None."""
     if not path.exists():
         return None
     try:
         return _restored(path, setup)
     except DAMAGE as error:
-        if "CUDA" in str(error):  # the device's fault, not the file's
+        if "CUDA" in str(error):  # a device error, not a damaged file
             raise
         reason = (str(error).splitlines() or [""])[0][:300]
         raise TrainingFailed(

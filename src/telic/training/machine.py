@@ -1,7 +1,7 @@
-"""Checks of this machine for `telic doctor`, and preparation of its GPU for training.
+"""System checks for `telic doctor`, memory estimates and compilation of GPU kernels.
 
-As a program, `python -m telic.training.machine HalfCheetah-v5`, it leaves the kernels for a GPU in
-Warp's cache.
+Running `python -m telic.training.machine` with an environment, its arguments and a device compiles
+the GPU kernels into Warp's cache.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _PACKAGES = ("telic", "torch", "mujoco", "gymnasium", "numpy", "pydantic")
 _COMPILERS = 4
-"""processes that compile for a GPU"""
+"""number of processes that compile GPU kernels"""
 _EXTRAS = {
     "gpu": ("mujoco_warp", "warp"),
     "export": ("onnx", "onnxruntime"),
@@ -47,7 +47,7 @@ _EXTRAS = {
 
 
 class MachineCheck(Record):
-    """One line of the report."""
+    """Result of one check."""
 
     name: str
     state: Literal["ok", "note", "bad"]
@@ -68,7 +68,7 @@ def _bad(name: str, message: str, fix: str | None) -> MachineCheck:
 
 
 def examine() -> list[MachineCheck]:
-    """Return every check; takes a few seconds because rendering is really tried."""
+    """Run all checks. Takes a few seconds, because a rendering backend is tested."""
     from telic.rendering import choose_backend
     from telic.sandbox.host import available
 
@@ -110,7 +110,7 @@ def examine() -> list[MachineCheck]:
 
 
 def _ffmpeg() -> MachineCheck:
-    """Say which ffmpeg encodes videos, or that none does."""
+    """Check that ffmpeg is available for encoding videos."""
     from telic.rendering.media import ffmpeg_path
 
     try:
@@ -145,15 +145,15 @@ def _graphics_card() -> MachineCheck:
 
 
 def package_versions() -> dict[str, str | None]:
-    """Return the version of every package that decides numbers; None where it is not installed."""
+    """Return the versions of packages that affect results, or None if not installed."""
     return {name: _version(name) for name in _PACKAGES}
 
 
 @cache
 def source_commit() -> str | None:
-    """Return the commit telic itself runs from, with `-dirty` where files differ from it.
+    """Return the git commit of telic, with `-dirty` if files were modified.
 
-    None where it is installed and not a checkout: then its version says what it is.
+    Returns None if telic is installed as a package, which its version identifies.
     """
     root = Path(__file__).parents[3]
     if not (root / ".git").exists():
@@ -175,24 +175,24 @@ def _version(package: str) -> str | None:
 
 _FLOAT = 4
 _KEPT_BATCHES = 4
-"""copies of a batch that exist at once: collected, normalised, packed, shuffled"""
+"""simultaneous copies of a batch: collected, normalized, packed, shuffled"""
 _ACTIVATIONS = 8
-"""tensors as large as a hidden layer's output that an update holds at once"""
+"""simultaneous activation tensors per hidden layer in an update"""
 _CONTEXT_BYTES = 1 << 30
 
 
 class Sizes(NamedTuple):
-    """Widths that decide how much memory training takes."""
+    """Sizes that determine the memory usage of training."""
 
     members: int
     inputs: int
-    """what the critic sees"""
+    """size of the critic inputs"""
     outputs: int
     terms: int
 
 
 def memory_plan(settings: PpoSettings, sizes: Sizes) -> dict[str, int]:
-    """Return the bytes that training takes at most besides the simulations, by purpose."""
+    """Estimate the peak memory of training in bytes by purpose, excluding simulations."""
     rows = settings.batch_size * sizes.members
     row = 2 * sizes.inputs + sizes.outputs + sizes.terms + 8
     minibatch = settings.minibatch_size * sizes.members
@@ -206,12 +206,12 @@ def memory_plan(settings: PpoSettings, sizes: Sizes) -> dict[str, int]:
 
 
 def device_files() -> list[Path]:
-    """Return the files of the NVIDIA driver that a confined process may use."""
+    """Return the NVIDIA device files that a confined process may use."""
     return [path for path in sorted(Path("/dev").glob("nvidia*")) if path.is_char_device()]
 
 
 def compile_all(envs: Iterable[VecEnv]) -> None:
-    """Compile everything that environments on a GPU may need; later calls use the cache."""
+    """Compile all GPU kernels of the environments; later calls use the cache."""
     for env in envs:
         with _compiling(env):
             env.compile()
@@ -219,7 +219,7 @@ def compile_all(envs: Iterable[VecEnv]) -> None:
 
 @contextmanager
 def _compiling(env: VecEnv) -> Generator[None]:
-    """Wait for others that compile for the same environment."""
+    """Hold the compilation lock of an environment."""
     import warp
 
     warp.init()
@@ -230,9 +230,9 @@ def _compiling(env: VecEnv) -> Generator[None]:
 
 @contextmanager
 def compiling_ahead(env: str, env_args: dict[str, Any], device: str) -> Generator[None]:
-    """Compile in other processes while this one does something else; on a CPU do nothing.
+    """Compile GPU kernels in background processes; does nothing on a CPU.
 
-    This does not wait: training that begins before it is done waits in `compile_all`.
+    Does not wait for completion; training that starts earlier waits in `compile_all`.
     """
     if device == "cpu":
         yield
@@ -245,13 +245,13 @@ def compiling_ahead(env: str, env_args: dict[str, Any], device: str) -> Generato
 
 
 def main(env: str, env_args: str, device: str, shared: str | None = None) -> None:
-    """Compile for an environment as it is for training; how many there are makes no difference.
+    """Compile the GPU kernels of an environment, independent of the number of environments.
 
     Args:
-        env: the environment.
-        env_args: its arguments, as JSON.
-        device: the GPU.
-        shared: folder of the processes that divide the work; None: start them, and see to the rest.
+        env: environment id.
+        env_args: environment arguments as JSON.
+        device: GPU device.
+        shared: folder shared by the worker processes, or None to start the workers.
     """
     from telic.envs.factory import make
 

@@ -1,9 +1,9 @@
-"""Mirror symmetry for PPO: samples are learned from twice, the second time left for right.
+"""Mirror symmetry augmentation for PPO: every sample is also used with left and right exchanged.
 
-The partner of every joint is found in the model, and with it the mirror image of a state. Columns
-of observations are matched by simulation: the same random actions are taken from states and from
-their mirror images, and each column of the one must be a column of the other, up to its sign. What
-was found is proven by the same steps: states, rewards and columns must agree, or it is refused.
+Joints are paired using the model, which defines the mirror image of a state. Observation columns
+are matched in simulation: random actions are applied to states, mirrored actions to mirrored
+states, and each column must equal a column of the mirrored robot up to sign. The same steps verify
+the symmetry: states, rewards and observations must agree, or BadEnvironment is raised.
 """
 
 from __future__ import annotations
@@ -25,36 +25,36 @@ from telic.training.rollout import ActionMap, Scoring
 
 _FLIP = np.array([1.0, -1.0, 1.0])
 _NEAR_M, _PARALLEL = 0.02, 0.98
-"""models are drawn by hand: sides differ by millimeters"""
+"""tolerances for pairing joints, because the sides of models differ by millimeters"""
 STATES = 128
-"""pairs of states that a mirror is found and proven on"""
+"""number of pairs of states for finding and verifying a mirror symmetry"""
 _AGREES = 0.05
 """largest mean difference of mirrored values, relative to their size"""
 
 
 class SignedOrder(NamedTuple):
-    """A mirror image of rows: column i is column `index[i]`, times `sign[i]`.
+    """Signed permutation of columns: column i is column `index[i]` times `sign[i]`.
 
-    Both are (columns,), or (P, 1, columns) for the members of a population.
+    Both are (columns,), or (P, 1, columns) for a population.
     """
 
     index: Tensor
     sign: Tensor
 
     def apply(self, rows: Tensor) -> Tensor:
-        """Return the mirror image of rows (..., columns)."""
+        """Mirror rows (..., columns)."""
         return rows.gather(-1, self.index.expand_as(rows)) * self.sign
 
 
 class Mirror(NamedTuple):
-    """The mirror image of a sample: of its inputs, and of its actions in half their range."""
+    """Mirror symmetry of samples: of inputs and of actions in units of half the action range."""
 
     inputs: SignedOrder
     actions: SignedOrder
 
     @classmethod
     def of(cls, members: Sequence[Mirror], device: torch.device) -> Mirror:
-        """Return the mirrors of the members of a population as one."""
+        """Stack the mirrors of a population's members."""
 
         def joined(orders: list[SignedOrder]) -> SignedOrder:
             parts = zip(*orders, strict=True)
@@ -66,10 +66,10 @@ class Mirror(NamedTuple):
 
 
 def joint_partners(model: mujoco.MjModel, facts: Robot, name: str) -> SignedOrder:
-    """Return for each limb of a robot the limb of the other side, or raise BadEnvironment.
+    """Return the mirrored counterpart of each limb, or raise BadEnvironment if there is none.
 
-    The plane between left and right is the robot's own x-z plane. A mirror M turns a rotation by an
-    angle about an axis a into one about -M a, and a slide along a into one along M a.
+    The mirror plane is the robot's x-z plane. A reflection M maps a rotation about an axis a to a
+    rotation by the same angle about -M a, and a slide along a to a slide along M a.
     """
     data = mujoco.MjData(model)
     data.qpos[:] = facts.rest_qpos
@@ -87,7 +87,7 @@ def joint_partners(model: mujoco.MjModel, facts: Robot, name: str) -> SignedOrde
         along = (1.0 if is_slide else -1.0) * _FLIP * axis
         off = np.linalg.norm(places - shown, axis=-1)
         off[np.abs(axes @ along) <= _PARALLEL] = np.inf
-        # Where both sides lie in the plane, as in planar robots, the other one is meant.
+        # If both sides lie in the mirror plane, as in planar robots, choose the other joint.
         near = [int(i) for i in np.flatnonzero(off <= max(off.min(), 1e-6) + 1e-6)]
         best = next((i for i in near if own[i] != joint), near[0] if near else 0)
         if not near or off[best] > _NEAR_M:
@@ -100,7 +100,7 @@ def joint_partners(model: mujoco.MjModel, facts: Robot, name: str) -> SignedOrde
 
 
 def mirrored_state(model: mujoco.MjModel, facts: Robot, name: str) -> tuple[SignedOrder, ...]:
-    """Return the mirror images of qpos and qvel; raises BadEnvironment where there is none."""
+    """Return the mirror symmetries of qpos and qvel; raises BadEnvironment if there are none."""
     partners, root = joint_partners(model, facts, name), facts.root
     qpos, qvel = (SignedOrder(torch.arange(n), torch.ones(n)) for n in (model.nq, model.nv))
     seen = {slide.qpos for slide in root.slides}
@@ -145,13 +145,13 @@ def _mirrored_actions(model: mujoco.MjModel, facts: Robot, name: str) -> SignedO
 
 @torch.no_grad()
 def find_mirror(env: VecEnv, scoring: Scoring) -> Mirror:
-    """Return the mirror image of samples, found and proven on an environment of its own.
+    """Find and verify the mirror symmetry of samples on a separate environment.
 
     Args:
         env: 2 x `STATES` environments on flat ground without domain randomization.
-        scoring: the reward of one member, called on all of them.
+        scoring: reward of one member for all environments.
 
-    Raises BadEnvironment that says what differs between the sides.
+    Raises BadEnvironment with a description of the asymmetry.
     """
     if not isinstance(env, MujocoEnv) or env.driver is not None or env.act_dim != env.model.nu:
         raise BadEnvironment("Only robots that are simulated by telic itself can be mirrored.")
@@ -185,7 +185,7 @@ def find_mirror(env: VecEnv, scoring: Scoring) -> Mirror:
         after = step.info["qpos"].float().view(2, STATES, -1)
         way = (after[0] - start).abs().mean(0).clamp_min(1e-3)
         apart.append(((qpos.apply(after[0]) - after[1]).abs() / way)[live].median(0).values)
-        # After the end of an episode, the two states of a pair no longer correspond.
+        # The states of a pair no longer correspond after an episode ends.
         ends = (step.terminated | step.truncated).view(2, STATES).any(0)
         live, obs = live & ~ends, step.obs
         scoring.reset(ends.repeat(2).view(1, -1))
@@ -211,7 +211,7 @@ def find_mirror(env: VecEnv, scoring: Scoring) -> Mirror:
 
 
 def _random_states(facts: Robot, dofs: int, random: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Draw poses around the resting one, turned and lifted a little, and velocities."""
+    """Sample velocities, and poses around the resting pose with random tilt and height."""
     qpos = torch.tensor(facts.rest_qpos).float().expand(STATES, -1).clone()
     for limb in facts.limbs:
         low, high = limb.range or (-0.6, 0.6)
@@ -229,11 +229,11 @@ def _random_states(facts: Robot, dofs: int, random: torch.Generator) -> tuple[Te
 
 
 def _matched(left: Tensor, right: Tensor, names: list[str]) -> SignedOrder:
-    """Return which column of states (N, d) each column of mirrored states is, up to its sign."""
+    """Match columns (N, d) of states and mirrored states up to sign."""
     count = left.shape[1]
     index, sign = torch.arange(count), torch.zeros(count)
     size = right.abs().mean(0)
-    is_seen = (size > 1e-5) | (left.abs().mean(0) > 1e-5)  # others are zero in the mirror, too
+    is_seen = (size > 1e-5) | (left.abs().mean(0) > 1e-5)  # constant zero columns stay zero
     off = torch.stack(
         [
             torch.stack([(left * s - column).abs().mean(0) for s in (1.0, -1.0)]) / (width + 1e-6)
@@ -249,7 +249,7 @@ def _matched(left: Tensor, right: Tensor, names: list[str]) -> SignedOrder:
                 f'The observation "{names[column]}" has no mirror image: the nearest column of the '
                 f"mirrored robot is off by {float(own.min()):.0%}."
             )
-        # Of columns that agree alike, its own; else one that is left, and agrees the other way.
+        # Among equal matches, prefer the same column, then an unmatched reciprocal match.
         close = (own <= own.min() + 1e-3) & (sign == 0) & (off[:, :, column].T <= _AGREES)
         found = [(int(s), int(k)) for s, k in close.nonzero()]
         if not found:

@@ -1,9 +1,9 @@
-"""The networks of a whole population as one stack of weights, and what their outputs mean.
+"""Batched actor-critic networks of a population, and action distributions.
 
-Member p's parameters are row p of one matrix `flat` (P, size). Layers are views of it, so a forward
-pass is a few batched matrix products whatever P is, the gradient of all members is one matrix, and
-clipping, Adam and checkpoints are single operations. Outputs are means of Gaussian actions, or
-logits of discrete ones.
+Member p's parameters are row p of one matrix `flat` (P, size). Layers are views of it, so the
+forward pass uses a few batched matrix products for any P, and gradient clipping, Adam and
+checkpoints are single operations on one matrix. Outputs are means of Gaussian actions or logits of
+discrete actions.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from telic.training.job import PpoSettings
 
 _HALF_LOG_TAU = 0.5 * math.log(2.0 * math.pi)
 _LOG_STD = -10.0, 2.0
-"""within which a state-dependent log deviation stays"""
+"""bounds of the state-dependent log standard deviation"""
 
 
 class Gaussian:
-    """Independent normal actions with a learned deviation that does not depend on the state.
+    """Diagonal Gaussian with a learned, state-independent standard deviation.
 
-    `P` members, `n` rows; a distribution turns network outputs into actions.
+    Shapes use P for members and n for rows.
     """
 
     width: int
-    """columns an action takes in a batch"""
+    """number of columns of an action in a batch"""
 
     def __init__(self, outputs: int) -> None:
         self.width = outputs
 
     def noise(self, steps: int, num_envs: int, generator: torch.Generator) -> Tensor:
-        """Draw all randomness of a rollout for one member, (steps, n, outputs)."""
+        """Sample the standard normal noise of one member's rollout, (steps, n, outputs)."""
         return torch.randn(
             steps, num_envs, self.width, generator=generator, device=generator.device
         )
@@ -48,14 +48,14 @@ class Gaussian:
         return torch.addcmul(outputs, noise, log_std.exp().unsqueeze(1))
 
     def log_prob(self, outputs: Tensor, log_std: Tensor, actions: Tensor) -> Tensor:
-        """Return the sum over dimensions of the normal log density."""
+        """Return the log density, summed over action dimensions."""
         z = (actions - outputs) * torch.exp(-log_std).unsqueeze(1)
         return -0.5 * z.square().sum(-1) - (
             log_std.sum(1, keepdim=True) + self.width * _HALF_LOG_TAU
         )
 
     def mode(self, outputs: Tensor) -> Tensor:
-        """Return the most likely actions (P, n, width), as `ActionMap` takes them."""
+        """Return the mode of the distribution, (P, n, width)."""
         return outputs
 
     def entropy(self, outputs: Tensor, log_std: Tensor) -> Tensor:
@@ -70,7 +70,7 @@ class Gaussian:
         toward_log_prob: Tensor,
         entropy_coef: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        """Return the loss's gradient at outputs (P, n, outputs) and log_std (P, outputs).
+        """Return the gradients of the loss for outputs (P, n, outputs) and log_std (P, outputs).
 
         For z = (a - mean) / std: d/d mean = z / std, d/d log std = z^2 - 1; dH/d log std = 1.
         """
@@ -82,7 +82,7 @@ class Gaussian:
 
 
 class Categorical:
-    """One of `outputs` discrete actions, stored as one float column."""
+    """Categorical distribution over `outputs` actions, stored as one float column."""
 
     width = 1
 
@@ -90,7 +90,7 @@ class Categorical:
         self.outputs = outputs
 
     def noise(self, steps: int, num_envs: int, generator: torch.Generator) -> Tensor:
-        """Draw Gumbel numbers: the argmax of logits + Gumbel noise is a categorical sample."""
+        """Sample Gumbel noise; the argmax of logits + noise is a categorical sample."""
         shape = (steps, num_envs, self.outputs)
         u = torch.rand(shape, generator=generator, device=generator.device)
         return -(-(u.clamp_min_(1e-20).log())).log()
@@ -100,15 +100,15 @@ class Categorical:
         return (outputs + noise).argmax(-1, keepdim=True).to(outputs.dtype)
 
     def log_prob(self, outputs: Tensor, log_std: Tensor, actions: Tensor) -> Tensor:
-        """Return the log probability of the stored indices."""
+        """Return the log probability of the action indices."""
         return outputs.log_softmax(-1).gather(-1, actions.long()).squeeze(-1)
 
     def mode(self, outputs: Tensor) -> Tensor:
-        """Return the most likely index, (P, n, 1)."""
+        """Return the index of the most likely action, (P, n, 1)."""
         return outputs.argmax(-1, keepdim=True)
 
     def entropy(self, outputs: Tensor, log_std: Tensor) -> Tensor:
-        """Return the mean entropy in nats."""
+        """Return the entropy in nats, averaged over samples."""
         log_p = outputs.log_softmax(-1)
         return -(log_p.exp() * log_p).sum(-1).mean(-1)
 
@@ -120,7 +120,7 @@ class Categorical:
         toward_log_prob: Tensor,
         entropy_coef: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        """D log p_a / d logits = onehot(a) - p; dH / d logits = -p (log p + H)."""
+        """Return the loss gradient with d log p_a = onehot(a) - p and dH = -p (log p + H)."""
         log_p = outputs.log_softmax(-1)
         p = log_p.exp()
         chosen = torch.zeros_like(p).scatter_(-1, actions.long(), 1.0)
@@ -130,9 +130,9 @@ class Categorical:
 
 
 class Squashed(Gaussian):
-    """The tanh of a normal variable whose mean and deviation both depend on the state.
+    """Tanh-squashed Gaussian with state-dependent mean and standard deviation.
 
-    Outputs (P, n, 2 * width) hold the means and then the log deviations.
+    Outputs (P, n, 2 * width) are the means followed by the log standard deviations.
     """
 
     def sample(self, outputs: Tensor, log_std: Tensor, noise: Tensor) -> Tensor:
@@ -146,12 +146,12 @@ class Squashed(Gaussian):
 
     @staticmethod
     def parts(outputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Return means and log deviations."""
+        """Split outputs into means and clamped log standard deviations."""
         mean, log_std = outputs.chunk(2, dim=-1)
         return mean, log_std.clamp(*_LOG_STD)
 
     def draw(self, outputs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Return actions (P, n, width) and their log densities (P, n), both differentiable."""
+        """Return reparameterized actions (P, n, width) and their log densities (P, n)."""
         mean, log_std = self.parts(outputs)
         x = mean + log_std.exp() * noise
         normal = -0.5 * noise.square() - log_std - _HALF_LOG_TAU
@@ -164,7 +164,7 @@ Distribution = Gaussian | Categorical
 
 
 def distribution(shape: Shape) -> Distribution:
-    """Return the distribution of a policy's actions."""
+    """Return the action distribution for a network shape."""
     if shape.learner != "ppo":
         return Squashed(shape.outputs)
     return Categorical(shape.outputs) if shape.discrete else Gaussian(shape.outputs)
@@ -178,8 +178,8 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "layer_norm": lambda x: functional.layer_norm(x, x.shape[-1:]),
     "rms_norm": lambda x: x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6),
 }
-"""operations of one tensor, by kind"""
-# One fused operation each, as automatic differentiation would use.
+"""element-wise and normalization operations by kind"""
+# The fused backward operations that autograd uses.
 _SLOPES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "tanh": torch.ops.aten.tanh_backward,
     "elu": lambda toward, value: torch.ops.aten.elu_backward(toward, 1.0, 1.0, 1.0, True, value),
@@ -189,17 +189,17 @@ _GAINS = {"tanh": 5.0 / 3.0, "elu": math.sqrt(2.0), "relu": math.sqrt(2.0)}
 
 
 class Shape(NamedTuple):
-    """Sizes of the networks."""
+    """Sizes and options of the networks."""
 
     actor_inputs: int
     critic_inputs: int
     outputs: int
-    """action dimensions, or the number of discrete actions"""
+    """number of action dimensions or discrete actions"""
     discrete: bool
     hidden: tuple[int, ...]
     activation: str
     shared_value: bool
-    """of files of earlier versions; always False now"""
+    """kept for files of earlier versions; always False"""
     learner: str = "ppo"
 
     @classmethod
@@ -211,7 +211,7 @@ class Shape(NamedTuple):
         outputs: int,
         discrete: bool,
     ) -> Shape:
-        """Combine the settings' choices with the environment's sizes."""
+        """Create the shape from settings and environment sizes."""
         return cls(
             actor_inputs,
             critic_inputs,
@@ -225,32 +225,32 @@ class Shape(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """One affine layer of all members: weight (P, in, out) and bias (P, 1, out)."""
+    """Batched affine layer with weight (P, in, out) and bias (P, 1, out)."""
 
     weight: Tensor
     bias: Tensor
 
 
 class Views(NamedTuple):
-    """`flat` cut into layers."""
+    """Layers of the actor and critic as views of `flat`."""
 
     actor: list[Layer]
     critic: list[Layer]
     log_std: Tensor
-    """(P, outputs); empty for discrete actions"""
+    """(P, outputs), empty for discrete actions"""
 
     def flat(self) -> Tensor:
-        """Return the flat matrix again, as a copy."""
+        """Concatenate the layers to a new flat matrix."""
         layers = (*self.actor, *self.critic)
         weights, biases = ([part.flatten(1) for part in kind] for kind in zip(*layers, strict=True))
         return torch.cat([*weights, *biases, self.log_std], dim=1)
 
 
 class Operation(NamedTuple):
-    """One operation of an actor, as `act` computes it and as an export writes it.
+    """One operation of an actor, used for inference and export.
 
     Kinds: "affine" with its layer; "tanh", "elu", "relu", "silu"; "layer_norm" and "rms_norm"
-    without parameters; "keep" remembers its input, and "add" adds what was kept.
+    without parameters; "keep" stores its input for a residual connection, and "add" adds it.
     """
 
     kind: str
@@ -258,7 +258,7 @@ class Operation(NamedTuple):
 
 
 class OutputGradients(NamedTuple):
-    """The loss's gradient at what the networks give."""
+    """Gradients of the loss with respect to the network outputs."""
 
     outputs: Tensor
     """(P, B, outputs)"""
@@ -270,19 +270,19 @@ class OutputGradients(NamedTuple):
 
 Result = TypeVar("Result")
 LossFn = Callable[[Tensor, Tensor], tuple[OutputGradients, Result]]
-"""outputs (P, B, outputs) and values (P, B) -> gradients at both, and a result"""
+"""(outputs (P, B, outputs), values (P, B)) -> (gradients, result)"""
 
 
 class PolicyNetworks(Protocol):
-    """Actors of P members; pure functions of a flat parameter matrix (P, size).
+    """Interface for the actors of P members as pure functions of a flat matrix (P, size).
 
-    The one seam for networks of another make: `Networks` are plain layers; others may have inner
-    structure and losses of their own, which `descend` adds to the gradient.
+    `Networks` implements plain multilayer perceptrons. Other implementations may add structure and
+    auxiliary losses, whose gradients `descend` includes.
     """
 
     shape: Shape
     unscaled: Tensor | None
-    """columns of the inputs that are codes, not quantities, and are never normalised"""
+    """columns of the inputs excluded from normalization, such as categorical codes"""
 
     def initialise(
         self,
@@ -290,11 +290,11 @@ class PolicyNetworks(Protocol):
         log_std: float,
         masks: list[InputMask] | None = None,
     ) -> Tensor:
-        """Return fresh flat parameters, one row from each member's generator."""
+        """Return initial flat parameters, one row per member's generator."""
         ...
 
     def views(self, flat: Tensor) -> Views:
-        """Return the layers of a flat matrix, without copying where `descend` learns them."""
+        """Return the layers of a flat matrix, as views for parameters trained by `descend`."""
         ...
 
     def act(self, views: Views, inputs: Tensor) -> Tensor:
@@ -303,7 +303,7 @@ class PolicyNetworks(Protocol):
 
 
 class ActorCritic(PolicyNetworks, Protocol):
-    """Networks that also estimate values, with a gradient that is written out: what PPO needs."""
+    """Actor-critic interface for PPO, with values and analytic gradients."""
 
     def value(self, views: Views, inputs: Tensor) -> Tensor:
         """Return values (P, n) for critic inputs."""
@@ -315,29 +315,29 @@ class ActorCritic(PolicyNetworks, Protocol):
         """Write the gradient of every parameter to `out`; return the result of `loss`.
 
         Args:
-            views: the weights.
-            out: where the gradients go; all of it is overwritten.
-            seen: what the actors see, (P, B, actor inputs).
-            inputs: what the critics see, (P, B, critic inputs).
-            loss: returns the gradients at outputs and values, and a result.
+            views: parameters.
+            out: gradient buffers, overwritten completely.
+            seen: actor inputs, (P, B, actor inputs).
+            inputs: critic inputs, (P, B, critic inputs).
+            loss: function that returns gradients of outputs and values, and a result.
         """
         ...
 
 
 class Known(NamedTuple):
-    """Inputs that two policies share."""
+    """Inputs shared by two network shapes."""
 
     actor: int
-    """so many of the first that actors see"""
+    """number of leading actor inputs shared"""
     critic: tuple[Tensor, Tensor]
-    """where those that critics see are in the one and in the other"""
+    """indices of the shared critic inputs in the old and the new shape"""
 
     @classmethod
     def of(cls, before: Shape, now: Shape, extra: int) -> Known:
-        """Return what is shared where inputs are observation, memory of a reward, extra fields.
+        """Return the shared inputs; inputs are observation, reward memory and extra fields.
 
-        Memory is as wide as the widest of all rewards that are trained together, a reward's own
-        comes first and the rest is zero: so a policy trained with others has another width.
+        Memory is padded with zeros to the largest memory of all rewards in the population, so its
+        width depends on the other members.
         """
         own = min(before.critic_inputs, now.critic_inputs) - extra
         last = [
@@ -352,14 +352,14 @@ class Known(NamedTuple):
 
 
 class InputMask(NamedTuple):
-    """The inputs that a member's networks see, bool; the others are always zero for it."""
+    """Boolean masks of the inputs visible to a member; masked inputs are zero."""
 
     actor: Tensor
     critic: Tensor
 
 
 class Networks:
-    """Actor and critic of P members; pure functions of a flat parameter matrix."""
+    """Multilayer perceptron actors and critics of P members."""
 
     unscaled: Tensor | None = None
 
@@ -381,10 +381,10 @@ class Networks:
         log_std: float,
         masks: list[InputMask] | None = None,
     ) -> Tensor:
-        """Return flat parameters: orthogonal weights from each member's generator, zero biases.
+        """Return flat parameters with orthogonal weights and zero biases.
 
-        Weights of inputs a member does not see are zero, and the others are what they would be
-        without them: what a neighbour sees must not change how a member starts.
+        Weights of masked inputs are zero, and the other weights do not depend on the number of
+        masked inputs, so the initialization is independent of other members.
         """
         rows: list[Tensor] = []
         for member, generator in enumerate(generators):
@@ -406,10 +406,10 @@ class Networks:
         return torch.stack(rows)
 
     def fitted(self, flat: Tensor, before: Shape, known: Known) -> Tensor:
-        """Return one member's parameters (size,) of networks that saw more or fewer inputs.
+        """Adapt one member's parameters (size,) from networks with a different input size.
 
-        `before` are their sizes, which differ in the numbers of inputs only. Inputs that they did
-        not see weigh nothing yet.
+        `before` is the old shape, which differs only in the input sizes. Weights of new inputs are
+        zero.
         """
         out = flat.new_zeros(1, self.size)
         old, new = Networks(before).views(flat.unsqueeze(0)), self.views(out)
@@ -428,13 +428,13 @@ class Networks:
 
     def _gain(self, index: int) -> float:
         if index == self._actor_layers - 1:
-            return 0.01  # small first actions: exploration comes from the noise alone
+            return 0.01  # small initial actions, so that noise alone drives exploration
         if index == len(self._pairs) - 1:
             return 1.0
         return _GAINS[self.shape.activation]
 
     def views(self, flat: Tensor) -> Views:
-        """Cut a flat matrix (P, size) into layers; differentiable, and free of copies."""
+        """Split a flat matrix (P, size) into layer views; differentiable."""
         members = flat.shape[0]
         parts = split(flat, self._sizes, dim=1)
         count = len(self._pairs)
@@ -449,7 +449,7 @@ class Networks:
         return self.affine(views.actor[-1], self._hidden(views.actor[:-1], inputs))
 
     def program(self, views: Views) -> list[Operation]:
-        """Return affine layers with activations in between."""
+        """Return the operations of the actor: affine layers with activations in between."""
         between = Operation(self.shape.activation)
         affine = [Operation("affine", layer) for layer in views.actor]
         return [part for one in affine for part in (one, between)][:-1]
@@ -461,12 +461,12 @@ class Networks:
     @staticmethod
     def affine(layer: Layer, x: Tensor) -> Tensor:
         """Apply one layer, (P, n, out)."""
-        if x.is_cuda and x.shape[0] == 1:  # adds the bias on the way, baddbmm before
+        if x.is_cuda and x.shape[0] == 1:  # fuses the bias, unlike baddbmm
             return torch.addmm(layer.bias[0, 0], x[0], layer.weight[0]).unsqueeze(0)
         if layer.weight.shape[-1] > 1:
             return torch.baddbmm(layer.bias, x, layer.weight)
-        # A matrix product with one column takes another path for one member than for several, and
-        # the rounding of a member would depend on whether it has neighbours.
+        # Single-column matrix products use a different kernel for one member than for several, so
+        # the rounding would depend on the population size.
         return (x * layer.weight.transpose(1, 2)).sum(-1, keepdim=True) + layer.bias
 
     def forward(self, layers: list[Layer], x: Tensor) -> list[Tensor]:
@@ -481,7 +481,7 @@ class Networks:
     ) -> None:
         """Write the gradients of a stack of layers to `out`.
 
-        `tape` is what `forward` returned, `toward` the gradient of the output (P, B, out).
+        `tape` is the result of `forward`, `toward` the gradient of the output (P, B, out).
         """
         for index in reversed(range(len(layers))):
             x, layer = tape[index], layers[index]
@@ -490,7 +490,7 @@ class Networks:
                 out[index].weight.copy_((x * toward).sum(1).unsqueeze(-1))
             else:
                 torch.bmm(x.transpose(1, 2), toward, out=out[index].weight)
-            if toward.is_cuda:  # a product with ones is several times faster than a tall sum
+            if toward.is_cuda:  # a product with ones is several times faster than a sum over rows
                 ones = toward.new_ones(1, 1, toward.shape[1]).expand(toward.shape[0], -1, -1)
                 torch.bmm(ones, toward, out=out[index].bias)
             else:
@@ -503,7 +503,7 @@ class Networks:
     def descend(
         self, views: Views, out: Views, seen: Tensor, inputs: Tensor, loss: LossFn[Result]
     ) -> Result:
-        """Carry the gradient back through both stacks; see `PolicyNetworks.descend`."""
+        """Backpropagate through actor and critic; see `ActorCritic.descend`."""
         acted, judged = self.forward(views.actor, seen), self.forward(views.critic, inputs)
         gradients, result = loss(acted[-1], judged[-1].squeeze(-1))
         self.backward(views.critic, out.critic, judged, gradients.values)

@@ -1,7 +1,7 @@
-"""Shared parts of REPPO and FlashSAC: tanh-Gaussian policies that follow a critic's gradient.
+"""Shared parts of REPPO and FlashSAC: tanh-Gaussian policies trained by pathwise gradients.
 
-Both estimate Q(s, a) as a distribution over fixed bins and follow its gradient along the action.
-Networks of all members are one matrix, as in `networks`, but learned by automatic differentiation.
+Both learn a distributional critic Q(s, a) over fixed bins and follow its action gradient. The
+networks of all members are one matrix, as in `networks`, but are trained with autograd.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from telic.training.population import Learner, LearningResult, Population, Saved
 from telic.training.rollout import Batch
 
 _MOST = 5.0
-"""largest scaled return that critics predict; rewards are scaled so that returns stay within"""
+"""largest scaled return that critics represent; rewards are scaled accordingly"""
 _BETAS = 0.9, 0.999
 
 
@@ -37,7 +37,7 @@ PartSizes = Mapping[str, tuple[int, ...]]
 
 
 def named_parts(flat: Tensor, sizes: PartSizes) -> dict[str, Tensor]:
-    """Cut a flat matrix (C, size) into named parts (C, ...), without copying."""
+    """Split a flat matrix (C, size) into named views (C, ...)."""
     widths = [torch.Size(size).numel() for size in sizes.values()]
     parts = split(flat, widths, dim=1)
     return {
@@ -47,12 +47,12 @@ def named_parts(flat: Tensor, sizes: PartSizes) -> dict[str, Tensor]:
 
 
 class NetworkParameters(Saved):
-    """Parameters of C networks of one kind, one in each row, and their Adam optimiser."""
+    """Parameters of C identical networks, one per row, and their Adam optimizer."""
 
     _saved = ("flat", "first", "second", "count")
 
     def __init__(self, flat: Tensor, sizes: PartSizes, learned: int) -> None:
-        """Wrap a matrix (C, size), changed in place; the first `learned` parts are learned."""
+        """Wrap a matrix (C, size), updated in place; only the first `learned` parts are trained."""
         self.flat = flat
         self.layers = named_parts(flat.detach(), sizes)
         self._leaves = [part.requires_grad_() for part in list(self.layers.values())[:learned]]
@@ -61,10 +61,10 @@ class NetworkParameters(Saved):
         self.count = torch.zeros(len(flat), 1, device=flat.device)
 
     def descend(self, loss: Tensor, rate: Tensor, active: Tensor, most: Tensor | float) -> Tensor:
-        """Take an Adam step down the sum of all rows' losses; returns gradient norms (C,).
+        """Take an Adam step on the sum of all rows' losses and return gradient norms (C,).
 
-        A row whose gradient is not finite, or that is not active, stays as it is; `most` limits the
-        gradient norm of each.
+        Inactive rows and rows with non-finite gradients are unchanged; `most` is the maximum
+        gradient norm of each row.
         """
         parts = torch.autograd.grad(loss, self._leaves)
         with torch.no_grad():
@@ -84,25 +84,25 @@ class NetworkParameters(Saved):
 
 
 class Bins:
-    """Distributions of returns over fixed bins."""
+    """Categorical distribution of returns over fixed bins."""
 
     def __init__(self, count: int, device: torch.device) -> None:
         self.centres = torch.linspace(-_MOST, _MOST, count, device=device)
         self.width = 2.0 * _MOST / (count - 1)
 
     def mean(self, logits: Tensor) -> Tensor:
-        """Return the expectation (...) of logits (..., bins)."""
+        """Return the expected value (...) of logits (..., bins)."""
         return (logits.softmax(-1) * self.centres).sum(-1)
 
     def smoothed(self, values: Tensor) -> Tensor:
-        """Return values (...) as normal distributions cut into bins, (..., bins) (HL-Gauss)."""
+        """Return HL-Gauss targets (..., bins): normal distributions around values (...), binned."""
         spread = 0.75 * self.width
         edges = torch.cat((self.centres - self.width / 2.0, self.centres[-1:] + self.width / 2.0))
         below = torch.special.ndtr((edges - values.clamp(-_MOST, _MOST).unsqueeze(-1)) / spread)
         return below.diff(dim=-1) / (below[..., -1:] - below[..., :1])
 
     def moved(self, chances: Tensor, reward: Tensor, discount: Tensor) -> Tensor:
-        """Return the distribution of reward + discount * G, for G distributed by `chances`."""
+        """Project the distribution of reward + discount * G, with G ~ `chances`, onto the bins."""
         to = reward.unsqueeze(-1) + discount.unsqueeze(-1) * self.centres
         place = (to.clamp(-_MOST, _MOST) + _MOST) / self.width
         low = place.floor().clamp(max=len(self.centres) - 2)
@@ -112,20 +112,20 @@ class Bins:
 
 
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
-    """Return the loss of each sample, (...), for logits and targets (..., bins)."""
+    """Return the cross-entropy (...) between logits and targets (..., bins)."""
     return -(target * logits.log_softmax(-1)).sum(-1)
 
 
 class SquashedActor:
-    """Base of actors that are a program of operations; outputs are means and log deviations.
+    """Base class of tanh-Gaussian actors, defined as a sequence of operations.
 
-    A subclass sets `sizes` and `learned` in `build`, and says which layers and operations it has.
+    Subclasses set `sizes` and `learned` in `build`, and implement `views` and `program`.
     """
 
     unscaled: Tensor | None = None
     sizes: PartSizes
     learned: int
-    """so many of the first parts are learned; the others are statistics"""
+    """number of leading parts that are trained; the others are statistics"""
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
@@ -137,11 +137,11 @@ class SquashedActor:
         raise NotImplementedError
 
     def views(self, flat: Tensor) -> Views:
-        """Return the affine layers of a flat matrix, ready to act with."""
+        """Return the affine layers of a flat matrix for inference."""
         raise NotImplementedError
 
     def program(self, views: Views) -> list[Operation]:
-        """Return the operations that lead from actor inputs to outputs."""
+        """Return the operations from actor inputs to outputs."""
         raise NotImplementedError
 
     def initialise(
@@ -150,13 +150,13 @@ class SquashedActor:
         log_std: float,
         masks: list[InputMask] | None = None,
     ) -> Tensor:
-        """Return fresh flat parameters; deviations are outputs, so `log_std` is not used."""
+        """Return initial flat parameters; `log_std` is unused because the networks predict it."""
         used = [None] * len(generators) if masks is None else [mask.actor for mask in masks]
         rows = zip(generators, used, strict=True)
         return torch.stack([fresh(self.sizes, one, seen) for one, seen in rows])
 
     def act(self, views: Views, inputs: Tensor) -> Tensor:
-        """Return means and log deviations (P, n, 2 * outputs) for actor inputs (P, n, d)."""
+        """Return means and log stds (P, n, 2 * outputs) for actor inputs (P, n, d)."""
         x = kept = inputs
         for kind, layer in self.program(views):
             if kind == "affine":
@@ -170,7 +170,7 @@ class SquashedActor:
 
 
 class PathwiseLearner(Learner):
-    """Base of learners with a squashed actor and critics that predict distributions."""
+    """Base class of learners with a tanh-Gaussian actor and distributional critics."""
 
     def __init__(self, population: Population, iterations: int, bins: int) -> None:
         super().__init__(population, iterations)
@@ -180,13 +180,13 @@ class PathwiseLearner(Learner):
         networks = population.networks
         self.actor = NetworkParameters(population.flat, networks.sizes, networks.learned)
         self.parts: dict[str, NetworkParameters] = {"actor": self.actor}
-        """everything that is learned, by name"""
+        """all trained parameters by name"""
         self.held: list[Tensor] = []
-        """what varies between calls of `update`, at a place that a CUDA graph may read"""
+        """inputs of `update`, at fixed addresses for the CUDA graph"""
         self._graphed = GraphedCallable(self.update, [], population.device)
 
     def critics(self, sizes: PartSizes, learned: int, copies: int) -> NetworkParameters:
-        """Return fresh critics, so many of each member in neighbouring rows."""
+        """Initialize `copies` critics per member, in adjacent rows."""
         population = self.population
         rows = [
             fresh(sizes, one, population.critic_mask(member, population.shape.outputs))
@@ -196,13 +196,13 @@ class PathwiseLearner(Learner):
         return NetworkParameters(torch.stack(rows).to(population.device), sizes, learned)
 
     def draws(self, purpose: str, iteration: int, *shape: int) -> Tensor:
-        """Return normal numbers (len, P, ...) of each member's own generator."""
+        """Sample standard normal noise (len, P, ...) from each member's generator."""
         generators = self.population.generators(purpose, iteration)
         device = self.population.device
         return torch.stack([torch.randn(shape, generator=g, device=device) for g in generators], 1)
 
     def updated(self, *varying: Tensor) -> LearningResult:
-        """Call `update` with what varies held in place; on a GPU, replay its recording."""
+        """Call `update` with new inputs; on a GPU, replay its CUDA graph."""
         if self.held and self.population.device.type != "cpu":
             for place, new in zip(self.held, varying, strict=True):
                 place.copy_(new)
@@ -211,16 +211,16 @@ class PathwiseLearner(Learner):
         return self._graphed()
 
     def update(self) -> LearningResult:
-        """Take all gradient steps of a batch."""
+        """Take all gradient steps for a batch."""
         raise NotImplementedError
 
     def state_dict(self, folder: Path) -> dict[str, Any]:
-        """Return everything learning depends on."""
+        """Return the state of the learner."""
         own = {name: part.state_dict() for name, part in self.parts.items()}
         return {**super().state_dict(folder), **own}
 
     def load_state_dict(self, state: dict[str, Any], folder: Path) -> None:
-        """Put it back."""
+        """Restore the state."""
         super().load_state_dict(state, folder)
         for name, part in self.parts.items():
             part.load_state_dict(state[name])
@@ -229,7 +229,7 @@ class PathwiseLearner(Learner):
 def fresh(sizes: PartSizes, generator: torch.Generator, used: Tensor | None) -> Tensor:
     """Return initial parameters (size,): orthogonal matrices, ones for scales and variances.
 
-    Inputs that are not `used` weigh nothing in the first matrix.
+    The first matrix has zero weights for inputs that are not `used`.
     """
     parts: list[Tensor] = []
     for name, size in sizes.items():
@@ -247,9 +247,9 @@ def fresh(sizes: PartSizes, generator: torch.Generator, used: Tensor | None) -> 
 
 
 def return_factor(population: Population, batch: Batch) -> Tensor:
-    """Take in a batch's rewards; return the factor (P, 1) that keeps returns within the bins.
+    """Update the return statistics; return the factor (P, 1) that keeps returns within the bins.
 
-    1 / max(std of the discounted return, largest |return| / 5), over all of training so far.
+    1 / max(std of the discounted return, largest |return| / 5), over training so far.
     """
     scale = population.return_scale
     scale.update(batch.rewards, batch.done, population.gamma, population.alive)

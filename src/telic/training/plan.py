@@ -1,4 +1,4 @@
-"""From what a person asks for to a complete job: preset settings, rewards x variants x seeds."""
+"""Conversion of a training request to a complete job: presets, rewards x variants x seeds."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ if TYPE_CHECKING:
     from telic.envs.spec import Robot
 
 OWN = "default"
-"""name of the environment's own reward"""
+"""name of the environment's built-in reward"""
 _TAKEN_OVER = ("threads", "evaluations", "eval_episodes", "save_every_s", "tensorboard")
-"""options that a job keeps as they are"""
+"""options copied from the request to the job"""
 
 
 @verb(JobRequest)
 def plan(request: JobRequest) -> TrainJob:
-    """Return the job for a request."""
-    # The worker runs in another folder.
+    """Create the training job for a request."""
+    # Paths become absolute, because the worker has a different working directory.
     env = located(request.env)
     env_args = dict(request.env_args or {})
     if request.python is not None:
@@ -76,7 +76,7 @@ def plan(request: JobRequest) -> TrainJob:
     sources = _distinct(
         [read_reward(reward, request.weights, request.trusted) for reward in request.rewards]
     )
-    permit(*(source.code for source in sources if source.trusted))  # the caller trusts them
+    permit(*(source.code for source in sources if source.trusted))  # trusted by the caller
     phases = {turns for source in sources if (turns := declared_phase(source.source)) is not None}
     if len(phases) > 1:
         raise ConfigError(
@@ -122,7 +122,7 @@ def plan(request: JobRequest) -> TrainJob:
 
 
 def device_of(request: JobRequest) -> str:
-    """Return the device of a request, or the kind of those that its members are spread over."""
+    """Return the device of a request, or the common type of its `devices`."""
     for device in {request.device, *request.devices} - {"cpu"}:
         from telic.sim.simulation import require_gpu
 
@@ -139,7 +139,7 @@ def device_of(request: JobRequest) -> str:
 def _members(
     request: JobRequest, sources: Sequence[RewardSource], shared: PpoSettings
 ) -> Iterator[Member]:
-    """Yield a member for every reward, variant and seed."""
+    """Yield a member for each combination of reward, variant and seed."""
     starts = {key: str(path.absolute()) for key, path in (request.starts or {}).items()}
     for (index, source), variant, seed in itertools.product(
         enumerate(sources), request.variants, request.seeds
@@ -165,7 +165,7 @@ def _members(
 def read_reward(
     given: RewardLike, weights: Mapping[str, float] | None, trusted: bool
 ) -> RewardSource:
-    """Turn a file, a source text or a class into a named source."""
+    """Convert a file, source text or class to a named reward source."""
     chosen = dict(weights or {})
     if given is None or given == OWN:
         if chosen:
@@ -205,7 +205,7 @@ def read_reward(
 
 
 def _checked(name: str, source: str, weights: dict[str, float], trusted: bool) -> RewardSource:
-    """Refuse what the worker would refuse, seconds earlier."""
+    """Check the syntax and the allow-list up front, before the worker does."""
     try:
         ast.parse(source)
     except SyntaxError as error:
@@ -218,7 +218,7 @@ def _checked(name: str, source: str, weights: dict[str, float], trusted: bool) -
         try:
             read = source
             if "import RewardFunction" in source.replace("from telic import", ""):
-                # The loader replaces imports of RewardFunction from another system.
+                # The loader strips imports of RewardFunction from other packages.
                 from telic.rewards.load import without_own_imports
 
                 read = without_own_imports(source)
@@ -230,7 +230,7 @@ def _checked(name: str, source: str, weights: dict[str, float], trusted: bool) -
 
 
 def _distinct(sources: list[RewardSource]) -> list[RewardSource]:
-    """Give rewards of one name different names."""
+    """Append numbers to duplicate reward names."""
     seen: Counter[str] = Counter()
     out: list[RewardSource] = []
     for source in sources:
@@ -260,11 +260,11 @@ _DEFAULT: dict[str, tuple[int, dict[str, Any]]] = {
     "Swimmer-v5": (1_000_000, {"gamma": 0.9999, "gae_lambda": 0.98, "horizon": 128}),
     "Reacher-v5": (500_000, {}),
     "InvertedPendulum-v5": (200_000, {}),
-    # Once it balances, normalised observations would stretch until rare starts look like noise.
+    # Once it balances, observation variances shrink and normalization magnifies rare states.
     "InvertedDoublePendulum-v5": (150_000, {"normalise_obs": False}),
 }
 
-# On a GPU. One policy: many environments, short batches, few passes.
+# Single policy on a GPU: many environments, short rollouts, few epochs.
 _GPU_COMMON: dict[str, Any] = {
     "num_envs": 8_192,
     "horizon": 16,
@@ -279,7 +279,7 @@ _GPU_COMMON: dict[str, Any] = {
     "max_grad_norm": 1.0,
     "overlap": False,
 }
-# A population: each member has few environments, so it learns more from each sample.
+# Population on a GPU: fewer environments per member, so each sample is used more.
 _GPU_SHARED: dict[str, Any] = {
     "epochs": 5,
     "schedule": "adaptive",
@@ -289,10 +289,10 @@ _GPU_SHARED: dict[str, Any] = {
     "activation": "tanh",
     "log_std": -1.0,
 }
-# With little noise Hopper falls at once; more exploration finds out how to hop on.
+# With low noise Hopper falls immediately; more exploration lets it learn to hop.
 _GPU_SHARED_OWN: dict[str, dict[str, Any]] = {"Hopper-v5": {"log_std": 0.0}}
 GPU_ENVS = 32_768
-"""environments of a whole population at most"""
+"""maximum number of environments of a population"""
 _GPU_STEPS = 20
 _FEWEST_ENVS, _MOST_ENVS = 256, 4_096
 _SHARED_MINIBATCHES = 8
@@ -301,7 +301,7 @@ _GPU: dict[str, tuple[int, dict[str, Any]]] = {
     "HalfCheetah-v5": (50_000_000, {**_GPU_COMMON, "schedule": "per_minibatch"}),
 }
 
-# REPPO and FlashSAC: the values of their papers on a GPU, smaller networks on CPUs.
+# REPPO and FlashSAC: hyperparameters of the papers on a GPU, smaller networks on CPUs.
 _GPU_REPPO: dict[str, Any] = {
     "num_envs": 4_096,
     "horizon": 16,
@@ -359,15 +359,15 @@ _COMMON_TO: dict[str, tuple[int, dict[str, Any]]] = {
 
 
 def choose_learner(env: str, device: str, members: int) -> str:
-    """Return the learner that was measured to be best for a robot on a device.
+    """Return the learner that performed best in benchmarks for an environment and device.
 
-    PPO everywhere but where docs/explanation/learners.md shows that another one is faster.
+    PPO unless docs/explanation/learners.md shows that another learner is faster.
     """
     return "reppo" if device != "cpu" and members == 1 and env == "Humanoid-v5" else "ppo"
 
 
 def preset_for(name: str, env: str, learner: str = "ppo") -> Preset:
-    """Return a preset; an environment without one of its own gets the common one."""
+    """Return the preset of an environment, or the default of the named preset."""
     if name not in PRESETS:
         raise UnknownName("preset", name, list(PRESETS), see="telic presets")
     steps, changes = PRESETS[name].get(env, _COMMON_TO[name])
@@ -377,17 +377,17 @@ def preset_for(name: str, env: str, learner: str = "ppo") -> Preset:
 
 
 def for_device(name: str, device: str) -> str:
-    """Return the preset that is meant: on a GPU, the default is another one."""
+    """Resolve the preset name "default", which means "gpu" on a GPU."""
     return "gpu" if name == "default" and device != "cpu" else name
 
 
 def steps_factor(device: str) -> int:
-    """Return how many times the steps of the CPU training takes: large batches learn less each."""
+    """Return the ratio of training steps to CPU training; large GPU batches need more samples."""
     return 1 if device == "cpu" else _GPU_STEPS
 
 
 def share_environments(settings: PpoSettings, members: int, env: str) -> PpoSettings:
-    """Let the members of a population share the environments of a GPU."""
+    """Divide the environments of a GPU among the members of a population."""
     if members == 1:
         return settings
     num_envs = _FEWEST_ENVS
@@ -398,29 +398,29 @@ def share_environments(settings: PpoSettings, members: int, env: str) -> PpoSett
     return settings.replace(num_envs=num_envs, minibatch_size=minibatch, **changes)
 
 
-# ---- the initial action std
+# ---- calibration of the initial action std
 #
-# A policy starts with random actions. A robot that they throw over learns from lying on the ground,
-# and often nothing else: a dog of 11 kg with soft actuators never walked with a standard deviation
-# of 0.37 of its action range, and walked after 200,000 steps with 0.2. So the largest noise that
-# keeps 32 standing robots from falling is measured.
+# If the initial action noise makes a robot fall, most of its samples come from lying on the ground,
+# and it may never learn to walk. An 11 kg quadruped with soft actuators did not learn to walk with
+# a standard deviation of 0.37 of the action range, but did after 200,000 steps with 0.2. The
+# calibration measures the largest noise under which 32 standing robots stay upright.
 
 _LEVELS = (-1.0, -1.3, -1.6, -2.0, -2.5)
-"""log standard deviations to try, the largest first"""
+"""candidate log standard deviations in descending order"""
 _ROBOTS = 32
 _FALLS = 6.0
-"""how long it must stand, in times that it takes to fall by its height"""
+"""duration of the test in units of sqrt(height / g)"""
 _MOST_STEPS, _LOOK_EVERY = 200, 10
 _UPRIGHT = math.cos(math.radians(45.0))
 _IRRELEVANT = ("variation", "max_episode_steps")
-"""arguments that do not decide whether it stands"""
+"""arguments ignored by the calibration, because they do not affect standing"""
 
 
 def calibrate_action_std(env: str, env_args: Mapping[str, Any]) -> float | None:
-    """Return the largest log std of actions that keeps a standing robot up; None: not measured.
+    """Return the largest action log std under which a robot stays upright, or None if unknown.
 
-    Measured for model files of robots that stand on feet and could fall to any side. One that falls
-    while it holds its pose, or at every level of noise, is not measured.
+    Only legged robots with a floating base, given as model files, are calibrated. Returns None if
+    the robot falls without noise or at every noise level.
     """
     if not env.endswith(MODEL_FILES):
         return None
@@ -429,12 +429,12 @@ def calibrate_action_std(env: str, env_args: Mapping[str, Any]) -> float | None:
         stamp = Path(env).stat().st_mtime_ns
         return _measured(env, json.dumps(asked, sort_keys=True), stamp)
     except (TelicError, OSError):
-        return None  # the training itself says what is wrong with it
+        return None  # training reports the error
 
 
 @functools.cache
 def _measured(env: str, arguments: str, stamp: int) -> float | None:
-    del stamp  # a changed file is another robot
+    del stamp  # modification time, part of the cache key
     from telic.envs.factory import make_mjcf
 
     given: dict[str, Any] = {**json.loads(arguments), "terminate_when_unhealthy": False}
@@ -451,7 +451,7 @@ def _measured(env: str, arguments: str, stamp: int) -> float | None:
 
 
 def _stand(robots: MujocoEnv, robot: Robot, deviation: float) -> bool:
-    """Return whether all robots stay upright under noise of this standard deviation."""
+    """Return True if all robots stay upright under action noise of this standard deviation."""
     import torch
 
     low, high = robots.action_low, robots.action_high

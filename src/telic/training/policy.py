@@ -1,4 +1,4 @@
-"""A trained policy as one small file, as a function from observation to action, and playing it."""
+"""Saving, loading and calling trained policies, and recording episodes with them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from telic.training.networks import Layer, Networks, Operation, Shape, distribut
 from telic.training.population import Actor, Population, Scaling
 
 if TYPE_CHECKING:
-    from telic.training.pathwise import SquashedActor  # brings the trainer
+    from telic.training.pathwise import SquashedActor  # imports the trainer
 
 FORMAT = 1
 _MOST_PARTS = 1000
@@ -45,7 +45,7 @@ _SHAPE = TypeAdapter(Shape)
 
 
 class PolicyFacts(Record, extra="allow"):
-    """Facts of a policy file; nothing is imported or opened because of it."""
+    """Metadata of a policy file. It is never used to import code or open files."""
 
     env: str
     env_args: dict[str, Any] = Field(default={})
@@ -54,10 +54,10 @@ class PolicyFacts(Record, extra="allow"):
 
 
 class Policy:
-    """A policy with its normaliser inside: `policy(obs) -> action` for one or many observations.
+    """Trained policy with observation normalization: `policy(obs) -> action`, single or batched.
 
-    Numpy in, numpy out; tensors in, tensors out. Actions are the most likely ones, within the
-    environment's range. A policy that was trained to see its reward's memory takes it as `memory`.
+    Accepts and returns NumPy arrays or tensors. Actions are deterministic (the mode) and within the
+    action range. A policy trained to observe its reward's memory requires it as `memory`.
     """
 
     def __init__(self, saved: dict[str, Any]) -> None:
@@ -78,12 +78,12 @@ class Policy:
 
     @property
     def obs_dim(self) -> int:
-        """Columns of the observation."""
+        """Size of the observation."""
         return len(self.facts["obs_names"])
 
     @property
     def memory_size(self) -> int:
-        """Columns of reward memory the policy must be given; 0 where it uses none of them."""
+        """Size of the reward memory the policy observes, or 0 if it uses none of it."""
         mask, size = self.actor.mask, self.shape.actor_inputs - self.obs_dim
         is_used = size > 0 and (mask is None or bool(mask[0, 0, self.obs_dim :].any()))
         return size if is_used else 0
@@ -111,7 +111,7 @@ class Policy:
         return action.numpy() if plain else action
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Return actions (1, N, A) for actor inputs (1, N, d): normalise, network, action range."""
+        """Normalize actor inputs (1, N, d), apply the network and scale to actions (1, N, A)."""
         seen = inputs.shape[-1]
         scaling = Scaling(
             self.actor.scaling.shift[..., :seen], self.actor.scaling.scale[..., :seen]
@@ -124,26 +124,26 @@ class Policy:
         return middle + half * outputs.clamp(-1.0, 1.0)
 
     def program(self, seen: int) -> list[Operation]:
-        """Return the operations from the first so many inputs to the most likely action."""
+        """Return the operations from the first `seen` inputs to the deterministic action."""
         program = self.networks.program(self.actor.views)
         assert program[0].layer is not None
         assert program[-1].layer is not None
         narrow = program[0].layer._replace(weight=program[0].layer.weight[:, :seen])
         program[0] = Operation("affine", narrow)
-        if self.shape.learner != "ppo":  # the means, without the deviations
+        if self.shape.learner != "ppo":  # drop the log standard deviations
             means = (part[..., : self.shape.outputs] for part in program[-1].layer)
             program[-1:] = [Operation("affine", Layer(*means)), Operation("tanh")]
         return program
 
     def export(self, path: str | Path) -> Path:
-        """Write ONNX (.onnx) or NumPy (.npz), checked against this policy."""
+        """Export to ONNX (.onnx) or NumPy (.npz) and verify the file against this policy."""
         from telic.training.export.files import export_policy
 
         return export_policy(self, Path(path))
 
 
 def _actor(shape: Shape) -> Networks | SquashedActor:
-    from telic.training.setup import LEARNERS  # brings the trainer
+    from telic.training.setup import LEARNERS  # imports the trainer
 
     if shape.learner not in LEARNERS:
         raise ValueError(f"a policy of the learner {shape.learner[:100]!r}")
@@ -158,7 +158,7 @@ def save_policy(
     high: Tensor,
     facts: dict[str, Any],
 ) -> None:
-    """Write one member's policy as plain tensors and facts; nothing in it can execute."""
+    """Save a member's policy as plain tensors and metadata, without executable content."""
     actor = population.actor()
     saved = {
         "format": FORMAT,
@@ -179,8 +179,8 @@ def load_policy(path: str | Path, step: int | None = None) -> Policy:
     """Load a policy from a run folder (its best member), a member's folder, or a .pt file.
 
     Args:
-        path: where to look.
-        step: which checkpoint; None: the one that evaluated best, else the latest.
+        path: run folder, member folder or policy file.
+        step: checkpoint step; defaults to the best evaluated checkpoint, else the latest.
     """
     file = find_policy(Path(path), step)
     try:
@@ -192,13 +192,13 @@ def load_policy(path: str | Path, step: int | None = None) -> Policy:
             raise ValueError(f"format {saved.get('format')}, this version reads {FORMAT}")
         _require_sound(saved)
         return Policy(dict(saved))
-    except Exception as error:  # torch raises many kinds for a file that is not one of its own
+    except Exception as error:  # torch raises many exception types for invalid files
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise TelicError(f"{file} is not a telic policy: {reason[:300]}.") from error
 
 
 def _require_small(file: Path) -> None:
-    """Refuse an archive that would unpack to more than any policy."""
+    """Raise ValueError if the archive has too many entries or unpacks to too many bytes."""
     with zipfile.ZipFile(file) as archive:
         entries = archive.infolist()
     size = sum(entry.file_size for entry in entries)
@@ -207,7 +207,7 @@ def _require_small(file: Path) -> None:
 
 
 def _require_sound(saved: Mapping[str, Any]) -> None:
-    """Check that every number is of its kind, and that there are as many as the networks need."""
+    """Raise ValueError if types, network sizes or tensor shapes are invalid."""
     PolicyFacts.model_validate(saved["facts"])
     shape = _SHAPE.validate_python({**saved["shape"], "hidden": tuple(saved["shape"]["hidden"])})
     widths = (shape.actor_inputs, shape.critic_inputs, shape.outputs, *shape.hidden)
@@ -219,7 +219,7 @@ def _require_sound(saved: Mapping[str, Any]) -> None:
         part = saved[name]
         if name == "mask" and part is None:
             continue
-        # A part that repeats one number a million times is not contiguous.
+        # Reject expanded tensors, which are not contiguous.
         is_row = isinstance(part, Tensor) and part.dim() == 1 and part.is_contiguous()
         if not is_row or part.layout != torch.strided:
             raise ValueError(f"{name} is not a row of numbers")
@@ -228,7 +228,7 @@ def _require_sound(saved: Mapping[str, Any]) -> None:
 
 
 def find_policy(path: Path, step: int | None = None) -> Path:
-    """Return the policy file meant by a path."""
+    """Return the policy file for a run folder, member folder or file."""
     if path.is_file():
         return path
     if is_run(path):
@@ -256,14 +256,14 @@ def record_episode(
     environment: Environment,
     label: str | None = None,
 ) -> Path:
-    """Play one episode and store it with the recorded ones; returns its file.
+    """Record one episode, save it with the member's trajectories and return the file.
 
     Args:
-        folder: the policy's.
-        step: its checkpoint; None: the best.
-        seed: of the episode.
-        environment: where to play.
-        label: name of the episode; None: its seed.
+        folder: folder of the member.
+        step: checkpoint step; defaults to the best.
+        seed: seed of the episode.
+        environment: environment id and arguments.
+        label: label of the episode; defaults to "seed" and the seed.
     """
     file = find_policy(folder.path, step)
     policy = load_policy(file)
@@ -280,9 +280,9 @@ def record_episode(
 
 @torch.no_grad()
 def play_episode(policy: Policy, seed: int, environment: Environment) -> Trajectory:
-    """Return one episode with the policy's most likely actions.
+    """Roll out one episode with deterministic actions.
 
-    The environment is what the caller says: a policy file is not believed in what to import.
+    The caller names the environment, because policy files are not trusted to name code to import.
     """
     env_id, env_args = environment
     env = make(env_id, num_envs=1, seed=seed, **env_args)
@@ -328,13 +328,13 @@ def play_episode(policy: Policy, seed: int, environment: Environment) -> Traject
         env.close()
 
 
-# ---- one commanded velocity
+# ---- velocity commands
 
 _UNITS = {"forward": "m/s", "sideways": "m/s", "turn": "rad/s"}
 
 
 def spans_of(env_args: Mapping[str, Any]) -> VelocityCommands:
-    """Return the commands a policy was trained with, or refuse one without commands."""
+    """Return a policy's command ranges; raises UsageError if it was trained without commands."""
     if env_args.get("commands") is None:
         raise UsageError(
             "This policy was trained without velocity commands.",
@@ -344,7 +344,7 @@ def spans_of(env_args: Mapping[str, Any]) -> VelocityCommands:
 
 
 def read_command(text: str, spans: VelocityCommands) -> tuple[float, float, float]:
-    """Return a command, "0.5,0,0": speed ahead and to the left, and turning rate to the left."""
+    """Parse a command such as "0.5,0,0": forward and left velocity (m/s), left yaw rate (rad/s)."""
     try:
         values = [float(part) for part in text.split(",")]
     except ValueError:
@@ -368,7 +368,7 @@ def read_command(text: str, spans: VelocityCommands) -> tuple[float, float, floa
 
 
 def with_command(env_args: Mapping[str, Any], command: Sequence[float]) -> dict[str, Any]:
-    """Return arguments of an environment that gives one command throughout."""
+    """Return environment arguments with a constant velocity command."""
     same = {name: [value, value] for name, value in zip(NAMES, command, strict=True)}
     return {**env_args, "commands": {**same, "still": 0.0, "heading": 0.0}}
 
@@ -376,7 +376,7 @@ def with_command(env_args: Mapping[str, Any], command: Sequence[float]) -> dict[
 def commanded_episode(
     folder: MemberFolder, step: int | None, seed: int, environment: Environment, text: str
 ) -> Path:
-    """Record an episode under one command, "0.5,0,0"; returns its file."""
+    """Record an episode under a constant command such as "0.5,0,0" and return the file."""
     env, env_args = environment
     given = with_command(env_args, read_command(text, spans_of(env_args)))
     return record_episode(folder, step, seed, (env, given), label="told")  # language: quoted

@@ -1,4 +1,4 @@
-"""The population that learns: weights, optimiser, statistics and random state of P members."""
+"""State of a population: weights, optimizer, statistics and random generators of P members."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ if TYPE_CHECKING:
 CLIP = 10.0
 _EPSILON = 1e-8
 _KNOWN_WELL = 1e5
-"""samples that the statistics of a policy trained before count for"""
+"""sample count assigned to the statistics of a warm-start policy"""
 
 
 class Saved:
-    """Something whose state is a few tensors and parts, by the names of its attributes."""
+    """Base class of objects whose state is a list of attributes: tensors or other `Saved`."""
 
     _saved: ClassVar[tuple[str, ...]]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything that what follows depends on."""
+        """Return the saved attributes by name."""
         parts = {name: getattr(self, name) for name in self._saved}
         return {k: v.state_dict() if isinstance(v, Saved) else v for k, v in parts.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Put it back, in place: a recorded update must find tensors where they were."""
+        """Restore the state in place, because CUDA graphs require fixed addresses."""
         for name in self._saved:
             part = getattr(self, name)
             (part.load_state_dict if isinstance(part, Saved) else part.copy_)(state[name])
 
 
 class Adam(Saved):
-    """First and second moments (P, size) and the step count (P, 1)."""
+    """Adam state: first and second moments (P, size) and step counts (P, 1)."""
 
     _saved = ("first", "second", "count")
 
@@ -60,36 +60,36 @@ class Adam(Saved):
 
 
 class Actor(NamedTuple):
-    """A frozen copy of the policies, safe to act with while the originals learn."""
+    """Frozen copy of the policies for acting while the originals are trained."""
 
     views: Views
     scaling: Scaling
     actor_inputs: int
     mask: Tensor | None
-    """(P, 1, actor inputs) zeros where a policy may not see its reward's memory"""
+    """(P, 1, actor inputs) input mask, zero for hidden reward memory; None if all are visible"""
 
     def copy_(self, other: Actor) -> None:
-        """Become a copy of other policies, in the same memory."""
+        """Copy other policies into the existing tensors."""
         self.load(other.tensors())
 
     def load(self, tensors: list[Tensor]) -> None:
-        """Become the policies that these are the tensors of."""
+        """Copy the given tensors into the existing ones."""
         for mine, theirs in zip(self.tensors(), tensors, strict=True):
             mine.copy_(theirs)
 
     def tensors(self) -> list[Tensor]:
-        """Return all that the policies consist of."""
+        """Return all tensors of the policies."""
         layers = [*self.views.actor, *self.views.critic]
         return [*(part for layer in layers for part in layer), self.views.log_std, *self.scaling]
 
     def part(self, inputs: Tensor) -> Tensor:
-        """Return what the policies see of normalised inputs (P, n, d)."""
+        """Select and mask the actor inputs of normalized inputs (P, n, d)."""
         seen = inputs if inputs.shape[-1] == self.actor_inputs else inputs[..., : self.actor_inputs]
         return seen if self.mask is None else seen * self.mask
 
 
 class UpdateStats(NamedTuple):
-    """Diagnostics per member, each (P,); NaN where a learner has no such number."""
+    """Diagnostics per member, each (P,), or NaN if the learner does not compute them."""
 
     policy_loss: Tensor
     value_loss: Tensor
@@ -100,48 +100,48 @@ class UpdateStats(NamedTuple):
     steps: Tensor
     """gradient steps taken on the batch"""
     finite: Tensor
-    """False where a loss or gradient was NaN or infinite; that member's weights were left alone"""
+    """False if the gradient was not finite and the member's weights were not updated"""
 
 
 class LearningResult(NamedTuple):
-    """Result of learning from a batch."""
+    """Diagnostics of an update."""
 
     stats: UpdateStats
     explained_variance: Tensor
-    """(P,) share of the returns' variance that the value function predicts"""
+    """(P,) fraction of the return variance explained by the value function"""
     policy_std: Tensor
-    """(P,) mean standard deviation of actions"""
+    """(P,) mean action standard deviation"""
 
 
 class Learner:
-    """Improves a population batch by batch: PPO, REPPO, FlashSAC."""
+    """Base class of learning algorithms: PPO, REPPO and FlashSAC."""
 
     def __init__(self, population: Population, iterations: int) -> None:
-        """Prepare to learn from so many batches."""
+        """Initialize the learner for a number of iterations."""
         self.population = population
 
     def learn(self, batch: Batch, iteration: int) -> LearningResult:
-        """Learn from a batch.
+        """Update the population on a batch.
 
-        On a GPU, returns before it is done; the batch must lie where the first one did.
+        On a GPU, returns asynchronously; all batches must use the same buffers.
         """
         raise NotImplementedError
 
     def anneal(self, progress: float) -> None:
-        """Set what changes with the share of training done."""
+        """Update schedules for the fraction of training completed."""
         self.population.anneal(progress)
 
     def state_dict(self, folder: Path) -> dict[str, Any]:
-        """Return what learning depends on, for an exact resume; what is large goes to a folder."""
+        """Return the state for an exact resume; large data are written to `folder`."""
         return self.population.state_dict()
 
     def load_state_dict(self, state: dict[str, Any], folder: Path) -> None:
-        """Put it back."""
+        """Restore the state."""
         self.population.load_state_dict(state)
 
 
 class Population(Saved):
-    """P members that learn together and never influence one another."""
+    """P independent members trained in one batch."""
 
     _saved = ("flat", "adam", "learning_rate", "alive", "moments", "return_scale")
     gamma: Tensor
@@ -164,7 +164,7 @@ class Population(Saved):
         networks: PolicyNetworks | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
-        """Initialise every member from its seed; without `masks`, its networks see everything."""
+        """Initialize every member from its seed; without `masks`, all inputs are visible."""
         self.settings = members[0]
         self.shape = shape
         self.masks = masks
@@ -192,7 +192,7 @@ class Population(Saved):
         self.mirror: Mirror | None = None
 
     def _rate_factors(self) -> Tensor | None:
-        """Return (P, size) factors of the learning rate; None: they are all one."""
+        """Return learning rate factors (P, size), or None if all are one."""
         if bool((self.critic_rate == 1.0).all()):
             return None
         factors = torch.ones_like(self.flat)
@@ -202,12 +202,12 @@ class Population(Saved):
         return factors
 
     def part(self, inputs: Tensor) -> Tensor:
-        """Return what the policies see of normalised inputs (P, n, d)."""
+        """Select and mask the actor inputs of normalized inputs (P, n, d)."""
         seen = inputs[..., : self.shape.actor_inputs]
         return seen if self.mask is None else seen * self.mask
 
     def critic_mask(self, member: int, actions: int) -> Tensor | None:
-        """Return which of its inputs and of some actions a member's critic sees; None: all."""
+        """Return the mask of a member's critic inputs and actions, or None if all are visible."""
         if self.masks is None:
             return None
         return torch.cat((self.masks[member].critic, torch.ones(actions, dtype=torch.bool)))
@@ -215,15 +215,15 @@ class Population(Saved):
     def generators(
         self, purpose: str, iteration: int, device: torch.device | str | None = None
     ) -> list[torch.Generator]:
-        """Return one generator per member, a pure function of its seed, purpose and iteration.
+        """Return one generator per member, seeded by its seed, the purpose and the iteration.
 
-        Nothing to save for a resume, and no member's numbers depend on how often another one drew.
+        Resuming requires no generator state, and members' random numbers are independent.
         """
         seeds = (derive(seed, purpose, iteration) for seed in self.seeds)
         return [torch.Generator(device or self.device).manual_seed(seed) for seed in seeds]
 
     def noise(self, iteration: int) -> Tensor:
-        """Draw the action noise of one rollout, (T, P, n, outputs)."""
+        """Sample the action noise of one rollout, (T, P, n, outputs)."""
         settings = self.settings
         draws: list[Tensor] = []
         for generator in self.generators("act", iteration):
@@ -234,10 +234,10 @@ class Population(Saved):
         return torch.stack(draws, dim=1)
 
     def shuffles(self, iteration: int, samples: int) -> Iterable[Tensor]:
-        """Draw each member's order of its samples, (P, B), for every epoch."""
+        """Sample random permutations of each member's samples, (P, B) per epoch."""
         generators = self.generators("shuffle", iteration)
         epochs = self.settings.epochs
-        if self.device.type == "cpu":  # drawn when needed: most batches end before the last epoch
+        if self.device.type == "cpu":  # lazily, because most updates stop early
             return (
                 torch.stack([torch.randperm(samples, generator=one) for one in generators])
                 for _ in range(epochs)
@@ -246,12 +246,12 @@ class Population(Saved):
         return torch.stack(draw, dim=1).argsort(dim=-1)  # one sort instead of P x epochs
 
     def actor(self) -> Actor:
-        """Freeze the current policies."""
+        """Return a frozen copy of the current policies."""
         views = self.networks.views(self.flat.clone())
         return Actor(views, self.scaling(), self.shape.actor_inputs, self.mask)
 
     def scaling(self) -> Scaling:
-        """Freeze how inputs are normalised now."""
+        """Return a frozen copy of the current input normalization."""
         scaling = Scaling.of(self.moments)
         if not self.settings.normalise_obs:
             scaling = Scaling(torch.zeros_like(scaling.shift), torch.ones_like(scaling.scale))
@@ -261,9 +261,9 @@ class Population(Saved):
         return scaling
 
     def anneal(self, progress: float) -> None:
-        """Set what changes with the share of training done: the learning rate, if it is annealed.
+        """Update the learning rate if its schedule is linear, and call `on_anneal`.
 
-        And whatever `on_anneal` changes, in place.
+        `progress` is the fraction of training completed.
         """
         if self.settings.schedule == "linear":
             self.learning_rate.copy_(self.initial_rate * max(1.0 - progress, 0.0))
@@ -271,11 +271,11 @@ class Population(Saved):
             self.on_anneal(progress)
 
     def take_over(self, member: int, saved: dict[str, Any], extra: int = 0) -> bool:
-        """Start a member from a saved policy; False if its observations or actions differ.
+        """Initialize a member from a saved policy; return False if it is incompatible.
 
-        Weights and statistics are taken; the optimiser starts fresh, because the reward may differ.
-        The critic may have been wider or narrower: it was trained together with other rewards.
-        The last `extra` inputs of critics are privileged fields.
+        Copies weights and statistics; the optimizer is reset, because the reward may differ. The
+        input size of the critic may differ if the policy was trained together with other rewards.
+        The last `extra` critic inputs are privileged fields.
         """
         before = Shape(**saved["shape"])
         if before == self.shape:
@@ -293,7 +293,7 @@ class Population(Saved):
         return True
 
     def _sees_as(self, member: int, before: Shape, mask: Tensor | None) -> bool:
-        """Say whether a policy of other sizes sees the same and differs in nothing but width."""
+        """Return True if a policy differs only in input sizes and has the same actor inputs."""
         now = self.shape
         width = max(before.actor_inputs, now.actor_inputs)
         seen = torch.zeros(2, width, dtype=torch.bool)
@@ -304,9 +304,9 @@ class Population(Saved):
 
 
 def _held(noise: Tensor, longest: int, generator: torch.Generator) -> Tensor:
-    """Return noise (T, n, A) whose vectors are each held for k steps, P(k) ~ k^-2, k <= longest.
+    """Repeat noise vectors (T, n, A) for k <= longest steps each, with P(k) ~ k^-2.
 
-    Batches are drawn one by one, so that a resume needs no state: a vector ends with its batch.
+    Repetition ends with the batch, so resuming requires no state.
     """
     steps, num_envs, _ = noise.shape
     chances = torch.arange(1.0, longest + 1.0, device=noise.device) ** -2.0
@@ -321,7 +321,7 @@ def _held(noise: Tensor, longest: int, generator: torch.Generator) -> Tensor:
 
 
 def _mask(masks: list[InputMask] | None, device: torch.device | str) -> Tensor | None:
-    """Return (P, 1, actor inputs) zeros where a policy may not look; None if all see everything."""
+    """Return the actor input masks (P, 1, actor inputs), or None if all inputs are visible."""
     if masks is None or all(bool(mask.actor.all()) for mask in masks):
         return None
     return torch.stack([mask.actor for mask in masks]).float().unsqueeze(1).to(device)
@@ -331,7 +331,7 @@ def _mask(masks: list[InputMask] | None, device: torch.device | str) -> Tensor |
 
 
 class Moments(Saved):
-    """Mean and variance of a stream, one set per member, merged batch by batch (Chan et al.)."""
+    """Running mean and variance per member, merged batch by batch (Chan et al.)."""
 
     _saved = ("count", "mean", "var")
 
@@ -341,44 +341,44 @@ class Moments(Saved):
         self.var = torch.ones(members, size, dtype=torch.float64, device=device)
 
     def update(self, batch: Tensor, alive: Tensor) -> None:
-        """Take in a batch (P, n, size); members that are not alive keep what they had."""
+        """Update with a batch (P, n, size); inactive members are unchanged."""
         n = batch.shape[1]
         mean = batch.mean(1, dtype=torch.float64)
         var = (batch - mean[:, None].to(batch.dtype)).square().mean(1, dtype=torch.float64)
         self.merge(mean, var, n, alive)
 
     def merge(self, mean: Tensor, var: Tensor, n: int, alive: Tensor) -> None:
-        """Take in the mean and variance (P, size) of n rows."""
+        """Merge the mean and variance (P, size) of n rows."""
         delta = mean - self.mean
         total = self.count + n
         # M2 = M2_a + M2_b + delta^2 * n_a * n_b / (n_a + n_b)
         m2 = self.var * self.count + var * n + delta.square() * (self.count * n / total)
         alive = alive.unsqueeze(1)
-        # In place: a recorded update must find them where they were.
+        # In place, because CUDA graphs require fixed addresses.
         self.mean.copy_(torch.where(alive, self.mean + delta * (n / total), self.mean))
         self.var.copy_(torch.where(alive, m2 / total, self.var))
         self.count.copy_(torch.where(alive, total, self.count))
 
 
 class Scaling(NamedTuple):
-    """A frozen normalisation: (x - shift) * scale, clipped; shapes (P, 1, size)."""
+    """Frozen input normalization (x - shift) * scale with clipping; shapes (P, 1, size)."""
 
     shift: Tensor
     scale: Tensor
 
     @classmethod
     def of(cls, moments: Moments) -> Scaling:
-        """Freeze the current statistics as float32."""
+        """Create the normalization from running statistics, in float32."""
         scale = (moments.var + _EPSILON).rsqrt()
         return cls(moments.mean[:, None].float(), scale[:, None].float())
 
     def apply(self, x: Tensor) -> Tensor:
-        """Return the normalised batch (P, n, size)."""
+        """Normalize a batch (P, n, size)."""
         return (x - self.shift).mul_(self.scale).clamp_(-CLIP, CLIP)
 
 
 class ReturnScale(Saved):
-    """Scales rewards by the running deviation of the discounted return, per member."""
+    """Reward scaling by the running standard deviation of the discounted return, per member."""
 
     _saved = ("moments", "running", "largest")
 
@@ -386,15 +386,15 @@ class ReturnScale(Saved):
         self.moments = Moments(members, 1, device)
         self.running = torch.zeros(members, num_envs, device=device)
         self.largest = torch.zeros(members, 1, device=device)
-        """the largest |return| so far, (P, 1)"""
+        """(P, 1) largest absolute return so far"""
 
     def update(self, rewards: Tensor, done: Tensor, gamma: Tensor, alive: Tensor) -> Tensor:
-        """Take in rewards (T, P, n) with episode ends, return them scaled and clipped."""
+        """Update the statistics with rewards (T, P, n) and return scaled and clipped rewards."""
         returns = torch.empty_like(rewards)
         keep = 1.0 - done.float()
         running = self.running
         for t in range(rewards.shape[0]):
-            # G_t = gamma * G_t-1 + r_t, starting over after an episode's end
+            # G_t = gamma * G_t-1 + r_t, reset after episode ends
             running = torch.addcmul(rewards[t], running, gamma)
             returns[t] = running
             running = running * keep[t]

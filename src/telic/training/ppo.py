@@ -1,15 +1,15 @@
-"""Proximal policy optimisation for a whole population: one batch in, better policies out.
+"""Proximal policy optimization (PPO) for a population.
 
     PpoLearner.learn         one batch of experience
-      make_samples           scale rewards, estimate values and advantages, weigh old data
+      make_samples           scale rewards, estimate values and advantages, apply importance weights
       update                 epochs of shuffled minibatches
         gradient             of the clipped loss, through the networks
         adam_step            clipped by norm
 
-Every tensor has a member dimension P, and what happens to a member depends on its own numbers
-alone: losses are summed over members, so row p of the gradient is member p's own gradient, and
-clipping, KL limits and learning rates are per member. T steps of n environments make the B = T * n
-samples of a member. What differs from the textbook is listed in docs/explanation/training.md.
+Every tensor has a member dimension P, and members are independent: losses are summed over members,
+so row p of the gradient is member p's gradient, and clipping, KL limits and learning rates are per
+member. T steps of n environments give B = T * n samples per member. Deviations from standard PPO
+are listed in docs/explanation/training.md.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ from telic.training.population import Actor, Learner, LearningResult, Population
 from telic.training.rollout import Batch, by_member
 
 _MAX_WEIGHT = 2.0
-"""how much more than another a sample of an older policy may count"""
+"""upper limit of importance weights"""
 _KL_STOP = 1.5
-"""times the target at which a member stops learning from a batch"""
+"""early stopping threshold of the KL divergence, as a multiple of the target"""
 _BETAS = (0.9, 0.999)
 _EPSILON = 1e-5
 _LEARNING_RATES = 1e-5, 1e-2
-"""within which the adaptive schedule stays"""
+"""bounds of the adaptive schedule"""
 
 
 class Samples(NamedTuple):
-    """Samples of an update; inputs are normalised as they were when acting."""
+    """Samples of an update; inputs are normalized with the statistics used during collection."""
 
     inputs: Tensor
     """(P, B, d)"""
     actions: Tensor
-    """(P, B, width) as sampled, before clipping to the action range"""
+    """(P, B, width) sampled actions before clipping to the action range"""
     log_probs: Tensor
-    """(P, B) under the policy around which ratios are clipped"""
+    """(P, B) log densities under the proximal policy"""
     advantages: Tensor
     """(P, B)"""
     returns: Tensor
-    """(P, B) targets of the value function"""
+    """(P, B) value targets"""
 
 
 class Losses(NamedTuple):
-    """Parts of the loss and diagnostics, each (P,)."""
+    """Loss components and diagnostics, each (P,)."""
 
     policy_loss: Tensor
     value_loss: Tensor
@@ -63,12 +63,12 @@ class Losses(NamedTuple):
 
 
 class PpoLearner(Learner):
-    """Improves a population batch by batch; on a GPU the whole of it is one CUDA graph."""
+    """PPO learner for a population; on a GPU, the update is one CUDA graph."""
 
     def __init__(self, population: Population, iterations: int) -> None:
         super().__init__(population, iterations)
         self._graphed = GraphedCallable(self._learn_in_place, [], population.device)
-        self._batch: Batch | None = None  # on a GPU, where the graph reads them
+        self._batch: Batch | None = None  # on a GPU, inputs of the CUDA graph
         self._shuffles = torch.empty(0)
 
     def learn(self, batch: Batch, iteration: int) -> LearningResult:
@@ -95,15 +95,15 @@ class PpoLearner(Learner):
         return LearningResult(stats, explained_variance, deviation)
 
 
-# ------------------------------------------------------------------ what is learned from
+# ------------------------------------------------------------------ samples
 
 
 @torch.no_grad()
 def make_samples(population: Population, batch: Batch) -> tuple[Samples, Tensor]:
-    """Turn a batch into samples, and let the running statistics take it in.
+    """Convert a batch to samples and update the running statistics.
 
-    Returns them with the explained variance, (P,). With a mirror, the second half of the samples
-    are the mirror images of the first.
+    Returns the samples and the explained variance, (P,). With a mirror, the second half of the
+    samples mirrors the first.
     """
     networks, scaling = _networks(population), batch.actor.scaling
     T, P, n = batch.rewards.shape
@@ -113,7 +113,7 @@ def make_samples(population: Population, batch: Batch) -> tuple[Samples, Tensor]
             rewards, batch.done, population.gamma, population.alive
         )
     raw = by_member(batch.inputs)  # (P, B, d)
-    inputs = scaling.apply(raw)  # as they were normalised when acting
+    inputs = scaling.apply(raw)  # with the statistics used during collection
     views = networks.views(population.flat)
 
     def values(x: Tensor) -> Tensor:
@@ -129,22 +129,22 @@ def make_samples(population: Population, batch: Batch) -> tuple[Samples, Tensor]
         population.gamma,
         population.gae_lambda,
     )  # (T, P, n)
-    # A <- (A - mean A) / std A, over the member's batch
+    # A <- (A - mean A) / std A, over each member's batch
     found, returns = by_member(advantage), by_member(advantage + now)
     normal = (found - found.mean(1, keepdim=True)) / (found.std(1, keepdim=True) + 1e-8)
     # 1 - Var[R - V] / Var[R]
     explained = 1.0 - found.var(1) / returns.var(1).clamp_min(1e-8)
     log_probs, actions = by_member(batch.log_probs), by_member(batch.actions)
     if population.mirror is not None:
-        # In the mirror, the same would have happened, and been as likely.
+        # Mirrored samples have the same advantages, returns and log densities.
         raw = torch.cat((raw, population.mirror.inputs.apply(raw)), dim=1)
         actions = torch.cat((actions, population.mirror.actions.apply(actions)), dim=1)
         inputs = scaling.apply(raw)
         normal, returns, log_probs = (each.repeat(1, 2) for each in (normal, returns, log_probs))
     population.moments.update(raw, population.alive)
     if population.settings.overlap or population.mirror is not None:
-        # The batch was collected one update ago. Clip around today's policy, and weigh by how much
-        # more likely it is to act so (decoupled PPO, Hilton et al. 2021):
+        # The batch was collected one update ago. Clip ratios around the current policy and apply
+        # truncated importance weights (decoupled PPO, Hilton et al. 2021):
         # A <- A * min(pi_now(a|s) / pi_acted(a|s), 2)
         outputs = networks.act(views, batch.actor.part(inputs))
         proximal = population.distribution.log_prob(outputs, views.log_std, actions)
@@ -162,39 +162,39 @@ def advantages(
     gamma: Tensor,
     lam: Tensor,
 ) -> Tensor:
-    """Return generalised advantage estimates, (T, P, n) as all but gamma and lambda, (P, 1).
+    """Compute generalized advantage estimates (T, P, n).
 
-    `next_values` are of the states that steps led to, before any reset; `terminated` ones have no
-    future, others that are `done` were cut by the time limit.
+    All arguments are (T, P, n) except gamma and lambda, (P, 1). `next_values` are the values of the
+    next states before any reset. States that are `done` but not `terminated` were truncated.
     """
-    # A truncated episode would continue: the value of its last state counts.
+    # Truncated episodes bootstrap from the value of their last state.
     # delta_t = r_t + gamma * V(s'_t) * (1 - terminated) - V(s_t)
     deltas = torch.addcmul(rewards - values, next_values * gamma, 1.0 - terminated.float())
     carry = (gamma * lam) * (1.0 - done.float())
     out = torch.empty_like(rewards)
     running = torch.zeros_like(rewards[0])
     for t in reversed(range(rewards.shape[0])):
-        # A_t = delta_t + gamma * lambda * A_t+1, not across an episode's end
+        # A_t = delta_t + gamma * lambda * A_t+1, reset at episode ends
         running = torch.addcmul(deltas[t], carry[t], running)
         out[t] = running
     return out
 
 
-# ------------------------------------------------------------------ learning from it
+# ------------------------------------------------------------------ update
 
 
 @torch.no_grad()
 def update(
     population: Population, actor: Actor, samples: Samples, shuffles: Iterable[Tensor]
 ) -> UpdateStats:
-    """Improve every living member on its own samples, shuffled for each epoch, (P, B).
+    """Update every active member on its samples, in the orders (P, B) given for each epoch.
 
-    A minibatch has the mirror images of its samples, too, where there are any.
+    With a mirror, each minibatch also contains the mirrored samples.
     """
     settings = population.settings
     packed, widths = _pack(samples)
     P, B, _ = packed.shape
-    can_look = packed.device.type == "cpu"  # elsewhere, looking at a value waits for it
+    can_look = packed.device.type == "cpu"  # reading a value on a GPU would synchronize
     active = population.alive.clone()
     finite = torch.ones_like(active)
     sums = torch.zeros(6, P, device=packed.device)
@@ -209,7 +209,7 @@ def update(
             minibatch = _unpack(shuffled[:, start : start + size], widths)
             grad, losses = gradient(population, actor, minibatch)
             grad_norm = norm(grad, dim=1)
-            # What is counted and changed for a member depends on that member alone.
+            # Statistics and updates of a member depend only on that member.
             sums += torch.where(active, torch.stack((*losses, grad_norm)), 0.0)
             steps += active
             learning = active.clone()
@@ -234,11 +234,11 @@ def update(
 
 @torch.no_grad()
 def gradient(population: Population, actor: Actor, samples: Samples) -> tuple[Tensor, Losses]:
-    """Return the gradient of every member's loss in its own row, (P, size), and the losses.
+    """Compute the gradients of all members' losses, (P, size), and the losses.
 
-    L = policy loss + value_coef * value loss - entropy_coef * entropy, per member, and whatever
-    the networks add to it. The gradient is the population's own buffer, overwritten by the next
-    call.
+    L = policy loss + value_coef * value loss - entropy_coef * entropy, per member, plus auxiliary
+    losses of the networks. The result is the population's gradient buffer, which the next call
+    overwrites.
     """
     losses = _networks(population).descend(
         population.views,
@@ -253,10 +253,10 @@ def gradient(population: Population, actor: Actor, samples: Samples) -> tuple[Te
 def toward_outputs(
     population: Population, samples: Samples, outputs: Tensor, values: Tensor
 ) -> tuple[OutputGradients, Losses]:
-    """Return the loss's gradient at what the networks gave, and the losses.
+    """Compute the gradient of the loss with respect to the network outputs, and the losses.
 
-    It is written out: the networks are small, so recording operations for automatic differentiation
-    would cost more than the arithmetic itself. A test holds it against automatic differentiation.
+    The gradient is analytic, because for small networks autograd's overhead exceeds the cost of
+    the arithmetic. A test compares it with autograd.
     """
     distribution, clip, log_std = population.distribution, population.clip, population.views.log_std
     B = samples.advantages.shape[1]
@@ -265,8 +265,8 @@ def toward_outputs(
     ratio = log_ratio.exp()
     clipped_ratio = torch.minimum(torch.maximum(ratio, 1.0 - clip), 1.0 + clip)
     plain, bounded = ratio * samples.advantages, clipped_ratio * samples.advantages
-    # L = -mean min(ratio A, clip(ratio) A); d ratio / d log_prob = ratio, and nothing flows
-    # where the clipped side is the smaller one
+    # L = -mean min(ratio A, clip(ratio) A); d ratio / d log_prob = ratio, and the gradient is zero
+    # where the clipped term is smaller
     toward_log_prob = torch.where(plain <= bounded, plain, 0.0).mul_(-1.0 / B)
     toward = distribution.backward(
         outputs, log_std, samples.actions, toward_log_prob, population.entropy_coef
@@ -288,10 +288,10 @@ def toward_outputs(
 def adam_step(
     population: Population, grad: Tensor, grad_norm: Tensor, active: Tensor, learning: Tensor
 ) -> None:
-    """Take one clipped Adam step for the active members only; uses up `grad`.
+    """Take one Adam step with gradient clipping for the active members; overwrites `grad`.
 
-    Moments age for those that were `learning` until now: of a member that ended its epochs before,
-    nothing may change while the others continue.
+    Moments decay only for members in `learning`. A member that stopped early must not change while
+    the others continue.
 
     g <- g * min(max_norm / |g|, 1);  m <- b1 m + (1 - b1) g;  v <- b2 v + (1 - b2) g^2
     w <- w - rate * sqrt(1 - b2^k) / (1 - b1^k) * m / (sqrt(v) + eps)
@@ -300,7 +300,7 @@ def adam_step(
     factor = (population.max_grad_norm / (grad_norm.unsqueeze(1) + 1e-6)).clamp_(max=1.0)
     together = grad.device.type == "cpu" and bool(active.all())
     if not together:
-        # where, not a product: 0 * NaN would carry a member's NaN into its weights
+        # where instead of a product, because 0 * NaN is NaN
         grad = torch.where(step, grad, 0.0)
     grad.mul_(factor)
     adam = population.adam
@@ -323,7 +323,7 @@ def adam_step(
 
 
 def _steer_learning_rate(population: Population, kl: Tensor) -> None:
-    """Raise or lower each member's learning rate so that its KL stays near the target."""
+    """Adapt each member's learning rate to keep its KL divergence near the target."""
     target = population.target_kl[:, 0]
     factor = torch.where(kl > 2.0 * target, 1 / 1.5, torch.where(kl < 0.5 * target, 1.5, 1.0))
     rate = population.learning_rate
@@ -335,7 +335,7 @@ def _networks(population: Population) -> ActorCritic:
 
 
 def _pack(samples: Samples) -> tuple[Tensor, list[int]]:
-    """Join all columns so that one gather per epoch shuffles everything."""
+    """Concatenate all columns, so that one gather per epoch shuffles them."""
     columns = [column if column.dim() == 3 else column.unsqueeze(-1) for column in samples]
     return torch.cat(columns, dim=-1), [column.shape[-1] for column in columns]
 
@@ -346,7 +346,7 @@ def _unpack(packed: Tensor, widths: list[int]) -> Samples:
 
 
 def _shuffle(packed: Tensor, order: Tensor) -> Tensor:
-    """Return the rows of each member in an order of its own, (P, B)."""
+    """Permute the rows of each member by its order, (P, B)."""
     P, B, width = packed.shape
     order = order + torch.arange(0, P * B, B, device=packed.device).unsqueeze(1)
     return packed.view(-1, width).index_select(0, order.view(-1)).view(P, B, width)

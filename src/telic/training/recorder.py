@@ -1,4 +1,4 @@
-"""Write down what training does: metric rows, events, policies, trajectories, summaries."""
+"""Recording of training: metrics, events, policies, trajectories and summaries."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ _INTERNAL = ("alive", "finite")
 
 
 class Progress(NamedTuple):
-    """Progress of a run: batches learned from, and the one collected but not yet learned from."""
+    """Progress of a run."""
 
     iteration: int
     seconds: float
-    """training time so far, over all sessions"""
+    """training time in seconds, accumulated over resumes"""
     pending: Batch | None
-    """None: it is yet to be collected"""
+    """batch collected but not yet learned from, or None"""
 
 
 class Recorder:
-    """The only part of training that writes to disk, apart from the resumable state.
+    """Writes all training outputs except the resumable state.
 
-    It fills folders that the host made for it; what lies elsewhere in the run is the host's.
+    Writes only to folders created by the host, which writes all other files of the run.
     """
 
     def __init__(self, job: TrainJob, run: RunFolder, emit: Listener, setup: Setup) -> None:
@@ -68,7 +68,7 @@ class Recorder:
         self._told_how = False
 
     def begin(self, progress: Progress) -> None:
-        """Cut back rows written after the state that training resumes from."""
+        """Truncate metrics written after the resumed state, and emit the start of training."""
         self.step = progress.iteration * self.job.settings.batch_size
         self.seconds = progress.seconds
         self._session = progress.seconds, self.step
@@ -96,13 +96,13 @@ class Recorder:
 
     @property
     def total_steps(self) -> int:
-        """Environment steps per member when done."""
+        """Total environment steps per member."""
         return self.job.iterations * self.job.settings.batch_size
 
     # ------------------------------------------------------------------ each iteration
 
     def numbers(self, learned: LearningResult) -> dict[str, list[float]]:
-        """Fetch an update's numbers, (P,) each, from the device in one go."""
+        """Copy the metrics of an update, (P,) each, from the device in one transfer."""
         population = self._setup.population
         columns = learned.stats._asdict() | {
             "explained_variance": learned.explained_variance,
@@ -121,7 +121,7 @@ class Recorder:
         seconds: float,
         learning: float,
     ) -> None:
-        """Write one row per member and emit the progress."""
+        """Write one row of metrics per member and emit progress."""
         before = self.step
         self.how()
         self.seconds = seconds
@@ -191,7 +191,7 @@ class Recorder:
         self.emit(finding.model_copy(update={"member": name}))
 
     def complaints(self, counts: dict[str, int]) -> None:
-        """Tell, once per kind, that the simulation could not compute something exactly."""
+        """Report simulation overflows once per kind and member."""
         for kind, count in counts.items():
             for member, health in enumerate(self._setup.health):
                 finding = health.inexact(self.step, kind, count)
@@ -199,7 +199,7 @@ class Recorder:
                     self._report(member, finding)
 
     def how(self) -> None:
-        """Tell, once it is known, whether a GPU replays whole batches as recordings."""
+        """Log once whether rollouts run as a CUDA graph."""
         graphed = self._setup.collector.graphed
         if self._told_how or graphed.is_recorded is None or self.job.device == "cpu":
             return
@@ -211,7 +211,7 @@ class Recorder:
         self.emit(LogMessage(message=text))
 
     def not_finite(self, setup: Setup, member: int, batch: Batch, what: str) -> None:
-        """Save the batch and the weights of a member that stops."""
+        """Save the batch and weights of a member with non-finite values for debugging."""
         folder = self.folders[member]
         path = folder.checkpoints_dir / f"not_finite_{self.step}.pt"
         moment = {
@@ -226,7 +226,7 @@ class Recorder:
     # ------------------------------------------------------------------ evaluations
 
     def evaluation(self, evaluation: Evaluation, setup: Setup, seconds: float) -> None:
-        """Keep policies, the three episodes and the numbers of one evaluation."""
+        """Save the policies, trajectories and metrics of an evaluation."""
         alive = flags(setup.population.alive)
         for member, (record, kept) in enumerate(
             zip(evaluation.records, evaluation.trajectories, strict=True)
@@ -247,7 +247,7 @@ class Recorder:
         self.emit(EvalDone(step=self.step, seconds=seconds, members=latest))
 
     def keep_policy(self, setup: Setup, member: int) -> None:
-        """Write the current policy of a member."""
+        """Save a checkpoint of a member's policy."""
         env, job, who = setup.env, setup.job, setup.job.members[member]
         facts = {
             "telic": __version__,
@@ -265,11 +265,11 @@ class Recorder:
         save_policy(path, setup.population, member, env.action_low, env.action_high, facts)
 
     def save_is_due(self) -> bool:
-        """Say whether enough time has passed since the last resumable save."""
+        """Return True if `save_every_s` has passed since the last resumable save."""
         return time.perf_counter() - self._last_save >= self.job.save_every_s
 
     def saved(self) -> None:
-        """Note that the resumable state was written; rows before it need never be repeated."""
+        """Reset the timer after the resumable state was saved."""
         self._last_save = time.perf_counter()
 
     def close(self) -> None:
@@ -285,7 +285,7 @@ def summarise_run(
     seconds: float,
     probes: list[dict[str, Any] | None],
 ) -> tuple[RunSummary, list[MemberSummary]]:
-    """Return how the run went, and each of its members."""
+    """Return the summaries of the run and its members."""
     alive = flags(setup.population.alive)
     summaries: list[MemberSummary] = []
     for index, member in enumerate(setup.job.members):
@@ -308,7 +308,7 @@ def summarise_run(
             probe=probes[member.reward],
         )
         summaries.append(summary)
-    # A best evaluation is finite; members are compared by it even where rewards differ in scale.
+    # Members are compared by their best finite evaluation, even if reward scales differ.
     best = {one.member: one.best.mean_return or 0.0 for one in summaries if one.best}
     where, status = (recorder.run.name, setup.job.env), "completed" if finished else "stopped"
     names, total = [one.member for one in summaries], recorder.step * len(summaries)

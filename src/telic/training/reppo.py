@@ -1,13 +1,13 @@
-"""REPPO: on-policy, maximum-entropy, and constrained in how far a batch moves the policy.
+"""REPPO: on-policy maximum-entropy reinforcement learning with a KL constraint.
 
     Reppo.learn           one batch of experience
-      targets             soft TD(λ) returns under the policy that collected it
+      targets             soft TD(λ) returns under the behavior policy
       update              epochs of shuffled minibatches
-        critic            cross-entropy to targets as histograms (HL-Gauss), auxiliary predictions
-        actor             along the critic's gradient where KL(old, new) is small, else back
+        critic            cross-entropy to HL-Gauss targets, auxiliary predictions
+        actor             critic's gradient where KL(old, new) is small, else the KL's
         multipliers       temperature and weight of the KL
 
-Every tensor has a member dimension P. What differs from the paper is listed in
+Every tensor has a member dimension P. Deviations from the paper are listed in
 docs/explanation/learners.md.
 """
 
@@ -41,7 +41,7 @@ _ENTROPY_PER_ACTION = -0.5
 
 
 class ReppoActor(SquashedActor):
-    """Linear layers with layer normalisation and SiLU in between."""
+    """Multilayer perceptron with layer normalization and SiLU."""
 
     def build(self, inputs: int, outputs: int, hidden: tuple[int, ...]) -> None:
         """Set `sizes` and `learned`."""
@@ -56,7 +56,7 @@ class ReppoActor(SquashedActor):
         return self.views_of(named_parts(flat, self.sizes))
 
     def views_of(self, own: Mapping[str, Tensor]) -> Views:
-        """Return the linear layers of parts by name."""
+        """Return the linear layers for named parameters."""
         count = len(self.shape.hidden) + 1
         layers = [Layer(own[f"weight_{i}"], own[f"bias_{i}"].unsqueeze(1)) for i in range(count)]
         return Views(layers, [], layers[0].bias.new_zeros(len(layers[0].bias), 0))
@@ -69,18 +69,18 @@ class ReppoActor(SquashedActor):
 
 
 class _Judged(NamedTuple):
-    """Outputs of critics for states and actions."""
+    """Critic outputs for states and actions."""
 
     embedding: Tensor
     """(P, n, width)"""
     logits: Tensor
     """(P, n, bins)"""
     predicted: Tensor
-    """(P, n, width + 1) the next embedding and the reward"""
+    """(P, n, width + 1) predicted next embedding and reward"""
 
 
 def critic_sizes(inputs: int, hidden: tuple[int, ...]) -> PartSizes:
-    """Return the parts of a critic: an embedding, and from it values and predictions."""
+    """Return the parameter sizes of a critic: trunk, value head and auxiliary model head."""
     last = hidden[-1]
     widths = [inputs, *hidden]
     trunk = {f"trunk{i}": pair for i, pair in enumerate(pairwise(widths))}
@@ -91,7 +91,7 @@ def critic_sizes(inputs: int, hidden: tuple[int, ...]) -> PartSizes:
 
 
 def _judge(net: NetworkParameters, x: Tensor) -> _Judged:
-    """Evaluate critics on inputs and actions (P, n, d)."""
+    """Evaluate critics on concatenated inputs and actions (P, n, d)."""
 
     def layer(x: Tensor, name: str, *, last: bool = False) -> Tensor:
         own = Layer(net.layers[name], net.layers[f"{name}_bias"].unsqueeze(1))
@@ -111,17 +111,17 @@ class _Samples(NamedTuple):
     inputs: Tensor
     actions: Tensor
     old: Tensor
-    """outputs of the policy that KL is measured from"""
+    """actor outputs of the reference policy for the KL"""
     target: Tensor
     following: Tensor
-    """the next embedding and the reward"""
+    """auxiliary targets: next embedding and reward"""
     runs: Tensor
-    """0 where the episode was cut: what follows is not known"""
+    """0 at episode ends, where the next embedding is not a target, else 1"""
     noise: Tensor
 
 
 class Reppo(PathwiseLearner):
-    """Improves a population batch by batch; on a GPU the whole of it is one CUDA graph."""
+    """REPPO learner for a population; on a GPU, the update is one CUDA graph."""
 
     def __init__(self, population: Population, iterations: int) -> None:
         super().__init__(population, iterations, _BINS)
@@ -147,7 +147,7 @@ class Reppo(PathwiseLearner):
         return self.updated(shuffles, noise)
 
     def update(self) -> LearningResult:
-        """Take all gradient steps of a batch."""
+        """Take all gradient steps for a batch."""
         assert self._batch is not None
         population, (shuffles, noise) = self.population, self.held
         samples, explained = self._make_samples(self._batch, noise)
@@ -173,7 +173,7 @@ class Reppo(PathwiseLearner):
 
     @torch.no_grad()
     def _make_samples(self, batch: Batch, noise: Tensor) -> tuple[_Samples, Tensor]:
-        """Return what to learn from, and the explained variance (P,)."""
+        """Return the samples and the explained variance (P,)."""
         population, bins = self.population, self.bins
         T, P, n = batch.rewards.shape
         rewards = batch.rewards * return_factor(population, batch)
@@ -195,7 +195,7 @@ class Reppo(PathwiseLearner):
         target = torch.empty_like(rewards)
         running = later[-1]
         for t in reversed(range(T)):
-            # G_t = r_t + γ (bonus' + (1 - λ) Q' + λ G_t+1), with Q' alone where an episode is cut
+            # G_t = r_t + γ (bonus' + (1 - λ) Q' + λ G_t+1), with λ = 0 at episode ends
             lam = population.gae_lambda * (0.0 if t == T - 1 else 1.0 - batch.done[t].float())
             ahead = bonus[t] + torch.lerp(later[t], running, lam)
             discount = population.gamma * (1.0 - batch.terminated[t].float())
@@ -215,7 +215,7 @@ class Reppo(PathwiseLearner):
         return samples, explained
 
     def _improve_critic(self, samples: _Samples) -> tuple[Tensor, Tensor]:
-        """Predict targets, next embeddings and rewards; returns losses and gradient norms."""
+        """Update the critics on value and auxiliary losses; return losses and gradient norms."""
         population = self.population
         judged = _judge(self._critic, torch.cat((samples.inputs, samples.actions), -1))
         target = self.bins.smoothed(samples.target.squeeze(-1))
@@ -231,7 +231,7 @@ class Reppo(PathwiseLearner):
         return value.detach(), length
 
     def _improve_actor(self, samples: _Samples) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Follow the critic within the KL bound; returns loss, entropy, KL and share beyond it."""
+        """Update actors and multipliers; return loss, entropy, KL and share beyond the bound."""
         population, multipliers = self.population, self._multipliers.layers
         views = self._networks.views_of(self.actor.layers)
         outputs = self._networks.act(views, population.part(samples.inputs))
@@ -253,7 +253,7 @@ class Reppo(PathwiseLearner):
 
 
 def _divergence(old: Tensor, new: Tensor) -> Tensor:
-    """Return KL(old, new) (P, n) of policies; tanh changes nothing in it."""
+    """Return KL(old, new) (P, n) of the Gaussians; the KL is invariant under tanh."""
     (mean, log_std), (new_mean, new_log_std) = Squashed.parts(old), Squashed.parts(new)
     ratio = (2.0 * (log_std - new_log_std)).exp()
     distance = ((mean - new_mean) * torch.exp(-new_log_std)).square()

@@ -1,8 +1,8 @@
-"""Results of training: the records, findings about its health, and the host's side of the reports.
+"""Training results: records, health findings, and the host's handling of worker reports.
 
-The worker runs foreign code, so it may only write to the folders it was given
-(`MemberFolder.filled`). Everything else arrives as a message, is validated by its schema, compared
-with the job that the host gave out, and written here.
+The worker runs untrusted code, so it can write only to the folders in `MemberFolder.filled`.
+Everything else is sent as a message, validated against its schema and the job, and written by the
+host.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PLATEAU_SHARE = 0.02
 
 
 class Finding(Event):
-    """One thing a person should know about a member's training."""
+    """Diagnostic finding about a member's training."""
 
     NAME = "train.finding"
 
@@ -54,7 +54,7 @@ class Finding(Event):
 
 
 class Health:
-    """Watches one member's rows and reports each kind of trouble once."""
+    """Monitors the metrics of one member and reports each kind of finding once."""
 
     def __init__(self, term_names: list[str], target_kl: float) -> None:
         self.term_names = term_names
@@ -65,7 +65,7 @@ class Health:
         self._lowest_value_loss = math.inf
 
     def watch(self, row: dict[str, Any], progress: float) -> list[Finding]:
-        """Take in one iteration's row; return what is newly wrong."""
+        """Process the metrics of an iteration and return new findings."""
         self._rows.append(row)
         if row["episodic_return"] is not None:
             self._returns.append(row["episodic_return"])
@@ -75,7 +75,7 @@ class Health:
             self._watch_terms(step)
         third = len(self._returns) // 3
         if progress >= 0.6 and third >= _WINDOW:
-            # The last third of the returns and the third before, on the scale of all.
+            # Compare the means of the last and the second third, relative to the range.
             before, after = fmean(self._returns[-2 * third : -third]), fmean(self._returns[-third:])
             spread = max(self._returns) - min(self._returns)
             if spread > 0.0 and abs(after - before) <= _PLATEAU_SHARE * spread:
@@ -87,7 +87,7 @@ class Health:
         return self.findings[known:]
 
     def _watch_update(self, row: dict[str, Any], step: int) -> None:
-        """Look at deviation, KL and value loss; a learner may not have all of them."""
+        """Check action std, KL divergence and value loss, if the learner reports them."""
         std = row["policy_std"]
         if std is not None and std < _COLLAPSED_STD:
             text = f"Exploration has all but stopped: mean action deviation {std:.3g} of the half "
@@ -109,7 +109,7 @@ class Health:
                 self._report("value_loss_diverges", step, text, lowest=lowest, recent=recent)
 
     def _watch_terms(self, step: int) -> None:
-        """Look for terms of the reward that are all of it, or nothing."""
+        """Check for reward terms that dominate the reward or are always zero."""
         sizes = {
             name: fmean(abs(row[f"reward_term_{name}"] or 0.0) for row in self._rows)
             for name in self.term_names
@@ -126,27 +126,27 @@ class Health:
                 self._report(f"dominant_term:{name}", step, text, share=size / total)
 
     def _report(self, name: str, step: int, message: str, **values: float | None) -> Finding | None:
-        """Keep a finding, and return it unless it is known already."""
+        """Add a finding and return it, or None if it was reported before."""
         if any(finding.name == name for finding in self.findings):
             return None
         self.findings.append(Finding(name=name, message=message, values=values, step=step))
         return self.findings[-1]
 
     def not_finite(self, step: int, what: str, saved: str) -> Finding:
-        """Record that a member stopped because of NaN or infinity."""
+        """Report that a member stopped because of non-finite values."""
         message = f"{what} became NaN or infinite; this member stopped. See {saved}."
         self.findings.append(Finding(name="not_finite", message=message, step=step))
         return self.findings[-1]
 
     def inexact(self, step: int, kind: str, count: int) -> Finding | None:
-        """Record that the simulation ran out of room for contacts; None if known already."""
+        """Report a contact buffer overflow, or return None if it was reported before."""
         text = f"The GPU had too little room for contacts ({kind}) in {count} simulated steps, "
         text += "which left some out. Rare ones hardly matter; else use --device cpu."
         name = f"simulation_overflow:{kind.lower()}"
         return self._report(name, step, text, count=float(count))
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what later findings depend on."""
+        """Return the state for resuming."""
         return {
             "findings": [finding.model_dump() for finding in self.findings],
             "rows": list(self._rows),
@@ -155,7 +155,7 @@ class Health:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Put it back."""
+        """Restore the state."""
         self.findings = [Finding.model_validate(saved) for saved in state["findings"]]
         self._rows = deque(state["rows"], maxlen=_WINDOW)
         self._returns = list(state["returns"])
@@ -163,13 +163,13 @@ class Health:
 
 
 _MOST_VALUES = 2_000_000
-"""values of one message; an evaluation of a thousand members has some forty thousand"""
+"""maximum number of values per message; evaluating 1,000 members needs about 40,000"""
 _MOST_EVENTS = 200_000
-"""kept of one call of the trainer; a long one has some hundreds"""
+"""maximum number of logged events per training; long ones log some hundreds"""
 
 
 class EvaluationRecord(Record):
-    """Performance of one member after some steps of training, on episodes it never trained on."""
+    """Evaluation of one member on episodes not used for training."""
 
     global_step: int
     episodes: int
@@ -185,28 +185,28 @@ class EvaluationRecord(Record):
     all_returns: list[float | None] = Field(default=[])
     episode_length: float
     terminated_share: float
-    """share of episodes that ended before their time"""
+    """fraction of episodes that terminated before the time limit"""
     env_return: float | None
-    """mean return under the environment's own reward"""
+    """mean return under the environment's built-in reward"""
     reward_terms: dict[str, float | None]
-    """mean sum over an episode, by term"""
+    """mean episode sum of each reward term"""
 
 
 class EvalDone(Event):
-    """All members were evaluated on fresh episodes."""
+    """Emitted after all members were evaluated."""
 
     NAME = "eval.done"
 
     step: int
     """environment steps per member"""
     seconds: float = 0.0
-    """the evaluation took"""
+    """duration of the evaluation in seconds"""
     members: dict[str, EvaluationRecord]
-    """by name, without the single returns; members that had to stop are missing"""
+    """evaluations of active members by name, without individual returns"""
 
 
 class MemberSummary(Record):
-    """One trained policy."""
+    """Summary of one trained policy."""
 
     schema_version: Literal[1] = 1
     member: str
@@ -218,17 +218,17 @@ class MemberSummary(Record):
     training_time_s: float
     total_episodes: int
     final_episodic_return: float | None
-    """mean of the last training episodes, with exploration noise"""
+    """mean return of the last training episodes, with exploration noise"""
     best_step: int | None
     best: EvaluationRecord | None
-    """the best evaluation by mean return"""
+    """evaluation with the highest mean return"""
     last: EvaluationRecord | None
     findings: list[Finding]
     probe: dict[str, Any] | None
 
 
 class RunSummary(Event):
-    """The result of one call of the trainer."""
+    """Summary of a training run."""
 
     NAME = "train.end"
 
@@ -237,7 +237,7 @@ class RunSummary(Event):
     env: str
     status: Literal["completed", "stopped", "failed"]
     total_timesteps: int
-    """environment steps of all members together"""
+    """total environment steps of all members"""
     training_time_s: float
     steps_per_second: float | None
     best_member: str | None
@@ -254,15 +254,15 @@ class RunSummary(Event):
         best: Mapping[str, float],
         members: list[str],
     ) -> Self:
-        """Return the result of a run.
+        """Create the summary of a run.
 
         Args:
-            where: the run and its environment.
-            status: how it ended.
-            steps: of all members together.
-            seconds: that training took.
-            best: mean return of the best evaluation, by member; one without it is left out.
-            members: their names.
+            where: names of the run and the environment.
+            status: final status.
+            steps: total environment steps of all members.
+            seconds: training time.
+            best: mean return of the best evaluation of each evaluated member.
+            members: names of the members.
         """
         winner = max(best, key=best.__getitem__, default=None)
         return cls(
@@ -279,15 +279,15 @@ class RunSummary(Event):
 
 
 class TrainingReport(Record):
-    """Reports of the worker besides events, as far as known."""
+    """Report from the worker, in addition to events."""
 
     record: Literal["report"] = "report"
     rewards: tuple[RewardSpec, ...] = ()
-    """each member's reward as it describes itself: its reward_spec.json"""
+    """reward specification of each member, written to reward_spec.json"""
     members: tuple[MemberSummary, ...] = ()
-    """each member's result: its summary.json"""
+    """summary of each member, written to summary.json"""
     summary: RunSummary | None = None
-    """of all members so far: the run's summary.json"""
+    """summary of all members, written to the run's summary.json"""
 
 
 def member_folders(job: TrainJob, run: RunFolder) -> list[MemberFolder]:
@@ -296,7 +296,7 @@ def member_folders(job: TrainJob, run: RunFolder) -> list[MemberFolder]:
 
 
 class RunKeeper:
-    """The host's side of a training: checks what the worker reports and writes the run's files."""
+    """Host side of training: validates worker messages and writes the run's files."""
 
     def __init__(
         self,
@@ -307,10 +307,10 @@ class RunKeeper:
         result: Path | None = None,
         translate: Callable[[Event], Event | None] = lambda event: event,
     ) -> None:
-        """Prepare to receive messages.
+        """Initialize the keeper.
 
-        The summary goes to `result`, or is the run's; `translate` returns the event to log instead
-        of one of the worker, or None.
+        The summary is written to `result`, by default the run's summary file. `translate` maps each
+        worker event to the event to emit, or to None to drop it.
         """
         self._job, self._run, self._listener = job, run, listener
         self._result = result or run.summary
@@ -327,10 +327,10 @@ class RunKeeper:
             self._log.close()
 
     def receive(self, message: dict[str, Any]) -> None:
-        """Take a message of the worker: an event, or a report to write.
+        """Process a message of the worker: an event or a report.
 
         Raises:
-            WorkerDied: it is neither, or is about something that was not asked for.
+            WorkerDied: if the message is invalid or does not match the job.
         """
         try:
             message = cleaned(message, _MOST_VALUES)
@@ -342,13 +342,13 @@ class RunKeeper:
             _refuse(error)
 
     def summary(self) -> RunSummary:
-        """Return the run's result, once the worker has ended."""
+        """Return the summary after the worker has exited."""
         if self._summary is None:
             _refuse("it ended without a result")
         return self._summary
 
     def emit(self, event: Event) -> None:
-        """Log an event; the log begins with training."""
+        """Log an event and pass it to the listener; the log starts with `TrainStart`."""
         if self._log is None and (isinstance(event, TrainStart) or self._run.events.exists()):
             self._log = JsonLines(self._run.events)
         if self._log is not None and not isinstance(event, TrainProgress):
@@ -359,7 +359,7 @@ class RunKeeper:
         self._listener(event)
 
     def _write(self, report: TrainingReport) -> None:
-        """Write a report; its parts are compared with the job before the first file is written."""
+        """Validate a report against the job and write its files."""
         job, summary = self._job, report.summary
         for parts in (report.rewards, report.members):
             if len(parts) not in (0, len(job.members)):

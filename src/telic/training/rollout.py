@@ -1,7 +1,7 @@
-"""Collect experience from all members' environments at once: rewards, batches, episode counts.
+"""Rollout collection for all members in one batch: reward computation, batches, episodes.
 
-Members that share a reward are neighbours in the batch, so each distinct reward is called once per
-step on one slice of environments. What a reward remembers adds to the networks' inputs.
+Members that share a reward are adjacent in the batch, so each distinct reward is called once per
+step on one slice of environments. Reward memory is appended to the network inputs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from telic.training.population import Actor
 
 
 class Group(NamedTuple):
-    """One reward and the neighbouring members that train on it."""
+    """A reward and the adjacent members that train on it."""
 
     reward: Reward
     first: int
@@ -31,7 +31,7 @@ class Group(NamedTuple):
 
 
 class Score(NamedTuple):
-    """Rewards of one step."""
+    """Rewards of one step, per member and environment."""
 
     total: Tensor
     """(P, n)"""
@@ -40,7 +40,7 @@ class Score(NamedTuple):
 
 
 class Scoring:
-    """Calls each reward on its members' environments and owns the rewards' memory."""
+    """Computes each reward on its members' environments and holds the rewards' memory."""
 
     def __init__(
         self, env: VecEnv, groups: Sequence[Group], critic_sees: Sequence[str] = ()
@@ -72,7 +72,7 @@ class Scoring:
     def inputs(self, obs: Tensor, info: Info | None, out: Tensor) -> Tensor:
         """Write observation, reward memory and privileged fields into `out` (P, n, inputs).
 
-        `info` is the transition's for what a step led to, None for the present state.
+        `info` is the transition's info for next inputs, or None for the current state.
         """
         flat = out.view(-1, out.shape[-1])
         if not (self.memory_size or self.extra_size):
@@ -98,7 +98,7 @@ class Scoring:
         return value.reshape(value.shape[0], -1).float()
 
     def input_masks(self) -> list[InputMask]:
-        """Return what each member's networks see: not the memory of other members' rewards."""
+        """Return each member's input mask, which hides the memory of other members' rewards."""
         out: list[InputMask] = []
         for group in self.groups:
             own, end = self.obs_dim + group.reward.memory_size, self.obs_dim + self.memory_size
@@ -135,8 +135,8 @@ class Scoring:
             )
         except RewardError as error:
             if is_recording():
-                raise  # it cannot be recorded; that says nothing about its value
-            # One reward's error must not end the others' training: its members see NaN and stop.
+                raise  # a graph capture error, not an error of the reward
+            # NaN rewards stop only the members of the failing reward; the others keep training.
             self._errors[group.first] = error
             total = torch.full((len(obs[rows]),), torch.nan, device=obs.device)
             return total, total.new_zeros(len(total), self.term_count)
@@ -146,19 +146,19 @@ class Scoring:
         return total, stacked
 
     def error_of(self, member: int) -> RewardError | None:
-        """Return the error that a member's reward raised, if it did."""
+        """Return the error raised by a member's reward, or None."""
         for group in self.groups:
             if group.first <= member < group.first + group.members:
                 return self._errors.get(group.first)
         return None
 
     def reset(self, done: Tensor) -> None:
-        """Forget the memory of ended episodes, (P, n) bool."""
+        """Reset the reward memory of ended episodes; `done` is (P, n) bool."""
         for group in self.groups:
             group.reward.reset(done[group.first : group.first + group.members].reshape(-1))
 
     def carried(self) -> dict[str, Tensor]:
-        """Return the memory that rewards replace at every step, by name."""
+        """Return the reward memory updated at every step, by name."""
         return {
             f"{i}/{name}": value
             for i, group in enumerate(self.groups)
@@ -166,7 +166,7 @@ class Scoring:
         }
 
     def carry(self, tensors: dict[str, Tensor]) -> None:
-        """Let the rewards continue with these tensors."""
+        """Replace the reward memory with these tensors."""
         for i, group in enumerate(self.groups):
             start = f"{i}/"
             own = {k[len(start) :]: v for k, v in tensors.items() if k.startswith(start)}
@@ -177,51 +177,51 @@ class Scoring:
         return {str(i): group.reward.state_dict() for i, group in enumerate(self.groups)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Put the rewards' memory back."""
+        """Restore the rewards' memory."""
         for i, group in enumerate(self.groups):
             group.reward.load_state_dict(state[str(i)])
 
 
 _RECENT = 20
-"""latest episodes of a member whose mean is its return"""
+"""window of the moving average of episode returns"""
 
 
 class Batch(NamedTuple):
-    """T steps of P members with n environments each, and how they acted."""
+    """Rollout of T steps for P members with n environments each."""
 
     inputs: Tensor
-    """(T, P, n, d) what the networks saw, not normalised"""
+    """(T, P, n, d) network inputs before normalization"""
     next_inputs: Tensor
-    """(T, P, n, d) what each step led to, before any reset"""
+    """(T, P, n, d) inputs after each step, before any reset"""
     actions: Tensor
-    """(T, P, n, width) as sampled"""
+    """(T, P, n, width) sampled actions before clipping"""
     log_probs: Tensor
     """(T, P, n)"""
     rewards: Tensor
     """(T, P, n)"""
     terms: Tensor
-    """(T, P, n, k) parts of the reward, by each member's own list of names"""
+    """(T, P, n, k) reward terms, in the order of each member's term names"""
     terminated: Tensor
     """(T, P, n) bool"""
     done: Tensor
     """(T, P, n) bool: terminated or truncated"""
     actor: Actor
-    """the policies that acted"""
+    """behavior policies"""
 
 
 class RolloutInputs(NamedTuple):
-    """Inputs of a rollout: memory to fill, noise, and the members that act."""
+    """Inputs of a rollout: output buffers, action noise and a mask of active members."""
 
     batch: Batch
-    """to be filled; its actor acts"""
+    """buffers to fill; contains the behavior policies"""
     noise: Tensor
     """(T, P, n, outputs)"""
     alive: Tensor | None
-    """(P, 1, 1) bool, members that act; None: all"""
+    """(P, 1, 1) bool, mask of active members, or None for all"""
 
 
 class Collector:
-    """Steps the environments with frozen policies; owns everything that lives between batches."""
+    """Collects rollouts with frozen policies and keeps the state between batches."""
 
     def __init__(
         self,
@@ -240,20 +240,20 @@ class Collector:
         self.num_envs = env.num_envs // self.members
         self._to_env = ActionMap(env)
         self._obs = torch.empty(0)
-        self._inputs: RolloutInputs | None = None  # on a GPU, at a fixed place
+        self._inputs: RolloutInputs | None = None  # on a GPU, at fixed addresses
         self.graphed = GraphedCallable(self._run_in_place, [self, env, scoring], env.device)
 
     def start(self, *, stagger: bool) -> None:
-        """Reset every environment; staggered, their time limits do not come all at once."""
+        """Reset every environment, optionally with staggered episode clocks."""
         self._obs = self.env.reset()
         if stagger:
             self.env.stagger()
 
     @torch.no_grad()
     def collect(self, actor: Actor, noise: Tensor, alive: Tensor) -> Batch:
-        """Run `horizon` steps. Members that are not alive act with zeros and fill their place.
+        """Collect a rollout of `horizon` steps. Inactive members take zero actions.
 
-        On a GPU, returns before it is done, and always the same memory.
+        On a GPU, returns asynchronously and reuses the same buffers in every call.
         """
         if self.env.device.type == "cpu":
             quiet = None if bool(alive.all()) else alive.view(-1, 1, 1)
@@ -297,12 +297,12 @@ class Collector:
                 scoring.reset(batch.done[t])
                 obs = step.obs
         self._obs = obs
-        if not isinstance(self.distribution, Squashed):  # whose learners ask for no densities
+        if not isinstance(self.distribution, Squashed):  # its learners do not use log densities
             self._log_probs(batch)
         return batch
 
     def _allocate(self, actor: Actor) -> Batch:
-        """Return fresh tensors: the learner may still be reading the previous batch."""
+        """Allocate new buffers, because the learner may still be reading the previous batch."""
         T, P, n = self.horizon, self.members, self.num_envs
         width, device = self.networks.shape.critic_inputs, self.env.device
 
@@ -325,7 +325,7 @@ class Collector:
         )
 
     def _log_probs(self, batch: Batch) -> None:
-        """Fill in log densities for the whole batch in one pass instead of one per step."""
+        """Compute the log densities of the whole batch in one forward pass."""
         actor = batch.actor
         inputs = actor.scaling.apply(by_member(batch.inputs))
         outputs = self.networks.act(actor.views, actor.part(inputs))
@@ -335,15 +335,15 @@ class Collector:
         batch.log_probs.copy_(log_probs.view(self.members, self.horizon, -1).transpose(0, 1))
 
     def carried(self) -> dict[str, Tensor]:
-        """Return the observation to act on next."""
+        """Return the current observation, by name."""
         return {"obs": self._obs}
 
     def carry(self, tensors: dict[str, Tensor]) -> None:
-        """Act on another one next."""
+        """Replace the current observation."""
         self._obs = tensors["obs"]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what the next batch depends on."""
+        """Return the state of the environments, rewards and current observation."""
         return {
             "obs": self._obs,
             "env": self.env.state_dict(),
@@ -351,11 +351,11 @@ class Collector:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Put it back; the next batch is then the one that would have been collected."""
+        """Restore the state, so that the next batch matches an uninterrupted run."""
         self._obs = state["obs"].clone()
         self.env.load_state_dict(state["env"])
         self.scoring.load_state_dict(state["scoring"])
-        if not getattr(self.env, "resumable", True):  # it has started new episodes
+        if not getattr(self.env, "resumable", True):  # new episodes were started
             restarted: Any = self.env
             self._obs = restarted.exact_obs.float()
             everyone = torch.ones(self.members, self.num_envs, dtype=torch.bool)
@@ -363,9 +363,9 @@ class Collector:
 
 
 class ActionMap:
-    """Maps sampled actions (P, n, width) to what the environment takes.
+    """Maps sampled actions (P, n, width) to environment actions.
 
-    Continuous: [-1, 1] becomes the action range, values outside are clipped. Discrete: indices.
+    Continuous actions are clipped to [-1, 1] and scaled to the range; discrete ones are indices.
     """
 
     def __init__(self, env: VecEnv) -> None:
@@ -376,7 +376,7 @@ class ActionMap:
             self.plain = bool((self.middle == 0).all() and (self.half == 1).all())
 
     def __call__(self, actions: Tensor) -> Tensor:
-        """Return the environment's actions (N, A) or (N,)."""
+        """Return environment actions, (N, A) or (N,) if discrete."""
         if self.discrete:
             return actions.reshape(-1).long()
         actions = actions.reshape(-1, actions.shape[-1]).clamp(-1.0, 1.0)
@@ -384,7 +384,7 @@ class ActionMap:
 
 
 def by_member(x: Tensor) -> Tensor:
-    """Turn (T, P, n, ...) into (P, T * n, ...)."""
+    """Reshape (T, P, n, ...) to (P, T * n, ...)."""
     return x.transpose(0, 1).flatten(1, 2)
 
 
@@ -397,7 +397,7 @@ class Episode(NamedTuple):
 
 
 class EpisodeTracker:
-    """Carries unfinished episodes from batch to batch and remembers each member's latest ones."""
+    """Accumulates episode returns across batches and keeps each member's latest episodes."""
 
     def __init__(self, members: int, num_envs: int, terms: int, device: torch.device | str) -> None:
         # columns: return, length, then each term
@@ -406,7 +406,7 @@ class EpisodeTracker:
         self.finished = [0] * members
 
     def update(self, batch: Batch) -> list[int]:
-        """Take in a batch; returns how many episodes ended per member."""
+        """Update with a batch and return the number of finished episodes per member."""
         ones = torch.ones_like(batch.rewards)
         parts = torch.cat((torch.stack((batch.rewards, ones), dim=-1), batch.terms), dim=-1)
         sums = parts.double().cumsum(0) + self._carry  # (T, P, n, k)
@@ -432,7 +432,7 @@ class EpisodeTracker:
         return {"carry": self._carry, "recent": rows, "finished": self.finished}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Put them back."""
+        """Restore unfinished and recent episodes."""
         self._carry = state["carry"].clone()
         self.finished = list(state["finished"])
         for member, rows in zip(self.recent, state["recent"], strict=True):

@@ -1,7 +1,7 @@
-"""Train: run a job in confined processes, in the folder of its run.
+"""Run training jobs in confined worker processes.
 
-Members that share a process (`job.processes`) are a group, trained by one worker. A worker may
-write to the folders made here and nowhere else: this process writes the request and the results.
+Members that share a process (`job.processes`) form a group that one worker trains. A worker can
+write only to the folders created here; this process writes the request and the results.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from telic.training.results import RunKeeper, RunSummary, member_folders
 
 _ENTRY = "telic.training.worker"
 _OF_A_GROUP = (UsageError, Refused, SimulatorError, WorkerDied, TrainingFailed)
-"""errors that a reward or its process can cause; they do not end the other groups"""
+"""errors caused by a reward or its process; the other groups keep training"""
 _MEMORY_SHARE = 0.75
 _ARENA_BYTES = 64 << 20
-"""more than MuJoCo sets aside for a simulation of any common robot; hardly any of it is used"""
+"""upper bound on the MuJoCo arena of common robots; most of it stays untouched"""
 
 
 class Run(NamedTuple):
@@ -53,13 +53,13 @@ class Run(NamedTuple):
     videos: tuple[Path, ...] = ()
 
     def as_data(self) -> dict[str, Any]:
-        """Return the result as plain data."""
+        """Return the run as JSON-compatible data."""
         videos = [str(video) for video in self.videos]
         return {**self.summary, "path": str(self.path), "videos": videos}
 
     @property
     def status(self) -> str:
-        """completed, stopped or failed."""
+        """Status of the run: completed, stopped or failed."""
         return self.summary["status"]
 
     @property
@@ -68,14 +68,14 @@ class Run(NamedTuple):
         return self.summary["best_return"]
 
     def policy(self) -> Any:
-        """Return the best policy."""
-        from telic.training.policy import load_policy  # brings torch
+        """Load the best policy."""
+        from telic.training.policy import load_policy  # imports torch
 
         return load_policy(self.path)
 
 
 class _Order(NamedTuple):
-    """Options of executing a job."""
+    """Execution options of a job."""
 
     folder: RunFolder
     should_stop: Callable[[], bool]
@@ -96,19 +96,19 @@ def execute(
     command: str | None = None,
     videos: str | None = None,
 ) -> Run:
-    """Run a job, or resume the same job where it was interrupted.
+    """Run a job, or resume it if an identical job was interrupted.
 
     Args:
-        job: what to train.
-        runs_dir: where run folders are.
-        name: name of the run folder; None: made from the time.
-        fresh: start from scratch even if this very job was interrupted before.
-        confined: work in confined workers; False: in this process.
-        on_event: called with every event.
-        should_stop: polled between updates.
-        should_wait: polled; as long as it is True, a confined worker is suspended.
-        command: the command line that asked for this, kept in the manifest.
-        videos: those that are drawn afterwards; until they are, the run's status says so.
+        job: the job to run.
+        runs_dir: parent directory of run folders.
+        name: name of the run folder; defaults to a timestamp and a random suffix.
+        fresh: start from scratch instead of resuming.
+        confined: train in confined worker processes instead of this process.
+        on_event: callback for every event.
+        should_stop: polled between updates; training stops when it returns True.
+        should_wait: polled; a confined worker is suspended while it returns True.
+        command: command line to record in the manifest.
+        videos: videos to render afterwards, recorded in the status until they are done.
     """
     trusted = [reward.code for reward in job.rewards if reward.trusted]
     require_permitted(*named_code(job.env, job.env_args), *trusted)
@@ -125,7 +125,7 @@ def execute(
             with RunKeeper(job, folder, on_event) as keeper:
                 _train_group(groups[0], order, keeper)
                 summary = keeper.summary()
-        else:  # workers are forks of a process that has imported already
+        else:  # workers fork from a process with preloaded imports
             with nursery.prewarmed((_ENTRY,)) if confined else nullcontext():
                 summary = _train_groups(job, groups, order, on_event)
         set_status(folder, summary.status, videos=videos)
@@ -135,9 +135,9 @@ def execute(
 def _train_groups(
     job: TrainJob, groups: list[MemberGroup], order: _Order, on_event: Listener
 ) -> RunSummary:
-    """Train the groups of each device one after another, those of different devices at once.
+    """Train groups sequentially per device, and devices in parallel.
 
-    A group that fails does not end the others: the first failure is raised at the end.
+    If a group fails, the others keep training; the first error is raised at the end.
     """
     devices = len(job.devices) if job.devices and order.confined else 1
     joint = JointProgress([len(group.job.members) for group in groups], devices)
@@ -148,7 +148,7 @@ def _train_groups(
             on_event(event)
 
     def train(number: int) -> RunSummary | TelicError:
-        """Train a group unless that is done; return its summary, or why there is none."""
+        """Train a group unless it is complete; return its summary, or the error."""
         group = groups[number]
         if group.result.exists():
             summary = read_record(group.result, RunSummary)
@@ -179,7 +179,7 @@ def _train_groups(
         return results
 
     if devices == 1:
-        by_device = [train_on(0)]  # in this thread, where an interruption arrives
+        by_device = [train_on(0)]  # main thread, which receives KeyboardInterrupt
     else:
         with ThreadPoolExecutor(devices, thread_name_prefix="device") as pool:
             by_device = list(pool.map(train_on, range(devices)))
@@ -205,22 +205,22 @@ def _train_groups(
 
 
 class JointProgress:
-    """Turns the progress of groups into that of their run."""
+    """Aggregates the progress of groups into the progress of their run."""
 
     def __init__(self, members: Sequence[int], devices: int) -> None:
-        """Take the size of each group; group i is trained on device i modulo `devices`."""
+        """Initialize from the size of each group; group i trains on device i modulo `devices`."""
         self._members, self._devices = members, devices
         self._latest: dict[int, TrainProgress] = {}
         self._finished: set[int] = set()
         self._lock = threading.Lock()
 
     def finish(self, group: int) -> None:
-        """Count a group as trained."""
+        """Mark a group as finished."""
         with self._lock:
             self._finished.add(group)
 
     def translate(self, group: int, event: Event) -> Event | None:
-        """Return what an event of a group means for the run; None: nothing yet."""
+        """Convert a group's event to an event of the run, or None to drop it."""
         if isinstance(event, RunSummary):
             return None
         if not isinstance(event, TrainProgress):
@@ -250,7 +250,7 @@ class JointProgress:
 
 
 def _train_group(group: MemberGroup, order: _Order, keeper: RunKeeper) -> None:
-    """Let one process train the members of a group."""
+    """Train the members of a group in one process."""
     job = group.job
     folders, access = prepare_folders(group, order.folder), env_access(job.env, job.env_args)
     payload = {
@@ -260,7 +260,7 @@ def _train_group(group: MemberGroup, order: _Order, keeper: RunKeeper) -> None:
         "imports": list(map(str, access.python_path)),
     }
     if not order.confined:
-        from telic.training import worker  # brings torch
+        from telic.training import worker  # imports torch
 
         channel = LocalChannel(keeper.receive, order.should_stop)
         worker.run(worker.prepare(payload, channel), payload, channel)
@@ -287,7 +287,7 @@ def _train_group(group: MemberGroup, order: _Order, keeper: RunKeeper) -> None:
 
 
 def prepare_folders(group: MemberGroup, run: RunFolder) -> list[Path]:
-    """Make the folders that a worker fills, and return them; the first is its working folder."""
+    """Create and return the folders a worker writes to, starting with its working directory."""
     members = member_folders(group.job, run)
     folders = [group.state.parent, *(folder for member in members for folder in member.filled())]
     for folder in folders:
@@ -296,7 +296,7 @@ def prepare_folders(group: MemberGroup, run: RunFolder) -> list[Path]:
 
 
 class LocalChannel(HostChannel):
-    """Stands in for the worker's connection when training happens in this process."""
+    """In-process replacement for the worker's channel to the host."""
 
     def __init__(
         self, receive: Callable[[dict[str, Any]], None], should_stop: Callable[[], bool]
@@ -304,12 +304,12 @@ class LocalChannel(HostChannel):
         self._receive, self._should_stop = receive, should_stop
 
     def should_stop(self) -> bool:
-        """Ask the caller."""
+        """Return True if the caller requested a stop."""
         return self._should_stop()
 
     def send(self, message: dict[str, Any]) -> None:
-        """Pass a message on as a pipe does: what JSON makes of it."""
+        """Deliver a message after a JSON round trip, as through a pipe."""
         self._receive(json.loads(json.dumps(message)))
 
     def heartbeat(self, seconds: float, doing: str = "") -> None:
-        """Ignore it: no other process is watching."""
+        """Do nothing, because no other process monitors this one."""

@@ -1,4 +1,4 @@
-"""Everything a job needs: environments, rewards, population, learner and collector."""
+"""Construction of training components: environments, rewards, population, learner, collector."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PROBE_ENVS = 8
 
 
 class LearnerKind(NamedTuple):
-    """A learner, and the networks that it trains to act."""
+    """Learner class and its actor networks."""
 
     learner: type[Learner]
     actor: Callable[[Shape], Networks | SquashedActor]
@@ -43,12 +43,12 @@ LEARNERS = {
     "reppo": LearnerKind(Reppo, ReppoActor),
     "flashsac": LearnerKind(FlashSac, FlashSacActor),
 }
-"""the learners by name"""
+"""learners by name"""
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """The moving parts of one training run."""
+    """Components of a training run."""
 
     job: TrainJob
     env: VecEnv
@@ -61,20 +61,20 @@ class Setup:
 
 
 class Environments(NamedTuple):
-    """All environments of a run."""
+    """Environments of a run."""
 
     probe: VecEnv
-    """where rewards are tried; of a simulator, those of the evaluation"""
+    """environments for probing rewards; with external simulators, the evaluation environments"""
     training: VecEnv
     evaluation: VecEnv
 
 
 def make_environments(job: TrainJob) -> Environments:
-    """Make all environments of a run."""
+    """Create all environments of a run."""
     seeds = [member.seed for member in job.members]
     num_envs = job.settings.num_envs
     if simulated(job.env):
-        # Simulators take their time to start: both at once, and rewards are probed on the second.
+        # External simulators start slowly, so start both in parallel and probe on the second.
         counts = (num_envs, seeds), (job.eval_episodes, Evaluator.seeds(job))
         options: dict[str, Any] = {"device": job.device, **job.env_args}
         with ThreadPoolExecutor() as pool:
@@ -93,12 +93,12 @@ def make_environments(job: TrainJob) -> Environments:
 
 
 def build_setup(job: TrainJob, rewards: list[Reward], env: VecEnv) -> Setup:
-    """Make all parts around rewards that were loaded and probed.
+    """Build the training components for loaded and probed rewards.
 
     Args:
-        job: the whole training.
-        rewards: one each of its rewards.
-        env: the members' environments.
+        job: training job.
+        rewards: instances of the job's rewards.
+        env: training environments of all members.
     """
     settings = job.settings
     seeds = [member.seed for member in job.members]
@@ -131,7 +131,7 @@ def build_setup(job: TrainJob, rewards: list[Reward], env: VecEnv) -> Setup:
     )
     tracker = EpisodeTracker(population.size, settings.num_envs, scoring.term_count, env.device)
     health = [
-        # The terms of an environment's own reward cannot be changed, so they are not judged.
+        # Terms of built-in rewards are not checked, because they cannot be changed.
         Health(names if job.rewards[member.reward].source else [], member.settings.target_kl)
         for names, member in zip(scoring.term_names, job.members, strict=True)
     ]
@@ -140,9 +140,9 @@ def build_setup(job: TrainJob, rewards: list[Reward], env: VecEnv) -> Setup:
 
 
 def _mirrors(job: TrainJob, rewards: list[Reward], scoring: Scoring) -> list[Mirror]:
-    """Find the mirror image of every member's samples; raises BadEnvironment where there is none.
+    """Find the mirror symmetry of every member's samples; raises BadEnvironment if none exists.
 
-    Inputs of a population are observation, memory as wide as its widest reward's, extra fields.
+    Inputs of a population are observation, memory padded to the largest reward's, extra fields.
     """
     plain = {name: value for name, value in job.env_args.items() if not name.startswith("terrain")}
     plain |= {"variation": "none"} if "variation" in plain else {}
@@ -162,7 +162,7 @@ def _mirrors(job: TrainJob, rewards: list[Reward], scoring: Scoring) -> list[Mir
 
 
 def make_env(job: TrainJob, per_member: int, seeds: list[int]) -> VecEnv:
-    """Make the members' environments as slices of one batch."""
+    """Create the environments of all members as one batch."""
     args = dict(job.env_args)
     if job.threads is not None:
         args["num_threads"] = job.threads
@@ -170,7 +170,7 @@ def make_env(job: TrainJob, per_member: int, seeds: list[int]) -> VecEnv:
 
 
 def make_scoring(job: TrainJob, env: VecEnv, rewards: list[Reward]) -> Scoring:
-    """Give each reward, with memory of its own, to the members that share it."""
+    """Create the scoring, with a copy of each reward for the members that share it."""
     groups: list[Group] = []
     first = 0
     for index, members in itertools.groupby(job.members, key=lambda member: member.reward):
@@ -181,7 +181,7 @@ def make_scoring(job: TrainJob, env: VecEnv, rewards: list[Reward]) -> Scoring:
 
 
 def load_rewards(job: TrainJob) -> list[Reward]:
-    """Load the job's rewards. Their code runs from here on, so only inside the confined worker."""
+    """Load the job's rewards, which runs their code. Call only in the confined worker."""
     return [
         load_reward(
             reward.source,
@@ -194,9 +194,9 @@ def load_rewards(job: TrainJob) -> list[Reward]:
 
 
 def warm_start(setup: Setup) -> list[str]:
-    """Start members from policies trained before; return the names of those that could not.
+    """Initialize members from saved policies and return the names of incompatible ones.
 
-    A policy fits when its networks have the same sizes and it sees the same.
+    A policy is compatible if it has the same network sizes and observations.
     """
     return [
         member.name

@@ -1,4 +1,4 @@
-"""Videos of a run: rendered after training, from recorded states, never by simulating again."""
+"""Videos of a run, rendered from recorded trajectories after training."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _LABELS = ("median", "p10", "p90")
 
 
 def owed(run: RunFolder) -> str | None:
-    """Return which videos of a complete run were asked for and are not drawn yet; None: none."""
+    """Return which requested videos of a completed run are pending, or None."""
     return read_fields(run.status, videos=str | None)["videos"] if run.status.exists() else None
 
 
 def find_undrawn(key: str, runs_dir: Path, name: str | None) -> RunFolder | None:
-    """Return the complete run of this very job whose videos were interrupted."""
+    """Return a completed run with the same job key and pending videos, or None."""
     for run in list_runs(runs_dir):
         with contextlib.suppress(TelicError):  # a damaged folder cannot be resumed
             is_meant = name in (None, run.name) and status_of(run) == "completed"
@@ -43,7 +43,7 @@ def find_undrawn(key: str, runs_dir: Path, name: str | None) -> RunFolder | None
 
 
 def draw_run(run: Run, which: str, on_event: Listener, should_stop: Callable[[], bool]) -> Run:
-    """Draw the videos of a complete run; once nothing stopped it, none are owed any more."""
+    """Render the videos of a completed run, and clear them from its status unless stopped."""
     if run.status != "completed" or which == "none":
         return run
     videos = render_run(run.path, which=which, on_event=on_event, should_stop=should_stop)
@@ -53,7 +53,7 @@ def draw_run(run: Run, which: str, on_event: Listener, should_stop: Callable[[],
 
 
 def finished_run(folder: RunFolder) -> Run:
-    """Return a run that is complete."""
+    """Load a finished run."""
     return Run(folder.path, read_result(folder))
 
 
@@ -64,13 +64,13 @@ def render_run(
     on_event: Listener = ignore,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> list[Path]:
-    """Render what is recorded and not yet rendered; returns the videos asked for.
+    """Render missing videos of recorded episodes and return all requested videos.
 
     Args:
-        path: the run folder.
-        which: the "best" evaluation of every member, the "last", or "all" of them.
-        on_event: receives every finished video, or why there are none.
-        should_stop: polled; True leaves out what is not drawn yet.
+        path: run folder.
+        which: evaluations to render: "best" or "last" of every member, or "all".
+        on_event: callback for finished videos and error messages.
+        should_stop: polled; remaining videos are skipped when it returns True.
     """
     from telic.rendering import RenderJob, render
 
@@ -108,7 +108,7 @@ def play_run(
     out: Path | None = None,
     trajectory: Path | None = None,
 ) -> dict[str, Any]:
-    """Render one episode: a recorded one, a new one played from a seed, or one that was made."""
+    """Render one episode: a recorded one, a new one from a seed, or a given trajectory."""
     from telic.rendering import render_one
 
     folder = choose_member(run, member)
@@ -137,7 +137,7 @@ def play_run(
 
 
 def choose_member(run: RunFolder, name: str | None) -> MemberFolder:
-    """Return the member of that name, or the best."""
+    """Return the named member, or the best one if `name` is None."""
     members = {folder.name: folder for folder in run.members()}
     if name is not None:
         if name not in members:

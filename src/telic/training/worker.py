@@ -1,4 +1,4 @@
-"""The confined side of training: probe the rewards, then train. Entry of the sandbox worker."""
+"""Entry point of the confined training worker: probe the rewards, then train."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-# Everything heavy is imported here, before the process confines itself.
-# pydantic is loaded at the first event.
+# Slow imports happen here, before confinement. The type adapter of pydantic would otherwise be
+# imported at the first event.
 import pydantic.type_adapter  # noqa: F401
 import torch
 
@@ -42,38 +42,38 @@ from telic.training.setup import (
 )
 
 _START_S = 120.0
-"""seconds without a sign of life that are normal while the set-up is built"""
+"""heartbeat timeout in seconds while the setup is built"""
 _PROBE_S = 30.0
 _STEP_S = 120.0
 _COMPILE_S = 900.0
 
 
 class Prepared(NamedTuple):
-    """Job and environments, prepared before the process confines itself."""
+    """Job and environments prepared before confinement."""
 
     job: TrainJob
     envs: Environments | None
-    """on a GPU, whose device is opened and whose kernels are compiled before, and of simulators"""
+    """environments on a GPU or in external simulators, which must open before confinement"""
 
 
 def prepare(payload: dict[str, Any], channel: HostChannel) -> Prepared:
-    """Read the order and open GPU and simulators; called before confinement."""
+    """Parse the job and open the GPU and external simulators; called before confinement."""
     job = TrainJob.model_validate(payload["job"])
     # On the CPU, physics threads must start confined; a simulator's process cannot.
     early = job.on_gpu or simulated(job.env)
-    sys.path.extend(payload["imports"] if early else ())  # last: nothing of ours is replaced
+    sys.path.extend(payload["imports"] if early else ())  # appended, so that it shadows nothing
     return Prepared(job, _open_environments(job, channel) if early else None)
 
 
 def run(prepared: Prepared, payload: dict[str, Any], channel: HostChannel) -> dict[str, Any]:
-    """Probe, train, report; called confined."""
+    """Probe the rewards, train and report; called after confinement."""
     with _explaining_gpu(prepared.job):
         _train(prepared, RunFolder(Path(payload["run"])), Path(payload["state"]), channel)
     return {}
 
 
 def _open_environments(job: TrainJob, channel: HostChannel) -> Environments:
-    """Make the environments of a run; on a GPU, compile all that they may need."""
+    """Create the environments of a run; on a GPU, compile their kernels."""
     if not (job.on_gpu or simulated(job.env)):
         return make_environments(job)
     what = f"the simulator of {job.env}" if simulated(job.env) else f"the GPU for {job.env}"
@@ -81,11 +81,11 @@ def _open_environments(job: TrainJob, channel: HostChannel) -> Environments:
     started = time.perf_counter()
     channel.send(_log(f"preparing {what} (a minute or two the first time) ..."))
     if job.on_gpu:
-        if ":" in job.device:  # what names no device means this one
+        if ":" in job.device:  # makes it the default device
             torch.cuda.set_device(job.device)
         torch.set_num_threads(1)
-        torch.backends.cuda.matmul.allow_tf32 = True  # ten bits of mantissa are plenty
-        torch.backends.cudnn.enabled = False  # it would be opened later, when files are closed
+        torch.backends.cuda.matmul.allow_tf32 = True  # a 10-bit mantissa is sufficient
+        torch.backends.cudnn.enabled = False  # it would be loaded lazily, after confinement
     envs = make_environments(job)
     if not simulated(job.env):
         compile_all(envs)
@@ -100,10 +100,10 @@ def _open_environments(job: TrainJob, channel: HostChannel) -> Environments:
 
 @contextmanager
 def _explaining_gpu(job: TrainJob) -> Generator[None]:
-    """Say what to do where a GPU fails."""
+    """Convert GPU errors to errors with hints."""
     try:
         yield
-    except RuntimeError as error:  # torch's and Warp's, out of memory or worse
+    except RuntimeError as error:  # raised by torch and Warp
         if not job.on_gpu:
             raise
         reason = str(error).splitlines()[0]
@@ -130,7 +130,7 @@ def _train(prepared: Prepared, folder: RunFolder, state: Path, channel: HostChan
     channel.heartbeat(_START_S)
     if job.device == "cpu":
         learn_beside_simulation()
-    seal = CodeSeal()  # before foreign code is loaded: what it replaces later is noticed
+    seal = CodeSeal()  # before untrusted code is loaded, to detect tampering
     rewards = load_rewards(job)
     probes = _probe_all(job, rewards, channel, envs.probe)
     if envs.probe is not envs.evaluation:
@@ -171,7 +171,7 @@ def _train(prepared: Prepared, folder: RunFolder, state: Path, channel: HostChan
 
 
 def _complete_spec(reward: Reward) -> RewardSpec:
-    """Return the reward's description with every term it returned, declared or not."""
+    """Return the reward specification, extended by undeclared terms."""
     declared = {term.name for term in reward.spec.terms}
     missing = tuple(
         TermSpec(name=name, weight=reward.weights.get(name))
@@ -184,7 +184,7 @@ def _complete_spec(reward: Reward) -> RewardSpec:
 def _probe_all(
     job: TrainJob, rewards: list[Reward], channel: HostChannel, env: VecEnv
 ) -> list[dict[str, Any] | None]:
-    """Probe every reward on a small environment before anything else is built."""
+    """Probe every reward on a small environment and return the reports."""
     reports: list[dict[str, Any] | None] = []
     for source, reward in zip(job.rewards, rewards, strict=True):
         channel.heartbeat(_PROBE_S, f"probing the reward {source.name}")

@@ -1,4 +1,4 @@
-"""Resume work, and read its result from its folder; loads what trains."""
+"""Resume work, and load results from its folder; imports the training code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from telic.verbs.lines import state_of
 
 
 def resume(thing: Thing, request: WorkResumeRequest) -> Run | Session | Search | WorkState:
-    """Resume work in its place; a run or search that was started elsewhere, unchanged."""
+    """Resume work in its folder; runs and searches keep their configuration unchanged."""
     if thing.kind != "session" and not thing.has_ended:  # the user has just named it
         sign_folder(thing.path)
     if thing.kind == "run":
@@ -39,7 +39,7 @@ def resume(thing: Thing, request: WorkResumeRequest) -> Run | Session | Search |
 
 
 def result_in(path: Path) -> Session | Run | Search:
-    """Return the result of finished work."""
+    """Load the result of finished work."""
     match kind_of(path):
         case "session":
             return Session(path, verified(SessionFolder(path)))
@@ -92,4 +92,4 @@ def _resume_session(
             hint=f"First: telic stop {folder.name}",
         )
     folder.pause.unlink(missing_ok=True)
-    return work_state("session", folder.name, "running")  # it says so itself a moment later
+    return work_state("session", folder.name, "running")  # the session records it soon

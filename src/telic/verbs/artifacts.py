@@ -32,7 +32,7 @@ class ArtifactRequest(RunsRequest):
     root: Path | str = place("The repository, for studies.", "--root", default=Path())
 
     def find(self, *kinds: ArtifactKind, prefer_running: bool = False) -> Thing:
-        """Return what is meant; "latest" is one of these kinds, another name may be anything."""
+        """Resolve the name; "latest" refers to one of these kinds, other names to any kind."""
         workspace = Workspace(self.runs_dir, self.root)
         if self.thing == "latest":
             return workspace.find(self.thing, *kinds, prefer_running=prefer_running)
@@ -61,13 +61,13 @@ class MemberRequest(ArtifactRequest):
 
 
 class PolicyRequest(MemberRequest):
-    """One policy."""
+    """A single policy."""
 
     step: int | None = option("Checkpoint; default: the best.", default=None)
     root: Path | str = inner("The repository, for studies.", default=Path())
 
     def choose(self) -> _PolicyPlace:
-        """Return where the policy is: of a session, the one that was judged."""
+        """Locate the policy; for a session, the judged one."""
         thing = self.find("session", "run", "policy")
         if thing.kind == "session":
             return self._judged(thing)
@@ -97,15 +97,15 @@ class PolicyRequest(MemberRequest):
 
 
 class _PolicyPlace(NamedTuple):
-    """The place of a policy; None is chosen by its evaluations."""
+    """Location of a policy; None fields are chosen by its evaluations."""
 
     run: RunFolder
     member: str | None
     step: int | None
     home: Path
-    """the folder of what was named"""
+    """folder of the artifact that was named"""
     is_judged: bool = False
-    """whether it is the very policy that a session, its home, hands out"""
+    """whether the policy is the final one of the session at `home`"""
 
 
 # -------------------------------------------------------------------------------- list and show

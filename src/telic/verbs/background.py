@@ -1,8 +1,8 @@
-"""Long work in a process of its own, which outlives the process that started it.
+"""Long-running work in a separate process that outlives its parent.
 
-The request goes into a file, never onto a command line that every user of the machine can read; the
-verb then runs exactly as from a terminal. Its output and its progress are files, too, so that a
-restarted server finds the work of the previous one:
+The request is written to a file, because command lines are visible to every user of the machine;
+the verb then runs exactly as in a terminal. Output and progress are files, too, so that a restarted
+server finds the work of the previous one:
 
     runs/started/<job>.json         the verb, its values, and the command that does the same
     runs/started/<job>.state.json   the process, its artifact, how it ended
@@ -45,27 +45,27 @@ _STARTING_S = 120.0
 
 
 class JobFile(Record):
-    """The request of a process."""
+    """Request of a background process."""
 
     schema_version: Literal[1] = 1
     job: str
     verb: str
     """module:name, as in the catalogue of verbs"""
     values: dict[str, Any]
-    """the fields of its request that were given"""
+    """fields of the request that were given"""
     command: str
-    """the same in a terminal"""
+    """equivalent terminal command"""
 
 
 class JobProgress(Record):
-    """The progress of a process."""
+    """State of a background process."""
 
     schema_version: Literal[1] = 1
     pid: int | None = None
     started: float = 0.0
-    """start time of the process, which distinguishes it from a later one of the same number"""
+    """start time of the process, which distinguishes it from a later one with the same pid"""
     thing: str | None = None
-    """the session, run or search that it works on"""
+    """session, run or search that the process works on"""
     state: Literal["starting", "running", "done", "failed", "interrupted"] = "running"
     exit_code: int | None = None
     error: str | None = None
@@ -73,14 +73,14 @@ class JobProgress(Record):
 
 
 class StartedJob(JobProgress):
-    """A process that was started, and its progress."""
+    """A background process and its state."""
 
     job: str
     verb: str
     command: str
     created: float
     target: str | None = None
-    """what it was started for, before it says so itself"""
+    """artifact it was started for, until the process reports it"""
 
 
 def start_verb(
@@ -91,12 +91,12 @@ def start_verb(
     *,
     without: Sequence[str] = (),
 ) -> StartedJob:
-    """Start a verb, by its path in the catalogue, in a process that outlives this one.
+    """Start a verb, given by its path in the catalogue, in a process that outlives this one.
 
-    `values` are fields of its request as plain data; it does not see the variables `without`.
+    `values` are request fields as plain data; variables named in `without` are not passed on.
     """
     verb = catalogue.load_verb(path)
-    _request(verb, values, runs_dir=str(runs_dir))  # an invalid request is refused here
+    _request(verb, values, runs_dir=str(runs_dir))  # raises for an invalid request
     job, folder = new_name(words[-1]), runs_dir / STARTED
     command = shlex.join(["telic", *words, *command_words(verb.request, values)])
     file = JobFile(job=job, verb=path, values=dict(values), command=command)
@@ -115,7 +115,7 @@ def _request(verb: Verb[Any, Any], values: Mapping[str, Any], **more: Any) -> An
 
 
 def read_job(runs_dir: Path, job: str) -> StartedJob:
-    """Return a job with its progress; raises UnknownName."""
+    """Return a job with its state; raises UnknownName."""
     known = {path.stem: path for path in _requests(runs_dir)}
     if job not in known:
         raise UnknownName("job", job[:200], list(known))
@@ -133,20 +133,20 @@ def read_job(runs_dir: Path, job: str) -> StartedJob:
 
 
 def list_jobs(runs_dir: Path) -> list[StartedJob]:
-    """Return the jobs that were started here, the latest first."""
+    """Return the jobs started in this folder, latest first."""
     files = sorted(_requests(runs_dir), key=changed_at, reverse=True)[:_MOST_LISTED]
     return [read_job(runs_dir, path.stem) for path in files]
 
 
 def starting(runs_dir: Path) -> set[str]:
-    """Return the sessions, runs and searches whose process was started a moment ago."""
+    """Return the sessions, runs and searches whose process has just been started."""
     recent = [x for x in _requests(runs_dir) if time.time() - changed_at(x) < _STARTING_S]
     jobs = [read_job(runs_dir, path.stem) for path in recent]
     return {x.target for x in jobs if x.target and x.state in ("starting", "running")}
 
 
 def stop_job(runs_dir: Path, job: str) -> StartedJob:
-    """Ask the process of a job to save and stop; raises Refused when it does not run."""
+    """Ask a job's process to save and stop; raises Refused if it is not running."""
     found = read_job(runs_dir, job)
     if found.state != "running" or found.pid is None:
         raise Refused(f"{job} is {found.state}; there is nothing to stop.")
@@ -155,7 +155,7 @@ def stop_job(runs_dir: Path, job: str) -> StartedJob:
 
 
 def read_log(runs_dir: Path, job: str) -> str:
-    """Return the end of the output of a job."""
+    """Return the end of a job's output."""
     read_job(runs_dir, job)
     with (runs_dir / STARTED / f"{job}.log").open("rb") as log:
         log.seek(max(0, os.fstat(log.fileno()).st_size - _LOG_TAIL))
@@ -168,7 +168,7 @@ def _requests(runs_dir: Path) -> list[Path]:
 
 
 def main(file: str) -> int:
-    """Run the verb of a file; returns the exit code."""
+    """Run the verb in a job file; return the exit code."""
     path = Path(file)
     request, state, own = (
         read_record(path, JobFile),

@@ -1,4 +1,4 @@
-"""Every verb by its command, in the order in which a newcomer needs them."""
+"""Every verb by its command, in the order in which new users need them."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from telic.core.verb import Verb
 
 
 class VerbGroup(NamedTuple):
-    """Verbs under one word."""
+    """A command group of verbs."""
 
     help: str
     verbs: dict[str, str | VerbGroup]
-    """by word, as "module:name", or a group again"""
+    """"module:name" or a nested group, by word"""
     examples: str = ""
 
 
 def load_verb(path: str) -> Verb[Any, Any]:
-    """Return the verb that "module:name" names."""
+    """Import the verb given as "module:name"."""
     module, _, name = path.partition(":")
     return getattr(import_module(_full_name(module)), name)
 
 
 def summary(path: str) -> str:
-    """Return the first line of a verb's help, read from its source: lists import no verb."""
+    """Return the first line of a verb's help, parsed from its source without importing it."""
     module, _, name = path.partition(":")
     found = re.search(
         rf'^def {name}\(.*?"""(.+?)(?:"""|$)', _source(module), re.DOTALL | re.MULTILINE
@@ -139,4 +139,4 @@ PANELS: dict[str, str] = {
     "study": "Studies",
     "envs": "This machine",
 }
-"""the first command of each panel of the help, and its title"""
+"""help panels: the first command of each, and its title"""

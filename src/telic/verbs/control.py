@@ -42,18 +42,18 @@ Requests are files in the session's folder, so any terminal will do.
 
 
 WorkState = Shown[dict[str, str]]
-"""the state of a session, run or search after a request, under the name of its kind"""
+"""state of a session, run or search after a request, keyed by its kind"""
 
 
 def work_state(kind: str, name: str, state: str) -> WorkState:
-    """Return a state, with the command that resumes what waits."""
+    """Return a state, with the command that resumes waiting work."""
     is_waiting = state in ("stopped", "interrupted", "pausing", "paused")
     hint = f"Resume with: telic resume {name}" if is_waiting else ""
     return Shown({kind: name, "status": state}, hint=hint)
 
 
 def _becomes(is_so: Callable[[], bool], seconds: float) -> bool:
-    """Wait until a condition holds; return whether it does."""
+    """Poll a condition until it holds or the time is over; return whether it holds."""
     deadline = time.monotonic() + seconds
     while not is_so():
         if time.monotonic() > deadline:
@@ -74,7 +74,7 @@ class WorkRequest(ArtifactRequest):
     root: Path | str = inner("The repository, for studies.", default=Path())
 
     def work(self) -> tuple[Thing, WorkFolder]:
-        """Return the thing and its folder."""
+        """Return the artifact and its folder."""
         thing = self.find(*WORK, prefer_running=True)
         return thing, WorkFolder(thing.path)
 
@@ -148,7 +148,7 @@ def watch(request: WatchRequest) -> WorkState:
     thing, folder = request.work()
     position = 0
     while True:
-        is_over = not thing.is_running  # asked first: what is written until then is shown, too
+        is_over = not thing.is_running  # checked first: earlier writes are then printed
         position = tell_from(folder.events, position, request.on_event)
         if is_over or request.should_stop():
             return work_state(thing.kind, thing.name, state_of(thing))
@@ -156,7 +156,7 @@ def watch(request: WatchRequest) -> WorkState:
 
 
 def tell_from(path: Path, position: int, listener: Listener) -> int:
-    """Emit the events after a position of a log; return where they end."""
+    """Emit the events after a position in a log; return its end position."""
     if not path.exists():
         return position
     check_file(path)

@@ -1,8 +1,8 @@
-"""Verbs on other machines: the verb is a job, its files are copied back, its result is read here.
+"""Verbs on other machines: run a verb as a job, copy its files back, read its result here.
 
-The process of the job runs the verb exactly as a terminal would (`background.py`), in a working
-folder that holds the files that the request names. Its log of events is copied back with every
-heartbeat, and its events are emitted from there.
+The job's process runs the verb exactly as in a terminal (`background.py`), in a working folder with
+the files that the request names. Its event log is copied back with every heartbeat, and the events
+are emitted from the copy.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LISTEN_S = 0.2
 
 
 class _VerbJob(NamedTuple):
-    """A verb as a job, and the file of its progress."""
+    """A verb as a job, and its progress file."""
 
     spec: JobSpec
     runs_dir: Path
@@ -47,7 +47,7 @@ class _VerbJob(NamedTuple):
 
 
 def do_elsewhere(request: PlacedRequest, words: Sequence[str], path: str) -> Any:
-    """Run a verb at the place that its request names; return the session, run or search."""
+    """Run a verb at the place in its request; return the session, run or search."""
     remote = RemoteVerbs(request)
     fields = catalogue.load_verb(path).fields
     given = {field.name: getattr(request, field.name) for field in fields}
@@ -57,7 +57,7 @@ def do_elsewhere(request: PlacedRequest, words: Sequence[str], path: str) -> Any
 
 
 class RemoteVerbs:
-    """Verbs at the place of a request, several at a time."""
+    """Runs verbs at the place of a request, several concurrently."""
 
     def __init__(self, request: PlacedRequest) -> None:
         assert request.on is not None
@@ -83,7 +83,7 @@ class RemoteVerbs:
 
     @property
     def room(self) -> int:
-        """Number of jobs that can run at a time."""
+        """Maximum number of concurrent jobs."""
         return self._pool.at_once
 
     def job(self, words: Sequence[str], path: str, given: Mapping[str, Any]) -> _VerbJob:
@@ -102,8 +102,8 @@ class RemoteVerbs:
         return verb_job(words, path, values, self._runs_dir)
 
     def result(self, job: _VerbJob, on_event: Listener) -> Any:
-        """Run a job; return the session, run or search that it made."""
-        from telic.verbs import _resume  # loads torch
+        """Run a job; return the resulting session, run or search."""
+        from telic.verbs import _resume  # imports torch
 
         path = thing_of(job, self._pool.submit(job.spec), on_event)
         countersign(SessionFolder(path))
@@ -119,13 +119,13 @@ class RemoteVerbs:
         should_stop: Callable[[], bool],
         **options: Any,
     ) -> Session:
-        """Run one session there; as `telic.session.loop.run`."""
+        """Run one session remotely; equivalent of `telic.session.loop.run`."""
         given = {"intent": intent, "env": env, **options}
         return self.result(self.job(("run",), "session:run", given), on_event)
 
 
 def verb_job(words: Sequence[str], path: str, values: dict[str, Any], runs_dir: Path) -> _VerbJob:
-    """Write a verb as a job; files that it names by a relative path are sent along."""
+    """Create the job of a verb; files named by relative paths are copied to its machine."""
     command = shlex.join(
         ["telic", *words, *command_words(catalogue.load_verb(path).request, values)]
     )
@@ -151,7 +151,7 @@ def verb_job(words: Sequence[str], path: str, values: dict[str, Any], runs_dir: 
 
 
 def _named_files(values: Any, cwd: Path) -> Iterator[str]:
-    """Yield the files and folders below the working folder that a request names."""
+    """Yield the files and folders in the working folder that a request names."""
     if is_mapping(values):
         values = list(values.values())
     if is_row(values):
@@ -164,14 +164,14 @@ def _named_files(values: Any, cwd: Path) -> Iterator[str]:
 
 
 def thing_of(job: _VerbJob, future: Future[JobRecord], on_event: Listener) -> Path:
-    """Wait for a job, emitting its events; returns the folder of its session, run or search.
+    """Wait for a job and emit its events; return the folder of its session, run or search.
 
-    Raises the error that it ended with, or Refused when it was stopped or could not run.
+    Raises the error of the job, or Refused if it was stopped or could not run.
     """
     position, is_over = 0, False
     progress = None
     while not is_over:
-        is_over = future.done()  # asked first: events that are written until then are emitted, too
+        is_over = future.done()  # checked first, so that events written until then are also emitted
         if job.state.exists():
             progress = read_record(job.state, JobProgress)
             if progress.thing is not None:

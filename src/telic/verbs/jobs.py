@@ -38,12 +38,12 @@ class JobsRequest(RunsRequest, WatchedRequest):
 
     @property
     def board(self) -> JobBoard:
-        """The jobs on other machines."""
+        """Board of the jobs on other machines."""
         return JobBoard(Path(self.runs_dir))
 
 
 class PrintedLog(Record):
-    """The end of the output of a job."""
+    """End of a job's output."""
 
     job: str
     log: str

@@ -1,4 +1,4 @@
-"""Labels of judged episodes by people and agents, and vetoes of passes."""
+"""Labels of judged episodes by people and agents, and vetoes of passed sessions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ telic veto --why "a look-alike"     withdraw a pass
 
 
 class LabelRequest(RunsRequest):
-    """An episode, and whether it is what was asked for."""
+    """An episode, and whether it shows what was requested."""
 
     answer: Literal["yes", "no"] | None = argument(
         "Whether the episode is what you asked for; default: list the labels.",
@@ -112,7 +112,7 @@ def veto(request: VetoRequest) -> Shown[dict[str, Any]]:
 
     folder = Workspace(request.runs_dir).session(request.session)
     made = add_veto(folder, request.why, request.author, request.by)
-    rewrite_report(folder, redraws=False)  # what was judged looks as it did
+    rewrite_report(folder, redraws=False)  # without new plots: the judged result is unchanged
     best = verified(folder).best_iteration
     hint = f'Try again: telic branch {folder.name} --iteration {best} --note "..."'
     return Shown({"session": folder.name, **as_data(made)}, hint=hint)

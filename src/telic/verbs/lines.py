@@ -1,4 +1,4 @@
-"""One line per session, run, search or study: what every list shows, on every interface."""
+"""One row per session, run, search or study, as listed by every interface."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from telic.storage.layout import DAMAGED, RunFolder, SessionFolder
 from telic.storage.workspace import ArtifactKind, Thing
 
 STUDY_MARK = "~"
-"""between the names of task and study in an id: no name holds it"""
+"""separates task and study in an id; names never contain it"""
 
 
 def artifact_id(thing: Thing) -> str:
@@ -25,45 +25,45 @@ def artifact_id(thing: Thing) -> str:
 
 
 class ArtifactLine(Record):
-    """One line of a list."""
+    """One row of a list."""
 
     id: str
     kind: ArtifactKind
     title: str
-    """the intent, the method, or the task: what people know it by"""
+    """intent, method, or task"""
     name: str | None = None
-    """given by a person, with tags and a note"""
+    """name given by a person, as are tags and note"""
     tags: tuple[str, ...] = ()
     note: str | None = None
     env: str | None
     state: str
     is_running: bool
     score: float | None = None
-    """of a judge, from 0 to 1"""
+    """score from a judge, in [0, 1]"""
     best_return: float | None = None
     iterations: int | None = None
     members: int | None = None
     steps: int | None = None
-    """environment steps that were trained"""
+    """number of environment steps trained"""
     seconds: float | None = None
-    """of training"""
+    """training time"""
     seeds: tuple[int, ...] = ()
     group: str | None = None
     """equal for runs that differ only in their seeds"""
     origin: str | None = None
-    """the session that it branched from"""
+    """session it branched from"""
     labels: int = 0
     disputed: int = 0
-    """labels that disagree with the judge"""
+    """number of labels that disagree with the judge"""
     open_orders: int = 0
-    """work orders that wait for an answer"""
+    """number of unanswered work orders"""
     error: str | None = None
     updated: float
-    """seconds since 1970"""
+    """Unix time in seconds"""
 
 
 class ArtifactAbout(Record):
-    """Name, tags and note that people give an artifact: about.json of its folder."""
+    """User-given name, tags and note of an artifact: about.json in its folder."""
 
     name: str | None = Field(default=None, max_length=200)
     tags: tuple[Annotated[str, Field(min_length=1, max_length=60)], ...] = Field(
@@ -73,7 +73,7 @@ class ArtifactAbout(Record):
 
 
 def read_line(thing: Thing) -> ArtifactLine:
-    """Return the line of an artifact; a damaged one must not hide the others."""
+    """Read the row of an artifact; errors are reported in the row, not raised."""
     try:
         line, about = _LINES[thing.kind](thing), _read_about(thing)
         return line if about is None else line.model_copy(update=about.model_dump())
@@ -98,7 +98,7 @@ def _line(
 
 
 def _read_about(thing: Thing) -> ArtifactAbout | None:
-    """Return the name, tags and note of an artifact."""
+    """Read the name, tags and note of an artifact."""
     file = thing.path / "about.json"
     return read_record(file, ArtifactAbout) if file.exists() else None
 
@@ -116,7 +116,7 @@ _JUDGED: dict[str, Any] = {
 
 
 def judged_facts(folder: SessionFolder) -> list[dict[str, Any]]:
-    """Return what lists show of every judged iteration."""
+    """Return the listed facts of each judged iteration."""
     files = [folder.iteration(number).judgment for number in folder.iterations()]
     return [read_fields(file, **_JUDGED) for file in files if file.exists()]
 
@@ -124,9 +124,9 @@ def judged_facts(folder: SessionFolder) -> list[dict[str, Any]]:
 def _session(thing: Thing) -> ArtifactLine:
     folder = SessionFolder(thing.path)
     request = read_fields(folder.config, intent=str, env=str)
-    judged = [each for each in judged_facts(folder) if each.get("number") != 0]  # of its origin
+    judged = [each for each in judged_facts(folder) if each.get("number") != 0]  # 0: its origin
     origin = labels = None
-    if folder.origin.exists():  # few have one; only then is its reader loaded
+    if folder.origin.exists():  # rare; import the reader only if needed
         from telic.session.branch import origin_of
 
         origin = origin_of(folder)
@@ -137,7 +137,7 @@ def _session(thing: Thing) -> ArtifactLine:
     scores = [each["score"] for each in judged if each["score"] is not None]
     known: dict[str, Any] = {"score": max(scores, default=None), "seconds": None}
     known["steps"] = sum(each.get("steps") or 0 for each in judged) or None
-    if folder.summary.exists():  # of the policy that it delivers
+    if folder.summary.exists():  # summary of the final policy
         kinds = {"steps": int | None, "seconds": float | None, "score": float | None}
         known |= {name: read_fields(folder.summary, **kinds)[name] for name in kinds}
     return _line(
@@ -155,7 +155,7 @@ def _session(thing: Thing) -> ArtifactLine:
 
 
 def _session_state(folder: SessionFolder) -> str:
-    """Return the state of a session; of one that was asked to stop, and of one never run, too."""
+    """Return the state of a session, including stop requests and sessions that never ran."""
     state = session_state(folder)
     if folder.stop.exists() and is_running(folder):
         return "stopping"
@@ -163,15 +163,15 @@ def _session_state(folder: SessionFolder) -> str:
 
 
 def open_orders(path: Path) -> int:
-    """Return how many work orders of a session or a search wait for an answer."""
+    """Return the number of unanswered work orders of a session or search."""
     if not (path / "orders").is_dir():
         return 0
-    from telic.llm import work_orders  # loads all of llm; few need it
+    from telic.llm import work_orders  # imports all of llm; rarely needed
 
     try:
         lines = work_orders.list_orders(path / "orders")
         return sum(line.state in ("open", "rejected") for line in lines)
-    except TelicError:  # its own page says what is wrong with it
+    except TelicError:  # the artifact's page reports the error
         return 0
 
 

@@ -51,12 +51,12 @@ class EnvPage(NamedTuple):
     spec: EnvSpec
 
     def as_data(self) -> EnvSpec:
-        """Return its description."""
+        """Return the environment's description."""
         return self.spec
 
 
 class EnvsRequest(VerbRequest):
-    """Environments of training, one of them, or the tasks of policy search."""
+    """Training environments, one of them, or the tasks of policy search."""
 
     env: str | None = argument(
         "Environment to describe: an id, module:Class or MJCF path.", default=None
@@ -104,7 +104,7 @@ class PluginRequest(VerbRequest):
 
 
 class _PluginFiles(NamedTuple):
-    """The package for coding agents: files that were written, or that are stale."""
+    """Files of the coding agent package that were written or are stale."""
 
     plugin: str
     changed: list[str]
@@ -124,7 +124,7 @@ def build(request: PluginRequest) -> _PluginFiles:
 
 
 class HookRequest(VerbRequest):
-    """A hook of a coding agent; its JSON comes on standard input."""
+    """A hook of a coding agent; its JSON is read from standard input."""
 
     event: Literal["before-shell"] = argument(
         "before-shell: deny commands that bypass the launch gate."
@@ -149,7 +149,7 @@ Run the same command again to resume unfinished cases.
 
 
 class IntentsRequest(PlacedRequest):
-    """Cases of a suite, each of which is run as a session."""
+    """Cases of a suite, each run as a session."""
 
     suite: str = option("core, exotic, or a TOML file.", default="core")
     only: Sequence[str] = option("Cases by id: a,b.", default=(), read=names)
@@ -204,7 +204,7 @@ def intents(request: IntentsRequest) -> Benchmark:
 
 
 class JudgesRequest(RunsRequest):
-    """Episodes of known truth."""
+    """Episodes with known ground truth."""
 
     only: Sequence[str] = option("Pairs by id: a,b.", default=(), read=names)
 

@@ -39,7 +39,7 @@ _MOST_LISTED = 200
 
 
 class MotionRequest(VerbRequest):
-    """The clips of a library, or one of them."""
+    """Clips of a library, or one of them."""
 
     clip: str | None = argument("Clip to show; default: list all.", default=None)
     library: Path = option("Folder of the library.", "--library", "-l", default=_LIBRARY)
@@ -69,7 +69,7 @@ class _MotionList(NamedTuple):
 
     robot: str
     total: int
-    """clips that match, listed or not"""
+    """number of matching clips, including those not listed"""
     hours: float
     clips: list[_MotionLine]
 
@@ -90,9 +90,9 @@ class MotionPage(Record):
     human_points: tuple[str, ...]
     measured: dict[str, float]
     reasons: list[str]
-    """reasons to reject it"""
+    """reasons for rejection"""
     output: str | None
-    """the rendered clip"""
+    """path of the rendered clip"""
 
 
 @verb(MotionRequest, examples=_EXAMPLES)
@@ -140,7 +140,7 @@ def show_motions(request: MotionRequest) -> _MotionList | MotionPage:
 
 
 class IntakeRequest(WatchedRequest):
-    """Motions that become clips of a library."""
+    """Motions to add to a library as clips."""
 
     library: Path = option(
         "Folder of the library; created or added to.", "--library", "-l", default=_LIBRARY
@@ -172,7 +172,7 @@ def _add(request: IntakeRequest, robot: str, candidates: Iterator[Candidate]) ->
 
 @dataclass(frozen=True)
 class MotionIntake(Wrapped):
-    """Clips that were added or rejected, each with its reason."""
+    """Clips that were added or rejected, with reasons."""
 
     library: str
     robot: str
@@ -300,7 +300,7 @@ def filter_motions(request: FilterMotionsRequest) -> MotionIntake:
     if request.out.resolve() == request.library.resolve():
         raise UsageError("The new library needs its own folder.", hint="Give another --out.")
     if request.mirror:
-        motions.mirror.symmetry(library.robot)  # raises for a robot without left and right
+        motions.mirror.symmetry(library.robot)  # raises for a robot without left-right symmetry
 
     def candidates() -> Iterator[Candidate]:
         for name in library.names:

@@ -54,12 +54,12 @@ class RobotLine(Record):
     licence: str
     package: str
     model: str | None
-    """its file; None: not fetched yet"""
+    """path of its model file, or None if not downloaded"""
     mass_kg: float
     joints: int
     actuators: int
     height_m: float | None
-    """of its base when it stands; None: it is fixed to the ground"""
+    """height of the standing base, or None for a fixed base"""
 
 
 _COLUMNS = ("robot", "title", "kind", "mass_kg", "joints", "actuators", "height_m", "licence")
@@ -93,16 +93,16 @@ class RobotPage(Record):
 
     robot: str
     picture: str
-    """PNG file"""
+    """path of a PNG file"""
     simulated: str
-    """the model that is simulated: the robot with actuators, floor and pose"""
+    """path of the simulated model: the robot with actuators, floor and initial pose"""
     facts: dict[str, object]
     licence: str | None
     licence_files: list[str]
 
 
 class RobotText(Record):
-    """A robot as a file to edit."""
+    """A robot description as an editable file."""
 
     toml: str
 
@@ -120,7 +120,7 @@ def robots(request: RobotsRequest) -> Shown[list[RobotLine]] | RobotPage | Robot
         return list_robots()
     if request.describe:
         return _describe(request.robot)
-    from telic.envs.robot_facts import robot_facts  # loads torch
+    from telic.envs.robot_facts import robot_facts  # imports torch
     from telic.rendering import draw_portrait
 
     name = request.robot
@@ -143,7 +143,7 @@ def robots(request: RobotsRequest) -> Shown[list[RobotLine]] | RobotPage | Robot
 
 
 def _describe(name: str) -> RobotText:
-    """Return the description of a robot as TOML; guessed where its model does not say."""
+    """Return a robot's description as TOML, with estimates where the model is incomplete."""
     from telic.envs.robot_facts import robot_facts
     from telic.robots.build import complete, named_record
     from telic.robots.record import RobotRecord, as_toml
@@ -160,11 +160,11 @@ def _describe(name: str) -> RobotText:
 
 
 def _simulated(name: str) -> Path:
-    """Return the model that is simulated for a name, a description, or a model file."""
+    """Return the simulated model of a robot name, a description file, or a model file."""
     from telic.robots.build import build
     from telic.robots.record import RobotRecord
 
-    if name in OWN:  # a copy, because pictures and facts are kept next to a model
+    if name in OWN:  # a copy, because pictures and facts are stored next to the model
         copy = cache_folder() / "robots" / "own" / OWN[name].name
         copy.parent.mkdir(parents=True, exist_ok=True)
         write_text(copy, read_text(OWN[name]))

@@ -26,7 +26,7 @@ Run the same command again to resume an interrupted search.
 
 
 class SearchRequest(SearchConfig, PlacedRequest):
-    """A search to run: its configuration, and how to run it."""
+    """Configuration of a search and how to run it."""
 
     jobs: int | None = option("Processes; default: one per CPU core.", default=None, minimum=1)
     fresh: bool = option("Start from scratch instead of resuming.", default=False)

@@ -37,13 +37,13 @@ Run the same command again to resume an interrupted session.
 
 
 class IntentRequest(SessionConfig, PlacedRequest):
-    """A session to run: its configuration, and where to run it."""
+    """Configuration of a session and where to run it."""
 
     fresh: bool = option("Start from scratch instead of resuming.", default=False)
     dry_run: bool = option("Print how the intent is read and judged, and stop.", default=False)
 
     def options(self) -> dict[str, Any]:
-        """Return the fields of the session's configuration."""
+        """Return the fields of the session configuration."""
         return {name: getattr(self, name) for name in SessionConfig.model_fields}
 
 
@@ -55,7 +55,7 @@ def _exit_code(session: Session | MeasurableIntent) -> int:
 
 
 def _read(request: IntentRequest) -> MeasurableIntent:
-    """Return the criteria of an intent as the composer reads it; nothing is trained or written."""
+    """Return the criteria that the composer derives from an intent, without training or writing."""
     from telic.authors.author import MeasurableIntent
     from telic.session.motion import composed
 
@@ -112,7 +112,7 @@ class OrdersRequest(RunsRequest):
 
     @property
     def folder(self) -> Path:
-        """The folder of orders."""
+        """Folder of the orders."""
         if self.session is not None:
             session = Path(self.session)
             folder = session if session.name == _ORDERS else session / _ORDERS
@@ -131,7 +131,7 @@ _ORDERS_HINT = "Show one: telic orders KEY. Answer it: telic orders KEY FILE"
 
 
 class _AnswersTaken(NamedTuple):
-    """Paths of accepted answers and reasons of refused ones, by key."""
+    """Paths of accepted answers and reasons of rejected ones, by key."""
 
     accepted: dict[str, str]
     refused: dict[str, str]
@@ -156,7 +156,7 @@ telic orders all answers/             hand in answers/KEY.json for every order
 )
 def orders(request: OrdersRequest) -> Shown[list[WorkOrderLine]] | WorkOrder | _AnswersTaken:
     """List the work orders of a session that runs with --model host, show one, or answer it."""
-    from telic.llm import work_orders  # loads all of llm
+    from telic.llm import work_orders  # imports all of llm
 
     if request.key == "all" and request.file is not None:
         return _AnswersTaken(*work_orders.answer_orders(request.folder, Path(request.file)))

@@ -56,36 +56,36 @@ Result = TypeVar("Result")
 
 
 class RootRequest(VerbRequest):
-    """A request about a repository."""
+    """A request on a repository."""
 
     root: Path = place("The repository.", "--root", default=Path())
     actor: StudyActor | None = inner("The actor; None: the user of this process.", default=None)
 
     @property
     def who(self) -> StudyActor:
-        """The actor, as the ledger names them."""
+        """The actor, as identified in the ledger."""
         return self.actor or current_actor()
 
 
 class StudyRequest(RootRequest):
-    """A request about one study of a repository."""
+    """A request on one study of a repository."""
 
     task: str | None = context("Task; the active one if left out.", "--task", default=None)
     study: str | None = context("Study; the active one if left out.", "--study", default=None)
 
     def open(self) -> Study:
-        """Return the study that is meant."""
+        """Return the requested study."""
         return Study.find(self.root, self.task, self.study)
 
     def terminal_command(self, *words: str) -> tuple[str, ...]:
-        """Return the command that asks a person for the same in a terminal."""
+        """Return the terminal command that asks a person for the same confirmation."""
         task = ("--task", self.task) if self.task else ()
         study = ("--study", self.study) if self.study else ()
         return ("telic", "study", *words, *task, *study)
 
 
 class PersonRequest(StudyRequest):
-    """A request that a person may have to agree to."""
+    """A request that a person may have to confirm."""
 
     consent: Consent | None = inner(
         "The yes of a person, which a door has asked for.", default=None
@@ -94,7 +94,7 @@ class PersonRequest(StudyRequest):
 
     @property
     def person(self) -> Consent:
-        """The yes of a person; raises GateRefused E_NO_HUMAN without one."""
+        """Consent of a person; raises GateRefused E_NO_HUMAN without one."""
         if self.consent is not None:
             return self.consent
         raise GateRefused(
@@ -111,7 +111,7 @@ def study_verb(
     exit_code: Callable[[Any], int] = lambda result: 0,
     question: Callable[[Asked], Question | None] | None = None,
 ) -> Callable[[Callable[[Asked], Result]], Verb[Asked, Result]]:
-    """Make a verb that can start no process and open no connection; see `verb`."""
+    """Declare a verb that cannot start processes or open connections; see `verb`."""
 
     def make(function: Callable[[Asked], Result]) -> Verb[Asked, Result]:
         asked = None if question is None else _offline(question)
@@ -134,7 +134,7 @@ def _offline(function: Callable[[Asked], Result]) -> Callable[[Asked], Result]:
 
 
 class InitRequest(RootRequest):
-    """A study to begin."""
+    """Settings of a new study."""
 
     task: str = option("Name of the task, e.g. g1-walk.", "--task")
     study: str = option("Name of the study, e.g. speed.", "--study")
@@ -151,7 +151,7 @@ class InitRequest(RootRequest):
 
 
 class NewStudy(Record):
-    """A study that was begun."""
+    """A newly created study."""
 
     study: str
     folder: str
@@ -160,7 +160,7 @@ class NewStudy(Record):
 
     @property
     def hint(self) -> str:
-        """Return what comes next."""
+        """Return the next step."""
         files = "adapter.yaml, metric_spec.yaml and contract.yaml"
         return f"Fill in {files} (telic study adapter, telic study contract), then: telic study run"
 
@@ -169,7 +169,7 @@ class NewStudy(Record):
 def init(request: InitRequest) -> NewStudy:
     """Create a study: a ledger, and valid files to fill in. Repeating it changes nothing.
 
-    adapter.yaml is drafted from the repository, of which nothing is run: see telic study adapter.
+    adapter.yaml is drafted from the repository without running its code: see telic study adapter.
     """
     folder = create_study(
         request.root,
@@ -205,14 +205,14 @@ class AdapterRequest(StudyRequest):
 
 
 class AdapterReport(Record):
-    """The check of adapter.yaml, and the results of smoke runs."""
+    """Check of adapter.yaml, and results of smoke runs."""
 
     check: AdapterCheck
     proof: SmokeProof | None = None
 
     @property
     def ok(self) -> bool:
-        """No check failed."""
+        """True if no check failed."""
         return self.check.ok and (self.proof is None or self.proof.ok)
 
 
@@ -220,9 +220,9 @@ class AdapterReport(Record):
 def adapter(request: AdapterRequest) -> AdapterReport:
     """Check adapter.yaml: schema, cited lines and commands. Exit code 4 if something is wrong.
 
-    With --draft it is written again from cheap facts of the repository, of which nothing is run.
-    With --smoke --confirm RUN_CANDIDATE the baseline runs three times in its smoke phase: does it
-    start, obey seeds and steps, log the metric, and does the evaluator evaluate?
+    With --draft it is rewritten from facts of the repository, without running its code. With
+    --smoke --confirm RUN_CANDIDATE the baseline runs three times in its smoke phase, to check that
+    it starts, obeys seeds and steps, logs the metric, and that the evaluator works.
     """
     check_words(request.smoke, request.confirm)
     study = request.open()
@@ -244,10 +244,10 @@ class ContractView(Record):
     ok: bool
     approvals: tuple[Standing, ...]
     voided: tuple[str, ...] = ()
-    """approvals that no longer hold because their text changed"""
+    """approvals voided by changes of the approved text"""
 
     def as_data(self) -> dict[str, Any]:
-        """Return the check with the approvals in it."""
+        """Return the check, including the approvals."""
         rows = [standing.model_dump(mode="json") for standing in self.approvals]
         check = self.check.model_dump(mode="json")
         more = {"approvals": rows, "voided": list(self.voided)}
@@ -278,7 +278,7 @@ class ContractRequest(PersonRequest):
 
 
 def _amend_question(request: ContractRequest) -> Question | None:
-    # Before anything is approved the contract is a draft, and its author may record it.
+    # The contract is a draft until something is approved; its author may record it.
     study = request.open()
     if request.amend is None or not study.state.approvals:
         return None
@@ -297,7 +297,7 @@ def contract(request: ContractRequest) -> ContractView:
     """Check the contract; exit code 4 if something is wrong or a version is not recorded yet.
 
     --set, --metric-spec, --protocol and --evaluator change it first; --amend records a new version.
-    Once parts are approved, a person agrees to it; approvals of changed text become void.
+    Once parts are approved, a person must confirm changes; approvals of changed text become void.
     """
     study = request.open()
     folder = study.folder
@@ -320,7 +320,7 @@ def contract(request: ContractRequest) -> ContractView:
 # ---------------------------------------------------------------------------- approvals
 
 ADAPTER = "adapter"
-"""key of the adapter's fields among the approvals"""
+"""key of the adapter's fields in the approvals"""
 
 
 class ApproveRequest(PersonRequest):
@@ -336,9 +336,9 @@ class ApproveRequest(PersonRequest):
     refuse: bool = option("Say no instead of yes.", "--reject", default=False)
 
     def subjects(self) -> dict[str, str]:
-        """Return the hash of everything that is to be approved, by its key.
+        """Return the hash of each item to approve, by key.
 
-        Without keys it is everything missing, and the unconfirmed fields of the adapter.
+        Defaults to all missing items and the unconfirmed fields of the adapter.
         """
         study = self.open()
         keys = self.keys or [approval.key for approval in study.missing_approvals]
@@ -386,11 +386,11 @@ def _approve_question(request: ApproveRequest) -> Question | None:
 def approve(request: ApproveRequest) -> Approvals:
     """Approve parts of the contract, or a candidate: a person types a code in a terminal.
 
-    Without a name it is everything that is missing, and what the adapter says of the repository:
-    commands, seeds and numbers that were guessed are confirmed by the same code.
+    Without a name, everything missing is approved, including the adapter's facts about the
+    repository: guessed commands, seeds and numbers are confirmed by the same code.
     """
     study = request.open()
-    # What the person saw, not what is there by now: a yes to an older text is refused.
+    # Use the text that the person saw: consent to an outdated text is refused.
     seen = dict(request.seen or {})
     if ADAPTER in seen:
         confirm_all(study, request.person, seen[ADAPTER])

@@ -33,7 +33,7 @@ _KEY = "x-request-key"
 
 
 class CandidateDraft(Record):
-    """A candidate as an author writes it; what is left open is filled in from the contract."""
+    """A candidate as written by an author; missing fields are filled in from the contract."""
 
     model_config = ConfigDict(json_schema_extra={"additionalProperties": False})
 
@@ -58,20 +58,20 @@ class CandidateDraft(Record):
     curriculum: dict[str, Any] | None = None
 
     def authored(self, key: str | None) -> dict[str, Any]:
-        """Return the parts of the candidate that were given, marked with the key of the request."""
+        """Return the given parts of the candidate, with the key of the request."""
         given = self.model_dump(
             mode="json", exclude_unset=True, exclude={"title", "patch", "files"}
         )
         return given if key is None else {**given, _KEY: key}
 
     def contents(self) -> dict[str, bytes]:
-        """Return the attached files by their name in the folder of the candidate."""
+        """Return the attached files by their name in the candidate's folder."""
         contents = {f"{FILES}/{path}": text.encode() for path, text in self.files.items()}
         return contents if self.patch is None else {**contents, PATCH_NAME: self.patch.encode()}
 
 
 def read_draft(words: Any, flag: str) -> CandidateDraft:
-    """Return the draft in a YAML or JSON file that is named on the command line."""
+    """Return the draft in a YAML or JSON file named on the command line."""
     values: Any = read_yaml(Path(str(words)))
     return as_record(values, CandidateDraft, str(words))
 
@@ -97,7 +97,7 @@ class ProposeRequest(StudyRequest):
     )
 
     def complete(self) -> CandidateDraft:
-        """Return the draft with the patch and files that options name."""
+        """Return the draft with the patch and files given by options."""
         given = {path: read_text(Path(file)) for path, file in texts(self.files, "--file").items()}
         patch = {} if self.patch is None else {"patch": read_text(self.patch)}
         more = {**patch, **({"files": {**self.draft.files, **given}} if given else {})}
@@ -105,7 +105,7 @@ class ProposeRequest(StudyRequest):
 
 
 class ProposedCandidate(Record):
-    """A candidate and how its checks V01 to V16 went."""
+    """A candidate and the results of its checks V01 to V16."""
 
     id: str
     revision: int
@@ -116,7 +116,7 @@ class ProposedCandidate(Record):
     """why it could not be checked"""
 
     def as_data(self) -> dict[str, Any]:
-        """Return the candidate with its checks."""
+        """Return the candidate, including its checks."""
         own = self.model_dump(mode="json", exclude={"outcome"})
         return {**({} if self.outcome is None else self.outcome.as_data()), **own}
 
@@ -145,7 +145,7 @@ def propose(request: ProposeRequest) -> ProposedCandidate:
     outcome, problem = None, ""
     try:
         outcome = validate_candidate(study, made.id)
-    except StudyError as error:  # no contract yet: the draft stays, and is checked later
+    except StudyError as error:  # without a contract the draft is kept and checked later
         problem = str(error)
     return ProposedCandidate(
         id=made.id,
@@ -164,7 +164,7 @@ def make_candidate(
     key: str | None,
     origin: dict[str, Any] | None = None,
 ) -> Candidate:
-    """Return the candidate that a request made, or make it."""
+    """Create the candidate of a request, or return the existing one (idempotent)."""
     with study.locked():
         for name in study.state.candidates if key is not None else ():
             if _key_of(study, name, 1) == key:
@@ -182,7 +182,7 @@ def mend_candidate(
     key: str | None,
     base_revision: int | None = None,
 ) -> Candidate:
-    """Return the revision that a request wrote, or write it."""
+    """Write the revision of a request, or return the existing one (idempotent)."""
     with study.locked():
         current = study.candidate(candidate)
         if key is not None and _key_of(study, candidate, current.revision) == key:
@@ -241,7 +241,7 @@ def _question(request: DecideRequest) -> Question:
 
 
 def _decide_question(request: DecideRequest) -> Question | None:
-    # An agent's accept is a proposal, which needs no code; a person proves to be one.
+    # An agent's accept is only a proposal and needs no code; a person must confirm with one.
     is_personal = request.verdict in _BY_PEOPLE and request.who.kind == "human"
     return _question(request) if is_personal else None
 

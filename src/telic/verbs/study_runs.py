@@ -68,35 +68,35 @@ class RunRequest(PersonRequest):
 
 
 class StudyProgress(Record):
-    """Steps that were taken, a run, a change of the status, or a look at the gates."""
+    """Steps taken, a run, a change of status, or an evaluation of the gates."""
 
     study: str
     steps: dict[str, int] = Field(default={})
-    """how often each kind of step was taken"""
+    """number of steps taken, by kind"""
     incumbent: str | None = None
     next: NextAction | None = None
-    """what a person or an author has to do now"""
+    """action required from a person or author"""
     gates: DryRun | None = None
-    """what a run would start and which gates are open; nothing was started"""
+    """what a run would start and the states of its gates; nothing was started"""
     launched: LaunchResult | None = None
     status: str | None = None
-    """of the run that was started, or of the study that was paused or resumed"""
+    """status of the started run, or of the paused or resumed study"""
     why: str = ""
     stopped: str | None = None
 
     @property
     def is_refused(self) -> bool:
-        """A gate is shut."""
+        """True if a gate is shut."""
         return self.gates is not None and not self.gates.is_open
 
     def as_data(self) -> dict[str, Any]:
-        """Return what was done; a look at the gates says whether all are open."""
+        """Return the progress; for a dry run, include whether all gates are open."""
         data = self.model_dump(mode="json", exclude_none=True)
         return data if self.gates is None else {**data, "open": self.gates.is_open}
 
 
 def resume_question(request: RunRequest) -> Question | None:
-    """Return the question to a person before a study is resumed."""
+    """Return the confirmation required to resume a study."""
     if not request.resume:
         return None
     study = request.open()
@@ -146,7 +146,7 @@ def _steps(request: RunRequest, study: Study) -> StudyProgress:
         seconds=None if request.minutes is None else 60 * request.minutes,
         on_step=note,
     )
-    done[last.action] = done.get(last.action, 1) - 1  # the last one was not taken
+    done[last.action] = done.get(last.action, 1) - 1  # the last step was not taken
     trusted = study.incumbent
     return StudyProgress(
         study=study.name,
@@ -181,7 +181,7 @@ def _once(request: RunRequest, study: Study) -> StudyProgress:
 
 
 class StatusRequest(StudyRequest):
-    """A record to show."""
+    """Name of the record to show."""
 
     about: str | None = argument(
         "A candidate, run or evidence id, or candidates, runs, queue; the study if left out.",
@@ -190,16 +190,16 @@ class StatusRequest(StudyRequest):
 
 
 class StatusReport(Record):
-    """The state of a study, or of one record of it."""
+    """State of a study, or of one of its records."""
 
     about: str
     """study, candidates, runs, queue, candidate, run or evidence"""
     facts: dict[str, Any]
     next: NextAction | None = None
-    """only for the study"""
+    """set only for the study"""
 
     def as_data(self) -> dict[str, Any]:
-        """Return the facts, with the next step of a study."""
+        """Return the facts, including a study's next step."""
         following = {} if self.next is None else {"next_action": self.next.as_data()}
         return {**self.facts, **following}
 
@@ -263,17 +263,17 @@ class AuditRequest(StudyRequest):
 
 
 class StudyAudit(Record):
-    """A result of measuring, monitoring, auditing, reviewing or probing."""
+    """Result of measuring, monitoring, auditing, reviewing or probing."""
 
     kind: Literal["metrics", "monitor", "claim", "review", "probe"]
     evidence: str | None
     summary: str
     facts: dict[str, Any]
     reflection: dict[str, Any] | None = None
-    """what the terms of the reward did, if the metric spec names them"""
+    """statistics of the reward's terms, if the metric spec names them"""
 
     def as_data(self) -> dict[str, Any]:
-        """Return the facts, with their evidence."""
+        """Return the facts, including their evidence."""
         return {**self.facts, "evidence": self.evidence, "reflection": self.reflection}
 
 
@@ -283,9 +283,9 @@ def audit(request: AuditRequest) -> StudyAudit:
 
     A run that has ended is measured, and the terms of its reward are examined; a live one is
     monitored. The claim of a candidate is tested against the incumbent: twelve checks, intervals, a
-    verdict. With --finding a reviewer's finding is entered; a review by the author is marked as a
+    verdict. With --finding a reviewer's finding is recorded; a review by the author is marked as a
     self-review: it counts if it finds an exploit, or after a person has approved the candidate.
-    With --probe the ranges are found in which its policies hold.
+    With --probe the ranges in which its policies work are determined.
     """
     study, about, who = request.open(), request.about, request.who
     if request.finding is not None:
@@ -331,15 +331,15 @@ class VerifyRequest(PersonRequest):
 
 
 class LedgerReport(Record):
-    """The result of verifying a ledger and the files that it names."""
+    """Result of verifying a ledger and the files it references."""
 
     ok: bool
     check: dict[str, Any]
     changed: tuple[str, ...] = ()
-    """files that are not what the ledger recorded"""
+    """files that differ from the ledger's record"""
 
     def as_data(self) -> dict[str, Any]:
-        """Return the check and the changed files."""
+        """Return the check, including the changed files."""
         return {**self.check, "ok": self.ok, "changed": list(self.changed)}
 
 
@@ -355,20 +355,20 @@ def _adopt_question(request: VerifyRequest) -> Question | None:
 
 
 class Verification(Record):
-    """The result of verifying a session, a bundle or a report."""
+    """Result of verifying a session, a bundle or a report."""
 
     path: str
     ok: bool
-    """nothing was changed since it was signed"""
+    """whether nothing changed since signing"""
     state: str
-    """passed: proven here; claimed: so says the owner of another key; unproven"""
+    """passed: proven here; claimed: asserted by the owner of another key; unproven"""
     signed_by: str | None
-    """public key; compare it with the one that telic doctor shows to its author"""
+    """public key of the signer; compare it with the one that telic doctor shows its author"""
     reasons: tuple[str, ...] = ()
 
 
 def _verify_path(path: Path) -> Verification:
-    from telic.training.export.bundle import check_bundle  # brings torch
+    from telic.training.export.bundle import check_bundle  # imports torch
 
     if kind_of(path) == "session":
         folder = SessionFolder(path)
@@ -396,12 +396,12 @@ def _verify_path(path: Path) -> Verification:
 def verify(request: VerifyRequest) -> LedgerReport | Verification:
     """Verify a session, bundle or report, or a study's ledger with every file that it names.
 
-    Needs no secret: signatures carry their public key. Exit code 5 if something differs. A ledger
-    that was rewritten, cut short or extended outside of telic does not match the note of its last
-    line that every write leaves in the user's own folder.
+    Requires no secret: signatures include their public key. Exit code 5 if something differs. A
+    ledger that was rewritten, truncated or extended outside of telic does not match the note of its
+    last line, which every write updates in the user's folder.
     """
     if request.path is not None:
-        return _verify_path(request.path)  # of trained policies: it loads what trains
+        return _verify_path(request.path)  # trained policies: imports the training code
     with offline("verify"):
         study = request.open()
         if request.adopt and request.person and study.ledger.verify().foreign:
@@ -441,7 +441,7 @@ def _close_question(request: ReportRequest) -> Question | None:
 def report(request: ReportRequest) -> StudyReportFiles:
     """Write report.md and report.html from the ledger and the evidence; notes of people stay.
 
-    With --close it is the last one: nothing more is proposed or launched in the study.
+    With --close it is the last report: nothing more is proposed or launched in the study.
     """
     study = request.open()
     if request.close:

@@ -1,4 +1,4 @@
-"""Verbs of servers besides the commands: summaries, lists, gates, and runs that ask a person."""
+"""Server-only verbs: summaries, lists, gates, and runs that require confirmation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from telic.verbs.study_runs import RunRequest, StudyProgress, resume_question, r
 
 
 class StudyView(Record):
-    """A summary of a study; the resource telic://TASK/STUDY/state has all of it."""
+    """Summary of a study; the resource telic://TASK/STUDY/state has the complete state."""
 
     study: str
     status: str
@@ -69,7 +69,7 @@ class CandidateLine(Record):
 
 
 class CandidateList(Record):
-    """The newest candidates of a study, the oldest of them first."""
+    """The newest candidates of a study, oldest first."""
 
     candidates: tuple[CandidateLine, ...]
     left_out: int
@@ -83,7 +83,7 @@ class RunLine(Record):
 
 
 class RunList(Record):
-    """The newest runs of a study, the oldest of them first."""
+    """The newest runs of a study, oldest first."""
 
     runs: tuple[RunLine, ...]
     left_out: int
@@ -128,7 +128,7 @@ def get_report(request: StudyRequest) -> ReportText:
 
 
 class GatesRequest(StudyRequest):
-    """A run to look at."""
+    """A run whose gates to evaluate."""
 
     candidate: str = argument(CANDIDATE)
     phase: str | None = option("Phase; the present one if left out.", default=None)
@@ -136,13 +136,13 @@ class GatesRequest(StudyRequest):
 
 
 class GateLook(Record):
-    """The command of a run, and its gates."""
+    """Command and gates of a run."""
 
     open: bool
     look: DryRun
 
     def as_data(self) -> dict[str, Any]:
-        """Return the gates and the start, with whether all are open."""
+        """Return the gates and the command, and whether all gates are open."""
         return {**self.look.model_dump(mode="json"), "open": self.open}
 
 
@@ -156,7 +156,7 @@ def check_gates(request: GatesRequest) -> GateLook:
 
 
 def _start_question(request: RunRequest) -> Question | None:
-    """Ask before runs are started or a study is resumed, unless a person approved autonomy."""
+    """Return the confirmation required to start runs or resume, unless autonomy is approved."""
     if request.confirm is None:
         return resume_question(request)
     check_words(True, request.confirm)
@@ -179,8 +179,8 @@ def _start_question(request: RunRequest) -> Question | None:
 def run_asking(request: RunRequest) -> StudyProgress:
     """Take every step that needs no person; with confirm, start runs and wait for them.
 
-    The person is asked before runs are started, unless autonomy is approved. With a candidate one
-    run is shown with its gates, or started. It returns at a question, or after some minutes; then
-    call it again.
+    Asks the person before runs are started, unless autonomy is approved. With a candidate, one run
+    is shown with its gates, or started. Returns at a question or after some minutes; then call it
+    again.
     """
     return run.do(request)

@@ -67,7 +67,7 @@ class TrackRequest(PlacedRequest):
 
 @dataclass(frozen=True)
 class TrackedRun(Wrapped):
-    """A training of trackers, and how its members track held-out clips."""
+    """A training of trackers, and how well its members track held-out clips."""
 
     path: str
     status: str
@@ -107,7 +107,7 @@ class TrackerRequest(RunsRequest):
     step: int | None = option("Which of its trackers; default: the last.", default=None)
 
     def choose(self) -> _ChosenTracker:
-        """Return the tracker that is meant."""
+        """Return the requested tracker."""
         if self.run == "latest":
             every = list_runs(Path(self.runs_dir))
             own = (each for each in every if (each.path / tracking.train.CONFIG).exists())
@@ -132,7 +132,7 @@ class TrackerRequest(RunsRequest):
 
 
 class _ChosenTracker(NamedTuple):
-    """A tracker's file and where it belongs."""
+    """Path of a tracker's file and its context."""
 
     run: RunFolder
     member: MemberFolder
@@ -155,7 +155,7 @@ class EvalRequest(TrackerRequest):
 
 @dataclass(frozen=True)
 class TrackerEvaluation(Wrapped):
-    """An evaluation of a tracker on clips, and its files."""
+    """Evaluation of a tracker on clips, and its files."""
 
     report: TrackingReport
     files: list[str]
@@ -196,7 +196,7 @@ def eval(request: EvalRequest) -> TrackerEvaluation:
 
 
 class ExportTrackerRequest(TrackerRequest):
-    """A tracker to write as ONNX."""
+    """A tracker to export as ONNX."""
 
     output: str | None = option(
         "Folder for the files; default: next to the tracker.", "--output", "-o", default=None

@@ -70,7 +70,7 @@ def train(request: TrainRequest) -> Run | TrainJob:
 
 
 def tell_what_is_assumed(env: str, env_args: Mapping[str, Any], tell: Listener) -> None:
-    """Say what is guessed of a robot that is given as a file, before hours are spent on it."""
+    """Report what is assumed about a robot given as a file, before a long training starts."""
     from telic.envs.access import MODEL_FILES
 
     if not env.endswith(MODEL_FILES):

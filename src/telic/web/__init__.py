@@ -1,6 +1,6 @@
-"""The dashboard: one process on one port of this machine, to watch and steer everything.
+"""The dashboard: one process on one local port, to monitor and control all work.
 
-The verb that serves is here; everything else needs `fastapi` and is loaded by it.
+Only the verb that starts the server is here; the other modules need `fastapi`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Lists and pages of artifacts: the records on disk, as they are.
+"""Lists and pages of artifacts, read directly from the records on disk.
 
-A missing file is None. A file that cannot be read is reported in `damage` and hides nothing else.
+A missing file is None. An unreadable file is listed in `damage`; the rest is still returned.
 """
 
 from __future__ import annotations
@@ -58,20 +58,20 @@ Value = TypeVar("Value")
 _WORST_CLIPS = 12
 _LAST = 1 << 62
 _SEARCHED = ("iter_*/reward_fn.py", "judge_fn.py", "*_seed_*/reward_fn.py", "orders/*/*.md")
-"""files whose words can be found"""
+"""files covered by the text search"""
 _MOST_FOUND, _LARGEST = 100, 1 << 20
 
 
 class ArtifactPage(Record):
-    """Lines of a list, the most recently active first."""
+    """Rows of a list, most recently active first."""
 
     artifacts: tuple[ArtifactLine, ...]
     kinds: dict[str, int]
-    """number of artifacts of each kind"""
+    """number of artifacts by kind"""
 
 
 class IterationLine(Record):
-    """An iteration of a session in short."""
+    """Summary of a session's iteration."""
 
     number: int
     parent: int | None = None
@@ -87,50 +87,50 @@ class IterationLine(Record):
 
 
 class SessionDetail(Record):
-    """A session."""
+    """Details of a session."""
 
     config: SessionConfig | None
     iterations: tuple[IterationLine, ...]
     summary: SessionSummary | None
-    """None while it runs"""
+    """None while the session runs"""
     certificate: Certificate | None
     robustness: RobustnessCard | None
     robustness_words: str | None
     validation: Trial | None
-    """reward and judge on examples of known quality"""
+    """reward and judge, tested on examples of known quality"""
     waiting: Waiting | None
     proposal: CriteriaProposal | None
-    """criteria that were offered for approval"""
+    """criteria submitted for approval"""
     approval: CriteriaApproval | None
     notes: tuple[Note, ...]
     labels: tuple[EpisodeLabel, ...]
     vetoes: tuple[Veto, ...]
     origin: BranchOrigin | None
     open_orders: int
-    """work orders that wait for an answer"""
+    """number of unanswered work orders"""
 
 
 class RunDetail(Record):
-    """A training run."""
+    """Details of a training run."""
 
     job: TrainJob | None
     command: str | None
 
 
 class SearchCurve(Record):
-    """One run of a search, by iteration."""
+    """Learning curve of one search run, by iteration."""
 
     run: int
     episodes: tuple[int, ...]
     incumbent: tuple[float, ...]
     """return of the best policy so far"""
     selected: tuple[float, ...]
-    """return of the policy that the iteration tried"""
+    """return of the policy evaluated in the iteration"""
     notes: tuple[str, ...]
 
 
 class SearchDetail(Record):
-    """A policy search."""
+    """Details of a policy search."""
 
     config: SearchConfig | None
     summary: SearchSummary | None
@@ -138,7 +138,7 @@ class SearchDetail(Record):
 
 
 class StudyDetail(Record):
-    """A study."""
+    """Details of a study."""
 
     view: StudyView | None
     state: dict[str, Any] | None
@@ -150,24 +150,24 @@ class ArtifactDetail(Record):
     line: ArtifactLine
     path: str
     command: str
-    """how to show it in a terminal"""
+    """terminal command that displays it"""
     session: SessionDetail | None = None
     run: RunDetail | None = None
     search: SearchDetail | None = None
     study: StudyDetail | None = None
     damage: tuple[str, ...] = ()
-    """why files cannot be read"""
+    """errors of unreadable files"""
 
 
 class RewardTermLine(Record):
-    """A term of a reward, and its sum over an evaluation episode."""
+    """A reward term, and its sum over an evaluation episode."""
 
     name: str
     words: str
     weight: float | None
     total: float | None
     share: float | None
-    """of the absolute sums of all terms"""
+    """fraction of the absolute sums of all terms"""
 
 
 class TermChange(Record):
@@ -180,7 +180,7 @@ class TermChange(Record):
 
 
 class RewardChange(Record):
-    """A reward and the one it was revised from."""
+    """A reward and its parent."""
 
     parent: int
     before: str
@@ -189,7 +189,7 @@ class RewardChange(Record):
 
 
 class IterationDetail(Record):
-    """An iteration of a session: reward, change, verdicts."""
+    """Details of a session's iteration: reward, change, verdicts."""
 
     number: int
     candidate: RewardCandidate | None
@@ -202,32 +202,32 @@ class IterationDetail(Record):
     checkpoints: tuple[Checkpoint, ...]
     """interim evaluations by the judge"""
     notes: DeliveredNotes | None
-    """feedback that this iteration answers"""
+    """feedback addressed by this iteration"""
     damage: tuple[str, ...]
 
 
 class GalleryCard(Record):
-    """Something that was made, as its video shows it."""
+    """Gallery card of an artifact with a video."""
 
     line: ArtifactLine
     video: str
-    """address of the video of the median episode"""
+    """URL of the median episode's video"""
     low: float | None = None
     """lower confidence bound of the score"""
 
 
 class FoundText(Record):
-    """A place where words were found."""
+    """A match of the text search."""
 
     line: ArtifactLine
     where: str
     """intent, or the name of a file"""
     text: str
-    """the line of the file that holds them"""
+    """matching line of the file"""
 
 
 class _Reader:
-    """Reads files and collects what cannot be read."""
+    """Reads files and collects errors of unreadable ones."""
 
     def __init__(self) -> None:
         self.damage: list[str] = []
@@ -297,7 +297,7 @@ def _search(thing: Thing, is_running: bool, reader: _Reader) -> SearchDetail:
 
 
 def _search_curves(folder: SearchFolder) -> list[SearchCurve]:
-    """Return the iterations of every run, from its own journal."""
+    """Return the iterations of each run, from the run's journal."""
     curves: list[SearchCurve] = []
     for path in sorted(folder.path.glob("run_[0-9]*")):
         rows = list(SearchRunFolder(path).read())
@@ -386,7 +386,7 @@ def _change(
 
 
 def _gallery_video(thing: Thing) -> str | None:
-    """Return the address of the video that stands for an artifact; None: it has none."""
+    """Return the URL of an artifact's representative video, or None if it has no video."""
     path = thing.path / "report" / "median.mp4"
     if thing.kind == "run":
         videos = [video for member in RunFolder(thing.path).members() for video in member.videos()]
@@ -399,7 +399,7 @@ def _gallery_video(thing: Thing) -> str | None:
 
 
 def _gallery_card(entry: ListedArtifact) -> GalleryCard | None:
-    """Return the card of an artifact; None: it has no video."""
+    """Return the gallery card of an artifact, or None if it has no video."""
     video, summary = _gallery_video(entry.thing), entry.thing.path / "summary.json"
     if video is None:
         return None
@@ -409,7 +409,7 @@ def _gallery_card(entry: ListedArtifact) -> GalleryCard | None:
 
 
 def _found(entry: ListedArtifact, wanted: str) -> Iterator[FoundText]:
-    """Yield the first line with the words, of its description and of each of its files."""
+    """Yield the first matching line of the artifact's description and of each of its files."""
     line, home = entry.line, entry.thing.path
     texts = {"intent": " ".join(filter(None, (line.title, line.name, line.note)))}
     for file in (path for each in _SEARCHED for path in sorted(home.glob(each))):
@@ -422,18 +422,18 @@ def _found(entry: ListedArtifact, wanted: str) -> Iterator[FoundText]:
 
 
 def _library_routes(router: APIRouter, place: WebPlace) -> None:
-    """Add the gallery and the search for words."""
+    """Register the routes of the gallery and the text search."""
 
     @router.get("/gallery")
     def read_gallery(limit: Annotated[int, Query(ge=1, le=500)] = 60) -> list[GalleryCard]:
-        """List what was made here and has a video, the most recently active first."""
+        """List artifacts that have a video, most recently active first."""
         entries = sorted(place.listed().values(), key=lambda x: x.line.updated, reverse=True)
         cards = (card for entry in entries if (card := _gallery_card(entry)) is not None)
         return [card for card, _ in zip(cards, range(limit), strict=False)]
 
     @router.get("/find")
     def find_text(words: Annotated[str, Query(min_length=2, max_length=200)]) -> list[FoundText]:
-        """Find words in intents, names, notes, rewards, judges and work orders."""
+        """Search intents, names, notes, rewards, judges and work orders for text."""
         entries = place.listed().values()
         found = (each for entry in entries for each in _found(entry, words.lower()))
         return [each for each, _ in zip(found, range(_MOST_FOUND), strict=False)]
@@ -448,7 +448,7 @@ def routes(place: WebPlace) -> APIRouter:
         kind: Annotated[list[ArtifactKind] | None, Query(description="only these kinds")] = None,
         limit: Annotated[int | None, Query(ge=1)] = None,
     ) -> ArtifactPage:
-        """List sessions, runs, searches and studies, the most recently active first."""
+        """List sessions, runs, searches and studies, most recently active first."""
         lines = [entry.line for entry in place.listed().values()]
         lines.sort(key=lambda line: (line.updated, line.id), reverse=True)
         chosen = [line for line in lines if not kind or line.kind in kind]
@@ -457,7 +457,7 @@ def routes(place: WebPlace) -> APIRouter:
 
     @router.get("/trash")
     def list_deleted() -> list[ArtifactLine]:
-        """List what was deleted and can be restored, the latest first."""
+        """List deleted artifacts that can be restored, latest first."""
         lines = [read_line(thing) for thing in Workspace(place.runs_dir).deleted()]
         return sorted(lines, key=lambda line: line.updated, reverse=True)
 
@@ -485,14 +485,14 @@ def routes(place: WebPlace) -> APIRouter:
 
     @router.post("/artifacts/{thing}/about")
     def describe_artifact(thing: str, about: ArtifactAbout) -> ArtifactLine:
-        """Give a session, run or search a name, tags and a note."""
+        """Set the name, tags and note of a session, run or search."""
         found = place.thing(thing, *WORK)
         write_json(found.path / "about.json", about)
         return read_line(found)
 
     @router.get("/artifacts/{thing}/tracking")
     def read_tracking(thing: str) -> list[TrackingReport]:
-        """Return the evaluations of the trackers of a run by step, each with its worst clips."""
+        """Return the tracker evaluations of a run by step, each with its worst clips."""
         members = RunFolder(place.thing(thing, "run").path).members()
         reports = sorted(
             (report for member in members for report in reports_of(member)),

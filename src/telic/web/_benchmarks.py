@@ -1,4 +1,4 @@
-"""Benchmarks of intents, case by case, with the pictures of their cases."""
+"""Results of intent benchmarks by case, with pictures of each case."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ class BenchmarkLine(Record):
     id: str
     config: BenchConfig | None
     tally: Tally | None
-    """None until it has ended"""
+    """None until the benchmark has ended"""
     is_running: bool
     updated: float
     error: str | None = None
 
 
 class BenchmarkDetail(Record):
-    """A benchmark, case by case."""
+    """Results of a benchmark by case."""
 
     line: BenchmarkLine
     cases: tuple[CaseResult, ...]
     files: dict[str, str]
-    """addresses of the pictures and videos that cases name"""
+    """URLs of the pictures and videos of cases"""
 
 
 def _line(folder: Path) -> BenchmarkLine:
@@ -52,7 +52,7 @@ def _line(folder: Path) -> BenchmarkLine:
             proven = {x.case.id for x in results_in(BenchFolder(folder)) if x.outcome == "passed"}
             if claimed := [case for case in passed if case not in proven]:
                 facts |= {"tally": None, "error": f"claimed, not verified: {', '.join(claimed)}"}
-    except TelicError as error:  # a damaged one must not hide the others
+    except TelicError as error:  # list damaged benchmarks without failing
         facts["error"] = error.message
     running = lock_holder(folder / "lock") is not None
     times = (changed_at(folder / each) for each in ("results.jsonl", "bench.json"))
@@ -60,7 +60,7 @@ def _line(folder: Path) -> BenchmarkLine:
 
 
 def _files(cases: list[CaseResult]) -> dict[str, str]:
-    """Return the keys of the files that results name."""
+    """Return the keys of the files referenced by results."""
     return {name: file_key(name) for case in cases for name in (case.strip, case.video) if name}
 
 
@@ -80,12 +80,12 @@ def routes(place: WebPlace) -> APIRouter:
 
     @router.get("/benchmarks")
     def list_benchmarks() -> list[BenchmarkLine]:
-        """List benchmarks, the latest first."""
+        """List benchmarks, latest first."""
         return sorted(map(_line, folders().values()), key=lambda x: x.updated, reverse=True)
 
     @router.get("/benchmarks/{benchmark}")
     def read_benchmark(benchmark: str) -> BenchmarkDetail:
-        """Return a benchmark, case by case."""
+        """Return the results of a benchmark by case."""
         folder = folder_of(benchmark)
         cases, home = results_in(BenchFolder(folder)), f"{API}/benchmarks/{folder.name}/files"
         files = {name: f"{home}/{key}" for name, key in _files(cases).items()}

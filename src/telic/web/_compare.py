@@ -1,8 +1,8 @@
-"""Sessions or runs side by side: what was measured on every training seed, and what differs.
+"""Comparison of sessions or runs: results per training seed, and differing settings.
 
-A difference is computed only between results that were measured alike: sessions of one environment
-and the same criteria by score, runs of one environment by return. One training seed is one sample,
-because the episodes of a policy are not independent of each other.
+A difference is computed only between results with the same measurement: sessions with the same
+environment and criteria by score, runs in the same environment by return. Each training seed is one
+sample, because episodes of the same policy are not independent.
 """
 
 from __future__ import annotations
@@ -31,48 +31,48 @@ from telic.web._place import WebPlace
 
 _LEVEL = 0.05
 _NOT_SETTINGS = ("schema_version", "intent", "criteria", "members", "command", "start_seed")
-"""fields of a request that are shown elsewhere, or are drawn for every request"""
+"""request fields that are shown elsewhere, or are random for each request"""
 _MEANING = ("quantity", "kind", "direction", "zero", "goal", "unit", "weight", "is_guard")
-"""fields of a criterion that decide what it measures"""
+"""criterion fields that define the measurement"""
 
 
 class Difference(Record):
-    """A difference of means with its confidence interval over training seeds."""
+    """Difference of means with its confidence interval over training seeds."""
 
     value: float
     low: float | None
     high: float | None
-    """None: too few training seeds, or seeds that do not vary"""
+    """None if there are too few training seeds, or they have zero variance"""
     words: str
 
 
 class ComparedArtifact(Record):
-    """One of several sessions or runs."""
+    """One of the compared sessions or runs."""
 
     line: ArtifactLine
     values: dict[str, float]
-    """what was measured, by training seed"""
+    """measured value by training seed"""
     mean: float | None
     difference: Difference | None
-    """to the first; None: it is the first, or they cannot be compared"""
+    """difference to the first; None for the first, or if they are not comparable"""
     criteria: tuple[Criterion, ...]
     reward: str | None
-    """code of the best reward of a session, or of the first policy of a run"""
+    """code of the best reward of a session, or of a run's first policy"""
 
 
 class SettingDifference(Record):
-    """A setting that is not the same everywhere."""
+    """A setting with different values."""
 
     name: str
     values: tuple[str, ...]
 
 
 class Comparison(Record):
-    """Sessions or runs side by side."""
+    """Comparison of sessions or runs."""
 
     measure: str
     obstacles: tuple[str, ...]
-    """why no difference is computed; empty: it is"""
+    """why no difference is computed; empty if it is"""
     rows: tuple[ComparedArtifact, ...]
     settings: tuple[SettingDifference, ...]
 
@@ -82,9 +82,9 @@ class _Measured(NamedTuple):
     settings: dict[str, Any]
     reward: str | None
     values: dict[str, float]
-    """scores of a session, or returns of a run under its own reward"""
+    """scores of a session, or returns of a run under its training reward"""
     task_values: dict[str, float]
-    """returns of a run under the reward of the environment"""
+    """returns of a run under the environment's reward"""
     criteria: tuple[Criterion, ...] = ()
 
 
@@ -96,7 +96,7 @@ def _session(thing: Thing) -> _Measured:
         criteria = read_record(folder.approval, CriteriaApproval).criteria
     elif folder.asked.exists():
         criteria = read_record(folder.asked, MeasurableIntent).criteria
-    # Iteration 0 of a branch was trained and judged by its origin.
+    # Iteration 0 of a branch belongs to its origin.
     files = [folder.iteration(number).judgment for number in folder.iterations() if number]
     judged = [read_record(file, SessionIteration) for file in files if file.exists()]
     best = max(judged, key=lambda each: -1.0 if each.score is None else each.score, default=None)
@@ -129,13 +129,13 @@ def _run(thing: Thing) -> _Measured:
 
 
 def _difference(own: np.ndarray, first: np.ndarray, tests: int, what: str) -> Difference:
-    """Return the difference of two means with Welch's interval, at 95 % for all tests together."""
+    """Return the difference of means with Welch's interval, jointly at 95 % over all tests."""
     value, low, high = float(own.mean() - first.mean()), None, None
     if len(own) > 1 and len(first) > 1:
         from scipy.stats import ttest_ind
 
         interval = ttest_ind(own, first, equal_var=False).confidence_interval(1 - _LEVEL / tests)
-        # Seeds that do not vary at all say nothing about other seeds.
+        # Seeds with zero variance provide no information about other seeds.
         is_known = math.isfinite(interval.low) and (own.std() + first.std() > 0 or not value)
         low, high = (float(interval.low), float(interval.high)) if is_known else (None, None)
     size = f"{what} is {number(abs(value))} {'higher' if value >= 0 else 'lower'} than the first"
@@ -149,7 +149,7 @@ def _difference(own: np.ndarray, first: np.ndarray, tests: int, what: str) -> Di
 
 
 def _obstacles(kinds: set[str], all_of: list[_Measured]) -> tuple[str, ...]:
-    """Return why results cannot be compared by one number."""
+    """Return why results are not comparable by a single number."""
     if len(kinds) > 1:
         return ("Sessions are scored by a judge and runs by their return.",)
     environments = dict.fromkeys(each.environment for each in all_of)
@@ -164,7 +164,7 @@ def _obstacles(kinds: set[str], all_of: list[_Measured]) -> tuple[str, ...]:
 
 
 def compare_artifacts(things: list[Thing]) -> Comparison:
-    """Return sessions or runs side by side; the first is what the others are compared with."""
+    """Compare sessions or runs; the first is the baseline."""
     measured = [_session(each) if each.kind == "session" else _run(each) for each in things]
     kinds: set[str] = {thing.kind for thing in things}
     obstacles, measure = _obstacles(kinds, measured), "score"

@@ -1,7 +1,6 @@
-"""Curves for charts, and the progress of a training.
+"""Metric curves for charts, and the progress of a training.
 
-A range of steps that holds more points than asked for is thinned out so that its shape and its
-spikes stay.
+Ranges with more points than requested are downsampled, preserving shape and extremes.
 """
 
 from __future__ import annotations
@@ -43,21 +42,21 @@ class MetricCurve(Record):
     steps: tuple[float, ...]
     values: tuple[float, ...]
     points: int
-    """in the range; more than `steps` has if they were thinned out"""
+    """points in the range; more than in `steps` if downsampled"""
 
 
 class SeriesSet(Record):
-    """Curves, and the names of all others."""
+    """Metric curves, and the names of all others."""
 
     series: tuple[MetricCurve, ...]
     names: tuple[str, ...]
     members: tuple[str, ...]
     is_screening: bool = False
-    """whether they are of a short run that compares the variants of a reward"""
+    """whether they belong to a short run that compares variants of a reward"""
 
 
 class SeriesQuery(Record):
-    """Curves to return."""
+    """Requested curves and range."""
 
     name: tuple[_Name, ...] = Field(
         default=("episodic_return",), max_length=200, description="metrics; see `names`"
@@ -73,7 +72,7 @@ class SeriesQuery(Record):
 
 
 class TrainingPulse(Record):
-    """Progress of a training, from its newest metrics."""
+    """Progress of a training, from its latest metrics."""
 
     step: int
     """environment steps per member so far"""
@@ -82,21 +81,21 @@ class TrainingPulse(Record):
     seconds_left: float | None
     steps_per_second: float | None
     is_screening: bool = False
-    """whether it is a short run that compares the variants of a reward"""
+    """whether it is a short run that compares variants of a reward"""
 
 
 # ---------------------------------------------------------------------------- metric files
 
 
 class LogLine(NamedTuple):
-    """A line of a log and the position of its end."""
+    """A line of a log and its end position."""
 
     text: bytes
     end: int
 
 
 def read_lines(path: Path, start: int, most_bytes: int = _PIECE) -> list[LogLine]:
-    """Return whole lines from a position on; inside a line, from the next line on."""
+    """Return complete lines from a position on, skipping a partial line at the start."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -106,7 +105,7 @@ def read_lines(path: Path, start: int, most_bytes: int = _PIECE) -> list[LogLine
         start = start if 0 <= start <= size else 0
         content = os.pread(handle, most_bytes, start)
         while content and b"\n" not in content and len(content) >= most_bytes:
-            most_bytes *= 2  # a line longer than a piece: a long prompt
+            most_bytes *= 2  # a line longer than the buffer, e.g. a long prompt
             content = os.pread(handle, most_bytes, start)
         if start and content and os.pread(handle, 1, start - 1) != b"\n":
             skipped = content.find(b"\n") + 1
@@ -123,7 +122,7 @@ def read_lines(path: Path, start: int, most_bytes: int = _PIECE) -> list[LogLine
 
 
 def _training_row(text: bytes) -> dict[str, Any] | None:
-    """Return the numbers of a row of training; None for evaluations and damaged lines."""
+    """Return the numbers of a training row, or None for evaluations and damaged lines."""
     try:
         row = json.loads(text)
     except (ValueError, RecursionError):
@@ -141,9 +140,9 @@ def _training_row(text: bytes) -> dict[str, Any] | None:
 
 @lru_cache(maxsize=64)
 def _columns(path: Path, changed: int, size: int) -> dict[str, np.ndarray]:
-    """Return the numbers of a metric file by name, NaN where a row has none.
+    """Return the columns of a metric file by name, NaN where a row lacks the value.
 
-    The time and the size distinguish states of the file.
+    Modification time and size are part of the cache key.
     """
     rows, position = list[dict[str, Any]](), 0
     while position < size and (lines := read_lines(path, position)):
@@ -154,7 +153,7 @@ def _columns(path: Path, changed: int, size: int) -> dict[str, np.ndarray]:
 
 
 def pulse_of(thing: Thing) -> TrainingPulse | None:
-    """Return the progress of the training that runs now; None without one."""
+    """Return the progress of the current training, or None if nothing is being trained."""
     run: RunFolder | None = RunFolder(thing.path) if thing.kind == "run" else None
     is_screening = False
     if thing.kind == "session":

@@ -1,7 +1,7 @@
-"""Files of an artifact that a page shows: videos, pictures, recordings, code, reports.
+"""Files of an artifact that can be displayed: videos, pictures, recordings, code, reports.
 
-A file has an opaque key, which is looked up in a list made from the layout; an address never
-becomes a path.
+Files are addressed by opaque keys, resolved in a list built from the layout; a URL is never used as
+a path.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _KINDS: dict[str, tuple[FileKind, str]] = {
     ".md": ("report", _TEXT),
     ".py": ("code", _TEXT),
 }
-"""what a file is, and its media type"""
+"""kind and media type by suffix"""
 _CLIP = re.compile(r"(?:clip|eval)_([0-9]{1,18})_(.+)\.npz")
-"""an episode of a tracker: step and clip"""
+"""episode of a tracker: step and clip"""
 _MOST = 5000
 
 
@@ -53,14 +53,14 @@ class ArtifactFile(Record):
     url: str
     bytes: int
     iteration: int | None = None
-    """of a session"""
+    """iteration number in a session"""
     member: str | None = None
     step: int | None = None
-    """environment steps trained when it was recorded"""
+    """environment steps trained before the recording"""
     label: str | None = None
-    """p10, median, p90; of a judged episode its number from 1"""
+    """p10, median, p90; for a judged episode its number, from 1"""
     is_judged: bool = False
-    """whether it is one of the fresh episodes of a judgement"""
+    """whether the file is one of the fresh episodes of a judgement"""
 
 
 class FoundFile(NamedTuple):
@@ -71,7 +71,7 @@ class FoundFile(NamedTuple):
 
 
 def files_of(thing: Thing) -> dict[str, FoundFile]:
-    """Return the files of an artifact that may be served, by key."""
+    """Return the servable files of an artifact by key."""
     found: dict[str, FoundFile] = {}
     for path, facts in _listed(thing):
         if len(found) >= _MOST:
@@ -93,12 +93,12 @@ def files_of(thing: Thing) -> dict[str, FoundFile]:
 
 
 def file_key(name: str) -> str:
-    """Return the key of a file by its name within its folder."""
+    """Return the key of a file from its name relative to its folder."""
     return hashlib.sha256(name.encode()).hexdigest()[:20]
 
 
 def find_file(place: WebPlace, thing: Thing, key: str) -> FoundFile:
-    """Return the file of a key; raises UnknownName, or Refused for a link that leads out."""
+    """Return the file with this key; raises UnknownName, or Refused for a link that leads out."""
     found = files_of(thing).get(key)
     if found is None:
         raise UnknownName("file", key[:60], [])
@@ -129,7 +129,7 @@ def _run_files(run: RunFolder, facts: dict[str, Any]) -> Iterator[tuple[Path, di
         yield member.reward_code, own
         for each in (*member.videos(), *member.trajectories(), *member.checkpoints()):
             yield each.path, {**own, "step": each.step, "label": each.label}
-        for path in sorted((member.path / "evaluations").glob("*")):  # of trackers
+        for path in sorted((member.path / "evaluations").glob("*")):  # evaluations of trackers
             match = _CLIP.fullmatch(path.name)
             yield path, own | ({"step": int(match[1]), "label": match[2]} if match else {})
 
@@ -144,7 +144,7 @@ def routes(place: WebPlace) -> APIRouter:
         kind: Annotated[list[FileKind] | None, Query()] = None,
         iteration: Annotated[int | None, Query(ge=0, le=10**9)] = None,
     ) -> list[ArtifactFile]:
-        """List the files of an artifact that can be shown."""
+        """List the files of an artifact that can be displayed."""
         return [
             found.file
             for found in files_of(place.thing(thing)).values()
@@ -171,10 +171,10 @@ def routes(place: WebPlace) -> APIRouter:
         responses={206: {"description": "A part of the file, as Range asks for."}},
     )
     def read_file(thing: str, key: str) -> FileResponse:
-        """Return a file, or a part of it for a request with Range."""
+        """Return a file, or part of it for a Range request."""
         path = find_file(place, place.thing(thing), key).path
         headers = {"cache-control": "private, no-cache", "content-disposition": "inline"}
-        if path.suffix in (".html", ".svg"):  # pages made by runs may draw and reach nothing
+        if path.suffix in (".html", ".svg"):  # pages made by runs may render, but not connect
             headers["content-security-policy"] = REPORT_POLICY
         return FileResponse(path, media_type=_KINDS[path.suffix][1], headers=headers)
 

@@ -1,8 +1,8 @@
-"""The gate of the dashboard: every request names this host, is same-origin, and has the token.
+"""Access control of the dashboard: checks host, same origin and token of every request.
 
-The token comes as a header (programs), or as a cookie that is set once from the address that
-`telic serve` prints (browsers). Responses leave through the gate, too: without keys of model
-providers, and with headers that let a page load nothing from elsewhere.
+The token is sent as a header (programs), or as a cookie that is set once from the URL that `telic
+serve` prints (browsers). Responses are also filtered: keys of model providers are removed, and
+headers prevent a page from loading external resources.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ REPORT_POLICY = (
     "sandbox allow-scripts; default-src 'none'; img-src 'self' data:; media-src 'self' data: blob:;"
     " style-src 'unsafe-inline'; script-src 'unsafe-inline'; frame-ancestors 'self'"
 )
-"""for pages that runs made: they may draw, and reach nothing"""
+"""policy of pages made by runs: they may render, but not connect"""
 _HEADERS = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
@@ -52,13 +52,13 @@ in a terminal of the machine that serves this page, and open it once; the browse
 
 
 class WebGate:
-    """Middleware in front of the application."""
+    """Middleware that wraps the application."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app, self._token = app, token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse the request, set the cookie, or pass the request on."""
+        """Reject the request, set the cookie, or forward the request."""
         if scope["type"] == "http":
             answer = self._answer(scope) or self._app
             await answer(scope, receive, _cleaned(send))
@@ -85,13 +85,13 @@ class WebGate:
         return None if refusal is None else _refusal(*refusal)
 
     def _greeting(self, scope: Scope, path: str) -> Response | None:
-        """Turn a token in an address into a cookie, so that it stays in no history."""
+        """Move a token from the URL to a cookie, so that it does not stay in the history."""
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         token = next((value for name, value in query if name == "token"), None)
         if token is None or not is_token(token, self._token):
             return None
         rest = urlencode([(name, value) for name, value in query if name != "token"])
-        # One slash at most: "//elsewhere" would lead away.
+        # Only one slash: "//elsewhere" would redirect to another host.
         answer = RedirectResponse("/" + quote(path.lstrip("/")) + (f"?{rest}" if rest else ""), 303)
         answer.set_cookie(
             "telic_token", token, max_age=_YEAR_S, httponly=True, samesite="strict", path="/"
@@ -109,13 +109,13 @@ class WebGate:
 
 
 def _is_this_machine(host: str) -> bool:
-    """Return whether a Host header names this machine; another name may lead here by DNS."""
+    """Return whether a Host header names this machine, to prevent DNS rebinding."""
     name, _, port = host.rpartition(":") if not host.endswith("]") else (host, "", "")
     return is_loopback((name or port).strip("[]").lower())
 
 
 def _foreign(method: str, headers: Headers) -> str | None:
-    """Return why a request of a page of another origin, even on this machine, is refused."""
+    """Return why a cross-origin request, even from this machine, is refused, or None."""
     host, origin = headers.get("host", "").lower(), headers.get("origin")
     if origin is not None and origin.lower() not in (f"http://{host}", f"https://{host}"):
         return "Pages of other origins are not served."
@@ -135,7 +135,7 @@ def _refusal(status: int, message: str, hint: str | None = None) -> Response:
 
 
 def _cleaned(send: Send) -> Send:
-    """Return a `send` that adds headers and removes keys from text."""
+    """Wrap `send` to add headers and remove keys from text."""
     held: Message | None = None
     is_text = False
 
@@ -146,7 +146,7 @@ def _cleaned(send: Send) -> Send:
             for name, value in _HEADERS.items():
                 headers.setdefault(name, value)
             is_text = headers.get("content-type", "").startswith(_TEXT)
-            held = message  # its length is known when the body is
+            held = message  # its length is known after the body
             return
         body = message.get("body", b"")
         clean = body

@@ -1,4 +1,4 @@
-"""This machine: cores and their leases, memory, disk, GPUs, and the jobs started from the page."""
+"""Machine status: cores and leases, memory, disk, GPUs, and jobs started from the dashboard."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ _MEBIBYTE = 1 << 20
 
 
 class SpaceUse(Record):
-    """Bytes of memory or of a disk."""
+    """Usage of memory or a disk in bytes."""
 
     total: int
     used: int
 
 
 class GpuUse(Record):
-    """A GPU."""
+    """Usage of a GPU."""
 
     name: str
     utilization: float | None
-    """percent"""
+    """in percent"""
     memory: SpaceUse | None
 
 
 class ProviderLine(Record):
-    """A provider of models, and whether it can be used."""
+    """A model provider and its availability."""
 
     provider: str
     has_key: bool
@@ -50,23 +50,23 @@ class ProviderLine(Record):
 
 
 class MachineNow(Record):
-    """The current load of this machine."""
+    """Current load of this machine."""
 
     cores: tuple[float, ...]
     """utilization of each core in percent since the last request"""
     usable: tuple[int, ...]
-    """numbers of the cores that this process may use"""
+    """indices of the cores that this process may use"""
     leases: tuple[CoreLease, ...]
     memory: SpaceUse
     disk: SpaceUse
-    """of the folder of runs"""
+    """disk of the folder of runs"""
     gpus: tuple[GpuUse, ...]
     providers: tuple[ProviderLine, ...]
 
 
 @cache
 def _start_measuring() -> None:
-    psutil.cpu_percent(percpu=True)  # the first call measures nothing
+    psutil.cpu_percent(percpu=True)  # the first call returns no measurement
     time.sleep(_FIRST_LOOK_S)
 
 
@@ -78,7 +78,7 @@ def _gpus() -> tuple[GpuUse, ...]:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_PATIENCE_S, check=True
         )
-    except (OSError, subprocess.SubprocessError):  # the driver does not answer
+    except (OSError, subprocess.SubprocessError):  # the driver does not respond
         return ()
     gpus: list[GpuUse] = []
     for line in done.stdout.splitlines():
@@ -120,27 +120,27 @@ def routes(place: WebPlace) -> APIRouter:
 
     @router.get("/machine")
     def machine_now() -> MachineNow:
-        """Return cores, memory, disk and GPUs with their use."""
+        """Return the usage of cores, memory, disk and GPUs."""
         return read_machine(place.runs_dir)
 
     @router.get("/jobs")
     def list_started() -> list[StartedJob]:
-        """List the jobs that were started by a server, the latest first."""
+        """List jobs started by a server, latest first."""
         return list_jobs(place.runs_dir)
 
     @router.post("/jobs/{job}/stop")
     def stop_started(job: str) -> StartedJob:
-        """Ask the process of a job to save and stop."""
+        """Ask a job's process to save and stop."""
         return stop_job(place.runs_dir, job)
 
     @router.get("/jobs/{job}")
     def read_started(job: str) -> StartedJob:
-        """Return the state of a job, and the thing it works on once that is known."""
+        """Return the state of a job, and its artifact once known."""
         return read_job(place.runs_dir, job)
 
     @router.get("/jobs/{job}/log")
     def read_printed(job: str) -> PrintedLog:
-        """Return the end of the output of a job."""
+        """Return the end of a job's output."""
         return PrintedLog(job=job, log=read_log(place.runs_dir, job))
 
     return router

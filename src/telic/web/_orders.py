@@ -1,4 +1,4 @@
-"""Work orders of a session or search, answered on its page as `telic orders` does it."""
+"""Work orders of a session or search, answered on its page as with `telic orders`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from telic.web._place import WebPlace
 
 
 class AnswerGiven(Record):
-    """An answer that was accepted."""
+    """An accepted answer."""
 
     order: str
 
@@ -51,7 +51,7 @@ def routes(place: WebPlace) -> APIRouter:
 
     @router.post("/artifacts/{thing}/orders/{key}/answer")
     def answer(thing: str, key: str, answer: Annotated[dict[str, Any], Body()]) -> AnswerGiven:
-        """Check an answer against its schema and hand it in."""
+        """Validate an answer against its schema and submit it."""
         folder = folder_of(thing)
         require(folder, key)
         try:

@@ -1,7 +1,7 @@
-"""The workspace of a dashboard: runs and studies, found by exact id.
+"""Workspace of a dashboard: runs and studies, looked up by exact id.
 
-An id is looked up among the folders that exist; it is never joined to a path. Files are served only
-if they lie inside the workspace: a link that leads out is refused.
+Ids are matched against existing folders and never joined to a path. Only files inside the workspace
+are served; a link that leads out is refused.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from telic.verbs.background import starting
 from telic.verbs.lines import ArtifactLine, artifact_id, read_line
 
 _FRESH_S = 0.25
-"""maximum age of the list: simultaneous requests share one scan"""
+"""maximum age of the list; simultaneous requests share one scan"""
 _SCAN_SHARE = 10
-"""a scan that takes long is repeated after this many times its duration"""
+"""minimum interval between scans, as a multiple of the scan duration"""
 _STAMPED = (
     *("", "events.jsonl", "ledger.jsonl", "labels.jsonl", "vetoes.jsonl"),
     *("about.json", "lock"),
 )
-"""the folder itself, and files that change without changing its modification time"""
+"""the folder and files whose changes do not update its modification time"""
 _LISTED: tuple[ArtifactKind, ...] = ("session", "run", "search", "study")
 
 
 class NotTrained(UsageError):
-    """Nothing was trained yet."""
+    """Nothing has been trained yet."""
 
 
 def current_run(files: IterationFolder) -> RunFolder | None:
-    """Return the training of an iteration, or its screening run before that; None: neither."""
+    """Return the training run of an iteration, else its screening run, else None."""
     for run in (files.run, RunFolder(files.path / "trial")):
         if run.config.exists():
             return run
@@ -45,7 +45,7 @@ def current_run(files: IterationFolder) -> RunFolder | None:
 
 
 class ListedArtifact(NamedTuple):
-    """An artifact with its line, valid while the stamp of its folder stays the same."""
+    """An artifact with its row, valid until the stamp of its folder changes."""
 
     thing: Thing
     line: ArtifactLine
@@ -62,7 +62,7 @@ class WebPlace:
         self._turn = threading.Lock()
 
     def listed(self) -> dict[str, ListedArtifact]:
-        """Return everything by id; only folders that have changed are read again."""
+        """Return all artifacts by id, rereading only folders that have changed."""
         with self._turn:
             start = time.monotonic()
             if start > self._stale_at:
@@ -73,17 +73,17 @@ class WebPlace:
             return self._known
 
     def forget(self) -> None:
-        """Scan again at the next request: something was changed from here."""
+        """Invalidate the list after a change, so that the next request scans again."""
         self._stale_at = float("-inf")
 
     def entry(self, name: str) -> ListedArtifact | None:
-        """Return the current artifact with exactly this id."""
+        """Return the current artifact with exactly this id, or None."""
         known = self._known.get(name)
         path = known.thing.path if known else dict(self._folders()).get(name)
         return None if path is None else self._read(name, path)
 
     def thing(self, name: str, *kinds: ArtifactKind) -> Thing:
-        """Return the thing of exactly this id; raises UnknownName, or UsageError by its kind."""
+        """Return the artifact with exactly this id; raises UnknownName or, by kind, UsageError."""
         found = self.entry(name)
         if found is None:
             known = list(self.listed())
@@ -105,9 +105,9 @@ class WebPlace:
         return session.iteration(number)
 
     def run(self, name: str, iteration: int | None = None) -> RunFolder:
-        """Return a run, or the training of an iteration of a session; default: the last one.
+        """Return a run, or the training run of a session's iteration (default: the last one).
 
-        While the variants of an iteration are screened, its training is the screening run.
+        While the variants of an iteration are screened, this is the screening run.
         """
         thing = self.thing(name, "run", "session")
         if thing.kind == "run":
@@ -121,16 +121,16 @@ class WebPlace:
         return run
 
     def member(self, run: RunFolder, name: str) -> MemberFolder:
-        """Return a member of a run by its exact name."""
+        """Return the member of a run with exactly this name."""
         known = {member.name: member for member in run.members()}
         if name not in known:
             raise UnknownName("member", name[:200], list(known))
         return known[name]
 
     def inside(self, path: Path) -> Path:
-        """Return the real path of a file of the workspace; raises Refused for any other file.
+        """Resolve the path of a file in the workspace; raises Refused for any other file.
 
-        A confined worker fills some folders, and what it wrote may be a link to anywhere.
+        Confined workers write to some folders, and may have created links to any location.
         """
         real = path.resolve()
         homes = (self.runs_dir.resolve(), (self.root / ".telic").resolve())
@@ -139,7 +139,7 @@ class WebPlace:
         return real
 
     def _folders(self) -> Iterator[tuple[str, Path]]:
-        """Yield id and path of all folders that may be artifacts; links are skipped."""
+        """Yield id and path of all candidate folders, skipping links."""
         if self.runs_dir.is_dir():
             with os.scandir(self.runs_dir) as entries:
                 for entry in entries:
@@ -149,7 +149,7 @@ class WebPlace:
             yield artifact_id(Thing("study", path)), path
 
     def _read(self, name: str, path: Path) -> ListedArtifact | None:
-        """Return what a folder holds, from memory where nothing has changed."""
+        """Return the artifact in a folder, cached while its stamp is unchanged."""
         stamp = (*(_changed(f"{path}/{each}") for each in _STAMPED), lock_holder(path / "lock"))
         known = self._known.get(name)
         if known is not None and known.stamp == stamp:

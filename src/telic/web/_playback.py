@@ -1,9 +1,9 @@
-"""Recorded episodes and live policies for the 3-D views of the page.
+"""Recorded episodes and live policies for 3-D views.
 
-Shapes are a document; vertices, triangles and heights are separate bytes. Poses are float32,
-little-endian, (frames, bodies, 7): position in metres and orientation as w x y z. Nothing is
-simulated here: a recorded episode is replayed through the kinematics of its model, and a live
-policy runs in the page, which has MuJoCo and the exported network.
+Shapes are JSON; vertices, triangles and heights are transferred as binary data. Poses are float32,
+little-endian, (frames, bodies, 7): position in metres and quaternion w x y z. The server does not
+simulate: a recorded episode is replayed through the model's kinematics, and a live policy runs in
+the browser with MuJoCo and the exported network.
 """
 
 from __future__ import annotations
@@ -51,21 +51,21 @@ from telic.web._replay import EpisodeCourse, replay
 
 _KEPT_MODELS, _KEPT_POLICIES, _KEPT_COURSES = 6, 4, 64
 _HIDDEN_GROUP = 3
-"""first group of geoms that is not drawn"""
+"""first geom group that is not drawn"""
 _NUMBERS = "numbers"
-"""name of the bytes of meshes among the files of a live policy"""
+"""name of the mesh data among the files of a live policy"""
 _BYTES = "application/octet-stream"
 Shape = Literal["plane", "hfield", "sphere", "capsule", "ellipsoid", "cylinder", "box", "mesh"]
 _SHAPES: tuple[Shape, ...] = (
     *("plane", "hfield", "sphere", "capsule", "ellipsoid", "cylinder", "box", "mesh"),
 )
-"""by MuJoCo's number of the geom type"""
+"""shape by MuJoCo geom type"""
 Number = Annotated[int | None, Query(ge=0, le=10**9, description="iteration of a session")]
 _Value = TypeVar("_Value")
 
 
 class SceneGeom(Record):
-    """A shape fixed to a body."""
+    """A shape attached to a body."""
 
     body: int
     shape: Shape
@@ -89,13 +89,13 @@ class SceneMesh(Record):
 
 
 class SceneField(Record):
-    """Byte offset of the heights (float32, from 0 to 1, by rows) of a height field."""
+    """Byte offset of a height field's heights (float32, in [0, 1], row-major)."""
 
     start: int
     rows: int
     columns: int
     size: tuple[float, ...]
-    """half width in x and y, height of 1, depth below"""
+    """half width in x and y, height scale, base depth"""
 
 
 class ModelScene(Record):
@@ -106,14 +106,14 @@ class ModelScene(Record):
     meshes: tuple[SceneMesh, ...]
     fields: tuple[SceneField, ...]
     number_bytes: int
-    """of meshes and height fields together"""
+    """total size of meshes and height fields"""
 
 
 class PlaybackFacts(Record):
-    """An episode without its poses; lists have a value per frame."""
+    """Metadata of an episode without its poses; lists have one value per frame."""
 
     bodies: int
-    """of a pose"""
+    """number of bodies per pose"""
     dt_s: float | None
     env: str
     iteration: int | None
@@ -124,12 +124,12 @@ class PlaybackFacts(Record):
     commands: dict[str, tuple[float, ...]]
     """commanded velocity: m/s forward, m/s left, rad/s left"""
     has_reference: bool
-    """whether the reference motion was recorded with it"""
+    """whether the reference motion was recorded"""
     verdict: Verdict | None
 
 
 class LiveAnswer(Record):
-    """A policy to run in the page, and the robot to draw."""
+    """A policy to run in the browser, and the robot to draw."""
 
     policy: LivePolicy
     scene: ModelScene
@@ -149,7 +149,7 @@ class _LiveFiles(NamedTuple):
 
 
 class _Recent(Generic[_Value]):
-    """The most recently used values, each made once."""
+    """LRU cache that computes each value once."""
 
     def __init__(self, most: int) -> None:
         self._most, self._turn = most, threading.Lock()
@@ -169,7 +169,7 @@ class _Recent(Generic[_Value]):
 
 
 def _load(models: _Recent[_DrawnModel], environment: Environment) -> _DrawnModel:
-    """Return the model of an environment; raises UsageError where it has none."""
+    """Return the model of an environment; raises UsageError if it has none."""
     env, arguments = environment
     facts = TrajectoryFacts(env_id=str(robot_path(env) or env), env_kwargs=arguments, dt_s=None)
     path = model_file(facts)
@@ -182,7 +182,7 @@ def _load(models: _Recent[_DrawnModel], environment: Environment) -> _DrawnModel
 
 
 def draw_model(model: mujoco.MjModel) -> _DrawnModel:
-    """Return the shapes of a model, and the bytes of its meshes and height fields."""
+    """Return the shapes of a model, and the binary data of its meshes and height fields."""
     numbers, meshes, fields = bytearray(), list[SceneMesh](), list[SceneField]()
     for index in range(model.nmesh):
         first, count = int(model.mesh_vertadr[index]), int(model.mesh_vertnum[index])
@@ -235,7 +235,7 @@ def _floats(values: Any) -> tuple[float, ...]:
 
 
 def _environment(run: RunFolder) -> Environment:
-    """Return what a run trains on, as it was requested; never as a recording says."""
+    """Return the environment a run was requested with, never that of a recording."""
     if (run.path / CONFIG).exists():  # a tracker
         return str(motion_robot(read_config(run).robot.name).file), {}
     return environment_of(run)
@@ -249,7 +249,7 @@ def _episode(place: WebPlace, thing: str, key: str) -> tuple[ArtifactFile, Traje
 
 
 def _verdict(place: WebPlace, thing: str, file: ArtifactFile) -> Verdict | None:
-    """Return the verdict on a judged episode."""
+    """Return the verdict of a judged episode."""
     if not file.is_judged or file.iteration is None or not (file.label or "").isdecimal():
         return None
     judgment = place.iteration(thing, file.iteration).judgment
@@ -262,7 +262,7 @@ def _verdict(place: WebPlace, thing: str, file: ArtifactFile) -> Verdict | None:
 
 
 def _course(place: WebPlace, thing: str, file: ArtifactFile, path: Path) -> EpisodeCourse:
-    """Return what happened in a judged episode, by the judge and the reward that were used."""
+    """Replay the judge and reward of a judged episode over time."""
     judge, run = read_text(place.session(thing).judge), place.run(thing, file.iteration)
     judgment = place.iteration(thing, file.iteration or 0).judgment
     if read_record(judgment, SessionIteration).judge_hash not in (None, text_hash(judge)):
@@ -286,7 +286,7 @@ def _terms(trajectory: Trajectory) -> dict[str, tuple[float, ...]]:
 
 
 def _body_poses(model: mujoco.MjModel, trajectory: Trajectory, column: str) -> np.ndarray:
-    """Return the poses of all bodies, (frames, bodies, 7), up to the first state with a NaN."""
+    """Return all body poses, (frames, bodies, 7), truncated at the first NaN state."""
     if column not in trajectory or trajectory[column].shape[1:] != (model.nq,):
         raise UsageError(
             "The recording does not fit the model.",
@@ -319,7 +319,7 @@ def _live(
     iteration: int | None,
     ground: TerrainKind,
 ) -> _LiveFiles:
-    """Return a policy with its files: of a session its best, of others the best evaluated."""
+    """Return a policy with its files: the best of a session, else the best by evaluation."""
     found = place.thing(thing, "run", "session")
     summary, optional = SessionFolder(found.path).summary, int | None
     member = step = None
@@ -371,7 +371,7 @@ def routes(place: WebPlace) -> APIRouter:
 
     @router.get("/artifacts/{thing}/scene/numbers", **binary)
     def read_numbers(thing: str, iteration: Number = None) -> Response:
-        """Return the vertices and triangles of all meshes; the scene has their offsets."""
+        """Return the vertices and triangles of all meshes, at the offsets given in the scene."""
         return packed(drawn(thing, iteration).numbers)
 
     @router.get("/artifacts/{thing}/playback/{key}")
@@ -395,7 +395,7 @@ def routes(place: WebPlace) -> APIRouter:
 
     @router.get("/artifacts/{thing}/playback/{key}/poses", **binary)
     def read_poses(thing: str, key: str, of: Literal["robot", "reference"] = "robot") -> Response:
-        """Return float32 (frames, bodies, 7): x y z, w x y z of every body, or of the reference."""
+        """Return poses of the robot or reference, float32 (frames, bodies, 7): x y z, w x y z."""
         _, trajectory = _episode(place, thing, key)
         model = _load(models, trajectory.facts.environment).model
         column = REFERENCE if of == "reference" else "qpos"
@@ -403,7 +403,7 @@ def routes(place: WebPlace) -> APIRouter:
 
     @router.get("/artifacts/{thing}/playback/{key}/course")
     def read_course(thing: str, key: str) -> EpisodeCourse:
-        """Return criteria and reward terms of a judged episode over time, measured confined."""
+        """Return criteria and reward terms of a judged episode over time, computed in a sandbox."""
         file, path = find_file(place, place.thing(thing, "session"), key)
         if not file.is_judged:
             raise UsageError(f"{file.name} is not a judged episode.")
@@ -413,14 +413,14 @@ def routes(place: WebPlace) -> APIRouter:
 
     @router.get("/artifacts/{thing}/live")
     def read_live(thing: str, iteration: Number = None, ground: TerrainKind = "flat") -> LiveAnswer:
-        """Return what a page needs to run the policy of an artifact by itself."""
+        """Return the data for running an artifact's policy in the browser."""
         return _live(place, policies, models, thing, iteration, ground).answer
 
     @router.get("/artifacts/{thing}/live/{name:path}", **binary)
     def read_live_file(
         thing: str, name: str, iteration: Number = None, ground: TerrainKind = "flat"
     ) -> Response:
-        """Return a file of a live policy: the scene, an asset, the network, or mesh bytes."""
+        """Return a file of a live policy: the scene, an asset, the network, or mesh data."""
         files = _live(place, policies, models, thing, iteration, ground).files
         if name not in files:
             raise UnknownName("file", name[:200], list(files))

@@ -1,8 +1,8 @@
-"""Replay a recorded episode: the credit of every criterion so far, and every reward term.
+"""Replay a recorded episode: credit of each criterion and value of each reward term over time.
 
-The judge scores the beginnings of the episode, each as an episode of its own of that length. The
-reward runs over the recorded transitions. Both are foreign code: `replay` runs them in a confined
-worker, whose entry is `run`.
+The judge scores prefixes of the episode as if each were a complete episode. The reward is evaluated
+on the recorded transitions. Both are foreign code: `replay` runs them in a confined worker with the
+entry point `run`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from telic.storage.trajectories import Environment, Trajectory, read_trajectory
 _MOMENTS = 24
 _PATIENCE_S = 60.0
 _DECIDED_ON = 32
-"""transitions on which the way to run a reward is chosen"""
+"""number of transitions used to choose how to evaluate a reward"""
 
 
 class CriterionCourse(Record):
@@ -41,16 +41,16 @@ class CriterionCourse(Record):
     passed: bool
     """at the end"""
     credits: tuple[float | None, ...] = Field(max_length=_MOMENTS + 1)
-    """share earned if the episode had been this long; None: not judged"""
+    """fraction earned if the episode ended here, or None if not judged"""
 
 
 class CourseMark(Record):
-    """A moment at which a criterion is met, or is no longer met."""
+    """A time at which a criterion becomes met or unmet."""
 
     time_s: float
     title: str
     kind: Literal["met", "lost", "missed"]
-    """missed: never met, at the end of the episode"""
+    """missed: not met at any time; marked at the end of the episode"""
 
 
 class EpisodeCourse(Record):
@@ -60,13 +60,13 @@ class EpisodeCourse(Record):
     criteria: tuple[CriterionCourse, ...] = Field(default=(), max_length=200)
     marks: tuple[CourseMark, ...] = ()
     reward_terms: dict[str, tuple[float, ...]] = Field(default={}, max_length=200)
-    """a value per step"""
+    """one value per step"""
     missing: tuple[str, ...] = Field(default=(), max_length=4)
-    """why criteria or terms are not known"""
+    """why criteria or terms are unavailable"""
 
 
 def replay(path: Path, judge: str | None, reward: str | None, where: Environment) -> EpisodeCourse:
-    """Return the course of a recorded episode, with the marks of its criteria."""
+    """Return the time course of a recorded episode, with marks where criteria change."""
     with tempfile.TemporaryDirectory(prefix="telic-replay-") as folder:
         payload = {"path": str(path.absolute()), "judge": judge, "reward": reward, "where": where}
         entry, readable = "telic.web._replay", [path.absolute().parent]
@@ -78,7 +78,7 @@ def replay(path: Path, judge: str | None, reward: str | None, where: Environment
 
 
 def _marks(course: CriterionCourse, times: tuple[float, ...]) -> list[CourseMark]:
-    """Return where a criterion changes between met and not met."""
+    """Return the times at which a criterion changes between met and unmet."""
     marks, was_met = list[CourseMark](), None
     for time_s, credit in zip(times, course.credits, strict=True):
         is_met = credit is not None and credit >= 1.0
@@ -95,7 +95,7 @@ def _marks(course: CriterionCourse, times: tuple[float, ...]) -> list[CourseMark
 
 
 def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
-    """Judge and reward an episode over time; entry of the confined worker."""
+    """Compute criteria and reward terms over time; entry point of the confined worker."""
     use_one_thread()
     channel.heartbeat(_PATIENCE_S, "replaying an episode")
     where: Environment = (payload["where"][0], payload["where"][1])
@@ -118,7 +118,7 @@ def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
 def _criteria(
     source: str, trajectory: Trajectory, where: Environment, lengths: list[int]
 ) -> list[dict[str, Any]]:
-    """Return the credit of every criterion by beginnings of the episode, the last one whole."""
+    """Return the credits of all criteria for prefixes of the episode, the last one complete."""
     env = make(where[0], num_envs=1, **where[1])
     env.close()
     parts = [
@@ -140,7 +140,7 @@ def _criteria(
 def _terms(
     source: str, trajectory: Trajectory, where: Environment, lengths: list[int]
 ) -> dict[str, list[float]]:
-    """Return what every term of a reward pays at each recorded step."""
+    """Return each reward term at each recorded step."""
     env = make(where[0], num_envs=1, **where[1])
     env.reset()
     schema = env.step(torch.as_tensor(np.array(trajectory["action"][:1]))).info.schema

@@ -1,6 +1,6 @@
-"""Bodies of requests: the fields of a verb that a page may fill in, and what it may name.
+"""Request bodies: the fields of a verb that a page may set, and their permitted values.
 
-An environment must be registered, never a file or code to import.
+An environment must be registered; files and importable code are refused.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from telic.robots.catalogue import robot_names
 _OFFERED = ("argument", "option", "context")
 _REGISTERED = re.compile(r"(?:[\w.-]+/)?[\w.-]+-v\d+")
 _FILE_NAME = re.compile(r"[\w-]+(\.xml)?")
-"""a word, or a model that comes with the environment"""
+"""a word, or a model that is part of the environment"""
 _TEXTS = (integer_list, read_count)
-"""readers of text that a page may send as people write it: 1-3, 300k"""
+"""parsers of text that a page may send in command-line form: 1-3, 300k"""
 
 
 def check_env(values: Mapping[str, Any]) -> None:
-    """Raise Refused for an environment that only a file or foreign code describes."""
+    """Raise Refused for an environment defined only by a file or foreign code."""
     arguments: Mapping[str, Any] = values.get("env_args") or {}
     for key, value in arguments.items():
         if isinstance(value, str) and not _FILE_NAME.fullmatch(value):
@@ -43,7 +43,7 @@ def check_env(values: Mapping[str, Any]) -> None:
 
 
 def body_of(verb: Verb[Any, Any], name: str, hidden: tuple[str | None, ...]) -> type[BaseModel]:
-    """Return the model of a request body; places and files are the server's."""
+    """Return the model of a request body; the server sets places and files."""
     fields: dict[str, Any] = {}
     for field in verb.fields:
         if field.how.scope not in _OFFERED or field.name in hidden or Path in field.alternatives:
@@ -55,7 +55,7 @@ def body_of(verb: Verb[Any, Any], name: str, hidden: tuple[str | None, ...]) -> 
 
 
 def given_values(verb: Verb[Any, Any], asked: BaseModel) -> dict[str, Any]:
-    """Return the fields that a body sets, as plain data; text is read as in a terminal."""
+    """Return the fields set by a body as plain data; text is parsed as on the command line."""
     values = asked.model_dump(mode="json", exclude_unset=True)
     for field in verb.fields:
         if field.how.read in _TEXTS and isinstance(values.get(field.name), str):

@@ -1,8 +1,8 @@
-"""The start page: criteria and forecast of an intent before it is started, pictures of robots.
+"""Start page: preview of an intent (criteria and forecast), and pictures of robots.
 
-The composer reads the intent, which costs nothing and writes nothing. A model that was chosen reads
-it itself when the session starts. Pictures of known robots come with telic (scripts/pictures.py);
-others are drawn once and kept in the user's cache.
+The composer interprets the intent, which is free and writes nothing. A selected model interprets it
+when the session starts. Pictures of known robots are shipped with telic (scripts/pictures.py);
+others are rendered once and cached in the user's cache folder.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ from telic.web._requests import body_of, check_env, given_values
 _READ = ("criteria", "doubts", "not_understood", "dropped", "covered")
 PICTURES = Path(__file__).parent / "pictures"
 _turn = threading.Lock()
-"""one picture at a time: each starts a process that renders"""
+"""renders one picture at a time, each in a separate process"""
 
 
 class IntentPreview(MeasurableIntent):
-    """A session as it would be started: criteria, forecast, and the same command."""
+    """Preview of a session: criteria, forecast, and equivalent command."""
 
     forecast: Forecast | None
-    """None with a model: known once it has written the reward"""
+    """None if a model is used: known after it has written the reward"""
     config: SessionConfig
-    """the request with all its defaults"""
+    """request with all defaults"""
     command: str
 
 
 def read_intent(values: Mapping[str, Any]) -> tuple[SessionConfig, Composition | None]:
-    """Return the request of a session and what the composer makes of it; None: a model reads it.
+    """Return a session's configuration and its composition, or None if a model interprets it.
 
-    Raises a TelicError for a request that could not be started, such as one without meaning.
+    Raises a TelicError for a request that could not be started, e.g. an uninterpretable intent.
     """
     check_env(values)
     fields = {name: value for name, value in values.items() if name in SessionConfig.model_fields}
@@ -66,7 +66,7 @@ def read_intent(values: Mapping[str, Any]) -> tuple[SessionConfig, Composition |
 
 
 def require_readable(values: Mapping[str, Any]) -> None:
-    """Refuse a session whose intent the composer cannot read; nothing is fetched for that."""
+    """Refuse a session whose intent the composer cannot interpret; downloads nothing."""
     env = values.get("env", ENV)
     if env not in robot_names() or is_fetched(named_robot(env)):
         read_intent(values)
@@ -84,14 +84,14 @@ def _preview(place: WebPlace, values: Mapping[str, Any]) -> IntentPreview:
 
 
 def _require_here(env: str, hint: str) -> None:
-    """Raise Refused for an unregistered environment, UsageError for a robot not fetched yet."""
+    """Raise Refused for an unregistered environment, UsageError for a robot not downloaded yet."""
     check_env({"env": env})
     if env in robot_names() and not is_fetched(named_robot(env)):
         raise UsageError(f"The files of {env} are not on this machine yet.", hint=hint)
 
 
 def model_of(env: str) -> Path:
-    """Return the model of an environment by name; raises UsageError where there is none here."""
+    """Return the model of an environment by name; raises UsageError if it is not available."""
     _require_here(env, f"Fetch them: telic robots {env}")
     located = str(robot_path(env) or env)
     path = model_file(TrajectoryFacts(env_id=located, dt_s=None))
@@ -101,7 +101,7 @@ def model_of(env: str) -> Path:
 
 
 def _portrait(env: str) -> Path:
-    """Return a picture of an environment: one that came with telic, or one rendered here."""
+    """Return a picture of an environment, either shipped with telic or rendered on this machine."""
     if (known := {path.stem: path for path in PICTURES.glob("*.jpg")}.get(env)) is not None:
         return known
     model = model_of(env)
@@ -121,7 +121,7 @@ def routes(place: WebPlace) -> APIRouter:
     verb = catalogue.load_verb("session:run")
 
     def read_preview(asked: Any) -> IntentPreview:
-        """Return criteria, forecast and command of a session; starts, writes, fetches nothing."""
+        """Return criteria, forecast and command of a session; starts, writes, downloads nothing."""
         return _preview(place, given_values(verb, asked))
 
     read_preview.__annotations__["asked"] = body_of(verb, "PreviewRunRequest", ())
@@ -133,7 +133,7 @@ def routes(place: WebPlace) -> APIRouter:
         responses={200: {"content": {"image/png": {}, "image/jpeg": {}}}},
     )
     def env_picture(env: str) -> FileResponse:
-        """Return a picture of an environment or a robot in its initial state."""
+        """Return a picture of an environment or robot in its initial state."""
         headers = {"cache-control": "private, max-age=86400"}
         return FileResponse(_portrait(env), headers=headers)
 

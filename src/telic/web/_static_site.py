@@ -1,7 +1,7 @@
-"""The pages of an artifact as files that open from disk: built pages, and answers of the API.
+"""Export the pages of an artifact as files that open from disk: built pages and API responses.
 
-The application itself is asked, without a network. Its answers are one script next to the built
-pages, because a browser loads plain scripts from disk and nothing else.
+The responses are generated in-process, without a network, and saved as one script next to the built
+pages, because browsers load only plain scripts from disk.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from telic.web.app import STATIC, make_app
 
 _FILES, _LIST = "files", "site.json"
 _EPISODES, _POSE_BYTES = 20, 24 << 20
-"""limits on recorded episodes: those of the best policy first, then the newest"""
+"""limits on recorded episodes; those of the best policy take priority, then the newest"""
 _COPIED_BYTES = 200 << 20
 _POINTS = 600
 _PAGE = """<!doctype html>
@@ -53,21 +53,21 @@ _PAGE = """<!doctype html>
 
 
 class SavedSite(Record):
-    """Files of a saved site."""
+    """An exported site."""
 
     page: str
     files: int
     bytes: int
     episodes: int
-    """recorded episodes that can be played"""
+    """number of recorded episodes that can be played"""
     left_out: int
-    """recorded episodes beyond the limit"""
+    """number of recorded episodes omitted because of the limit"""
 
 
 def write_site(thing: Thing, runs_dir: Path, root: Path, folder: Path) -> SavedSite:
-    """Write the pages of an artifact, and the gallery of all, into a folder of their own.
+    """Write the pages of an artifact, and the gallery of all, to a dedicated folder.
 
-    Raises UsageError when the folder holds something else, or the pages were not built.
+    Raises UsageError if the folder holds other files, or the pages were not built.
     """
     if not (STATIC / "site" / "site.js").exists():
         raise UsageError(
@@ -94,7 +94,7 @@ def write_site(thing: Thing, runs_dir: Path, root: Path, folder: Path) -> SavedS
         "answers": saved.answers,
         "bytes": saved.bytes,
     }
-    text = redact(json.dumps(site, separators=(",", ":")))  # no keys of model providers
+    text = redact(json.dumps(site, separators=(",", ":")))  # removes keys of model providers
     write_text(folder / "data.js", f"window.TELIC_SITE={text};\n")
     write_text(folder / "index.html", _PAGE)
     files = [path for path in folder.rglob("*") if path.is_file()]
@@ -108,7 +108,7 @@ def write_site(thing: Thing, runs_dir: Path, root: Path, folder: Path) -> SavedS
 
 
 class _Saved:
-    """Answers of the API about one artifact."""
+    """API responses about one artifact."""
 
     def __init__(self, place: WebPlace, thing: Thing, thread: ThreadPoolExecutor) -> None:
         self._place, self._thing, self._thread, self._app = place, thing, thread, make_app(place)
@@ -117,11 +117,11 @@ class _Saved:
         self.answers: dict[str, Any] = {}
         self.bytes: dict[str, str] = {}
         self.copies: dict[str, Path] = {}
-        """files to copy, by their new name"""
+        """files to copy, by new name"""
         self.episodes = self.left_out = 0
 
     def gather(self) -> None:
-        """Ask for everything that the pages show."""
+        """Collect the API responses that the pages need."""
         home, detail = self._home, self._keep(self._home)
         if detail is None:
             raise UsageError(f"{self._thing.name} cannot be read.")
@@ -187,7 +187,7 @@ class _Saved:
         self.answers[f"{API}/gallery"] = cards
 
     def _copy(self, path: Path, key: str) -> str | None:
-        """Return the address of a copy of a file; None if it exceeds the limit."""
+        """Copy a file and return the copy's URL, or None if it exceeds the limit."""
         source = self._place.inside(path)
         name, self._room = f"{key}{path.suffix}", self._room - source.stat().st_size
         if self._room < 0:
@@ -196,7 +196,7 @@ class _Saved:
         return f"{_FILES}/{name}"
 
     def _gather_episode(self, file: dict[str, Any], room: int) -> int:
-        """Keep an episode within the limit; return its bytes, 0 if it is omitted."""
+        """Add an episode if it fits the limit; return its size in bytes, 0 if omitted."""
         address, number = f"{self._home}/playback/{file['key']}", file["iteration"]
         query = "" if number is None else f"?iteration={number}"
         facts, poses = self._ask(address), {f"{address}/poses": self._bytes(f"{address}/poses")}
@@ -225,8 +225,8 @@ class _Saved:
         return None if body is None else json.loads(body)
 
     def _bytes(self, address: str) -> bytes | None:
-        """Ask the application; None for an error."""
-        # In a thread of its own: the caller may have a running event loop.
+        """Return the application's response, or None for an error."""
+        # In a separate thread: the caller may have a running event loop.
         status, body = self._thread.submit(asyncio.run, self._request(address)).result()
         return body if status == 200 else None
 

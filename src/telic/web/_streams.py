@@ -1,8 +1,8 @@
-"""Events of artifacts: those so far as one answer, and the new ones of all artifacts as one stream.
+"""Events of artifacts: past ones as one response, new ones of all artifacts as one stream.
 
-A browser holds one stream for all its tabs and names the artifacts that they show, each with the
-position in its log up to which it has read. The stream also reports what is not kept on disk: the
-state of an artifact, the progress of its training, and everything that runs in the workspace.
+A browser shares one stream among its tabs and sends the artifacts they show, each with its last
+read position in the log. The stream also reports state that is not stored on disk: the state of an
+artifact, the progress of its training, and everything running in the workspace.
 """
 
 from __future__ import annotations
@@ -27,43 +27,43 @@ _BEAT_S = 1.0
 _POLL_S = 0.4
 _MOST_FOLLOWED = 64
 _MOST_BYTES = 8 << 20
-"""of events in one answer"""
+"""maximum size of events in one response"""
 
 
 class ArtifactPulse(Record):
-    """The state of an artifact at this moment."""
+    """Current state of an artifact."""
 
     state: str
     is_running: bool
     training: TrainingPulse | None
-    """progress of the current training; None without one"""
+    """progress of the current training, or None"""
 
 
 class EventPage(Record):
-    """Events of an artifact from a position of its log on."""
+    """Events of an artifact from a log position on."""
 
     events: tuple[dict[str, Any], ...]
     end: int
-    """the position to continue from"""
+    """position to continue from"""
 
 
 class StreamMessage(Record):
-    """A message of a stream, about one artifact or about the workspace."""
+    """A stream message about one artifact or about the workspace."""
 
     thing: str | None = None
     page: EventPage | None = None
     pulse: ArtifactPulse | None = None
     running: tuple[ArtifactLine, ...] | None = None
-    """everything that runs, when that changes"""
+    """all running work, sent when it changes"""
 
 
 def events_log(thing: Thing) -> Path:
-    """Return the log of an artifact."""
+    """Return the path of an artifact's event log."""
     return thing.path / ("ledger.jsonl" if thing.kind == "study" else "events.jsonl")
 
 
 def read_page(thing: Thing, position: int, most_bytes: int = _MOST_BYTES) -> EventPage:
-    """Return the events after a position; damaged lines are left out."""
+    """Return the events after a position, skipping damaged lines."""
     events, start = list[dict[str, Any]](), position
     while position - start < most_bytes and (lines := read_lines(events_log(thing), position)):
         position = lines[-1].end
@@ -77,14 +77,14 @@ def read_page(thing: Thing, position: int, most_bytes: int = _MOST_BYTES) -> Eve
 
 
 class _Pulses:
-    """States of artifacts and of the workspace, read once a beat for all streams."""
+    """States of artifacts and of the workspace, polled once per interval for all streams."""
 
     def __init__(self, place: WebPlace) -> None:
         self._place = place
         self._known: dict[str | None, tuple[float, asyncio.Task[StreamMessage]]] = {}
 
     async def of(self, name: str | None) -> StreamMessage:
-        """Return the pulse of an artifact; None: of the workspace."""
+        """Return the state of an artifact, or of the workspace if `name` is None."""
         now = asyncio.get_running_loop().time()
         known = self._known.get(name)
         if known is None or now - known[0] >= _BEAT_S:
@@ -113,7 +113,7 @@ class _Pulses:
 
 
 async def _stream(pulses: _Pulses, followed: dict[Thing, int]) -> AsyncIterator[str]:
-    """Yield updates of some artifacts and of the workspace until the client disconnects."""
+    """Yield updates of artifacts and of the workspace until the client disconnects."""
     sent, waited = dict[str | None, StreamMessage](), _BEAT_S
     while True:
         found: list[StreamMessage] = []
@@ -159,7 +159,7 @@ def routes(place: WebPlace) -> APIRouter:
     ) -> StreamingResponse:
         """Stream new events of artifacts until the client leaves; `after` has a value for each.
 
-        An artifact that does not exist (any more) is reported as deleted by its own page.
+        An artifact that does not exist (any more) is reported as deleted by its page.
         """
         names, positions = thing or [], after or []
         found = {name: place.entry(name) for name in names}

@@ -1,8 +1,7 @@
-"""Verbs as routes: reading is a GET, acting a POST, long work a process of its own.
+"""Verbs as routes: GET for reading, POST for actions, background processes for long work.
 
-Fields, help, defaults and bounds are those of the verb's request. A name in an address must be the
-exact id of an existing thing: verbs also take paths and starts of names, which are for people at a
-terminal.
+Fields, help, defaults and bounds come from the verb's request. A name in a URL must be the exact id
+of an existing artifact; the paths and prefixes that verbs also accept are for terminal users only.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from telic.web._requests import body_of, check_env, given_values
 from telic.web._start import require_readable
 
 _PATIENCE_S = 20.0
-"""longest that a request waits for its effect"""
+"""timeout in seconds for a request to take effect"""
 _SESSION: tuple[ArtifactKind, ...] = ("session",)
 _REPORTED: tuple[ArtifactKind, ...] = ("session", "search")
 
@@ -42,15 +41,15 @@ class VerbRoute(NamedTuple):
     """module:name, as in the catalogue of verbs"""
     way: Literal["read", "do", "start"]
     field: str | None = None
-    """of the request, filled in from the address"""
+    """request field that is filled in from the URL"""
     kinds: tuple[ArtifactKind, ...] = ()
-    """of {thing}; of a study, task and study of the request are filled in"""
+    """kinds allowed for {thing}; for a study, the request's task and study are filled in"""
     hidden: tuple[str, ...] = ()
     """fields that are not offered"""
     words: tuple[str, ...] = ()
-    """of the command, where work is started"""
+    """words of the command, for routes that start work"""
     fixed: Mapping[str, Any] = {}
-    """values of the request that are the same at every call"""
+    """fixed values of request fields"""
 
 
 ROUTES = (
@@ -121,7 +120,7 @@ def _operation(route: VerbRoute) -> str:
 
 
 def _endpoint(place: WebPlace, route: VerbRoute, verb: Verb[Any, Any]) -> Callable[..., Any]:
-    """Return a function whose signature is what the schema is made from."""
+    """Return an endpoint whose signature defines the schema."""
     name, is_study = _operation(route), route.kinds == ("study",)
     hidden = (*route.hidden, route.field, *(("task", "study") if is_study else ()))
     title = "".join(word.capitalize() for word in name.split("_"))
@@ -171,7 +170,7 @@ def _endpoint(place: WebPlace, route: VerbRoute, verb: Verb[Any, Any]) -> Callab
 
 
 def _named(place: WebPlace, route: VerbRoute, variable: str, name: str) -> str:
-    """Return the name that a verb gets for the variable part of an address."""
+    """Return the name passed to a verb for the variable part of a URL."""
     if variable == "thing":
         return place.thing(name, *route.kinds).name
     if variable == "deleted":
@@ -182,7 +181,7 @@ def _named(place: WebPlace, route: VerbRoute, variable: str, name: str) -> str:
 
 
 def _answer_type(kind: Any) -> Any:
-    """Return the type of the document that `as_data` makes of a result."""
+    """Return the type of the document that `as_data` produces for a result type."""
     parts = get_args(kind)
     if len(parts) > 1 and get_origin(kind) not in (dict, list, tuple):
         # pyrefly: ignore[invalid-annotation]

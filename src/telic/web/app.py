@@ -1,4 +1,4 @@
-"""The server of the dashboard: the API under /api, the built pages, one socket."""
+"""The dashboard's server: the API under /api, and the built pages, on one socket."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _COMPRESSED = {
     ".html": "text/html; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-"""files that are compressed when they are sent, and their media types"""
+"""media types of files that are compressed for transfer"""
 _WASM = "application/wasm"
 _NOT_BUILT = """The pages of the dashboard are not part of this installation.
 
@@ -62,7 +62,7 @@ Build them once with: make web (needs Node 20 or newer). The API under /api work
 
 
 class ApiError(Record):
-    """An error and what to do."""
+    """An error and a hint."""
 
     message: str
     hint: str | None = None
@@ -82,7 +82,7 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 
 
 def make_app(place: WebPlace) -> FastAPI:
-    """Return the application without its gate."""
+    """Return the application without access control."""
     app = FastAPI(
         title="telic",
         version=__version__,
@@ -104,14 +104,14 @@ def make_app(place: WebPlace) -> FastAPI:
 
     @app.get("/{path:path}", include_in_schema=False)
     def page(path: str, request: Request) -> Response:
-        """Return a built file; every other address is a page of the application."""
+        """Return a built file, or the application's page for any other path."""
         return _page(path, "gzip" in request.headers.get("accept-encoding", ""))
 
     return app
 
 
 def gated(place: WebPlace, token: str) -> ASGIApp:
-    """Return the application behind its gate."""
+    """Return the application with access control."""
     return WebGate(make_app(place), token)
 
 
@@ -122,10 +122,10 @@ def _page(path: str, takes_gzip: bool) -> Response:
     if "index.html" not in built:
         return PlainTextResponse(_NOT_BUILT, 404)
     file = built.get(path) or built.get(f"{path}.gz", built["index.html"])
-    is_hashed = "assets" in file.parts  # the name changes with the content
+    is_hashed = "assets" in file.parts  # the name contains a content hash
     headers = {"cache-control": "public, max-age=31536000, immutable" if is_hashed else "no-cache"}
     packed = {"content-encoding": "gzip", "vary": "accept-encoding"}
-    if file.suffix == ".gz":  # engines, compressed when they were built
+    if file.suffix == ".gz":  # engines, compressed at build time
         if takes_gzip:
             return FileResponse(file, media_type=_WASM, headers=headers | packed)
         return Response(gzip.decompress(file.read_bytes()), media_type=_WASM, headers=headers)
@@ -137,7 +137,7 @@ def _page(path: str, takes_gzip: bool) -> Response:
 
 @lru_cache(maxsize=128)
 def _compressed(file: Path, changed: int) -> bytes:
-    """Return a file as it is sent; `changed` distinguishes builds."""
+    """Return a file compressed for transfer; `changed` is part of the cache key."""
     return gzip.compress(file.read_bytes(), 6, mtime=0)
 
 
@@ -168,13 +168,13 @@ def _explain(request: Request, error: Exception) -> Response:
 
 
 class ViewerConnection(BoundedConnection):
-    """A connection of a page; each viewer of a live session holds one open."""
+    """A connection of a page; each viewer of a live session keeps one open."""
 
     most = 512
 
 
 def address_of(listening: socket.socket) -> str:
-    """Return the address of a socket for a browser."""
+    """Return the browser URL of a listening socket."""
     name, port = listening.getsockname()[:2]
     return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
 
@@ -182,9 +182,9 @@ def address_of(listening: socket.socket) -> str:
 def serve_until_stopped(
     runs_dir: Path, root: Path, listening: socket.socket, token: str, opens: str | None = None
 ) -> None:
-    """Serve until the process is stopped; `opens` is an address to open in the browser."""
+    """Serve until the process is stopped; `opens` is a URL to open in the browser."""
     place = WebPlace(runs_dir.absolute(), root.absolute())
-    threading.Thread(target=place.listed, daemon=True).start()  # read before the first request
+    threading.Thread(target=place.listed, daemon=True).start()  # preload before the first request
     if opens is not None:
         threading.Timer(0.5, webbrowser.open, [opens]).start()
     app = gated(place, token)

@@ -1,1 +1,1 @@
-"""Foreign simulators: each in a process and a Python environment of its own."""
+"""External simulators, each with a separate process and Python environment."""

@@ -1,8 +1,8 @@
-"""N environments of a foreign simulator behind the contract of `VecEnv`.
+"""`VecEnv` adapter for environments of external simulators.
 
-Every member of a population has a simulator process of its own, so that no member can influence
-another however the simulator draws its random numbers; the processes step at the same time. The
-simulator's own reward is the reward. Only observation groups, action and reward can be measured.
+Each member of a population has a separate simulator process, so that members are independent of
+each other regardless of the simulator's random number generation. The processes step in parallel.
+The reward is the simulator's. Only observation groups, action and reward can be measured.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ def make_simulated(
     num_threads: int | None = None,
     **arguments: Any,
 ) -> SimulatorEnv:
-    """Start a simulator, one process per seed, and wait until it is ready.
+    """Start one simulator process per seed and wait until all are ready.
 
-    `python` is that of the simulator's own environment, `answer_s` the time a step may take before
-    the simulator counts as hung. Arguments are attributes of the task's configuration with dots
-    between them; `num_threads` has no effect.
+    `python` is the interpreter of the simulator's virtual environment, `answer_s` the timeout of a
+    step. Arguments are dotted attribute paths in the task's configuration; `num_threads` has no
+    effect.
     """
     what = simulated(name)
     if what is None:
@@ -75,10 +75,10 @@ def make_simulated(
 
 
 class SimulatorEnv(VecEnv):
-    """N environments in simulator processes."""
+    """Batch of N environments in simulator processes."""
 
     resumable = False
-    """a simulator's state is its own: a resumed run continues with new episodes"""
+    """Simulator states cannot be saved: a resumed run continues with new episodes."""
 
     def __init__(
         self,
@@ -96,16 +96,16 @@ class SimulatorEnv(VecEnv):
         super().__init__(_spec(name, facts, arguments), num_envs, device)
         self._seed = seed_rows(seeds, self.num_envs, torch.device("cpu"))
         self.exact_obs = torch.empty(0)
-        """the observation to act on next"""
+        """Observation to act on next."""
         self._groups: dict[str, Tensor] = {}
         self._begun = 0
-        """resets and steps so far: a resumed run derives its seeds from them"""
+        """Number of resets and steps so far, from which a resumed run derives its seeds."""
         self._clock = torch.zeros(self.num_envs, dtype=torch.int64, device=device)
         self._fresh = torch.ones(self.num_envs, dtype=torch.bool, device=device)
 
     @property
     def processes(self) -> list[int]:
-        """The simulators' processes, one per member."""
+        """Process ids of the simulators, one per member."""
         return [process.pid for process in self._processes]
 
     def reset(self, seed: int | Sequence[int] | None = None) -> Tensor:
@@ -147,14 +147,14 @@ class SimulatorEnv(VecEnv):
         return Step(self.exact_obs, reward, terminated, truncated, info, final)
 
     def present(self) -> Info:
-        """Return the present observation groups."""
+        """Return the current observation groups."""
         if not self._groups:
-            self._read()  # before the first reset, only its sizes are meaningful
+            self._read()  # before the first reset, only the shapes are meaningful
         groups = {name: rows.double() for name, rows in self._groups.items()}
         return Info.of({**groups, **self._times()}, self._schema)
 
     def stagger(self) -> None:
-        """Set each episode's age at random where the simulator allows it; see `VecEnv.stagger`."""
+        """Randomize each episode's age if the simulator supports it; see `VecEnv.stagger`."""
         if not self._can_stagger or self.max_episode_steps is None:
             return
         age = uniform(self._seed, torch.zeros_like(self._seed), 1, stream=STAGGER)[:, 0]
@@ -163,7 +163,7 @@ class SimulatorEnv(VecEnv):
         self._clock = age.to(self.device)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the seeds of the new episodes of a resumed run."""
+        """Return the seeds and step count from which a resumed run derives new episodes."""
         return {"id": self.spec.id, "seed": self._seed.clone(), "begun": self._begun}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -173,12 +173,12 @@ class SimulatorEnv(VecEnv):
         self._restart("resume")
 
     def close(self) -> None:
-        """End the processes."""
+        """Stop the processes."""
         for process in self._processes:
             process.close()
 
     def _restart(self, why: str) -> Tensor:
-        """Start new episodes: from the seeds themselves at first, then from derived ones."""
+        """Start new episodes with the seeds at first, and with derived seeds later."""
         seeds = integers(self._seed)
         if self._begun or why == "resume":
             seeds = [derive(seed, why, self._begun) for seed in seeds]
@@ -196,7 +196,7 @@ class SimulatorEnv(VecEnv):
         rows: Tensor | None = None,
         seeds: Sequence[int] | None = None,
     ) -> None:
-        """Give every simulator its rows of an array or its seeds, and wait until all are done."""
+        """Send each simulator its rows of an array or its seeds, and wait for all to finish."""
         first = 0
         for process in self._processes:
             own = slice(first, first + len(process.arrays["obs"]))
@@ -212,7 +212,7 @@ class SimulatorEnv(VecEnv):
         self.exact_obs = self._take("obs")
 
     def _take(self, name: str) -> Tensor:
-        """Return a copy of a shared array, the rows of all members."""
+        """Return a copy of a shared array, concatenated over all members."""
         parts = [process.arrays[name].to(self.device, copy=True) for process in self._processes]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 

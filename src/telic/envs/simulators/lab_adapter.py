@@ -1,7 +1,7 @@
-"""mjlab and Isaac Lab, in the simulator's process: manager-based environments in batched torch.
+"""Adapter of mjlab and Isaac Lab, whose manager-based environments use batched torch.
 
-Both give (observations by group, reward, terminated, truncated, extras) and start ended episodes
-within the step. Imports numpy, torch and the simulator, never telic.
+Steps return (observations by group, reward, terminated, truncated, extras) after an autoreset. The
+adapter runs in the simulator's process and imports numpy, torch and the simulator, never telic.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 _ACTOR_GROUPS = ("actor", "policy")
-"""names of the policy's observations in mjlab and Isaac Lab"""
+"""Names of the policy's observation group in mjlab and Isaac Lab."""
 _ACTION_LIMIT = 3.0
-"""half the range of actions without limits: three standard deviations of their usual policies"""
+"""Limit for unbounded actions: three standard deviations of a typical policy."""
 _HINTS = {
     "mjlab": "Name the Python that has it: --python path/to/bin/python (pip install mjlab).",
     "isaaclab": "Isaac Lab needs Isaac Sim and an NVIDIA RTX GPU; see "
@@ -29,7 +29,7 @@ _HINTS = {
 
 
 class Unavailable(Exception):
-    """The simulator or its task is missing."""
+    """Raised if the simulator or its task is not available."""
 
     def __init__(self, text: str, hint: str) -> None:
         super().__init__(text)
@@ -37,7 +37,7 @@ class Unavailable(Exception):
 
 
 def open_simulator(order: dict[str, Any]) -> LabSimulator:
-    """Make the environments that an order asks for."""
+    """Create the environments described by a request."""
     package, task = order["simulator"], order["task"]
     if importlib.util.find_spec(package) is None:
         raise Unavailable(f"{package} is not installed for {sys.executable}", _HINTS[package])
@@ -46,13 +46,13 @@ def open_simulator(order: dict[str, Any]) -> LabSimulator:
     gymnasium: Any = None
     registry: Any = None
     if package == "mjlab":
-        # Before mjlab, which asks for EGL that a machine may not have.
+        # Import mujoco before mjlab, which requests EGL even where it is not available.
         importlib.import_module("mujoco")
         importlib.import_module("mjlab.tasks")  # registers the tasks
         registry = importlib.import_module("mjlab.tasks.registry")
         known = sorted(registry.list_tasks())
     else:
-        # Isaac Sim must run before anything else of it can be imported.
+        # Isaac Sim must be running before its other modules can be imported.
         app = importlib.import_module("isaaclab.app").AppLauncher(headless=True, device=device).app
         importlib.import_module("isaaclab_tasks")  # registers the tasks with Gymnasium
         gymnasium = importlib.import_module("gymnasium")
@@ -79,7 +79,7 @@ def open_simulator(order: dict[str, Any]) -> LabSimulator:
 
 
 def _configure(config: Any, order: dict[str, Any]) -> None:
-    """Set the seed and the arguments, which are attributes with dots between them."""
+    """Set the seed and the arguments, given as dotted attribute paths."""
     config.seed = order["seed"]
     for name, value in order["arguments"].items():
         *path, last = name.split(".")
@@ -95,7 +95,7 @@ def _configure(config: Any, order: dict[str, Any]) -> None:
 
 
 class LabSimulator:
-    """A manager-based environment; its tensors are copied to and from shared memory."""
+    """Manager-based environment whose tensors are copied to and from shared memory."""
 
     arrays: dict[str, np.ndarray]
 
@@ -114,7 +114,7 @@ class LabSimulator:
             raise TypeError(f"No group of observations is the policy's: {', '.join(obs)}.")
         self._actor = named[0]
         width = int(math.prod(env.single_action_space.shape[-1:]))
-        # The first step compiles, which must be done before the host waits for steps.
+        # The first step compiles kernels; do so before the host's step timeout applies.
         env.step(torch.zeros(order["num_envs"], width, device=env.device))
         notes = [
             "The last observation of an episode is not shown by this simulator: where the time "
@@ -143,7 +143,7 @@ class LabSimulator:
         }
 
     def _names(self, width: int) -> list[str]:
-        """Return a name for every column the policy observes, by the terms it is made of."""
+        """Return the names of the policy's observation columns, from the observation terms."""
         manager: Any = getattr(self._env, "observation_manager", None)
         names: list[str] = []
         if manager is not None:
@@ -154,17 +154,17 @@ class LabSimulator:
         return names if len(names) == width else [f"obs_{column}" for column in range(width)]
 
     def reset(self, seeds: list[int]) -> None:
-        """Start new episodes; the first seed decides them all."""
+        """Start new episodes; only the first seed is used."""
         self._show(self._env.reset(seed=seeds[0]))
 
     def stagger(self) -> None:
-        """Set the episodes' ages."""
+        """Set the age of each episode."""
         buffer = self._env.episode_length_buf
         ages = self._torch.from_numpy(self.arrays["age"])
         buffer[:] = ages.to(buffer.device, buffer.dtype)
 
     def step(self) -> None:
-        """Step; ended episodes start again within."""
+        """Take one step, with autoreset of ended episodes."""
         action = self._torch.from_numpy(self.arrays["action"]).to(self._env.device)
         returned = self._env.step(action)
         _, reward, terminated, truncated, _ = returned
@@ -176,7 +176,7 @@ class LabSimulator:
         self._copy("truncated", truncated & ~terminated)
 
     def close(self) -> None:
-        """Close the environments, and Isaac Sim."""
+        """Close the environments and Isaac Sim."""
         self._env.close()
         if self._app is not None:
             self._app.close()
@@ -191,12 +191,12 @@ class LabSimulator:
 
 
 def _groups(returned: Any) -> dict[str, Any]:
-    """Return the groups of observations that are rows of numbers."""
+    """Return the two-dimensional observation groups."""
     return {name: rows for name, rows in returned[0].items() if getattr(rows, "ndim", 0) == 2}
 
 
 def _bounds(space: Any, width: int) -> tuple[list[float], list[float]] | None:
-    """Return the limits of actions; None: they have none."""
+    """Return the action limits, or None if they are not finite."""
     try:
         low = np.broadcast_to(np.asarray(space.low, dtype=float), (width,))
         high = np.broadcast_to(np.asarray(space.high, dtype=float), (width,))

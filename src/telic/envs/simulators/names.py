@@ -1,6 +1,6 @@
-"""The names of simulated environments, "mjlab:TASK", and the table of simulators.
+"""Names of environments in external simulators, "mjlab:TASK", and the simulator registry.
 
-Light: asking whether an environment is one of these loads nothing else.
+This module is lightweight: checking a name does not import a simulator.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _HERE = Path(__file__).parent
 
 
 class SimulatorAdapter(NamedTuple):
-    """The program that makes environments of one simulator."""
+    """Adapter of an external simulator."""
 
     file: Path
-    """run by the simulator's own Python"""
+    """Adapter file, run by the simulator's Python."""
     meaning: str
     tasks: tuple[str, ...]
-    """examples of tasks"""
+    """Example tasks."""
 
 
 ADAPTERS = {
@@ -42,18 +42,18 @@ ADAPTERS = {
         ("Isaac-Cartpole-v0", "Isaac-Ant-v0", "Isaac-Velocity-Flat-Anymal-C-v0"),
     ),
 }
-"""the supported simulators, by the word before the colon"""
+"""Supported simulators by prefix."""
 
 
 class SimulatedTask(NamedTuple):
-    """An environment of a simulator in a process of its own."""
+    """Task of a simulator that runs in a separate process."""
 
     simulator: str
     task: str
 
 
 def simulated(env: str) -> SimulatedTask | None:
-    """Return the simulator and the task of a name like "mjlab:TASK"; None: another environment."""
+    """Parse a name like "mjlab:TASK"; return None for other environments."""
     simulator, colon, task = env.partition(":")
     return SimulatedTask(simulator, task) if colon and simulator in ADAPTERS else None
 
@@ -61,7 +61,7 @@ def simulated(env: str) -> SimulatedTask | None:
 def refuse_simulated(
     env: str, who: str, why: str = "it cannot be confined, and its robot cannot be measured"
 ) -> None:
-    """Raise UsageError for an environment of another simulator, where it cannot be used."""
+    """Raise UsageError if `env` runs in an external simulator."""
     if simulated(env):
         raise UsageError(
             f"{who} cannot use {env}: {why}.",
@@ -70,18 +70,18 @@ def refuse_simulated(
 
 
 def absolute_python(python: str) -> str:
-    """Return the path of a Python, valid in every folder."""
+    """Return the absolute path of a Python interpreter."""
     if os.sep not in python:
         return shutil.which(python) or python
-    # Not resolved: a virtual environment is known by the place of its link.
+    # Keep symbolic links: Python finds its virtual environment by the link's location.
     return os.path.abspath(os.path.expanduser(python))
 
 
 def named_code(env: str, env_args: Mapping[str, Any] | None = None) -> tuple[str, ...]:
-    """Return the code that an environment's name and arguments name; empty for data and ids.
+    """Return the code that an environment would run; empty for data files and ids.
 
-    A class is named by the file that would be imported, so that another file of its name is other
-    code; a simulator by its task and its Python.
+    A class is identified by the file that would be imported, so that a different file of the same
+    name is different code; a simulator is identified by its task and its Python.
     """
     if simulated(env):
         python = str((env_args or {}).get("python") or sys.executable)
@@ -98,12 +98,12 @@ def named_code(env: str, env_args: Mapping[str, Any] | None = None) -> tuple[str
 
 
 def permit_env(env: str | Path, env_args: Mapping[str, Any] | None = None) -> None:
-    """Permit the code that the user names as an environment."""
+    """Permit the code of an environment named by the user."""
     permit(*named_code(str(env), env_args))
 
 
 def require_permitted_request(values: Mapping[str, Any]) -> None:
-    """Raise Refused for code that an agent names in a request: an agent is not the user."""
+    """Raise Refused for code in an agent's request that the user has not permitted."""
     arguments = {**(values.get("env_args") or {}), "python": values.get("python")}
     require_permitted(*named_code(str(values.get("env") or ""), arguments))
     if values.get("trust"):

@@ -1,8 +1,8 @@
-"""Start a simulator in a process of its own, talk to it, and notice when it hangs or dies.
+"""Run a simulator in a separate process, with timeouts and crash detection.
 
-The other side is `server.py`, run by the simulator's own Python; numbers go through shared memory,
-orders and answers through pipes. The simulator is not confined: it is software that the user
-installed, with the user's rights, but it receives no keys or tokens.
+The process runs `server.py` with the simulator's Python. Arrays are in shared memory, requests and
+responses go through pipes. The simulator is not sandboxed: it is software installed by the user and
+runs with the user's permissions, but without environment variables that hold keys or tokens.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from telic.jobs.process import PIPE, Process
 from telic.storage.keys import require_permitted
 
 ANSWER_S = 100.0
-"""time a step may take before the simulator counts as hung"""
+"""Default timeout of a request, in seconds."""
 _OPEN_S = 900.0
-"""time a simulator may take to start; the first start compiles"""
+"""Timeout of the start, which may include compilation, in seconds."""
 _CLOSE_S = 5.0
 _LOG_BYTES = 1 << 24
 _LAST_LINES, _LAST_CHARACTERS = 12, 1500
@@ -40,18 +40,18 @@ _DTYPES = {"<f4": torch.float32, "<i8": torch.int64, "|b1": torch.bool}
 
 
 class SimulatorProcess:
-    """A started simulator; `open` waits until it is ready."""
+    """Running simulator process; `open` waits until it is ready."""
 
     def __init__(self, task: SimulatedTask, python: str, answer_s: float, **order: Any) -> None:
-        """Start it; `order` has num_envs, device, seed and arguments."""
+        """Start the process; `order` has num_envs, device, seed and arguments."""
         self.name = ":".join(task)
         require_permitted(f"{self.name} run by {absolute_python(python)}")
         self.arrays: dict[str, Tensor] = {}
         self._answer_s = answer_s
         self._received = b""
         self._answers = 0
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
-        fcntl.fcntl(self._log, fcntl.F_SETFL, os.O_APPEND)  # it is truncated while being written
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - open for the lifetime of the process
+        fcntl.fcntl(self._log, fcntl.F_SETFL, os.O_APPEND)  # allows truncation while in use
         if hasattr(os, "memfd_create"):
             self._memory = os.memfd_create("telic-simulator", 0)
         else:  # macOS
@@ -66,7 +66,7 @@ class SimulatorProcess:
                 stderr=self._log,
                 pass_fds=[self._memory],
                 env=_environment(),
-                own_group=False,  # it ends with the group of a confined worker
+                own_group=False,  # killed with the process group of a sandboxed worker
             )
         except OSError as error:
             self._free()
@@ -79,7 +79,7 @@ class SimulatorProcess:
 
     @property
     def pid(self) -> int:
-        """The process."""
+        """Process id."""
         return self._process.pid
 
     def open(self) -> dict[str, Any]:
@@ -94,16 +94,16 @@ class SimulatorProcess:
         return answer["facts"]
 
     def send(self, do: str, **more: Any) -> None:
-        """Give an order; `wait` waits until it is done."""
-        with contextlib.suppress(BrokenPipeError):  # it has ended: `wait` reports why
+        """Send a request; `wait` returns its response."""
+        with contextlib.suppress(BrokenPipeError):  # the process ended; `wait` reports why
             self._process.write(json.dumps({"do": do, **more}).encode() + b"\n")
 
     def wait(self, patience_s: float | None = None) -> dict[str, Any]:
-        """Wait for the answer to the latest order.
+        """Wait for the response to the latest request.
 
         Raises:
             BadEnvironment: the simulator or its task is not available.
-            SimulatorError: it failed, died, or took too long.
+            SimulatorError: the simulator failed, exited, or timed out.
         """
         patience_s = self._answer_s if patience_s is None else patience_s
         until = time.monotonic() + patience_s
@@ -139,7 +139,7 @@ class SimulatorProcess:
         return answer
 
     def close(self) -> None:
-        """Ask the simulator to end, and kill it if it does not."""
+        """Request the simulator to exit, and kill it after a timeout."""
         if self._log.closed:
             return
         self.send("close")
@@ -155,7 +155,7 @@ class SimulatorProcess:
         os.close(self._memory)
 
     def _error(self, what: str, hint: str | None) -> TelicError:
-        """Return an error with the end of the simulator's output."""
+        """Return an error that includes the last lines of the simulator's output."""
         size = os.fstat(self._log.fileno()).st_size
         start = max(0, size - 8 * _LAST_CHARACTERS)
         text = os.pread(self._log.fileno(), size - start, start).decode(errors="replace")
@@ -167,12 +167,12 @@ class SimulatorProcess:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment of the simulator: ours, without keys and what is of our Python."""
+    """Return the environment variables without secrets and those of this Python."""
     ours = ("PYTHONHOME", "VIRTUAL_ENV", "PYTHONPATH")
     kept = {
         name: value
         for name, value in os.environ.items()
         if name not in ours and not any(word in name.upper() for word in _SECRETS)
     }
-    home = os.path.expanduser("~")  # a confined process does not know it
+    home = os.path.expanduser("~")  # HOME may not be set in a sandbox
     return {**kept, **({} if home == "~" else {"HOME": home}), "PYTHONUNBUFFERED": "1"}

@@ -1,8 +1,8 @@
-"""The simulator's side of the protocol: a program for the simulator's own Python.
+"""Server side of the simulator protocol, run by the simulator's Python.
 
-Run as a file, `python server.py MEMORY_FD`, by an interpreter without telic: it imports the
-standard library and numpy, and then the adapter it is given. Orders are JSON lines on standard
-input, each answered by one line; numbers go through shared memory:
+Run as a script, `python server.py MEMORY_FD`, by an interpreter without telic: it imports only the
+standard library, numpy, and the given adapter. Requests are JSON lines on standard input, each with
+a one-line response; arrays are in shared memory:
 
     {"do": "open", ...}    make the simulator      -> {"facts": ..., "arrays": their places}
     {"do": "reset", ...}   start new episodes      -> {"done": true}; fills obs and groups
@@ -10,8 +10,8 @@ input, each answered by one line; numbers go through shared memory:
     {"do": "step"}         one control step        -> {"done": true}; reads action, fills the rest
     {"do": "close"}        end
 
-or by {"error": ...}, after which the process ends. It also ends with its parent at any time. An
-adapter is a file with a function `open_simulator(order)` that returns a `Simulator`.
+On failure, the response is {"error": ...} and the process exits, as it does when its parent exits.
+An adapter is a file with a function `open_simulator(order)` that returns a `Simulator`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PAGE = 4096
 
 
 class Simulator(Protocol):
-    """N environments that start new episodes by themselves when one ends."""
+    """Batch of N environments with autoreset."""
 
     facts: dict[str, Any]
     """obs_names, action_names and so on, as in `telic.envs.spec.EnvSpec`, and further: simulator
@@ -42,10 +42,10 @@ class Simulator(Protocol):
     can_stagger (whether the age of an episode can be set), groups (further observations: columns)
     """
     arrays: dict[str, np.ndarray]
-    """shared memory to read from and write to; set before the first reset"""
+    """Arrays in shared memory to read from and write to; set before the first reset."""
 
     def reset(self, seeds: list[int]) -> None:
-        """Start new episodes everywhere, from one seed per environment."""
+        """Start new episodes everywhere, with one seed per environment."""
         ...
 
     def stagger(self) -> None:
@@ -53,7 +53,7 @@ class Simulator(Protocol):
         ...
 
     def step(self) -> None:
-        """Make one control step from `action`."""
+        """Take one control step with `action`."""
         ...
 
     def close(self) -> None:
@@ -62,13 +62,13 @@ class Simulator(Protocol):
 
 
 def main(memory: int) -> int:
-    """Serve one simulator until it is closed, fails, or its parent ends."""
-    # The folder of this file must not hide a package of the same name from the simulator.
+    """Serve one simulator until it is closed, fails, or the parent exits."""
+    # Prevent modules in this file's folder from shadowing packages of the simulator.
     here = str(Path(__file__).resolve().parent)
     sys.path[:] = [path for path in sys.path if path != here]
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the host, which ends us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the host handles Ctrl-C
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    # Keep the pipes to the host; what the simulator prints goes to its log, which is stderr.
+    # Keep the pipes to the host, and redirect the simulator's output to its log, stderr.
     inbox, outbox = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "wb", 0)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
@@ -94,7 +94,7 @@ def main(memory: int) -> int:
             if order["do"] == "close":
                 return 0
             send(answer)
-    except BaseException as error:  # whatever the simulator raises is reported, also SystemExit
+    except BaseException as error:  # report any exception, including SystemExit
         traceback.print_exc()
         sys.stdout.flush()
         frames = traceback.extract_tb(error.__traceback__)
@@ -111,7 +111,7 @@ def main(memory: int) -> int:
 
 
 def _open(order: dict[str, Any]) -> Simulator:
-    """Load the adapter's file and let it make the simulator."""
+    """Load the adapter file and create the simulator."""
     spec = importlib.util.spec_from_file_location("telic_adapter", order["adapter"])
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -121,7 +121,7 @@ def _open(order: dict[str, Any]) -> Simulator:
 
 
 def _share(memory: int, n: int, facts: dict[str, Any]) -> tuple[dict[str, np.ndarray], list[Any]]:
-    """Lay out the arrays of N environments in shared memory; return them and their places."""
+    """Lay out the arrays of N environments in shared memory; return arrays and offsets."""
     obs = len(facts["obs_names"])
     is_discrete = facts.get("num_actions") is not None
     wanted: dict[str, tuple[str, list[int]]] = {
@@ -155,4 +155,4 @@ if __name__ == "__main__":
     code = main(int(sys.argv[1]))
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)  # simulators leave threads behind that an orderly end would wait for
+    os._exit(code)  # a regular exit would wait for the simulator's threads

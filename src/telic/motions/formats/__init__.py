@@ -1,4 +1,4 @@
-"""Motion files of other tools, recognized by their content, not by their names.
+"""Readers of motion files of other tools. Formats are detected by content, not by file name.
 
 BVH                 CMU, LAFAN1, SOMA, Mixamo: one reader, any skeleton with two legs
 NPZ, pickle         named arrays, see `LAYOUTS`
@@ -28,7 +28,7 @@ _MOST_ARRAYS = 10_000
 
 
 class ArrayLayout(NamedTuple):
-    """A kind of motion file by the arrays that it has."""
+    """Motion file format, identified by the names of its arrays."""
 
     title: str
     keys: str
@@ -51,7 +51,7 @@ LAYOUTS: tuple[ArrayLayout, ...] = (
 
 
 def read_motions(path: Path, options: ReadOptions = ReadOptions()) -> Iterator[MotionTrack]:  # noqa: B008
-    """Yield the motions of a file; raise BadFile with the place of the first fault."""
+    """Yield the motions of a file. Raise BadFile with the location of the first error."""
     content = read_bytes(path, _LARGEST)
     where, name = path.name, path.stem[:150] or "clip"
     start = content[:512].lstrip(b"\xef\xbb\xbf \t\r\n")
@@ -71,7 +71,7 @@ def read_motions(path: Path, options: ReadOptions = ReadOptions()) -> Iterator[M
             )
     except TelicError:
         raise
-    except Exception as error:  # damaged files fail in as many ways as there are bytes
+    except Exception as error:  # damaged files can raise any exception
         reason = (str(error).splitlines() or [""])[0][:120] or type(error).__name__
         raise BadFile(f"{where} is damaged: {reason}.") from None
 
@@ -87,7 +87,7 @@ def _unpacked(content: bytes, where: str) -> dict[str, np.ndarray]:
         for key in arrays.files:
             try:
                 found[key] = arrays[key]
-            except ValueError:  # an array of objects: it would have to be unpickled
+            except ValueError:  # skip object arrays, which would require unpickling
                 continue
         return found
 
@@ -95,7 +95,7 @@ def _unpacked(content: bytes, where: str) -> dict[str, np.ndarray]:
 def array_tracks(
     values: Any, where: str, name: str, options: ReadOptions, depth: int = 0
 ) -> Iterator[MotionTrack]:
-    """Yield the motions in named arrays, or in groups of them by the name of the clip."""
+    """Yield the motions in named arrays, or in groups of named arrays by clip name."""
     if not is_dict(values) or not values:
         raise BadFile(f"{where} holds no named arrays.")
     keys = {str(key) for key, value in values.items() if value is not None}

@@ -1,8 +1,8 @@
-"""Motions of people: BVH, SMPL parameters and body points as one skeleton.
+"""Readers of human motions: BVH, SMPL parameters and body points, converted to one skeleton.
 
-Every reader gives points by name in the axes and units of the file; `skeleton` converts
-them to meters with z up and removes a T-pose at either end. It computes the orientation of the
-pelvis from hips and shoulders, because formats disagree on the axes of their root joint.
+Readers return named points in the axes and units of the file. `skeleton` converts them to meters
+with z up, removes a T-pose at either end, and computes the pelvis orientation from hips and
+shoulders, since formats differ in the axes of the root joint.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from telic.motions.formats._track import (
     required_rate,
 )
 
-# The first pattern that matches a joint's name is used; case and punctuation are ignored.
+# The first matching pattern is used. Case and punctuation of joint names are ignored.
 _PATTERNS: dict[str, tuple[str, ...]] = {
     "pelvis": ("hips?", "pelvis", "root", "hips?joint"),
     "head": ("endofhead", "headend", "headtop", "headtopend", "head", "skull", "neck1", "neck"),
@@ -43,13 +43,13 @@ _NEEDED = ("pelvis", *(f"{s}_{p}" for s in _SIDES for p in ("hip", "knee", "ankl
 _UNITS = {"m": 1.0, "cm": 0.01, "inch": 0.0254, "CMU's own": 0.056444, "mm": 0.001, "dm": 0.1}
 _ADULT_LEG_M = 0.84
 _TRIM_S, _STILL_M_S, _JUMP_M_S = 2.0, 0.5, 10.0
-"""a leading pose is removed when it is still and a point then jumps at this speed"""
-# z ahead, x left, y up becomes x ahead, y left, z up
+"""longest T-pose, s, its maximum speed and the minimum speed of the jump after it, m/s"""
+# from z forward, x left, y up to x forward, y left, z up
 _Y_UP = Rotation.from_quat([0.5, 0.5, 0.5, 0.5])
 
 
 def joint_points(names: list[str], where: str) -> dict[str, str]:
-    """Return the joint of a skeleton for each of our points, or raise BadFile naming the gap."""
+    """Map each named point to a skeleton joint, or raise BadFile with the missing point."""
     plain = {re.sub(r"[^a-z0-9]", "", name.lower().split(":")[-1]): name for name in names}
     found: dict[str, str] = {}
     for part, patterns in _PATTERNS.items():
@@ -89,17 +89,17 @@ def skeleton(
     usual_up: Literal["y", "z"],
     detects_unit: bool = False,
 ) -> SkeletonTrack:
-    """Return points (T, 3) in a file's axes and units as a track.
+    """Convert points (T, 3) in the axes and units of a file to a track.
 
     Args:
-        name: of the clip.
-        where: the file, for errors.
+        name: name of the clip.
+        where: file name for error messages.
         fps: frames per second.
-        points: by the names of `RobotFigure.points`.
-        pelvis: orientation of the pelvis in axes of the file's own; None: from points alone.
-        options: what overrides detection.
-        usual_up: vertical axis where the pose does not show it.
-        detects_unit: choose the unit of length in which legs are nearest to an adult's.
+        points: points with the names of `RobotFigure.points`.
+        pelvis: pelvis orientation in the file's axes, or None to compute it from points only.
+        options: overrides of detected properties.
+        usual_up: default vertical axis if it cannot be detected.
+        detects_unit: detect the unit of length by comparing leg lengths with an adult's.
     """
     frames = cut_frames(len(points["pelvis"]), fps, options, where)
     points = {key: way[frames] for key, way in points.items()}
@@ -134,7 +134,7 @@ def skeleton(
 
 
 def _vertical(points: dict[str, np.ndarray], usual: Literal["y", "z"]) -> Literal["y", "z"]:
-    """Return the vertical axis: not the usual one only if the body stays extended along another.
+    """Detect the vertical axis: the default, unless the body stays extended along the other one.
 
     A crawling person is also extended along a horizontal axis, but moves along it.
     """
@@ -148,14 +148,14 @@ def _vertical(points: dict[str, np.ndarray], usual: Literal["y", "z"]) -> Litera
 
 
 def _top(points: dict[str, np.ndarray]) -> np.ndarray:
-    """Return the middle of the shoulders; of a skeleton without arms, its head or pelvis."""
+    """Return the midpoint of the shoulders, or the head or pelvis of a skeleton without arms."""
     if {"left_shoulder", "right_shoulder"} <= set(points):
         return (points["left_shoulder"] + points["right_shoulder"]) / 2
     return points.get("head", points["pelvis"])
 
 
 def _without_t_pose(points: dict[str, np.ndarray], fps: float) -> slice:
-    """Return the frames between a still pose at either end that a jump separates from the rest."""
+    """Return the frames without an initial or final still pose that is separated by a jump."""
     ways = np.stack(list(points.values()), axis=1)
     if len(ways) < 4:
         return slice(0, len(ways))
@@ -174,10 +174,10 @@ def _without_t_pose(points: dict[str, np.ndarray], fps: float) -> slice:
 
 
 def _pelvis_rotation(points: dict[str, np.ndarray], turn: Rotation | None) -> Rotation:
-    """Return the pelvis with x ahead, y left and z up.
+    """Return the pelvis orientation with x forward, y left and z up.
 
-    The line between the hips is rigid, the direction of the shoulders is not: the root joint gives
-    the rotation over time, and positions in upright frames give the constant offset of its axes.
+    The shoulders move relative to the pelvis, so the rotation over time is taken from the root
+    joint, and the constant offset of its axes is averaged over upright frames.
     """
     left = points["left_hip"] - points["right_hip"]
     up = _top(points) - (points["left_hip"] + points["right_hip"]) / 2
@@ -208,11 +208,11 @@ class _Bone:
     offset: tuple[float, ...] = (0.0, 0.0, 0.0)
     channels: list[str] = field(default_factory=list[str])
     first: int = 0
-    """its first column"""
+    """index of the first column"""
 
 
 def read_bvh(content: bytes, where: str, name: str, options: ReadOptions) -> SkeletonTrack:
-    """Return the motion of a BVH file (CMU, LAFAN1, SOMA, Mixamo, …)."""
+    """Read a BVH file (CMU, LAFAN1, SOMA, Mixamo, …)."""
     text = as_text(content, where)
     head, *rest = re.split(r"^[ \t]*MOTION[ \t]*\r?$", text, maxsplit=1, flags=re.M | re.I)
     if not rest:
@@ -228,7 +228,7 @@ def read_bvh(content: bytes, where: str, name: str, options: ReadOptions) -> Ske
         for column, channel in enumerate(bone.channels, start=bone.first):
             if channel.endswith("position"):
                 axis = "XYZ".index(channel[0])
-                # Three position channels replace the offset; fewer are added to it.
+                # Three position channels replace the offset, fewer are added to it.
                 base = 0.0 if len(moved) == 3 else own[:, axis]
                 own[:, axis] = base + table[:, column]
             else:
@@ -251,7 +251,7 @@ def read_bvh(content: bytes, where: str, name: str, options: ReadOptions) -> Ske
 
 
 def _hierarchy(head: str, where: str) -> list[_Bone]:
-    """Return the skeleton; ends of chains have no name and no channels."""
+    """Parse the skeleton. End sites have no name and no channels."""
     bones: list[_Bone] = []
     stack: list[int] = []
     for number, line in enumerate(head.splitlines(), start=1):
@@ -296,7 +296,7 @@ def _read_statement(words: list[str], bones: list[_Bone], stack: list[int]) -> N
 
 
 def _frames(text: str, where: str, before: int, columns: int) -> tuple[np.ndarray, float]:
-    """Return the frames (T, columns) and their rate."""
+    """Parse the frames (T, columns) and the frame rate."""
     rows = [(i, line) for i, line in enumerate(text.splitlines(), before) if line.strip()]
     values: list[float] = []
     for (number, line), label in zip(rows[:2], ("Frames:", "Frame Time:"), strict=False):
@@ -311,7 +311,7 @@ def _frames(text: str, where: str, before: int, columns: int) -> tuple[np.ndarra
     if len(values) < 2 or not values[1] > 0:
         raise BadFile(f"{where} states no positive frame time.")
     fps = frame_rate(1.0 / values[1], f"{where}, the frame rate")
-    # Some writers append lines; missing ones cannot be replaced.
+    # Extra lines are ignored, as some writers append them.
     if not 2 <= values[0] <= len(rows) - 2:
         raise BadFile(f"{where} states {values[0]:g} frames, but {len(rows) - 2} lines follow.")
     return table_of(rows[2 : 2 + int(values[0])], columns, where, None), fps
@@ -320,7 +320,7 @@ def _frames(text: str, where: str, before: int, columns: int) -> tuple[np.ndarra
 def table_of(
     rows: list[tuple[int, str]], columns: int, where: str, separator: str | None
 ) -> np.ndarray:
-    """Return numbered lines as numbers (T, columns); errors name line and column."""
+    """Parse numbered lines to an array (T, columns). Errors state line and column."""
     cells = [line.split(separator) for _, line in rows]
     for (number, _), row in zip(rows, cells, strict=True):
         if len(row) != columns:
@@ -341,7 +341,7 @@ def table_of(
 
 
 def as_text(content: bytes, where: str) -> str:
-    """Decode UTF-8, or raise BadFile with the place of the first wrong byte."""
+    """Decode UTF-8, or raise BadFile with the location of the first invalid byte."""
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -350,7 +350,7 @@ def as_text(content: bytes, where: str) -> str:
 
 # ---- SMPL and SMPL-X
 
-# joints with their parents and offsets on an average adult, y up, z ahead, m
+# joint names, parents and offsets of an average adult, y up, z forward, m
 _SMPL: tuple[tuple[str, int, tuple[float, float, float]], ...] = (
     ("pelvis", -1, (0.0, 0.0, 0.0)),
     ("left_hip", 0, (0.07, -0.09, 0.0)),
@@ -379,9 +379,9 @@ _INNER = ("spine", "neck", "collar")
 
 
 def read_smpl(arrays: Arrays, options: ReadOptions) -> SkeletonTrack:
-    """Return the motion of SMPL, SMPL-H or SMPL-X parameters (AMASS and others).
+    """Read SMPL, SMPL-H or SMPL-X parameters (AMASS and others).
 
-    The first 22 joints are common to all; hands and face follow them.
+    All models share the first 22 joints, which precede those of hands and face.
     """
     key = arrays.first("pose_aa", "poses", "fullpose", "pose_body", "body_pose")
     parts: list[np.ndarray] = []
@@ -412,14 +412,14 @@ def read_smpl(arrays: Arrays, options: ReadOptions) -> SkeletonTrack:
         own = own - own[:, :1] + place[:, None]
         points = {joint: own[:, i] for i, (joint, *_) in enumerate(_SMPL)}
     points = {k: way for k, way in points.items() if not k.split("_")[-1].startswith(_INNER)}
-    # A body frame with y up shows the vertical even if the person lies down half of the time.
+    # The mean body axis y shows the vertical even if the person lies down half of the time.
     tall = turns[0].apply([0.0, 1.0, 0.0]).mean(axis=0)
     usual: Literal["y", "z"] = "y" if tall[1] > tall[2] else "z"
     return skeleton(arrays.name, arrays.where, fps, points, turns[0], options, usual_up=usual)
 
 
 def body_skeleton(track: RobotTrack, options: ReadOptions) -> SkeletonTrack:
-    """Return the named bodies of another robot or character as a skeleton to retarget."""
+    """Convert the named bodies of another robot or character to a skeleton for retargeting."""
     bodies, where = track.bodies, track.name
     if bodies is None or bodies.names is None or bodies.is_local:
         raise BadFile(f"{where} has no named body positions.")
@@ -432,7 +432,7 @@ def body_skeleton(track: RobotTrack, options: ReadOptions) -> SkeletonTrack:
 
 
 def rotations(quat: np.ndarray, where: str) -> Rotation:
-    """Return quaternions (T, 4), w first, as rotations; raise BadFile where one is not a unit."""
+    """Convert quaternions (T, 4), w first, to rotations. Raise BadFile if not normalised."""
     size = np.linalg.norm(quat, axis=-1)
     off = np.abs(size - 1.0) > 0.05
     if off.any():

@@ -1,8 +1,8 @@
-"""Read pickles of plain values and numeric arrays without running them.
+"""Safe reader for pickles of plain values and numeric arrays.
 
-A pickle is a program. This reader implements the few instructions that build dictionaries, lists,
-strings and arrays; anything else is rejected before it is called. Arrays that joblib appends after
-their wrappers are read in place.
+Unpickling can execute arbitrary code. This reader only supports opcodes and globals that build
+dictionaries, lists, strings and arrays, and rejects everything else without calling it. Arrays
+that joblib appends after their wrappers are read in place.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _MOST_BYTES = 8 * MOST_VALUES
 
 
 class _Refused(Exception):
-    """The pickle contains something other than plain values."""
+    """Raised for pickles with unsupported contents."""
 
 
 class _Built:
-    """Placeholder of an object while it is built: its arguments, and its value once known."""
+    """Placeholder for an object during unpickling, with its arguments and value."""
 
     args: tuple[Any, ...]
     value: Any
@@ -39,19 +39,19 @@ class _Built:
 
 
 class _Dtype(_Built):
-    """A numpy dtype; its value is the byte order."""
+    """Placeholder for a NumPy dtype, with the byte order as its value."""
 
 
 class _Array(_Built):
-    """A numpy array."""
+    """Placeholder for a NumPy array."""
 
 
 class _Wrapper(_Built):
-    """Joblib's wrapper of an array whose bytes follow it in the file."""
+    """Placeholder for joblib's array wrapper, whose bytes follow it in the file."""
 
 
 def _row(value: Any) -> tuple[Any, ...]:
-    """Return the items of a tuple; of anything else, nothing."""
+    """Return a tuple unchanged, or () for any other value."""
     return cast("tuple[Any, ...]", value) if isinstance(value, tuple) else ()
 
 
@@ -61,7 +61,7 @@ def _text(value: Any) -> str:
 
 
 def _dtype(kind: Any) -> np.dtype[Any]:
-    """Return the type of numbers that a placeholder stands for."""
+    """Return the numeric dtype of a placeholder."""
     name = _text(kind.args[0]) if isinstance(kind, _Dtype) and kind.args else ""
     try:
         dtype = np.dtype(name) if 0 < len(name) <= 8 else np.dtype(object)
@@ -82,7 +82,7 @@ def _bytes_of(shape: Any, dtype: np.dtype[Any]) -> int:
 
 
 def _array(content: Any, kind: Any, shape: Any, order: Any) -> np.ndarray:
-    """Return the array of some bytes; text is how protocol 2 writes them."""
+    """Build an array from bytes, or from text as written by protocol 2."""
     dtype = _dtype(kind)
     content = content.encode("latin-1") if isinstance(content, str) else content
     if not isinstance(content, bytes | bytearray) or len(content) != _bytes_of(shape, dtype):
@@ -118,13 +118,13 @@ _NAMES: dict[tuple[str, str], Any] = {
         )
     },
 }
-"""everything that a pickle may name, and what stands in for it"""
+"""allowed globals and their replacements"""
 _Reader: Any = vars(pickle)["_Unpickler"]
-"""the implementation in Python: its instructions can be replaced"""
+"""pure Python unpickler, whose opcodes can be overridden"""
 
 
 class _Plain(_Reader):
-    """An unpickler of plain values."""
+    """Unpickler restricted to plain values."""
 
     dispatch: ClassVar[dict[int, Any]] = dict(_Reader.dispatch)
 
@@ -133,21 +133,21 @@ class _Plain(_Reader):
         self.source = file
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return what stands in for a name."""
+        """Return the replacement of an allowed global."""
         if (module, name) not in _NAMES:
             raise _Refused(f"{module}.{name}"[:100])
         return _NAMES[module, name]
 
     def persistent_load(self, pid: Any) -> Any:
-        """Reject references to data outside of the file."""
+        """Reject persistent references to external data."""
         raise _Refused("a reference to data outside of the file")
 
     def get_extension(self, code: int) -> None:
-        """Reject the extension registry."""
+        """Reject codes of the extension registry."""
         raise _Refused(f"extension {code}")
 
     def load_build(self) -> None:
-        """Set the state of an object; only our own placeholders have one."""
+        """Set the state of a placeholder object."""
         state, target = self.stack.pop(), self.stack[-1]
         if isinstance(target, _Dtype):
             target.value = _text(_row(state)[1]) if len(_row(state)) > 1 else "<"
@@ -170,9 +170,9 @@ class _Plain(_Reader):
 
 
 def read_pickle(content: bytes, where: str) -> Any:
-    """Return the plain values of a pickle, or raise BadFile; nothing of it is executed."""
+    """Return the plain values of a pickle without executing code, or raise BadFile."""
     try:
-        if content[:1] == b"x":  # joblib compressed it
+        if content[:1] == b"x":  # compressed by joblib
             inflater = zlib.decompressobj()
             content = inflater.decompress(content, _MOST_BYTES)
             if inflater.unconsumed_tail:
@@ -184,13 +184,13 @@ def read_pickle(content: bytes, where: str) -> Any:
             "pickles. Nothing was executed.",
             hint="Save the arrays as .npz instead.",
         ) from None
-    except Exception as error:  # damaged pickles fail in as many ways as there are bytes
+    except Exception as error:  # damaged pickles can raise any exception
         reason = (str(error).splitlines() or [""])[0][:120] or type(error).__name__
         raise BadFile(f"{where} is a damaged pickle: {reason}.") from None
 
 
 def _plain(value: Any, depth: int) -> Any:
-    """Return values without placeholders."""
+    """Replace placeholders by their values, recursively."""
     if depth > 12:
         raise _Refused("values nested too deeply")
     if isinstance(value, _Array | _Wrapper):

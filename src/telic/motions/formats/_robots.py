@@ -1,8 +1,8 @@
-"""Motions of robots: named arrays and tables of joints, and their columns in a robot's order.
+"""Readers of robot motions: named arrays and joint tables, reordered to a robot's joints.
 
-Files of trackers differ in the names of their arrays, in the order of quaternions and in the order
-of joints, and few name their columns. Where a file carries body positions, forward kinematics
-decide between the possible orders and reject a file that fits none of them.
+Formats differ in array names, quaternion order and joint order, and few name their columns. If a
+file has body positions, the joint order is chosen by forward kinematics, and files that match no
+order are rejected.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ JOINT_ORDERS: dict[str, str | None] = {
     "27-locked-waist": "waist_(roll|pitch)",
     "21": "waist_(roll|pitch)|wrist",
 }
-"""orders of unnamed columns: the robot's joints without those that match; None: breadth first"""
+"""orders of unnamed columns: joints excluding those that match, or None for breadth first"""
 _FK_MEAN_M, _FK_BODY_M = 0.03, 0.08
-"""mean error of all bodies, and of one body, of joints that fit a file's body positions"""
+"""largest accepted mean errors of body positions, over all bodies and of one body"""
 _FK_FRAMES = 64
 
 
@@ -48,7 +48,7 @@ _FK_FRAMES = 64
 
 
 def read_own(arrays: Arrays, _: ReadOptions) -> RobotTrack:
-    """Return telic's own arrays: root_pos, root_quat (w first), joint_pos, joint_names."""
+    """Read telic arrays: root_pos, root_quat (w first), joint_pos, joint_names."""
     root = arrays.numbers("root_pos", None, 3)
     return RobotTrack(
         arrays.name,
@@ -61,7 +61,7 @@ def read_own(arrays: Arrays, _: ReadOptions) -> RobotTrack:
 
 
 def read_gmr(arrays: Arrays, _: ReadOptions) -> RobotTrack:
-    """Return GMR's and TWIST2's pickles: root_pos, root_rot (w last), dof_pos, local_body_pos."""
+    """Read GMR and TWIST2 pickles: root_pos, root_rot (w last), dof_pos, local_body_pos."""
     root = arrays.numbers("root_pos", None, 3)
     quat, steps = _scalar_last(arrays.numbers("root_rot", len(root), 4), arrays.where)
     bodies = None
@@ -73,9 +73,9 @@ def read_gmr(arrays: Arrays, _: ReadOptions) -> RobotTrack:
 
 
 def read_pose_aa(arrays: Arrays, _: ReadOptions) -> RobotTrack:
-    """Return ASAP's, PBHC's and SONIC's pickles: root_trans_offset, root_rot (w last), dof.
+    """Read ASAP, PBHC and SONIC pickles: root_trans_offset, root_rot (w last), dof.
 
-    The rotation vectors of pose_aa are angle times axis, which identifies unnamed joints.
+    The rotation vectors of pose_aa (angle times axis) identify unnamed joints.
     """
     root = arrays.numbers("root_trans_offset", None, 3)
     joints = arrays.numbers("dof", len(root), None)
@@ -92,15 +92,15 @@ def read_pose_aa(arrays: Arrays, _: ReadOptions) -> RobotTrack:
         size = np.linalg.norm(turns, axis=-1).max(axis=0)
         axes = np.einsum("tjk,tj->jk", turns, joints)
         axes = axes / np.maximum(np.linalg.norm(axes, axis=-1, keepdims=True), 1e-9)
-        axes[size < 1e-3] = 0.0  # a joint that does not move shows no axis
+        axes[size < 1e-3] = 0.0  # the axis of a still joint is unknown
     names = arrays.words("joint_names")
     return RobotTrack(arrays.name, arrays.rate(), root, quat, joints, names, steps, axes=axes)
 
 
 def read_bodies(arrays: Arrays, _: ReadOptions) -> RobotTrack:
-    """Return BeyondMimic's and mjlab's arrays: joint_pos, body_pos_w, body_quat_w (w first).
+    """Read BeyondMimic and mjlab arrays: joint_pos, body_pos_w, body_quat_w (w first).
 
-    Some begin joint_pos with the root; others have the root as their first body.
+    The root is either in the first columns of joint_pos or the first body.
     """
     joints = arrays.numbers("joint_pos", None, None)
     names, body_names = arrays.words("joint_names"), arrays.words("body_names")
@@ -125,7 +125,7 @@ def read_bodies(arrays: Arrays, _: ReadOptions) -> RobotTrack:
 
 
 def read_amp(arrays: Arrays, _: ReadOptions) -> RobotTrack:
-    """Return the arrays of Isaac Lab's AMP: dof_positions, body_positions, body_rotations."""
+    """Read Isaac Lab AMP arrays: dof_positions, body_positions, body_rotations."""
     joints = arrays.numbers("dof_positions", None, None)
     points = arrays.numbers("body_positions", len(joints), None, 3)
     quats = arrays.numbers("body_rotations", len(joints), points.shape[1], 4)
@@ -139,10 +139,10 @@ def read_amp(arrays: Arrays, _: ReadOptions) -> RobotTrack:
 
 
 def _scalar_last(quat: np.ndarray, where: str) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return quaternions stored x, y, z, w with w first.
+    """Convert quaternions from x, y, z, w to w first.
 
-    Some writers of these formats store w first. Then a robot that stands reads as upside down, and
-    the other order is used.
+    Some writers of these formats store w first. Such files are detected because the robot would be
+    upside down, and are returned unchanged.
     """
     last = quat[:, [3, 0, 1, 2]]
     up = {
@@ -162,10 +162,10 @@ _PLAIN_ROOT = (("x", "y", "z"), ("qx", "qy", "qz", "qw"))
 
 
 def read_csv(content: bytes, where: str, name: str) -> RobotTrack:
-    """Return the motion of comma-separated values.
+    """Read a motion from CSV.
 
-    Without a header: x, y, z, quaternion x y z w and joints in rad (Unitree's LAFAN1). With one:
-    BONES-SEED (root_translateX … in cm, <joint>_dof in degrees), or names of the columns before.
+    Without a header: x, y, z, quaternion x y z w and joints in rad (Unitree's LAFAN1). With a
+    header: BONES-SEED (root_translateX … in cm, <joint>_dof in degrees), or names of these columns.
     """
     lines = as_text(content, where).splitlines()
     rows = [(i, line) for i, line in enumerate(lines, start=1) if line.strip()]
@@ -210,7 +210,7 @@ def read_csv(content: bytes, where: str, name: str) -> RobotTrack:
     return RobotTrack(name, fps, root, last[:, [3, 0, 1, 2]], joints, names)
 
 
-# ---- onto a robot
+# ---- conversion to a robot
 
 
 def robot_clip(
@@ -219,7 +219,7 @@ def robot_clip(
     origin: MotionOrigin,
     options: ReadOptions = ReadOptions(),  # noqa: B008  # frozen
 ) -> MotionClip:
-    """Return a track as a clip of a robot, or raise BadFile that says why its joints do not fit."""
+    """Convert a track to a clip of a robot, or raise BadFile if its joints do not match."""
     fps = required_rate(track.fps, options, track.name)
     _check_rate(track, fps)
     root = track.root_pos * (options.scale or 1.0)
@@ -244,7 +244,7 @@ def robot_clip(
 
 
 def _check_rate(track: RobotTrack, fps: float) -> None:
-    """Raise BadFile where the joint velocities of a file contradict its frame rate."""
+    """Raise BadFile if the joint velocities of a file contradict its frame rate."""
     if track.joint_vel is None or track.joint_vel.shape != track.joint_pos.shape:
         return
     steps, speeds = (track.joint_pos[2:] - track.joint_pos[:-2]) / 2, track.joint_vel[1:-1]
@@ -263,7 +263,7 @@ def _check_rate(track: RobotTrack, fps: float) -> None:
 def _in_order(
     track: RobotTrack, robot: MotionRobot, options: ReadOptions
 ) -> tuple[np.ndarray, list[str]]:
-    """Return joints in the robot's order, verified, and what was assumed."""
+    """Return joints reordered to the robot's joints and verified, and a list of assumptions."""
     own = [_SUFFIX.sub("", name) for name in robot.joint_names]
     count = track.joint_pos.shape[1]
     if track.joint_names is not None:
@@ -319,7 +319,7 @@ def _orders(robot: MotionRobot, own: list[str]) -> Iterator[tuple[str, list[str]
 
 
 def _breadth_first(robot: MotionRobot) -> tuple[list[int], list[int]]:
-    """Return joints and bodies by depth, as simulators of NVIDIA order them."""
+    """Return the breadth-first order of joints and bodies, as in NVIDIA's simulators."""
     model, rows = robot.model, robot.kinematics.bodies
     waiting, order = deque([robot.root]), list[int]()
     while waiting:
@@ -337,7 +337,7 @@ def _fitting(
     columns: dict[str, np.ndarray],
     orders: dict[str, list[str]],
 ) -> str:
-    """Return the order of columns that the file's own body positions or axes agree with."""
+    """Return the joint order that matches the body positions or joint axes of the file."""
     if track.bodies is not None:
         errors = {key: _fk_error(track, robot, joints) for key, joints in columns.items()}
         known = {key: each for key, each in errors.items() if each is not None}
@@ -378,7 +378,7 @@ def _fitting(
 def _fk_error(
     track: RobotTrack, robot: MotionRobot, joints: np.ndarray
 ) -> tuple[np.ndarray, list[str]] | None:
-    """Return distances (frames, bodies) between the file's bodies and kinematics; None: unknown."""
+    """Return body position errors (frames, bodies) and names, or None if not comparable."""
     assert track.bodies is not None
     own = [_SUFFIX.sub("", name) for name in robot.body_names]
     part = slice(0, None, max(1, len(joints) // _FK_FRAMES))

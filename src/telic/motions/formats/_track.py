@@ -1,4 +1,4 @@
-"""The content of a motion file before a robot is chosen: joints of some robot, or a skeleton."""
+"""Contents of motion files before retargeting: robot joints, or points of a skeleton."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 from telic.errors import BadFile
 
 MOST_VALUES = 200_000_000
-"""numbers that one file may hold"""
+"""maximum number of values per file"""
 
 
 class ReadOptions(NamedTuple):
-    """Properties of a file that its content does not state, or states wrongly; None: detect."""
+    """Overrides of file properties that are missing or wrong in the file, or None to detect."""
 
     fps: float | None = None
     up: Literal["y", "z"] | None = None
@@ -23,29 +23,29 @@ class ReadOptions(NamedTuple):
     scale: float | None = None
     """meters per unit of length"""
     joints: str | None = None
-    """name of the order of unnamed joint columns; see `robots.JOINT_ORDERS`"""
+    """name of the order of unnamed joint columns, see `robots.JOINT_ORDERS`"""
     cut: tuple[float, float] | None = None
-    """first and last second to read"""
+    """start and end of the part to read, s"""
 
 
 class BodyPositions(NamedTuple):
-    """Body positions that a file carries, to verify its joints by forward kinematics."""
+    """Body positions in a file, used to verify its joints by forward kinematics."""
 
     points: np.ndarray
     """(T, B, 3) m"""
     names: tuple[str, ...] | None
-    """None: all bodies, in an order that the file does not state"""
+    """body names, or None for all bodies in an unknown order"""
     is_local: bool = False
-    """whether points are in the frame of the root; otherwise in the world"""
+    """whether points are in the root frame instead of the world"""
 
 
 @dataclass(frozen=True, eq=False)
 class RobotTrack:
-    """Joint positions of a robot."""
+    """Motion of a robot, as root poses and joint positions."""
 
     name: str
     fps: float | None
-    """None: the file does not state it"""
+    """frames per second, or None if missing in the file"""
     root_pos: np.ndarray
     root_quat: np.ndarray
     """(T, 4) w first"""
@@ -55,19 +55,19 @@ class RobotTrack:
     bodies: BodyPositions | None = None
     joint_vel: np.ndarray | None = None
     axes: np.ndarray | None = None
-    """(J, 3) axis of each unnamed column, where the file carries rotation vectors"""
+    """(J, 3) axis of each unnamed column, if the file has rotation vectors"""
 
 
 @dataclass(frozen=True, eq=False)
 class SkeletonTrack:
-    """Points of a skeleton."""
+    """Motion of a skeleton, as named points."""
 
     name: str
     fps: float
     points: dict[str, np.ndarray]
-    """(T, 3) in the world, z up, m; by the names of `RobotFigure.points`"""
+    """(T, 3) world positions, z up, m, with the names of `RobotFigure.points`"""
     root_quat: np.ndarray
-    """(T, 4) of the pelvis, x ahead and z up when it stands"""
+    """(T, 4) pelvis orientation, x forward and z up when standing"""
     steps: tuple[str, ...] = ()
 
 
@@ -75,7 +75,7 @@ MotionTrack = RobotTrack | SkeletonTrack
 
 
 def finite(values: Any, where: str, shape: tuple[int | None, ...]) -> np.ndarray:
-    """Return an array of finite numbers, or raise BadFile with the place of the fault."""
+    """Return an array of finite numbers, or raise BadFile with the location of the error."""
     try:
         array: Any = np.asarray(values)
     except ValueError:
@@ -99,7 +99,7 @@ def finite(values: Any, where: str, shape: tuple[int | None, ...]) -> np.ndarray
 
 
 def frame_rate(value: Any, where: str) -> float:
-    """Return frames per second, or raise BadFile for a value outside of 1 to 2000."""
+    """Return a frame rate, or raise BadFile if not within 1 to 2000."""
     array = np.asarray(value)
     if array.size != 1 or array.dtype.kind not in "fiu":
         raise BadFile(f"{where} is {str(value)[:40]}; one number of frames per second is expected.")
@@ -110,9 +110,9 @@ def frame_rate(value: Any, where: str) -> float:
 
 
 def required_rate(stated: float | None, options: ReadOptions, where: str) -> float:
-    """Return the frame rate: the option's, else the file's; raise BadFile where both are missing.
+    """Return the frame rate of the options or the file. Raise BadFile if both are missing.
 
-    A rate is never assumed: a 60 fps file read at 30 is a motion at half speed.
+    The rate has no default: a 60 fps file read at 30 fps would play at half speed.
     """
     fps = options.fps or stated
     if fps is None:
@@ -124,7 +124,7 @@ def required_rate(stated: float | None, options: ReadOptions, where: str) -> flo
 
 
 def cut_frames(frames: int, fps: float, options: ReadOptions, where: str) -> slice:
-    """Return the frames between the seconds of `options.cut`; raise BadFile where none are left."""
+    """Return the frames within `options.cut`. Raise BadFile if none are left."""
     if options.cut is None:
         return slice(0, frames)
     first, last = (round(each * fps) for each in (options.cut[0], min(options.cut[1], frames)))
@@ -140,7 +140,7 @@ _RATES = ("fps", "mocap_framerate", "mocap_frame_rate", "frame_rate", "framerate
 
 
 class Arrays(NamedTuple):
-    """Named arrays of one motion."""
+    """Named arrays of a motion."""
 
     values: Mapping[str, Any]
     where: str
@@ -150,17 +150,17 @@ class Arrays(NamedTuple):
         return self.values.get(str(key)) is not None
 
     def numbers(self, key: str, *shape: int | None) -> np.ndarray:
-        """Return an array of a given shape, or raise BadFile."""
+        """Return an array of the given shape, or raise BadFile."""
         if key not in self:
             raise BadFile(f"{self.where} has no {key}.")
         return finite(self.values[key], f"{self.where}, {key}", shape)
 
     def first(self, *keys: str) -> str:
-        """Return the first of some keys that the file has; the last one where it has none."""
+        """Return the first key present in the file, or the last key if none is."""
         return next((key for key in keys if key in self), keys[-1])
 
     def words(self, key: str) -> tuple[str, ...] | None:
-        """Return a list of names; None where it is missing."""
+        """Return a list of names, or None if missing."""
         if key not in self:
             return None
         array: Any = np.asarray(self.values[key])
@@ -169,6 +169,6 @@ class Arrays(NamedTuple):
         return tuple(x.decode(errors="replace") if isinstance(x, bytes) else str(x) for x in array)
 
     def rate(self) -> float | None:
-        """Return the frame rate that the file states, if any."""
+        """Return the frame rate of the file, or None if missing."""
         key = self.first(*_RATES)
         return frame_rate(self.values[key], f"{self.where}, {key},") if key in self else None

@@ -1,6 +1,6 @@
-"""Complete rewards as examples, loaded by their bare name.
+"""Complete rewards as examples, loaded by name.
 
-Nothing heavy is imported here: a training is planned before torch is loaded.
+Imports nothing heavy: trainings are planned before torch is loaded.
 """
 
 from pathlib import Path

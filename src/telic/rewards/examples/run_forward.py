@@ -1,4 +1,4 @@
-"""Run forward, fast and the right way up. For HalfCheetah, Walker2d and Hopper."""
+"""Run forward, fast and upright. For HalfCheetah, Walker2d and Hopper."""
 
 # ruff: noqa: ANN001, ANN201, D102, RUF012
 
@@ -6,7 +6,7 @@ from telic import RewardFunction, quantities
 
 
 class RunForward(RewardFunction):
-    """Speed along x, less what it costs; a planar robot on its back earns less than on its feet."""
+    """Forward speed minus control cost; a planar robot on its back earns less than on its feet."""
 
     weights = {"speed": 1.0, "upright": 0.3, "control": 0.1}
 

@@ -1,1 +1,1 @@
-"""The report of a session: one page to look at, and the same as Markdown."""
+"""Session report as a single HTML page and as Markdown."""

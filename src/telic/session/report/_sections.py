@@ -1,4 +1,4 @@
-"""The sections of a session's report: evidence, criteria, history, reward, judge and costs."""
+"""Sections of a session's report: evidence, criteria, history, reward, judge and costs."""
 
 from __future__ import annotations
 
@@ -56,22 +56,22 @@ _STRIPS = {
 
 @dataclass(frozen=True, slots=True)
 class EndedSession:
-    """The records of a session that has ended or was stopped."""
+    """Records of a session that has ended or was stopped."""
 
     folder: SessionFolder
     config: SessionConfig
     author: Composition | None
-    """what was written first; None if the session ended before that"""
+    """the author's first composition, or None if the session ended before it was written"""
     history: list[SessionIteration]
     summary: SessionSummary
     redraws: bool = True
-    """draw existing pictures again"""
+    """whether to render existing pictures again"""
     note: Callable[[str], None] = print
-    """called with what is missing from the report"""
+    """callback for messages about missing parts of the report"""
 
     @property
     def best(self) -> SessionIteration | None:
-        """Return the iteration whose best policy is delivered."""
+        """Return the iteration with the delivered policy."""
         number = self.summary.best_iteration
         return next((each for each in self.history if each.number == number), None)
 
@@ -100,22 +100,22 @@ class EndedSession:
 
 
 def listed(lines: Sequence[str]) -> list[doc.Block]:
-    """Return a list, or nothing when there is nothing in it."""
+    """Return a list block, or nothing if it would be empty."""
     return [doc.Items(tuple(lines))] if lines else []
 
 
 def score_text(value: float | None) -> str:
-    """Return a score; "unknown" when it is None."""
+    """Format a score; "unknown" for None."""
     return "unknown" if value is None else f"{value:.2f}"
 
 
 def step_count(value: int | None) -> str:
-    """Return a number of environment steps."""
+    """Format a number of environment steps."""
     return f"{value:,}" if value else MISSING
 
 
 def command(config: SessionConfig, request: Path) -> str:
-    """Return the command that repeats a request; `request` is the file that holds it."""
+    """Return the command that repeats a request stored in the file `request`."""
     others = SessionConfig.model_fields.keys() - {"intent", "env"}
     options = {name: getattr(config, name) for name in others}
     words = command_words(SessionConfig, options, str(request))
@@ -123,7 +123,7 @@ def command(config: SessionConfig, request: Path) -> str:
 
 
 def gauge(config: SessionConfig, member: MemberScore) -> doc.Inline:
-    """Return a policy's score as a picture and in numbers."""
+    """Return a policy's score as a gauge, or "unknown"."""
     value, interval = member.judgement.score, interval_of(member.judgement)
     if value is None:
         return "unknown"
@@ -134,12 +134,12 @@ def gauge(config: SessionConfig, member: MemberScore) -> doc.Inline:
 
 
 def interval_of(judgement: Judgement) -> Interval | None:
-    """Return the confidence interval of a policy's score; None: unknown."""
+    """Return the confidence interval of a policy's score, or None if unknown."""
     scores = [verdict.score for verdict in judgement.verdicts]
     known = [score for score in scores if score is not None]
-    if judgement.alpha is None or judgement.low is None:  # of an earlier version
+    if judgement.alpha is None or judgement.low is None:  # record of an earlier version
         return bootstrap(known)
-    # Unknown episodes may be worth anything: 0 below, 1 above.
+    # Unknown scores may take any value in [0, 1]: use 0 for the lower bound, 1 for the upper.
     missing = [*(1.0 - score for score in known), *[0.0] * judgement.unknown]
     return Interval(judgement.low, 1.0 - proven_mean(missing, judgement.alpha))
 
@@ -152,9 +152,9 @@ def draw_pictures(
     note: Callable[[str], None],
     redraws: bool = True,
 ) -> None:
-    """Render median.mp4 and strips of the p10, median and p90 episodes; failures are noted.
+    """Render median.mp4 and strips of the p10, median and p90 episodes; report failures to `note`.
 
-    A video that is too large for a page also gets a smaller version, median_small.mp4. Existing
+    A video that is too large to embed also gets a smaller version, median_small.mp4. Existing
     files are kept unless `redraws`.
     """
     jobs: dict[str, RenderJob] = {}
@@ -221,7 +221,7 @@ def video_section(ended: EndedSession) -> Blocks:
 
 
 def criteria_table(ended: EndedSession) -> Blocks:
-    """Return the measured value of every criterion next to its target."""
+    """Return a table of criteria with their targets and measured values."""
     member = ended.member
     if member is None or not member.judgement.leaves:
         return listed([each.title for each in ended.author.criteria] if ended.author else [])
@@ -265,7 +265,7 @@ def criteria_table(ended: EndedSession) -> Blocks:
 
 
 def robustness_table(ended: EndedSession) -> Blocks:
-    """Return the policy's results under conditions it was not trained in."""
+    """Return the policy's results under conditions not used in training."""
     card = read_card(ended.folder)
     if card is None:
         return []
@@ -290,7 +290,7 @@ def robustness_table(ended: EndedSession) -> Blocks:
 
 
 def seen_section(ended: EndedSession) -> Blocks:
-    """Return what the vision model saw in the best policy's episodes, and where judges differ."""
+    """Return the vision model's observations of the best policy, and any judge disagreements."""
     rows: list[tuple[str, ...]] = []
     differ: list[str] = []
     verdicts = ended.member.judgement.verdicts if ended.member else ()
@@ -315,7 +315,7 @@ def seen_section(ended: EndedSession) -> Blocks:
 
 
 def people_section(ended: EndedSession) -> Blocks:
-    """Return vetoes and labels, and where judge and person differ."""
+    """Return vetoes and labels, and disagreements between people and the judges."""
     labels = EpisodeLabel.read(ended.folder.labels)
     blocks = listed([veto.words for veto in Veto.read(ended.folder.vetoes)])
     if not labels:
@@ -337,7 +337,7 @@ def people_section(ended: EndedSession) -> Blocks:
 
 
 def interpretation_section(ended: EndedSession) -> Blocks:
-    """Return how ambiguous words were interpreted, and which were left out."""
+    """Return the interpretation of ambiguous words and the words that were left out."""
     lines = list(ended.summary.doubts)
     if ended.author is not None:
         left = (*ended.author.not_understood, *ended.author.dropped)
@@ -351,7 +351,7 @@ _CURVE_POINTS = 120
 
 
 def iterations_section(ended: EndedSession) -> Blocks:
-    """Return a row per iteration: what it changed and why, its policies, and what failed."""
+    """Return a table of iterations: changes and their reasons, policies, and failures."""
     if not ended.history:
         return []
 
@@ -447,9 +447,9 @@ def curves_section(ended: EndedSession) -> Blocks:
 
 
 def _over_seeds(members: Sequence[MemberFolder], kind: RowKind, name: str) -> list[Point]:
-    """Return mean, least and most at every step that all members have a value for.
+    """Return mean, minimum and maximum at every step for which all members have a value.
 
-    Neighbours are averaged, with the widest band, until a chart can show them.
+    Neighboring points are merged, keeping the widest band, until they fit the chart.
     """
     values: dict[int, list[float]] = {}
     for member in members:
@@ -467,7 +467,7 @@ def _over_seeds(members: Sequence[MemberFolder], kind: RowKind, name: str) -> li
 
 
 class TermShare(NamedTuple):
-    """The share of a reward term in the return of an episode."""
+    """Contribution of a reward term to the return of an episode."""
 
     name: str
     words: str
@@ -475,11 +475,11 @@ class TermShare(NamedTuple):
     total: float | None
     """mean sum over an evaluation episode"""
     share: float | None
-    """of all terms, by absolute value"""
+    """share of the sum of absolute values of all terms"""
 
 
 def reward_terms(member: MemberFolder, step: int) -> list[TermShare]:
-    """Return the terms of a policy's reward in the evaluation at `step`, the largest first."""
+    """Return a policy's reward terms in the evaluation at `step`, largest share first."""
     spec = RewardSpec()
     if member.reward_spec.exists():
         spec = read_record(member.reward_spec, RewardSpec)

@@ -1,7 +1,7 @@
-"""The report of a session, written as report.html and report.md from its records when it ends.
+"""Session report: report.html and report.md, generated from the session's records.
 
-A report never fails its session: a part that cannot be read, rendered or written is left out,
-logged, and listed at the end of the report.
+Errors in the report never fail the session: parts that cannot be read, rendered or written are
+omitted, logged, and listed at the end of the report.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def write_report(
     *,
     redraws: bool = True,
 ) -> None:
-    """Write report.html and report.md of a session as it stands, finished or not."""
+    """Write report.html and report.md of a session in its current state, finished or not."""
     missing: list[str] = []
 
     def note(line: str) -> None:
@@ -69,7 +69,7 @@ def write_report(
     def sparing(what: str) -> Generator[None]:
         try:
             yield
-        except Exception as error:  # the job boundary: the rest of the report may well be fine
+        except Exception as error:  # keep the other parts of the report
             note(f"{what}: {type(error).__name__}: {error}")
 
     ended = EndedSession(folder, config, author, history, summary, redraws, note)
@@ -95,7 +95,7 @@ def write_report(
 
 
 def rewrite_report(folder: SessionFolder, *, redraws: bool = True) -> None:
-    """Write the report of an ended session again, from its records."""
+    """Rewrite the report of an ended session from its records."""
     ended = _read(folder)
     records = ended.config, ended.author, ended.history, ended.summary
     write_report(folder, *records, redraws=redraws)
@@ -113,7 +113,7 @@ def _read(folder: SessionFolder) -> EndedSession:
 
 
 def policy_proof(folder: SessionFolder) -> PolicyProof:
-    """Return the evidence of the policy that a session delivers, for its model card."""
+    """Return the evidence for the delivered policy, for its model card."""
     ended = _read(folder)
     summary, robust = ended.summary, tuple(robustness_table(ended))
     rows: list[tuple[str, doc.Words]] = [
@@ -152,7 +152,7 @@ def policy_proof(folder: SessionFolder) -> PolicyProof:
     )
 
 
-# -------------------------------------------------------------------------------- the verdict
+# -------------------------------------------------------------------------------- verdict
 
 
 def _verdict(ended: EndedSession) -> Blocks:
@@ -313,7 +313,7 @@ def _policy(ended: EndedSession) -> Blocks:
 
 
 def _again(ended: EndedSession) -> Blocks:
-    """Return the command that repeats the session, and the versions it was made with."""
+    """Return the command that repeats the session and the versions used."""
     best, member = ended.best, ended.member
     rows = [("session", ended.folder.name)]
     if best is not None and member is not None:

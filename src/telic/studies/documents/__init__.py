@@ -1,1 +1,1 @@
-"""Documents of studies: one definition for file, command line and interface."""
+"""Study documents, defined once for files, command line and interfaces."""

@@ -1,4 +1,4 @@
-"""adapter.yaml: how a repository trains, evaluates and logs, with a source for every value."""
+"""Schema of adapter.yaml: how a repository trains, evaluates and logs, with sources."""
 
 import re
 from typing import Annotated, Any, Literal, cast
@@ -32,14 +32,14 @@ OverrideStyle = Literal["k=v", "k:v", "--k v", "--k=v", "file", "source_edit"]
 
 
 class Activate(DocumentPart):
-    """The environment to enter before a command."""
+    """Environment to activate before a command."""
 
     kind: Literal["venv", "conda"] = Field(description="What to enter.")
     path: str = Field(description="Its folder, relative to the repository.")
 
 
 class CommandSpec(DocumentPart):
-    """A command as a list of arguments, without a shell."""
+    """Command as a list of arguments, run without a shell."""
 
     argv: tuple[str, ...] = Field(
         min_length=1,
@@ -64,7 +64,7 @@ class CommandSpec(DocumentPart):
 
 
 class Commands(DocumentPart):
-    """The commands of a repository; null means unknown or none."""
+    """Commands of a repository. Null means unknown or none."""
 
     train: CommandSpec | None = Field(description="Trains one policy with one seed.")
     eval: CommandSpec | None = Field(description="Evaluates a checkpoint; must not train.")
@@ -73,7 +73,7 @@ class Commands(DocumentPart):
 
 
 class ConfigSpec(DocumentPart):
-    """The way to change a parameter; null is unknown."""
+    """Way to change a parameter. Null means unknown."""
 
     system: ConfigSystem | None = Field(description="Library that reads the settings.")
     detail: str = Field(default="", description="Anything a reader should know about it.")
@@ -84,7 +84,7 @@ class ConfigSpec(DocumentPart):
 
 
 class LogSource(DocumentPart):
-    """A place where numbers appear."""
+    """Source of logged numbers."""
 
     kind: Literal["wandb", "tensorboard", "csv", "json", "stdout", "custom"]
     default: bool = Field(default=True, description="Whether it is written without extra options.")
@@ -95,13 +95,13 @@ class LogSource(DocumentPart):
 
 
 class Logging(DocumentPart):
-    """Every place where numbers appear."""
+    """All sources of logged numbers."""
 
     sources: tuple[LogSource, ...] = Field(default=(), description="One entry per log.")
 
 
 class MetricMap(DocumentPart):
-    """Canonical metric names to the keys of the logs."""
+    """Mapping from canonical metric names to log keys."""
 
     map: dict[str, str] = Field(
         default={}, description="return, success, episode_length, ... to the name in the log."
@@ -109,27 +109,27 @@ class MetricMap(DocumentPart):
 
 
 class FileSet(DocumentPart):
-    """Files that play one role."""
+    """Files with a common role."""
 
     globs: tuple[str, ...] = Field(default=(), description="Patterns relative to the repository.")
     external: bool = Field(default=False, description="Whether they are part of a dependency.")
 
 
 class Files(DocumentPart):
-    """Files by their role in the task; the evaluator's are never changed by a candidate."""
+    """Files by role. Candidates never change evaluator files."""
 
     evaluator: FileSet = FileSet()
 
 
 class LauncherSpec(DocumentPart):
-    """The launcher of the commands."""
+    """Launcher of the commands."""
 
     kind: LauncherKind = Field(default="local", description="local, slurm, ray, ...")
     options: dict[str, Any] = Field(default={}, description="Options of that launcher.")
 
 
 class Seeds(DocumentPart):
-    """The way to set seeds; a claim needs seeds that can be set. Null is unknown."""
+    """Way to set seeds, which claims require. Null means unknown."""
 
     flag: str | None = Field(default=None, description="Option that sets the seed, e.g. --seed.")
     env_flag: str | None = Field(default=None, description="Variable that sets the seed.")
@@ -140,7 +140,7 @@ class Seeds(DocumentPart):
 
 
 class Completion(DocumentPart):
-    """Proof that a run finished; an exit code alone does not suffice."""
+    """Criteria for a finished run. An exit code alone does not suffice."""
 
     exit_code: int = Field(default=0, description="Exit code of a finished run.")
     marker_file: str | None = Field(default=None, description="File written at the end of a run.")
@@ -161,7 +161,7 @@ class RepositoryOutputs(DocumentPart):
 
 
 class Hazard(DocumentPart):
-    """A risk of running the repository; G23 refuses some of them."""
+    """Risk of running the repository. Gate G23 refuses some of them."""
 
     id: str = Field(description="actuates_hardware, network_by_default, deletes_results, ...")
     detail: str = Field(default="", description="What it does.")
@@ -169,7 +169,7 @@ class Hazard(DocumentPart):
 
 
 def _as_citation(value: Any) -> Any:
-    if isinstance(value, dict):  # as earlier versions wrote it
+    if isinstance(value, dict):  # format of earlier versions
         cited = cast("dict[str, Any]", value)
         line = cited.get("line")
         return f"{cited.get('path')}:{line}" if line else cited.get("path")
@@ -181,7 +181,7 @@ Citation = Annotated[str, BeforeValidator(_as_citation)]
 
 
 class Provenance(DocumentPart):
-    """The source of the value of a field."""
+    """Source of a field's value."""
 
     status: Literal["inferred", "confirmed", "unknown"] = Field(
         description="unknown: empty; inferred: cited; confirmed: by a person."
@@ -191,7 +191,7 @@ class Provenance(DocumentPart):
 
 
 class Adapter(Document):
-    """adapter.yaml: how this repository trains, evaluates and logs."""
+    """Training, evaluation and logging of a repository (adapter.yaml)."""
 
     schema_id: str = Field(default="telic.adapter/1", alias="schema")
     commands: Commands = Field(description="Commands as lists of words; null is unknown.")
@@ -209,7 +209,7 @@ class Adapter(Document):
 
     @property
     def proven_hash(self) -> str:
-        """The hash of what a smoke test proves: everything but the sources."""
+        """Hash of the content verified by a smoke test: everything except the sources."""
         return content_hash({k: v for k, v in self.as_data().items() if k != "provenance"})
 
 
@@ -224,4 +224,4 @@ FIELDS = (
     "launcher",
     "files.evaluator",
 )
-"""parts of an adapter that a person confirms as a unit"""
+"""adapter parts that a person confirms as a unit"""

@@ -1,4 +1,4 @@
-"""Documents of a study: closed fields, a content hash, and their YAML files."""
+"""Base classes of study documents (closed schemas, content hashes) and YAML files."""
 
 import functools
 import io
@@ -30,7 +30,7 @@ Sha = str
 
 
 class DocumentPart(Record):
-    """A closed part of a document; only keys that start with x- are free."""
+    """Part of a document with a closed schema. Only extra keys starting with x- are allowed."""
 
     model_config = ConfigDict(
         extra="allow", populate_by_name=True, serialize_by_alias=True, defer_build=True
@@ -38,23 +38,23 @@ class DocumentPart(Record):
 
     @model_validator(mode="after")
     def _refuse_unknown_keys(self) -> Self:
-        if not self.__pydantic_extra__:  # as nearly always; thousands are read at once
+        if not self.__pydantic_extra__:  # fast path: thousands are read together
             return self
         if unknown := [key for key in self.__pydantic_extra__ if not key.startswith("x-")]:
             raise ValueError(f"unknown key {', '.join(unknown)} (free keys start with x-)")
         return self
 
     def as_data(self) -> dict[str, Any]:
-        """Return it as plain JSON values."""
+        """Return the document as plain JSON values."""
         return self.model_dump(mode="json")
 
     def written_data(self) -> dict[str, Any]:
-        """Return only the fields that were given, without defaults."""
+        """Return only the explicitly set fields, without defaults."""
         return self.model_dump(mode="json", exclude_unset=True)
 
 
 class StudyActor(DocumentPart):
-    """The person or program that did something; the name of an engine identifies it."""
+    """Person or program that performed an action. Engines are identified by name."""
 
     kind: ActorKind
     name: str
@@ -62,12 +62,12 @@ class StudyActor(DocumentPart):
 
     @property
     def label(self) -> str:
-        """Kind and name in one word: human:ada."""
+        """Kind and name as kind:name, e.g. human:ada."""
         return f"{self.kind}:{self.name}"
 
 
 def actor_of(entry: JournalEntry) -> StudyActor:
-    """Return the actor of an entry of the ledger."""
+    """Return the actor of a ledger entry."""
     return StudyActor.model_validate(entry.actor)
 
 
@@ -76,16 +76,16 @@ RUNNER = StudyActor(kind="runner", name="telic")
 
 
 class Document(DocumentPart):
-    """A file with a schema line; subclasses give `schema_id` its value."""
+    """Document file with a schema id. Subclasses set `schema_id`."""
 
     unhashed: ClassVar[frozenset[str]] = frozenset({"updated_at", "content_hash"})
-    """keys that the content hash leaves out, as well as those that start with status"""
+    """keys excluded from the content hash, in addition to keys starting with status"""
 
     schema_id: str = Field(alias="schema")
 
     @classmethod
     def parse(cls, data: Any, source: str = "document") -> Self:
-        """Build from plain values; raises InvalidDocument E_SCHEMA that names every bad field."""
+        """Build from plain values, or raise InvalidDocument E_SCHEMA naming all bad fields."""
         expected = str(cls.model_fields["schema_id"].default)
         given = data.get("schema") if is_dict(data) else None
         ours, theirs = _SCHEMA.fullmatch(expected), _SCHEMA.fullmatch(str(given))
@@ -111,7 +111,7 @@ class Document(DocumentPart):
             ) from None
 
     def compute_hash(self) -> Sha:
-        """Return the content hash: of everything but status and bookkeeping."""
+        """Return the content hash, which excludes status and bookkeeping."""
         data = self.as_data()
         return content_hash(
             {k: v for k, v in data.items() if k not in self.unhashed and not k.startswith("status")}
@@ -119,7 +119,7 @@ class Document(DocumentPart):
 
 
 class Envelope(Document):
-    """A document with an identity and an author."""
+    """Document with an id and an author."""
 
     id: str
     created_at: str
@@ -134,22 +134,22 @@ Doc = TypeVar("Doc", bound=Document)
 
 
 def read_yaml(path: Path) -> Any:
-    """Return a YAML file as plain values; raises with the place of the fault."""
+    """Read a YAML file as plain values. Errors include the location."""
     return plain(_parsed(path, _values))
 
 
 def read_document(path: Path, kind: type[Doc]) -> Doc:
-    """Return the document in a YAML file; raises InvalidDocument that names file and field."""
+    """Read a document from YAML, or raise InvalidDocument naming file and field."""
     return kind.parse(read_yaml(path), str(path))
 
 
 def write_yaml(path: Path, data: Any) -> None:
-    """Write plain values or a record as YAML; keys keep their order."""
+    """Write plain values or a record as YAML, preserving key order."""
     write_text(path, yaml_text(data))
 
 
 def yaml_text(data: Any) -> str:
-    """Return plain values as YAML, for people to read; values with comments keep them."""
+    """Return plain values as human-readable YAML, preserving comments."""
     writer, out = _yaml("rt"), io.StringIO()
     writer.width = 100
     writer.indent(mapping=2, sequence=4, offset=2)
@@ -158,7 +158,7 @@ def yaml_text(data: Any) -> str:
 
 
 def update_yaml(path: Path, changes: Mapping[str, Any]) -> None:
-    """Change some keys of a YAML file (nested mappings are merged), keeping people's comments.
+    """Update keys of a YAML file (nested mappings are merged), preserving comments.
 
     A value of None is written as null; nothing is removed.
     """
@@ -190,13 +190,13 @@ def _parsed(path: Path, parse: Callable[[str], Any]) -> Any:
         raise InvalidDocument("E_YAML", f"{path} is not valid YAML: {why}{where}.") from None
     except RecursionError:
         raise InvalidDocument("E_YAML", f"{path} is nested too deeply.") from None
-    except Exception as error:  # the parser stumbles over some faults instead of naming them
+    except Exception as error:  # the parser crashes on some malformed inputs
         raise InvalidDocument("E_YAML", f"{path} is not valid YAML: {error!r:.200}.") from None
 
 
 @functools.lru_cache(maxsize=64)
 def _values(text: str) -> Any:
-    """Parse plain values; cached because a launch reads the same few files dozens of times.
+    """Parse plain values. Cached because a launch reads the same few files dozens of times.
 
     The caller must copy them, as `plain` does.
     """
@@ -214,7 +214,7 @@ def _yaml(kind: Literal["rt", "safe"]) -> Any:
 
 
 def _without_dates(value: Any) -> Any:
-    """Turn what YAML reads as dates back into text: JSON has none."""
+    """Convert dates parsed by YAML back to text, since JSON has no dates."""
     if is_dict(value):
         return {str(key): _without_dates(item) for key, item in value.items()}
     if is_row(value):
@@ -235,15 +235,15 @@ def _merge_into(old: dict[str, Any], changes: Mapping[str, Any]) -> None:
 
 
 def write_once(path: Path, value: Any) -> None:
-    """Write a JSON file that must not change; the same content again is fine.
+    """Write an immutable JSON file. Rewriting identical content is allowed.
 
-    Raises BrokenIntegrity E_IMMUTABLE when there is a file with other content.
+    Raises BrokenIntegrity E_IMMUTABLE if a file with different content exists.
     """
     fresh = path.with_name(f"{TEMPORARY_MARK}once-{os.getpid()}-{path.name}")
     write_json(fresh, value)
     try:
         with disk_errors(path):
-            # A link, unlike a rename, never replaces what is there.
+            # Unlike a rename, a link never replaces an existing file.
             os.link(fresh, path)
     except FileExistsError:
         if read_bytes(path) != read_bytes(fresh):
@@ -257,13 +257,13 @@ def write_once(path: Path, value: Any) -> None:
 
 
 def value_at(data: Any, name: str) -> Any:
-    """Return the value at a dotted name; raises KeyError where there is none."""
+    """Return the value at a dotted name, or raise KeyError."""
     for part in name.split("."):
         data = data[part]
     return data
 
 
 def put_at(data: Any, name: str, value: Any) -> None:
-    """Set the value at a dotted name whose sections exist."""
+    """Set the value at a dotted name. Its parent sections must exist."""
     section, _, last = name.rpartition(".")
     (value_at(data, section) if section else data)[last] = value

@@ -1,4 +1,4 @@
-"""Candidates, and the kinds of runs, evidence and decisions about them."""
+"""Schemas of candidates, and of their runs, evidence and decisions."""
 
 from enum import StrEnum
 from typing import Any, ClassVar, Literal
@@ -11,7 +11,7 @@ from telic.studies.documents.contract import Amounts, CandidateKind, Direction, 
 
 
 class CandidateStatus(StrEnum):
-    """The status of a candidate."""
+    """Status of a candidate."""
 
     DRAFT = "draft"
     VALIDATED = "validated"
@@ -25,7 +25,7 @@ class CandidateStatus(StrEnum):
 
 
 class Expected(DocumentPart):
-    """The effect expected if the hypothesis is right."""
+    """Expected effect if the hypothesis is correct."""
 
     metric: str
     direction: Direction
@@ -33,7 +33,7 @@ class Expected(DocumentPart):
 
 
 class Hypothesis(DocumentPart):
-    """The reason why a change should help, and what would refute it."""
+    """Reason why a change should help, with a falsifier."""
 
     statement: str
     mechanism: str = ""
@@ -42,34 +42,34 @@ class Hypothesis(DocumentPart):
 
 
 class Override(DocumentPart):
-    """A parameter before and after."""
+    """Parameter value before and after the change."""
 
     from_value: Any = Field(default=None, alias="from")
     to: Any
 
 
 class ChangedFile(DocumentPart):
-    """A file that the candidate brings along."""
+    """File attached to a candidate."""
 
     path: str
     sha256: Sha
 
 
 class Change(DocumentPart):
-    """The differences from the parent."""
+    """Differences from the parent."""
 
     overrides: dict[str, Override] = Field(default={})
     patch: str | None = None
     """file in the folder of candidate.json; applies to base_commit"""
     patch_sha256: Sha | None = None
-    """of the patch file, so that the content hash covers what the patch does"""
+    """hash of the patch file, so that the content hash covers its content"""
     files: tuple[ChangedFile, ...] = ()
     params: tuple[float, ...] | None = None
     """only in candidates of earlier versions"""
 
 
 class Plan(DocumentPart):
-    """Phases, seeds and what they are thought to cost."""
+    """Phases, seeds and estimated cost."""
 
     phases: tuple[Phase, ...] = ("smoke", "short_trial", "promotion")
     seeds: dict[Phase, tuple[int, ...]] = Field(default={})
@@ -79,7 +79,7 @@ class Plan(DocumentPart):
 
 
 class Isolation(DocumentPart):
-    """The tree in which the change is made."""
+    """Working tree for the change."""
 
     mode: Literal["in_place", "worktree"] = "in_place"
     worktree: str | None = None
@@ -87,7 +87,7 @@ class Isolation(DocumentPart):
 
 
 class Origin(DocumentPart):
-    """The origin of the idea."""
+    """Origin of the idea."""
 
     engine: str
     work_order: str | None = None
@@ -97,7 +97,7 @@ class Origin(DocumentPart):
 
 
 class CheckResult(DocumentPart):
-    """One check or gate by its code."""
+    """Result of one check or gate."""
 
     id: str
     passed: bool
@@ -106,14 +106,14 @@ class CheckResult(DocumentPart):
 
 
 class Candidate(Envelope):
-    """candidate.json; status and phase are those of the ledger and not in the file."""
+    """Candidate (candidate.json). Status and phase come from the ledger, not the file."""
 
     unhashed: ClassVar[frozenset[str]] = Envelope.unhashed | {"created_at", "created_by", "phase"}
 
     schema_id: str = Field(default="telic.candidate/1", alias="schema")
     revision: int = Field(default=1, ge=1)
     base_revision: int | None = None
-    """the revision this draft was made from"""
+    """revision from which this draft was made"""
     task_id: str = Field(pattern=SLUG)
     study_id: str = Field(pattern=SLUG)
     kind: CandidateKind
@@ -136,12 +136,12 @@ class Candidate(Envelope):
     phase: Phase | None = None
 
     def file_data(self) -> dict[str, Any]:
-        """Return what candidate.json holds."""
+        """Return the content of candidate.json."""
         return self.model_dump(mode="json", exclude={"status", "phase"})
 
 
 class RunStatus(StrEnum):
-    """The status of a run."""
+    """Status of a run."""
 
     PLANNED = "planned"
     STARTING = "starting"
@@ -173,19 +173,19 @@ EvidenceKind = Literal[
 
 
 class Producer(DocumentPart):
-    """The program that made an evidence record."""
+    """Program that produced an evidence record."""
 
     name: str
     version: str
 
 
 class Evidence(Envelope):
-    """evidence/<id>.json: an immutable, hashed fact sheet."""
+    """Immutable, hashed evidence record (evidence/<id>.json)."""
 
     schema_id: str = Field(default="telic.evidence/1", alias="schema")
     kind: EvidenceKind
     subject: tuple[str, ...] = Field(min_length=1, max_length=2)
-    """a run, a candidate, or the two of a comparison"""
+    """a run, a candidate, or the two sides of a comparison"""
     protocol_hash: Sha | None = None
     payload: dict[str, Any]
     payload_hash: Sha

@@ -1,4 +1,4 @@
-"""The contract of a study with its metrics and the protocol of their evaluation."""
+"""Schemas of a study's contract, metric specification and evaluation protocol."""
 
 from typing import Any, Literal
 
@@ -24,21 +24,21 @@ StopName = Literal[
 
 
 class StopRule(DocumentPart):
-    """A stop rule; each rule uses some of the numbers."""
+    """Stop rule. Each rule uses a subset of the numbers."""
 
     rule: StopName
     value: float | None = None
-    """target_reached: the target; max_candidates, max_iterations: how many"""
+    """target of target_reached; limit of max_candidates and max_iterations"""
     k: int | None = Field(default=None, ge=1)
-    """no_progress: promotions in a row; failure_streak: debugs in a row"""
+    """consecutive promotions (no_progress) or debug verdicts (failure_streak)"""
     at: str | None = None
-    """wallclock_deadline"""
+    """time of wallclock_deadline"""
     action: Literal["close", "stop", "pause", "ask"] | None = None
     kill_running: bool = False
 
 
 class ContractException(DocumentPart):
-    """A rule that a person set aside, for a reason and a time."""
+    """Temporary exemption from a rule, granted by a person with a reason."""
 
     rule: Literal[
         "reflection_required", "dr_probe_required", "worktree_required", "evaluator_required"
@@ -71,7 +71,7 @@ PHASE_SHARE: dict[Phase, float] = {
     "promotion": 1.0,
     "incumbent_validation": 1.0,
 }
-"""how much of a full training one run of a phase is"""
+"""length of one run per phase, as a fraction of a full training"""
 _COUNTS_STEPS, _LARGE_BATCH = 5_000, 10_000
 SeedRole = Literal["selection", "promotion", "validation"]
 SEED_ROLES: tuple[SeedRole, ...] = ("selection", "promotion", "validation")
@@ -81,7 +81,7 @@ ROLES: dict[Phase, SeedRole] = {
     "promotion": "promotion",
     "incumbent_validation": "validation",
 }
-"""what the seeds of a phase are for, and so from which pool they come"""
+"""seed role by phase, which determines the seed pool"""
 BudgetUnit = Literal["steps", "wall_clock"]
 LEAST_SEEDS: dict[Phase, int] = {"promotion": 5, "incumbent_validation": 5}
 ApprovalKey = Literal[
@@ -103,7 +103,7 @@ ApprovalMethod = Literal["tty", "elicitation", "dashboard"]
 
 
 class Approval(DocumentPart):
-    """A person's word on one subject, bound to the hash of what was approved."""
+    """A person's decision on one subject, bound to the hash of the approved content."""
 
     key: ApprovalKey
     status: ApprovalStatus = "pending"
@@ -112,13 +112,13 @@ class Approval(DocumentPart):
     method: ApprovalMethod | None = None
     subject_hash: Sha | None = None
     candidate: str | None = None
-    """which candidate, for experiment and physical_actuation"""
+    """candidate id, for experiment and physical_actuation"""
     note: str = ""
     sig: str | None = None
 
 
 class TaskSection(DocumentPart):
-    """The task of the robot."""
+    """Robot task."""
 
     task_id: str = Field(pattern=SLUG)
     statement: str
@@ -127,7 +127,7 @@ class TaskSection(DocumentPart):
 
 
 class MetricsSection(DocumentPart):
-    """The metric file and the text of it that was agreed on."""
+    """Metric file and the hash of its agreed version."""
 
     spec: str = "metric_spec.yaml"
     spec_hash: Sha | None = None
@@ -145,14 +145,14 @@ class ParamRange(DocumentPart):
 
 
 class FileScope(DocumentPart):
-    """Files that a candidate may change; deny wins."""
+    """Files that a candidate may change. Deny takes precedence."""
 
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
 
 
 class ScopeLimits(DocumentPart):
-    """Limits of the size of one change."""
+    """Size limits of one change."""
 
     max_diff_lines: int = Field(default=200, ge=0)
     max_changed_params: int = Field(default=4, ge=0)
@@ -160,7 +160,7 @@ class ScopeLimits(DocumentPart):
 
 
 class Scope(DocumentPart):
-    """The parameters, files and kinds of change that candidates may use."""
+    """Parameters, files and kinds of change allowed for candidates."""
 
     kinds: tuple[CandidateKind, ...] = ("config", "reward_tuning", "curriculum", "dr_probe")
     params: dict[str, ParamRange] = Field(default={})
@@ -169,7 +169,7 @@ class Scope(DocumentPart):
 
 
 class Amounts(DocumentPart):
-    """Amounts of what work costs; None is not limited (a budget) or not known (an actual)."""
+    """Resource amounts. None means unlimited (budgets) or unknown (actual costs)."""
 
     wall_clock_h: float | None = Field(default=None, ge=0)
     gpu_h: float | None = Field(default=None, ge=0)
@@ -186,11 +186,11 @@ RESOURCES: tuple[str, ...] = tuple(Amounts.model_fields)
 
 
 class StudyBudget(Amounts):
-    """Limits of the cost of the whole study."""
+    """Cost limits of the whole study."""
 
     per_candidate: Amounts = Amounts()
     unknown_call_usd: float | None = Field(default=None, ge=0)
-    """what a model call of unknown price counts as"""
+    """charge for a model call of unknown price"""
 
 
 class Hardware(DocumentPart):
@@ -204,30 +204,30 @@ class Hardware(DocumentPart):
 
 
 class Baseline(DocumentPart):
-    """The first incumbent."""
+    """Baseline, the first incumbent."""
 
     command: Literal["train", "eval", "smoke", "resume"] = "train"
     overrides: dict[str, Any] = Field(default={})
     seeds: tuple[int, ...] = ()
     steps: int | None = Field(default=None, ge=1)
-    """steps of a full training; what a candidate does not say itself"""
+    """steps of a full training; default for candidates"""
     smoke_steps: int | None = Field(default=None, ge=1)
-    """steps of a smoke run; left out: 2 %, but at least one batch of most trainers"""
+    """steps of a smoke run; default 2 %, but at least one batch of most trainers"""
     equal_budget: BudgetUnit = "steps"
-    """what both arms of a claim must have equally: launched steps, or time"""
+    """budget unit that must be equal in both arms of a claim: launched steps or time"""
     est: Amounts = Amounts()
-    """what measuring one candidate is thought to cost; what it does not say itself"""
+    """estimated cost of measuring one candidate; default for candidates"""
 
 
 class EvaluationPlan(DocumentPart):
-    """The protocol file and the text of it that was agreed on."""
+    """Protocol file and the hash of its agreed version."""
 
     protocol: str = "eval_protocol.yaml"
     protocol_hash: Sha | None = None
 
 
 class SeedPools(DocumentPart):
-    """Disjoint seeds for choosing, claiming and confirming: ranges such as 1-99,120."""
+    """Disjoint seed pools for selection, claims and confirmation, as ranges like 1-99,120."""
 
     selection: str = "1-99"
     promotion: str = "100-199"
@@ -245,7 +245,7 @@ class SeedPools(DocumentPart):
 
 
 class PreApproved(DocumentPart):
-    """A class of candidates that needs no approval of its own."""
+    """Class of candidates that needs no individual approval."""
 
     kind: CandidateKind
     max_gpu_h: float | None = Field(default=None, ge=0)
@@ -253,12 +253,12 @@ class PreApproved(DocumentPart):
 
 
 class Automation(DocumentPart):
-    """Steps that need no question to a person."""
+    """Steps allowed without asking a person."""
 
     autoloop: bool = False
     """candidates are proposed by `proposer` until a budget or a stop rule ends it"""
     proposer: Literal["numeric"] | tuple[str, ...] | None = None
-    """numeric: one parameter of the scope at a time; a list of words: a command that prints a
+    """`numeric` (varies one parameter of the scope at a time), or the command that prints a
     draft"""
     launch: Literal["ask", "pre_approved"] = "ask"
     decide: Literal["ask", "auto"] = "ask"
@@ -268,21 +268,21 @@ class Automation(DocumentPart):
 
 
 class Network(DocumentPart):
-    """Destinations that runs may connect to, and purposes; empty is offline."""
+    """Network destinations allowed for runs, with purposes. Empty means offline."""
 
     destinations: tuple[str, ...] = ()
     purposes: tuple[str, ...] = ()
 
 
 class GeneratedCode(DocumentPart):
-    """May code that a model wrote be executed, and how confined."""
+    """Permission to execute model-generated code, and its confinement."""
 
     allowed: bool = False
     sandbox: Literal["process", "confined"] = "confined"
 
 
 class Contract(Document):
-    """contract.yaml: one per study, versioned by amendment."""
+    """Contract of a study (contract.yaml), versioned by amendments."""
 
     schema_id: str = Field(default="telic.contract/1", alias="schema")
     version: int = Field(ge=1)
@@ -300,19 +300,19 @@ class Contract(Document):
     network: Network | None = None
     generated_code: GeneratedCode | None = None
     approvals: dict[str, Any] = Field(default={})
-    """for people to read: the ledger holds the approvals that count"""
+    """informational; the ledger holds the valid approvals"""
 
     def phase_share(self, phase: Phase, steps: int | None) -> float:
-        """Return how much of a full training of so many steps one run of a phase is."""
+        """Return one run's length in a phase as a fraction of a full training of `steps`."""
         if phase != "smoke" or not steps:
             return PHASE_SHARE[phase]
-        # Small numbers count iterations or epochs, of which one is a whole batch.
+        # Small numbers count iterations or epochs, each of which is a whole batch.
         least = 2 if steps < _COUNTS_STEPS else min(steps / 4, _LARGE_BATCH)
         size = self.baseline.smoke_steps or max(PHASE_SHARE["smoke"] * steps, least)
         return min(1.0, size / steps)
 
     def excepted(self, rule: str, at: str) -> ContractException | None:
-        """Return the exception from a rule that holds at a moment."""
+        """Return the exemption from a rule that is valid at a time, or None."""
         for exception in self.exceptions:
             if exception.rule == rule and (exception.expires is None or exception.expires > at):
                 return exception
@@ -320,7 +320,7 @@ class Contract(Document):
 
 
 def seeds_of(text: str) -> frozenset[int]:
-    """Read seed ranges such as "1-99,120"."""
+    """Parse seed ranges such as "1-99,120"."""
     seeds: set[int] = set()
     for part in filter(None, text.replace(" ", "").split(",")):
         first, dash, last = part.partition("-")
@@ -336,7 +336,7 @@ Direction = Literal["max", "min"]
 
 
 class Primary(DocumentPart):
-    """The number that decides; its direction is data and never guessed."""
+    """Primary metric. Its direction is specified, never inferred."""
 
     key: str
     source: str | None = None
@@ -350,14 +350,14 @@ class Primary(DocumentPart):
 
 
 class Component(DocumentPart):
-    """A term of the reward."""
+    """Reward term."""
 
     key: str
     bounds: tuple[float, float] | None = None
 
 
 class Guardrail(DocumentPart):
-    """A number that must not get worse; an interval decides, not a point."""
+    """Metric that must not degrade, tested by an interval instead of a point estimate."""
 
     key: str
     direction: Direction
@@ -368,17 +368,17 @@ class Guardrail(DocumentPart):
 
 
 class Extractor(DocumentPart):
-    """The reader of the numbers in the outputs of a run."""
+    """Extractor of metrics from a run's outputs."""
 
     kind: Literal["jsonl", "csv", "tensorboard", "regex_stdout"]
     path: str
     hash: Sha | None = None
     step: str | None = None
-    """the column that counts steps; None: found by its name, and refused where several could be"""
+    """step column; None detects it by name and refuses ambiguous cases"""
 
 
 class MetricSpec(Document):
-    """metric_spec.yaml."""
+    """Metric specification (metric_spec.yaml)."""
 
     schema_id: str = Field(default="telic.metric_spec/1", alias="schema")
     primary: Primary
@@ -392,13 +392,13 @@ class MetricSpec(Document):
 
 
 class Protocol(Document):
-    """eval_protocol.yaml: how a result is measured; its hash decides what may be compared."""
+    """Evaluation protocol (eval_protocol.yaml). Only results with equal hashes are comparable."""
 
     schema_id: str = Field(default="telic.eval_protocol/1", alias="schema")
     command: CommandSpec | None = None
-    """None: the numbers come from the training run itself"""
+    """evaluation command; None takes the numbers from the training run"""
     evaluator_files: dict[str, Sha] = Field(default={})
-    """path in the repository to the hash of the file"""
+    """file hash by path in the repository"""
     env_ids: tuple[str, ...] = ()
     env_config_hash: Sha | None = None
     eval_seeds: tuple[int, ...] = ()
@@ -408,6 +408,6 @@ class Protocol(Document):
     checkpoint_selection: Literal["last", "fixed_step", "best_on_validation"] = "last"
     perturbations: tuple[Any, ...] = ()
     dataset: str | None = None
-    """file of the repository that is trained or evaluated on; a launch needs it as it was"""
+    """repository file used in training or evaluation, which must be unchanged at launch"""
     dataset_hash: Sha | None = None
     metric_spec_hash: Sha | None = None

@@ -1,6 +1,6 @@
-"""Read the logs of a training run (JSON, CSV, TensorBoard, text) as series of numbers.
+"""Read training logs (JSON, CSV, TensorBoard, text) as numeric series.
 
-Files are only read: nothing is imported from the target repository and nothing is started.
+Files are only read. Nothing is imported from the target repository and no process is started.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from telic.studies.evidence._statistics import iqm, mean, oriented, pooled
 # ---------------------------------------------------------------------------- series
 
 _SLOPE_POINTS = 300
-"""Theil-Sen compares all pairs; a longer series is thinned to this many points first"""
+"""longer series are downsampled to this length first, since Theil-Sen compares all pairs"""
 _NO_SPREAD = 1e-8
 
 Aggregate = Literal["mean", "median", "iqm", "last", "auc"]
 
 
 class Series(NamedTuple):
-    """One metric over training, ordered by step."""
+    """Metric over training, ordered by step."""
 
     steps: tuple[float, ...]
     values: tuple[float, ...]
-    """as logged: may contain NaN and infinity, which `finite` leaves out"""
+    """values as logged, including NaN and infinity, which `finite` drops"""
 
     def finite(self) -> Series:
-        """Return the points with a finite value."""
+        """Return the points with finite values."""
         return self._where([math.isfinite(value) for value in self.values])
 
     def part(self, start: float, end: float) -> Series:
-        """Return the points between two shares of the steps: (0.8, 1) is the last fifth."""
+        """Return the points between two fractions of the steps; (0.8, 1) is the last fifth."""
         if not self.steps:
             return self
         first, width = self.steps[0], self.steps[-1] - self.steps[0]
@@ -54,12 +54,12 @@ class Series(NamedTuple):
         return Series(tuple(compress(self.steps, kept)), tuple(compress(self.values, kept)))
 
     def at(self, step: float) -> float | None:
-        """Return the last value logged up to a step."""
+        """Return the last value logged at or before a step."""
         place = bisect_right(self.steps, step)
         return self.values[place - 1] if place else None
 
     def ends(self, share: float) -> tuple[float | None, float | None]:
-        """Return the means of the first and of the last share of the steps."""
+        """Return the means over the first and the last fraction of the steps."""
         return mean(self.part(0, share).values), mean(self.part(1 - share, 1).values)
 
     def oriented(self, direction: str) -> Series:
@@ -68,9 +68,9 @@ class Series(NamedTuple):
 
 
 def gain(series: Series, share: float) -> float | None:
-    """Return the rise from the first to the last share, in pooled standard deviations.
+    """Return the increase from the first to the last fraction in pooled standard deviations.
 
-    None without values; without any spread it is 0 for equal means, else infinity.
+    None without values. With zero spread: 0 for equal means, else infinity.
     """
     before, after = series.part(0, share).values, series.part(1 - share, 1).values
     if not before or not after:
@@ -83,7 +83,7 @@ def gain(series: Series, share: float) -> float | None:
 
 
 def slope(series: Series) -> float | None:
-    """Return the Theil-Sen slope, the median over all pairs; None for fewer than two steps."""
+    """Return the Theil-Sen slope (median over all pairs), or None for fewer than two steps."""
     from scipy.stats import theilslopes
 
     stride = max(1, math.ceil(len(series.steps) / _SLOPE_POINTS))
@@ -92,7 +92,7 @@ def slope(series: Series) -> float | None:
 
 
 def aggregate(series: Series, how: Aggregate) -> float | None:
-    """Return one number for a series; None when it has no finite value.
+    """Aggregate a series to one number, or None if it has no finite value.
 
     "auc" is the area under the curve divided by the range of steps: a mean that does not depend
     on the logging interval.
@@ -116,18 +116,18 @@ _LINE_PATTERN = rf"(?P<key>[A-Za-z_][\w/.]*)\s*[:=|]\s*(?P<value>{_NUMBER})\b"
 """default pattern for text: `name: 1.5`, `name=1.5`, `name | 1.5`"""
 
 Row = Mapping[str, float | str]
-"""numbers and words of one point in time; nested names are joined by a slash"""
+"""numbers and strings logged at one time; nested names are joined by a slash"""
 
 
 def read_rows(kind: str, path: Path, pattern: str | None = None) -> list[Row]:
-    """Return the rows of a file, or of all files in a folder with the usual name of the kind.
+    """Return the rows of a file, or of all files in a folder with the kind's usual name.
 
     Args:
         kind: jsonl, json, csv, tensorboard or regex_stdout.
         path: the file or folder.
         pattern: for regex_stdout: groups `key` and `value`, or groups named like metrics.
 
-    Raises TelicError when there is nothing to read.
+    Raises TelicError if there is nothing to read.
     """
     usual, read = _READERS[kind]
     files = files_below(path, usual) if path.is_dir() else [path] if path.is_file() else []
@@ -140,7 +140,7 @@ def read_rows(kind: str, path: Path, pattern: str | None = None) -> list[Row]:
 
 
 def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, float | str]:
-    """Return nested data as one row of numbers and texts; lists and nulls are left out."""
+    """Flatten nested data to one row of numbers and strings, dropping lists and nulls."""
     out: dict[str, float | str] = {}
     for key, part in value.items():
         name = f"{prefix}{key}"
@@ -155,7 +155,7 @@ def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, float | str]:
 
 
 def _json_lines(path: Path, _: str | None) -> Iterator[Row]:
-    """Yield rows; an incomplete last line is left out, a bad one before it is an error."""
+    """Yield rows, skipping an incomplete last line. Earlier malformed lines are errors."""
     lines = read_text(path, errors="replace").split("\n")[:-1]
     for number, line in enumerate(lines, start=1):
         row = parse_json(line, f"{path}, line {number},") if line.strip() else None
@@ -177,7 +177,7 @@ def _csv(path: Path, _: str | None) -> Iterator[Row]:
 
 
 def _text(path: Path, pattern: str | None) -> Iterator[Row]:
-    """Yield one row per block: a repeated name begins the next row."""
+    """Yield one row per block. A repeated name starts the next row."""
     try:
         search = re.compile(pattern or _LINE_PATTERN, re.IGNORECASE)
     except re.error as error:
@@ -199,7 +199,7 @@ def _text(path: Path, pattern: str | None) -> Iterator[Row]:
 
 
 def _tensorboard(path: Path, _: str | None) -> Iterator[Row]:
-    """Yield one row per event with its scalars; an incomplete last record is left out."""
+    """Yield one row of scalars per event, skipping an incomplete last record."""
     try:
         events = importlib.import_module("tensorboard.compat.proto.event_pb2")
         tensors = importlib.import_module("tensorboard.util.tensor_util")
@@ -237,11 +237,11 @@ _READERS = {
     "tensorboard": ("*tfevents*", _tensorboard),
     "regex_stdout": ("*.log", _text),
 }
-"""by kind of log: the usual name of its files, and the reader"""
+"""log kind -> (usual file name, reader)"""
 
 
 # ---------------------------------------------------------------------------- the step axis
-# A wrong axis reorders points and makes another value the last one, so columns that disagree are
+# A wrong axis reorders points and changes the last value, so inconsistent step columns are
 # refused.
 
 _STEP_NAMES = (
@@ -253,14 +253,14 @@ _MEASURES = (
     *("reward", "return", "rew", "loss", "score", "cost", "penalty", "term", "metric", "success"),
     *("error", "grad", "lr", "entropy", "kl", "value", "advantage", "eval"),
 )
-"""groups whose columns are measurements: reward/step is a reward per step, not a counter"""
+"""groups of measurements: reward/step is a reward per step, not a counter"""
 
 
 def to_series(rows: Iterable[Row], declared: str | None = None) -> dict[str, Series]:
-    """Return one series per name, ordered by step; a repeated step keeps the last value.
+    """Return one series per name, ordered by step. The last value of a repeated step is kept.
 
-    Without a column that counts steps, rows are numbered; a row that lacks the column belongs to
-    the step before it. Raises TelicError when step columns disagree or the declared one is missing.
+    Without a step column, rows are numbered; a row that lacks the column belongs to
+    the previous step. Raises TelicError if step columns disagree or the declared one is missing.
     """
     rows = list(rows)
     axis = step_axis(rows, declared)
@@ -280,10 +280,10 @@ def to_series(rows: Iterable[Row], declared: str | None = None) -> dict[str, Ser
 
 
 def step_axis(rows: Sequence[Row], declared: str | None = None) -> str | None:
-    """Return the column that counts steps; None when no column does.
+    """Return the step column, or None if there is none.
 
     A plain name (step, iteration) has priority over one in a group (time/total_timesteps); a group
-    of measurements (reward/step) never counts. Raises TelicError when two groups disagree.
+    of measurements (reward/step) is never used. Raises TelicError if two groups disagree.
     """
     columns: dict[str, list[float | str]] = {}
     for name, value in (item for row in rows for item in row.items()):

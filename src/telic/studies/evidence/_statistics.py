@@ -1,7 +1,7 @@
-"""Statistics of a claim: interquartile means, bootstrap intervals, tests, required seeds.
+"""Statistics for claims: interquartile means, bootstrap intervals, tests, sample sizes.
 
-A sample is one score per run. numpy and scipy are imported at use: they take longer to load than
-most commands run.
+A sample has one score per run. numpy and scipy are imported lazily, since loading them takes longer
+than most commands.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ if TYPE_CHECKING:
 
 _RESAMPLES = 10_000
 _PAIRED_ABOVE = 0.3
-"""correlation of two arms on common seeds from which the paired test is used"""
+"""minimum correlation of two arms on common seeds for the paired test"""
 _POWER_FACTOR = 12.4
-"""2 (1.645 + 0.842)^2: both arms, one-sided 5 %, power 80 %"""
+"""2 (1.645 + 0.842)^2: two arms, one-sided 5 %, power 80 %"""
 
 
 class Ends(NamedTuple):
-    """A 95 % bootstrap interval."""
+    """Bounds of a 95 % bootstrap interval."""
 
     low: float
     high: float
 
 
 class ArmDifference(NamedTuple):
-    """Candidate against incumbent."""
+    """Comparison of candidate and incumbent."""
 
     delta: float
     ci: Ends | None
     welch_p: float | None
-    """one-sided: the candidate is better; Welch, or paired where seeds are common and correlate"""
+    """one-sided p that the candidate is better: Welch, or paired for correlated common seeds"""
     is_paired: bool
     is_counted: bool
-    """all pairs differ by the same amount: p counts signs, and nothing is left to resample"""
+    """all pairs differ by the same amount: p is from a sign test, without resampling"""
     mwu_p: float | None
-    """exact one-sided Mann-Whitney"""
+    """p of the exact one-sided Mann-Whitney test"""
     poi: float
-    """probability that a run of the candidate beats one of the incumbent"""
+    """probability of improvement: a candidate run beats an incumbent run"""
     sigma: float
     """pooled standard deviation"""
 
@@ -53,12 +53,12 @@ def oriented(value: float, direction: str) -> float:
 
 
 def mean(values: Sequence[float]) -> float | None:
-    """Return the mean; None without values."""
+    """Return the mean, or None if empty."""
     return statistics.fmean(values) if values else None
 
 
 def spread(values: Sequence[float]) -> float:
-    """Return the standard deviation of a sample; 0 for fewer than two values."""
+    """Return the sample standard deviation, or 0 for fewer than two values."""
     return statistics.stdev(values) if len(values) > 1 else 0.0
 
 
@@ -70,19 +70,19 @@ def pooled(one: Sequence[float], other: Sequence[float]) -> float:
 
 
 def seed_of(name: str) -> int:
-    """Return the random seed that belongs to a name, the same on every machine."""
+    """Derive a random seed from a name, identical on all machines."""
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
 
 
 def iqm(values: Sequence[float]) -> float | None:
-    """Return the interquartile mean; the plain mean below four values."""
+    """Return the interquartile mean, or the plain mean for fewer than four values."""
     from telic.core.stats import interquartile_mean
 
     return interquartile_mean(values)
 
 
 def iqm_interval(values: Sequence[float], seed: int) -> Ends | None:
-    """Return the interval of the interquartile mean; None below two values."""
+    """Return the interval of the interquartile mean, or None for fewer than two values."""
     import numpy as np
 
     generator = np.random.PCG64(seed)
@@ -92,9 +92,9 @@ def iqm_interval(values: Sequence[float], seed: int) -> Ends | None:
 def difference_interval(
     ours: Sequence[float], theirs: Sequence[float], seed: int, *, is_paired: bool = False
 ) -> Ends | None:
-    """Return the interval of IQM(ours) - IQM(theirs); None when an arm cannot be resampled.
+    """Return the interval of IQM(ours) - IQM(theirs), or None if an arm cannot be resampled.
 
-    Paired: both arms have the same units in the same order, which are drawn together.
+    If paired, both arms have the same units in the same order and are resampled jointly.
     """
     import numpy as np
 
@@ -108,7 +108,7 @@ def difference_interval(
 def difference(
     ours: Sequence[float], theirs: Sequence[float], seed: int, *, common_seeds: bool = False
 ) -> ArmDifference:
-    """Compare two arms; with `common_seeds` their n-th scores belong to the same seed."""
+    """Compare two arms. With `common_seeds` their n-th scores share a seed."""
     import numpy as np
 
     from telic.core import stats
@@ -119,7 +119,7 @@ def difference(
     is_counted = has_pairs and len(ours) > 1 and stats.is_one_gap(a, b)
     is_paired = is_counted or (has_spread and statistics.correlation(ours, theirs) > _PAIRED_ABOVE)
     paired_poi = float((a > b).mean() + (a == b).mean() / 2) if is_counted else None
-    is_same = has_pairs and bool((a == b).all())  # then nothing is left to resample, either
+    is_same = has_pairs and bool((a == b).all())  # resampling is degenerate here, too
     return ArmDifference(
         delta=(iqm(ours) or 0.0) - (iqm(theirs) or 0.0),
         ci=difference_interval(ours, theirs, seed, is_paired=is_counted or is_same),
@@ -133,17 +133,17 @@ def difference(
 
 
 def pairs_needed(alpha: float) -> int:
-    """Return how many pairs that all agree bring a count of signs, 2^-n, below alpha."""
+    """Return the number of unanimous pairs for which a sign test, p = 2^-n, is below alpha."""
     return math.floor(-math.log2(alpha)) + 1
 
 
 def seeds_needed(sigma: float, effect: float) -> int | None:
-    """Return the seeds per arm that show the effect with power 80 %; None without an effect."""
+    """Return the seeds per arm to detect the effect with power 80 %; None without an effect."""
     return None if effect <= 0 else max(2, math.ceil(_POWER_FACTOR * (sigma / effect) ** 2))
 
 
 def spread_interval(values: Sequence[float], seed: int) -> Ends | None:
-    """Return the interval of a standard deviation; None for fewer than two values."""
+    """Return the interval of the standard deviation, or None for fewer than two values."""
     import numpy as np
 
     if len(values) < 2:
@@ -153,13 +153,13 @@ def spread_interval(values: Sequence[float], seed: int) -> Ends | None:
 
 
 def draw(generator: np.random.PCG64, size: int) -> np.ndarray:
-    """Return (resamples, size) places from raw bits: the one stream numpy promises to keep."""
+    """Return (resamples, size) indices from raw bits, the only stream numpy keeps stable."""
     raw = generator.random_raw(_RESAMPLES * size)
     return (raw % size).reshape(_RESAMPLES, size)
 
 
 def _resampled(values: Sequence[float], generator: np.random.PCG64) -> np.ndarray:
-    """Return the IQM of every resample."""
+    """Return the IQM of each resample."""
     import numpy as np
 
     drawn = np.sort(np.asarray(values, dtype=np.float64)[draw(generator, len(values))], axis=1)

@@ -1,6 +1,6 @@
-"""Audit a claim: gather both arms, run twelve checks, and give a verdict by rule.
+"""Audit a claim: collect both arms, run twelve checks, and derive a verdict.
 
-The same facts give the same audit, byte for byte.
+Identical facts give byte-identical audits.
 """
 
 from __future__ import annotations
@@ -60,30 +60,30 @@ AUDIT_CHECKS = {
     "A11": ("no open fatal sign, no unreviewed hacking risk", "repair the run, or review it"),
     "A12": ("same hardware class", "repeat the runs of one arm on the hardware of the other"),
 }
-"""what each check looks at, and what mends a failure"""
+"""subject and remedy of each check"""
 
 _BUDGET_TOLERANCE = 0.02
 _FIRST_ALPHA, _LATER_ALPHA = 0.05, 0.025
-"""a claim that was looked at before is tested more strictly"""
+"""stricter significance level for claims audited before"""
 _LEAST_POI = 0.75
 _VOIDING = {"A01", "A02", "A03", "A04", "A05", "A06", "A07", "A08", "A11"}
 _BASELINE = {"A01", "A02", "A04", "A05", "A06", "A07", "A08", "A09", "A12"}
 
 
 class ArmSummary(DocumentPart):
-    """One arm as the audit used it."""
+    """Summary of one arm in an audit."""
 
     n: int
     seeds: tuple[int, ...]
     runs: tuple[str, ...]
     scores: tuple[float, ...]
-    """one per run, as measured"""
+    """measured score of each run"""
     iqm: float | None
     ci: tuple[float, float] | None
 
 
 class AuditStats(DocumentPart):
-    """The numbers of a comparison; scores are oriented so that larger is better."""
+    """Statistics of a comparison. Scores are oriented so that larger is better."""
 
     delta: float | None = None
     ci: tuple[float, float] | None = None
@@ -91,12 +91,12 @@ class AuditStats(DocumentPart):
     welch_p: float | None = None
     is_paired: bool = False
     is_counted: bool = False
-    """all pairs differ by the same amount, and p counts their signs"""
+    """all pairs differ by the same amount, so p is from a sign test"""
     holm_p: float | None = None
     mwu_p: float | None = None
     poi: float | None = None
     sigma: float | None = None
-    """standard deviation the arms share"""
+    """pooled standard deviation of the arms"""
     sigma_0: float | None = None
     sigma_0_ci: tuple[float, float] | None = None
     look: int = 1
@@ -104,7 +104,7 @@ class AuditStats(DocumentPart):
 
 
 class GuardrailResult(DocumentPart):
-    """A guardrail by interval: absolute of the number itself, non_inferior of its gain."""
+    """Guardrail interval: of the value itself (absolute) or of its gain (non_inferior)."""
 
     key: str
     ci: tuple[float, float] | None
@@ -113,7 +113,7 @@ class GuardrailResult(DocumentPart):
 
 
 class Audit(Document):
-    """audits/<id>.json: does the evidence support the claim."""
+    """Audit of whether the evidence supports a claim (audits/<id>.json)."""
 
     schema_id: str = Field(default="telic.audit/1", alias="schema")
     id: str
@@ -130,11 +130,11 @@ class Audit(Document):
     label: str = "seed_claim"
     n_star: int | None = None
     prng_seed: str
-    """whole number as text: it does not fit into a double"""
+    """integer as text, since it does not fit into a double"""
 
 
 class AuditResult(DocumentPart):
-    """An audit and the evidence that a decision cites."""
+    """Audit with the evidence to cite in a decision."""
 
     audit: Audit
     evidence: Evidence
@@ -144,13 +144,13 @@ class AuditResult(DocumentPart):
 
 
 class Arm(DocumentPart):
-    """One side of a comparison; runs are in the order of their seeds."""
+    """Arm of a comparison, with runs in seed order."""
 
     candidate: str
     content_hash: str | None = None
     runs: tuple[Measurement, ...] = ()
     unfinished: tuple[str, ...] = ()
-    """planned runs that did not finish, and planned seeds without a run"""
+    """unfinished planned runs, and planned seeds without a run"""
 
     def scores(self, direction: str) -> list[float]:
         """Return one score per run, larger is better."""
@@ -158,7 +158,7 @@ class Arm(DocumentPart):
 
 
 class ClaimFacts(DocumentPart):
-    """Everything that an audit looks at."""
+    """Inputs of an audit."""
 
     id: str
     at: str
@@ -168,17 +168,17 @@ class ClaimFacts(DocumentPart):
     primary: Primary
     guardrails: tuple[Guardrail, ...] = ()
     altered: tuple[str, ...] = ()
-    """ledger, evidence: what is not as it was written"""
+    """altered ledger entries and evidence"""
     protocol_hash: str
     checkpoint_selection: str
     equal_budget: BudgetUnit = "steps"
     allowed_seeds: tuple[int, ...]
     selection_seeds: tuple[int, ...]
-    """used to choose the candidate, so no evidence for it"""
+    """seeds used to select the candidate, excluded as evidence"""
     open_fatal: tuple[str, ...] = ()
     """unresolved fatal signatures"""
     is_risk_unreviewed: bool = False
-    """the last reflection has a high hacking risk without a review"""
+    """the last reflection has a high hacking risk and was not reviewed"""
     sigma_0: float | None = None
     other_p: tuple[float, ...] = ()
     """p values of other candidates that reached promotion against this incumbent"""
@@ -186,7 +186,7 @@ class ClaimFacts(DocumentPart):
 
     @property
     def arms(self) -> list[Arm]:
-        """The candidate's, and the incumbent's where there is one."""
+        """The candidate's arm and the incumbent's, if any."""
         return [arm for arm in (self.candidate, self.incumbent) if arm is not None]
 
     @property
@@ -196,10 +196,10 @@ class ClaimFacts(DocumentPart):
 
 
 def _gather(study: Study, candidate: str) -> ClaimFacts:
-    """Return the facts of the claim that a candidate beats the incumbent (or is a baseline).
+    """Collect the facts of a claim that a candidate beats the incumbent (or is a baseline).
 
-    Raises StudyError E_NO_INCUMBENT when there is nothing to compare with, E_IS_INCUMBENT when that
-    would be itself.
+    Raises StudyError E_NO_INCUMBENT if there is nothing to compare with, E_IS_INCUMBENT if the
+    candidate is the incumbent.
     """
     incumbent = study.incumbent.candidate if study.incumbent else None
     is_baseline = study.candidate_state(candidate).kind == "baseline"
@@ -221,14 +221,14 @@ def _gather(study: Study, candidate: str) -> ClaimFacts:
         theirs = _arm(study, incumbent, ("promotion", "incumbent_validation"), is_control=True)
         wanted = {run.seed for run in ours.runs}
         common = tuple(run for run in theirs.runs if run.seed in wanted)
-        if wanted and len(common) == len(wanted):  # its runs on our seeds, if it has all of them
+        if wanted and len(common) == len(wanted):  # restrict to our seeds if all exist
             theirs = theirs.model_copy(update={"runs": common, "unfinished": ()})
     spec, seeds, state = study.metric_spec, study.contract.seeds, study.state
     used = sorted(run.run for arm in (ours, theirs) if arm for run in arm.runs)
     sheets = [name for name, x in state.evidence.items() if x.run in used]
     parts = {"ledger": study.ledger.verify().ok, "evidence": not study.altered(sheets)}
     ran = {run.run for run in ours.runs}
-    earlier = sum(  # audits that judged this claim with fewer runs and left it open
+    earlier = sum(  # earlier inconclusive audits of this claim with fewer runs
         audit.verdict in ("inconclusive", "provisional") and set(audit.arms["x"].runs) < ran
         for audit in study.audits(candidate)
     )
@@ -260,13 +260,13 @@ def _gather(study: Study, candidate: str) -> ClaimFacts:
         other_p=tuple(sorted(p for p in last_p.values() if p is not None)),
         look=1 + earlier,
     )
-    # Named by all it rests on: the same facts are the same audit, other facts another one.
+    # The name is derived from all inputs, so identical facts give the same audit.
     name = f"a-{content_hash(facts.as_data())[:12]}"
     return facts.model_copy(update={"id": name, "at": utc_now()})
 
 
 def _arm(study: Study, candidate: str, phases: Iterable[Phase], *, is_control: bool = False) -> Arm:
-    """Return the runs of a candidate; of a control, only what was started or planned by itself."""
+    """Return a candidate's arm. For a control only started runs and its original plan count."""
     state = study.state.candidates[candidate]
     runs: dict[int, Measurement] = {}
     unmeasured: dict[int, str] = {}
@@ -301,9 +301,9 @@ def _arm(study: Study, candidate: str, phases: Iterable[Phase], *, is_control: b
 
 
 def audit_result(study: Study, candidate: str, actor: StudyActor) -> AuditResult:
-    """Audit a candidate's claim and enter it as evidence.
+    """Audit a candidate's claim and record it as evidence.
 
-    The same facts give the same audit, which is then not entered again.
+    Identical facts give the same audit, which is not recorded again.
     """
     facts = _gather(study, candidate)
     for name in study.evidence_names("audit", candidate=candidate):
@@ -364,7 +364,7 @@ def _summary(facts: ClaimFacts, arm: Arm, seed: int) -> ArmSummary:
 def _stats(facts: ClaimFacts, seed: int) -> AuditStats:
     from telic.core.stats import holm
 
-    if facts.incumbent is None:  # the noise floor: the spread over baseline seeds
+    if facts.incumbent is None:  # noise floor: spread over baseline seeds
         values = [run.value for run in facts.candidate.runs]
         floor = statistics.spread(values) if len(values) > 1 else None
         interval = statistics.spread_interval(values, seed)
@@ -392,7 +392,7 @@ def _stats(facts: ClaimFacts, seed: int) -> AuditStats:
 
 
 def _guardrail(facts: ClaimFacts, rule: Guardrail, seed: int) -> GuardrailResult:
-    """Test a guardrail by its interval: the bad end must still be good enough."""
+    """Test a guardrail: the unfavourable bound of its interval must pass."""
     arms = (facts.candidate, facts.incumbent or facts.candidate)
     passed, interval = False, None
     if all(arm.runs and all(rule.key in run.guardrails for run in arm.runs) for arm in arms):
@@ -402,7 +402,7 @@ def _guardrail(facts: ClaimFacts, rule: Guardrail, seed: int) -> GuardrailResult
         if rule.rule == "absolute":
             interval = statistics.iqm_interval(x, seed)
             limit = oriented(rule.threshold or 0.0, rule.direction)
-        elif facts.incumbent is None:  # there is nothing yet to be inferior to
+        elif facts.incumbent is None:  # no reference to compare with yet
             return GuardrailResult(key=rule.key, ci=None, passed=True, severity=rule.severity)
         else:
             interval = statistics.difference_interval(x, y, seed)
@@ -438,7 +438,7 @@ def _verdict(
 
 
 def _shortcomings(stats: AuditStats) -> list[str]:
-    """Return what keeps the numbers from showing an improvement."""
+    """Return the reasons why the statistics do not show an improvement."""
     delta, poi = stats.delta or 0.0, stats.poi or 0.0
     least = math.inf if stats.delta_min is None else stats.delta_min
     why: list[str] = []
@@ -463,7 +463,7 @@ def _shortcomings(stats: AuditStats) -> list[str]:
 
 
 def _run_checks(facts: ClaimFacts, guardrails: Iterable[GuardrailResult]) -> list[CheckResult]:
-    """Return all twelve checks, in order; what does not apply to a baseline passes."""
+    """Return all twelve checks in order. Checks not applicable to a baseline pass."""
     runs, arms = facts.runs, facts.arms
     owned = [(arm.content_hash, run) for arm in arms for run in arm.runs]
     other = [run.run for own, run in owned if run.content_hash is None or run.content_hash != own]
@@ -486,7 +486,7 @@ def _run_checks(facts: ClaimFacts, guardrails: Iterable[GuardrailResult]) -> lis
         "A04": _same_code(facts),
         "A05": (unfinished, _listed({"not finished": unfinished, "no finished run": empty})),
         "A06": _seeds(facts),
-        "A07": (facts.checkpoint_selection, ""),  # the protocol has no other rules
+        "A07": (facts.checkpoint_selection, ""),  # the protocol's only rule
         "A08": _budget(facts),
         "A09": (counts, "; ".join(f"an arm has {x} of 5 runs" for x in counts if x < 5)),
         "A10": (broken, _listed({"broken": broken})),
@@ -500,7 +500,7 @@ def _run_checks(facts: ClaimFacts, guardrails: Iterable[GuardrailResult]) -> lis
 
 
 def _same(facts: ClaimFacts, field: str) -> tuple[list[str], str]:
-    """Check that a recorded field has one value over all runs of both arms."""
+    """Check that a recorded field is equal in all runs of both arms."""
     values = [getattr(run, field) for run in facts.runs]
     recorded = sorted({value for value in values if value is not None})
     if None in values:
@@ -509,7 +509,7 @@ def _same(facts: ClaimFacts, field: str) -> tuple[list[str], str]:
 
 
 def _same_code(facts: ClaimFacts) -> tuple[list[str], str]:
-    """Check that the same code measured all runs; say which parts of it differ."""
+    """Check that the same code measured all runs, and name the parts that differ."""
     hashes, why = _same(facts, "code_hash")
     names = ("evaluator", "interpreter", "packages", "extractor")
     parts = [value.split("-") for value in hashes]
@@ -539,11 +539,11 @@ def _seeds(facts: ClaimFacts) -> tuple[list[str], str]:
 
 
 def _budget(facts: ClaimFacts) -> tuple[Any, str]:
-    """Compare what was launched: {steps} of the recorded commands, or the unit of the contract."""
+    """Compare launched budgets: {steps} in the recorded commands, or the contract's unit."""
     is_timed = facts.equal_budget == "wall_clock"
     amounts = [run.wall_s if is_timed else run.launched_steps for run in facts.runs]
     if not is_timed and not any(amounts):
-        return None, ""  # the command takes no {steps}: all runs have the same command
+        return None, ""  # no {steps} in the command, so all runs have the same budget
     known = [amount for amount in amounts if amount is not None]
     if len(known) < len(amounts):
         return known, f"{facts.equal_budget} is not recorded for every run"

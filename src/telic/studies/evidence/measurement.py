@@ -1,7 +1,7 @@
-"""Measure a run by its files, and monitor it while it is live.
+"""Measure ended runs from their files, and monitor live runs.
 
-The score is that of the contract's evaluator, on seeds that no training saw, or else of the
-training's own log. Monitoring says whether a run is alive and learning; nothing is stopped here.
+The score comes from the contract's evaluator, on seeds unseen in training, or else from the
+training log. Monitoring reports whether a run is alive and learning; it never stops runs.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 _CURVE_POINTS = 120
 _KINDS = {"tensorboard": "tensorboard", "csv": "csv", "json": "json", "stdout": "regex_stdout"}
-"""kinds of log sources in an adapter that can be read"""
+"""adapter log source kind -> reader kind"""
 
 
 class Measurement(DocumentPart):
-    """The numbers of a run; None is not measured."""
+    """Measured values of a run. None means not measured."""
 
     run: str
     candidate: str
@@ -50,43 +50,43 @@ class Measurement(DocumentPart):
     kind: str = "train"
     primary: float | None
     scores: dict[str, float]
-    """the primary metric, under an empty name; by stratum in earlier versions"""
+    """primary metric under the empty name; by stratum in earlier versions"""
     guardrails: dict[str, float]
     missing: tuple[str, ...] = ()
-    """keys of the metric spec that the log does not have"""
+    """keys of the metric spec missing in the log"""
     problem: str = ""
-    """why nothing could be measured"""
+    """reason why the run could not be measured"""
     perturbed: dict[str, float] = Field(default_factory=dict[str, float])
-    """the primary metric by perturbation of the protocol; not part of the score"""
+    """primary metric by protocol perturbation, not part of the score"""
     steps: float | None = None
     """last step in the log"""
     launched_steps: float | None = None
-    """{steps} of the command that was launched"""
+    """value of {steps} in the launched command"""
     wall_s: float | None = None
     protocol_hash: str | None = None
     metric_spec_hash: str | None = None
     code_hash: str | None = None
-    """evaluator with everything it imports, interpreters, packages, extractor; joined by -"""
+    """hashes of evaluator with imports, interpreters, packages and extractor, joined by -"""
     content_hash: str | None = None
-    """of the candidate as it was launched"""
+    """content hash of the candidate at launch"""
     is_clean: bool | None = None
-    """worktree clean at launch"""
+    """whether the worktree was clean at launch"""
     hardware: str | None = None
     files: dict[str, str] = Field(default_factory=dict[str, str])
-    """hash of every file that was read"""
+    """hashes of all files read"""
     curves: dict[str, tuple[tuple[float, float], ...]] = Field(
         default_factory=dict[str, tuple[tuple[float, float], ...]]
     )
-    """thinned, for charts"""
+    """downsampled curves for charts"""
 
     @property
     def value(self) -> float:
-        """One number for the run."""
+        """Score of the run as a single number."""
         return fmean(self.scores.values())
 
 
 class RunLog(NamedTuple):
-    """Everything that was logged, and logs that could not be read."""
+    """All logged series of a run, and unreadable logs."""
 
     series: dict[str, Series]
     problems: tuple[str, ...]
@@ -95,11 +95,11 @@ class RunLog(NamedTuple):
 def analyze_run(
     study: Study, run: str, actor: StudyActor, *, is_unusable: bool = False
 ) -> Evidence:
-    """Measure a run that has ended and enter it as evidence; again is the same evidence.
+    """Measure an ended run and record the result as evidence. Idempotent.
 
-    A log that cannot be read is a finding: the run is not measured, and `problem` says why. A run
-    whose files were changed after it ended is not measured; with `is_unusable` it is entered as one
-    without a score. Raises StudyError E_RUN_LIVE while it still runs, BrokenIntegrity E_ARTEFACTS
+    If a log is unreadable, the run is not measured and `problem` gives the reason. A run
+    whose files changed after it ended is not measured; with `is_unusable` it is recorded
+    without a score. Raises StudyError E_RUN_LIVE while it runs, BrokenIntegrity E_ARTEFACTS
     for changed files.
     """
     state, folder, spec = study.run_state(run), study.folder.run(run), study.metric_spec
@@ -126,7 +126,7 @@ def analyze_run(
                 raise TelicError(f"{spec.primary.key} is not in the evaluator's output.")
             worlds.setdefault(name.rpartition("/")[0], []).append(numbers)
             series = series if names else logged
-        except TelicError as error:  # a mean over the other evaluations would be another number
+        except TelicError as error:  # a mean over the other evaluations is not comparable
             if isinstance(error, BrokenIntegrity) and not is_unusable:
                 raise
             problem = problem or (f"the evaluation {name}: " if names else "") + error.message
@@ -174,13 +174,13 @@ def analyze_run(
 
 
 def _means(tables: list[dict[str, float]]) -> dict[str, float]:
-    """Return the mean by key, of the keys that every table has."""
+    """Return the mean of each key common to all tables."""
     keys = [key for key in tables[0] if all(key in each for each in tables)]
     return {key: fmean(each[key] for each in tables) for key in keys}
 
 
 def _read_log(study: Study, path: Path) -> tuple[dict[str, float], dict[str, Series]]:
-    """Return the guardrails of a log by key, its primary metric under "", and all its series."""
+    """Return a log's guardrails by key with the primary metric under "", and all its series."""
     spec = study.metric_spec
     series = _named(study, _series(study, spec.extractor.kind, path))
     wanted: dict[str, tuple[str, Aggregate]] = {x.key: (x.key, "mean") for x in spec.guardrails}
@@ -194,7 +194,7 @@ def _read_log(study: Study, path: Path) -> tuple[dict[str, float], dict[str, Ser
 
 
 def _series(study: Study, kind: str, path: Path) -> dict[str, Series]:
-    """Return the series of a log that is read as the metric spec says."""
+    """Read the series of a log according to the metric spec."""
     extractor = study.metric_spec.extractor
     pattern = (extractor.model_extra or {}).get("x-pattern")
     axis = extractor.step or study.adapter.metrics.map.get("step")
@@ -202,10 +202,10 @@ def _series(study: Study, kind: str, path: Path) -> dict[str, Series]:
 
 
 def read_run_log(study: Study, run: str) -> RunLog:
-    """Return all series of a run under logged and canonical names.
+    """Return all series of a run under their logged and canonical names.
 
-    Sources are the metric spec's extractor, the run's own metrics.jsonl, and those the adapter
-    names; where two have the same name the first one counts.
+    Sources are the metric spec's extractor, the run's metrics.jsonl, and the log sources of the
+    adapter. For duplicate names the first source wins.
     """
     inside, artefacts = study.folder.run(run), study.folder.artefacts(run)
     own = _log_path(study, run)
@@ -233,7 +233,7 @@ def read_run_log(study: Study, run: str) -> RunLog:
 
 
 def _log_path(study: Study, run: str) -> Path:
-    """Return where the extractor reads: in the run's artefacts, else in its own folder."""
+    """Return the extractor's input path, in the run's artefacts or else in the run folder."""
     bases = (study.folder.artefacts(run), study.folder.run(run))
     paths = [base / study.metric_spec.extractor.path for base in bases]
     return next((path for path in paths if path.exists()), paths[0])
@@ -248,12 +248,12 @@ def _named(study: Study, series: dict[str, Series]) -> dict[str, Series]:
 
 
 def last_step(series: Mapping[str, Series]) -> float | None:
-    """Return the highest step that was logged; None when nothing was."""
+    """Return the highest logged step, or None if nothing was logged."""
     return max((each.steps[-1] for each in series.values() if each.steps), default=None)
 
 
 def missing_outputs(study: Study, run: str) -> list[str]:
-    """Return the outputs of a complete run that its folder lacks."""
+    """Return the required outputs of a complete run that are missing."""
     outputs, artefacts, missing = study.adapter.outputs, study.folder.artefacts(run), list[str]()
     marker, glob = outputs.completion.marker_file, outputs.checkpoint_glob
     if marker is not None and not (artefacts / marker.removeprefix("{run_dir}/")).is_file():
@@ -270,7 +270,7 @@ def _thinned(series: Series) -> tuple[tuple[float, float], ...]:
 
 
 def _hardware_class(path: Path) -> str | None:
-    """Return kind of CPU, GPUs and precision settings in one line; None if not recorded."""
+    """Return CPU model, GPUs and precision settings in one line, or None if not recorded."""
     if not path.is_file():
         return None
     kinds = {"precision_flags": dict[str, Any] | None, "platform": str | None}
@@ -284,11 +284,11 @@ def _hardware_class(path: Path) -> str | None:
 # ---------------------------------------------------------------------------- monitoring
 
 WATCH_EVERY = timedelta(minutes=10)
-"""longest time between two monitor reports of a live run"""
+"""maximum interval between monitor reports of a live run"""
 _GIB = 2**30
 _TEXT_BYTES = 20_000
 _REMOTE_S = 120.0
-"""a process on another machine counts as alive while its heartbeat is younger"""
+"""heartbeat timeout in seconds of a process on another machine"""
 _PATIENCE_S, _PATIENCE_GAPS = 120.0, 10
 _MIN_DISK_GB = 2.0
 _OUT_OF_MEMORY_CODE = 137
@@ -300,11 +300,11 @@ _RESOURCE_TEXT = re.compile(
 _MIN_POINTS = 10
 _MUST_BE_FINITE = re.compile(r"loss|return|reward|grad", re.IGNORECASE)
 _FLAT = 0.2
-"""pooled standard deviations within which a metric counts as flat"""
+"""maximum change of a flat metric in pooled standard deviations"""
 
 
 class Signature(DocumentPart):
-    """A sign of trouble."""
+    """Symptom of a problem in a run."""
 
     id: str
     severity: Literal["info", "warn", "fatal"]
@@ -315,13 +315,13 @@ class Signature(DocumentPart):
 
 
 class MonitorReport(Document):
-    """The health of a run."""
+    """Health report of a run."""
 
     schema_id: str = Field(default="telic.monitor/1", alias="schema")
     run: str
     at: str
     progress: float | None
-    """share of the planned steps"""
+    """fraction of the planned steps"""
     process: dict[str, Any]
     signatures: tuple[Signature, ...]
     recommendation: Literal["continue", "checkpoint_and_stop", "kill", "inspect"]
@@ -330,7 +330,7 @@ class MonitorReport(Document):
 
 
 def look_at_run(study: Study, run: str) -> MonitorReport:
-    """Return the health of a run, from its files and the process table alone."""
+    """Return the health of a run from its files and the process table."""
     state, spec = study.run_state(run), study.metric_spec
     log = read_run_log(study, run)
     steps = study.candidate(state.candidate).plan.steps
@@ -356,7 +356,7 @@ def look_at_run(study: Study, run: str) -> MonitorReport:
 
 
 def monitor_run(study: Study, run: str, actor: StudyActor) -> MonitorReport:
-    """Return the health of a run and record what is new: alerts that began or were cleared."""
+    """Return the health of a run and record new and cleared alerts."""
     report = look_at_run(study, run)
     now = {sign.id: sign for sign in report.signatures}
     events = study.events_of("monitor.alert", about=(run,))
@@ -371,7 +371,7 @@ def monitor_run(study: Study, run: str, actor: StudyActor) -> MonitorReport:
             study.append("monitor.alert", run, facts, actor)
     last = moment(events[-1].at if events else study.state.runs[run].intent_at)
     if cleared or (not begun and moment(utc_now()) - last > WATCH_EVERY):
-        # That a healthy run was monitored is recorded, too.
+        # Healthy runs also get a monitor entry.
         name = cleared[0] if cleared else "looked"
         facts = {"run": run, "signature": name, "severity": "info", "cleared": cleared}
         study.append("monitor.alert", run, facts, actor)
@@ -379,7 +379,7 @@ def monitor_run(study: Study, run: str, actor: StudyActor) -> MonitorReport:
 
 
 def open_alerts(events: Iterable[JournalEntry], runs: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Return the alerts of some runs that were not cleared: severity by run and signature."""
+    """Return the uncleared alerts of the given runs: severity by run and signature."""
     found: dict[str, dict[str, str]] = {run: {} for run in runs}
     for event in events:
         alerts = found.get(str(event.subject))
@@ -392,7 +392,7 @@ def open_alerts(events: Iterable[JournalEntry], runs: Iterable[str]) -> dict[str
 
 
 def fatal_alerts(study: Study, runs: Iterable[str]) -> tuple[str, ...]:
-    """Return the open fatal alerts of some runs."""
+    """Return the open fatal alerts of the given runs."""
     alerts = open_alerts(study.events_of("monitor.alert"), runs).items()
     return tuple(f"{x} in {run}" for run, each in alerts for x in each if each[x] == "fatal")
 
@@ -401,19 +401,19 @@ def fatal_alerts(study: Study, runs: Iterable[str]) -> tuple[str, ...]:
 
 
 class Vitals(NamedTuple):
-    """The state of a run's process; None is unknown."""
+    """State of a run's process. None means unknown."""
 
     is_alive: bool
     has_exit_record: bool = False
     exit_code: int | None = None
     silent_s: float | None = None
-    """seconds since it last wrote"""
+    """seconds since the last write"""
     gap_s: float = 0.0
     """mean seconds between logged points"""
     lacks: tuple[str, ...] = ()
     """missing outputs of a complete run: marker, checkpoint"""
     text: str = ""
-    """the end of its output"""
+    """tail of the output"""
     free_disk_gb: float | None = None
 
 
@@ -450,14 +450,14 @@ def _vitals(study: Study, run: str, series: Mapping[str, Series]) -> Vitals:
 def _sign(
     name: str, severity: str, evidence: str, value: float | None = None, *more: float
 ) -> Signature:
-    """Return a sign of trouble with its value, threshold and first step."""
+    """Return a signature with its value, threshold and first step."""
     numbers = zip(("value", "threshold", "since_step"), (value, *more), strict=False)
     fields = {"id": name, "severity": severity, "evidence": evidence, **dict(numbers)}
     return Signature.model_validate(fields)
 
 
 def vital_signatures(run: Vitals) -> Iterator[Signature]:
-    """Yield every sign of trouble in the process."""
+    """Yield all signatures found in the process state."""
     limit = max(_PATIENCE_S, _PATIENCE_GAPS * run.gap_s)
     if run.is_alive and run.silent_s is not None and run.silent_s > limit:
         severity = "fatal" if run.silent_s > 3 * limit else "warn"
@@ -481,7 +481,7 @@ def vital_signatures(run: Vitals) -> Iterator[Signature]:
 def learning_signatures(
     series: Mapping[str, Series], primary: str, direction: str
 ) -> Iterator[Signature]:
-    """Yield every sign of trouble in the learning curves."""
+    """Yield all signatures found in the learning curves."""
     found = {name: each.finite() for name, each in series.items()}
     long = {name: each for name, each in found.items() if len(each.values) >= _MIN_POINTS}
     for name in sorted({primary, *filter(_MUST_BE_FINITE.search, series)} & series.keys()):

@@ -1,6 +1,6 @@
-"""Reward reflection, and reviews of candidates that settle the risk of an exploited reward.
+"""Reward reflection, and candidate reviews that resolve reward-hacking risk.
 
-A passing self-review counts only after a person, who could read it, has approved the candidate. A
+A passing self-review counts only after a person has approved the candidate with it on record. A
 review that finds an exploit always counts.
 """
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 def review_candidate(
     study: Study, candidate: str, actor: StudyActor, finding: str, *, is_exploit: bool
 ) -> Evidence:
-    """Enter a review of a candidate as it is now.
+    """Record a review of the current candidate.
 
-    A review by an actor who may be its author under another name, such as a second agent of the
+    A review by an actor that may be the author under another name, such as a second agent of the
     same session, is marked as a self-review. Raises GateRefused E_OWN_REVIEW for the author,
     StudyError E_REASON without a finding.
     """
@@ -45,8 +45,8 @@ def review_candidate(
         )
     is_self = may_be_author(study.candidate(candidate).created_by, actor)
     reflections = study.evidence_names("reflection", candidate=candidate)
-    # The hash binds a review to this content; `knew` makes the same words about a newer
-    # reflection another review.
+    # The hash binds a review to this content; `knew` distinguishes an identical text about a newer
+    # reflection.
     facts = {
         "finding": finding,
         "exploit": is_exploit,
@@ -60,10 +60,10 @@ def review_candidate(
 
 
 def may_be_author(author: StudyActor, reviewer: StudyActor) -> bool:
-    """Return whether a reviewer may be the author by another name.
+    """Return whether a reviewer may be the author under another name.
 
-    A person is not an agent, and is known by name. Two agents differ only if both name their
-    sessions, and different ones.
+    People are distinct from agents and identified by name. Two agents are distinct only if both
+    state their sessions and these differ.
     """
     if "human" in (author.kind, reviewer.kind):
         return author.label == reviewer.label
@@ -71,9 +71,9 @@ def may_be_author(author: StudyActor, reviewer: StudyActor) -> bool:
 
 
 def reviews(study: Study, candidate: str) -> Iterator[Evidence]:
-    """Yield the reviews of a candidate that count, the newest first; some may be of older content.
+    """Yield the valid reviews of a candidate, newest first, including those of older content.
 
-    They settle a high hacking risk, and gate G22 asks for one before generated code is run.
+    They resolve a high hacking risk, and gate G22 requires one before generated code is run.
     """
     for name in reversed(study.evidence_names("review", candidate=candidate)):
         review = study.sheet(name)
@@ -83,7 +83,7 @@ def reviews(study: Study, candidate: str) -> Iterator[Evidence]:
 
 
 def last_review(study: Study, candidate: str) -> Evidence | None:
-    """Return the newest review of a candidate that counts; None without one."""
+    """Return the newest valid review of a candidate, or None."""
     return next(reviews(study, candidate), None)
 
 
@@ -103,16 +103,16 @@ def is_approved_knowing(study: Study, review: Evidence) -> bool:
 
 
 def newest_level(study: Study, runs: Iterable[str]) -> str | None:
-    """Return the hacking level of the newest reflection on one of the runs; None without one."""
+    """Return the hacking level of the newest reflection on any of the runs, or None."""
     wanted, entries = set(runs), study.state.evidence
     names = [name for name in study.evidence_names("reflection") if entries[name].run in wanted]
     return _level(study, names[-1]) if names else None
 
 
 def hacking_levels(study: Study) -> tuple[str, ...]:
-    """Return the hacking levels of reflections that no review settled, the oldest first.
+    """Return the hacking levels of reflections not resolved by a review, oldest first.
 
-    Reflections before a person reopened the study no longer count.
+    Reflections from before the study was reopened are ignored.
     """
     entries, opened = study.state.evidence, study.state.opened_seq
     names = [name for name in study.evidence_names("reflection") if entries[name].seq > opened]
@@ -122,9 +122,9 @@ def hacking_levels(study: Study) -> tuple[str, ...]:
 
 
 def is_reviewed(study: Study, candidate: str) -> bool:
-    """Return whether a review of the present content counts since its risk was first high.
+    """Return whether the current content was reviewed since its risk was first high.
 
-    One review settles it, also for further runs of the same content.
+    One review also covers later runs of the same content.
     """
     entries, now = study.state.evidence, study.state.candidates[candidate].content_hash
     reflections = study.evidence_names("reflection", candidate=candidate)
@@ -137,7 +137,7 @@ def is_reviewed(study: Study, candidate: str) -> bool:
 
 
 def is_unreviewed(study: Study, candidate: str) -> bool:
-    """Return whether a candidate's last reflection has a high risk without a review."""
+    """Return whether a candidate's last reflection has an unreviewed high risk."""
     reflections = study.evidence_names("reflection", candidate=candidate)
     is_risky = bool(reflections) and _level(study, reflections[-1]) == "high"
     return is_risky and not is_reviewed(study, candidate)
@@ -150,7 +150,7 @@ def _level(study: Study, reflection: str) -> str:
 # ---------------------------------------------------------------------------- reflection
 
 _WINDOW = 0.2
-"""the first and the last fifth of training are compared"""
+"""fraction of training compared at its start and its end"""
 _MIN_EVALUATIONS = 8
 _TERMS = "reward/"
 _WEIGHTS = {"A": 0.65, "B": 0.3, "C": 0.5, "D": 0.4, "E": 0.3}
@@ -158,20 +158,20 @@ _MEDIUM, _HIGH = 0.30, 0.60
 
 
 class GuardrailChange(DocumentPart):
-    """A guardrail at the start and at the end of training."""
+    """Change of a guardrail from the start to the end of training."""
 
     key: str
     mean_w0: float | None
     mean_w1: float | None
     is_degraded: bool
-    """worse by more than its margin, or past its threshold at the end and not at the start"""
+    """worse by more than its margin, or past its threshold only at the end"""
 
 
 class Hacking(DocumentPart):
-    """Reward-hacking risk from five signals of 0 to 1.
+    """Reward-hacking risk from five signals in [0, 1].
 
     Divergence of return and metric (A), domination by one term (B), degraded guardrails (C),
-    degenerate behaviour (D), a reviewer's flag (E); the score is
+    degenerate behaviour (D), and a reviewer's flag (E). The score is
     1 - (1 - 0.65 A)(1 - 0.3 B)(1 - 0.5 C)(1 - 0.4 D)(1 - 0.3 E).
     """
 
@@ -186,7 +186,7 @@ class Hacking(DocumentPart):
 
 
 class TermReflection(DocumentPart):
-    """One term of the reward."""
+    """Reflection on one reward term."""
 
     name: str
     share: float | None
@@ -197,12 +197,12 @@ class TermReflection(DocumentPart):
     saturation: float | None = None
     """only in reflections of earlier versions"""
     alignment: float | None
-    """rank correlation with the metric at evaluations; None for fewer than 8"""
+    """rank correlation with the metric at evaluations, or None for fewer than 8"""
     flags: tuple[str, ...] = ()
 
 
 class Reflection(Document):
-    """reward_reflection.json."""
+    """Reward reflection of a run (reward_reflection.json)."""
 
     schema_id: str = Field(default="telic.reward_reflection/1", alias="schema")
     run: str
@@ -216,14 +216,14 @@ class Reflection(Document):
 
 
 class ReflectionResult(DocumentPart):
-    """A reflection and the evidence that a candidate cites."""
+    """Reflection with the evidence to cite in a candidate."""
 
     reflection: Reflection
     evidence: Evidence
 
 
 def reflect_run(study: Study, run: str, actor: StudyActor) -> ReflectionResult:
-    """Reflect on a run's reward; raises StudyError E_NO_TERMS when its log has no reward terms."""
+    """Reflect on a run's reward. Raises StudyError E_NO_TERMS without logged reward terms."""
     candidate, spec = study.run_state(run).candidate, study.metric_spec
     series = read_run_log(study, run).series
     names = [each.key for each in spec.components if each.key in series]
@@ -250,10 +250,10 @@ def reflect(
     *,
     is_flagged: bool = False,
 ) -> Reflection:
-    """Return what the reward terms did and the reward-hacking risk.
+    """Return an analysis of the reward terms and the reward-hacking risk.
 
-    `names` are the series with the weighted contribution of each term; `is_flagged`: a reviewer
-    calls it an exploit.
+    `names` are the series of each term's weighted contribution; `is_flagged` is true if a reviewer
+    reported an exploit.
     """
     terms = {name: each for name in names if (each := series[name].finite()).values}
     metric = series.get(spec.primary.key)
@@ -325,12 +325,12 @@ def hacking_risk(
     *,
     is_flagged: bool = False,
 ) -> Hacking:
-    """Return how likely the reward is exploited."""
+    """Return the reward-hacking risk."""
     reasons: list[str] = []
     returns, divergence = series.get("return"), 0.0
     z_return = gain(returns.finite(), _WINDOW) if returns else None
     z_metric = gain(metric, _WINDOW) if metric else None
-    # Divergence counts only if the metric did not rise.
+    # Divergence is counted only if the metric did not increase.
     if z_return is not None and z_metric is not None and z_metric <= 0 and z_return > z_metric:
         divergence = min((z_return - z_metric) / 2, 1.0)
         if z_return > 0:

@@ -1,8 +1,8 @@
-"""Robustness from runs: how far a parameter of the world may move, and which cases can be learned.
+"""Robustness measured from runs: feasible parameter ranges and learnable cases.
 
 Both are measured: the protocol evaluates every run under its perturbations (`parameter`, `value`),
-and the scores of a candidate's finished runs are summarized here. A number that no run has measured
-is refused.
+and this module summarizes the scores of a candidate's finished runs. Numbers not measured by a run
+are rejected.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ if TYPE_CHECKING:
     from telic.studies.study import Study
 
 HOLDS = 0.80
-"""share of the nominal score that a range must keep"""
+"""minimum fraction of the nominal score within a feasible range"""
 _WIDER_PER_STEP = 0.10
 _FEWEST_RUNS = 3
 _LEARNABLE_SHARE = 0.60
 _RARE, _CERTAIN = 0.1, 0.9
-"""most is learned where success is neither rare nor certain"""
+"""success rates between which cases are learnable"""
 
 
 class ProbedPoint(Record):
-    """One setting of a parameter."""
+    """Result for one parameter value."""
 
     model_config = ConfigDict(extra="ignore")
 
     value: float
     retention: float
-    """share of the nominal score that is kept"""
+    """fraction of the nominal score retained"""
     rho_lo: float
     """5 % bootstrap bound of the retention"""
 
 
 class ParameterSummary(Record):
-    """The range of one parameter in which the policy holds."""
+    """Feasible range of one parameter for the policy."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -59,7 +59,7 @@ class ParameterSummary(Record):
 
 
 class ProbeSummary(Document):
-    """The results of a probe; unknown fields are those of earlier versions."""
+    """Results of a robustness probe. Extra fields come from earlier versions."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -67,24 +67,24 @@ class ProbeSummary(Document):
     candidate: str
     protocol_hash: str
     runs: tuple[str, ...] = ()
-    """runs that were evaluated; empty in probes of earlier versions, which people typed"""
+    """evaluated runs; empty in manually entered probes of earlier versions"""
     parameters: tuple[ParameterSummary, ...]
 
 
 class Curriculum(DocumentPart):
-    """The extra fields of a curriculum or environment-generation candidate."""
+    """Extra fields of a curriculum or environment-generation candidate."""
 
     mode: Literal["reweight", "schedule", "generate"]
     cases: tuple[str, ...] = Field(min_length=1)
-    """perturbations of the protocol under which the incumbent was measured"""
+    """protocol perturbations under which the incumbent was measured"""
     bridges: dict[str, str] = Field(default={})
-    """generated case to the failure of the incumbent that it leads away from"""
+    """generated case -> failure of the incumbent that it addresses"""
     rollback: Any = None
-    """only in curricula of earlier versions; a falsifier says the same"""
+    """only in curricula of earlier versions, replaced by the falsifier"""
 
 
 def _measured(study: Study, candidate: str) -> list[Measurement]:
-    """Return the measurements of the runs that a candidate finished under perturbations."""
+    """Return the measurements of a candidate's finished runs under perturbations."""
     found: list[Measurement] = []
     for name, run in study.state.runs_of(candidate).items():
         sheet = study.latest("metrics", run=name)
@@ -98,9 +98,9 @@ def _measured(study: Study, candidate: str) -> list[Measurement]:
 def probe_candidate(
     study: Study, candidate: str, actor: StudyActor
 ) -> tuple[ProbeSummary, Evidence]:
-    """Find how far each parameter may move before a fifth of the score is lost; record it.
+    """Find and record the range of each parameter that retains 80 % of the score.
 
-    Raises StudyError E_PROBE_RUNS without enough runs that were evaluated under perturbations.
+    Raises StudyError E_PROBE_RUNS if too few runs were evaluated under perturbations.
     """
     runs, primary = _measured(study, candidate), study.metric_spec.primary
     zero, direction = primary.bounds[0] if primary.bounds else 0.0, primary.direction
@@ -152,7 +152,7 @@ def _parameter(
     points: list[ProbedPoint] = []
     for value, found in sorted({**scores, nominal: base}.items()):
         generator = np.random.PCG64(seed_of(f"{path}={value!r}"))
-        places = draw(generator, len(base))  # runs are drawn with both of their scores
+        places = draw(generator, len(base))  # resample runs with both of their scores
         ours, theirs = (np.asarray(x)[places].mean(axis=1) for x in (found, base))
         bound = float(np.quantile(ours / np.maximum(theirs, 1e-12), 0.05))
         kept = fmean(found) / fmean(base)
@@ -171,9 +171,9 @@ def _parameter(
 def range_problems(
     study: Study, ranges: Mapping[str, tuple[float, float]], summary: ProbeSummary
 ) -> Iterator[str]:
-    """Yield why randomization ranges go beyond what runs have shown.
+    """Yield problems of randomization ranges that exceed the measured ranges.
 
-    A range may exceed the feasible one by a tenth of its width on each side, per step.
+    Per step, a range may exceed the feasible one by 10 % of its width on each side.
     """
     if not summary.runs or not study.state.runs.keys() >= set(summary.runs):
         yield "its probe does not come from runs of this study"
@@ -190,7 +190,7 @@ def range_problems(
 
 
 def curriculum_problems(study: Study, given: Mapping[str, Any] | None) -> Iterator[str]:
-    """Yield the problems of a curriculum: its cases must be measured, and learnable."""
+    """Yield the problems of a curriculum. Its cases must be measured and learnable."""
     try:
         plan = Curriculum.model_validate(given or {})
     except ValidationError as error:

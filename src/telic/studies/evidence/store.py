@@ -1,8 +1,8 @@
-"""Evidence on disk, and proof by hash that the files of a study are what was recorded.
+"""Store evidence on disk, and verify a study's files against recorded hashes.
 
-Evidence is written once, named by its content, and known to the ledger. The supervisor of a run
-lists every file with its hash when the run ends, and signs its exit record with a key derived for
-this run from the user's own; the ledger keeps the hash of the list.
+Evidence is immutable, content-addressed, and recorded in the ledger. The supervisor of a run
+lists all files with hashes when the run ends, and signs the exit record with a per-run key
+derived from the user's key. The ledger stores the hash of the list.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ def add_evidence(
     run: str | None = None,
     candidate: str | None = None,
 ) -> Evidence:
-    """Write an evidence record and commit it; the same facts again are the same evidence.
+    """Write an evidence record and commit it. Identical facts give the same evidence.
 
-    The file comes first and the ledger second: a crash between them leaves an orphan, never an
-    entry without its file. A record about a run is about its candidate, too.
+    The file is written before the ledger entry: a crash in between leaves an orphan, never an
+    entry without its file. A record about a run is also linked to its candidate.
     """
     if run in study.state.runs:
         candidate = study.state.runs[run].candidate
@@ -55,10 +55,10 @@ def add_evidence(
     producer = actor.label if kind == "review" else f"telic.{kind}"
     identity = {"kind": kind, "subject": subject, "payload": facts, "producer": producer}
     name = f"e-{content_hash(identity)[:12]}"
-    if name in study.ledger.state().evidence:  # as it is now: others may have added it
+    if name in study.ledger.state().evidence:  # re-read: others may have added it
         return study.sheet(name)
     path = study.folder.evidence_file(name)
-    if path.is_file():  # written before a crash, and not committed
+    if path.is_file():  # written before a crash, but not committed
         sheet = study.sheet(name)
     else:
         sheet = Evidence(
@@ -81,7 +81,7 @@ def add_evidence(
 
 
 def read_evidence(folder: StudyFolder, name: str) -> Evidence:
-    """Return an evidence record; raises StudyError E_NO_EVIDENCE when there is none."""
+    """Return an evidence record, or raise StudyError E_NO_EVIDENCE."""
     path = folder.evidence_file(name)
     if not path.is_file():
         raise StudyError("E_NO_EVIDENCE", f"Unknown evidence {name}.")
@@ -89,7 +89,7 @@ def read_evidence(folder: StudyFolder, name: str) -> Evidence:
 
 
 def altered(folder: StudyFolder, state: StudyState, names: Iterable[str]) -> list[str]:
-    """Return the evidence whose file is gone or is not what the ledger recorded."""
+    """Return the evidence whose file is missing or differs from the ledger."""
     found: list[str] = []
     for name in names:
         entry = state.evidence.get(name)
@@ -107,7 +107,7 @@ def altered(folder: StudyFolder, state: StudyState, names: Iterable[str]) -> lis
 
 
 def why_unsealed(record: dict[str, Any], folder: Path, key: str) -> str | None:
-    """Return why an exit record is not what its supervisor wrote; None when it is."""
+    """Return why an exit record fails verification, or None if its signature is valid."""
     if not hmac.compare_digest(seal_of(record, key).encode(), str(record.get("seal")).encode()):
         return "exit.json is not what the supervisor of the run wrote"
     listed = folder / MANIFEST_FILE
@@ -119,7 +119,7 @@ def why_unsealed(record: dict[str, Any], folder: Path, key: str) -> str | None:
 
 
 def altered_artefacts(study: Study, run: str, below: Path | None = None) -> list[str]:
-    """Return the files of an ended run, or those below a path, that changed since; empty if none.
+    """Return the files of an ended run (optionally below a path) that changed since it ended.
 
     Runs of earlier versions have no list of files and are not checked.
     """
@@ -147,7 +147,7 @@ def altered_artefacts(study: Study, run: str, below: Path | None = None) -> list
 
 
 def require_unaltered(study: Study, run: str, below: Path) -> None:
-    """Raise BrokenIntegrity E_ARTEFACTS when a file, or one of a folder, changed after the run."""
+    """Raise BrokenIntegrity E_ARTEFACTS if a file or folder changed after the run."""
     if altered := altered_artefacts(study, run, below):
         raise BrokenIntegrity(
             "E_ARTEFACTS",
@@ -157,12 +157,12 @@ def require_unaltered(study: Study, run: str, below: Path) -> None:
 
 
 def changed_files(study: Study) -> tuple[str, ...]:
-    """Return what differs from the record, one sentence each; empty when nothing does."""
+    """Return one sentence per difference from the recorded hashes."""
     found: list[str] = []
     for check in (_evidence, _revisions, _contracts, _runs):
         try:
             found += check(study)
-        except TelicError as error:  # a file that cannot be read any more is changed, too
+        except TelicError as error:  # an unreadable file counts as changed
             found.append(error.message)
     return tuple(found)
 
@@ -173,7 +173,7 @@ def _evidence(study: Study) -> Iterator[str]:
 
 
 def _revisions(study: Study) -> Iterator[str]:
-    """Compare every revision with the hash that it was last entered or validated with."""
+    """Compare every revision with its last recorded or validated hash."""
     known: dict[tuple[str, int], dict[str, Any]] = {}
     at: dict[str, int] = {}
     kinds = ("candidate.created", "candidate.revised", "candidate.validated")

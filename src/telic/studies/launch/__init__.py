@@ -1,1 +1,1 @@
-"""The one path that starts an experiment: gates, permit, launcher, supervisor, recovery."""
+"""Launch path of all experiments: gates, permit, launcher, supervisor, recovery."""

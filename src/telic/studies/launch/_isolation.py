@@ -1,8 +1,8 @@
-"""The working tree of a candidate: the repository itself, or a git worktree of its own.
+"""Working tree of a candidate: the repository itself or a separate git worktree.
 
-A worktree is made once per candidate revision. Its manifest is written last: a worktree without one
-is incomplete, nothing ever ran in it, and it is made again. A candidate that runs in place
-continues in a worktree of its own commit once the repository has moved on.
+A worktree is created once per candidate revision. Its manifest is written last: a worktree without
+one is incomplete, was never used, and is recreated. A candidate that runs in place
+continues in a worktree of its commit once the repository has newer commits.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ TreeMode = Literal["in_place", "worktree"]
 
 
 class TreeManifest(Record):
-    """The state of a worktree when it was made."""
+    """State of a worktree at its creation."""
 
     schema_version: Literal[1] = 1
     base_commit: str
     files: dict[str, str]
-    """hash by path, of files that differ from the base"""
+    """hashes by path of files that differ from the base"""
 
 
 def mode_of(folder: StudyFolder, candidate: Candidate) -> TreeMode:
-    """Return where the candidate runs now: in place only while that is what it was validated on."""
+    """Return the tree mode: in place only while the code matches the base commit."""
     mode, base, root = candidate.isolation.mode, candidate.base_commit, folder.root
     if mode != "in_place" or base is None or not git_read.is_repository(root):
         return mode
@@ -50,7 +50,7 @@ def mode_of(folder: StudyFolder, candidate: Candidate) -> TreeMode:
 
 
 def tree_of(folder: StudyFolder, candidate: Candidate) -> Path:
-    """Return where the candidate runs, whether the tree exists or not."""
+    """Return the path of the candidate's tree, which may not exist yet."""
     in_place = mode_of(folder, candidate) == "in_place"
     return folder.root if in_place else _own_tree(folder, candidate)
 
@@ -61,18 +61,18 @@ def _own_tree(folder: StudyFolder, candidate: Candidate) -> Path:
 
 
 def _manifest_file(folder: StudyFolder, candidate: Candidate) -> Path:
-    """Return the manifest's path: outside of the tree, which must stay as it is."""
+    """Return the manifest's path, outside the tree because the tree must not change."""
     tree = _own_tree(folder, candidate)
     return tree.with_name(f"{tree.name}.json")
 
 
 def is_made(folder: StudyFolder, candidate: Candidate) -> bool:
-    """Return whether the candidate's own tree exists and is complete."""
+    """Return whether the candidate's worktree exists and is complete."""
     return _manifest_file(folder, candidate).exists() and _own_tree(folder, candidate).is_dir()
 
 
 def prepare_tree(folder: StudyFolder, candidate: Candidate) -> Path:
-    """Make the candidate's tree unless it exists; return it."""
+    """Create the candidate's tree if missing and return its path."""
     tree, base = tree_of(folder, candidate), candidate.base_commit
     if tree == folder.root:
         return tree
@@ -99,9 +99,9 @@ def prepare_tree(folder: StudyFolder, candidate: Candidate) -> Path:
 
 
 def evaluator_tree(folder: StudyFolder, candidate: Candidate, protocol: Protocol) -> Path:
-    """Return where results are measured: a checkout of the base commit, whatever trains.
+    """Return the tree for evaluation: a checkout of the base commit, independent of training.
 
-    It is the training's own tree if its log is measured, and the repository without git.
+    If the training log is measured, it is the training tree; without git, the repository.
     """
     if protocol.command is None:
         return tree_of(folder, candidate)
@@ -112,7 +112,7 @@ def evaluator_tree(folder: StudyFolder, candidate: Candidate, protocol: Protocol
 
 
 def prepare_evaluator(folder: StudyFolder, candidate: Candidate, protocol: Protocol) -> None:
-    """Make the checkout in which results are measured, and undo what was changed in it."""
+    """Create the checkout for evaluation and revert changes in it."""
     tree, commit = evaluator_tree(folder, candidate, protocol), str(candidate.base_commit)
     if protocol.command is None or tree == folder.root:
         return
@@ -127,9 +127,9 @@ def prepare_evaluator(folder: StudyFolder, candidate: Candidate, protocol: Proto
 
 
 def tree_problems(folder: StudyFolder, candidate: Candidate, *, excepted: bool) -> list[str]:
-    """Return why the candidate's tree is not exactly its base with its change.
+    """Return how the candidate's tree deviates from its base plus its change.
 
-    With `excepted` the contract waives the need for a tree of its own.
+    With `excepted` the contract waives the need for a separate tree.
     """
     change, root, base = candidate.change, folder.root, candidate.base_commit
     if mode_of(folder, candidate) == "in_place":
@@ -138,7 +138,7 @@ def tree_problems(folder: StudyFolder, candidate: Candidate, *, excepted: bool) 
         if change.patch or change.files:
             return ["a change of files needs isolation.mode worktree"]
         if not git_read.is_repository(root):
-            return []  # nothing to compare with; evaluator and adapter hashes are compared
+            return []  # no reference here; evaluator and adapter hashes are compared
         names = filter(_is_code, git_read.changed_paths(root))
         problems = [f"{name} has uncommitted changes" for name in names]
         if base is not None and not git_read.has_commit(root, base):
@@ -186,7 +186,7 @@ def _git(folder: Path, *words: str) -> None:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
     environment |= {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
     done = subprocess.run(
-        # A repository's hooks are its own programs; checking a tree out must not run them.
+        # A checkout must not run the repository's hooks.
         ["git", "-c", "core.hooksPath=/dev/null", *words],
         cwd=folder,
         env=environment,

@@ -1,4 +1,4 @@
-"""Hardware of this machine, compared with what a run requires."""
+"""Query this machine's hardware and compare it with a run's requirements."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PRECISION = (
 
 
 class Gpu(Record):
-    """One graphics card; memory in GB, None where the driver does not report it."""
+    """GPU with memory in GB. None where the driver does not report a value."""
 
     index: int
     name: str
@@ -36,7 +36,7 @@ class Gpu(Record):
 
 
 class Machine(Record):
-    """hw.json: where a run was started."""
+    """Machine on which a run was started (hw.json)."""
 
     host: str
     platform: str
@@ -45,18 +45,18 @@ class Machine(Record):
     free_memory_gb: float
     free_disk_gb: float
     gpus: tuple[Gpu, ...] | None
-    """None: not queried, or no driver"""
+    """None if not queried or without a driver"""
     python: str
     precision_flags: dict[str, str]
-    """variables that change numerical results"""
+    """environment variables that affect numerical results"""
 
 
 def look(folder: Path, *, at_gpus: bool) -> Machine:
-    """Return the facts of this machine, with the free disk of a folder.
+    """Return facts about this machine, including free disk space at a folder.
 
-    With `at_gpus` the program of the GPU driver is started.
+    With `at_gpus` nvidia-smi is run.
     """
-    import psutil  # slow to load, and most commands do not look
+    import psutil  # slow to load, and rarely needed
 
     memory = psutil.virtual_memory()
     return Machine(
@@ -82,7 +82,7 @@ def _gpus() -> tuple[Gpu, ...] | None:
 
 
 def read_gpus(text: str) -> tuple[Gpu, ...]:
-    """Read the output of nvidia-smi: one card per line, memory in MiB."""
+    """Parse the output of nvidia-smi: one GPU per line, memory in MiB."""
     cards: list[Gpu] = []
     for line in filter(None, map(str.strip, text.splitlines())):
         index, name, free = (part.strip() for part in line.split(","))
@@ -92,7 +92,7 @@ def read_gpus(text: str) -> tuple[Gpu, ...]:
 
 
 def preflight(machine: Machine, hardware: Hardware, gpus: tuple[int, ...]) -> list[str]:
-    """Return what this machine lacks for a run on some GPUs; one sentence each."""
+    """Return one sentence per requirement of a run on `gpus` that this machine lacks."""
     problems: list[str] = []
     disk, least = machine.free_disk_gb, hardware.min_free_disk_gb
     if least is not None and disk < least:
@@ -111,7 +111,7 @@ def preflight(machine: Machine, hardware: Hardware, gpus: tuple[int, ...]) -> li
 
 
 def run_program(argv: tuple[str, ...], cwd: Path, text: str) -> str:
-    """Run a program that reads a text and return what it prints; raises TelicError."""
+    """Run a program with `text` as input and return its output, or raise TelicError."""
     done = None
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         given = {"input": text, "capture_output": True, "text": True, "timeout": _PROGRAM_S}

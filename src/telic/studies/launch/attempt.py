@@ -1,7 +1,7 @@
-"""A launch request, and one attempt at it: a snapshot of the study and the exact command.
+"""Launch requests and attempts: a snapshot of the study and the exact command.
 
-What cannot be read raises a TelicError, which makes the gates that asked for it fail with its
-message; the others are evaluated all the same.
+Unreadable data raises a TelicError, which fails the gates that depend on it with its
+message. The other gates are still evaluated.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ from telic.studies.study import Study
 
 SMOKE_TIMEOUT_S = 300.0
 LAUNCHING = (CandidateStatus.VALIDATED, CandidateStatus.LAUNCHED, CandidateStatus.ACCEPTED)
-"""statuses in which a run of a candidate may start"""
+"""candidate statuses in which a run may start"""
 _GRACE_S = 30.0
 _REMOTE_GRACE_S = 90.0
-"""further seconds in which a job on another machine may end, and Slurm warn it of its limit"""
+"""grace period in seconds for a remote job to end, and for Slurm's warning of its limit"""
 
 
 class LaunchRequest(NamedTuple):
-    """One run to start: a candidate, a phase, a seed, and the confirmation."""
+    """Request to start one run: candidate, phase, seed and confirmation."""
 
     candidate: str
     phase: Phase
@@ -67,11 +67,11 @@ class LaunchRequest(NamedTuple):
     gpu: int | None = None
     retry_of: str | None = None
     times: int = 1
-    """multiple of the phase's steps; a smoke test shows that steps are honoured"""
+    """multiple of the phase's steps, used by smoke tests to verify that steps take effect"""
 
 
 def check_words(execute: bool, confirm: str | None) -> None:
-    """Refuse half a confirmation; raises StudyError E_CONFIRM, which is a mistake of usage."""
+    """Raise StudyError E_CONFIRM (a usage error) for an incomplete confirmation."""
     if confirm is not None and confirm != TOKEN:
         raise StudyError(
             "E_CONFIRM", f'"{confirm}" does not confirm a launch.', hint=f"The word is {TOKEN}."
@@ -87,7 +87,7 @@ def check_words(execute: bool, confirm: str | None) -> None:
 def next_request(
     study: Study, candidate: str, phase: str | None = None, seed: int | None = None
 ) -> LaunchRequest:
-    """Fill in the phase of the candidate and its first seed without a run.
+    """Return a request with defaults: the candidate's phase and its first unused seed.
 
     Raises UnknownName for an unknown candidate or phase, StudyError E_NO_SEED.
     """
@@ -110,7 +110,7 @@ def next_request(
 
 
 def reservation_of(contract: Contract, plan: Plan, phase: Phase) -> Amounts:
-    """Return the estimated cost of one run: its share of the estimate for the whole plan."""
+    """Return the estimated cost of one run, as its share of the plan's estimate."""
     shares = {each: contract.phase_share(each, plan.steps) for each in (*plan.phases, phase)}
     total = sum(shares[each] * (len(plan.seeds.get(each, ())) or 1) for each in plan.phases)
     share = shares[phase] / total if total else 1.0
@@ -122,10 +122,10 @@ def reservation_of(contract: Contract, plan: Plan, phase: Phase) -> Amounts:
 
 
 class LaunchAttempt:
-    """A snapshot of a study for one launch request; each question is answered once.
+    """Snapshot of a study for one launch request, with cached values.
 
-    Later entries of the ledger change nothing of what was evaluated. With `processes` the GPU
-    driver may be asked; `is_final` is the last check before the start, when the tree must exist.
+    Later ledger entries do not affect what was evaluated. With `processes` the GPU
+    driver may be queried; `is_final` marks the last check before the start (the tree must exist).
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class LaunchAttempt:
 
     @cached_property
     def checks(self) -> tuple[CheckResult, ...]:
-        """V01 to V16, run again."""
+        """Results of rerunning V01 to V16."""
         return check_candidate(self.study, self.request.candidate, LAUNCHING)
 
     @cached_property
@@ -167,12 +167,12 @@ class LaunchAttempt:
 
     @cached_property
     def evaluator_tree(self) -> Path:
-        """The tree in which results are measured."""
+        """The tree used for evaluation."""
         return evaluator_tree(self.study.folder, self.candidate, self.study.protocol)
 
     @cached_property
     def spec(self) -> CommandSpec:
-        """The adapter's command for this phase; raises InvalidDocument E_COMMAND without one."""
+        """The adapter's command for this phase. Raises InvalidDocument E_COMMAND if missing."""
         commands = self.study.adapter.commands
         spec = (commands.smoke if self.request.phase == "smoke" else None) or commands.train
         if spec is None:
@@ -185,7 +185,7 @@ class LaunchAttempt:
 
     @property
     def overrides(self) -> dict[str, Any]:
-        """Parameters that this run sets."""
+        """Parameter overrides of this run."""
         return {name: each.to for name, each in self.candidate.change.overrides.items()}
 
     @cached_property
@@ -200,7 +200,7 @@ class LaunchAttempt:
 
     @cached_property
     def reservation(self) -> Amounts:
-        """The budget that is reserved for it."""
+        """The budget reserved for the run."""
         found = reservation_of(self.study.contract, self.candidate.plan, self.request.phase)
         steps = found.env_steps and found.env_steps * self.request.times
         return found.model_copy(update={"env_steps": steps})
@@ -233,7 +233,7 @@ class LaunchAttempt:
         }
         if self.tree != study.root:
             own |= import_path(self.tree)
-        if study.contract.hardware.gpus:  # else the choice of devices is left alone
+        if study.contract.hardware.gpus:  # otherwise the device choice is unchanged
             own["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, self.gpus))
         sources = study.adapter.logging.sources
         return run_environment(
@@ -254,7 +254,7 @@ class LaunchAttempt:
 
     @property
     def _limits_s(self) -> tuple[float | None, float]:
-        """Seconds after which the training is stopped, and then killed if it still runs."""
+        """Seconds until the training is stopped, and grace seconds until it is killed."""
         limit = self.command.timeout_s
         if self.request.phase == "smoke":
             limit = min(limit or SMOKE_TIMEOUT_S, SMOKE_TIMEOUT_S)
@@ -262,7 +262,7 @@ class LaunchAttempt:
 
     @cached_property
     def job(self) -> PlacedJob | None:
-        """The job and its place, without secrets; None for a run on this machine."""
+        """The placed job without secrets, or None for a run on this machine."""
         kind, options = self.study.adapter.launcher.kind, self.study.adapter.launcher.options
         if kind == "local":
             return None
@@ -272,7 +272,7 @@ class LaunchAttempt:
         place = JobPlace(
             kind=kind,
             address=options.get("address"),
-            attempts=1,  # another attempt would be a launch that no gate has checked
+            attempts=1,  # a retry would be a launch without gate checks
             gpus=len(self.gpus),
             minutes=0 if whole_s is None else math.ceil(whole_s / 60) + 1,
             cluster="local" if options.get("cluster") == "local" else "slurm",
@@ -284,7 +284,7 @@ class LaunchAttempt:
 
     @cached_property
     def steps(self) -> tuple[RunStep, ...]:
-        """The training and the evaluations after it, where they are to run."""
+        """The training and the subsequent evaluations with their folders."""
         evaluations = plan_evaluations(
             self.study.adapter,
             self.study.protocol,
@@ -302,7 +302,7 @@ class LaunchAttempt:
         limit_s, grace_s = self._limits_s
         for step in (train, *evaluations):
             words = ["env", *(f"{name}={value}" for name, value in step.env.items())]
-            if limit_s:  # counted from its start, not from its place in a queue
+            if limit_s:  # measured from its start, excluding queue time
                 words = ["timeout", f"--kill-after={grace_s:g}", f"{limit_s:g}", *words]
             job = self.run_folder / JOB_FILE
             argv = placed_command(job, Path(step.cwd), (*words, *step.argv))
@@ -312,9 +312,9 @@ class LaunchAttempt:
 
     @property
     def order(self) -> dict[str, Any]:
-        """cmd.json: what the supervisor runs; enough to start the run again by hand.
+        """Order of the supervisor (cmd.json), sufficient to restart the run manually.
 
-        Of the evaluator's checkout every importable file counts: none may change before it runs.
+        Lists all importable files of the evaluator's checkout, verified before it runs.
         """
         study, tree, is_remote = self.study, self.evaluator_tree, self.job is not None
         outputs, spec, (limit_s, grace_s) = (
@@ -348,16 +348,16 @@ class LaunchAttempt:
 
     @property
     def started_by(self) -> tuple[str, ...]:
-        """The command of the supervisor."""
-        # -I and -S: nothing of the caller's or the repository's Python settings may reach it.
+        """The supervisor's command line."""
+        # -I and -S isolate it from the caller's and the repository's Python settings.
         program = str(Path(supervisor.__file__).resolve())
         return tuple(own_python(None, "-I", "-S", program, self.run_folder))
 
     @property
     def variables(self) -> dict[str, str]:
-        """The whole environment of the supervisor, with secrets; never written to a file."""
+        """The supervisor's full environment including secrets. Never written to a file."""
         variables, changed = self.environment.variables, self.environment.changed
-        if self.job is not None:  # the job itself gets the changes; its driver needs the network
+        if self.job is not None:  # only the job gets the changes; its driver needs the network
             variables = {name: x for name, x in variables.items() if name not in changed}
         seal = signing_key(self.study.root).derive(f"telic run {self.nonce}")
         return {**variables, supervisor.SEAL_VARIABLE: seal}

@@ -1,7 +1,7 @@
-"""The exact arguments and environment of one run, and of the evaluations after it.
+"""Build the exact arguments and environment of a run and its evaluations.
 
-No shell ever sees the arguments; the network is closed unless a person approved it, and no secret
-without a use.
+Arguments never pass through a shell. The network is closed unless a person approved it, and unused
+secrets are withheld.
 """
 
 from __future__ import annotations
@@ -41,26 +41,26 @@ _SHAPES = re.compile(
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*"
     r"|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"  # name and password in an address
 )
-# Paths and dotted or dashed names are judged piece by piece, or every long path would be hidden.
+# Paths and dotted or dashed names are checked per piece; otherwise all long paths would be hidden.
 _PIECE = re.compile(r"[A-Za-z0-9+]{20,}")
 _LEAST_BITS = 4.0  # per character; a hexadecimal digest has at most 4.0, English words about 3.5
 
 
 def is_secret_name(name: str) -> bool:
-    """Return whether a variable of this name usually holds a secret."""
+    """Return whether a variable name suggests a secret."""
     return name.upper() not in _NOT_SECRET and _NAME.search(name) is not None
 
 
 def redact_keys(text: str) -> str:
-    """Return the text without keys of a known shape; digests and code stay as they are."""
+    """Redact keys of known formats. Digests and code are unchanged."""
     return _SHAPES.sub(REDACTED, text)
 
 
 def redact_text(text: str) -> str:
-    """Return the text without anything that looks like a key, a token or a password."""
+    """Redact everything that looks like a key, a token or a password."""
 
     def hidden(piece: re.Match[str]) -> str:
-        # Many keys look like a digest; hiding one too many costs less than showing a key.
+        # Many keys look like a digest; false positives are cheaper than a leaked key.
         is_digest = re.fullmatch(r"[0-9a-fA-F]{32,}", piece[0]) is not None
         return REDACTED if is_digest or _is_random(piece[0]) else piece[0]
 
@@ -68,7 +68,7 @@ def redact_text(text: str) -> str:
 
 
 def redact_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables, sorted, with secrets replaced."""
+    """Return the variables sorted, with secrets redacted."""
     return {
         name: REDACTED if is_secret_name(name) else redact_text(environment[name])
         for name in sorted(environment)
@@ -76,19 +76,19 @@ def redact_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def has_secret(text: str) -> bool:
-    """Return whether the text holds a key or a token; digests do not count."""
+    """Return whether the text contains a key or a token. Digests are ignored."""
     return _SHAPES.search(text) is not None or any(map(_is_random, _PIECE.findall(text)))
 
 
 def _is_random(piece: str) -> bool:
-    """Return whether a piece looks drawn at random: many kinds of characters, evenly used."""
+    """Return whether a piece looks random, with many character kinds and high entropy."""
     if not all(re.search(kind, piece) for kind in ("[a-z]", "[A-Z]", "[0-9]")):
         return False
     shares = [count / len(piece) for count in Counter(piece).values()]
     return -sum(share * math.log2(share) for share in shares) >= _LEAST_BITS
 
 
-# Nothing listens on the discard port: programs that honour proxies fail at once.
+# Nothing listens on the discard port, so programs that honour proxies fail immediately.
 _CLOSED = "http://127.0.0.1:9"
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "ftp_proxy")
 
@@ -119,18 +119,18 @@ _LOCAL_CHOICES: dict[str, tuple[str, ...]] = {
     "NEPTUNE_MODE": ("offline", "debug"),
     "COMET_MODE": ("offline", "disabled"),
 }
-"""values with which a tracker keeps its local files and uses no network"""
+"""settings for trackers to write local files without network access"""
 
 
 class RunEnvironment(NamedTuple):
-    """The environment of a run."""
+    """Environment of a run."""
 
     variables: dict[str, str]
-    """everything, secrets included: for the process, never for a file"""
+    """all variables including secrets, for the process only and never for a file"""
     changed: dict[str, str]
     """differences from the caller's environment"""
     withheld: tuple[str, ...]
-    """variables of the caller that the run does not get"""
+    """caller's variables withheld from the run"""
     is_offline: bool
     problems: tuple[str, ...] = ()
 
@@ -149,7 +149,7 @@ def run_environment(
         base: the caller's environment.
         declared: variables of the adapter's command.
         offline_choices: variables of the adapter's log sources when the network is closed.
-        own: variables of telic, such as the run folder.
+        own: telic's variables, such as the run folder.
         network_approved: whether a person approved the use of the network.
     """
     if network_approved:
@@ -163,7 +163,7 @@ def run_environment(
         if value not in allowed.get(name, (value,))
     )
     local = {name: x for name, x in asked.items() if x in _LOCAL_CHOICES.get(name, ())}
-    # Without a network a key has no use, and a run cannot write to a log what it does not have.
+    # Without network access keys are useless, and withheld keys cannot leak into logs.
     withheld = tuple(sorted(n for n in base if is_secret_name(n) and n not in declared))
     changed = {**offline_choices, **declared, **own, **OFFLINE, **local}
     inherited = {name: value for name, value in base.items() if name not in withheld}
@@ -178,22 +178,22 @@ _SHELL_WORDS = frozenset({"&&", "||", "|", ";", "&", ">", ">>", "<", "<<", "2>",
 
 
 class Command(NamedTuple):
-    """The resolved command of one run."""
+    """Resolved command of one run."""
 
     argv: tuple[str, ...]
     cwd: Path
     env: dict[str, str]
-    """variables that the command sets"""
+    """variables set by the command"""
     timeout_s: float | None
 
     @property
     def hash(self) -> str:
-        """Identifies arguments and folder."""
+        """Hash of arguments and folder."""
         return content_hash({"argv": self.argv, "cwd": str(self.cwd)})
 
 
 class Values(NamedTuple):
-    """Values of the placeholders of a command in one run; None is unknown."""
+    """Placeholder values of a command for one run. None means unknown."""
 
     seed: int
     run_dir: Path
@@ -208,7 +208,7 @@ class Values(NamedTuple):
 
 
 def import_path(tree: Path) -> dict[str, str]:
-    """Return the variable that makes Python import from a tree before any installed package."""
+    """Return the environment variable that makes Python import from a tree first."""
     places = [tree / "src", tree] if (tree / "src").is_dir() else [tree]
     inherited = os.environ.get("PYTHONPATH")
     return {"PYTHONPATH": os.pathsep.join([*map(str, places), *([inherited] if inherited else [])])}
@@ -219,8 +219,8 @@ def build_command(
 ) -> Command:
     """Return the command with every placeholder filled; `root` is the tree that it runs in.
 
-    Environments and programs that a worktree does not have are those of `home`, the repository.
-    Seed and overrides are added at the end where the command does not say where they go.
+    Environments and programs missing in a worktree are taken from `home`, the repository.
+    Seed and overrides are appended if the command has no placeholder for them.
     Raises InvalidDocument E_COMMAND.
     """
     cwd, home = (root / spec.cwd).resolve(), home or root
@@ -268,7 +268,7 @@ def _filled(word: str, known: Mapping[str, Any]) -> str:
 
 
 def _override_words(adapter: Adapter, values: Values) -> list[str]:
-    """Return the changed parameters as this repository reads them."""
+    """Return the parameter overrides as arguments in the repository's syntax."""
     changed = {
         name: value if isinstance(value, str) else json.dumps(value)
         for name, value in sorted(values.overrides.items())
@@ -296,7 +296,7 @@ def _override_words(adapter: Adapter, values: Values) -> list[str]:
 
 
 def shell_problems(argv: tuple[str, ...]) -> list[str]:
-    """Return the words of a command that need a shell, which it does not get, or show a secret."""
+    """Return the words of a command that need a shell or expose a secret."""
     problems: list[str] = []
     if Path(argv[0]).name in _SHELLS and any(w.startswith("-") and "c" in w for w in argv[1:2]):
         problems.append(f"{argv[0]} {argv[1]} would hide the command in a shell string")
@@ -313,41 +313,41 @@ def shell_problems(argv: tuple[str, ...]) -> list[str]:
 # ---------------------------------------------------------------------------- evaluations
 
 EVALUATIONS = "evaluations"
-"""folder of their results, in the artefacts of a run"""
+"""folder of the evaluation results in a run's artefacts"""
 NOMINAL = "nominal"
 _CHECKPOINT = "{checkpoint}"
-"""replaced by the supervisor"""
+"""placeholder filled by the supervisor"""
 
 
 class Perturbation(Record):
-    """One difference between the world of an evaluation and that of the training."""
+    """Difference between the evaluation and the training environment."""
 
     name: str
     args: tuple[str, ...] = ()
-    """words that are added to the evaluator's command"""
+    """words appended to the evaluator's command"""
     parameter: str | None = None
-    """what moves, for a probe of robustness"""
+    """perturbed parameter of a robustness probe"""
     value: float | None = None
     nominal: float | None = None
     env: dict[str, str] = Field(default={})
 
 
 class RunStep(Record):
-    """One command of a run, as the supervisor starts it."""
+    """Command of a run that the supervisor starts."""
 
     name: str
-    """train, or perturbation/seed of an evaluation"""
+    """`train`, or perturbation/seed of an evaluation"""
     folder: str
-    """of its output, relative to the run folder"""
+    """output folder relative to the run folder"""
     argv: tuple[str, ...]
     cwd: str
     env: dict[str, str] = Field(default={})
     measures: bool = True
-    """whether its output is the score; then its code is checked before it starts"""
+    """whether its output is the score, in which case its code is checked before the start"""
 
 
 def perturbations_of(protocol: Protocol) -> list[Perturbation]:
-    """Return the perturbations of a protocol; a word alone is one without arguments."""
+    """Return the perturbations of a protocol. A plain string has no arguments."""
     return [
         Perturbation(name=each) if isinstance(each, str) else as_record(each, Perturbation, "it")
         for each in protocol.perturbations
@@ -355,7 +355,7 @@ def perturbations_of(protocol: Protocol) -> list[Perturbation]:
 
 
 def _worlds(protocol: Protocol) -> dict[str, Perturbation]:
-    """Return the nominal world and the perturbations, by name."""
+    """Return the nominal environment and the perturbations by name."""
     found = perturbations_of(protocol)
     worlds = {each.name: each for each in (Perturbation(name=NOMINAL), *found)}
     if len(worlds) <= len(found):
@@ -364,7 +364,7 @@ def _worlds(protocol: Protocol) -> dict[str, Perturbation]:
 
 
 def expected_names(protocol: Protocol, phase: Phase) -> tuple[str, ...]:
-    """Return the names of a phase's evaluations; a smoke test does one of each kind."""
+    """Return the names of a phase's evaluations. A smoke test runs one of each kind."""
     if protocol.command is None:
         return ()
     seeds = protocol.eval_seeds[:1] if phase == "smoke" else protocol.eval_seeds
@@ -381,14 +381,14 @@ def plan_evaluations(
     home: Path,
     device: str,
 ) -> tuple[RunStep, ...]:
-    """Return the evaluations after a training, in the evaluator's tree; none without evaluator.
+    """Return the evaluations after training in the evaluator's tree, empty without evaluator.
 
-    Compiled files in the tree are ignored: a training could have written them.
+    Compiled files in the tree are ignored, since the training could have written them.
     """
     spec, worlds = protocol.command, _worlds(protocol)
     if spec is None:
         return ()
-    # The evaluator is the protocol's: overrides of a candidate do not reach it.
+    # The evaluator is defined by the protocol, so candidate overrides do not apply.
     plain = adapter.model_copy(update={"seeds": adapter.seeds.model_copy(update={"flag": None})})
     steps: list[RunStep] = []
     for name in expected_names(protocol, phase):
@@ -419,7 +419,7 @@ def plan_evaluations(
 def evaluation_problems(
     protocol: Protocol, contract: Contract, adapter: Adapter | None
 ) -> list[str]:
-    """Return what is wrong with the evaluation of results."""
+    """Return the problems of the evaluation setup."""
     problems = [
         f"eval_seeds: {min(seen)} is also in the {role} pool of training."
         for role in dict.fromkeys(ROLES.values())

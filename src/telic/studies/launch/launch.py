@@ -1,6 +1,6 @@
-"""Launch a run: check the gates, prepare, check again under the lock, announce, start, record.
+"""Launch a run: check gates, prepare, recheck under the lock, announce, start, record.
 
-Nothing else starts a run: a process that trains has passed every gate.
+This is the only way to start a run, so every training process has passed all gates.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ _POLL_S = 0.005
 
 
 class DryRun(Record):
-    """The gates of a run, and what it would start."""
+    """Gate results of a run and the command it would start."""
 
     candidate: str
     phase: str
     seed: int
     gates: tuple[CheckResult, ...]
     start: dict[str, Any] | None
-    """command, folder, job and environment, secrets redacted; None if it cannot be built"""
+    """command, folder, job and redacted environment, or None if it cannot be built"""
 
     @property
     def is_open(self) -> bool:
-        """Every gate but the confirmation is open."""
+        """True if every gate except the confirmation is open."""
         return all(each.passed or each.id == "G01" for each in self.gates)
 
 
 class LaunchResult(Record):
-    """A run that was started."""
+    """Result of starting a run."""
 
     run: str
     nonce: str
@@ -61,14 +61,14 @@ class LaunchResult(Record):
 
 
 def look(study: Study, request: LaunchRequest, *, processes: bool = True) -> DryRun:
-    """Evaluate the gates and show what would be started; writes nothing.
+    """Evaluate the gates and show the command without starting or writing anything.
 
-    With `processes` the GPU driver may be asked.
+    With `processes` the GPU driver may be queried.
     """
     attempt = _first_attempt(study, request, processes=processes)
     gates = evaluate(attempt)
     start: dict[str, Any] | None = None
-    with contextlib.suppress(TelicError):  # the gates that need it say why
+    with contextlib.suppress(TelicError):  # reported by the gates that need it
         job: dict[str, Any] | None = None
         if attempt.job is not None:
             job = attempt.job.model_dump(mode="json", exclude_defaults=True)
@@ -86,9 +86,9 @@ def look(study: Study, request: LaunchRequest, *, processes: bool = True) -> Dry
 
 
 def launch(study: Study, request: LaunchRequest, actor: StudyActor) -> LaunchResult:
-    """Start one run, or raise the refusal; every evaluation of the gates is recorded.
+    """Start one run, or raise the refusal. Every gate evaluation is recorded.
 
-    Raises StudyError E_CONFIRM, GateRefused and its kin by gate, EnvironmentBlocked E_LAUNCHER.
+    Raises StudyError E_CONFIRM, the error of a closed gate, or EnvironmentBlocked E_LAUNCHER.
     """
     check_words(request.execute, request.confirm)
     reconcile(study)
@@ -113,7 +113,7 @@ def launch(study: Study, request: LaunchRequest, actor: StudyActor) -> LaunchRes
         try:
             claim = _start(attempt)
         except TelicError as error:
-            # If it started all the same, the next reconciliation adopts it.
+            # If it did start, the next reconciliation adopts it.
             process = RunProcess(attempt.run_folder)
             if process.give_up(error.message) or process.state == "given_up":
                 facts = {"run": attempt.run_id, "nonce": attempt.nonce, "reason": error.message}
@@ -133,7 +133,7 @@ def launch(study: Study, request: LaunchRequest, actor: StudyActor) -> LaunchRes
 
 
 def _first_attempt(study: Study, request: LaunchRequest, *, processes: bool) -> LaunchAttempt:
-    """Return an attempt at a request, with the lost or preempted run that it repeats."""
+    """Return the attempt for a request, including the lost or preempted run that it retries."""
     same = [
         (name, run)
         for name, run in study.state.runs_of(request.candidate, request.phase).items()
@@ -153,7 +153,7 @@ def _record_gates(
     *,
     round_number: int,
 ) -> None:
-    """Enter the results of the gates; raises when one is shut."""
+    """Record the gate results and raise if a gate is closed."""
     request = attempt.request
     facts = {
         "run": attempt.run_id,
@@ -174,7 +174,7 @@ def _record_gates(
 def _intent(
     attempt: LaunchAttempt, results: Sequence[CheckResult], actor: StudyActor
 ) -> dict[str, Any]:
-    """Return the announcement of a run; files of its folder have the rest."""
+    """Return the ledger announcement of a run. Details are in its folder."""
     request, takes_steps = attempt.request, any("{steps}" in x for x in attempt.spec.argv)
     return {
         "run": attempt.run_id,
@@ -197,7 +197,7 @@ def _intent(
 
 
 def _write_run_folder(attempt: LaunchAttempt) -> None:
-    """Write all that is needed to start the run again by hand, and the job of a launcher."""
+    """Write the files needed to restart the run manually, and the launcher's job."""
     folder, environment, tree = attempt.run_folder, attempt.environment, attempt.tree
     candidate, changed = attempt.candidate, environment.changed
     git: dict[str, Any] = {
@@ -229,7 +229,7 @@ def _write_run_folder(attempt: LaunchAttempt) -> None:
 
 
 def _start(attempt: LaunchAttempt) -> dict[str, Any]:
-    """Start the supervisor, which detaches at once; return its claim.
+    """Start the supervisor, which detaches immediately, and return its claim.
 
     Raises EnvironmentBlocked E_LAUNCHER.
     """

@@ -1,4 +1,4 @@
-"""The process of a run, known by the files that its supervisor writes in the run folder."""
+"""Process of a run, observed through the supervisor's files in the run folder."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ ProcessState = Literal["unclaimed", "given_up", "elsewhere", "alive", "ended", "
 
 
 class RunProcess:
-    """The supervisor of one run, and through it the run; files are read at every question.
+    """Supervisor process of one run. Files are read at every access.
 
-    A process is identified by pid, start time and boot together.
+    A process is identified by pid, start time and boot id.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -31,27 +31,27 @@ class RunProcess:
 
     @property
     def claim(self) -> dict[str, Any] | None:
-        """pid.json: the supervisor, or the recovery that gave the launch up; None before either."""
+        """Claim by the supervisor, or by a recovery that gave up the launch (pid.json), or None."""
         return self._read(supervisor.PID_FILE)
 
     @property
     def exit_record(self) -> dict[str, Any] | None:
-        """The end of the run; None while it runs, and if it left no record."""
+        """Exit record of the run, or None while it runs or if it left no record."""
         return self._read(supervisor.EXIT_FILE)
 
     @property
     def heartbeat(self) -> dict[str, Any] | None:
-        """The last sign of life."""
+        """Last heartbeat of the run."""
         return self._read(supervisor.HEARTBEAT_FILE)
 
     @property
     def stop_request(self) -> dict[str, Any] | None:
-        """The request to end the run: by whom, and why."""
+        """Stop request with its author and reason."""
         return self._read(supervisor.STOP_FILE)
 
     @property
     def state(self) -> ProcessState:
-        """The state of the launch; `gone` is a supervisor that left no exit record."""
+        """State of the launch. `gone` means the supervisor left no exit record."""
         claim = self.claim
         if claim is not None and "given_up" in claim:
             return "given_up"
@@ -64,20 +64,20 @@ class RunProcess:
         is_same_boot = claim.get("boot_id") == supervisor.boot_id()
         if is_same_boot and supervisor.is_alive(int(claim["pid"]), claim.get("start_ticks")):
             return "alive"
-        # The record may have been written between the two looks.
+        # The record may have been written between the two reads.
         return "gone" if self.exit_record is None else "ended"
 
     def give_up(self, why: str) -> bool:
-        """Make sure that this launch never starts; False when it has started already.
+        """Prevent this launch from starting. Return False if it has already started.
 
-        A supervisor that starts late finds the claim taken and exits.
+        A supervisor that starts later finds an existing claim and exits.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         claim = {"given_up": why, "at": utc_now()}
         return supervisor.claim(self.folder / supervisor.PID_FILE, claim)
 
     def ask_to_stop(self, by: str, why: str) -> bool:
-        """Record who wants the run to end and signal its supervisor, if one is alive here."""
+        """Record a stop request and signal the supervisor if it is alive on this machine."""
         if self.stop_request is None:
             facts = {"by": by, "why": why, "at": utc_now()}
             write_json(self.folder / supervisor.STOP_FILE, facts)
@@ -89,14 +89,14 @@ class RunProcess:
         return True
 
     def end_leftovers(self) -> int:
-        """Kill what a dead supervisor left running in its session; return how many there were."""
+        """Kill processes left in a dead supervisor's session and return their number."""
         for job in self.folder.glob("jobs/*/job.json"):
             (job.parent / "stop").touch()  # a worker on another machine watches this file
         claim = self.claim or {}
         is_same_boot = claim.get("boot_id") == supervisor.boot_id()
         if not is_same_boot or claim.get("session") != claim.get("pid"):
-            return 0  # the session is that of another process
-        # The kernel gives no new process the number of a session that still has members.
+            return 0  # the session belongs to another process
+        # The kernel does not reuse the id of a session that still has members.
         session = int(claim["session"])
         left = [pid for pid in supervisor.session_members(session) if pid != session]
         for pid in left:

@@ -1,4 +1,4 @@
-"""Reconcile the ledger with the processes: the outcome of runs that it believes alive.
+"""Reconcile the ledger with processes: determine the outcome of runs recorded as live.
 
 announced, no supervisor claimed it    give it up, release its reservation
 claimed, the supervisor lives          adopt it
@@ -29,15 +29,15 @@ from telic.studies.study import Study
 _HOUR_S = 3600.0
 _STOPPERS = ("user", "stop_rule", "monitor", "budget", "preempted")
 _CLAIM_S = 120.0
-"""longest time from the announcement of a launch to its claim"""
+"""timeout in seconds from a launch's announcement to its claim"""
 _TIMED_OUT = 124
 """exit code of timeout(1)"""
 
 
 def reconcile(study: Study, *, processes: bool = False) -> dict[str, str]:
-    """Bring the ledger in line with the processes; return the outcome of each run. Repeatable.
+    """Reconcile the ledger with the processes and return each run's outcome. Idempotent.
 
-    With `processes` git may be started, to remove worktrees of candidates that were decided on.
+    With `processes` git may be started to remove worktrees of decided candidates.
     """
     with study.locked():
         found = {name: _reconcile_run(study, name) for name in study.state.active_runs}
@@ -55,7 +55,7 @@ def reconcile(study: Study, *, processes: bool = False) -> dict[str, str]:
 
 
 def is_over(study: Study, run: str) -> bool:
-    """Return whether a run that the ledger believes alive has ended."""
+    """Return whether a run recorded as live has ended."""
     found = RunProcess(study.folder.run(run)).state
     if found == "unclaimed":
         age = moment(utc_now()) - moment(study.state.runs[run].intent_at)
@@ -64,7 +64,7 @@ def is_over(study: Study, run: str) -> bool:
 
 
 def stop_run(study: Study, run: str, by: KilledBy, why: str) -> None:
-    """Ask a live run to end; its supervisor gives it time to save, then kills it.
+    """Request a live run to stop. Its supervisor kills it after a grace period for saving.
 
     The next `reconcile` settles its cost. Raises StudyError E_NOT_LIVE.
     """
@@ -75,13 +75,13 @@ def stop_run(study: Study, run: str, by: KilledBy, why: str) -> None:
 
 
 def _reconcile_run(study: Study, name: str) -> str:
-    """Find the outcome of one run that the ledger believes alive, and enter it."""
+    """Determine the outcome of one run recorded as live, and record it."""
     run, process = study.state.runs[name], RunProcess(study.folder.run(name))
     is_entered = run.status == RunStatus.RUNNING
     state, claim = process.state, process.claim or {}
     if state == "unclaimed":
         if not process.give_up("it was announced and never started"):
-            return _reconcile_run(study, name)  # it was claimed in this moment
+            return _reconcile_run(study, name)  # it was claimed concurrently
         state = "gone" if is_entered else "given_up"
     if state == "elsewhere":
         return "unknown"
@@ -109,7 +109,7 @@ def _reconcile_run(study: Study, name: str) -> str:
 
 
 def record_start(study: Study, run: str, nonce: str, identity: dict[str, Any]) -> None:
-    """Enter a started run; the first of a phase moves its candidate from validated to launched."""
+    """Record a started run. The first of a phase makes its validated candidate launched."""
     candidate = study.state.runs[run].candidate
     facts = {"run": run, "nonce": nonce, "candidate": candidate, "identity": identity}
     if study.state.candidates[candidate].status == CandidateStatus.VALIDATED:
@@ -121,7 +121,7 @@ def record_start(study: Study, run: str, nonce: str, identity: dict[str, Any]) -
 def _settle(study: Study, name: str, ended: dict[str, Any]) -> None:
     """Record the end of a run from its exit record."""
     run, folder = study.state.runs[name], study.folder.run(name)
-    # By the ledger: files in the folder of a run may be the training's own.
+    # Decided from the ledger, since the training may write files in the run folder.
     intents = study.events_of("launch.intent", about=(run.candidate,))
     is_remote = any(x.data["run"] == name and x.data["launcher"] != "local" for x in intents)
     key, why = existing_key(study.root), "the key that signed it is gone"
@@ -131,7 +131,7 @@ def _settle(study: Study, name: str, ended: dict[str, Any]) -> None:
     if run.is_sealed and why is not None:
         kind, facts = "failed", dict[str, Any](why=f"its end is not proven: {why}")
     wall_s, cpu_s = ended.get("wall_s"), ended.get("cpu_s")
-    if is_remote:  # the time in a queue is not charged, and the cores of its machine are unknown
+    if is_remote:  # queue time is not charged, and its CPU cores are unknown
         jobs = [read_record(path, JobRecord) for path in folder.glob("jobs/*/job.json")]
         wall_s, cpu_s = min(wall_s or 0.0, sum(job.seconds for job in jobs)), None
     facts |= {"run": name, "actual": _amounts(run, wall_s, cpu_s)}
@@ -143,14 +143,14 @@ def _settle(study: Study, name: str, ended: dict[str, Any]) -> None:
 def _ending(
     study: Study, name: str, ended: dict[str, Any], *, is_remote: bool
 ) -> tuple[str, dict[str, Any]]:
-    """Return the kind of end: an exit code alone never proves success."""
+    """Return the kind of ending. An exit code alone never proves success."""
     asked, code = RunProcess(study.folder.run(name)).stop_request or {}, ended.get("code")
     evaluations = ended.get("evaluations") or ()
     codes = {code, *(each["code"] for each in evaluations)}
     if ended.get("ended_by") == "timeout" or (is_remote and _TIMED_OUT in codes):
         return "killed", {"by": "budget", "why": "its time was over"}
     if ended.get("ended_by") == "signal" or (is_remote and os.EX_TEMPFAIL in codes):
-        # Without a request of ours, the owner of the machine took it back.
+        # Without a stop request from telic, the machine's owner preempted it.
         by = asked.get("by", "preempted")
         why = asked.get("why", "it was stopped from outside, or its machine was lost")
         return "killed", {"by": by if by in _STOPPERS else "user", "why": why}
@@ -170,7 +170,7 @@ def _ending(
 
 
 def _amounts(run: RunState, wall_s: float | None, cpu_s: float | None) -> dict[str, float]:
-    """Return the cost of a run; GPUs are charged while allocated, busy or not."""
+    """Return the cost of a run. Allocated GPUs are charged even when idle."""
     amounts = {"launches": 1.0}
     if wall_s is not None:
         hours = wall_s / _HOUR_S
@@ -182,7 +182,7 @@ def _amounts(run: RunState, wall_s: float | None, cpu_s: float | None) -> dict[s
 
 
 class DueMove(NamedTuple):
-    """The next status of a launched candidate whose runs are over."""
+    """Due transition of a launched candidate whose runs have ended."""
 
     to: CandidateStatus
     actor: StudyActor
@@ -191,7 +191,7 @@ class DueMove(NamedTuple):
 
 
 def due_move(study: Study, name: str) -> DueMove | None:
-    """Return the next status of a candidate because its runs are over; None while it stays."""
+    """Return the transition due because a candidate's runs have ended, or None."""
     held = study.candidate_state(name)
     if held.status != CandidateStatus.LAUNCHED or held.phase is None:
         return None

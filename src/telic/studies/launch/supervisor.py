@@ -1,15 +1,15 @@
-"""The supervisor of a run: start its commands one after the other, watch them, record the end.
+"""Supervisor of a run: execute its commands in sequence, monitor them, and record the end.
 
     python -I -S supervisor.py FOLDER
 
-It is a program of its own with the standard library alone, so that neither the environment of the
-training nor the state of the repository can keep it from starting. It reads cmd.json in the run
-folder and writes there and nowhere else.
+A standalone program that uses only the standard library, so that neither the environment of the
+training nor the state of the repository can prevent it from starting. It reads cmd.json in the run
+folder and writes only there.
 
     pid.json        this process; created exclusively, so that a launch starts or is given up
     heartbeat       when the run was last alive
-    artefacts.json  hash of every file that the run left; what the repository writes elsewhere
-                    (order: collect) is moved into the run folder first
+    artefacts.json  hash of every output file of the run; files that the repository writes elsewhere
+                    (order: collect) are moved into the run folder first
     exit.json       how it ended, signed with a key that only the launch and this program have
 """
 
@@ -40,10 +40,10 @@ EXIT_FILE = "exit.json"
 STOP_FILE = "stop.json"
 MANIFEST_FILE = "artefacts.json"
 SEAL_VARIABLE = "TELIC_SEAL"
-"""the signing key; taken out of the environment before the training starts"""
+"""variable of the signing key, removed from the environment before the training starts"""
 
 _STOPPING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2}
-"""SIGUSR2 is the warning of a cluster that a job's time is nearly over"""
+"""signals that stop the run; clusters send SIGUSR2 shortly before a job's time limit"""
 _COULD_NOT_START = 127
 _STARTED = 19
 """field of /proc/PID/stat after the name: start time in clock ticks since boot"""
@@ -55,7 +55,7 @@ _SWEEP_S = 0.05
 
 
 def boot_id() -> str | None:
-    """Return the id of this boot of the machine; None where the kernel has none."""
+    """Return the machine's boot id, or None if the kernel does not provide one."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -63,7 +63,7 @@ def boot_id() -> str | None:
 
 
 def _stat(pid: int) -> list[str] | None:
-    """Return the fields of /proc/PID/stat after the name; None when the process is gone."""
+    """Return the fields of /proc/PID/stat after the name, or None if the process is gone."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -71,7 +71,7 @@ def _stat(pid: int) -> list[str] | None:
 
 
 def identity() -> dict[str, Any]:
-    """Return what identifies this process, also after its number is used again."""
+    """Return an identity of this process that is robust to pid reuse."""
     fields = _stat(os.getpid())
     return {
         "pid": os.getpid(),
@@ -84,7 +84,7 @@ def identity() -> dict[str, Any]:
 
 
 def is_alive(pid: int, ticks: int | None) -> bool:
-    """Return whether the process that started then still runs; its number alone proves nothing."""
+    """Return whether the process with this pid and start time is alive."""
     if not os.path.isdir("/proc"):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, 0)
@@ -95,7 +95,7 @@ def is_alive(pid: int, ticks: int | None) -> bool:
 
 
 def session_members(session: int) -> Iterator[int]:
-    """Yield the other living processes of a session."""
+    """Yield the other live processes of a session."""
     for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
         if name.isdigit() and int(name) != os.getpid():
             with contextlib.suppress(OSError):
@@ -108,14 +108,14 @@ def session_members(session: int) -> Iterator[int]:
 
 
 def now() -> str:
-    """Return the time as the records write it."""
+    """Return the current time in the format of the records."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def claim(path: Path, content: dict[str, Any]) -> bool:
-    """Create `path` with its whole content unless it exists; return whether this call made it.
+    """Atomically create `path` unless it exists, and return whether this call created it.
 
-    A hard link is both exclusive and complete: no reader sees half a file and two writers cannot
+    A hard link is exclusive and atomic: readers never see a partial file, and two writers cannot
     both succeed.
     """
     own = path.with_name(f".{path.name}-{os.getpid()}-{time.monotonic_ns()}")
@@ -151,7 +151,7 @@ def _sync(path: Path) -> None:
 
 
 def seal_of(record: dict[str, Any], key: str) -> str:
-    """Return the signature of a record; the same fields and key give the same one."""
+    """Return the signature of a record, deterministic in fields and key."""
     fields = {name: value for name, value in record.items() if name != "seal"}
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
     return hmac.new(key.encode(), text.encode(), hashlib.sha256).hexdigest()
@@ -163,7 +163,7 @@ def _hash(path: Path) -> str:
 
 
 def importable_files(tree: Path) -> dict[str, str]:
-    """Return the hash of every file of a tree that Python could import, by its path."""
+    """Return the hashes by path of all importable files in a tree."""
     found: dict[str, str] = {}
     for folder, folders, files in os.walk(tree):
         folders[:] = [name for name in folders if name not in (".git", ".telic", "__pycache__")]
@@ -175,10 +175,10 @@ def importable_files(tree: Path) -> dict[str, str]:
 
 
 def _packages(program: Path) -> str:
-    """Return one hash of the packages that an interpreter imports: names, sizes and times."""
+    """Return a hash of an interpreter's packages from file names, sizes and times."""
     with program.open("rb") as file:
         first = file.readline(512)
-    if first.startswith(b"#!"):  # an installed command names its interpreter in the first line
+    if first.startswith(b"#!"):  # interpreter from the shebang of an installed command
         words = first[2:].decode(errors="replace").split()
         program = Path(words[-1] if words else program)
     waiting = list(program.parent.parent.glob("lib*/python*/*-packages"))
@@ -196,13 +196,13 @@ def _packages(program: Path) -> str:
                 waiting.append(Path(entry.path))
             if entry.name.endswith(".pth"):
                 lines = Path(entry.path).read_text(errors="replace").splitlines()
-                # Follow entries of other environments, not those of editable sources.
+                # Follow entries of other environments, but not editable sources.
                 waiting += [Path(line) for line in lines if line.endswith("-packages")]
     return digest.hexdigest()
 
 
 def choose_checkpoint(artefacts: Path, rule: dict[str, Any]) -> Path | None:
-    """Return the checkpoint that the protocol's rule selects; None when there is none.
+    """Return the checkpoint selected by the protocol's rule, or None.
 
     last is the newest; best_on_validation the newest with "best" in its name; fixed_step the one
     with the highest number in its name.
@@ -225,7 +225,7 @@ def choose_checkpoint(artefacts: Path, rule: dict[str, Any]) -> Path | None:
 
 
 class _Supervisor:
-    """One run: its commands, its time and the signals that end it."""
+    """Supervision of one run: commands, timeouts and stop signals."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -233,7 +233,7 @@ class _Supervisor:
         self.began = time.monotonic()
         self.ended_by: str | None = None
         self.code_hash: str | None = None
-        # Signals are written to a pipe, to be waited for together with a time limit.
+        # Signals are written to a pipe, so that waiting for them can have a timeout.
         self._signals, write = os.pipe()
         os.set_blocking(self._signals, False)
         os.set_blocking(write, False)
@@ -242,16 +242,16 @@ class _Supervisor:
             signal.signal(number, lambda *_: None)
 
     def run(self) -> int:
-        """Run the steps to their end and record it; return the exit code of the first one."""
+        """Run all steps, record the end, and return the exit code of the first step."""
         claimed = {"nonce": self.order["nonce"], "at": now(), **identity()}
         if not claim(self.folder / PID_FILE, claimed):
-            return 0  # this launch was given up, or another supervisor has it
+            return 0  # given up, or claimed by another supervisor
         key = os.environ.pop(SEAL_VARIABLE, None)
         results: list[dict[str, Any]] = []
         before = self._written()
         for step in self.order["steps"]:
             results.append(self._step(step))
-            _sweep(self.order["grace_s"])  # nothing of the training may watch its evaluation
+            _sweep(self.order["grace_s"])  # no training process may observe its evaluation
             if step["name"] == "train":
                 self._collect(before)
             if results[-1]["code"] != 0 or self.ended_by is not None:
@@ -259,18 +259,18 @@ class _Supervisor:
         return self._finish(key, claimed["at"], results)
 
     def _written(self) -> set[Path]:
-        """Return what the repository has written outside of the run folder."""
+        """Return the paths that match the order's `collect` pattern."""
         pattern = self.order.get("collect")
         return set(Path(self.order["cwd"]).glob(pattern)) if pattern else set()
 
     def _collect(self, before: set[Path]) -> None:
-        """Move what the training wrote outside of the run folder to its artefacts."""
+        """Move training outputs from outside the run folder to its artefacts."""
         for path in sorted(self._written() - before):
-            if path.exists():  # a folder that holds it may have been moved already
+            if path.exists():  # its parent folder may have been moved already
                 shutil.move(path, self.folder / "artefacts" / path.name)
 
     def _check_code(self, step: dict[str, Any]) -> str | None:
-        """Record what measures: its code, interpreter and packages; return why it may not run."""
+        """Record the evaluator's code, interpreter and packages; return why it may not run."""
         wanted = self.order["evaluator"]
         tree, files = Path(wanted["tree"]), wanted["files"]
         present = {name: _hash(tree / name) for name in files if (tree / name).is_file()}
@@ -306,7 +306,7 @@ class _Supervisor:
             return {**result, "error": why}
         try:
             with (home / "stdout.log").open("ab") as out, (home / "stderr.log").open("ab") as err:
-                # A group of its own: stopping it must not stop the process that records the stop.
+                # Separate process group, so that stopping it does not stop the supervisor.
                 child = subprocess.Popen(
                     argv,
                     cwd=step["cwd"],
@@ -322,7 +322,7 @@ class _Supervisor:
         return {**result, "code": child.returncode}
 
     def _watch(self, child: subprocess.Popen[bytes]) -> None:
-        """Wait for the end of a command, with heartbeats; end it at a signal or a timeout."""
+        """Wait for a command while writing heartbeats; stop it at a signal or a timeout."""
         never, limit_s = float("inf"), self.order["timeout_s"]
         kill_at, deadline = never, self.began + limit_s if limit_s else never
         while child.poll() is None:
@@ -345,7 +345,7 @@ class _Supervisor:
                     os.killpg(child.pid, number)
 
     def _finish(self, key: str | None, started_at: str, results: list[dict[str, Any]]) -> int:
-        """List what the run left and record how it ended; return its exit code."""
+        """List the run's outputs, write the exit record, and return the exit code."""
         first, *evaluations = results
         code: int = first["code"]
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -380,9 +380,9 @@ class _Supervisor:
 
 
 def _sweep(grace: float) -> None:
-    """End all processes that the run left behind in this session."""
+    """Terminate all processes that the run left in this session."""
     if os.getsid(0) != os.getpid():
-        return  # the session is that of another process, such as a scheduler's job step
+        return  # the session belongs to another process, e.g. a scheduler's job step
     deadline = time.monotonic() + grace
     asked: set[int] = set()
     while left := list(session_members(os.getpid())):
@@ -396,10 +396,10 @@ def _sweep(grace: float) -> None:
 
 
 def main(folder: Path) -> int:
-    """Leave the caller's session, so that neither its end nor its terminal ends the run."""
+    """Run in a new session, so that the caller's exit or terminal does not end the run."""
     if os.fork():
         os._exit(0)
-    with contextlib.suppress(PermissionError):  # already the leader of a session
+    with contextlib.suppress(PermissionError):  # already a session leader
         os.setsid()
     return _Supervisor(folder.resolve()).run()
 

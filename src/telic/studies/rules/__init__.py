@@ -1,1 +1,1 @@
-"""Rules of studies: checks, gates, stops, phases and objections, each looking at a study."""
+"""Study rules: checks, gates, stop rules, phases and objections."""

@@ -1,4 +1,4 @@
-"""Tables of rules: every rule is evaluated, and yields what is wrong with its subject."""
+"""Rule tables. Every rule is evaluated and yields the problems of its subject."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from telic.studies.documents.candidate import CheckResult
 
 
 class Problem(NamedTuple):
-    """A problem, with the name of a remedy of its own."""
+    """Problem with the name of a specific remedy."""
 
     why: str
     remedy: str = ""
@@ -21,13 +21,13 @@ _Function = TypeVar("_Function", bound=Callable[..., Problems])
 
 
 class RuleResult(CheckResult):
-    """The result of a rule; `remedy` names the remedy of its first problem, if it has one."""
+    """Result of a rule. `remedy` names the remedy of the first problem, if any."""
 
     remedy: str = ""
 
 
 class Rule(NamedTuple):
-    """A row of a table: the meaning of a rule, what would mend it, and what is wrong."""
+    """Row of a rule table: title, remedy, and the function that yields problems."""
 
     title: str
     mend: str
@@ -35,7 +35,7 @@ class Rule(NamedTuple):
 
 
 def rule(table: dict[str, Rule], code: str, title: str, mend: str) -> Callable[..., Any]:
-    """Enter a function in a table of rules; it yields what is wrong with a subject."""
+    """Decorator that registers a function yielding a subject's problems in a rule table."""
 
     def enter(function: _Function) -> _Function:
         table[code] = Rule(title, mend, function)
@@ -45,7 +45,7 @@ def rule(table: dict[str, Rule], code: str, title: str, mend: str) -> Callable[.
 
 
 def run_rules(rules: Mapping[str, Rule], subject: Any) -> tuple[RuleResult, ...]:
-    """Evaluate every rule of a table; one that cannot be evaluated does not hold."""
+    """Evaluate every rule of a table. A rule that cannot be evaluated fails."""
     results: list[RuleResult] = []
     for code, each in rules.items():
         try:

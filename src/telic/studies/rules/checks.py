@@ -1,4 +1,4 @@
-"""Validate a candidate: the checks V01 to V16, and the hashes they were run against."""
+"""Validate candidates with checks V01 to V16 and record the validated hashes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ CHECKS: dict[str, Rule] = {}
 
 
 class ValidationOutcome(DocumentPart):
-    """The result of validating a candidate."""
+    """Result of validating a candidate."""
 
     candidate: str
     status: CandidateStatus
@@ -67,14 +67,14 @@ class ValidationOutcome(DocumentPart):
 
     @property
     def ok(self) -> bool:
-        """Every check passed."""
+        """True if every check passed."""
         return all(check.passed for check in self.checks)
 
 
 def check_candidate(
     study: Study, name: str, may_be: tuple[CandidateStatus, ...] = _AUTHORING
 ) -> tuple[CheckResult, ...]:
-    """Run V01 to V16 and change nothing; `may_be` are the statuses in which this makes sense."""
+    """Run V01 to V16 without side effects. `may_be` lists the allowed statuses."""
     study.candidate_state(name)
     try:
         study.candidate(name)
@@ -85,9 +85,9 @@ def check_candidate(
 
 
 def validate_candidate(study: Study, name: str) -> ValidationOutcome:
-    """Check a draft and, if every check passes, freeze it against the present contract.
+    """Check a draft and, if every check passes, validate it against the current contract.
 
-    A validated candidate that has changed, or fails a check now, becomes a draft first.
+    A validated candidate that has changed or now fails a check becomes a draft first.
     """
     with study.locked():
         if not study.is_contract_agreed:
@@ -105,7 +105,7 @@ def validate_candidate(study: Study, name: str) -> ValidationOutcome:
         held = study.candidate_state(name)
         if not failed and held.status == CandidateStatus.DRAFT:
             candidate, ran = study.candidate(name), study.state.runs_of(name).values()
-            # After an amendment it continues with the phase that it was in.
+            # After an amendment it continues in its previous phase.
             is_begun = any(run.revision == held.revision for run in ran)
             is_planned = is_begun and held.phase in candidate.plan.phases
             facts = {
@@ -121,7 +121,7 @@ def validate_candidate(study: Study, name: str) -> ValidationOutcome:
 
 
 def changed_since(study: Study, name: str) -> tuple[str, ...]:
-    """Return what is not what it was when a candidate was validated."""
+    """Return what has changed since a candidate was validated."""
     held = study.candidate_state(name)
     try:
         now = _present_hashes(study, name)
@@ -144,7 +144,7 @@ def _check(code: str, title: str, mend: str) -> Callable[..., Any]:
 
 
 class _Case:
-    """A candidate, the study it must fit, and what was tried before."""
+    """Candidate under validation, with its study and earlier attempts."""
 
     def __init__(self, study: Study, name: str, may_be: tuple[CandidateStatus, ...]) -> None:
         self.study, self.name, self.may_be, self.now = study, name, may_be, utc_now()
@@ -155,7 +155,7 @@ class _Case:
 
     @cached_property
     def patch(self) -> Patch | None:
-        """The parsed patch; None when there is none, or it is not text (V09)."""
+        """The parsed patch, or None if there is none or it is not text (V09)."""
         path = self.folder / (self.candidate.change.patch or "")
         try:
             return read_patch(read_text(path)) if path.is_file() else None
@@ -164,13 +164,13 @@ class _Case:
 
     @cached_property
     def touched(self) -> tuple[str, ...]:
-        """Every file of the repository that the change writes."""
+        """All repository files that the change writes."""
         brought = [file.path for file in self.candidate.change.files]
         return tuple(dict.fromkeys([*(self.patch.files if self.patch else ()), *brought]))
 
     @cached_property
     def evidence(self) -> dict[str, Evidence]:
-        """The cited evidence that exists and was not altered, by id."""
+        """Cited evidence that exists and is unaltered, by id."""
         record = self.candidate
         refs = (*record.evidence_refs, record.reflection_ref, record.dr_probe_ref)
         names = dict.fromkeys(ref for ref in refs if ref is not None)
@@ -178,7 +178,7 @@ class _Case:
         return {name: self.study.sheet(name) for name in names if name not in altered}
 
     def is_excepted(self, rule: str) -> bool:
-        """Return whether the contract sets a rule aside now."""
+        """Return whether the contract currently exempts a rule."""
         return self.study.contract.excepted(rule, self.now) is not None
 
 
@@ -223,7 +223,7 @@ def _consistent(case: _Case) -> Problems:
         if ref is not None and ref not in case.evidence:
             yield f"no intact evidence {ref}"
     ancestors = list(candidate.parents)
-    for name in ancestors:  # grows meanwhile
+    for name in ancestors:  # grows during iteration
         known = case.study.candidate(name).parents if name in case.others else ()
         ancestors += [each for each in known if each not in ancestors]
     if case.name in ancestors:
@@ -297,7 +297,7 @@ def _why_outside(value: Any, allowed: ParamRange) -> str | None:
 
 @_check("V06", "steps not too large", "take smaller steps from the value of its parent")
 def _steps_small(case: _Case) -> Problems:
-    """Measure steps from where a parameter really is: in the first parent, or the baseline."""
+    """Measure parameter steps from the actual value in the first parent or the baseline."""
     start = dict(case.study.contract.baseline.overrides)
     for parent in case.candidate.parents[:1]:
         if parent in case.others:
@@ -407,7 +407,7 @@ def _falsifiable(case: _Case) -> Problems:
             yield f"hypothesis.{name} is empty"
     condition = read_condition(hypothesis.falsifier)
     numbers = [GAIN, spec.primary.key, *(rail.key for rail in spec.guardrails)]
-    if condition is not None and condition.what not in numbers:  # it would never be checked
+    if condition is not None and condition.what not in numbers:  # it could never be checked
         asked = f"hypothesis.falsifier asks for {condition.what}"
         yield f"{asked}, which is none of {', '.join(numbers)}"
     expected = hypothesis.expected
@@ -453,7 +453,7 @@ def _citation_problems(case: _Case, kind: str, ref: str | None) -> Problems:
 
 @_check("V13", "seeds fresh and from their pool", "take unused seeds of the pool")
 def _seeds_fresh(case: _Case) -> Problems:
-    """Refuse a seed seen in another role, or for a claim by an earlier revision."""
+    """Reject seeds used in another role, or for a claim by an earlier revision."""
     study, runs = case.study, case.study.state.runs_of(case.name).values()
     if not study.adapter.seeds.controllable:
         yield "the adapter says that seeds cannot be set, so no claim can rest on them"
@@ -482,7 +482,7 @@ def _seeds_fresh(case: _Case) -> Problems:
 
 @_check("V14", "estimate fits the budget", "lower plan.est, or amend the budget")
 def _affordable(case: _Case) -> Problems:
-    """Compare the estimate, which covers its own past runs, with what other candidates left."""
+    """Compare the estimate (including past runs) with the budget left by other candidates."""
     plan, budget, state = case.candidate.plan, case.study.contract.budget, case.study.state
     launches = plan.est.launches or sum(map(len, plan.seeds.values()))
     wanted = plan.est.model_copy(update={"launches": launches})
@@ -498,9 +498,9 @@ def _affordable(case: _Case) -> Problems:
 
 
 def _effect(study: Study, candidate: Candidate) -> dict[str, Any]:
-    """Return the effect of a change, however it is written: the values it sets.
+    """Return the effect of a change in a normal form: the values it sets.
 
-    A value that stays counts only where the parent has set it: left out, it would be the default.
+    An unchanged value counts only if the parent set it; otherwise it would be the default.
     """
     change = candidate.change
     kept = {
@@ -526,12 +526,12 @@ def _new(case: _Case) -> Problems:
     candidate, study = case.candidate, case.study
     if candidate.kind == "baseline":
         return
-    own = content_hash(_effect(study, candidate))  # canonical JSON writes 2 and 2.0 alike
+    own = content_hash(_effect(study, candidate))  # canonical JSON is equal for 2 and 2.0
     for name in case.others:
         other, status = study.candidate(name), study.candidate_state(name).status
         is_idea = status in (CandidateStatus.DRAFT, CandidateStatus.REJECTED)
         if is_idea and not study.state.runs_of(name):
-            continue  # it was not tried
+            continue  # never run
         is_named = name in (*candidate.parents, candidate.replicate_of)
         is_repeat = case.name in (*other.parents, other.replicate_of)
         if not is_named and not is_repeat and content_hash(_effect(study, other)) == own:
@@ -543,7 +543,7 @@ def _more_than_seeds(case: _Case) -> Problems:
     candidate, seeds = case.candidate, case.study.adapter.seeds
     flags = {flag.lstrip("-+") for flag in (seeds.flag, seeds.env_flag) if flag}
     train = case.study.adapter.commands.train
-    managed: set[str] = set()  # parameters that a placeholder sets: --steps {steps}, steps={steps}
+    managed: set[str] = set()  # parameters set by a placeholder: --steps {steps}, steps={steps}
     for before, word in pairwise(["", *(train.argv if train else ())]):
         name, joint, value = word.partition("=")
         name, value = (name, value) if joint else (before, word)
@@ -572,6 +572,6 @@ def _more_than_seeds(case: _Case) -> Problems:
 
 
 def _masked(line: str) -> str:
-    """Return a line of code without blanks, comments and the numbers of seeds."""
+    """Return a code line without whitespace, comments and seed numbers."""
     code = line.split("#")[0]
     return "".join((_NUMBER.sub("0", code) if _SEED_WORD.search(code) else code).split())

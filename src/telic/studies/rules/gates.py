@@ -1,8 +1,8 @@
-"""The gates of a launch, G01 to G24: all are evaluated and recorded, and all must be open.
+"""Launch gates G01 to G24. All are evaluated and recorded, and all must be open.
 
-G01 to G12: the launch is confirmed, the records are sound, people agreed, and it is the candidate
-that was checked, in its phase, with its seeds, in its scope. G13 to G24: it may run here and now,
-and the command is measured, confirmed and harmless.
+G01 to G12: the launch is confirmed, records are intact, approvals are valid, and the candidate is
+the validated one in its phase, seeds and scope. G13 to G24: the machine and the time are suitable,
+and the command is measurable, confirmed and harmless.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from telic.studies.rules.results import standing_exploit, standing_stops
 from telic.studies.state import shortfalls
 
 _CONTROL_CHECKS = ("V02", "V09", "V10")
-"""checks of a control arm: an accepted candidate is not judged again as an idea"""
+"""checks of a control arm, which is already accepted and not validated again in full"""
 _DESTRUCTIVE = re.compile(
     r"--?(?:delete|remove|wipe|purge|clean|overwrite|force[-_]?(?:delete|overwrite|clean)"
     r"|rm|reset[-_]?logs?|clear[-_]?(?:logs?|cache|results?))(?:=(?!false|0|no).*)?$",
@@ -51,27 +51,27 @@ _SBATCH = frozenset(
         *("comment", "signal"),
     )
 )
-"""directives of Slurm that a run may carry: an array or a dependency would start more runs, or
-later ones, than the gates have checked"""
+"""allowed Slurm directives; an array or a dependency would start more runs, or
+later ones, than the gates checked"""
 _ERRORS: dict[str, type[StudyError]] = {
     "G03": BrokenIntegrity,
     "G08": InvalidDocument,
     "G14": StudyBudgetExceeded,
     "G17": EnvironmentBlocked,
 }
-"""errors of gates that are shut alone"""
+"""error class when this gate is the only closed one"""
 _AMEND = "then: telic study contract --amend TEXT"
 GATES: dict[str, Rule] = {}
 
 
 def evaluate(attempt: LaunchAttempt, only: Sequence[str] | None = None) -> tuple[RuleResult, ...]:
-    """Evaluate every gate; one that cannot be evaluated is shut, and says why."""
+    """Evaluate every gate. A gate that cannot be evaluated is closed, with the reason."""
     gates = {code: gate for code, gate in GATES.items() if only is None or code in only}
     return run_rules(gates, attempt)
 
 
 def refusal(closed: Sequence[CheckResult]) -> StudyError:
-    """Return the error for shut gates; its kind, and so the exit code, follows from which."""
+    """Return the error for closed gates. The gates determine its class and exit code."""
     codes = [each.id for each in closed]
     first = "G03" if "G03" in codes else codes[0]
     kind = _ERRORS.get(first, GateRefused) if first == "G03" or len(codes) == 1 else GateRefused
@@ -85,7 +85,7 @@ def _gate(code: str, title: str, mend: str) -> Callable[..., Any]:
 
 
 def _is_control(attempt: LaunchAttempt) -> bool:
-    """Return whether it runs again next to a challenger, and stays accepted."""
+    """Return whether the run is a control arm of an accepted candidate for a challenger."""
     return attempt.held.status == CandidateStatus.ACCEPTED
 
 
@@ -129,7 +129,7 @@ def _approved(attempt: LaunchAttempt) -> Problems:
 
 @_gate("G06", "experiment approved", "a person approves it: telic study approve experiment")
 def _experiment_approved(attempt: LaunchAttempt) -> Problems:
-    """Require an approval of the candidate or its class; of an exploit, one after the review."""
+    """Require approval of the candidate or its class; for an exploit, one after the review."""
     name = attempt.request.candidate
     standing = attempt.study.experiment_standing(name, attempt.request.phase)
     if exploit := standing_exploit(attempt.study, name):
@@ -143,10 +143,10 @@ def _experiment_approved(attempt: LaunchAttempt) -> Problems:
 
 @_gate("G07", "unchanged since validation", "validate it again: telic study run")
 def _unchanged(attempt: LaunchAttempt) -> Problems:
-    """Compare it with what was validated.
+    """Compare the candidate with its validated state.
 
-    A launched candidate continues under an amended contract as long as its checks (G08) pass and
-    the protocol is the same; of a control arm only the content must be the same.
+    A launched candidate continues under an amended contract while its checks (G08) pass and
+    the protocol is unchanged. For a control arm only the content must be unchanged.
     """
     study, held, phase = attempt.study, attempt.held, attempt.request.phase
     runs_again = _is_control(attempt)
@@ -205,7 +205,7 @@ def _seed_fresh(attempt: LaunchAttempt) -> Problems:
             yield f"{seed} is not planned for {phase}"
         for run_id, run in state.runs_of(name, phase).items():
             is_done = (run.seed, run.status) == (seed, RunStatus.FINISHED) and phase != "smoke"
-            if is_done and run.revision == attempt.held.revision:  # smoke may show determinism
+            if is_done and run.revision == attempt.held.revision:  # smoke may test determinism
                 yield f"{run_id} has finished with this seed"
     if request.retry_of is not None:
         run = state.runs.get(request.retry_of)
@@ -267,7 +267,7 @@ def _place_free(attempt: LaunchAttempt) -> Problems:
 
 @_gate("G17", "machine ready", "can this machine be given the missing resources?")
 def _machine_ready(attempt: LaunchAttempt) -> Problems:
-    # Only the driver knows whether a GPU answers.
+    # Only the driver can report whether a GPU responds.
     gpus = attempt.gpus if attempt.processes else ()
     yield from preflight(attempt.machine, attempt.study.contract.hardware, gpus)
 
@@ -278,9 +278,9 @@ def _machine_ready(attempt: LaunchAttempt) -> Problems:
     "commit, stash or remove uncommitted changes, or fetch the missing commit",
 )
 def _isolated(attempt: LaunchAttempt) -> Problems:
-    """Require that it runs in its base with its change, and in nothing else.
+    """Require that the run's tree is exactly its base plus its change.
 
-    Before the tree is made, it must be possible to make it; the launch makes it and checks again.
+    Before the tree exists, it must be creatable; the launch creates it and checks again.
     """
     study, candidate = attempt.study, attempt.candidate
     mode, base = mode_of(study.folder, candidate), candidate.base_commit
@@ -392,13 +392,13 @@ def _harmless(attempt: LaunchAttempt) -> Problems:
 
 
 def word_problems(argv: tuple[str, ...]) -> Iterator[str]:
-    """Yield which words of a command delete or install."""
+    """Yield problems for words of a command that delete or install."""
     names = [word.rsplit("/", 1)[-1] for word in argv]
     for word in filter(_DESTRUCTIVE.match, argv):
         yield f"{word} deletes existing files"
     if names[0] in _REMOVERS:
         yield f"{argv[0]} removes files"
-    # The program itself, or a module: python -m pip install.
+    # The program itself or a module, e.g. python -m pip install.
     programs = {names[0], *(names[i + 1] for i, word in enumerate(argv[:-1]) if word == "-m")}
     if programs & _INSTALLERS and "install" in argv:
         yield f"{' '.join(argv[:4])} installs packages"

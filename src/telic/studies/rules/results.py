@@ -1,7 +1,7 @@
-"""Rules about results: phases, reviews, conditions, the incumbent's gain, and stop rules.
+"""Result rules: phases, reviews, conditions, the incumbent's gain, and stop rules.
 
 Stop rules are evaluated before every launch and at every step of the loop, and recorded when they
-fire. The integrity of the ledger and of the agreement are checked here, too.
+fire. Ledger integrity and agreement with the contract are also checked here.
 """
 
 from __future__ import annotations
@@ -36,27 +36,27 @@ from telic.studies.study import Study, fact
 
 
 class PhaseStep(NamedTuple):
-    """The step of a completed candidate into its next phase, if it takes one."""
+    """Phase transition of a completed candidate, if any."""
 
     candidate: str
     phase: Phase | None
     verdict: Literal["advance", "hold", "wait", "unreadable", "claim", "pointless"]
-    """wait: not known yet; claim: an audit decides; pointless: its plan ends before one could"""
+    """wait: unknown yet; claim: an audit decides; pointless: the plan ends before an audit"""
     why: str
     to: Phase | None = None
 
 
 def completed(state: StudyState) -> list[str]:
-    """Return the candidates whose phase is over."""
+    """Return the candidates that completed their phase."""
     return [n for n, each in state.candidates.items() if each.status == CandidateStatus.COMPLETED]
 
 
 @fact
 def phase_step(study: Study, candidate: str) -> PhaseStep:
-    """Return whether a completed candidate enters its next phase; changes nothing.
+    """Return whether a completed candidate enters its next phase, without side effects.
 
-    Smoke runs and short trials must finish without a fatal sign and be measured; their score does
-    not matter: an audit of the promotion decides about that.
+    Smoke runs and short trials must be measured and finish without a fatal sign. Their score does
+    not matter, since the audit of the promotion decides on scores.
     """
     phase, planned = study.candidate_state(candidate).phase, study.candidate(candidate).plan.phases
 
@@ -86,7 +86,7 @@ def phase_step(study: Study, candidate: str) -> PhaseStep:
 
 
 def advance(study: Study) -> list[PhaseStep]:
-    """Move every completed candidate to its next phase where the phase rule allows it."""
+    """Advance every completed candidate to its next phase if the phase rule allows it."""
     with study.locked():
         steps = [phase_step(study, name) for name in completed(study.state)]
         for step in steps:
@@ -97,7 +97,7 @@ def advance(study: Study) -> list[PhaseStep]:
 
 
 def _last_runs(study: Study, candidate: str, phase: Phase) -> dict[int, str]:
-    """Return the last run of each seed of a phase, for the present revision."""
+    """Return the last run per seed of a phase, for the current revision."""
     now = study.candidate_state(candidate).revision
     return {
         run.seed: name
@@ -108,7 +108,7 @@ def _last_runs(study: Study, candidate: str, phase: Phase) -> dict[int, str]:
 
 @fact
 def measured(study: Study, run: str) -> Measurement | None:
-    """Return the measurement of a run; None while it is not measured."""
+    """Return the measurement of a run, or None if not yet measured."""
     sheet = study.latest("metrics", run=run)
     return None if sheet is None else as_record(sheet.payload, Measurement, sheet.id)
 
@@ -127,10 +127,10 @@ def _scores(study: Study, candidate: str, phase: Phase) -> dict[int, float]:
 
 
 def standing_exploit(study: Study, candidate: str) -> str | None:
-    """Return the finding of the last review of a candidate as it is now, if it says exploit.
+    """Return the finding of the last review of the current candidate if it reports an exploit.
 
-    Such a candidate is not launched. None once a person has approved that very candidate after the
-    review, knowing it.
+    Such a candidate is not launched. Returns None once a person has approved it after the
+    review.
     """
     review = last_review(study, candidate)
     now = study.candidate_state(candidate).content_hash
@@ -142,13 +142,13 @@ def standing_exploit(study: Study, candidate: str) -> str | None:
 
 
 GAIN = "gain"
-"""name in a condition of the primary metric's lead over the incumbent on the same seeds"""
+"""condition name for the primary metric's gain over the incumbent on the same seeds"""
 _FORM = re.compile(r"\s*(\S+)\s*(<=|>=|<|>)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*")
 _COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 
 class Condition(NamedTuple):
-    """A metric, or the gain, compared with a number: `success < 0.6` or `gain < 0.02`."""
+    """Comparison of a metric or the gain with a number: `success < 0.6` or `gain < 0.02`."""
 
     what: str
     comparison: str
@@ -156,11 +156,11 @@ class Condition(NamedTuple):
 
 
 class ConditionResult(DocumentPart):
-    """The result of checking the falsifier of a candidate."""
+    """Result of checking a candidate's falsifier."""
 
     candidate: str
     cause: Literal["falsifier_met"] = "falsifier_met"
-    """ground to reject the candidate on when the condition is met"""
+    """cause of the rejection if the condition is met"""
     condition: str
     value: float
     is_met: bool
@@ -168,20 +168,20 @@ class ConditionResult(DocumentPart):
 
     @property
     def why(self) -> str:
-        """The finding in one sentence."""
+        """One-sentence summary of the finding."""
         met = "is met" if self.is_met else "is not met"
         return f"its falsifier {met}: {self.condition}, and it is {self.value:.4g}"
 
 
 def read_condition(text: str) -> Condition | None:
-    """Parse a condition; None for any other words, which are left to people."""
+    """Parse a condition, or return None for free text, which only people can check."""
     match = _FORM.fullmatch(text)
     return None if match is None else Condition(match[1], match[2], float(match[3]))
 
 
 @fact
 def judge_falsifier(study: Study, candidate: str) -> ConditionResult | None:
-    """Check the falsifier of a completed candidate once all runs of its promotion are measured."""
+    """Check the falsifier of a completed candidate once all promotion runs are measured."""
     held, phase = study.candidate_state(candidate), "promotion"
     text = study.candidate(candidate).hypothesis.falsifier
     condition = read_condition(text)
@@ -213,10 +213,10 @@ def judge_falsifier(study: Study, candidate: str) -> ConditionResult | None:
 
 
 class IncumbentCheck(NamedTuple):
-    """The gain that the incumbent was accepted for, measured on fresh seeds.
+    """Check of the incumbent's claimed gain on fresh seeds.
 
-    A level shrinks by luck alone (an accepted candidate was a little lucky, and seeds differ); a
-    gain is measured against a control that has the same seeds, so only the gain is checked.
+    Absolute scores regress to the mean (accepted candidates were partly lucky, and seeds differ); a
+    gain is measured against a control with the same seeds, so only the gain is checked.
     """
 
     candidate: str
@@ -224,18 +224,18 @@ class IncumbentCheck(NamedTuple):
     outcome: Literal["holds", "lost", "cannot_tell"]
     claimed: float
     n: int
-    """seeds that both have been measured on"""
+    """number of seeds measured for both arms"""
     why: str
 
 
 def _is_kept(study: Study, candidate: str) -> bool:
-    """Return whether a person decided to trust a candidate whatever its check says."""
+    """Return whether a person decided to keep a candidate regardless of its check."""
     decisions = study.state.decisions.values()
     return any(each.candidate == candidate and each.verdict == "keep" for each in decisions)
 
 
 def is_checked(study: Study) -> bool:
-    """Return whether the incumbent needs no check: a baseline, checked already, or kept."""
+    """Return whether the incumbent needs no check: a baseline, already checked, or kept."""
     held = study.incumbent
     if held is None or study.candidate_state(held.candidate).kind == "baseline":
         return True
@@ -244,10 +244,10 @@ def is_checked(study: Study) -> bool:
 
 @fact
 def check_incumbent(study: Study) -> IncumbentCheck | None:
-    """Compare the incumbent's gain on fresh seeds with the claimed one; None while not known.
+    """Compare the incumbent's gain on fresh seeds with the claimed gain; None if unknown.
 
-    It holds if the whole interval is above half of the claimed gain, and is lost if it is below.
-    None, too, for a baseline, and once a person has decided to keep it.
+    The gain holds if the interval lies above half the claimed gain, and is lost if below.
+    Also returns None for a baseline, or after a person has decided to keep the incumbent.
     """
     held, state, phase = study.incumbent, study.state, "incumbent_validation"
     if held is None or study.candidate_state(held.candidate).status != CandidateStatus.ACCEPTED:
@@ -289,14 +289,14 @@ def check_incumbent(study: Study) -> IncumbentCheck | None:
 
 @fact
 def ledger_problems(study: Study) -> tuple[str, ...]:
-    """Return what is wrong with the chain itself; then nothing else can be trusted."""
+    """Return integrity problems of the ledger's chain, which invalidate everything else."""
     check = study.ledger.verify()
     return () if check.ok else (f"ledger line {check.bad_seq}: {check.why}",)
 
 
 @fact
 def agreement_problems(study: Study) -> tuple[str, ...]:
-    """Return where files and approvals are no longer what was agreed on."""
+    """Return where files and approvals deviate from the agreed versions."""
     try:
         agreed = {
             "contract.yaml was edited and is not the agreed version": study.is_contract_agreed,
@@ -320,11 +320,11 @@ _ENDED = (
     *(CandidateStatus.INCONCLUSIVE, CandidateStatus.DEBUG),
 )
 _LIFTS_ITSELF = ("hacking_high", "human_stop")
-"""rules that end by themselves: after a review, a resume, or when the file STOP is removed"""
+"""rules that clear automatically: after a review, a resume, or removal of the STOP file"""
 
 
 class Stop(Record):
-    """A rule that holds now."""
+    """Stop rule that currently holds."""
 
     rule: StopName
     effect: _Effect
@@ -350,7 +350,7 @@ def _budget_exhausted(study: Study, rule: StopRule) -> str | None:
 
 
 def _counted(study: Study, rule: StopRule) -> str | None:
-    """Return whether as many candidates were made, or decided on, as were planned."""
+    """Return why the limit of created or decided candidates is reached, or None."""
     tried = [each for each in study.state.candidates.values() if each.kind != "baseline"]
     count = len(tried) if rule.rule == "max_candidates" else len(_final(study.state))
     what = "candidates" if rule.rule == "max_candidates" else "decisions"
@@ -382,7 +382,7 @@ def _failure_streak(study: Study, rule: StopRule) -> str | None:
 
 
 def _guardrail_breach(study: Study, rule: StopRule) -> str | None:
-    """Return whether the last audits since the study was opened all broke a blocking guardrail."""
+    """Return why the rule fires: the last audits since opening all broke a blocking guardrail."""
     entries, since = study.state.evidence, study.state.opened_seq
     names = [name for name in study.evidence_names("audit") if entries[name].seq > since]
     broken: list[str] = []
@@ -406,7 +406,7 @@ def _human_stop(study: Study, rule: StopRule) -> str | None:
 
 
 def _final(state: StudyState) -> list[DecisionState]:
-    """Return the decisions that ended a try."""
+    """Return the decisions that ended an attempt."""
     return [each for each in state.decisions.values() if each.to in _ENDED]
 
 
@@ -429,11 +429,11 @@ _DEFAULT: tuple[StopName, ...] = (
     "hacking_high",
     "human_stop",
 )
-"""rules of every study"""
+"""rules that apply to every study"""
 
 
 def check_stops(study: Study) -> list[Stop]:
-    """Return the rules that hold now: those of the contract, and those that always apply."""
+    """Return the stop rules of the contract and the default ones that currently hold."""
     rules: dict[StopName, StopRule] = {name: StopRule(rule=name) for name in _DEFAULT}
     rules |= {rule.rule: rule for rule in study.state.stop_rules if rule.rule in _RULES}
     stops: list[Stop] = []
@@ -447,8 +447,8 @@ def check_stops(study: Study) -> list[Stop]:
 
 @fact
 def standing_stops(study: Study) -> tuple[Stop, ...]:
-    """Return the stop rules that hold now or fired before and were not lifted."""
-    # When a person reopens a study, they know of the rules that had fired.
+    """Return the stop rules that hold now, or fired earlier and were not lifted."""
+    # A person who reopens a study acknowledges the rules that had fired.
     waived = {
         (event.data["rule"], event.data.get("why", ""))
         for event in study.events_of("stop.fired")
@@ -469,7 +469,7 @@ def standing_stops(study: Study) -> tuple[Stop, ...]:
 
 
 def ingest(study: Study, run: str, actor: StudyActor, *, is_unusable: bool = False) -> Evidence:
-    """Measure a run that has ended, reflect on its reward, and record what follows."""
+    """Measure an ended run, reflect on its reward, and record the findings."""
     sheet = analyze_run(study, run, actor, is_unusable=is_unusable)
     state, terms = study.state.runs[run], {each.key for each in study.metric_spec.components}
     is_reward = study.candidate_state(state.candidate).kind.startswith("reward_")
@@ -481,7 +481,7 @@ def ingest(study: Study, run: str, actor: StudyActor, *, is_unusable: bool = Fal
 
 
 def record_findings(study: Study) -> bool:
-    """Record conditions and stop rules that hold and are not yet in the ledger; True if any."""
+    """Record newly met conditions and stop rules; return True if there were any."""
     before, state = study.ledger.head, study.state
     is_agreed = state.contract_version is not None and study.folder.metric_spec.is_file()
     if not is_agreed or state.study_status != "open":

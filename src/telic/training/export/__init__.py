@@ -1,1 +1,1 @@
-"""Export of policies: ONNX and NumPy files, a model card, a bundle of all."""
+"""Policy export: ONNX and NumPy files, the model card, and the bundle of all files."""

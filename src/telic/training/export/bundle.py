@@ -1,4 +1,4 @@
-"""telic export: one folder with everything a policy needs to be run, checked and understood."""
+"""Export bundle: a folder with a policy, its model card and the files to run and verify it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _WORKSHOP = f"{TEMPORARY_MARK}export"
 _CURVE = "learning_curve.svg"
 _CURVE_POINTS = 300
 _VIDEO = "replay.mp4"
-"""the name under which model hubs look for it"""
+"""file name expected by model hubs"""
 _EXPORTED = {
     "policy.onnx": 'ONNX, opset 18: input "obs", output "action", any batch size',
     "policy.npz": "plain NumPy arrays",
@@ -70,35 +70,35 @@ _COPIED = {
 
 
 class Contents(NamedTuple):
-    """The other files of the bundle."""
+    """Files of the bundle listed on the model card."""
 
     files: dict[str, str]
-    """name of every other file: what it is"""
+    """descriptions by file name"""
     deviations: dict[str, float]
-    """largest deviation from the torch policy, by exported file"""
+    """largest deviation from the torch policy by exported file"""
     curve: str | None
     video: str | None
     robot: doc.Section | None = None
-    """what can be deployed, how it was verified, and the licence of the robot's model"""
+    """deployment, its verification and the license of the robot model"""
 
 
 class PolicyProof(NamedTuple):
-    """Measurements of a judge, beyond the reward."""
+    """Evidence from a session's judge, in addition to the reward."""
 
     title: str
-    """the request"""
+    """request of the session"""
     session: str
     outcome: str
-    """of the session, verified"""
+    """verified outcome of the session"""
     reasons: tuple[str, ...]
     sections: tuple[doc.Section, ...]
-    """first on the card"""
+    """sections at the top of the card"""
     files: dict[Path, tuple[str, str]]
-    """to copy: name in the bundle, and what it is"""
+    """files to copy, with the name in the bundle and a description"""
     video: Path | None
-    """of a judged episode"""
+    """video of a judged episode"""
     other_physics: bool = False
-    """whether it was evaluated with other physics than it was trained in"""
+    """True if the evaluation used different physics than training"""
 
 
 def export_run(
@@ -110,24 +110,24 @@ def export_run(
     proof: PolicyProof | None = None,
     check: RobotCheck | None = None,
 ) -> dict[str, Any]:
-    """Write the bundle of one policy and return what was made.
+    """Export the bundle of one policy and return a summary.
 
-    A policy of a robot that telic drives gets a folder to deploy, too. Without a member or a step,
-    the best ones are taken.
+    Policies of position-controlled robots also get a deployment folder. Member and step default to
+    the best.
 
     Args:
-        run: where the policy was trained.
+        run: run folder of the policy.
         member: name of the member.
-        step: checkpoint.
-        out: folder to write; None: `export` in the run's folder.
-        proof: the evidence of a session that judged this policy.
-        check: plays what is deployed elsewhere, and says how far that agrees; needs a driven robot.
+        step: checkpoint step.
+        out: output folder; defaults to `export` in the run folder.
+        proof: evidence of a session that judged this policy.
+        check: sim-to-sim verification of the deployment; requires a position-controlled robot.
     """
     folder = choose_member(run, member)
     file = find_policy(folder.path, step)
     with _Bundle.filling(out or run.path / "export") as bundle:
         policy, memory = load_policy(file), "memory.json"
-        # The trainer's worker wrote the file; what others will open is what was asked for.
+        # Do not trust the environment in the policy file, which was written by the worker.
         policy.facts |= dict(zip(("env", "env_args"), environment_of(run), strict=True))
         evidence = gather(run, folder, policy)
         record = evidence.evaluation or {}
@@ -195,7 +195,7 @@ def export_run(
 
 
 def check_bundle(path: Path) -> tuple[dict[str, Any], str | None, str | None]:
-    """Return the list of a bundle, the public key that signed it, and the first fault found."""
+    """Verify a bundle; return its file list, the signer's public key and the first fault found."""
     listed = read_fields(path / _LIST, files=dict[str, Any])
     signature = str(listed.pop("signature", ""))
     signer = signer_of(json.dumps(listed, sort_keys=True).encode(), signature)
@@ -203,7 +203,7 @@ def check_bundle(path: Path) -> tuple[dict[str, Any], str | None, str | None]:
     for name in sorted(there - {_LIST} - listed["files"].keys()):
         return listed, signer, f"{name} was added after the export"
     for name, known in listed["files"].items():
-        # A name that leads elsewhere, and a link, are not among what is there.
+        # Reject names outside the bundle and symbolic links.
         if name not in there or (path / name).is_symlink() or _fingerprint(path / name) != known:
             return listed, signer, f"{name} is missing or was changed after the export"
     return listed, signer, None
@@ -214,13 +214,13 @@ def _is_folder(path: Path) -> bool:
 
 
 class ExportEvidence(NamedTuple):
-    """The records of one policy; what was never written is empty."""
+    """Training records of one policy; missing records are empty."""
 
     member: str
     step: int
     policy: Policy
     config: Json
-    """the member's own: env, env_args, steps, seed, reward, weights, settings"""
+    """configuration of the member: env, env_args, steps, seed, reward, weights, settings"""
     manifest: Json
     reward: Json
     """latex, description, terms"""
@@ -228,28 +228,28 @@ class ExportEvidence(NamedTuple):
     curve: dict[str, Column]
     evaluations: list[Json]
     siblings: dict[str, Json]
-    """best evaluation of every other member of the run, by name"""
+    """best evaluations of the run's other members by name"""
 
     @property
     def evaluation(self) -> Json | None:
-        """The evaluation of exactly this checkpoint."""
+        """Evaluation of this checkpoint, or None."""
         return next((row for row in self.evaluations if row["global_step"] == self.step), None)
 
     @property
     def reward_sha256(self) -> str | None:
-        """Hash of the reward's source; None for the environment's own."""
+        """Hash of the reward's source, or None for a built-in reward."""
         hashes: Json = self.manifest.get("rewards") or {}
         return hashes.get(self.config["reward"])
 
     @property
     def env(self) -> str:
-        """The environment's id, class, or the name of its model file without the user's folders."""
+        """Environment id, class, or the base name of a model file."""
         name = self.config["env"]
         return Path(name).name if _is_own_model(name) else name
 
 
 def gather(run: RunFolder, member: MemberFolder, policy: Policy) -> ExportEvidence:
-    """Read the records."""
+    """Read the training records of a policy."""
     others = [folder for folder in run.members() if folder.name != member.name]
     return ExportEvidence(
         member=member.name,
@@ -273,10 +273,10 @@ def _read(path: Path, **kinds: Any) -> Json:
 
 
 class _Bundle:
-    """A folder being filled; knows which of its files are its own.
+    """Builder of a bundle folder that tracks the files it creates.
 
-    It is filled next to its place and moved there when it is complete: a kill before that has
-    changed nothing, and the same command does it again.
+    Files are written to a temporary folder and moved to the output folder when complete. If the
+    process is killed, the output is unchanged, and the command can be repeated.
     """
 
     def __init__(self, path: Path, building: Path) -> None:
@@ -288,41 +288,41 @@ class _Bundle:
     @classmethod
     @contextmanager
     def filling(cls, path: Path) -> Generator[_Bundle]:
-        """Yield a bundle to fill, with a lock on its place."""
+        """Yield a bundle to fill while holding a lock on the output folder."""
         if path.exists() and not path.is_dir():
             raise UsageError(f"{path} is a file.", hint="Give the name of a folder.")
-        # A card is named README.md; so may be a file of the user's.
+        # README.md does not identify an export, because users have such files, too.
         files = path.iterdir() if path.is_dir() else ()
         others = {file.name for file in files} - {_WORKSHOP}
         if others and _LIST not in others:
             raise UsageError(
                 f"{path} is not empty and holds no earlier export.", hint="Choose a new folder."
             )
-        # Inside of a folder that is there: what is around it may be another disk, or closed to us.
+        # Use an existing output folder: its parent may be another file system or read-only.
         workshop = path / _WORKSHOP if path.is_dir() else path.with_name(f"{_WORKSHOP}-{path.name}")
         with RunLock(workshop / "lock", f"The export to {path}"):
             try:
                 building = workshop / "files"
-                shutil.rmtree(building, ignore_errors=True)  # of one that was killed
+                shutil.rmtree(building, ignore_errors=True)  # leftovers of a killed export
                 yield cls(path, building)
             finally:
                 shutil.rmtree(workshop)
 
     def place(self, name: str) -> Path:
-        """Return where a new file goes."""
+        """Register a new file and return its temporary path."""
         self.names.append(name)
         path = self._building / name
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
     def copy(self, source: Path, name: str) -> None:
-        """Take in a file of the run, if the run has it."""
+        """Copy a file into the bundle if it exists."""
         if source.exists():
             with replacing(self.place(name)) as temporary:
                 shutil.copyfile(source, temporary)
 
     def finish(self, facts: dict[str, Any]) -> None:
-        """List the files with their hashes and move all of it to its place."""
+        """Write the signed list of file hashes and move the bundle to the output folder."""
         files = {name: _fingerprint(self._building / name) for name in self.names}
         listed = json.loads(json_text({**facts, "files": files}))
         key = usable_key(self.path.parent)
@@ -335,16 +335,16 @@ class _Bundle:
             os.rename(self._building, self.path)
 
     def _move_in(self, files: dict[str, Any]) -> None:
-        """Put the files into a folder that is there, without what only an earlier export had."""
+        """Move files to an existing folder and delete files of a previous export."""
         earlier = self.path / _LIST
         known: dict[str, Any] = {}
         if earlier.exists():
             known = read_fields(earlier, files=dict[str, Any])["files"]
         for name in known.keys() - files.keys():
-            # Whatever the list says, nothing outside of the bundle's own folder is removed.
+            # Never delete files outside the bundle folder.
             if (self.path / name).resolve().parent.is_relative_to(self.path.resolve()):
                 (self.path / name).unlink(missing_ok=True)
-        # The list first: with it, the folder is one that the next export may fill.
+        # Move the list first, so that the next export recognizes an incomplete folder.
         for name in (_LIST, *files):
             (self.path / name).parent.mkdir(parents=True, exist_ok=True)
             os.replace(self._building / name, self.path / name)
@@ -360,7 +360,7 @@ def learning_curve(
     evaluations: Sequence[Mapping[str, Any]],
     title: str,
 ) -> str | None:
-    """Return training returns and evaluations with their intervals as SVG; None without any."""
+    """Plot training returns and evaluations with intervals as SVG, or None without data."""
     steps = [float(step or 0) for step in train["global_step"]]
     xs, ys = downsample(steps, train["episodic_return"], _CURVE_POINTS)
     marks = [
@@ -383,11 +383,11 @@ def learning_curve(
     return picture(chart, title)
 
 
-# ---- the model card: every number comes from the records, and one that was never measured says so
+# ---- model card: every number comes from the records; missing ones are marked "not measured"
 
 
 def card(evidence: ExportEvidence, contents: Contents, proof: PolicyProof | None = None) -> str:
-    """Return the card; with a proof, the request and its verdict come first."""
+    """Render the model card; with a proof, it starts with the request and the verdict."""
     policy, reward = evidence.policy, evidence.reward
     sums = (evidence.evaluation or {}).get("reward_terms") or {}
     terms = {term["name"]: term for term in reward.get("terms", [])}
@@ -408,7 +408,7 @@ def card(evidence: ExportEvidence, contents: Contents, proof: PolicyProof | None
         terms=[(name, terms.get(name, {}), sums.get(name)) for name in {**terms, **sums}],
         call="policy(obs, memory)" if policy.memory_size else "policy(obs)",
         own_model=_is_own_model(env) or "xml_file" in env_args,
-        # one of Gymnasium's own tasks, not of a package that adds some
+        # a built-in Gymnasium task, not one registered by another package
         gymnasium_task=known is not None and str(known.entry_point).startswith("gymnasium.envs"),
         json=json.dumps,
     )

@@ -1,10 +1,9 @@
-"""The deployment bundle: a folder that runs a policy on its robot, without telic.
+"""Deployment bundle: a self-contained folder that runs a policy on its robot without telic.
 
     deploy/policy.onnx deploy.json run.py scene.xml assets/ starts.npz LICENCE.txt README.md
 
-`deploy.json` is a `Deployment`: joints, actuators, observation, commands, phase variable; every
-field says its unit. The scene is the very model that was simulated in training; its meshes are
-copied, so that the folder is complete.
+`deploy.json` contains a `Deployment`: joints, actuators, observation, commands and phase variable,
+with the unit of every field. The scene is the model simulated in training, including its meshes.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ Row = tuple[float, ...]
 
 
 class Drives(Record):
-    """The driven joints, each entry in the order of the policy's action."""
+    """Parameters of the actuated joints, in the order of the policy's action."""
 
     names: tuple[str, ...] = Field(description="joints, and drives of the same name in scene.xml")
     units: tuple[str, ...] = Field(description='"rad" for a hinge, "m" for a slide')
@@ -74,7 +73,7 @@ class Drives(Record):
 
 
 class ObservedBlock(Record):
-    """Columns of the observation that come from one sensor."""
+    """Block of observation columns computed from one sensor."""
 
     name: str = Field(description="what it is called in run.py")
     columns: tuple[str, ...] = Field(description="what each number is")
@@ -85,7 +84,7 @@ class ObservedBlock(Record):
 
 
 class Deployment(Record):
-    """Everything that `run.py` and a robot need besides the network."""
+    """Configuration of the controller, used together with the policy network."""
 
     schema_version: int = Field(default=1, description="of this file")
     robot: str = Field(description="name of the robot")
@@ -135,7 +134,7 @@ class Deployment(Record):
 
 
 class Agreement(Record):
-    """Scores of the same initial states here and in plain MuJoCo, played by the bundle itself."""
+    """Sim-to-sim comparison of scores in telic and in plain MuJoCo from the same initial states."""
 
     episodes: int
     here: float | None = Field(description="mean score of episodes that telic simulated")
@@ -156,12 +155,12 @@ class Agreement(Record):
 
     @property
     def difference(self) -> float | None:
-        """There minus here."""
+        """Score in plain MuJoCo minus the score in telic."""
         return None if self.here is None or self.there is None else self.there - self.here
 
     @property
     def words(self) -> str:
-        """One line for the screen."""
+        """One-line summary for the terminal."""
         here, there, difference = (
             "unknown" if value is None else f"{value:{sign}.3f}"
             for value, sign in ((self.here, ""), (self.there, ""), (self.difference, "+"))
@@ -170,7 +169,7 @@ class Agreement(Record):
 
     @property
     def blocks(self) -> list[doc.Block]:
-        """Blocks for the card."""
+        """Content blocks for the model card."""
         told = f"{self.episodes} episodes from the same starts, scored by the session's judge"
         rows = [("simulated by telic", self.here), ("run.py in plain MuJoCo", self.there)]
         rows += [("difference", self.difference), ("largest of one start", self.apart)]
@@ -195,11 +194,11 @@ _SENSORS = {
     "rate": ("rad/s or m/s", "velocity of each joint, in the order of joints"),
     "action": ("1", "the last action minus action_middle, by action_half; zeros before the first"),
 }
-"""unit of each block of an observation, and how it is computed"""
+"""unit and description of each observation block"""
 
 
 def deployment_of(env: MujocoEnv, task: RobotTask, robot: str) -> Deployment:
-    """Return what a robot must know to run a policy of this environment."""
+    """Create the deployment configuration of an environment."""
     model, arguments = env.model, task.arguments
     blocks: list[ObservedBlock] = []
     columns = 0
@@ -265,12 +264,12 @@ def _drives(env: MujocoEnv, task: RobotTask) -> Drives:
 
 
 def row_of(values: Any) -> Row:
-    """Return an array as one row of plain numbers."""
+    """Flatten an array to a tuple of floats."""
     return tuple(float(value) for value in np.asarray(values).ravel())
 
 
 def read_deployment(text: str) -> Deployment:
-    """Return what a deploy.json says; raises BadFile that names the field at fault."""
+    """Parse the content of deploy.json; raises BadFile with the name of an invalid field."""
     try:
         return Deployment.model_validate_json(text)
     except ValidationError as error:
@@ -286,22 +285,22 @@ _RUNNER = Path(__file__).with_name("run_robot.py")
 _STARTS = 4
 _UNLIMITED = 1000
 RobotCheck = Callable[[Path], Agreement]
-"""plays a deployment bundle elsewhere, and says how far that agrees with what was judged"""
+"""runs a deployment bundle in another simulator and compares the scores"""
 
 
 class RobotBundle(NamedTuple):
-    """The deployment files of a policy, or why there are none."""
+    """Deployment of a policy, or the reason it cannot be deployed."""
 
     about: Deployment | None
     reason: str | None
-    """why there is nothing to deploy"""
+    """reason there is nothing to deploy"""
     agreement: Agreement | None
     origin: list[str]
-    """where the robot's model comes from, and its licence"""
+    """source and license of the robot model"""
 
     @property
     def screen_lines(self) -> dict[str, Any]:
-        """Lines for the screen."""
+        """Summary fields for the terminal."""
         if self.about is None:
             return {"deployment": f"none: {self.reason}"}
         agrees = {} if self.agreement is None else {"sim-to-sim": self.agreement.words}
@@ -309,14 +308,14 @@ class RobotBundle(NamedTuple):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Fields for the bundle's list."""
+        """Fields for bundle.json."""
         if self.agreement is None:
             return {"deployment": self.reason}
         return {"deployment": None, "agreement": self.agreement.model_dump(mode="json")}
 
     @property
     def section(self) -> doc.Section:
-        """Blocks for the card."""
+        """Section for the model card."""
         if self.about is None:
             why = doc.Text(f"Nothing to deploy. {self.reason}")
             return doc.Section("On the robot", (why, doc.Text(" ".join(self.origin))))
@@ -347,12 +346,12 @@ class RobotStarts(NamedTuple):
     command: np.ndarray  # (N, T, 3)
 
     def write(self, path: Path) -> None:
-        """Write them as run.py reads them."""
+        """Write the starts as .npz for run.py."""
         np.savez(path, **self._asdict())
 
 
 def driven_model(env: str) -> Path | None:
-    """Return the model of an environment that telic drives by position; None: it is another."""
+    """Return the model file of a position-controlled robot, or None for other environments."""
     path = robot_path(env) or Path(env)
     if path.suffix != ".xml" or not path.is_file():
         return None
@@ -360,10 +359,10 @@ def driven_model(env: str) -> Path | None:
 
 
 def nominal(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of an environment without what differs between episodes.
+    """Return environment arguments without variation between episodes.
 
-    A heading is followed by looking at where the robot faces; what is commanded at a moment is
-    a plain number where there are none.
+    Disables terrain, domain randomization and heading commands, because the yaw rate of a heading
+    command depends on the robot's heading.
     """
     kept = {name: value for name, value in arguments.items() if not name.startswith("terrain")}
     own: dict[str, Any] = {**kept, "variation": "none", "terrain": "flat"}
@@ -378,13 +377,13 @@ def deploy(
     keep: Callable[[Path, str], None],
     check: RobotCheck | None = None,
 ) -> RobotBundle | None:
-    """Make the deployment bundle of a policy; None: it is of no robot that telic drives.
+    """Create the deployment bundle of a policy, or None if the robot is not position-controlled.
 
     Args:
-        policy: what to deploy.
-        environment: where it was trained.
-        keep: takes in a file under a name.
-        check: verifies it before it is kept.
+        policy: policy to deploy.
+        environment: training environment.
+        keep: callback that stores a file under a name.
+        check: verification to run before files are stored.
     """
     model_file = driven_model(environment[0])
     if model_file is None:
@@ -409,7 +408,7 @@ def deploy(
         names = {path: path.relative_to(folder).as_posix() for path in files}
         for path, name in names.items():
             keep(path, f"{FOLDER}/{name}")
-        archive = Path(place) / ARCHIVE  # the same files always give the same bytes
+        archive = Path(place) / ARCHIVE  # deterministic: no timestamps
         with zipfile.ZipFile(archive, "w") as into:
             for path, name in sorted(names.items(), key=lambda each: each[1]):
                 entry = zipfile.ZipInfo(f"{about.robot}/{name}")
@@ -419,10 +418,10 @@ def deploy(
 
 
 def write_deployment(policy: Policy, environment: Environment, folder: Path) -> Deployment:
-    """Write the bundle of a policy of a driven robot into a new folder.
+    """Export the deployment bundle of a position-controlled robot's policy to a new folder.
 
     Raises:
-        UsageError: the policy needs what no robot has; says what.
+        UsageError: if the policy requires something unavailable on a robot.
     """
     env_id, arguments = environment
     model_file = driven_model(env_id)
@@ -447,7 +446,7 @@ def write_deployment(policy: Policy, environment: Environment, folder: Path) -> 
         env.close()
     starts_of(environment, _STARTS, seed=0).write(folder / "starts.npz")
     export_checked(policy, folder / "policy.onnx")
-    # Every row of numbers on a line of its own.
+    # Write each array on one line.
     text = json_text(about.model_dump(mode="json"))
     text = re.sub(r"\[([^\[\]{}]+)\]", lambda row: f"[{' '.join(row[1].split())}]", text)
     write_text(folder / "deploy.json", text)
@@ -458,7 +457,7 @@ def write_deployment(policy: Policy, environment: Environment, folder: Path) -> 
 
 
 def require_no_memory(policy: Policy) -> None:
-    """Refuse a policy that needs its reward at every step."""
+    """Raise UsageError if the policy observes its reward's memory."""
     if policy.memory_size:
         raise UsageError(
             "The policy sees what its reward remembers, and a robot has no reward.",
@@ -467,7 +466,7 @@ def require_no_memory(policy: Policy) -> None:
 
 
 def starts_of(environment: Environment, count: int, seed: int) -> RobotStarts:
-    """Return where episodes of these seeds start, and what they command."""
+    """Return the initial states and command sequences of `count` episodes."""
     env_id, arguments = environment
     own: dict[str, Any] = {**nominal(arguments), "terminate_when_unhealthy": False}
     env = make(env_id, num_envs=count, seed=seed, **own)
@@ -486,11 +485,11 @@ def starts_of(environment: Environment, count: int, seed: int) -> RobotStarts:
         env.close()
 
 
-# ------------------------------------------------------------------------------------- in words
+# ------------------------------------------------------------------------------- documentation
 
 
 def field_table() -> list[tuple[str, str]]:
-    """Return every field of deploy.json with what it means and its unit."""
+    """Return the name and description of every field of deploy.json."""
     return _fields(Deployment, "")
 
 

@@ -1,4 +1,4 @@
-"""Write a policy as ONNX or NumPy arrays, and prove that the file acts like the policy."""
+"""Export policies to ONNX or NumPy files and verify that the files match the policy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 Act = Callable[..., Any]
-"""(obs, memory or None) -> action"""
+"""policy function: (obs, memory or None) -> action"""
 TOLERANCE = 1e-5
 """largest deviation from the torch policy, in units of half the action range"""
 _SIGMAS = 6.0
@@ -28,20 +28,20 @@ _EPSILON = float(np.finfo(np.float32).eps) / 2.0
 _TINY = float(np.finfo(np.float32).tiny)
 _OPSET = 18
 _IR_VERSION = 8
-"""the oldest format that opset 18 allows: readable by the most runtimes"""
+"""oldest IR version for opset 18, supported by the most runtimes"""
 _OPERATORS = {"tanh": "Tanh", "relu": "Relu", "elu": "Elu"}
 
 
 def export_policy(policy: Policy, path: Path) -> Path:
-    """Write the policy as .onnx or .npz, compare the file with the policy, return the path."""
+    """Export a policy to .onnx or .npz, verify the file and return its path."""
     export_checked(policy, path)
     return path
 
 
 def export_checked(policy: Policy, path: Path, about: Mapping[str, Any] | None = None) -> float:
-    """Write the policy, with further facts in the file; return the largest deviation found.
+    """Export a policy with additional metadata and return the largest deviation of its actions.
 
-    Raises TelicError, and leaves no file, when an action of the file deviates by more than 1e-5.
+    Raises TelicError and writes no file if an action deviates by more than 1e-5.
     """
     if path.suffix not in _FORMATS:
         raise UsageError(
@@ -65,11 +65,11 @@ def export_checked(policy: Policy, path: Path, about: Mapping[str, Any] | None =
 
 
 def _verify(policy: Policy, arrays: PolicyArrays, act: Act, name: str) -> float:
-    """Return the largest deviation of `act` from the policy; raises TelicError if it is too large.
+    """Return the largest deviation of `act` from the policy, or raise TelicError if too large.
 
-    Measured in units of half the action range (for discrete actions: how much worse the choice is,
-    in logits), on ordinary observations and on ones far outside what training saw. Where a network
-    is so steep that float32 itself is uncertain by more than 1e-5, that uncertainty is allowed.
+    The unit is half the action range or, for discrete actions, the difference of logits. Test
+    observations include typical and extreme values. If the float32 rounding error of the network
+    exceeds 1e-5, the tolerance increases accordingly.
     """
     random, size = np.random.default_rng(0), len(arrays.shift)
     spread = 1.0 / np.where(arrays.scale > 0.0, arrays.scale, 1.0)
@@ -90,7 +90,7 @@ def _verify(policy: Policy, arrays: PolicyArrays, act: Act, name: str) -> float:
             deviation = values.max(1, keepdims=True) - chosen
         else:
             deviation = np.abs(got - expected) / np.maximum(arrays.range.half, _TINY)
-        # Written so that NaN fails too.
+        # This form of the comparison also rejects NaN.
         if not (deviation <= np.maximum(TOLERANCE, _SIGMAS * rounding)).all():
             unit = "logits" if arrays.range is None else "of half the action range"
             raise TelicError(
@@ -103,17 +103,17 @@ def _verify(policy: Policy, arrays: PolicyArrays, act: Act, name: str) -> float:
 
 
 class Range(NamedTuple):
-    """The action range: middle + half * x for x in [-1, 1]."""
+    """Action range: middle + half * x for x in [-1, 1]."""
 
     middle: Array  # (A,)
     half: Array  # (A,)
 
 
 class PolicyArrays(NamedTuple):
-    """Normaliser, layers and action range of one policy, float32.
+    """Normalization, layers and action range of one policy, float32.
 
-    x = clip((inputs - shift) * scale, -CLIP, CLIP), then the operations, then the action range, or
-    the index of the largest output where actions are discrete.
+    x = clip((inputs - shift) * scale, -CLIP, CLIP), followed by the operations and the action range
+    or, for discrete actions, the argmax.
     """
 
     shift: Array  # (d,)
@@ -124,11 +124,11 @@ class PolicyArrays(NamedTuple):
 
     @classmethod
     def of(cls, policy: Policy) -> PolicyArrays:
-        """Read a policy's parameters."""
+        """Extract the parameters of a policy."""
         actor, seen = policy.actor, policy.obs_dim + policy.memory_size
         scale = actor.scaling.scale[0, 0, :seen]
         if actor.mask is not None:
-            # What the policy may not see is multiplied by zero: the same as a scale of zero.
+            # Masked inputs are multiplied by zero, which equals a scale of zero.
             scale = scale * actor.mask[0, 0, :seen]
         program = policy.program(seen)
         layers = [each.layer for each in program if each.layer is not None]
@@ -145,9 +145,9 @@ class PolicyArrays(NamedTuple):
         )
 
     def outputs(self, inputs: Array) -> tuple[Array, Array]:
-        """Return the network's outputs for inputs (N, d) in float64, before range or choice.
+        """Compute the network outputs for inputs (N, d) in float64, before range or argmax.
 
-        And the error to expect of float32 arithmetic, one standard deviation.
+        Also returns the expected float32 rounding error (one standard deviation).
         """
         x = np.clip((inputs.astype(np.float64) - self.shift) * self.scale, -CLIP, CLIP)
         variance = np.zeros_like(x)
@@ -156,7 +156,7 @@ class PolicyArrays(NamedTuple):
             if kind == "affine":
                 weight, bias = next(layers)
                 squares = weight.astype(np.float64) ** 2
-                # Adding up n products in float32 errs by about eps * sqrt(n * sum of squares).
+                # The error of a float32 dot product is about eps * sqrt(n * sum of squares).
                 variance = (variance + len(weight) * _EPSILON**2 * x**2) @ squares
                 x = x @ weight.astype(np.float64) + bias
             elif kind == "keep":
@@ -164,17 +164,17 @@ class PolicyArrays(NamedTuple):
             elif kind == "add":
                 x, variance = x + kept[0], variance + kept[1]
             else:
-                if kind in ("layer_norm", "rms_norm"):  # others are hardly steeper than 1
+                if kind in ("layer_norm", "rms_norm"):  # others have slopes of about 1 at most
                     variance = variance / np.maximum(x.var(-1, keepdims=True), _TINY)
                 x = run_policy.FUNCTIONS[kind](x)
         return x, np.sqrt(variance)
 
 
 class OnnxGraph:
-    """Operations of an ONNX model; every method returns the name of its result."""
+    """Builder of an ONNX model; methods that add operations return the name of the result."""
 
     def __init__(self, what: str) -> None:
-        """Begin a graph; `what` is done with it, in words, for the error without onnx."""
+        """Create an empty graph; `what` describes its use in the error if onnx is missing."""
         try:
             import onnx
         except ImportError:
@@ -184,7 +184,7 @@ class OnnxGraph:
         self._constants: list[Any] = []
 
     def constant(self, values: Any) -> str:
-        """Add numbers; those with a fraction become float32."""
+        """Add a constant; floating-point values are converted to float32."""
         array = np.asarray(values)
         array = array.astype(np.float32) if array.dtype.kind == "f" else array
         name = f"constant_{len(self._constants)}"
@@ -198,7 +198,7 @@ class OnnxGraph:
         return name
 
     def normalised(self, x: str, shift: Array, scale: Array) -> str:
-        """Add (x - shift) * scale, clipped as in training."""
+        """Add the input normalization (x - shift) * scale, clipped as in training."""
         x = self.op("Mul", self.op("Sub", x, self.constant(shift)), self.constant(scale))
         return self.clipped(x, CLIP)
 
@@ -207,7 +207,7 @@ class OnnxGraph:
         return self.op("Clip", x, self.constant(np.float32(-most)), self.constant(np.float32(most)))
 
     def standardised(self, x: str, *, centred: bool) -> str:
-        """Add a division of each row by its root mean square; centred, less its mean before."""
+        """Add RMS normalization of rows, or layer normalization if `centred`."""
         axes = self.constant(np.array([-1], dtype=np.int64))
         if centred:
             x = self.op("Sub", x, self.op("ReduceMean", x, axes))
@@ -221,12 +221,12 @@ class OnnxGraph:
         output: tuple[str, str, int | None],
         facts: Mapping[str, str],
     ) -> bytes:
-        """Return the checked model; the batch size is free.
+        """Return the serialized, checked model with a dynamic batch size.
 
         Args:
-            inputs: columns by name.
-            output: the result that it is, its name and its columns; None: an index per row.
-            facts: kept as its metadata.
+            inputs: number of columns by input name.
+            output: result, output name and number of columns, or None for one index per row.
+            facts: metadata of the model.
         """
         helper, kinds = self._onnx.helper, self._onnx.TensorProto
         given, name, width = output
@@ -250,7 +250,7 @@ class OnnxGraph:
 
 
 def _write_onnx(arrays: PolicyArrays, policy: Policy, path: Path, facts: dict[str, Any]) -> None:
-    """Write ONNX: inputs "obs" (and "memory"), output "action"; other facts than text as JSON."""
+    """Write ONNX with inputs "obs" (and "memory"), output "action" and metadata as text or JSON."""
     graph, inputs, x = OnnxGraph("Writing a policy as ONNX"), {"obs": policy.obs_dim}, "obs"
     if policy.memory_size:
         inputs["memory"] = policy.memory_size
@@ -305,7 +305,7 @@ def _write_numpy(arrays: PolicyArrays, policy: Policy, path: Path, facts: dict[s
 
 
 class _Format(NamedTuple):
-    """Functions that write a kind of file, and load what was written."""
+    """Writer and loader of a file format."""
 
     write: Callable[[PolicyArrays, Policy, Path, dict[str, Any]], None]
     load: Callable[[Path], Act]

@@ -1,10 +1,10 @@
-"""A policy that runs with MuJoCo in a browser, which has no Python.
+"""Export of policies that run with MuJoCo in a browser, without Python.
 
-A `LivePolicy` says what a controller needs: how the observation is computed, how time advances,
-where episodes start, what can be commanded. With it come the scene and its meshes, the policy as
-ONNX, the numbers of the compiled model, and a short episode to verify another simulation against.
+A `LivePolicy` configures a controller: computation of the observation, time steps, initial states
+and commands. It comes with the scene and its meshes, the policy as ONNX, the parameters of the
+compiled model, and a short trajectory to verify another simulation against.
 
-The observation is sent as the columns of MuJoCo's fields that the task declares (`Task.seen`).
+The observation is described by the columns of MuJoCo fields that the task declares (`Task.seen`).
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ _LOOKS = (
     *("mesh_", "tex_", "mat_", "skin_", "cam_", "light_", "bvh_", "oct_", "name", "text_"),
     *("hfield_", "flex", "key_", "tuple_", "numeric_", "geom_rgba", "site_rgba", "tendon_rgba"),
 )
-"""numbers of a model that matter for its looks, or that each version lays out as it likes"""
+"""prefixes of model fields that only affect rendering or whose layout depends on the version"""
 POLICY = "policy.onnx"
 _TRACE_STEPS = 20
 _STARTS = 6
 
 
 class LiveTrace(Record):
-    """A short episode as telic simulates it."""
+    """Short reference trajectory simulated by telic."""
 
     command: Row = Field(description="forward, sideways, turn; empty where there is none")
     actions: tuple[Row, ...] = Field(description="what the policy did at each control step")
@@ -85,7 +85,7 @@ class LiveStart(Record):
 
 
 class LivePolicy(Record):
-    """Everything that a controller next to MuJoCo needs."""
+    """Configuration of a policy controller for MuJoCo."""
 
     env: str
     simulator: str = Field(description="version of MuJoCo that it was trained with")
@@ -112,7 +112,7 @@ class LivePolicy(Record):
 
 
 class LiveFolder(NamedTuple):
-    """A live policy with its files."""
+    """Live policy and its files."""
 
     about: LivePolicy
     files: dict[str, bytes]
@@ -121,18 +121,18 @@ class LiveFolder(NamedTuple):
 def live_policy(
     policy: Policy, environment: Environment, ground: TerrainKind = "flat"
 ) -> LiveFolder:
-    """Return everything that a policy needs to run in a browser.
+    """Export everything needed to run a policy in a browser.
 
     Args:
-        policy: the policy.
-        environment: where it was trained.
-        ground: what it goes over; other than flat for robots that telic drives.
+        policy: policy to export.
+        environment: training environment.
+        ground: terrain; only position-controlled robots support other terrain than flat.
 
     Raises:
-        UsageError: it needs what only Python has; says what.
+        UsageError: if the policy requires something unavailable in a browser.
     """
     env_id, arguments = environment[0], _endless(environment)
-    # Others are refused before anything of theirs is imported.
+    # Reject other environments before importing their code.
     known = env_id in TASKS or robot_path(env_id) is not None
     if not known and not env_id.endswith((".xml", ".mjcf")):
         raise UsageError(
@@ -168,7 +168,7 @@ def live_policy(
 
 
 def _endless(environment: Environment) -> dict[str, Any]:
-    """Return arguments of an environment in which nothing is drawn, and nothing ends."""
+    """Return environment arguments without randomization, time limit or termination."""
     env_id, arguments = environment
     is_robot = env_id not in TASKS
     own: dict[str, Any] = {**arguments, "max_episode_steps": None}
@@ -236,7 +236,7 @@ def _about(
 
 
 def seen_blocks(env: MujocoEnv) -> tuple[SeenBlock, ...]:
-    """Return how an observation is computed from MuJoCo's fields; raises UsageError."""
+    """Return the observation blocks of MuJoCo fields; raises UsageError if there are none."""
     if not env.task.seen:
         raise UsageError(
             f"The observation of {env.spec.id} is not made of MuJoCo's fields alone, so a browser "
@@ -248,7 +248,7 @@ def seen_blocks(env: MujocoEnv) -> tuple[SeenBlock, ...]:
 def _trace(
     env: MujocoEnv, policy: Policy, start: LiveStart, driven: Deployment | None
 ) -> LiveTrace:
-    """Play a few steps from a start, with the most that can be commanded halved."""
+    """Simulate a few steps from a start, with half the maximum command."""
     command: Row = ()
     if driven is not None and driven.commands is not None and isinstance(env.task, RobotTask):
         command = tuple(0.5 * high for _, high in driven.commands.values())
@@ -265,23 +265,23 @@ def _trace(
 
 
 # ---------------------------------------------------------------------------- the scene
-# Small enough to travel, readable by older MuJoCos. A mesh that touches nothing is only seen, and
-# the page has the robot's shapes already: a tetrahedron of the same name takes its place.
-# The numbers of the model travel with it, so nothing simulated follows from what was left out.
+# The scene is kept small and readable by older MuJoCo versions. Meshes without collisions are
+# replaced by a tetrahedron, because the page already has the robot's visual meshes. The parameters
+# of the compiled model are sent along, so the replacement does not affect the simulation.
 
 
 def travelling_scene(
     source: Path, flat: mujoco.MjModel, ground: TerrainKind = "flat"
 ) -> dict[str, bytes]:
-    """Return the scene of a model and its assets, by the names by which the scene finds them.
+    """Return the scene file of a model and its assets by relative path.
 
     Args:
-        source: the model's file.
-        flat: what telic made of it, on flat ground; the written scene is compared with it.
-        ground: what is laid over its floor.
+        source: model file.
+        flat: compiled model on flat ground, which the written scene is compared with.
+        ground: terrain to add on top of the floor.
 
     Raises:
-        UsageError: the file alone does not make the model.
+        UsageError: if the model cannot be reproduced from the file alone.
     """
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
@@ -309,10 +309,10 @@ def travelling_scene(
 
 
 def _let_older_read(root: ElementTree.Element) -> None:
-    """Leave out what versions before 4 do not know: that a drive's input is a position.
+    """Remove the actuator attribute `input`, which MuJoCo versions before 4 do not support.
 
-    They take it from the drive's gain and bias, which are numbers of the model like all others.
-    Textures are looks, too, and large.
+    Older versions derive it from gain and bias, which are among the model parameters. Textures are
+    removed, because they are large and only visual.
     """
     for actuators in root.iter("actuator"):
         for drive in actuators:
@@ -325,12 +325,12 @@ def _let_older_read(root: ElementTree.Element) -> None:
 
 
 def _unfelt(root: ElementTree.Element, model: mujoco.MjModel) -> list[ElementTree.Element]:
-    """Return the meshes that no geom of the model collides with."""
+    """Return the mesh assets without collisions."""
     collides = (model.geom_contype | model.geom_conaffinity) != 0
     collides[model.pair_geom1] = True
     collides[model.pair_geom2] = True
     felt = {int(each) for each in model.geom_dataid[collides & (model.geom_type == _MESH)]}
-    # A geom may be named as a mesh to take its size from; then its shape is another, and felt.
+    # Primitive geoms can be fitted to a mesh, which then affects collisions.
     felt |= {int(each) for each in model.geom_dataid[collides & (model.geom_dataid >= 0)]}
     found: list[ElementTree.Element] = []
     for mesh in root.iter("mesh"):
@@ -341,7 +341,7 @@ def _unfelt(root: ElementTree.Element, model: mujoco.MjModel) -> list[ElementTre
 
 
 def _tetrahedron() -> bytes:
-    """Return a solid of a tenth of a metre, as a binary STL file."""
+    """Return a tetrahedron with 0.1 m edges along the axes, as binary STL."""
     corners = 0.1 * np.array([(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)], dtype="<f4")
     faces = ((0, 2, 1), (0, 1, 3), (0, 3, 2), (1, 2, 3))
     rows = [bytes(12) + corners[list(face)].tobytes() + bytes(2) for face in faces]
@@ -351,7 +351,7 @@ def _tetrahedron() -> bytes:
 def _lay(
     root: ElementTree.Element, flat: mujoco.MjModel, ground: TerrainKind, assets: Path
 ) -> None:
-    """Add the ground as `telic.robots.terrain.lay` does; where the floor is, the numbers say."""
+    """Add a height field like `telic.robots.terrain.lay`; the model parameters set its pose."""
     board = terrain(Ground(ground), standing_m(flat)).heights
     highest = max(float(board.max()), 1e-3)
     content = struct.pack("<2i", *board.shape) + (board / highest).astype("<f4").tobytes()
@@ -364,7 +364,7 @@ def _lay(
 
 
 def simulated_numbers(model: mujoco.MjModel) -> dict[str, Row]:
-    """Return the numbers of a model that its simulation depends on, by field."""
+    """Return the model parameters that affect the simulation, by field name."""
     found: dict[str, Row] = {}
     for name in dir(model):
         if name.startswith(("_", *_LOOKS)):

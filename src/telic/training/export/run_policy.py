@@ -1,12 +1,12 @@
-"""Run this policy without telic and without torch.
+"""Run this policy without telic or torch.
 
-    python run_policy.py [episodes]      play it in Gymnasium and print the returns
+    python run_policy.py [episodes]      run it in Gymnasium and print the returns
 
     from run_policy import load
     policy = load()                      # policy.onnx or policy.npz next to this file
     action = policy(obs)                 # one observation (D,), or many (N, D)
 
-Needs numpy; uses onnxruntime where it is installed. Playing needs gymnasium[mujoco].
+Requires numpy; uses onnxruntime if installed. Running episodes requires gymnasium[mujoco].
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import sys
 
 if __name__ == "__main__" and not getattr(sys.flags, "safe_path", False):
-    del sys.path[0]  # what was added to this folder must not shadow what is imported here
+    del sys.path[0]  # files in this folder must not shadow imported modules
 
 import json
 from collections.abc import Callable
@@ -27,11 +27,11 @@ HERE = Path(__file__).parent
 Array = np.ndarray[Any, np.dtype[Any]]
 
 LEAST = {True: 1e-5, False: 1e-6}
-"""added to a variance (of centred rows) or a mean square before the square root"""
+"""epsilon added to the variance (of centered rows) or the mean square"""
 
 
 def _standardised(x: Array, centred: bool) -> Array:
-    """Divide each row by its root mean square; centred, subtract its mean before."""
+    """Apply RMS normalization to each row, or layer normalization if `centred`."""
     x = x - x.mean(-1, keepdims=True) if centred else x
     return x / np.sqrt((x * x).mean(-1, keepdims=True) + LEAST[centred])
 
@@ -47,7 +47,7 @@ FUNCTIONS: dict[str, Callable[[Array], Array]] = {
 
 
 def load(folder: Path = HERE) -> Callable[..., Array]:
-    """Return the policy as a function, run by onnxruntime if there is one, else by numpy."""
+    """Load the policy as a function, using onnxruntime if installed and NumPy otherwise."""
     try:
         return load_onnx(folder / "policy.onnx")
     except ImportError:
@@ -55,7 +55,7 @@ def load(folder: Path = HERE) -> Callable[..., Array]:
 
 
 def load_numpy(path: Path) -> Callable[..., Array]:
-    """Return the policy of a .npz file as a function; needs nothing but numpy."""
+    """Load the policy from a .npz file as a function; requires only NumPy."""
     with np.load(path) as file:
         data = dict(file)
     kinds = str(data["program"]).split()
@@ -85,12 +85,12 @@ def load_numpy(path: Path) -> Callable[..., Array]:
 
 
 def load_onnx(path: Path) -> Callable[..., Array]:
-    """Return the policy of an .onnx file as a function; needs onnxruntime."""
+    """Load the policy from an .onnx file as a function; requires onnxruntime."""
     import onnxruntime as untyped
 
     onnxruntime: Any = untyped
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1  # a small network is faster on one
+    options.intra_op_num_threads = 1  # fastest for small networks
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
     def policy(obs: Any, memory: Any = None) -> Array:
@@ -103,7 +103,7 @@ def load_onnx(path: Path) -> Callable[..., Array]:
     return policy
 
 
-# ---- the reward's memory, for a policy that sees it: memory.json lists the operations of one step
+# ---- reward memory for policies that observe it: memory.json lists the operations of one step
 
 
 def _typed(x: Any, dtype: Any) -> Array:
@@ -188,7 +188,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
 
 
 class Memory:
-    """The numbers of its reward's memory that the policy sees, by name, and only what they need."""
+    """Part of the reward's memory that the policy observes, with its dependencies, by name."""
 
     def __init__(self, program: dict[str, Any]) -> None:
         self._program = program
@@ -197,13 +197,13 @@ class Memory:
             raise ValueError(f"unknown operations: {', '.join(sorted(missing))}")
 
     def reset(self) -> None:
-        """Begin an episode."""
+        """Reset the memory at the start of an episode."""
         self.values = {
             name: np.array(row, dtype=np.float32) for name, row in self._program["memory"].items()
         }
 
     def seen(self) -> Array:
-        """Return what the policy sees after the observation, (1, M)."""
+        """Return the memory inputs of the policy, (1, M)."""
         parts = [
             self.values[name].reshape(1, -1) if size > 0 else np.zeros((1, -size), np.float32)
             for name, size in self._program["seen"].items()
@@ -211,7 +211,7 @@ class Memory:
         return np.concatenate(parts, -1)
 
     def follow(self, given: dict[str, Any]) -> None:
-        """Take one step: obs, action, next_obs and infos of it, one row each."""
+        """Update the memory with one step: obs, action, next_obs and infos, one row each."""
         values: dict[str, Any] = {
             name: np.array(x) for name, x in self._program["constants"].items()
         }
@@ -232,7 +232,7 @@ class Memory:
     def follow_gymnasium(
         self, env: Any, seen: tuple[Array, Array, Array], info: dict[str, Any], time: float
     ) -> None:
-        """Take the step that a MuJoCo environment of Gymnasium has just made."""
+        """Update the memory with the latest step of a Gymnasium MuJoCo environment."""
         data = env.unwrapped.data
         known: dict[str, Any] = dict(zip(("obs", "action", "next_obs"), seen, strict=True))
         known |= {"time": time, "dt": env.unwrapped.dt, "episode_start": time <= env.unwrapped.dt}
@@ -248,13 +248,13 @@ class Memory:
 
 
 def facts(folder: Path = HERE) -> dict[str, Any]:
-    """Return what the policy was trained for: env, env_args, obs_names, action_names, dt_s, ..."""
+    """Return the policy's metadata: env, env_args, obs_names, action_names, dt_s, ..."""
     with np.load(folder / "policy.npz") as file:
         return json.loads(str(file["facts"]))
 
 
 def play(episodes: int = 3) -> list[float]:
-    """Play in the Gymnasium environment of the policy; return the episodes' returns."""
+    """Run episodes in the policy's Gymnasium environment and return their returns."""
     import gymnasium
 
     about, policy = facts(), load()
@@ -275,7 +275,7 @@ def play(episodes: int = 3) -> list[float]:
             shown.reset()
         while not done:
             seen: Any = gymnasium.spaces.flatten(env.observation_space, obs)
-            if turns is not None:  # the phase variable, which the reward was trained with
+            if turns is not None:  # append the phase variable
                 angle = 2.0 * np.pi * turns * steps * about["dt_s"]
                 seen = np.concatenate((seen, [np.sin(angle), np.cos(angle)]))
             action = policy(seen) if shown is None else policy(seen, shown.seen()[0])

@@ -3,7 +3,7 @@
 import sys
 
 if __name__ == "__main__" and not getattr(sys.flags, "safe_path", False):
-    del sys.path[0]  # what was added to this folder must not shadow what is imported here
+    del sys.path[0]  # files in this folder must not shadow imported modules
 
 import argparse
 import json
@@ -21,7 +21,7 @@ Values = dict[str, Any]
 
 
 class Controller:
-    """From what sensors say to targets of the drives."""
+    """Policy controller that maps sensor values to actuator targets."""
 
     def __init__(self, deploy: Values) -> None:
         self.policy: Any = onnxruntime.InferenceSession(str(HERE / "policy.onnx"))
@@ -32,7 +32,7 @@ class Controller:
         self.past = np.zeros((deploy["history"] - 1, deploy["columns"]))
 
     def act(self, sensors: Values) -> Values:
-        """Return the observation, and the target of every drive."""
+        """Return the observation and the target of every actuator."""
         own, angle = self.joints, self.turn * self.steps
         seen = {**sensors, "position": sensors["position"] - own["rest"], "action": self.asked}
         now = np.concatenate([seen[name] for name in self.blocks])
@@ -45,14 +45,14 @@ class Controller:
 
 
 def episode(deploy: Values, model: Any, data: Any, start: Any, window: Any) -> Values:
-    """Return what happened from one start, after every control step."""
+    """Simulate one episode and return the recorded values of every control step."""
     controller, rows, body = Controller(deploy), list[Values](), np.zeros((3, 3))
     angles, rates = controller.joints["qpos"], controller.joints["qvel"]
     mujoco.mj_resetData(model, data)
     data.qpos[:], data.qvel[:], commands = start
     mujoco.mj_forward(model, data)
     for command in commands:
-        mujoco.mju_quat2Mat(body.reshape(9), data.qpos[3:7])  # its rows: the world's axes
+        mujoco.mju_quat2Mat(body.reshape(9), data.qpos[3:7])  # rows: world axes in the body frame
         sensors = {"gyro": data.qvel[3:6], "gravity": -body[2], "velocity": data.qvel[:3] @ body}
         sensors |= {"position": data.qpos[angles], "rate": data.qvel[rates], "command": command}
         done = controller.act(sensors)
