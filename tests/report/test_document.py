@@ -100,7 +100,7 @@ def test_foreign_text_is_text_on_a_page(tmp_path):
 
 def test_a_page_runs_only_programs_whose_hash_it_names(tmp_path):
     page = render_page(report(tmp_path), tmp_path)
-    assert "default-src &#x27;none&#x27;; img-src data:" in page and "sha256-" in page
+    assert "default-src &#39;none&#39;; img-src data:" in page and "sha256-" in page
     plain_page = render_page(doc.Report("x", ()), tmp_path)
     assert "script" not in plain_page and "url(" not in page and "@import" not in page
 

@@ -21,7 +21,7 @@ The server only reads and writes files, unless it is started with [bold]--allow-
 """
 
 
-class ServeRequest(RunsRequest):
+class _ServeRequest(RunsRequest):
     """A server for coding agents."""
 
     root: Path = place("The repository.", "--root", default=Path())
@@ -30,8 +30,8 @@ class ServeRequest(RunsRequest):
     )
 
 
-@verb(ServeRequest, examples=_EXAMPLES)
-def serve(request: ServeRequest) -> None:
+@verb(_ServeRequest, examples=_EXAMPLES)
+def serve(request: _ServeRequest) -> None:
     """Serve studies, sessions and searches as tools, resources and prompts over stdio."""
     if find_spec("mcp") is None:
         raise MissingExtra("mcp", "mcp", "Serving coding agents")

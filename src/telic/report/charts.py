@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Literal, NamedTuple
 
+from markupsafe import Markup
+
 from telic.core.text import figure, sparkline
-from telic.report._markup import Markup, join, tag
 
 Tone = Literal["", "good", "middling", "bad"]
 _SLACK = 0.03
@@ -161,6 +162,17 @@ def _row(row: Row) -> str:
 # ---------------------------------------------------------------------------------------- SVG
 
 
+def _tag(name: str, /, *children: str | None, **attributes: object) -> Markup:
+    """Return an element, with text escaped. `class_` becomes class; None is omitted."""
+    pairs = [
+        Markup(' {}="{}"').format(key.rstrip("_").replace("_", "-"), value)
+        for key, value in attributes.items()
+        if value is not None
+    ]
+    inside = [child for child in children if child is not None]
+    return Markup("<{0}{1}>{2}</{0}>").format(name, Markup().join(pairs), Markup().join(inside))
+
+
 class _Frame(NamedTuple):
     """Size and margins of a picture."""
 
@@ -192,15 +204,15 @@ def picture(chart: LineChart, title: str) -> str:
     legend_rows = len(chart.lines)
     frame = _Frame(760, 340, 72, 24, 48 + 18 * legend_rows, 50)
     parts = [
-        tag("style", Markup(_picture_style())),
-        tag("rect", width=frame.width, height=frame.height, rx=8, class_="paper"),
-        tag("text", title, x=frame.left, y=26, class_="title"),
+        _tag("style", Markup(_picture_style())),
+        _tag("rect", width=frame.width, height=frame.height, rx=8, class_="paper"),
+        _tag("text", title, x=frame.left, y=26, class_="title"),
     ]
     for index, line in enumerate(chart.lines):
         y = 45 + 18 * index
-        key = tag("path", d=f"M{frame.left} {y}h22", class_="line")
-        name = tag("text", line.name, x=frame.left + 30, y=y + 4)
-        parts.append(tag("g", key, name, class_=f"key c{index % COLOURS + 1}"))
+        key = _tag("path", d=f"M{frame.left} {y}h22", class_="line")
+        name = _tag("text", line.name, x=frame.left + 30, y=y + 4)
+        parts.append(_tag("g", key, name, class_=f"key c{index % COLOURS + 1}"))
     size = {"xmlns": "http://www.w3.org/2000/svg", "width": frame.width, "height": frame.height}
     drawn = _draw_lines(chart, frame)
     return _svg(frame.width, frame.height, title, *parts, drawn, **size) + "\n"
@@ -224,10 +236,10 @@ def _picture_style() -> str:
     return f"{plain}@media (prefers-color-scheme: dark) {{\n{shaded}}}\n"
 
 
-def _svg(width: float, height: float, label: str, /, *parts: object, **kind: object) -> Markup:
+def _svg(width: float, height: float, label: str, /, *parts: str | None, **kind: object) -> Markup:
     """Return an SVG element with a text alternative."""
     box = {"viewBox": f"0 0 {width:g} {height:g}", "role": "img", "aria_label": label}
-    return tag("svg", *parts, **box, **kind)
+    return _tag("svg", *parts, **box, **kind)
 
 
 def _draw_lines(chart: LineChart, frame: _Frame) -> Markup:
@@ -256,21 +268,21 @@ def _draw_lines(chart: LineChart, frame: _Frame) -> Markup:
         above = [place(point.x, point.high) for point in line.points]
         below = [place(point.x, point.low) for point in reversed(line.points)]
         middle = [place(point.x, point.y) for point in line.points]
-        parts = [tag("path", d=_path(above + below) + "Z", class_="band")] if above else []
-        parts += [tag("path", d=_path(middle), class_="line")] if middle else []
+        parts = [_tag("path", d=_path(above + below) + "Z", class_="band")] if above else []
+        parts += [_tag("path", d=_path(middle), class_="line")] if middle else []
         for mark in line.marks:
             (x, y), (_, top), (_, end) = (place(mark.x, v) for v in (mark.y, mark.high, mark.low))
             if mark.high > mark.low:
                 whisker = f"M{x:.1f} {end:.1f}V{top:.1f}M{x - 4:.1f} {end:.1f}h8M{x - 4:.1f} "
-                parts.append(tag("path", d=f"{whisker}{top:.1f}h8", class_="whisker"))
-            parts.append(tag("circle", cx=_at(x), cy=_at(y), r=3, class_="mark"))
-        drawn.append(tag("g", *parts, class_=f"c{index % COLOURS + 1}"))
+                parts.append(_tag("path", d=f"{whisker}{top:.1f}h8", class_="whisker"))
+            parts.append(_tag("circle", cx=_at(x), cy=_at(y), r=3, class_="mark"))
+        drawn.append(_tag("g", *parts, class_=f"c{index % COLOURS + 1}"))
     if chart.peak is not None:
         x, y = place(chart.peak.x, chart.peak.high)
         side = {"x": _at(x + 5), "class_": "peak end"} if x > frame.width / 2 else {}
         side = side or {"x": _at(x - 5), "class_": "peak"}
-        drawn.append(tag("text", _axis_number(chart.peak.y), y=_at(y - 10), **side))
-    return join(drawn)
+        drawn.append(_tag("text", _axis_number(chart.peak.y), y=_at(y - 10), **side))
+    return Markup().join(drawn)
 
 
 def _grid(rows: Sequence[tuple[float, float]], name: str, frame: _Frame) -> Markup:
@@ -278,25 +290,25 @@ def _grid(rows: Sequence[tuple[float, float]], name: str, frame: _Frame) -> Mark
         part
         for value, y in rows
         for part in (
-            tag("line", x1=frame.left, x2=frame.width - frame.right, y1=_at(y), y2=_at(y)),
-            tag("text", _axis_number(value), x=frame.left - 6, y=_at(y + 4), class_="end"),
+            _tag("line", x1=frame.left, x2=frame.width - frame.right, y1=_at(y), y2=_at(y)),
+            _tag("text", _axis_number(value), x=frame.left - 6, y=_at(y + 4), class_="end"),
         )
     ]
     middle = (frame.top + frame.height - frame.bottom) / 2
     x = frame.left - 33
     turned = f"rotate(-90 {x:g} {middle:g})"
-    title = tag("text", name, x=f"{x:g}", y=f"{middle:g}", transform=turned, class_="middle name")
-    return tag("g", *parts, title, class_="grid")
+    title = _tag("text", name, x=f"{x:g}", y=f"{middle:g}", transform=turned, class_="middle name")
+    return _tag("g", *parts, title, class_="grid")
 
 
 def _foot(columns: Sequence[tuple[float, float]], name: str, frame: _Frame) -> Markup:
     y = frame.height - frame.bottom + 15
     parts = [
-        tag("text", _axis_number(value), x=_at(x), y=y, class_="middle") for value, x in columns
+        _tag("text", _axis_number(value), x=_at(x), y=y, class_="middle") for value, x in columns
     ]
     middle = (frame.left + frame.width - frame.right) / 2
-    title = tag("text", name, x=middle, y=y + 15, class_="middle name")
-    return tag("g", *parts, title, class_="grid")
+    title = _tag("text", name, x=middle, y=y + 15, class_="middle name")
+    return _tag("g", *parts, title, class_="grid")
 
 
 class _Scale:
@@ -321,9 +333,9 @@ def _rows(chart: RowChart) -> Markup:
     parts: list[Markup] = []
     for value in scale.marks:
         x = _at(scale.x(value))
-        parts.append(tag("line", x1=x, x2=x, y1=0, y2=_at(scale.height)))
-        parts.append(tag("text", _axis_number(value), x=x, y=scale.height + 17, class_="middle"))
-    parts = [tag("g", *parts, class_="grid")]
+        parts.append(_tag("line", x1=x, x2=x, y1=0, y2=_at(scale.height)))
+        parts.append(_tag("text", _axis_number(value), x=x, y=scale.height + 17, class_="middle"))
+    parts = [_tag("g", *parts, class_="grid")]
     if chart.target is not None:
         parts.append(_upright(scale, chart.target, "target", f"target {short(chart.target)}"))
     if chart.zero:
@@ -331,40 +343,40 @@ def _rows(chart: RowChart) -> Markup:
     for index, row in enumerate(chart.rows):
         y = index * scale.row + scale.row / 2
         kind = f"row {row.tone} {'chosen' if row.is_chosen else ''}"
-        parts.append(tag("g", *_interval_row(row, y, scale), class_=" ".join(kind.split())))
+        parts.append(_tag("g", *_interval_row(row, y, scale), class_=" ".join(kind.split())))
     return _svg(scale.width, max(scale.height, 1) + 26, chart.label, *parts, class_="rows")
 
 
 def _interval_row(row: Row, y: float, scale: _Scale) -> list[Markup]:
     shown = row.name if len(row.name) <= 27 else f"{row.name[:26]}…"
-    parts = [tag("text", tag("title", row.name), shown, x=0, y=_at(y + 4), class_="name")]
+    parts = [_tag("text", _tag("title", row.name), shown, x=0, y=_at(y + 4), class_="name")]
     if row.least:
         start, end = sorted((scale.x(0.0), scale.x(row.least)))
         size = {"x": _at(start), "width": _at(end - start), "height": scale.row - 6}
-        says = tag("title", f"{short(row.least)} would count")
-        parts.append(tag("rect", says, y=_at(y - scale.row / 2 + 3), **size, class_="too-small"))
+        says = _tag("title", f"{short(row.least)} would count")
+        parts.append(_tag("rect", says, y=_at(y - scale.row / 2 + 3), **size, class_="too-small"))
     if row.interval is not None:
         start, end = (scale.x(value) for value in row.interval)
         size = {"x": _at(start), "width": _at(max(end - start, 1.5)), "height": 8, "rx": 4}
-        parts.append(tag("rect", y=_at(y - 4), **size, class_="range"))
+        parts.append(_tag("rect", y=_at(y - 4), **size, class_="range"))
     for dot in row.dots:
-        says = tag("title", short(dot))
-        parts.append(tag("circle", says, cx=_at(scale.x(dot)), cy=_at(y), r=4, class_="run"))
+        says = _tag("title", short(dot))
+        parts.append(_tag("circle", says, cx=_at(scale.x(dot)), cy=_at(y), r=4, class_="run"))
     if row.middle is not None and row.dots:
         parts.append(
-            tag("path", d=f"M{_at(scale.x(row.middle))} {_at(y - 9)}v18", class_="middle-tick")
+            _tag("path", d=f"M{_at(scale.x(row.middle))} {_at(y - 9)}v18", class_="middle-tick")
         )
     elif row.middle is not None:
         ends = f" ({short(row.interval[0])} to {short(row.interval[1])})" if row.interval else ""
-        says = tag("title", f"{row.middle:+.4g}{ends}")
+        says = _tag("title", f"{row.middle:+.4g}{ends}")
         place = {"cx": _at(scale.x(row.middle)), "cy": _at(y), "r": 6}
-        parts.append(tag("circle", says, **place, class_="delta"))
+        parts.append(_tag("circle", says, **place, class_="delta"))
     return parts
 
 
 def _upright(scale: _Scale, value: float, kind: str, says: str) -> Markup:
     x = _at(scale.x(value))
-    return tag("line", tag("title", says), x1=x, x2=x, y1=0, y2=_at(scale.height), class_=kind)
+    return _tag("line", _tag("title", says), x1=x, x2=x, y1=0, y2=_at(scale.height), class_=kind)
 
 
 def _column_chart(chart: ColumnChart) -> Markup:
@@ -375,15 +387,15 @@ def _column_chart(chart: ColumnChart) -> Markup:
         tall = max(2.0, height * _inside(value))
         place = {"x": _at(index * step + 1), "width": _at(max(step - 2, 1)), "height": _at(tall)}
         kind = "fill chosen" if index in chart.chosen else "fill"
-        parts.append(tag("rect", **place, y=_at(height - tall), class_=kind))
+        parts.append(_tag("rect", **place, y=_at(height - tall), class_=kind))
     needed = _at(height * (1 - chart.threshold))
-    parts.append(tag("line", x1=0, x2=width, y1=needed, y2=needed, class_="threshold"))
+    parts.append(_tag("line", x1=0, x2=width, y1=needed, y2=needed, class_="threshold"))
     return _svg(width, height, chart.label, *parts, class_="columns", preserveAspectRatio="none")
 
 
 def _bar(bar: Bar) -> Markup:
-    track = tag("rect", width=100, height=8, class_="track")
-    fill = tag("rect", width=_at(100 * _inside(bar.share)), height=8, class_="fill")
+    track = _tag("rect", width=100, height=8, class_="track")
+    fill = _tag("rect", width=_at(100 * _inside(bar.share)), height=8, class_="fill")
     kind = f"bar {bar.tone}".strip()
     return _svg(100, 8, bar.text, track, fill, class_=kind, preserveAspectRatio="none")
 
@@ -397,15 +409,15 @@ def _interval(value: Gauge) -> Markup:
     is_met = value.threshold is None or value.low >= value.threshold
     mark = None
     if value.threshold is not None:
-        mark = tag("line", x1=needed, x2=needed, y1=2, y2=16, class_="threshold")
+        mark = _tag("line", x1=needed, x2=needed, y1=2, y2=16, class_="threshold")
     return _svg(
         width,
         18,
         value.text if value.threshold is None else f"{value.text}, {value.threshold:g} needed",
-        tag("line", x1=zero, x2=one, y1=y, y2=y, class_="track"),
+        _tag("line", x1=zero, x2=one, y1=y, y2=y, class_="track"),
         mark,
-        tag("line", x1=low, x2=high, y1=y, y2=y, class_="range"),
-        tag("circle", cx=middle, cy=y, r=4, class_="dot"),
+        _tag("line", x1=low, x2=high, y1=y, y2=y, class_="range"),
+        _tag("circle", cx=middle, cy=y, r=4, class_="dot"),
         class_="interval" if is_met else "interval short",
     )
 

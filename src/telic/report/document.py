@@ -273,6 +273,11 @@ class Section:
     empty: str = ""
     """text shown if `blocks` is empty; a page omits the section"""
 
+    @property
+    def anchor(self) -> str:
+        """Name of the section in links on a page."""
+        return self.title.lower().replace(" ", "-")
+
 
 @dataclass(frozen=True, slots=True)
 class Report:

@@ -52,7 +52,7 @@ _INSTEAD: dict[ArtifactKind, str] = {
 }
 
 
-class MemberRequest(ArtifactRequest):
+class _MemberRequest(ArtifactRequest):
     """A policy of a run, or of the run that a session judged best."""
 
     member: str | None = option(
@@ -60,7 +60,7 @@ class MemberRequest(ArtifactRequest):
     )
 
 
-class PolicyRequest(MemberRequest):
+class _PolicyRequest(_MemberRequest):
     """A single policy."""
 
     step: int | None = option("Checkpoint; default: the best.", default=None)
@@ -111,7 +111,7 @@ class _PolicyPlace(NamedTuple):
 # -------------------------------------------------------------------------------- list and show
 
 
-class ArtifactListRequest(RunsRequest):
+class _ArtifactListRequest(RunsRequest):
     """A list of artifacts."""
 
     kind: Literal["session", "run", "search", "study"] | None = argument(
@@ -124,8 +124,8 @@ class ArtifactListRequest(RunsRequest):
 _COLUMNS = ("id", "title", "env", "state", "score", "best_return", "labels", "open_orders")
 
 
-@verb(ArtifactListRequest)
-def list_artifacts(request: ArtifactListRequest) -> Shown[list[ArtifactLine]]:
+@verb(_ArtifactListRequest)
+def list_artifacts(request: _ArtifactListRequest) -> Shown[list[ArtifactLine]]:
     """List sessions, runs, searches and studies: what was asked, state, score."""
     kinds: tuple[ArtifactKind, ...] = (request.kind,) if request.kind else (*WORK, "study")
     found = Workspace(request.runs_dir, request.root).things(*kinds)
@@ -148,8 +148,8 @@ class RunPage(NamedTuple):
         return {**self.facts, "members": members}
 
 
-@verb(MemberRequest)
-def show(request: MemberRequest) -> RunPage | dict[str, Any] | SearchSummary | StatusReport:
+@verb(_MemberRequest)
+def show(request: _MemberRequest) -> RunPage | dict[str, Any] | SearchSummary | StatusReport:
     """Show a session, run, search, study or policy: results, findings and files."""
     thing = request.find(*_ALL)
     return _PAGES[thing.kind](thing, request.member)
@@ -249,7 +249,7 @@ _PAGES: dict[ArtifactKind, Callable[[Thing, str | None], Any]] = {
 # ---------------------------------------------------------------------------------------- share
 
 
-class ExportRequest(PolicyRequest):
+class _ExportRequest(_PolicyRequest):
     """A policy to export."""
 
     out: Path | None = option("Folder to write; default THING/export.", "--out", "-o", default=None)
@@ -261,8 +261,8 @@ class ExportRequest(PolicyRequest):
     )
 
 
-@verb(ExportRequest)
-def export(request: ExportRequest) -> dict[str, Any]:
+@verb(_ExportRequest)
+def export(request: _ExportRequest) -> dict[str, Any]:
     """Export a policy as ONNX and NumPy with its normalizer and a card; checked to 1e-5."""
     from telic.session.report.document import policy_proof
     from telic.session.sim_to_sim import sim_to_sim
@@ -293,7 +293,7 @@ telic play --command 0.5,0,0.3                 commanded velocity: forward, left
 """
 
 
-class PlayRequest(PolicyRequest):
+class _PlayRequest(_PolicyRequest):
     """An episode to render."""
 
     episode: str = option("Recorded episode: p10, median or p90.", default="median")
@@ -308,8 +308,8 @@ class PlayRequest(PolicyRequest):
     )
 
 
-@verb(PlayRequest, examples=_PLAY_EXAMPLES)
-def play(request: PlayRequest) -> dict[str, Any]:
+@verb(_PlayRequest, examples=_PLAY_EXAMPLES)
+def play(request: _PlayRequest) -> dict[str, Any]:
     """Render an episode of a trained policy as an mp4; of a session, the policy it judged best."""
     from telic.training.videos import choose_member, play_run
 
@@ -371,7 +371,7 @@ def report(request: ArtifactRequest) -> ReportPlace:
 # -------------------------------------------------------------------------------- delete
 
 
-class DeleteRequest(RunsRequest):
+class _DeleteRequest(RunsRequest):
     """Something to delete."""
 
     thing: str = argument(
@@ -380,8 +380,8 @@ class DeleteRequest(RunsRequest):
     undo: bool = option("Restore it from the trash instead; THING may be 'latest'.", default=False)
 
 
-@verb(DeleteRequest)
-def delete(request: DeleteRequest) -> Shown[dict[str, Any]]:
+@verb(_DeleteRequest)
+def delete(request: _DeleteRequest) -> Shown[dict[str, Any]]:
     """Move a session, run or search to the trash, or restore it with --undo."""
     workspace = Workspace(request.runs_dir)
     if request.undo:

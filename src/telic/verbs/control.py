@@ -62,7 +62,7 @@ def _becomes(is_so: Callable[[], bool], seconds: float) -> bool:
     return True
 
 
-class WorkRequest(ArtifactRequest):
+class _WorkRequest(ArtifactRequest):
     """A session, run or search."""
 
     thing: str = argument(
@@ -79,14 +79,14 @@ class WorkRequest(ArtifactRequest):
         return thing, WorkFolder(thing.path)
 
 
-class WorkStopRequest(WorkRequest):
+class _WorkStopRequest(_WorkRequest):
     """Work to stop."""
 
     wait: float = option("Seconds to wait until it has stopped; 0: do not wait.", default=60.0)
 
 
-@verb(WorkStopRequest, examples=STEER)
-def stop(request: WorkStopRequest) -> WorkState:
+@verb(_WorkStopRequest, examples=STEER)
+def stop(request: _WorkStopRequest) -> WorkState:
     """Stop a running session, run or search; it saves and can be resumed."""
     thing, folder = request.work()
     if not thing.is_running:
@@ -102,7 +102,7 @@ def stop(request: WorkStopRequest) -> WorkState:
     return work_state(thing.kind, thing.name, state_of(thing))
 
 
-class WorkResumeRequest(WorkRequest, WatchedRequest):
+class WorkResumeRequest(_WorkRequest, WatchedRequest):
     """Work to resume."""
 
     max_hours: float | None = option("New limit of a session: total hours of work.", default=None)
@@ -138,12 +138,12 @@ def resume(request: WorkResumeRequest) -> Run | Session | Search | WorkState:
     return _resume.resume(request.work()[0], request)
 
 
-class WatchRequest(WorkRequest, WatchedRequest):
+class _WatchRequest(_WorkRequest, WatchedRequest):
     """Work to watch."""
 
 
-@verb(WatchRequest)
-def watch(request: WatchRequest) -> WorkState:
+@verb(_WatchRequest)
+def watch(request: _WatchRequest) -> WorkState:
     """Print past and new events until the work ends; stops nothing."""
     thing, folder = request.work()
     position = 0
@@ -172,7 +172,7 @@ def tell_from(path: Path, position: int, listener: Listener) -> int:
     return position
 
 
-class SessionRequest(RunsRequest):
+class _SessionRequest(RunsRequest):
     """A session."""
 
     session: str = argument(
@@ -185,14 +185,14 @@ class SessionRequest(RunsRequest):
         return Workspace(self.runs_dir).session(self.session)
 
 
-class SessionPauseRequest(SessionRequest):
+class _SessionPauseRequest(_SessionRequest):
     """A session to pause."""
 
     wait: float = option("Seconds to wait until it is paused.", default=30.0)
 
 
-@verb(SessionPauseRequest, examples=STEER)
-def pause(request: SessionPauseRequest) -> WorkState:
+@verb(_SessionPauseRequest, examples=STEER)
+def pause(request: _SessionPauseRequest) -> WorkState:
     """Pause a session at its next safe point: training is saved, nothing more is spent."""
     folder = request.folder
     if not is_running(folder):
@@ -202,7 +202,7 @@ def pause(request: SessionPauseRequest) -> WorkState:
     return work_state("session", folder.name, session_state(folder))
 
 
-class SessionNoteRequest(RunsRequest):
+class _SessionNoteRequest(RunsRequest):
     """Feedback for a session."""
 
     text: str = argument("Feedback for the next reward revision.")
@@ -210,8 +210,8 @@ class SessionNoteRequest(RunsRequest):
     author: str | None = inner("Author; default: the user.", default=None)
 
 
-@verb(SessionNoteRequest, examples=STEER)
-def note(request: SessionNoteRequest) -> dict[str, Any]:
+@verb(_SessionNoteRequest, examples=STEER)
+def note(request: _SessionNoteRequest) -> dict[str, Any]:
     """Add feedback for the next reward revision."""
     folder = Workspace(request.runs_dir).session(request.session)
     require_unfinished(folder)
@@ -220,7 +220,7 @@ def note(request: SessionNoteRequest) -> dict[str, Any]:
     return {"session": folder.name, **taken.model_dump(mode="json")}
 
 
-class CriteriaRequest(SessionRequest):
+class _CriteriaRequest(_SessionRequest):
     """Criteria to approve."""
 
     criteria: tuple[Criterion, ...] | None = option(
@@ -229,15 +229,15 @@ class CriteriaRequest(SessionRequest):
     author: str | None = inner("Author; default: the user.", default=None)
 
 
-@verb(CriteriaRequest, examples=STEER)
-def approve(request: CriteriaRequest) -> dict[str, Any]:
+@verb(_CriteriaRequest, examples=STEER)
+def approve(request: _CriteriaRequest) -> dict[str, Any]:
     """Approve the criteria of a session that was started with --approve."""
     folder = request.folder
     agreed = agree(folder, request.criteria, request.author)
     return {"session": folder.name, **agreed.model_dump(mode="json")}
 
 
-class BranchRequest(SessionRequest):
+class _BranchRequest(_SessionRequest):
     """An iteration to start from."""
 
     iteration: int = option("Judged iteration to start from.", minimum=0)
@@ -247,8 +247,8 @@ class BranchRequest(SessionRequest):
     )
 
 
-@verb(BranchRequest, examples=STEER)
-def branch(request: BranchRequest) -> dict[str, str]:
+@verb(_BranchRequest, examples=STEER)
+def branch(request: _BranchRequest) -> dict[str, str]:
     """Start a new session from an iteration of another one."""
     from telic.session.branch import branch as make_branch
 

@@ -26,7 +26,7 @@ telic jobs run_2026... --retry                  resume it from the files that we
 """
 
 
-class JobsRequest(RunsRequest, WatchedRequest):
+class _JobsRequest(RunsRequest, WatchedRequest):
     """All jobs, or one of them."""
 
     name: str | None = argument("Job: its name, the start of it, or 'latest'.", default=None)
@@ -55,8 +55,8 @@ def _exit_code(result: object) -> int:
     return 1 if result.code is None else result.code
 
 
-@verb(JobsRequest, examples=_EXAMPLES, exit_code=_exit_code)
-def jobs(request: JobsRequest) -> Shown[list[JobLine]] | PrintedLog | JobLine | JobRecord:
+@verb(_JobsRequest, examples=_EXAMPLES, exit_code=_exit_code)
+def jobs(request: _JobsRequest) -> Shown[list[JobLine]] | PrintedLog | JobLine | JobRecord:
     """List jobs with place, attempts and state; or print the log of one, stop it, or retry it.
 
     Jobs that were started from the dashboard are on its Machine page.
@@ -78,7 +78,7 @@ def jobs(request: JobsRequest) -> Shown[list[JobLine]] | PrintedLog | JobLine | 
     return Shown(lines[: request.limit])
 
 
-def _retry(request: JobsRequest, name: str) -> JobRecord:
+def _retry(request: _JobsRequest, name: str) -> JobRecord:
     folder = request.board.find(name)
     record = read_record(folder.record, JobRecord)
     if record.is_driven:

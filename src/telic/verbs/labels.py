@@ -26,7 +26,7 @@ telic veto --why "a look-alike"     withdraw a pass
 """
 
 
-class LabelRequest(RunsRequest):
+class _LabelRequest(RunsRequest):
     """An episode, and whether it shows what was requested."""
 
     answer: Literal["yes", "no"] | None = argument(
@@ -55,8 +55,8 @@ def _as_line(label: EpisodeLabel) -> dict[str, Any]:
     return {**as_data(label), "disagrees": label.disagrees}
 
 
-@verb(LabelRequest, examples=EXAMPLES)
-def label(request: LabelRequest) -> Shown[dict[str, Any]]:
+@verb(_LabelRequest, examples=EXAMPLES)
+def label(request: _LabelRequest) -> Shown[dict[str, Any]]:
     """Label whether an episode is what you asked for; labels calibrate the judge."""
     workspace = Workspace(request.runs_dir)
     from telic.session import labels
@@ -91,7 +91,7 @@ def label(request: LabelRequest) -> Shown[dict[str, Any]]:
     return Shown(data, hint=f"{standing.words}{veto}")
 
 
-class VetoRequest(RunsRequest):
+class _VetoRequest(RunsRequest):
     """A pass to withdraw."""
 
     session: str = argument(
@@ -104,8 +104,8 @@ class VetoRequest(RunsRequest):
     )
 
 
-@verb(VetoRequest, examples=EXAMPLES)
-def veto(request: VetoRequest) -> Shown[dict[str, Any]]:
+@verb(_VetoRequest, examples=EXAMPLES)
+def veto(request: _VetoRequest) -> Shown[dict[str, Any]]:
     """Withdraw a pass: the session becomes unproven, permanently and on record."""
     from telic.session.labels import add_veto
     from telic.session.report.document import rewrite_report

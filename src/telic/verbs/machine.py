@@ -79,7 +79,7 @@ def envs(request: EnvsRequest) -> Shown[list[EnvSummary]] | EnvPage | Shown[list
     return Shown(found, _COLUMNS, _ENVS_HINT)
 
 
-class DoctorRequest(VerbRequest):
+class _DoctorRequest(VerbRequest):
     """All checks."""
 
 
@@ -87,8 +87,8 @@ def _is_bad(report: Shown[list[MachineCheck]]) -> int:
     return int(any(check.state == "bad" for check in report.data))
 
 
-@verb(DoctorRequest, exit_code=_is_bad)
-def doctor(request: DoctorRequest) -> Shown[list[MachineCheck]]:
+@verb(_DoctorRequest, exit_code=_is_bad)
+def doctor(request: _DoctorRequest) -> Shown[list[MachineCheck]]:
     """Check versions, CPU cores, rendering, the sandbox and optional packages."""
     return Shown(examine())
 
@@ -96,7 +96,7 @@ def doctor(request: DoctorRequest) -> Shown[list[MachineCheck]]:
 # -------------------------------------------------------------------------------- coding agents
 
 
-class PluginRequest(VerbRequest):
+class _PluginRequest(VerbRequest):
     """The package for coding agents."""
 
     root: Path | str = place("Folder that holds the catalogues.", "--root", default=Path())
@@ -111,8 +111,8 @@ class _PluginFiles(NamedTuple):
     stale: list[str]
 
 
-@verb(PluginRequest, exit_code=lambda found: 4 if found.stale else 0)
-def build(request: PluginRequest) -> _PluginFiles:
+@verb(_PluginRequest, exit_code=lambda found: 4 if found.stale else 0)
+def build(request: _PluginRequest) -> _PluginFiles:
     """Write catalogues, manifests, skills, agents and hooks for coding agents.
 
     Exit code 4 when --check finds a stale file.
@@ -123,7 +123,7 @@ def build(request: PluginRequest) -> _PluginFiles:
     return _PluginFiles(str(root / HOME), write_package(root), [])
 
 
-class HookRequest(VerbRequest):
+class _HookRequest(VerbRequest):
     """A hook of a coding agent; its JSON is read from standard input."""
 
     event: Literal["before-shell"] = argument(
@@ -131,8 +131,8 @@ class HookRequest(VerbRequest):
     )
 
 
-@verb(HookRequest)
-def hook(request: HookRequest) -> None:
+@verb(_HookRequest)
+def hook(request: _HookRequest) -> None:
     """Answer a hook of a coding agent; JSON on standard input."""
     sys.stdout.write(answer(request.event, sys.stdin.read()))
 
@@ -148,7 +148,7 @@ Run the same command again to resume unfinished cases.
 """
 
 
-class IntentsRequest(PlacedRequest):
+class _IntentsRequest(PlacedRequest):
     """Cases of a suite, each run as a session."""
 
     suite: str = option("core, exotic, or a TOML file.", default="core")
@@ -172,8 +172,8 @@ def _is_unfinished(benchmark: Benchmark) -> int:
     return int(bool(benchmark.tally.waiting))
 
 
-@verb(IntentsRequest, examples=_EXAMPLES, exit_code=_is_unfinished)
-def intents(request: IntentsRequest) -> Benchmark:
+@verb(_IntentsRequest, examples=_EXAMPLES, exit_code=_is_unfinished)
+def intents(request: _IntentsRequest) -> Benchmark:
     """Run every intent of a suite as a session: pass rates with intervals, a page with videos."""
     from telic.bench.intents import bench_intents
     from telic.bench.results import load_suite
@@ -203,14 +203,14 @@ def intents(request: IntentsRequest) -> Benchmark:
         return bench(jobs=jobs, run_session=elsewhere.run_session)
 
 
-class JudgesRequest(RunsRequest):
+class _JudgesRequest(RunsRequest):
     """Episodes with known ground truth."""
 
     only: Sequence[str] = option("Pairs by id: a,b.", default=(), read=names)
 
 
-@verb(JudgesRequest)
-def judges(request: JudgesRequest) -> JudgeReport:
+@verb(_JudgesRequest)
+def judges(request: _JudgesRequest) -> JudgeReport:
     """Score episodes of known truth with the composer's judges."""
     from telic.bench.judges import bench_judges, load_pairs
 

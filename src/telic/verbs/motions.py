@@ -38,7 +38,7 @@ _LIBRARY = Path("motions")
 _MOST_LISTED = 200
 
 
-class MotionRequest(VerbRequest):
+class _MotionRequest(VerbRequest):
     """Clips of a library, or one of them."""
 
     clip: str | None = argument("Clip to show; default: list all.", default=None)
@@ -95,8 +95,8 @@ class MotionPage(Record):
     """path of the rendered clip"""
 
 
-@verb(MotionRequest, examples=_EXAMPLES)
-def show_motions(request: MotionRequest) -> _MotionList | MotionPage:
+@verb(_MotionRequest, examples=_EXAMPLES)
+def show_motions(request: _MotionRequest) -> _MotionList | MotionPage:
     """List the clips of a library, or show one: origin, processing steps, measurements, a video."""
     library = motions.library.MotionLibrary.open(request.library)
     if request.clip is None:
@@ -139,7 +139,7 @@ def show_motions(request: MotionRequest) -> _MotionList | MotionPage:
     )
 
 
-class IntakeRequest(WatchedRequest):
+class _IntakeRequest(WatchedRequest):
     """Motions to add to a library as clips."""
 
     library: Path = option(
@@ -153,14 +153,14 @@ class IntakeRequest(WatchedRequest):
     )
 
 
-def _add(request: IntakeRequest, robot: str, candidates: Iterator[Candidate]) -> MotionIntake:
+def _add(request: _IntakeRequest, robot: str, candidates: Iterator[Candidate]) -> MotionIntake:
     def emit(line: IntakeLine) -> None:
         why = f": {line.why}" if line.why else ""
         request.on_event(LogMessage(message=f"{line.clip} {line.outcome}{why}"))
 
     is_off = list(request.limits) == ["none"]
     limits = None if is_off else motions.checks.FilterLimits().override(request.limits)
-    out = request.out if isinstance(request, FilterMotionsRequest) else request.library
+    out = request.out if isinstance(request, _FilterMotionsRequest) else request.library
     lines = list(
         motions.intake.add_clips(
             candidates, motions.robot.motion_robot(robot), out, limits, emit, request.should_stop
@@ -184,7 +184,7 @@ def _nothing_added(intake: MotionIntake) -> int:
     return int(not {"added", "duplicate"} & set(intake.counts))
 
 
-class ImportMotionsRequest(IntakeRequest):
+class _ImportMotionsRequest(_IntakeRequest):
     """Motion files."""
 
     files: Sequence[str] = argument("Files, or folders of them.", many=True, metavar="FILE ...")
@@ -213,8 +213,8 @@ class ImportMotionsRequest(IntakeRequest):
     licence: str | None = option("License of these motions.", default=None)
 
 
-@verb(ImportMotionsRequest, examples=_EXAMPLES, exit_code=_nothing_added)
-def import_motions(request: ImportMotionsRequest) -> MotionIntake:
+@verb(_ImportMotionsRequest, examples=_EXAMPLES, exit_code=_nothing_added)
+def import_motions(request: _ImportMotionsRequest) -> MotionIntake:
     """Import BVH, AMASS, and the files of GMR, TWIST2, ASAP, PBHC, BeyondMimic, Unitree.
 
     Formats are recognized by content; pickles are never executed. Human motions
@@ -249,7 +249,7 @@ def import_motions(request: ImportMotionsRequest) -> MotionIntake:
     return _add(request, request.robot, candidates)
 
 
-class GenerateMotionsRequest(IntakeRequest):
+class _GenerateMotionsRequest(_IntakeRequest):
     """Motions to generate."""
 
     robot: str = option("A robot on two legs: planar-biped, its name, or a file.", "--robot", "-r")
@@ -265,8 +265,8 @@ class GenerateMotionsRequest(IntakeRequest):
     )
 
 
-@verb(GenerateMotionsRequest, examples=_EXAMPLES, exit_code=_nothing_added)
-def generate_motions(request: GenerateMotionsRequest) -> MotionIntake:
+@verb(_GenerateMotionsRequest, examples=_EXAMPLES, exit_code=_nothing_added)
+def generate_motions(request: _GenerateMotionsRequest) -> MotionIntake:
     """Generate motions for a robot on two legs: walks, squats, hops, waves; the same for a seed."""
     known: list[str] = []
     if (request.library / "library.json").is_file():
@@ -284,7 +284,7 @@ def generate_motions(request: GenerateMotionsRequest) -> MotionIntake:
     )
 
 
-class FilterMotionsRequest(IntakeRequest):
+class _FilterMotionsRequest(_IntakeRequest):
     """A library to filter or mirror."""
 
     library: Path = option("Folder of the library.", "--library", "-l", default=_LIBRARY)
@@ -292,8 +292,8 @@ class FilterMotionsRequest(IntakeRequest):
     mirror: bool = option("Also add every clip with left and right exchanged.", default=False)
 
 
-@verb(FilterMotionsRequest, examples=_EXAMPLES, exit_code=_nothing_added)
-def filter_motions(request: FilterMotionsRequest) -> MotionIntake:
+@verb(_FilterMotionsRequest, examples=_EXAMPLES, exit_code=_nothing_added)
+def filter_motions(request: _FilterMotionsRequest) -> MotionIntake:
     """Write a library of the clips within the limits; report why the others are rejected."""
     new, suffix = motions.intake.NewClip, motions.mirror.SUFFIX
     library = motions.library.MotionLibrary.open(request.library)

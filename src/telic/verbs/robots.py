@@ -33,7 +33,7 @@ telic run "stand still" --env my.toml
 """
 
 
-class RobotsRequest(VerbRequest):
+class _RobotsRequest(VerbRequest):
     """All robots, or one."""
 
     robot: str | None = argument(
@@ -113,8 +113,8 @@ def list_robots(request: VerbRequest) -> Shown[list[RobotLine]]:
     return Shown([_line(name) for name in robot_names()], _COLUMNS, _HINT)
 
 
-@verb(RobotsRequest, examples=_EXAMPLES)
-def robots(request: RobotsRequest) -> Shown[list[RobotLine]] | RobotPage | RobotText:
+@verb(_RobotsRequest, examples=_EXAMPLES)
+def robots(request: _RobotsRequest) -> Shown[list[RobotLine]] | RobotPage | RobotText:
     """List robots, show one with its picture, or print its description."""
     if request.robot is None:
         return list_robots()

@@ -25,7 +25,7 @@ Run the same command again to resume an interrupted search.
 """
 
 
-class SearchRequest(SearchConfig, PlacedRequest):
+class _SearchRequest(SearchConfig, PlacedRequest):
     """Configuration of a search and how to run it."""
 
     jobs: int | None = option("Processes; default: one per CPU core.", default=None, minimum=1)
@@ -36,8 +36,8 @@ def _stopped(search: Search) -> int:
     return int(search.summary.outcome != "completed")
 
 
-@verb(SearchRequest, examples=EXAMPLES, exit_code=_stopped)
-def search(request: SearchRequest) -> Search:
+@verb(_SearchRequest, examples=EXAMPLES, exit_code=_stopped)
+def search(request: _SearchRequest) -> Search:
     """Optimize the parameters of a small policy."""
     permit_env(request.env)
     refuse_simulated(

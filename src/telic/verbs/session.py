@@ -95,7 +95,7 @@ def run(request: IntentRequest) -> Session | MeasurableIntent:
         )
 
 
-class OrdersRequest(RunsRequest):
+class _OrdersRequest(RunsRequest):
     """The work orders of a session or search, one of them, or an answer to it."""
 
     key: str | None = argument(
@@ -150,11 +150,11 @@ telic orders all answers/             hand in answers/KEY.json for every order
 
 
 @verb(
-    OrdersRequest,
+    _OrdersRequest,
     examples=_ORDER_EXAMPLES,
     exit_code=lambda result: 2 if getattr(result, "refused", None) else 0,
 )
-def orders(request: OrdersRequest) -> Shown[list[WorkOrderLine]] | WorkOrder | _AnswersTaken:
+def orders(request: _OrdersRequest) -> Shown[list[WorkOrderLine]] | WorkOrder | _AnswersTaken:
     """List the work orders of a session that runs with --model host, show one, or answer it."""
     from telic.llm import work_orders  # imports all of llm
 

@@ -37,7 +37,7 @@ telic track export latest --tokens                     ONNX; and the robot with 
 """
 
 
-class TrackRequest(PlacedRequest):
+class _TrackRequest(PlacedRequest):
     """Trackers to train."""
 
     preset: str = option("Preset: planar, quarter or release.", default="planar")
@@ -78,8 +78,8 @@ def _unfinished(result: Any) -> int:
     return int(getattr(result, "status", "completed") != "completed")
 
 
-@verb(TrackRequest, examples=_EXAMPLES, exit_code=_unfinished)
-def train(request: TrackRequest) -> TrackedRun | Shown[dict[str, Any]]:
+@verb(_TrackRequest, examples=_EXAMPLES, exit_code=_unfinished)
+def train(request: _TrackRequest) -> TrackedRun | Shown[dict[str, Any]]:
     """Train policies that track reference motions through a shared token space."""
     config = tracking.config.preset(request.preset, request.overrides)
     if request.dry_run:
@@ -99,7 +99,7 @@ def _tracked(run: Run) -> TrackedRun:
     return TrackedRun(str(run.path), run.status, reports)
 
 
-class TrackerRequest(RunsRequest):
+class _TrackerRequest(RunsRequest):
     """A tracker of a run."""
 
     run: str = argument("The run: latest, its name, or a folder.", default="latest")
@@ -140,7 +140,7 @@ class _ChosenTracker(NamedTuple):
     step: int
 
 
-class EvalRequest(TrackerRequest):
+class _EvalRequest(_TrackerRequest):
     """A tracker to evaluate."""
 
     split: Literal["held-out", "train", "validation", "test"] = option(
@@ -161,8 +161,8 @@ class TrackerEvaluation(Wrapped):
     files: list[str]
 
 
-@verb(EvalRequest, examples=_EXAMPLES)
-def eval(request: EvalRequest) -> TrackerEvaluation:
+@verb(_EvalRequest, examples=_EXAMPLES)
+def eval(request: _EvalRequest) -> TrackerEvaluation:
     """Evaluate a tracker on clips, by encoder and clip; render the worst."""
     chosen = request.choose()
     config = tracking.train.read_config(chosen.run)
@@ -195,7 +195,7 @@ def eval(request: EvalRequest) -> TrackerEvaluation:
     return TrackerEvaluation(report, [str(path) for path in (*files, *videos)])
 
 
-class ExportTrackerRequest(TrackerRequest):
+class _ExportTrackerRequest(_TrackerRequest):
     """A tracker to export as ONNX."""
 
     output: str | None = option(
@@ -209,8 +209,8 @@ class ExportTrackerRequest(TrackerRequest):
     )
 
 
-@verb(ExportTrackerRequest, examples=_EXAMPLES)
-def export(request: ExportTrackerRequest) -> TrackerExport:
+@verb(_ExportTrackerRequest, examples=_EXAMPLES)
+def export(request: _ExportTrackerRequest) -> TrackerExport:
     """Export a tracker as ONNX: encoders, decoder and the whole; each is verified."""
     chosen = request.choose()
     folder = Path(request.output) if request.output else chosen.member.path / "onnx"

@@ -83,16 +83,16 @@ def tell_what_is_assumed(env: str, env_args: Mapping[str, Any], tell: Listener) 
         tell(LogMessage(message=note))
 
 
-class PresetsRequest(VerbRequest):
+class _PresetsRequest(VerbRequest):
     """Presets of training, or methods of policy search."""
 
     env: str | None = argument("Environment; all of them if left out.", default=None)
     search: bool = option("Show the methods of telic search instead.", default=False)
 
 
-@verb(PresetsRequest)
+@verb(_PresetsRequest)
 def presets(
-    request: PresetsRequest,
+    request: _PresetsRequest,
 ) -> Shown[dict[str, dict[str, Any]]]:
     """Show the settings that training starts from, or the methods of policy search."""
     from telic.training.plan import PRESETS, preset_for

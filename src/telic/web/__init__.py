@@ -33,7 +33,7 @@ server ends.
 """
 
 
-class DashboardRequest(RunsRequest):
+class _DashboardRequest(RunsRequest):
     """Address of the dashboard."""
 
     host: str = option("An address of this machine.", default="127.0.0.1")
@@ -43,14 +43,14 @@ class DashboardRequest(RunsRequest):
     root: Path = place("The repository, for studies.", "--root", default=Path())
 
 
-def require_web() -> None:
+def _require_web() -> None:
     """Raise MissingExtra when the packages of the dashboard are not installed."""
     for package in ("fastapi", "uvicorn"):
         if find_spec(package) is None:
             raise MissingExtra(package, "web", "The dashboard")
 
 
-class ArtifactReportRequest(ArtifactRequest):
+class _ArtifactReportRequest(ArtifactRequest):
     """A report to write."""
 
     site: Path | None = option(
@@ -60,26 +60,26 @@ class ArtifactReportRequest(ArtifactRequest):
     )
 
 
-@verb(ArtifactReportRequest)
-def write_report(request: ArtifactReportRequest) -> ReportPlace | SavedSite:
+@verb(_ArtifactReportRequest)
+def write_report(request: _ArtifactReportRequest) -> ReportPlace | SavedSite:
     """Write the report of a session, search or study and print its path; or its pages as files."""
     if request.site is None:
         where = {"runs_dir": request.runs_dir, "root": request.root}
         return report(request.thing, **where)
-    require_web()
+    _require_web()
     from telic.web._static_site import write_site
 
     thing = request.find("session", "run", "search", "study")
     return write_site(thing, Path(request.runs_dir), Path(request.root), request.site)
 
 
-@verb(DashboardRequest, examples=_EXAMPLES)
-def serve(request: DashboardRequest) -> None:
+@verb(_DashboardRequest, examples=_EXAMPLES)
+def serve(request: _DashboardRequest) -> None:
     """Open the dashboard: describe a behavior, watch it become a policy, correct it.
 
     The token is the one in TELIC_WEB_TOKEN, or the one that this machine keeps.
     """
-    require_web()
+    _require_web()
     from telic.connections import find_token, listen
     from telic.web._gate import TOKEN_VARIABLE
     from telic.web.app import address_of, serve_until_stopped

@@ -91,7 +91,7 @@ def test_the_page_is_whole_and_asks_nobody(study):
     found = _Tags()
     found.feed(page)
     assert found.open == [] and found.asks == [] and "script" not in found.seen
-    assert "default-src &#x27;none&#x27;" in page and found.seen.count("svg") >= 4
+    assert "default-src &#39;none&#39;" in page and found.seen.count("svg") >= 4
     for title in ("Results", *TITLES[1:]):
         assert f"<h2>{title}</h2>" in page
     assert "nan" not in re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL).lower().split()
