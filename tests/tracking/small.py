@@ -2,29 +2,31 @@
 
 import torch
 
-from telic.tracking._tokens import EncoderShape, TokenNetworks, TokenShape
-from telic.tracking.config import LossesGroup
+from telic.tracking._tokens import TokenNetworks, TokenShape
+from telic.tracking.config import EncoderGroup, LossesGroup, NetworksGroup
 
+_HIDDEN = {"robot": (6,), "keypoint": (7,), "sparse": (5, 4)}
 SMALL = TokenShape(
-    encoders=(
-        EncoderShape("robot", (8, 9, 10), (6,)),
-        EncoderShape("keypoint", (11, 12), (7,)),
-        EncoderShape("sparse", (9, 13), (5, 4)),
-    ),
-    driving=(2, 5),
-    available=(5, 8),
-    senses=(0, 2),
-    critic=(14, 18),
-    target=(18, 21),
-    actor_inputs=14,
-    inputs=21,
+    encoders={"robot": (8, 9, 10), "keypoint": (11, 12), "sparse": (9, 13)},
+    spans={
+        "senses": (0, 2),
+        "driving": (2, 5),
+        "available": (5, 8),
+        "commanded": (8, 14),
+        "critic": (14, 18),
+        "target": (18, 21),
+        "guide": (21, 21),
+    },
     outputs=2,
-    tokens=2,
-    token_dim=3,
-    levels=8,
-    control=(9, 8),
-    kinematic=(6,),
-    critic_hidden=(7,),
+    networks=NetworksGroup(
+        encoders={name: EncoderGroup(terms=("height",), hidden=h) for name, h in _HIDDEN.items()},
+        tokens=2,
+        token_dim=3,
+        levels=8,
+        control=(9, 8),
+        kinematic=(6,),
+        critic=(7,),
+    ),
 )
 NOTHING = LossesGroup(reconstruction=0.0, alignment=0.0, cycle=0.0)
 ALL = LossesGroup(reconstruction=0.3, alignment=0.7, cycle=0.2)

@@ -21,7 +21,7 @@ def test_the_token_of_whoever_drives_is_the_one_that_acts():
     views, inputs = made.views(flat), some_inputs()
     outputs = made.act(views, inputs[..., : SMALL.actor_inputs])
     for index, encoder in enumerate(SMALL.encoders):
-        token = made.quantiser(made.encode(views, inputs, encoder.name))
+        token = made.quantiser(made.encode(views, inputs, encoder))
         alone = made.decode(views, token, inputs[..., 0:2])
         drives = inputs[..., 2 + index] > 0
         assert bool(drives.any())
@@ -78,11 +78,11 @@ def test_the_gradient_is_that_of_the_ppo_loss_plus_the_weighted_token_losses(wei
     policy = -torch.minimum(ratio * samples.advantages, bounded).mean(1)
     value = (made.value(views, samples.inputs) - samples.returns).square().mean(1)
     entropy = population.distribution.entropy(outputs, views.log_std)
-    latents = [made.encode(views, seen, each.name) for each in SMALL.encoders]
+    latents = [made.encode(views, seen, name) for name in SMALL.encoders]
     token = made.quantiser(made.latent(views, seen))
     there = samples.inputs[..., 5:8] > 0
     motion = made.reproduce(views, token)
-    columns = torch.tensor(SMALL.encoders[0].columns)
+    columns = torch.tensor(SMALL.encoders["robot"])
     again = []
     for latent in latents[1:]:
         fake = torch.zeros(2, 40, SMALL.inputs)

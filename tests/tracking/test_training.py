@@ -253,7 +253,7 @@ def test_a_warm_up_learns_the_guide_and_leaves_weights_of_losses_and_rates_alone
     def off() -> float:
         rows = population.actor().scaling.apply(raw)
         outputs = networks.act(population.views, rows[..., : networks.tokens.actor_inputs])
-        wanted = rows[..., slice(*networks.tokens.guide)]
+        wanted = rows[..., networks.tokens.columns("guide")]
         return float(guidance(outputs, wanted, population.views.log_std).mean())
 
     first = off()

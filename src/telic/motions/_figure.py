@@ -63,6 +63,11 @@ class RobotFigure:
         mujoco.mj_forward(self.robot.model, data)
         return data
 
+    @property
+    def sides(self) -> list[Side]:
+        """Both sides in the order of the robot's feet."""
+        return sorted(SIDES, key=lambda side: self.robot.facts.feet.index(self.feet[side]))
+
     @cached_property
     def _place(self) -> dict[int, int]:
         return {body: place for place, body in enumerate(self.robot.kinematics.bodies)}

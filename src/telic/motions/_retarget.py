@@ -19,7 +19,7 @@ from telic.core.rotations import about, from_euler, multiply
 from telic.core.tensors import from_numpy
 from telic.errors import BadFile
 from telic.motions._figure import SIDES, RobotFigure, Side, person_points
-from telic.motions.checks import foot_skate, frame_jump, runs
+from telic.motions.checks import frame_jump, runs
 from telic.motions.clip import HumanTrack, MotionClip, MotionOrigin
 from telic.motions.formats._track import SkeletonTrack
 from telic.motions.kinematics import PointGoal, PoseBatch, TurnGoal, Wishes, solve_trajectory
@@ -31,14 +31,6 @@ _LOW_M, _SLOW_M_S = 0.06, 0.4
 _SHORT_S, _EASE_S = 0.08, 0.1
 _POINT_JUMP_M = 0.35
 """largest deviation of a point in one frame from its neighbors"""
-
-
-class Retargeted(NamedTuple):
-    """Retargeted motion, with mean speeds of feet in contact before and after retargeting."""
-
-    clip: MotionClip
-    skate_before_m_s: float | None
-    skate_after_m_s: float | None
 
 
 @dataclass(slots=True)
@@ -57,8 +49,13 @@ class _Person:
         return way / np.maximum(np.linalg.norm(way, axis=-1, keepdims=True), 1e-6)
 
 
-def retarget(track: SkeletonTrack, robot: MotionRobot, origin: MotionOrigin) -> Retargeted:
-    """Retarget a human motion to a robot. Raises BadEnvironment if the robot has no two legs."""
+def retarget(
+    track: SkeletonTrack, robot: MotionRobot, origin: MotionOrigin
+) -> tuple[MotionClip, float | None]:
+    """Return a human motion on a robot, and the mean speed of its standing feet before, m/s.
+
+    Raises BadEnvironment if the robot has no two legs.
+    """
     figure = RobotFigure(robot)
     _require_continuous(track)
     person = _person(track, figure)
@@ -82,7 +79,6 @@ def retarget(track: SkeletonTrack, robot: MotionRobot, origin: MotionOrigin) -> 
     if set(names) <= set(person.original):
         points = np.stack([person.original[name] for name in names], axis=1)
         human = HumanTrack(names, points, person.pelvis.as_quat(scalar_first=True))
-    order = sorted(SIDES, key=lambda side: robot.facts.feet.index(figure.feet[side]))
     clip = MotionClip(
         name=track.name,
         robot=robot.name,
@@ -91,7 +87,7 @@ def retarget(track: SkeletonTrack, robot: MotionRobot, origin: MotionOrigin) -> 
         root_quat=poses.root_quat.numpy(),
         joint_pos=poses.joint_pos.numpy(),
         joint_names=robot.joint_names,
-        contacts=np.stack([person.stands[side] for side in order], axis=1),
+        contacts=np.stack([person.stands[side] for side in figure.sides], axis=1),
         human=human,
         origin=origin.model_copy(
             update={"steps": (*origin.steps, *track.steps, f"retargeted to {robot.name}")}
@@ -104,8 +100,7 @@ def retarget(track: SkeletonTrack, robot: MotionRobot, origin: MotionOrigin) -> 
         for side in SIDES
     ]
     speeds = np.concatenate(slid) * _FPS
-    before = float(speeds.mean()) if len(speeds) else None
-    return Retargeted(clip, before, foot_skate(robot, clip))
+    return clip, float(speeds.mean()) if len(speeds) else None
 
 
 def _require_continuous(track: SkeletonTrack) -> None:

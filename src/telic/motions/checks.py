@@ -166,20 +166,14 @@ def _ground(robot: MotionRobot, clip: MotionClip) -> _Ground:
         spread = quat[:, sole.body, None].expand(-1, len(own), 4)
         return (pos[:, sole.body, None] + rotate(spread, own.expand(clip.frames, -1, 3))).numpy()
 
-    soles = _soles(robot)
+    figure = RobotFigure(robot)
+    soles = [figure.soles[side] for side in figure.sides]
     points = [moved(sole) for sole in soles]
     heights = [way[..., 2] - sole.radii for way, sole in zip(points, soles, strict=True)]
     feet = {sole.body for sole in soles}
     others = [each for each in contact_points(robot) if each.body not in feet]
     lowest = [(moved(each)[..., 2] - each.radii).min(axis=1) for each in others]
     return _Ground(points, heights, np.min(lowest, axis=0) if lowest else np.full(len(pos), np.inf))
-
-
-def _soles(robot: MotionRobot) -> list[Sole]:
-    """Return the soles, ordered like the robot's feet."""
-    figure = RobotFigure(robot)
-    order = sorted(SIDES, key=lambda side: robot.facts.feet.index(figure.feet[side]))
-    return [figure.soles[side] for side in order]
 
 
 def _foot_speeds(clip: MotionClip, ground: _Ground) -> tuple[np.ndarray, np.ndarray]:
@@ -200,12 +194,6 @@ def _foot_speeds(clip: MotionClip, ground: _Ground) -> tuple[np.ndarray, np.ndar
         speeds.append(speed)
         supports.append(stands)
     return np.stack(speeds, axis=1), np.stack(supports, axis=1)
-
-
-def foot_skate(robot: MotionRobot, clip: MotionClip) -> float | None:
-    """Return the mean speed of supporting soles, m/s, or None without contact."""
-    speeds, supports = _foot_speeds(clip, _ground(robot, clip))
-    return float(speeds[supports].mean()) if supports.any() else None
 
 
 def _on_ground(robot: MotionRobot, clip: MotionClip) -> dict[str, WorstValue]:

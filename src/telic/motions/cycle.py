@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import mujoco
 import numpy as np
 
 from telic.composer.reference import HandCourse, Reference
@@ -56,13 +55,17 @@ def cycle_of(
         turned = turned - 2.0 * math.pi * landings[0][0]
         landings = tuple(((foot[0] - landings[0][0]) % 1.0,) for foot in landings)
     courses = _courses(clip, core.joint_pos, turned, robot)
+    limbs: dict[str, list[JointCourse]] = {}
+    for joint, limb in _limbs(robot).items():
+        limbs.setdefault(limb, []).append(courses[joint])
+    made = f"{clip.origin.source or 'a clip'}, licence {clip.origin.licence or 'unknown'}"
     travelled = core.root_pos[-1] - core.root_pos[0]
     seconds = (core.frames - 1) / core.fps
     return Reference(
         name=clip.name,
-        source=source or _source(clip),
+        source=source or made,
         hertz=1.0 / period_s,
-        limbs=_by_limb(robot, courses),
+        limbs={limb: tuple(own) for limb, own in limbs.items()},
         rest=dict(zip(robot.joint_names, map(float, robot.home.joint_pos), strict=True)),
         forward_mps=float(travelled[0]) / seconds,
         landings=landings,
@@ -70,11 +73,6 @@ def cycle_of(
         hand=None if waves is None else _hand(robot, core, "left" if waves == "left" else "right"),
         mirrored={} if waves is None else _mirrored_arms(robot, courses),
     )
-
-
-def _source(clip: MotionClip) -> str:
-    licence = clip.origin.licence or "unknown"
-    return f"{clip.origin.source or 'a clip'}, licence {licence}"
 
 
 # ---- period and harmonics
@@ -147,15 +145,6 @@ def _landings(core: MotionClip, turned: np.ndarray) -> tuple[tuple[float, ...], 
 # ---- limbs
 
 
-def _by_limb(
-    robot: MotionRobot, courses: dict[str, JointCourse]
-) -> dict[str, tuple[JointCourse, ...]]:
-    limbs: dict[str, list[JointCourse]] = {}
-    for name, limb in _limbs(robot).items():
-        limbs.setdefault(limb, []).append(courses[name])
-    return {limb: tuple(own) for limb, own in limbs.items()}
-
-
 def _limbs(robot: MotionRobot) -> dict[str, str]:
     """Return the limb of every joint."""
     figure, model = RobotFigure(robot), robot.model
@@ -186,10 +175,7 @@ def _hand(robot: MotionRobot, core: MotionClip, side: Side) -> HandCourse | None
     names = robot.body_names
     places, _ = robot.bodies_of(core)
     seen = places[:, own].numpy() - core.root_pos
-    data = mujoco.MjData(robot.model)
-    data.qpos[:] = robot.facts.rest_qpos
-    mujoco.mj_kinematics(robot.model, data)
-    body = robot.kinematics.bodies[own]
+    rest, body = figure.rest.xpos, robot.kinematics.bodies[own]
     low, high = np.quantile(seen[:, 1], (0.05, 0.95)).tolist()
     swing = 0.5 * (high - low)
     if swing < _STILL_M:
@@ -197,7 +183,7 @@ def _hand(robot: MotionRobot, core: MotionClip, side: Side) -> HandCourse | None
     return HandCourse(
         body=names[own],
         other=names[other],
-        rest_m=round(float(data.xpos[body][2] - data.xpos[robot.root][2]), 4),
+        rest_m=round(float(rest[body][2] - rest[robot.root][2]), 4),
         high_m=round(float(seen[:, 2].mean()), 4),
         swing_m=round(swing, 4),
     )

@@ -13,7 +13,6 @@ import tempfile
 from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 
-import mujoco
 import numpy as np
 import torch
 from torch import Tensor
@@ -155,8 +154,7 @@ def make_clip(
     maker = _maker(robot)
     plan = all_families()[family].make(maker.measures, parameters)
     poses = maker.poses(plan)
-    order = sorted(SIDES, key=lambda side: robot.facts.feet.index(maker.figure.feet[side]))
-    contacts = np.stack([plan.feet[side].stands for side in order], axis=1)
+    contacts = np.stack([plan.feet[side].stands for side in maker.figure.sides], axis=1)
     origin = MotionOrigin(
         source=f"telic motions generate, family {family}",
         licence=LICENCE,
@@ -192,11 +190,7 @@ class _Maker:
 
     def __init__(self, robot: MotionRobot) -> None:
         self.robot, self.figure = robot, RobotFigure(robot)
-        model = robot.model
-        data = mujoco.MjData(model)
-        data.qpos[:] = robot.facts.rest_qpos
-        mujoco.mj_forward(model, data)
-        points = self.figure.points
+        data, points = self.figure.rest, self.figure.points
         self.centre = data.subtree_com[robot.root].copy()
         self.soles: dict[Side, Tensor] = {}
         low = np.inf

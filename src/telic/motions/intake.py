@@ -152,8 +152,8 @@ def _candidate(
                 if set(track.joint_names) & set(robot.joint_names):
                     raise
                 track = body_skeleton(track, options)
-        made = retarget(track, robot, origin)
-        return NewClip(made.clip, source, made.skate_before_m_s, measure(robot, made.clip))
+        clip, before = retarget(track, robot, origin)
+        return NewClip(clip, source, before, measure(robot, clip))
     except TelicError as error:
         return IntakeLine(track.name, "unreadable", source, str(error))
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import functools
 from typing import NamedTuple
 
-import mujoco
 import numpy as np
 
 from telic.core.tensors import integers, numbers
 from telic.motions.clip import HumanTrack, MotionClip
 from telic.motions.robot import MotionRobot
+from telic.robots.structure import at_rest
 from telic.training.mirror import joint_partners
 
 SUFFIX = "-mirrored"
@@ -35,9 +35,7 @@ class Symmetry(NamedTuple):
 def symmetry(robot: MotionRobot) -> Symmetry:
     """Return a robot's mirror symmetry. Raises BadEnvironment naming a joint without a partner."""
     partners = joint_partners(robot.model, robot.facts, robot.name)
-    data = mujoco.MjData(robot.model)
-    data.qpos[:] = robot.facts.rest_qpos
-    mujoco.mj_kinematics(robot.model, data)
+    data = at_rest(robot.model, np.array(robot.facts.rest_qpos))
     feet = data.xpos[list(robot.facts.feet)]
     shown = feet * _FLIP + [0.0, 2.0 * float(data.xpos[robot.root][1]), 0.0]
     other = [int(np.argmin(np.linalg.norm(feet - place, axis=-1))) for place in shown]

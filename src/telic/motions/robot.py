@@ -7,7 +7,6 @@ task (Humanoid-v5) or a model file.
 from __future__ import annotations
 
 import functools
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -26,10 +25,9 @@ from telic.errors import BadEnvironment, UnknownName
 from telic.motions.clip import MotionClip
 from telic.motions.kinematics import Kinematics
 from telic.rendering.job import Rendering
-from telic.rendering.jobs import render_one
+from telic.rendering.jobs import render_poses
 from telic.robots import OWN, robot_names, robot_path
 from telic.sim.simulation import load_model
-from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
 
 _MODELS = (".xml", ".mjcf", ".urdf", ".mjb", ".toml")
 _AXES = ("x", "y", "z")
@@ -231,9 +229,5 @@ def render_clip(robot: MotionRobot, clip: MotionClip, output: Path, **settings: 
 
     `settings` are those of `RenderJob`. Raises TelicError if rendering fails.
     """
-    with tempfile.TemporaryDirectory() as place:
-        episode = Path(place) / "clip.npz"
-        facts = TrajectoryFacts(env_id=str(robot.file), dt_s=1.0 / clip.fps)
-        columns = {"qpos": robot.qpos_of(clip).astype(np.float32)}
-        write_trajectory(episode, Trajectory(columns, facts))
-        return render_one(episode, output, env=str(robot.file), **settings)
+    poses = robot.qpos_of(clip)
+    return render_poses(robot.file, poses, output, dt_s=1.0 / clip.fps, **settings)

@@ -140,21 +140,25 @@ def render_one(trajectory: Path, output: Path, *, env: str, **settings: Any) -> 
     return rendering
 
 
+def render_poses(
+    model_file: Path, poses: Any, output: Path, *, dt_s: float | None = None, **settings: Any
+) -> Rendering:
+    """Render poses (T, nq) of a model, `dt_s` seconds apart; `settings` as in RenderJob."""
+    with tempfile.TemporaryDirectory() as folder:
+        episode = Path(folder) / "poses.npz"
+        facts = TrajectoryFacts(env_id=str(model_file), dt_s=dt_s)
+        write_trajectory(episode, Trajectory({"qpos": poses.astype("f4")}, facts))
+        return render_one(episode, output, env=str(model_file), **settings)
+
+
 def draw_portrait(model_file: Path, output: Path) -> None:
     """Render a robot in its initial pose to a PNG file; raise TelicError on failure."""
-    import numpy as np
-
     from telic.sim.simulation import load_model
 
     model = load_model(str(model_file))
-    pose = model.key_qpos[0] if model.nkey else model.qpos0
-    with tempfile.TemporaryDirectory() as folder:
-        episode = Path(folder) / "pose.npz"
-        columns = {"qpos": np.array(pose, dtype=np.float32)[None]}
-        facts = TrajectoryFacts(env_id=str(model_file), dt_s=None)
-        write_trajectory(episode, Trajectory(columns, facts))
-        looks: dict[str, Any] = {"view": "three-quarter", "width": 640, "caption": False}
-        render_one(episode, output, env=str(model_file), frames=1, **looks)
+    pose = model.key_qpos[:1] if model.nkey else model.qpos0[None]
+    looks: dict[str, Any] = {"view": "three-quarter", "width": 640, "caption": False}
+    render_poses(model_file, pose, output, frames=1, **looks)
 
 
 class RenderReport(Record):

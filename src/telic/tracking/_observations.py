@@ -17,7 +17,7 @@ from telic.motions.clip import MotionFrames
 from telic.motions.kinematics import BodyStates
 from telic.tracking._parts import RootState, TrackedParts
 from telic.tracking._reference import PersonFrames, ReferenceTable
-from telic.tracking._tokens import EncoderShape, TokenShape
+from telic.tracking._tokens import TokenShape
 from telic.tracking.config import TrackingConfig
 
 NOISY = ("future_turns", "anchor_turn", "human_points", "human_turns")
@@ -240,28 +240,11 @@ class RowColumns:
 
     def token_shape(self, config: TrackingConfig) -> TokenShape:
         """Return the network shape for this layout."""
-        nets = config.networks
-        return TokenShape(
-            encoders=tuple(
-                EncoderShape(name, self.commanded_columns(each.terms), each.hidden)
-                for name, each in nets.encoders.items()
-            ),
-            driving=self.spans["driving"],
-            available=self.spans["available"],
-            senses=self.spans["senses"],
-            critic=self.spans["critic"],
-            target=self.spans["target"],
-            actor_inputs=self.spans["commanded"][1],
-            inputs=self.width,
-            outputs=self.facts.actions,
-            tokens=nets.tokens,
-            token_dim=nets.token_dim,
-            levels=nets.levels,
-            control=nets.control,
-            kinematic=nets.kinematic,
-            critic_hidden=nets.critic,
-            guide=self.spans["guide"],
-        )
+        encoders = {
+            name: self.commanded_columns(each.terms)
+            for name, each in config.networks.encoders.items()
+        }
+        return TokenShape(encoders, self.spans, self.facts.actions, config.networks)
 
 
 _NOISE = 22

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from telic.core.quantiser import Quantiser
 from telic.core.tensors import split
-from telic.tracking.config import LossesGroup
+from telic.tracking.config import LossesGroup, NetworksGroup
 from telic.training.networks import InputMask, Layer, LossFn, Networks, Result, Shape, Views
 
 
@@ -77,57 +77,48 @@ def guidance(outputs: Tensor, wanted: Tensor, log_std: Tensor) -> Tensor:
 LOSSES = "reconstruction", "alignment", "cycle", "guide"
 
 
-class EncoderShape(NamedTuple):
-    """Input columns and hidden layers of an encoder."""
-
-    name: str
-    columns: tuple[int, ...]
-    """indices of input columns"""
-    hidden: tuple[int, ...]
-
-
 class TokenShape(NamedTuple):
     """Sizes of the token networks. Spans are input columns (first, last + 1)."""
 
-    encoders: tuple[EncoderShape, ...]
-    """the first encodes the robot motion, which the kinematic decoder reconstructs"""
-    driving: tuple[int, int]
-    """one column per encoder: 1 for the driving encoder"""
-    available: tuple[int, int]
-    """one column per encoder: 1 if its input is available"""
-    senses: tuple[int, int]
-    critic: tuple[int, int]
-    target: tuple[int, int]
-    """the first encoder's columns without noise, in the same order"""
-    actor_inputs: int
-    inputs: int
+    encoders: dict[str, tuple[int, ...]]
+    """input columns by encoder; the first encodes the robot motion, which is reconstructed"""
+    spans: dict[str, tuple[int, int]]
+    """by name: senses, driving and available (a column per encoder), commanded, critic, target (the
+    first encoder's columns without noise) and guide (actions that follow the reference joints)"""
     outputs: int
-    tokens: int
-    token_dim: int
-    levels: int
-    control: tuple[int, ...]
-    kinematic: tuple[int, ...]
-    critic_hidden: tuple[int, ...]
-    guide: tuple[int, int] = (0, 0)
-    """actions that follow the reference joints, or an empty span without imitation"""
+    networks: NetworksGroup
 
     @property
     def width(self) -> int:
         """Total dimension of the tokens."""
-        return self.tokens * self.token_dim
+        return self.networks.tokens * self.networks.token_dim
+
+    @property
+    def actor_inputs(self) -> int:
+        """Number of leading input columns that the policy sees."""
+        return self.spans["commanded"][1]
+
+    @property
+    def inputs(self) -> int:
+        """Number of input columns."""
+        return max(end for _, end in self.spans.values())
+
+    def columns(self, name: str) -> slice:
+        """Return the columns of a span."""
+        return slice(*self.spans[name])
 
     def stacks(self) -> dict[str, list[tuple[int, int]]]:
         """Return (inputs, outputs) of every layer by network, the critic last."""
-        first = len(self.encoders[0].columns)
-        senses, critic = self.senses[1] - self.senses[0], self.critic[1] - self.critic[0]
+        nets, first = self.networks, len(next(iter(self.encoders.values())))
+        sizes = {name: end - start for name, (start, end) in self.spans.items()}
         return {
             **{
-                each.name: _pairs(len(each.columns), each.hidden, self.width)
-                for each in self.encoders
+                name: _pairs(len(columns), nets.encoders[name].hidden, self.width)
+                for name, columns in self.encoders.items()
             },
-            "control": _pairs(self.width + senses, self.control, self.outputs),
-            "kinematic": _pairs(self.width, self.kinematic, first),
-            "critic": _pairs(critic, self.critic_hidden, 1),
+            "control": _pairs(self.width + sizes["senses"], nets.control, self.outputs),
+            "kinematic": _pairs(self.width, nets.kinematic, first),
+            "critic": _pairs(sizes["critic"], nets.critic, 1),
         }
 
 
@@ -143,10 +134,10 @@ class TokenNetworks:
         weights: LossesGroup = _NOTHING,
         device: torch.device | str = "cpu",
     ) -> None:
-        self.tokens = tokens
-        self.quantiser = Quantiser(tokens.levels)
+        self.tokens, nets = tokens, tokens.networks
+        self.quantiser = Quantiser(nets.levels)
         self.shape = Shape(
-            tokens.actor_inputs, tokens.inputs, tokens.outputs, False, tokens.control, "silu", False
+            tokens.actor_inputs, tokens.inputs, tokens.outputs, False, nets.control, "silu", False
         )
         stacks = tokens.stacks()
         self._pairs = [pair for pairs in stacks.values() for pair in pairs]
@@ -157,14 +148,17 @@ class TokenNetworks:
         for name, pairs in stacks.items():
             start = max((span.stop for span in self._spans.values()), default=0)
             self._spans[name] = slice(start, start + len(pairs))
-        self._columns = [torch.tensor(e.columns, device=device) for e in tokens.encoders]
-        codes = (*range(*tokens.driving), *range(*tokens.available), *range(*tokens.guide))
+        self._columns = {
+            name: torch.tensor(own, device=device) for name, own in tokens.encoders.items()
+        }
+        unscaled = (tokens.spans[name] for name in ("driving", "available", "guide"))
+        codes = [column for span in unscaled for column in range(*span)]
         self.unscaled: Tensor | None = torch.tensor(codes, device=device)
         self.weights = torch.tensor([getattr(weights, name) for name in LOSSES], device=device)
         """loss weights, updated in place by schedules"""
         self._learns = [getattr(weights, name) > 0.0 for name in LOSSES]
-        self._learns[LOSSES.index("guide")] = tokens.guide[0] < tokens.guide[1]
-        self._constant = [e.name in weights.constant for e in tokens.encoders]
+        self._learns[LOSSES.index("guide")] = tokens.spans["guide"][0] < tokens.spans["guide"][1]
+        self._constant = [name in weights.constant for name in tokens.encoders]
         self._share = weights.rows
         self.latest: Tensor | None = None
         """(4, P) unweighted losses of the latest minibatch"""
@@ -219,9 +213,7 @@ class TokenNetworks:
 
     def encode(self, views: Views, inputs: Tensor, encoder: str) -> Tensor:
         """Return the latents (P, n, width) of one encoder."""
-        names = [each.name for each in self.tokens.encoders]
-        seen = inputs.index_select(-1, self._columns[names.index(encoder)])
-        return self._run(views.actor, encoder, seen)
+        return self._run(views.actor, encoder, inputs.index_select(-1, self._columns[encoder]))
 
     def decode(self, views: Views, token: Tensor, senses: Tensor) -> Tensor:
         """Return action means for tokens (P, n, width) and proprioception (P, n, ...)."""
@@ -262,7 +254,7 @@ class TokenNetworks:
             values = self._critic(critic, inputs)
             losses = self._losses(actor, latents, token, inputs)
             if self._learns[3]:
-                wanted = inputs[..., slice(*self.tokens.guide)]
+                wanted = inputs[..., self.tokens.columns("guide")]
                 losses = torch.cat((losses, guidance(outputs, wanted, views.log_std)[None]))
             else:
                 losses = torch.cat((losses, torch.zeros_like(losses[:1])))
@@ -290,16 +282,16 @@ class TokenNetworks:
         count = max(1, round(self._share * token.shape[1]))
         token, inputs = token[:, :count], inputs[:, :count]
         latents = [latent[:, :count] for latent in latents]
-        available = inputs[..., slice(*self.tokens.available)] > 0.5
+        available = inputs[..., self.tokens.columns("available")] > 0.5
         nothing = token.new_zeros(token.shape[0])
         found = [nothing, nothing, nothing]
         if self._learns[0]:
-            target = inputs[..., slice(*self.tokens.target)]
+            target = inputs[..., self.tokens.columns("target")]
             found[0] = reconstruction(self._run(actor, "kinematic", token), target)
         if self._learns[1]:
             found[1] = alignment(latents, available, constant=self._constant)
         if self._learns[2]:
-            first = self.tokens.encoders[0].name
+            first = next(iter(self.tokens.encoders))
             motions = (self._run(actor, "kinematic", self.quantiser(x)) for x in latents[1:])
             again = [self._run(actor, first, motion) for motion in motions]
             found[2] = cycle(again, latents[0], available)
@@ -309,19 +301,19 @@ class TokenNetworks:
 
     def _latents(self, layers: list[Layer], inputs: Tensor) -> list[Tensor]:
         return [
-            self._run(layers, each.name, inputs.index_select(-1, columns))
-            for each, columns in zip(self.tokens.encoders, self._columns, strict=True)
+            self._run(layers, name, inputs.index_select(-1, columns))
+            for name, columns in self._columns.items()
         ]
 
     def _driven(self, latents: Sequence[Tensor], inputs: Tensor) -> Tensor:
-        driving = inputs[..., slice(*self.tokens.driving)] > 0.5
+        driving = inputs[..., self.tokens.columns("driving")] > 0.5
         chosen = latents[0]
         for index, latent in enumerate(latents[1:], start=1):
             chosen = torch.where(driving[..., index : index + 1], latent, chosen)
         return chosen
 
     def _senses(self, inputs: Tensor) -> Tensor:
-        return inputs[..., slice(*self.tokens.senses)]
+        return inputs[..., self.tokens.columns("senses")]
 
     def _run(self, layers: list[Layer], name: str, x: Tensor) -> Tensor:
         own = layers[self._spans[name]]
@@ -330,7 +322,7 @@ class TokenNetworks:
         return Networks.affine(own[-1], x)
 
     def _critic(self, layers: list[Layer], inputs: Tensor) -> Tensor:
-        x = inputs[..., slice(*self.tokens.critic)]
+        x = inputs[..., self.tokens.columns("critic")]
         for layer in layers[:-1]:
             x = torch.nn.functional.silu(Networks.affine(layer, x))
         return Networks.affine(layers[-1], x)

@@ -238,7 +238,7 @@ def _token_decoder(
     limbs, rest = parts.robot.facts.limbs, parts.robot.home.joint_pos
     networks, actor = tracker.networks, tracker.actor
     layers = networks.layers(actor.views, "control")
-    senses = slice(*tracker.shape.senses)
+    senses = tracker.shape.columns("senses")
     step = _LEAST_LEVELS / (networks.quantiser.levels // 2)
     half = np.maximum(_SPREADS * used.std(0), step)
     facts = DecoderFacts(

@@ -28,7 +28,7 @@ from telic.motions.clip import Split
 from telic.motions.library import MotionLibrary
 from telic.motions.robot import MotionRobot
 from telic.rendering.job import Rendering
-from telic.rendering.jobs import render_one
+from telic.rendering.jobs import render_poses
 from telic.storage.files import write_json
 from telic.storage.layout import RunFolder
 from telic.storage.trajectories import REFERENCE, Trajectory, TrajectoryFacts, write_trajectory
@@ -132,7 +132,7 @@ class ClipPlayer:
             if tracker is not None and step % _LOOK_EVERY == 0:
                 for name, own in tracker.codes(rows[live]).items():
                     codes[name].append(own.cpu())
-                there.append(rows[live][:, slice(*tracker.shape.available)].cpu() > 0.5)
+                there.append(rows[live][:, tracker.shape.columns("available")].cpu() > 0.5)
             taken = env.step(action)
             for name in _FIELDS:
                 tape[name].append(taken.info[name].cpu())
@@ -450,7 +450,7 @@ _GHOST = "ghost_"
 _SHADE = (0.45, 0.75, 0.55, 0.35)
 
 
-def _with_ghost(robot: MotionRobot, file: Path) -> mujoco.MjModel:
+def _write_ghost(robot: MotionRobot, file: Path) -> None:
     """Write a model with a second, non-colliding copy of the robot as a ghost."""
     spec = mujoco.MjSpec.from_file(str(robot.file.absolute()))
     ghost = mujoco.MjSpec.from_file(str(robot.file.absolute()))
@@ -464,9 +464,8 @@ def _with_ghost(robot: MotionRobot, file: Path) -> mujoco.MjModel:
     for key in list(spec.keys):
         spec.delete(key)
     spec.attach(ghost, prefix=_GHOST, frame=spec.worldbody.add_frame())
-    model = spec.compile()
+    spec.compile()
     file.write_text(spec.to_xml())
-    return model
 
 
 def clip_video(
@@ -481,10 +480,7 @@ def clip_video(
     played = player.episode(tape, 0, pair)
     write_trajectory(output.with_suffix(".npz"), played)  # for replay
     with tempfile.TemporaryDirectory() as place:
-        file, episode = Path(place) / "ghost.xml", Path(place) / "clip.npz"
-        model = _with_ghost(player.task.parts.robot, file)
+        file = Path(place) / "ghost.xml"
+        _write_ghost(player.task.parts.robot, file)
         qpos = np.concatenate((played["qpos"], played[REFERENCE]), axis=1)
-        assert qpos.shape[1] == model.nq
-        facts = TrajectoryFacts(env_id=str(file), dt_s=player.task.dt)
-        write_trajectory(episode, Trajectory({"qpos": qpos}, facts))
-        return render_one(episode, output, env=str(file), **settings)
+        return render_poses(file, qpos, output, dt_s=player.task.dt, **settings)

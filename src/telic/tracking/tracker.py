@@ -78,10 +78,8 @@ class Tracker:
         seen = self.actor.part(self.actor.scaling.apply(rows.unsqueeze(0)))
         quantiser = self.networks.quantiser
         return {
-            each.name: quantiser.codes(
-                quantiser(self.networks.encode(self.actor.views, seen, each.name))
-            )[0]
-            for each in self.shape.encoders
+            name: quantiser.codes(quantiser(self.networks.encode(self.actor.views, seen, name)))[0]
+            for name in self.shape.encoders
         }
 
     def to(self, device: torch.device | str) -> Tracker:
@@ -229,20 +227,21 @@ def export_tracker(tracker: Tracker, folder: Path) -> TrackerExport:
     tracker = tracker.to("cpu")
     folder.mkdir(parents=True, exist_ok=True)
     shape, networks, views = tracker.shape, tracker.networks, tracker.actor.views
-    scaling, encoders, senses = tracker.actor.scaling, shape.encoders, range(*shape.senses)
+    scaling, encoders = tracker.actor.scaling, shape.encoders
+    senses, levels = range(*shape.spans["senses"]), shape.networks.levels
     facts = _facts(tracker)
     # Random test rows with the statistics of training, in which encoders take turns driving.
     noise = torch.randn(_TRIALS, shape.inputs, generator=torch.Generator().manual_seed(0))
     rows = scaling.shift[0] + noise / scaling.scale[0]
     drives = torch.nn.functional.one_hot(torch.arange(_TRIALS) % len(encoders), len(encoders))
-    rows[:, slice(*shape.driving)] = drives.float()
-    rows[:, slice(*shape.available)] = 1.0
+    rows[:, shape.columns("driving")] = drives.float()
+    rows[:, shape.columns("available")] = 1.0
     rows = rows[:, : shape.actor_inputs].contiguous()
     seen = Scaling(*(part[..., : shape.actor_inputs] for part in scaling)).apply(rows.unsqueeze(0))
-    latents = [networks.encode(views, seen, each.name)[0] for each in encoders]
+    latents = [networks.encode(views, seen, name)[0] for name in encoders]
     tokens = [networks.quantiser(latent) for latent in latents]
-    levels = [networks.quantiser.bound(latent) for latent in latents]
-    clear = torch.stack([((y - y.floor() - 0.5).abs() > _EDGE).all(1) for y in levels], dim=1)
+    bounds = [networks.quantiser.bound(latent) for latent in latents]
+    clear = torch.stack([((y - y.floor() - 0.5).abs() > _EDGE).all(1) for y in bounds], dim=1)
     files: list[ExportedFile] = []
 
     def begin(name: str, places: Sequence[int]) -> tuple[_Graph, str]:
@@ -282,29 +281,36 @@ def export_tracker(tracker: Tracker, folder: Path) -> TrackerExport:
             )
         )
 
-    for place, each in enumerate(encoders):
-        graph, x = begin("told", each.columns)  # language: quoted
-        token = graph.quantised(graph.layers(x, networks.layers(views, each.name)), shape.levels)
-        feed = {"told": rows[:, list(each.columns)]}  # language: quoted
-        name = f"encoder_{safe_name(each.name)}.onnx"
-        write(name, graph, token, "token", feed, tokens[place], clear[:, place])
+    for place, (name, columns) in enumerate(encoders.items()):
+        graph, x = begin("told", columns)  # language: quoted
+        token = graph.quantised(graph.layers(x, networks.layers(views, name)), levels)
+        feed = {"told": rows[:, list(columns)]}  # language: quoted
+        write(
+            f"encoder_{safe_name(name)}.onnx",
+            graph,
+            token,
+            "token",
+            feed,
+            tokens[place],
+            clear[:, place],
+        )
 
     graph, felt = begin("senses", senses)
-    wanted = networks.decode(views, tokens[0].unsqueeze(0), seen[..., slice(*shape.senses)])[0]
-    feed = {"token": tokens[0], "senses": rows[:, slice(*shape.senses)]}
+    wanted = networks.decode(views, tokens[0].unsqueeze(0), seen[..., shape.columns("senses")])[0]
+    feed = {"token": tokens[0], "senses": rows[:, shape.columns("senses")]}
     action, everything = control(graph, "token", felt), torch.ones(_TRIALS, dtype=torch.bool)
     write("decoder.onnx", graph, action, "action", feed, wanted.clamp(-1.0, 1.0), everything)
 
     graph, x = begin("rows", range(shape.actor_inputs))
     latent = ""
-    for place, each in enumerate(encoders):
-        own = graph.layers(graph.columns(x, each.columns), networks.layers(views, each.name))
+    for place, (name, columns) in enumerate(encoders.items()):
+        own = graph.layers(graph.columns(x, columns), networks.layers(views, name))
         if place:
-            driven = graph.columns(x, [shape.driving[0] + place])
+            driven = graph.columns(x, [shape.spans["driving"][0] + place])
             chosen = graph.op("Greater", driven, graph.constant(np.float32(0.5)))
             own = graph.op("Where", chosen, own, latent)
         latent = own
-    action = control(graph, graph.quantised(latent, shape.levels), graph.columns(x, senses))
+    action = control(graph, graph.quantised(latent, levels), graph.columns(x, senses))
     wanted = networks.act(views, seen)[0].clamp(-1.0, 1.0)
     kept = (clear | ~drives.bool()).all(1)
     write("tracker.onnx", graph, action, "action", {"rows": rows}, wanted, kept)
@@ -324,7 +330,7 @@ def _run(path: Path, feed: Feed) -> np.ndarray:
 
 def _facts(tracker: Tracker) -> dict[str, str]:
     """Return the metadata of the exported files as strings."""
-    config, shape = tracker.config, tracker.shape
+    config, shape, nets = tracker.config, tracker.shape, tracker.config.networks
     parts = tracked_parts(config.robot)
     robot, motors = parts.robot, parts.robot.facts.motors or ()
     names = tracker.columns.names()
@@ -342,9 +348,9 @@ def _facts(tracker: Tracker) -> dict[str, str]:
         "damping": [-motor.bias[2] for motor in motors],
         "control_s": config.robot.control_s,
         "row_names": names[: shape.actor_inputs],
-        "encoders": {e.name: [names[i] for i in e.columns] for e in shape.encoders},
-        "senses": names[slice(*shape.senses)],
-        "tokens": [shape.tokens, shape.token_dim, shape.levels],
+        "encoders": {k: [names[i] for i in own] for k, own in shape.encoders.items()},
+        "senses": names[shape.columns("senses")],
+        "tokens": [nets.tokens, nets.token_dim, nets.levels],
         "units": "metres, radians, seconds; quaternions w first",
     }
     return {k: v if isinstance(v, str) else json.dumps(v) for k, v in facts.items()}

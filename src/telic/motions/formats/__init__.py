@@ -36,12 +36,14 @@ class ArrayLayout(NamedTuple):
 
 
 LAYOUTS: tuple[ArrayLayout, ...] = (
-    ArrayLayout("telic", "root_pos root_quat joint_pos", robots.read_own),
-    ArrayLayout("GMR, TWIST2", "root_pos root_rot dof_pos", robots.read_gmr),
-    ArrayLayout("ASAP, PBHC, SONIC", "root_trans_offset dof", robots.read_pose_aa),
+    ArrayLayout("telic", "root_pos root_quat joint_pos", robots.read_joints),
+    ArrayLayout("GMR, TWIST2", "root_pos root_rot dof_pos", robots.read_joints),
+    ArrayLayout("ASAP, PBHC, SONIC", "root_trans_offset dof", robots.read_joints),
     ArrayLayout("BeyondMimic, mjlab", "joint_pos body_pos_w body_quat_w", robots.read_bodies),
     ArrayLayout("mjlab with a root", "joint_pos joint_names", robots.read_bodies),
-    ArrayLayout("AMP of Isaac Lab", "dof_positions body_positions body_rotations", robots.read_amp),
+    ArrayLayout(
+        "AMP of Isaac Lab", "dof_positions body_positions body_rotations", robots.read_bodies
+    ),
     ArrayLayout("SMPL", "pose_aa transl", people.read_smpl),
     ArrayLayout("SMPL", "pose_aa trans", people.read_smpl),
     ArrayLayout("AMASS (SMPL-H, SMPL-X)", "poses trans", people.read_smpl),

@@ -29,7 +29,7 @@ from telic.motions.formats._track import (
 )
 from telic.motions.robot import MotionRobot
 
-_SUFFIX = re.compile(r"(_joint|_dof|_actuator|_link)$")
+_SUFFIX = re.compile(r"(_joint|_dof|_actuator|_link)+$")
 JOINT_ORDERS: dict[str, str | None] = {
     "model": "",
     "isaac": None,
@@ -47,46 +47,29 @@ _FK_FRAMES = 64
 # ---- layouts of named arrays
 
 
-def read_own(arrays: Arrays, _: ReadOptions) -> RobotTrack:
-    """Read telic arrays: root_pos, root_quat (w first), joint_pos, joint_names."""
-    root = arrays.numbers("root_pos", None, 3)
-    return RobotTrack(
-        arrays.name,
-        arrays.rate(),
-        root,
-        arrays.numbers("root_quat", len(root), 4),
-        arrays.numbers("joint_pos", len(root), None),
-        arrays.words("joint_names"),
-    )
+def read_joints(arrays: Arrays, _: ReadOptions) -> RobotTrack:
+    """Read arrays of telic, GMR, TWIST2, ASAP, PBHC and SONIC: root, orientation and joints.
 
-
-def read_gmr(arrays: Arrays, _: ReadOptions) -> RobotTrack:
-    """Read GMR and TWIST2 pickles: root_pos, root_rot (w last), dof_pos, local_body_pos."""
-    root = arrays.numbers("root_pos", None, 3)
-    quat, steps = _scalar_last(arrays.numbers("root_rot", len(root), 4), arrays.where)
-    bodies = None
-    if "local_body_pos" in arrays:
-        points = arrays.numbers("local_body_pos", len(root), None, 3)
-        bodies = BodyPositions(points, arrays.words("link_body_list"), is_local=True)
-    joints = arrays.numbers("dof_pos", len(root), None)
-    return RobotTrack(arrays.name, arrays.rate(), root, quat, joints, None, steps, bodies)
-
-
-def read_pose_aa(arrays: Arrays, _: ReadOptions) -> RobotTrack:
-    """Read ASAP, PBHC and SONIC pickles: root_trans_offset, root_rot (w last), dof.
-
-    The rotation vectors of pose_aa (angle times axis) identify unnamed joints.
+    `root_quat` has w first and `root_rot` w last. Body positions are in the root frame. The
+    rotation vectors of `pose_aa` (angle times axis) identify unnamed joints.
     """
-    root = arrays.numbers("root_trans_offset", None, 3)
-    joints = arrays.numbers("dof", len(root), None)
-    pose = arrays.numbers("pose_aa", len(root), None, 3) if "pose_aa" in arrays else None
-    if "root_rot" in arrays:
-        quat, steps = _scalar_last(arrays.numbers("root_rot", len(root), 4), arrays.where)
+    root = arrays.numbers(arrays.first("root_pos", "root_trans_offset"), None, 3)
+    count = len(root)
+    joints = arrays.numbers(arrays.first("joint_pos", "dof_pos", "dof"), count, None)
+    pose = arrays.numbers("pose_aa", count, None, 3) if "pose_aa" in arrays else None
+    steps: tuple[str, ...] = ()
+    if "root_quat" in arrays:
+        quat = arrays.numbers("root_quat", count, 4)
+    elif "root_rot" in arrays:
+        quat, steps = _scalar_last(arrays.numbers("root_rot", count, 4), arrays.where)
     elif pose is not None and pose.shape[1]:
-        quat, steps = Rotation.from_rotvec(pose[:, 0]).as_quat(scalar_first=True), ()
+        quat = Rotation.from_rotvec(pose[:, 0]).as_quat(scalar_first=True)
     else:
         raise BadFile(f"{arrays.where} has neither root_rot nor pose_aa.")
-    axes = None
+    bodies = axes = None
+    if "local_body_pos" in arrays:
+        points = arrays.numbers("local_body_pos", count, None, 3)
+        bodies = BodyPositions(points, arrays.words("link_body_list"), is_local=True)
     if pose is not None and pose.shape[1] > joints.shape[1]:
         turns = pose[:, 1 : 1 + joints.shape[1]]
         size = np.linalg.norm(turns, axis=-1).max(axis=0)
@@ -94,20 +77,24 @@ def read_pose_aa(arrays: Arrays, _: ReadOptions) -> RobotTrack:
         axes = axes / np.maximum(np.linalg.norm(axes, axis=-1, keepdims=True), 1e-9)
         axes[size < 1e-3] = 0.0  # the axis of a still joint is unknown
     names = arrays.words("joint_names")
-    return RobotTrack(arrays.name, arrays.rate(), root, quat, joints, names, steps, axes=axes)
+    return RobotTrack(
+        arrays.name, arrays.rate(), root, quat, joints, names, steps, bodies, axes=axes
+    )
 
 
 def read_bodies(arrays: Arrays, _: ReadOptions) -> RobotTrack:
-    """Read BeyondMimic and mjlab arrays: joint_pos, body_pos_w, body_quat_w (w first).
+    """Read arrays of BeyondMimic, mjlab and Isaac Lab's AMP: joints, and poses of all bodies.
 
     The root is either in the first columns of joint_pos or the first body.
     """
-    joints = arrays.numbers("joint_pos", None, None)
-    names, body_names = arrays.words("joint_names"), arrays.words("body_names")
-    points = quats = None
-    if "body_pos_w" in arrays:
-        points = arrays.numbers("body_pos_w", len(joints), None, 3)
-        quats = arrays.numbers("body_quat_w", len(joints), points.shape[1], 4)
+    joints = arrays.numbers(arrays.first("dof_positions", "joint_pos"), None, None)
+    names = arrays.words(arrays.first("dof_names", "joint_names"))
+    body_names, points, quats = arrays.words("body_names"), None, None
+    places = arrays.first("body_positions", "body_pos_w")
+    if places in arrays:
+        points = arrays.numbers(places, len(joints), None, 3)
+        turns = arrays.first("body_rotations", "body_quat_w")
+        quats = arrays.numbers(turns, len(joints), points.shape[1], 4)
     if names is not None and joints.shape[1] == len(names) + 7:
         root, quat, joints = joints[:, :3], joints[:, 3:7], joints[:, 7:]
     elif points is not None and quats is not None and points.shape[1]:
@@ -121,20 +108,6 @@ def read_bodies(arrays: Arrays, _: ReadOptions) -> RobotTrack:
     bodies = None if points is None else BodyPositions(points, body_names)
     return RobotTrack(
         arrays.name, arrays.rate(), root, quat, joints, names, bodies=bodies, joint_vel=speed
-    )
-
-
-def read_amp(arrays: Arrays, _: ReadOptions) -> RobotTrack:
-    """Read Isaac Lab AMP arrays: dof_positions, body_positions, body_rotations."""
-    joints = arrays.numbers("dof_positions", None, None)
-    points = arrays.numbers("body_positions", len(joints), None, 3)
-    quats = arrays.numbers("body_rotations", len(joints), points.shape[1], 4)
-    if not points.shape[1]:
-        raise BadFile(f"{arrays.where} has no bodies.")
-    bodies = BodyPositions(points, arrays.words("body_names"))
-    names = arrays.words("dof_names")
-    return RobotTrack(
-        arrays.name, arrays.rate(), points[:, 0], quats[:, 0], joints, names, bodies=bodies
     )
 
 
