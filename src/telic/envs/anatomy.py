@@ -26,6 +26,7 @@ from telic.envs.spec import (
     Vector,
 )
 from telic.robots.structure import (
+    BALL,
     FEET,
     FREE,
     HINGE,
@@ -51,12 +52,7 @@ _POINTERS = ("fingertip", "tips_arm", "end_effector", "hand", "gripper")
 
 _APART_M, _APART = 1e-3, 0.01
 """Lateral offset beyond which a foot is on a side: in m, or relative for a tiny robot."""
-_KINDS: dict[int, JointKind] = {
-    mujoco.mjtJoint.mjJNT_FREE.value: "free",
-    mujoco.mjtJoint.mjJNT_BALL.value: "ball",
-    mujoco.mjtJoint.mjJNT_SLIDE.value: "slide",
-    mujoco.mjtJoint.mjJNT_HINGE.value: "hinge",
-}
+_KINDS: dict[int, JointKind] = {FREE: "free", BALL: "ball", SLIDE: "slide", HINGE: "hinge"}
 _POSITIONS: dict[JointKind, tuple[str, ...]] = {
     "free": ("_x", "_y", "_z", "_qw", "_qx", "_qy", "_qz"),
     "ball": ("_qw", "_qx", "_qy", "_qz"),

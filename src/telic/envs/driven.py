@@ -127,6 +127,7 @@ class RobotTask(CustomTask):
         free = self.robot.root
         assert free.quaternion is not None and free.spin is not None
         self._turned, self._spin = free.quaternion, free.spin
+        self._quaternion = self.qpos[:, free.quaternion : free.quaternion + 4]
         longest = arguments.max_episode_steps
         self.commanded: Tensor | None = None
         """Commands that override the sampled ones, (N, 3), or None."""
@@ -277,7 +278,7 @@ class RobotTask(CustomTask):
 
     def _measured(self) -> Tensor:
         """Return the robot's measurements, its command and its last action."""
-        quaternion = self.qpos[:, self._turned : self._turned + 4]
+        quaternion = self._quaternion
         position = self.qpos[:, self._joints] - self._rest
         if self._spread is not None:
             position = position + self._off(self._drawn(_ENCODER))
@@ -298,8 +299,7 @@ class RobotTask(CustomTask):
         assert self._commander is not None
         if self.commanded is not None:
             return self.commanded
-        quaternion = self.qpos[:, self._turned : self._turned + 4]
-        yaw = torch.atan2(element(quaternion, 1, 0), element(quaternion, 0, 0))
+        yaw = torch.atan2(element(self._quaternion, 1, 0), element(self._quaternion, 0, 0))
         return self._commander.at(self._drawn(_COMMANDS), time, yaw)
 
     def outcome(self, action: Tensor, moved: Tensor) -> StepOutcome:
@@ -307,8 +307,7 @@ class RobotTask(CustomTask):
         speed = super().outcome(action, moved)
         ends = None
         if self.arguments.terminate_when_unhealthy:
-            quaternion = self.qpos[:, self._turned : self._turned + 4]
-            ends = gravity_direction(quaternion)[:, 2] > -math.cos(_FALLEN_RAD)
+            ends = gravity_direction(self._quaternion)[:, 2] > -math.cos(_FALLEN_RAD)
             if self._forces is not None:
                 pressed = self._forces[:, self._illegal, 3:].square().sum(2)
                 ends = ends | (pressed > self.robot.contact_threshold**2).any(1)
@@ -316,8 +315,7 @@ class RobotTask(CustomTask):
             none = {f"command_{name}": torch.zeros_like(moved[:, 0]) for name in NAMES}
             return StepOutcome(speed.reward, ends, {**speed.values, **none})
         command = self._command(self._time - self.dt)  # the command during this step
-        quaternion = self.qpos[:, self._turned : self._turned + 4]
-        velocity = rotate(conjugate(quaternion), self.qvel[:, :3])[:, :2]
+        velocity = rotate(conjugate(self._quaternion), self.qvel[:, :3])[:, :2]
         turning = self.qvel[:, self._spin + 2]
         off = (velocity - command[:, :2]).square().sum(1)
         obeys = torch.exp(-off / _TRACKING)

@@ -26,7 +26,7 @@ from telic.robots.structure import (
 )
 from telic.robots.terrain import Ground, lay
 from telic.sim.cpu import library
-from telic.sim.files import MODEL_FILES, require_compilable
+from telic.sim.files import MODEL_FILES, require_compilable, unreadable
 from telic.sim.simulation import load_model
 
 _FLAT = Ground()
@@ -96,7 +96,7 @@ def _read_urdf(file: Path, notes: list[str]) -> mujoco.MjModel:
             motor.ctrllimited = 1
         model = spec.compile()
     except ValueError as error:
-        raise BadEnvironment(f'MuJoCo cannot read "{file.name}": {error}') from error
+        raise unreadable(file.name, error) from error
     notes.append(
         "URDF: each joint got a motor with its effort limit; the base is fixed to the world."
     )

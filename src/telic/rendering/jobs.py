@@ -68,32 +68,16 @@ def render(
     processes = min(processes, len(jobs))
     stop = threading.Event()
 
-    def is_stopped() -> bool:
-        return stop.is_set() or should_stop()
-
     def draw(share: range) -> None:
         reason = ""
         for chosen in dict.fromkeys((first, BACKENDS[-1])):
             left = {number: jobs[number] for number in share if number not in results}
-            if not left or is_stopped():
+            if not left or stop.is_set() or should_stop():
                 return
             if reason:
                 listener(LogMessage(message=f"Rendering continues with {chosen}: {reason}."))
-
-            def on_report(
-                report: RenderReport, folder: Path, numbers: Sequence[int] = tuple(left)
-            ) -> None:
-                if report.job >= len(numbers) or numbers[report.job] in results:
-                    return
-                output = jobs[numbers[report.job]].output
-                if report.rendering is None:
-                    frame, frames = report.frame, report.frames
-                    listener(VideoProgress(path=str(output), frame=frame, frames=frames))
-                else:
-                    made = folder / f"{report.job}{output.suffix}"
-                    results[numbers[report.job]] = _collected(report.rendering, made, output)
-
-            broken = _run(chosen, list(left.values()), processes, on_report, is_stopped)
+            until = lambda: stop.is_set() or should_stop()  # noqa: E731
+            broken = _run(chosen, left, processes, results, listener, until)
             reason = f"{chosen} failed ({broken})"
         for number in share:
             failed = Rendering(output=jobs[number].output, backend=first, error=reason)
@@ -192,18 +176,22 @@ def _collected(rendering: Rendering, made: Path, output: Path) -> Rendering:
 
 def _run(
     backend: Backend,
-    jobs: Sequence[RenderJob],
-    processes: int = 1,
-    on_report: Callable[[RenderReport, Path], None] = lambda report, folder: None,
-    should_stop: Callable[[], bool] | None = None,
+    jobs: dict[int, RenderJob],
+    processes: int,
+    results: dict[int, Rendering],
+    listener: Listener,
+    should_stop: Callable[[], bool] | None,
 ) -> str | None:
-    """Render jobs in a render process, or test the backend; return the reason of a failure."""
+    """Render jobs in a render process, or only test the backend; return why it failed, or None.
+
+    Results are added by job number.
+    """
     values: list[dict[str, Any]] = []
     readable: set[Path] = {Path(sys.prefix), *map(Path, _SYSTEM)}
     imports: dict[Path, None] = {}
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        for number, job in enumerate(jobs):
+        for number, job in enumerate(jobs.values()):
             env, env_args = job.env, dict(job.env_args)
             access = env_access(env, env_args)
             readable |= {job.trajectory.absolute(), *access.readable}
@@ -223,9 +211,19 @@ def _run(
         except TelicError:
             programs = []  # images do not need ffmpeg, and videos report that it is missing
 
+        numbers = list(jobs)
+
         def on_message(message: dict[str, Any]) -> None:
-            if (report := read_report(message)) is not None:
-                on_report(report, folder)
+            report = read_report(message)
+            if report is None or report.job >= len(numbers) or numbers[report.job] in results:
+                return
+            output = jobs[numbers[report.job]].output
+            if report.rendering is None:
+                frame, frames = report.frame, report.frames
+                listener(VideoProgress(path=str(output), frame=frame, frames=frames))
+            else:
+                made = folder / f"{report.job}{output.suffix}"
+                results[numbers[report.job]] = _collected(report.rendering, made, output)
 
         variables = graphics_variables(backend, processes)
         try:
@@ -288,4 +286,4 @@ def choose_backend() -> Backend:
 @functools.cache
 def why_broken(backend: Backend) -> str | None:
     """Test a backend with a small image; return the reason of a failure, or None."""
-    return _run(backend, [])
+    return _run(backend, {}, 1, {}, ignore, None)

@@ -20,7 +20,7 @@ import numpy as np
 from pydantic import AfterValidator, Field
 
 from telic.core.config import Config
-from telic.errors import BadEnvironment, BadFile
+from telic.errors import BadFile
 from telic.robots._trim import (
     BaseMount,
     base_of,
@@ -42,6 +42,7 @@ from telic.robots.structure import (
     steadying_stiffness,
 )
 from telic.sim.cpu import library
+from telic.sim.files import unreadable
 from telic.storage.reading import check_file, read_text
 
 _OMEGA = 2.0 * math.pi * 10.0
@@ -160,7 +161,7 @@ class RobotRecord(Config):
         try:
             spec = mujoco.MjSpec.from_file(self.model)
         except (ValueError, OSError) as error:
-            raise BadEnvironment(f'MuJoCo cannot read "{self.model}": {error}') from error
+            raise unreadable(self.model, error) from error
         home = Path(self.model).parent  # makes asset paths independent of the working directory
         spec.meshdir = str((home / spec.meshdir).resolve())
         spec.texturedir = str((home / spec.texturedir).resolve())
@@ -178,7 +179,7 @@ class RobotRecord(Config):
             spec = lock(spec, self.locked, pose, name)
             return straighten(spec, self.base, self.facing_deg)
         except ValueError as error:
-            raise BadEnvironment(f'MuJoCo cannot read "{self.model}": {error}') from error
+            raise unreadable(self.model, error) from error
 
     def posed(self, spec: mujoco.MjSpec) -> dict[str, float]:
         """Return the pose by joint name; raise BadFile for a pattern without matches."""
@@ -207,7 +208,7 @@ def guessed(path: Path, given: Mapping[str, Any] | None = None) -> RobotRecord:
             return record
         model = record.spec().compile()
     except ValueError as error:
-        raise BadEnvironment(f'MuJoCo cannot read "{path}": {error}') from error
+        raise unreadable(path, error) from error
     return record.replace(drives=record.drives or _drives(model))
 
 

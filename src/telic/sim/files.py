@@ -163,12 +163,17 @@ def require_compilable(model: Path) -> None:
         order = {"model": str(model.expanduser().absolute())}
         done = run_worker(__name__, order, **trial_options(Path(folder), files))
     if "error" in done:
-        hint = "A compiled model fits one version of MuJoCo only; give the XML file."
-        raise BadEnvironment(
-            f'MuJoCo cannot read "{model}": {bounded_text(done["error"])}',
-            hint=hint if model.suffix == ".mjb" else None,
-        )
+        raise unreadable(model, bounded_text(done["error"]))
     write_text(known, f"{model}\n")
+
+
+def unreadable(model: Path | str, reason: object) -> BadEnvironment:
+    """Return the error of a model that MuJoCo cannot compile."""
+    hint = "A compiled model fits one version of MuJoCo only; give the XML file."
+    is_compiled = str(model).endswith(".mjb")
+    return BadEnvironment(
+        f'MuJoCo cannot read "{model}": {reason}', hint=hint if is_compiled else None
+    )
 
 
 def are_known(files: Sequence[Path]) -> bool:

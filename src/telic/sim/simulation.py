@@ -13,7 +13,7 @@ import torch
 from telic.errors import BadEnvironment, ConfigError
 from telic.sim.base import Simulation
 from telic.sim.cpu import CpuSimulation, library
-from telic.sim.files import assets_dir, require_compilable
+from telic.sim.files import assets_dir, require_compilable, unreadable
 
 ModelChange = Callable[[mujoco.MjModel], None]
 """Function that modifies a model in place."""
@@ -37,11 +37,7 @@ def load_model(xml_file: str) -> mujoco.MjModel:
             read = mujoco.MjModel.from_binary_path
         return read(str(path))
     except (ValueError, mujoco.FatalError) as error:
-        hint = "A compiled model fits one version of MuJoCo only; give the XML file."
-        raise BadEnvironment(
-            f'MuJoCo cannot read "{xml_file}": {error}',
-            hint=hint if path.suffix == ".mjb" else None,
-        ) from error
+        raise unreadable(xml_file, error) from error
 
 
 _change: ContextVar[ModelChange | None] = ContextVar("_change", default=None)

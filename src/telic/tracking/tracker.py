@@ -285,15 +285,8 @@ def export_tracker(tracker: Tracker, folder: Path) -> TrackerExport:
         graph, x = begin("told", columns)  # language: quoted
         token = graph.quantised(graph.layers(x, networks.layers(views, name)), levels)
         feed = {"told": rows[:, list(columns)]}  # language: quoted
-        write(
-            f"encoder_{safe_name(name)}.onnx",
-            graph,
-            token,
-            "token",
-            feed,
-            tokens[place],
-            clear[:, place],
-        )
+        file = f"encoder_{safe_name(name)}.onnx"
+        write(file, graph, token, "token", feed, tokens[place], clear[:, place])
 
     graph, felt = begin("senses", senses)
     wanted = networks.decode(views, tokens[0].unsqueeze(0), seen[..., shape.columns("senses")])[0]
