@@ -1,24 +1,23 @@
 """Criteria that a person reads and edits, and the judge that follows them."""
 
-from functools import lru_cache
-
 import pytest
 
+from telic.composer._conflict import Demand, require_consistent
+from telic.composer._draft import Draft
 from telic.composer.compose import compose
 from telic.envs import make
-from telic.errors import UnknownName, UsageError
+from telic.errors import Contradiction, UnknownName, UsageError
+from telic.judges import metrics, tracks
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Motion
 from telic.judges.demonstrations import demonstration
+from tests.composer.specs import spec_of
 
 ENV = "HalfCheetah-v5"
 
 
-@lru_cache
 def spec():
-    made = make(ENV, num_envs=1)
-    made.close()
-    return made.spec
+    return spec_of(ENV)
 
 
 def by_title(made):
@@ -35,12 +34,6 @@ def test_criteria_say_what_is_measured_and_which_way():
     assert (exact.direction, exact.goal, exact.zero) == ("about", 2.0, 0.0)
     sequence = compose("jump, then stand still", spec())
     assert [each.kind for each in sequence.criteria].count("phased") == 1
-
-
-@pytest.mark.parametrize("intent", ["run forward fast", "run at 2 m/s", "jump, then stand still"])
-def test_unchanged_criteria_change_nothing(intent):
-    made = compose(intent, spec())
-    assert compose(intent, spec(), criteria=made.criteria) == made
 
 
 def test_an_edited_goal_is_the_judges_goal():
@@ -85,3 +78,58 @@ def test_a_speed_to_hop_at_is_that_speed_unless_more_is_asked_for(speed, directi
     made = compose(f"hop forward {speed}", spec())
     (found,) = (each for each in made.criteria if each.title.startswith("averages"))
     assert (found.direction, found.goal) == (direction, 0.5)
+
+
+# ---- criteria that exclude one another
+
+
+def judging(*parts):
+    draft = Draft(seconds=8.0)
+    for title, value, zero, goal in parts:
+        draft.score(title, value, zero, goal)
+    return draft
+
+
+SPEED = metrics.net_speed("forward")
+STRAYED = tracks.highest(metrics.gone())
+TOP = tracks.highest("height")
+LEAP = tracks.highest(tracks.less("height", 1.2))
+UP, LOW = tracks.share_above("height", 1.2), tracks.share_below("height", 1.0)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [("fast", SPEED, 0.3, 3.0), ("slow", SPEED, 3.0, 1.0)],
+        [("goes", SPEED, 0.3, 3.0), ("stays", STRAYED, 1.5, 0.5)],
+        [("leaps", LEAP, 0.1, 0.5), ("low", TOP, 1.6, 1.3)],
+        [("high", UP, 0.3, 0.8), ("low", LOW, 0.3, 0.8)],
+    ],
+)
+def test_criteria_that_exclude_one_another_are_refused(parts):
+    with pytest.raises(Contradiction, match="cannot both be met"):
+        require_consistent(judging(*parts))
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [("fast", SPEED, 0.3, 3.0), ("not too fast", SPEED, 6.0, 4.0)],
+        [("leaps", LEAP, 0.1, 0.5), ("high", TOP, 1.0, 1.5)],
+        [("up", UP, 0.1, 0.3), ("low", LOW, 0.1, 0.3)],
+    ],
+)
+def test_criteria_that_can_all_be_met_are_not(parts):
+    assert require_consistent(judging(*parts)) is None
+
+
+def test_two_demands_meet_in_time_and_on_one_quantity():
+    fast = Demand("speed", 3.0, 9.0, "fast", phase=0)
+    assert fast.excludes(Demand("speed", 0.0, 1.0, "slow", phase=0))
+    assert fast.excludes(Demand("speed", 0.0, 1.0, "slow throughout"))
+    assert not fast.excludes(Demand("speed", 0.0, 1.0, "slow later", phase=1))
+    assert not fast.excludes(Demand("speed", 2.0, 4.0, "about 3", phase=0))
+    assert not fast.excludes(Demand("height", 0.0, 1.0, "low", phase=0))
+    once = Demand("speed", 3.0, 9.0, "fast once", always=False)
+    assert not once.excludes(Demand("speed", 0.0, 1.0, "slow once", always=False))
+    assert once.excludes(Demand("speed", 0.0, 1.0, "never fast"))

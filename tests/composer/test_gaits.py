@@ -17,17 +17,15 @@ from telic.judges.demonstrations import demonstration, foot_times
 from telic.rewards.probe import probe
 from telic.rewards.reward import load_reward
 from telic.training.job import declared_phase
+from tests.composer import specs
 
 CHEETAH, WALKER, ANT, HOPPER = "HalfCheetah-v5", "Walker2d-v5", "Ant-v5", "Hopper-v5"
 SECONDS = 6.0
 COARSE = {WALKER: {"frame_skip": 12}}  # fewer steps to measure
 
 
-@lru_cache
 def spec_of(env, **args):
-    made = make(env, num_envs=1, **COARSE.get(env, {}), **args)
-    made.close()
-    return made.spec
+    return specs.spec_of(env, **COARSE.get(env, {}), **args)
 
 
 @lru_cache
@@ -110,21 +108,6 @@ def test_a_pace_is_no_trot_and_a_crawl_is_slow():
     shown = led(ANT, crawl.landings, crawl.duty, crawl.hertz, 0.35)
     assert leaves(ANT, "crawl", shown)[1] >= 0.8
     assert not leaves(ANT, "walk", shown)[0]["averages at least 0.61 m/s forward"].passed
-
-
-@pytest.mark.parametrize(
-    ("env", "word", "reason"),
-    [
-        (WALKER, "pace", "four feet at the corners of the body, and it has two"),
-        (CHEETAH, "skip", "one before the other"),
-        (HOPPER, "walk", "one foot"),
-        (ANT, "skip", "two feet, and it has four"),
-        ("Swimmer-v5", "gallop", "no feet"),
-    ],
-)
-def test_a_gait_that_takes_other_feet_is_refused_before_training(env, word, reason):
-    with pytest.raises(BadEnvironment, match=reason):
-        compose(f"{word} forward", spec_of(env))
 
 
 def test_a_gait_declares_the_phase_that_its_policy_observes():

@@ -135,7 +135,9 @@ def spent_calls(asking) -> int:
 
 def test_code_that_is_refused_again_and_again_says_how_to_ask_anew(asking):
     nosy = {**REWARD, "source": "import os\n" + REWARD["source"]}
-    with pytest.raises(RewardError, match="No usable reward was written in 3 tries") as error:
+    with pytest.raises(
+        RewardError, match="reward_author gave no usable answer in 3 tries"
+    ) as error:
         asking.run({**PASSING, "reward_author": nosy})
     assert "--fresh" in error.value.hint
     paid = len(asking.requests)

@@ -8,13 +8,13 @@ only the findings on its file. An objection stays open until a reviewer withdraw
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, TypeVar
 
-from telic.authors._cast import Cast
+from telic.authors._cast import Answer, Cast
 from telic.authors._context import configured, criterion_words, example_rows
 from telic.authors._history import SessionHistory
 from telic.authors._second_reader import not_judged
@@ -39,7 +39,7 @@ from telic.authors.candidate import (
 )
 from telic.authors.footage import Footage
 from telic.core.events import LogMessage
-from telic.errors import RewardError, TelicError, UsageError
+from telic.errors import RewardError, TelicError
 from telic.judges.criteria import Composition, Criterion, Objection
 from telic.judges.criteria_check import (
     criteria_problems,
@@ -78,14 +78,6 @@ _HARDEST = 0.6
 """maximum difficulty of requested terrain"""
 
 
-class Flaw(NamedTuple):
-    """Problem found in a revision."""
-
-    text: str
-    is_fatal: bool = True
-    """False for a warning, which is returned to the reviser only while retries are left"""
-
-
 class ModelAuthor:
     """Author that delegates every step to a model or to work orders."""
 
@@ -114,18 +106,36 @@ class ModelAuthor:
     @cached_property
     def _elicited(self) -> Elicited:
         """The elicited intent, requested again while its criteria have problems."""
-        here = configured(self._config.env, {})
-        refusals: list[str] = []
-        for _ in range(_TRIES):
-            elicited = self._cast.ask(
-                "elicitor", Elicited, failure_modes=HABITS, here=here, refusals=refusals
-            )
+
+        def flaw(elicited: Elicited, _: bool) -> str | None:
             problems = self._criteria_problems(elicited)
-            if not problems:
-                return elicited
-            refusals.append("\n".join(("", *(f"- {problem}" for problem in problems))))
-        raise UsageError(
-            f"The criteria could not be used after {_TRIES} tries. {refusals[-1]}", hint=_ASK_AGAIN
+            return "\n".join(("", *(f"- {problem}" for problem in problems))) if problems else None
+
+        here = configured(self._config.env, {})
+        return self._ask_until("elicitor", Elicited, flaw, failure_modes=HABITS, here=here)
+
+    def _ask_until(
+        self,
+        role: str,
+        answer: type[Answer],
+        flaw: Callable[[Answer, bool], str | None],
+        **values: Any,
+    ) -> Answer:
+        """Ask until an answer has no flaw, showing the flaws of the earlier answers.
+
+        `flaw` is called with an answer and whether it is the last one. Raise RewardError if the
+        last answer is flawed.
+        """
+        refusals: list[str] = []
+        for left in reversed(range(_TRIES)):
+            given = self._cast.ask(role, answer, refusals=refusals, **values)
+            problem = flaw(given, not left)
+            if problem is None:
+                return given
+            refusals.append(problem)
+        raise RewardError(
+            f"The {role} gave no usable answer in {_TRIES} tries. {refusals[-1][:500]}",
+            hint=_ASK_AGAIN,
         )
 
     def _criteria_problems(self, elicited: Elicited) -> list[str]:
@@ -194,31 +204,26 @@ class ModelAuthor:
         of previously rejected programs, which are not accepted again.
         """
         is_reward = answer is WrittenReward
-        check = check_reward if is_reward else check_judge
-        refusals: list[str] = []
-        for _ in range(_TRIES):
-            written = self._cast.ask(
-                "reward_author" if is_reward else "judge_author",
-                answer,
-                criteria=[criterion_words(each) for each in criteria],
-                here=configured(self._config.env, env_args),
-                problems=problems,
-                source=source,
-                refusals=refusals,
-                bounds=_bounds_text(self._preset),
-            )
+
+        def flaw(written: File, _: bool) -> str | None:
             try:
-                check(written.source)
+                (check_reward if is_reward else check_judge)(written.source)
             except TelicError as error:
-                refusals.append(f"{error}\n\n```python\n{written.source}\n```")
-                continue
-            if program_hash(written.source) not in refused:
-                return written
-            refusals.append("It is the same program that was rejected. Fix the problems.")
-        raise RewardError(
-            f"No usable {'reward' if is_reward else 'judge'} was written in {_TRIES} tries. "
-            f"{refusals[-1][:500]}",
-            hint=_ASK_AGAIN,
+                return f"{error}\n\n```python\n{written.source}\n```"
+            is_same = program_hash(written.source) in refused
+            return (
+                "It is the same program that was rejected. Fix the problems." if is_same else None
+            )
+
+        return self._ask_until(
+            "reward_author" if is_reward else "judge_author",
+            answer,
+            flaw,
+            criteria=[criterion_words(each) for each in criteria],
+            here=configured(self._config.env, env_args),
+            problems=problems,
+            source=source,
+            bounds=_bounds_text(self._preset),
         )
 
     def review(
@@ -278,26 +283,18 @@ class ModelAuthor:
         """Request the next candidate until it can be run. Doubts are accepted on the last try."""
         past = SessionHistory.of(self._folder, history)
         picture, criteria = self._median_picture(past), self._agreed()
-        refusals: list[str] = []
-        for left in reversed(range(_TRIES)):
-            revision = self._cast.ask(
-                "reviser",
-                Revision,
-                images=picture,
-                criteria=[criterion_words(each) for each in criteria],
-                here=configured(self._config.env, past.candidates[past.best.number].env_args),
-                story=past.text(self._config.threshold, notes, self._config.iterations, criteria),
-                bounds=_bounds_text(self._preset),
-                has_picture=bool(picture),
-                refusals=refusals,
-            )
-            flaw = self._flaw(past, revision)
-            if flaw is None or (not left and not flaw.is_fatal):
-                return self._candidate(revision, past)
-            refusals.append(flaw.text)
-        raise RewardError(
-            f"The reviser wrote nothing usable in {_TRIES} tries. {refusals[-1]}", hint=_ASK_AGAIN
+        revision = self._ask_until(
+            "reviser",
+            Revision,
+            partial(self._flaw, past),
+            images=picture,
+            criteria=[criterion_words(each) for each in criteria],
+            here=configured(self._config.env, past.candidates[past.best.number].env_args),
+            story=past.text(self._config.threshold, notes, self._config.iterations, criteria),
+            bounds=_bounds_text(self._preset),
+            has_picture=bool(picture),
         )
+        return self._candidate(revision, past)
 
     def _agreed(self) -> Sequence[Criterion]:
         path = self._folder.author
@@ -318,11 +315,14 @@ class ModelAuthor:
             self._brief.emit(LogMessage(message=f"the reviser gets no picture: {error}"))
             return []
 
-    def _flaw(self, past: SessionHistory, revision: Revision) -> Flaw | None:
-        """Return the first problem of a revision's references, code or trial, or None."""
+    def _flaw(self, past: SessionHistory, revision: Revision, is_last: bool) -> str | None:
+        """Return the first problem of a revision's references, code or trial, or None.
+
+        Problems of the trial are accepted in the last revision if its reward runs.
+        """
         if revision.based_on not in past.candidates:
             there = ", ".join(map(str, sorted(past.candidates)))
-            return Flaw(f"Iteration {revision.based_on} does not exist; there are: {there}.")
+            return f"Iteration {revision.based_on} does not exist; there are: {there}."
         try:
             if revision.source is not None:
                 check_reward(revision.source)
@@ -330,18 +330,18 @@ class ModelAuthor:
             own = weights_in(candidate.reward)
         except TelicError as error:
             code = "" if revision.source is None else f"\n\n```python\n{revision.source}\n```"
-            return Flaw(f"{error}{code}")
+            return f"{error}{code}"
         named = {name for weights in revision.weights for name in weights}
         if strange := sorted(named - set(own)):
-            return Flaw(f"No weight is named {', '.join(strange)}; there are: {', '.join(own)}.")
+            return f"No weight is named {', '.join(strange)}; there are: {', '.join(own)}."
         if revision.source is None:
             return None  # unchanged code has run before
         written = read_record(self._folder.author, Composition)
         revised = {"env_args": candidate.env_args, "reward": candidate.reward}
         trial = try_written(self._brief, written.model_copy(update=revised))
-        text = "\n".join(f"- {problem}" for problem in trial.reward_problems)
-        # A trial without examples means that the reward failed to run.
-        return Flaw(text, is_fatal=not trial.examples) if text else None
+        is_accepted = is_last and bool(trial.examples)  # without examples it failed to run
+        problems = () if is_accepted else trial.reward_problems
+        return "\n".join(f"- {problem}" for problem in problems) or None
 
     def _candidate(self, revision: Revision, past: SessionHistory) -> RewardCandidate:
         base = past.candidates[revision.based_on]

@@ -219,9 +219,12 @@ def respect(limit: Limit, scene: Scene, draft: Draft) -> None:
             _stay(limit, scene, draft)
         case "no_turn" if scene.has("heading_turns"):
             face_ahead(draft)
-            turns = (_stated(limit, "rad") or _TURN_RAD) / (2.0 * math.pi)
-            value = tracks.farthest("heading_turns")
-            draft.require("does not turn", value, 4.0 * turns, turns, tag="drifts")
+            stated, value = _stated(limit, "rad"), tracks.farthest("heading_turns")
+            turns = (stated or _TURN_RAD) / (2.0 * math.pi)
+            title = (
+                f"turns at most {math.degrees(stated):.3g} degrees" if stated else "does not turn"
+            )
+            draft.require(title, value, 4.0 * turns, turns, tag="drifts")
         case "no_jump" if scene.has("air_time"):
             draft.pay("grounded", 0.3, Pay(Grounded()), "a foot on the ground")
             value = tracks.mean(metrics.flying(0.1, 0.05))
