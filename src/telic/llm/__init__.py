@@ -1,13 +1,11 @@
 """Language and vision model clients with budget, retries, caching, validation and tracing."""
 
 from telic.errors import BudgetExceeded
-from telic.llm._hosted import Hosted
 from telic.llm.budget import Budget, Charge
 from telic.llm.client import CallLimits, Models, choose, connect
 from telic.llm.keys import redact
 from telic.llm.records import (
     Cancelled,
-    Effort,
     Image,
     ModelAnswerError,
     ModelUnavailable,
@@ -29,9 +27,7 @@ __all__ = [
     "CallLimits",
     "Cancelled",
     "Charge",
-    "Effort",
     "Host",
-    "Hosted",
     "Image",
     "ModelAnswerError",
     "ModelUnavailable",
