@@ -121,25 +121,6 @@ def test_rows_equal_gymnasium_played_by_hand(name):
     assert sum(episodes) >= 6
 
 
-@pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1", "Ant-v4"])
-def test_a_saved_state_goes_on_bit_for_bit(name, tmp_path):
-    env = make(name, num_envs=2, seed=3, max_episode_steps=25)
-    env.reset()
-    actions = actions_for(env, 60)
-    for action in actions[:20]:
-        env.step(action)
-    torch.save(env.state_dict(), tmp_path / "state.pt")
-    going_on = [env.step(action) for action in actions[20:]]
-
-    other = make(name, num_envs=2, seed=99, max_episode_steps=25)
-    other.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
-    assert env.resumable
-    for action, expected in zip(actions[20:], going_on, strict=True):
-        step = other.step(action)
-        for name in ("obs", "reward", "terminated", "truncated", "final_obs"):
-            assert torch.equal(getattr(step, name), getattr(expected, name)), name
-
-
 def test_members_of_a_population_do_not_depend_on_their_neighbours():
     alone = make("CartPole-v1", num_envs=2, seed=5)
     among = make("CartPole-v1", num_envs=6, seed=(1, 5, 2))
@@ -148,13 +129,6 @@ def test_members_of_a_population_do_not_depend_on_their_neighbours():
     for _ in range(60):
         everyone = torch.cat((action, action, action))
         assert torch.equal(alone.step(action).obs, among.step(everyone).obs[2:4])
-
-
-def test_reset_goes_on_with_new_episodes_and_a_seed_starts_over():
-    env = make("CartPole-v1", num_envs=2, seed=5)
-    first, second = env.reset(), env.reset()
-    assert not torch.equal(first, second)
-    assert torch.equal(env.reset(seed=5), first)
 
 
 def test_info_describes_the_state_before_the_new_episode():

@@ -59,34 +59,6 @@ def test_it_sees_only_what_it_can_measure(dog):
     assert torch.allclose(seen, (action - middle) / half, atol=1e-5)
 
 
-@pytest.mark.parametrize("arguments", [{}, EVERYTHING], ids=["plain", "everything"])
-def test_an_episode_is_the_same_whoever_is_beside_it(dog, arguments):
-    """Row 2 of four equals row 0 of another batch that has its seed."""
-    many = make(dog, num_envs=4, seed=[5, 6, 7, 8], max_episode_steps=30, **arguments)
-    alone = make(dog, num_envs=1, seed=[7], max_episode_steps=30, **arguments)
-    assert torch.equal(many.reset()[2], alone.reset()[0])
-    for k in range(70):  # into the third episode
-        action = actions(many, seed=k)
-        both = many.step(action), alone.step(action[2:3])
-        for one, other in zip(*(each._asdict().items() for each in both), strict=True):
-            if one[0] != "info":
-                assert torch.equal(one[1][2], other[1][0]), (k, one[0])
-
-
-def test_going_on_from_a_save_is_the_same_bit_for_bit(dog):
-    env = make(dog, num_envs=6, seed=3, max_episode_steps=25, **EVERYTHING)
-    env.reset()
-    for k in range(40):
-        env.step(actions(env, k))
-    saved = env.state_dict()
-    first = [env.step(actions(env, 100 + k)).obs.clone() for k in range(30)]
-    other = make(dog, num_envs=6, seed=99, max_episode_steps=25, **EVERYTHING)
-    other.reset()
-    other.load_state_dict(saved)
-    again = [other.step(actions(other, 100 + k)).obs.clone() for k in range(30)]
-    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
-
-
 # ------------------------------------------------------------------------------------- variation
 
 
@@ -255,6 +227,7 @@ def test_wrong_arguments_are_named(dog, arguments):
 # -------------------------------------------------------------------------- the other simulation
 
 
+@pytest.mark.slow
 def test_a_varied_step_is_the_same_on_a_gpu(dog):
     pytest.importorskip("mujoco_warp", reason="the extra gpu is not installed")
     from telic.sim.gpu import GpuSimulation
@@ -376,14 +349,14 @@ def test_the_ground_of_an_episode_is_drawn_too(dog):
 
 
 def test_a_robot_that_starts_fallen_lies_anyhow_and_above_the_ground(dog):
-    env = make(dog, num_envs=256, seed=2, starts="fallen")
+    env = make(dog, num_envs=96, seed=2, starts="fallen")
     up = -env.reset()[:, 5]  # cosine of the tilt: even attitudes have an even one
     assert abs(float(up.mean())) < 0.12 and abs(float(up.var()) - 1.0 / 3.0) < 0.06
     qpos = env.sim.field("qpos")
-    assert torch.allclose(qpos[:, 3:7].norm(dim=1), torch.ones(256, dtype=torch.float64))
+    assert torch.allclose(qpos[:, 3:7].norm(dim=1), torch.ones(96, dtype=torch.float64))
     assert (env.sim.field("ncon") == 0).all()
-    for _ in range(100):
-        env.step(env.action_rest.expand(256, -1))
+    for _ in range(80):
+        env.step(env.action_rest.expand(96, -1))
     assert torch.isfinite(env.exact_obs).all()
     assert float(qpos[:, 2].median()) < 0.9 * float(env.task.qpos0[2])  # most lie
 

@@ -6,7 +6,15 @@ from tests.envs.parity import compare
 TOLERANCE = 1e-5
 
 
-LARGE = ("Ant-v5", "Humanoid-v5", "HumanoidStandup-v5", "Walker2d-v5", "Swimmer-v5")
+LARGE = (
+    "Ant-v5",
+    "Humanoid-v5",
+    "HumanoidStandup-v5",
+    "Walker2d-v5",
+    "Swimmer-v5",
+    "InvertedPendulum-v5",
+    "Reacher-v5",
+)
 """whose thousand steps take long; with other arguments they are compared below"""
 
 

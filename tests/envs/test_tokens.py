@@ -96,19 +96,6 @@ def test_what_was_done_is_remembered_until_the_episode_ends(tmp_path):
     env.close()
 
 
-def test_a_state_that_was_saved_goes_on_the_same(tmp_path):
-    robot = token_robot(tmp_path, history=3)
-    env, other = (make(robot, num_envs=2, seed=4) for _ in range(2))
-    env.reset(), other.reset()
-    actions = torch.rand(6, 2, WIDTH, generator=torch.Generator().manual_seed(0)) * 2.0 - 1.0
-    for action in actions[:3]:
-        env.step(action)
-    other.load_state_dict(env.state_dict())
-    for action in actions[3:]:
-        assert torch.equal(env.step(action).obs, other.step(action).obs)
-    env.close(), other.close()
-
-
 def test_sessions_can_be_held_on_it_and_workers_may_read_its_decoder(tmp_path):
     robot = token_robot(tmp_path)
     env = make(robot, num_envs=1)

@@ -20,6 +20,8 @@ pytestmark = pytest.mark.skipif(
 
 # With a GPU, on it; without, the same code with Warp's kernels compiled for the CPU.
 DEVICE = "cpu" if why_no_gpu() else "cuda"
+COMPILES = pytest.mark.filterwarnings("default") if DEVICE == "cuda" else pytest.mark.slow
+"""Kernels take a minute to compile for a CPU."""
 SIMS = 4
 # Largest relative deviation of an observation after one control step from equal states: float32,
 # another tolerance of the solver, and for Humanoid another solver. About ten times what was
@@ -62,7 +64,7 @@ def begin(sim):
         pytest.param("Humanoid-v5", marks=pytest.mark.long),
         pytest.param("Ant-v5", marks=pytest.mark.slow),
         pytest.param("InvertedDoublePendulum-v5", marks=pytest.mark.slow),
-        "HalfCheetah-v5",
+        pytest.param("HalfCheetah-v5", marks=COMPILES),
     ],
 )
 def test_a_step_from_equal_states_is_the_same_on_both(name):
@@ -89,6 +91,7 @@ def test_a_step_from_equal_states_is_the_same_on_both(name):
         )
 
 
+@COMPILES
 def test_a_reset_touches_only_the_chosen_and_refreshes_their_fields():
     cpu, gpu = pair("Ant-v5")
     for env in (cpu, gpu):
@@ -111,6 +114,7 @@ def test_a_reset_touches_only_the_chosen_and_refreshes_their_fields():
         torch.testing.assert_close(field[mask].cpu(), expected, rtol=1e-4, atol=1e-4)
 
 
+@COMPILES
 def test_what_diverges_is_held_back_and_reported(cheetah):
     begin(cheetah)
     ctrl = torch.zeros(SIMS, cheetah.model.nu, device=cheetah.device)
@@ -127,6 +131,7 @@ def test_what_diverges_is_held_back_and_reported(cheetah):
     assert not cheetah.failed.any()
 
 
+@COMPILES
 def test_too_little_room_is_counted_not_silent():
     sim = GpuSimulation(load_model("half_cheetah.xml"), SIMS, device=DEVICE, room=Room(2, 4))
     begin(sim)
@@ -137,6 +142,7 @@ def test_too_little_room_is_counted_not_silent():
     assert sim.complaints() == {}
 
 
+@COMPILES
 def test_a_state_continues_where_it_was_taken(cheetah):
     begin(cheetah)
     ctrl = torch.full((SIMS, cheetah.model.nu), 0.5, device=cheetah.device)
@@ -163,7 +169,6 @@ def test_models_are_adapted_in_words():
 
 def test_room_follows_from_the_model():
     ant, standup = room_for(load_model("ant.xml")), room_for(load_model("humanoidstandup.xml"))
-    assert ant == room_for(load_model("ant.xml"))
     assert standup.rows > ant.rows and standup.contacts > ant.contacts
     assert room_for(load_model("swimmer.xml")).rows == 16
 
