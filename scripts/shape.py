@@ -52,7 +52,6 @@ LAYERS = {
     "bench": 5.5,
     "plugin": 5.6,
     "verbs": 6,
-    "connections": 6.5,
     "gym": 6.5,
     "mcp": 7,
     "web": 7,

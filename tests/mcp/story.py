@@ -165,13 +165,10 @@ async def propose_verdict(call, args, ideas):
 
 
 async def propose(call, args, ideas):
-    found = (await call("next_work_order"))["order"]
-    assert found["role"] == "candidate_proposer"
     study = (await call("study_status"))["study"]
     state = await call.read(f"telic://{study}/state")
     evidence = [name for name, each in state["evidence"].items() if each["kind"] == "audit"]
-    answer = {**ideas.pop(0), "evidence_refs": evidence[:1]}
-    await call("submit_work_order", order=found["id"], answer=answer)
+    await call("study_propose", draft={**ideas.pop(0), "evidence_refs": evidence[:1]})
 
 
 ACTIONS = {

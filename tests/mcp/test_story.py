@@ -31,15 +31,12 @@ async def test_from_nothing_to_a_trusted_baseline_and_the_next_candidate(host, r
         metrics = await call.read(f"telic://toy/gain/runs/{runs[0]}/metrics?keys=success&tail=3")
         assert [len(each) for each in metrics["series"].values()] == [3]
 
-        order = (await call("next_work_order"))["order"]
-        with pytest.raises(AssertionError, match=r"not accepted: .*kind: "):
-            await call("submit_work_order", order=order["id"], answer={"kind": "magic"})
-        taken = {"order": order["id"], "answer": idea("more gain", 1.5)}
-        made = await call("submit_work_order", **taken)
-        assert made["result"] == "c-0002-more-gain"
-        assert await call("submit_work_order", **taken) == made
-        shown = await call.read("telic://toy/gain/candidates/c-0002-more-gain")
-        assert shown["origin"]["work_order"] == order["id"]
+        with pytest.raises(AssertionError, match="kind"):
+            await call("study_propose", draft={"kind": "magic"})
+        written = {"draft": idea("more gain", 1.5), "key": "first"}
+        made = await call("study_propose", **written)
+        assert made["id"] == "c-0002-more-gain"
+        assert (await call("study_propose", **written))["id"] == made["id"]
 
         report = await report_of(call)
         assert "c-0001-baseline" in report and "c-0002-more-gain" in report

@@ -267,8 +267,8 @@ def test_parts_touch_the_ground_and_each_other_only_where_that_is_asked_for(toy,
 @pytest.mark.slow
 def test_a_robot_is_drawn_and_told_of(toy, tmp_path):
     page = robots("toy-dog", output=str(tmp_path / "dog.png"))
-    assert pixels(Path(page.picture)).std() > 5  # not one colour
-    assert page.facts["kind"] == "quadruped" and page.licence == "MIT"
+    assert pixels(Path(page["picture"])).std() > 5  # not one colour
+    assert page["facts"]["kind"] == "quadruped" and page["licence"] == "MIT"
     with pytest.raises(UsageError, match="does not end in"):
         robots("toy-dog", output=str(tmp_path / "dog.gif"))
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from telic.connections import find_token
 from telic.errors import UsageError
+from telic.web._connections import find_token
 from tests.web.conftest import HOST, TOKEN, client_of
 from tests.web.made import RUN, SESSION
 
@@ -129,17 +129,17 @@ def test_a_body_without_an_end_is_refused(client):
 def test_the_token_is_kept_until_it_is_rotated_and_only_its_user_can_read_it(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.delenv("TELIC_WEB_TOKEN", raising=False)
-    first = find_token("TELIC_WEB_TOKEN", "web-token")
+    first = find_token()
     file = tmp_path / "telic" / "web-token"
     assert len(first) > 30 and file.read_text() == first and file.stat().st_mode & 0o777 == 0o600
-    assert find_token("TELIC_WEB_TOKEN", "web-token") == first
-    rotated = find_token("TELIC_WEB_TOKEN", "web-token", rotate=True)
-    assert rotated != first and find_token("TELIC_WEB_TOKEN", "web-token") == rotated
+    assert find_token() == first
+    rotated = find_token(rotate=True)
+    assert rotated != first and find_token() == rotated
     file.chmod(0o644)  # others may have read it
-    assert find_token("TELIC_WEB_TOKEN", "web-token") != rotated
+    assert find_token() != rotated
     file.unlink()
     file.symlink_to(tmp_path / "elsewhere")
-    assert len(find_token("TELIC_WEB_TOKEN", "web-token")) > 30 and not file.is_symlink()
+    assert len(find_token()) > 30 and not file.is_symlink()
     monkeypatch.setenv("TELIC_WEB_TOKEN", "short")
     with pytest.raises(UsageError):
-        find_token("TELIC_WEB_TOKEN", "web-token")
+        find_token()

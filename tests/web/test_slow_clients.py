@@ -7,7 +7,7 @@ import httpx2
 import pytest
 import uvicorn
 
-from telic import connections
+from telic.web import _connections as connections
 from telic.web._gate import WebGate
 
 TOKEN = "t" * 20
@@ -48,7 +48,6 @@ def served(monkeypatch):
     thread = threading.Thread(
         target=connections.answer_until_stopped,
         args=(WebGate(application, TOKEN), listening),
-        kwargs={"http": connections.BoundedConnection},
     )
     thread.start()
     yield port

@@ -13,10 +13,10 @@ import httpx2
 import pytest
 import uvicorn
 
-from telic.connections import listen
 from telic.storage.locks import RunLock
+from telic.web._connections import BoundedConnection, listen
 from telic.web._curves import read_lines
-from telic.web.app import ViewerConnection, address_of
+from telic.web.app import address_of
 from tests.web.conftest import TOKEN, application, client_of
 from tests.web.made import RUN, SESSION, make_session, make_workspace
 
@@ -29,7 +29,7 @@ def serving(root):
     client_of(root)
     app, _ = application()
     listening = listen("127.0.0.1", 0)
-    config = uvicorn.Config(app, http=ViewerConnection, ws="none", log_level="error")
+    config = uvicorn.Config(app, http=BoundedConnection, ws="none", log_level="error")
     server = uvicorn.Server(config)
     server.config.timeout_graceful_shutdown = 1
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
@@ -172,7 +172,8 @@ def test_no_answer_waits_for_its_last_packet():
 CUT_OFF = """
 import os, signal, sys, threading, time
 from fastapi import FastAPI
-from telic.connections import answer_until_stopped, listen
+from telic.web import _connections
+from telic.web._connections import answer_until_stopped, listen
 
 app, listening = FastAPI(), listen("127.0.0.1", 0)
 
@@ -183,7 +184,8 @@ def slow():
 
 print(listening.getsockname()[1], flush=True)
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-answer_until_stopped(app, listening, leaving_s=1)
+_connections._LEAVING_S = 1
+answer_until_stopped(app, listening)
 """
 
 

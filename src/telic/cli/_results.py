@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from telic.authors.author import MeasurableIntent
     from telic.bench.intents import Benchmark
     from telic.bench.results import Rate
+    from telic.envs.spec import EnvSpec
     from telic.llm.work_orders import WorkOrder
     from telic.search.records import SearchSummary
     from telic.search.runner import Search
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from telic.tracking.reports import TrackingReport
     from telic.training.run import Run
     from telic.verbs.artifacts import RunPage
-    from telic.verbs.machine import EnvPage
     from telic.verbs.motions import MotionIntake
     from telic.verbs.robots import RobotText
     from telic.verbs.track import TrackedRun, TrackerEvaluation
@@ -286,11 +286,11 @@ def show_robot_file(text: RobotText) -> None:
 
 
 @view
-def show_env(page: EnvPage) -> None:
+def show_env(spec: EnvSpec) -> None:
     """Print the description of an environment."""
     from telic.quantities.reference import environment_page
 
-    _say(environment_page(page.env), markup=False)
+    _say(environment_page(spec), markup=False)
 
 
 def _rate(rate: Rate) -> str:

@@ -123,14 +123,6 @@ def verb(
     return make
 
 
-class Wrapped:
-    """A result whose data is its first field; the other fields are for display."""
-
-    def as_data(self) -> Any:
-        """Return the first field."""
-        return getattr(self, next(iter(type(self).__annotations__)))
-
-
 @dataclass(frozen=True)
 class Shown(Generic[Result]):
     """A result of plain data or records, with display settings."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import wraps
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from mcp.server import MCPServer
 from mcp.server.elicitation import AcceptedElicitation
@@ -30,11 +30,8 @@ from telic.studies.canonical import utc_now
 from telic.studies.documents.base import StudyActor
 from telic.studies.errors import GateRefused
 from telic.studies.offline import offline
-from telic.studies.study import Study as OpenStudy
+from telic.studies.study import Study
 
-Task = Annotated[str | None, Field(description="Task; default: the active one.")]
-Study = Annotated[str | None, Field(description="Study; default: the active one.")]
-Because = Annotated[str, Field(description="Reason, kept on record.")]
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_NAME = 64
 _LETTERS = "abcdefghjkmnpqrstuvwxyz"
@@ -55,9 +52,9 @@ class Workplace:
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
     """secret of this server, from which the confirmation codes are derived"""
 
-    def open_study(self, task: str | None = None, study: str | None = None) -> OpenStudy:
+    def open_study(self, task: str | None = None, study: str | None = None) -> Study:
         """Return the active study, or the named one."""
-        return OpenStudy.find(self.root, task, study)
+        return Study.find(self.root, task, study)
 
     def inside(self, path: str) -> Path:
         """Return a file in the repository; raises UsageError if it is missing or outside."""

@@ -20,7 +20,6 @@ from telic.core.text import is_mapping, is_row
 from telic.errors import TelicError, UnknownName
 from telic.llm.keys import redact
 from telic.mcp import _orders, _verb_tools
-from telic.mcp._orders import picture
 from telic.mcp._workplace import Call, Server, Workplace, guarded, workplace
 from telic.plugin.package import read_source
 from telic.storage.reading import read_bytes, read_text
@@ -37,7 +36,7 @@ _INSTRUCTIONS = """\
 telic runs experiments with evidence. A study has a contract, candidates, runs, audits and a ledger.
 Call study_run: it takes every step that needs no person and returns the next one with the reason.
 You draft and check; a person approves, amends and accepts: those tools ask them.
-next_work_order gives you what a session, a search or a study wants written."""
+next_work_order gives you what a session or a search wants written."""
 
 
 def make_server(place: Workplace) -> Server:
@@ -85,7 +84,7 @@ def make_server(place: Workplace) -> Server:
 
 def _order_picture(call: Call, run: str, name: str) -> bytes:
     """Return a picture of a work order."""
-    return read_bytes(picture(workplace(call).runs_dir, run, name))
+    return read_bytes(_orders.picture(call, run, name))
 
 
 def _state(call: Call, task: str, study: str) -> str:

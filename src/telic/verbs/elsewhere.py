@@ -11,12 +11,12 @@ import hashlib
 import json
 import shlex
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import MISSING
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from telic.core.events import Listener
 from telic.core.request import PlacedRequest, command_words
@@ -48,66 +48,53 @@ class _VerbJob(NamedTuple):
 
 def do_elsewhere(request: PlacedRequest, words: Sequence[str], path: str) -> Any:
     """Run a verb at the place in its request; return the session, run or search."""
-    remote = RemoteVerbs(request)
-    fields = catalogue.load_verb(path).fields
-    given = {field.name: getattr(request, field.name) for field in fields}
-    job = remote.job(words, path, given)
-    with remote:
-        return remote.result(job, request.on_event)
+    with remote_verbs(request) as remote:
+        fields = catalogue.load_verb(path).fields
+        given = {field.name: getattr(request, field.name) for field in fields}
+        return remote.do(words, path, given, request.on_event)
 
 
-class RemoteVerbs:
-    """Runs verbs at the place of a request, several concurrently."""
+@contextmanager
+def remote_verbs(request: PlacedRequest) -> Generator[RemoteVerbs]:
+    """Open the place of a request, where several verbs may run concurrently."""
+    assert request.on is not None
+    place, runs_dir = read_place(request.on), Path(request.runs_dir)
+    listening = {"on_event": request.on_event, "should_stop": request.should_stop}
+    with JobPool(place, runs_dir, **listening) as pool:
+        yield RemoteVerbs(pool, place.kind, runs_dir)
 
-    def __init__(self, request: PlacedRequest) -> None:
-        assert request.on is not None
-        self._place, self._runs_dir = read_place(request.on), Path(request.runs_dir)
-        self._pool = JobPool(
-            self._place,
-            self._runs_dir,
-            on_event=request.on_event,
-            should_stop=request.should_stop,
-        )
 
-    def __enter__(self) -> Self:
-        self._pool.__enter__()
-        return self
+class RemoteVerbs(NamedTuple):
+    """An open place that runs verbs as jobs."""
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._pool.__exit__(kind, error, trace)
+    pool: JobPool
+    kind: str
+    runs_dir: Path
 
-    @property
-    def room(self) -> int:
-        """Maximum number of concurrent jobs."""
-        return self._pool.at_once
+    def do(
+        self, words: Sequence[str], path: str, given: Mapping[str, Any], on_event: Listener
+    ) -> Any:
+        """Run a verb; return the resulting session, run or search.
 
-    def job(self, words: Sequence[str], path: str, given: Mapping[str, Any]) -> _VerbJob:
-        """Return the job of a verb; raises UsageError for work that would wait for answers."""
+        Raises UsageError for work that would wait for answers.
+        """
+        from telic.verbs import _resume  # imports torch
+
         values = {
             field.name: plain(given[field.name])
             for field in catalogue.load_verb(path).fields
             if field.how.scope not in ("inner", "place") and field.name in given
             if field.default is MISSING or given[field.name] != field.default
         }
-        if self._place.kind == "ray" and (values.get("model") == "host" or values.get("approve")):
+        if self.kind == "ray" and (values.get("model") == "host" or values.get("approve")):
             raise UsageError(
                 "Work on Ray cannot wait for answers: files are copied back in one direction only.",
                 hint="Run it here, or name a model with a key that the nodes have.",
             )
-        return verb_job(words, path, values, self._runs_dir)
-
-    def result(self, job: _VerbJob, on_event: Listener) -> Any:
-        """Run a job; return the resulting session, run or search."""
-        from telic.verbs import _resume  # imports torch
-
-        path = thing_of(job, self._pool.submit(job.spec), on_event)
-        countersign(SessionFolder(path))
-        return _resume.result_in(path)
+        job = verb_job(words, path, values, self.runs_dir)
+        folder = thing_of(job, self.pool.submit(job.spec), on_event)
+        countersign(SessionFolder(folder))
+        return _resume.result_in(folder)
 
     def run_session(
         self,
@@ -120,8 +107,7 @@ class RemoteVerbs:
         **options: Any,
     ) -> Session:
         """Run one session remotely; equivalent of `telic.session.loop.run`."""
-        given = {"intent": intent, "env": env, **options}
-        return self.result(self.job(("run",), "session:run", given), on_event)
+        return self.do(("run",), "session:run", {"intent": intent, "env": env, **options}, on_event)
 
 
 def verb_job(words: Sequence[str], path: str, values: dict[str, Any], runs_dir: Path) -> _VerbJob:

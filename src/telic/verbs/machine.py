@@ -25,7 +25,7 @@ from telic.errors import UnknownName
 from telic.plugin.hooks import answer
 from telic.plugin.package import HOME, differences, write_package
 from telic.training.machine import examine
-from telic.verbs.elsewhere import RemoteVerbs
+from telic.verbs.elsewhere import remote_verbs
 from telic.verbs.search import search_tasks
 from telic.verbs.session import IntentRequest
 
@@ -44,17 +44,6 @@ _ENVS_HINT = (
 )
 
 
-class EnvPage(NamedTuple):
-    """One environment: observations, actions, info values, bodies, reward."""
-
-    env: str
-    spec: EnvSpec
-
-    def as_data(self) -> EnvSpec:
-        """Return the environment's description."""
-        return self.spec
-
-
 class EnvsRequest(VerbRequest):
     """Training environments, one of them, or the tasks of policy search."""
 
@@ -66,7 +55,7 @@ class EnvsRequest(VerbRequest):
 
 
 @verb(EnvsRequest)
-def envs(request: EnvsRequest) -> Shown[list[EnvSummary]] | EnvPage | Shown[list[SearchTask]]:
+def envs(request: EnvsRequest) -> Shown[list[EnvSummary]] | EnvSpec | Shown[list[SearchTask]]:
     """List environments, or describe one: observations, actions, info values, bodies, reward."""
     from telic.envs.catalogue import catalogue, describe
 
@@ -74,7 +63,7 @@ def envs(request: EnvsRequest) -> Shown[list[EnvSummary]] | EnvPage | Shown[list
         return search_tasks()
     if request.env is not None:
         permit_env(request.env)
-        return EnvPage(request.env, describe(request.env))
+        return describe(request.env)
     found = [env for env in catalogue() if request.every or env.fast]
     return Shown(found, _COLUMNS, _ENVS_HINT)
 
@@ -198,8 +187,8 @@ def intents(request: _IntentsRequest) -> Benchmark:
     )
     if request.on is None:
         return bench(jobs=request.jobs)
-    with RemoteVerbs(request) as elsewhere:
-        jobs = request.jobs if request.jobs > 1 else elsewhere.room
+    with remote_verbs(request) as elsewhere:
+        jobs = request.jobs if request.jobs > 1 else elsewhere.pool.at_once
         return bench(jobs=jobs, run_session=elsewhere.run_session)
 
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from telic import motions
-from telic.core.config import Record
 from telic.core.events import LogMessage
 from telic.core.request import VerbRequest, WatchedRequest, argument, option
-from telic.core.verb import Wrapped, verb
+from telic.core.verb import verb
 from telic.errors import UsageError
 
 if TYPE_CHECKING:
@@ -52,91 +50,45 @@ class _MotionRequest(VerbRequest):
     )
 
 
-class _MotionLine(NamedTuple):
-    """One clip in a list."""
-
-    clip: str
-    seconds: float
-    fps: float
-    split: str
-    licence: str | None
-    source: str
-    has_human: bool
-
-
-class _MotionList(NamedTuple):
-    """Clips of a library."""
-
-    robot: str
-    total: int
-    """number of matching clips, including those not listed"""
-    hours: float
-    clips: list[_MotionLine]
-
-
-class MotionPage(Record):
-    """Facts and measurements of one clip."""
-
-    clip: str
-    robot: str
-    seconds: float
-    frames: int
-    fps: float
-    split: str
-    licence: str | None
-    source: str
-    steps: tuple[str, ...]
-    parameters: dict[str, float | str]
-    human_points: tuple[str, ...]
-    measured: dict[str, float]
-    reasons: list[str]
-    """reasons for rejection"""
-    output: str | None
-    """path of the rendered clip"""
-
-
 @verb(_MotionRequest, examples=_EXAMPLES)
-def show_motions(request: _MotionRequest) -> _MotionList | MotionPage:
+def show_motions(request: _MotionRequest) -> dict[str, Any]:
     """List the clips of a library, or show one: origin, processing steps, measurements, a video."""
     library = motions.library.MotionLibrary.open(request.library)
+    robot = {"robot": library.robot.name}
     if request.clip is None:
         words = request.match.lower()
-        found = [
-            line
-            for line in library.clips
-            if words in line.name.lower() or words in line.origin.source.lower()
-        ]
+        found = [x for x in library.clips if words in f"{x.name}\n{x.origin.source}".lower()]
         lines = [
-            _MotionLine(
-                line.name,
-                round(line.duration_s, 3),
-                line.fps,
-                line.split,
-                line.origin.licence,
-                line.origin.source,
-                line.human_first >= 0,
-            )
+            {
+                "clip": line.name,
+                "seconds": round(line.duration_s, 3),
+                "fps": line.fps,
+                "split": line.split,
+                "licence": line.origin.licence,
+                "source": line.origin.source,
+                "has_human": line.human_first >= 0,
+            }
             for line in found[:_MOST_LISTED]
         ]
         hours = sum(line.duration_s for line in found) / 3600
-        return _MotionList(library.robot.name, len(found), hours, lines)
+        return {**robot, "total": len(found), "hours": hours, "clips": lines}
     clip = library.clip(request.clip)
     measured = motions.checks.measure(library.robot, clip)
     if request.out is not None:
         motions.robot.render_clip(library.robot, clip, request.out)
-    return MotionPage(
-        clip=clip.name,
-        robot=library.robot.name,
-        seconds=round(clip.duration_s, 3),
-        frames=clip.frames,
-        fps=clip.fps,
-        split=clip.split,
+    return {
+        "clip": clip.name,
+        **robot,
+        "seconds": round(clip.duration_s, 3),
+        "frames": clip.frames,
+        "fps": clip.fps,
+        "split": clip.split,
         **clip.origin.model_dump(include={"licence", "source", "steps", "parameters"}),
-        human_points=clip.human.names if clip.human else (),
-        measured=motions.intake.values_of(measured),
-        reasons=motions.checks.FilterLimits().reasons(clip, measured),
-        output=str(request.out) if request.out else None,
-    )
+        "human_points": clip.human.names if clip.human else (),
+        "measured": motions.intake.values_of(measured),
+        "reasons": motions.checks.FilterLimits().reasons(clip, measured),
+        "output": str(request.out) if request.out else None,
+    }
 
 
 class _IntakeRequest(WatchedRequest):
@@ -170,8 +122,7 @@ def _add(request: _IntakeRequest, robot: str, candidates: Iterator[Candidate]) -
     return MotionIntake(str(out), robot, {**counts}, lines)
 
 
-@dataclass(frozen=True)
-class MotionIntake(Wrapped):
+class MotionIntake(NamedTuple):
     """Clips that were added or rejected, with reasons."""
 
     library: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from telic.core.config import Record
 from telic.core.request import VerbRequest, argument, option
@@ -71,34 +72,19 @@ _HINT = (
 
 def _line(name: str) -> RobotLine:
     robot = named_robot(name)
-    origin = f"{robot.package.name} {robot.package.version}"
-    model = str(fetched_model(robot)) if is_fetched(robot) else None
     mass_kg, joints, actuators, height_m = robot.numbers
     return RobotLine(
         robot=name,
         title=robot.title,
         kind=robot.kind,
         licence=robot.licence,
-        package=origin,
-        model=model,
+        package=f"{robot.package.name} {robot.package.version}",
+        model=str(fetched_model(robot)) if is_fetched(robot) else None,
         mass_kg=mass_kg,
         joints=joints,
         actuators=actuators,
         height_m=height_m,
     )
-
-
-class RobotPage(Record):
-    """Facts about a robot, with its picture."""
-
-    robot: str
-    picture: str
-    """path of a PNG file"""
-    simulated: str
-    """path of the simulated model: the robot with actuators, floor and initial pose"""
-    facts: dict[str, object]
-    licence: str | None
-    licence_files: list[str]
 
 
 class RobotText(Record):
@@ -114,7 +100,7 @@ def list_robots(request: VerbRequest) -> Shown[list[RobotLine]]:
 
 
 @verb(_RobotsRequest, examples=_EXAMPLES)
-def robots(request: _RobotsRequest) -> Shown[list[RobotLine]] | RobotPage | RobotText:
+def robots(request: _RobotsRequest) -> Shown[list[RobotLine]] | dict[str, Any] | RobotText:
     """List robots, show one with its picture, or print its description."""
     if request.robot is None:
         return list_robots()
@@ -132,14 +118,14 @@ def robots(request: _RobotsRequest) -> Shown[list[RobotLine]] | RobotPage | Robo
     robot = named_robot(name) if name in robot_names() else None
     known = robot_facts(path).model_dump()
     facts = {key: value for key, value in known.items() if value not in (None, (), {}, [])}
-    return RobotPage(
-        robot=name,
-        picture=str(picture),
-        simulated=str(path),
-        facts={**facts, "kind": robot.kind} if robot else facts,
-        licence=robot.licence if robot else None,
-        licence_files=[str(file) for file in licence_texts(robot)] if robot else [],
-    )
+    return {
+        "robot": name,
+        "picture": str(picture),
+        "simulated": str(path),
+        "facts": {**facts, "kind": robot.kind} if robot else facts,
+        "licence": robot.licence if robot else None,
+        "licence_files": [str(file) for file in licence_texts(robot)] if robot else [],
+    }
 
 
 def _describe(name: str) -> RobotText:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -12,7 +11,7 @@ from telic import tracking
 from telic.core.config import dotted
 from telic.core.request import PlacedRequest, RunsRequest, argument, option
 from telic.core.text import integer_list, safe_name
-from telic.core.verb import Shown, Wrapped, verb
+from telic.core.verb import Shown, verb
 from telic.errors import UsageError
 from telic.report.html import render_page
 from telic.storage.files import write_json, write_text
@@ -65,8 +64,7 @@ class _TrackRequest(PlacedRequest):
         return chosen
 
 
-@dataclass(frozen=True)
-class TrackedRun(Wrapped):
+class TrackedRun(NamedTuple):
     """A training of trackers, and how well its members track held-out clips."""
 
     path: str
@@ -153,8 +151,7 @@ class _EvalRequest(_TrackerRequest):
     device: str = option("cpu or cuda.", default="cpu")
 
 
-@dataclass(frozen=True)
-class TrackerEvaluation(Wrapped):
+class TrackerEvaluation(NamedTuple):
     """Evaluation of a tracker on clips, and its files."""
 
     report: TrackingReport

@@ -80,11 +80,10 @@ def serve(request: _DashboardRequest) -> None:
     The token is the one in TELIC_WEB_TOKEN, or the one that this machine keeps.
     """
     _require_web()
-    from telic.connections import find_token, listen
-    from telic.web._gate import TOKEN_VARIABLE
+    from telic.web._connections import find_token, listen
     from telic.web.app import address_of, serve_until_stopped
 
-    token = find_token(TOKEN_VARIABLE, "web-token", request.new_token)
+    token = find_token(rotate=request.new_token)
     try:
         listening = listen(request.host, request.port)
     except UsageError as error:

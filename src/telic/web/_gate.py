@@ -7,6 +7,7 @@ headers prevent a page from loading external resources.
 
 from __future__ import annotations
 
+import hmac
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -14,10 +15,9 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from telic.connections import body_refusal, is_bearer, is_loopback, is_token
 from telic.llm.keys import redact
+from telic.web._connections import is_loopback
 
-TOKEN_VARIABLE = "TELIC_WEB_TOKEN"
 API = "/api"
 _BODY_BYTES = 4 << 20
 _SAFE = ("GET", "HEAD")
@@ -81,14 +81,18 @@ class WebGate:
                 )
                 return _refusal(401, "A token is needed.", hint)
             return HTMLResponse(_NO_TOKEN, 401)
-        refusal = body_refusal(headers, _BODY_BYTES)
-        return None if refusal is None else _refusal(*refusal)
+        if "transfer-encoding" in headers:
+            return _refusal(411, "Say how long the body is (Content-Length).")
+        length = headers.get("content-length", "0")
+        if not length.isdigit() or int(length[:20]) > _BODY_BYTES:
+            return _refusal(413, f"More than {_BODY_BYTES >> 20} MiB are not read.")
+        return None
 
     def _greeting(self, scope: Scope, path: str) -> Response | None:
         """Move a token from the URL to a cookie, so that it does not stay in the history."""
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         token = next((value for name, value in query if name == "token"), None)
-        if token is None or not is_token(token, self._token):
+        if token is None or not self._is_token(token):
             return None
         rest = urlencode([(name, value) for name, value in query if name != "token"])
         # Only one slash: "//elsewhere" would redirect to another host.
@@ -100,12 +104,17 @@ class WebGate:
 
     def _is_known(self, headers: Headers) -> bool:
         if "authorization" in headers:
-            return is_bearer(headers, self._token)
+            scheme, _, given = headers["authorization"].partition(" ")
+            return scheme.lower() == "bearer" and self._is_token(given)
         try:
             cookie = SimpleCookie(headers.get("cookie", "")).get("telic_token")
         except CookieError:
             return False
-        return cookie is not None and is_token(cookie.value, self._token)
+        return cookie is not None and self._is_token(cookie.value)
+
+    def _is_token(self, given: str) -> bool:
+        """Compare a token as bytes and in constant time."""
+        return hmac.compare_digest(given.encode(errors="replace"), self._token.encode())
 
 
 def _is_this_machine(host: str) -> bool:

@@ -8,11 +8,9 @@ the browser with MuJoCo and the exported network.
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple
 
 import mujoco
 import numpy as np
@@ -27,7 +25,7 @@ from telic.motions.robot import motion_robot
 from telic.rendering.look import load_dressed
 from telic.rendering.replay import model_file
 from telic.robots import robot_path
-from telic.robots.terrain import TerrainKind, ground_in
+from telic.robots.terrain import Ground, TerrainKind, ground_in
 from telic.sim.files import assets_dir
 from telic.storage.files import read_fields, read_record
 from telic.storage.layout import MemberFolder, RunFolder, SessionFolder
@@ -49,7 +47,6 @@ from telic.web._files import ArtifactFile, find_file
 from telic.web._place import WebPlace
 from telic.web._replay import EpisodeCourse, replay
 
-_KEPT_MODELS, _KEPT_POLICIES, _KEPT_COURSES = 6, 4, 64
 _HIDDEN_GROUP = 3
 """first geom group that is not drawn"""
 _NUMBERS = "numbers"
@@ -61,7 +58,6 @@ _SHAPES: tuple[Shape, ...] = (
 )
 """shape by MuJoCo geom type"""
 Number = Annotated[int | None, Query(ge=0, le=10**9, description="iteration of a session")]
-_Value = TypeVar("_Value")
 
 
 class SceneGeom(Record):
@@ -148,37 +144,23 @@ class _LiveFiles(NamedTuple):
     files: dict[str, bytes]
 
 
-class _Recent(Generic[_Value]):
-    """LRU cache that computes each value once."""
-
-    def __init__(self, most: int) -> None:
-        self._most, self._turn = most, threading.Lock()
-        self._known: OrderedDict[Hashable, _Value] = OrderedDict()
-
-    def get(self, key: Hashable, make: Callable[[], _Value]) -> _Value:
-        with self._turn:
-            if key not in self._known:
-                self._known[key] = make()
-            self._known.move_to_end(key)
-            if len(self._known) > self._most:
-                self._known.popitem(last=False)
-            return self._known[key]
-
-
 # ---------------------------------------------------------------------------- models
 
 
-def _load(models: _Recent[_DrawnModel], environment: Environment) -> _DrawnModel:
+def _drawn(environment: Environment) -> _DrawnModel:
     """Return the model of an environment; raises UsageError if it has none."""
     env, arguments = environment
     facts = TrajectoryFacts(env_id=str(robot_path(env) or env), env_kwargs=arguments, dt_s=None)
     path = model_file(facts)
     if path is None:
         raise UsageError(f"{env} has no MuJoCo model to draw.", hint="Watch its videos instead.")
-    ground, is_own = ground_in(facts.env_kwargs), path.is_relative_to(assets_dir())
-    return models.get(
-        (path, ground), lambda: draw_model(load_dressed(path, repaint=is_own, ground=ground))
-    )
+    return _drawn_file(path, ground_in(facts.env_kwargs))
+
+
+@lru_cache(maxsize=6)
+def _drawn_file(path: Path, ground: Ground) -> _DrawnModel:
+    is_own = path.is_relative_to(assets_dir())
+    return draw_model(load_dressed(path, repaint=is_own, ground=ground))
 
 
 def draw_model(model: mujoco.MjModel) -> _DrawnModel:
@@ -269,7 +251,13 @@ def _course(place: WebPlace, thing: str, file: ArtifactFile, path: Path) -> Epis
         raise UsageError("The judge was revised after this episode was judged.")
     code = MemberFolder(run.path / (file.member or "")).reward_code
     reward = read_text(code) if code.exists() else None
-    return replay(path, judge, reward, _environment(run))
+    return _replayed(path, path.stat().st_mtime_ns, judge, reward, run.path)
+
+
+@lru_cache(maxsize=64)
+def _replayed(path: Path, changed: int, judge: str, reward: str | None, run: Path) -> EpisodeCourse:
+    """Replay an episode; `changed` is part of the cache key."""
+    return replay(path, judge, reward, _environment(RunFolder(run)))
 
 
 def _column(trajectory: Trajectory, name: str) -> tuple[float, ...]:
@@ -311,14 +299,7 @@ def _body_poses(model: mujoco.MjModel, trajectory: Trajectory, column: str) -> n
 # ---------------------------------------------------------------------------- live policies
 
 
-def _live(
-    place: WebPlace,
-    policies: _Recent[_LiveFiles],
-    models: _Recent[_DrawnModel],
-    thing: str,
-    iteration: int | None,
-    ground: TerrainKind,
-) -> _LiveFiles:
+def _live(place: WebPlace, thing: str, iteration: int | None, ground: TerrainKind) -> _LiveFiles:
     """Return a policy with its files: the best of a session, else the best by evaluation."""
     found = place.thing(thing, "run", "session")
     summary, optional = SessionFolder(found.path).summary, int | None
@@ -331,27 +312,27 @@ def _live(
     run = place.run(thing, iteration)
     folder = choose_member(run, member)
     file = place.inside(find_policy(folder.path, step))
+    return _live_files(file, file.stat().st_mtime_ns, run.path, ground)
 
-    def make() -> _LiveFiles:
-        environment, policy = environment_of(run), load_policy(file)
-        live = live_policy(policy, environment, ground)
-        drawn = _load(models, (environment[0], {**environment[1], "terrain": ground}))
-        answer = LiveAnswer(
-            policy=live.about,
-            scene=drawn.scene,
-            member=folder.name,
-            step=int(policy.facts["step"]),
-        )
-        return _LiveFiles(answer, {**live.files, _NUMBERS: drawn.numbers})
 
-    return policies.get((file, file.stat().st_mtime_ns, ground), make)
+@lru_cache(maxsize=4)
+def _live_files(file: Path, changed: int, run: Path, ground: TerrainKind) -> _LiveFiles:
+    """Export a policy for the browser; `changed` is part of the cache key."""
+    (env, arguments), policy = environment_of(RunFolder(run)), load_policy(file)
+    live = live_policy(policy, (env, arguments), ground)
+    drawn = _drawn((env, {**arguments, "terrain": ground}))
+    answer = LiveAnswer(
+        policy=live.about,
+        scene=drawn.scene,
+        member=file.parent.parent.name,
+        step=int(policy.facts["step"]),
+    )
+    return _LiveFiles(answer, {**live.files, _NUMBERS: drawn.numbers})
 
 
 def routes(place: WebPlace) -> APIRouter:
     """Return the routes of the 3-D views."""
     router = APIRouter(tags=["playback"])
-    models, policies = _Recent[_DrawnModel](_KEPT_MODELS), _Recent[_LiveFiles](_KEPT_POLICIES)
-    courses = _Recent[EpisodeCourse](_KEPT_COURSES)
     binary: dict[str, Any] = {
         "response_class": Response,
         "responses": {200: {"content": {_BYTES: {}}}},
@@ -361,18 +342,15 @@ def routes(place: WebPlace) -> APIRouter:
         headers = {"cache-control": "private, max-age=600"}
         return Response(content, media_type=_BYTES, headers=headers)
 
-    def drawn(thing: str, iteration: int | None) -> _DrawnModel:
-        return _load(models, _environment(place.run(thing, iteration)))
-
     @router.get("/artifacts/{thing}/scene")
     def read_scene(thing: str, iteration: Number = None) -> ModelScene:
         """Return the shapes of the model that an artifact was trained on."""
-        return drawn(thing, iteration).scene
+        return _drawn(_environment(place.run(thing, iteration))).scene
 
     @router.get("/artifacts/{thing}/scene/numbers", **binary)
     def read_numbers(thing: str, iteration: Number = None) -> Response:
         """Return the vertices and triangles of all meshes, at the offsets given in the scene."""
-        return packed(drawn(thing, iteration).numbers)
+        return packed(_drawn(_environment(place.run(thing, iteration))).numbers)
 
     @router.get("/artifacts/{thing}/playback/{key}")
     def read_episode(thing: str, key: str) -> PlaybackFacts:
@@ -380,7 +358,7 @@ def routes(place: WebPlace) -> APIRouter:
         file, trajectory = _episode(place, thing, key)
         facts = trajectory.facts
         return PlaybackFacts(
-            bodies=_load(models, facts.environment).model.nbody,
+            bodies=_drawn(facts.environment).model.nbody,
             dt_s=facts.dt_s,
             env=facts.env_id,
             iteration=file.iteration,
@@ -397,7 +375,7 @@ def routes(place: WebPlace) -> APIRouter:
     def read_poses(thing: str, key: str, of: Literal["robot", "reference"] = "robot") -> Response:
         """Return poses of the robot or reference, float32 (frames, bodies, 7): x y z, w x y z."""
         _, trajectory = _episode(place, thing, key)
-        model = _load(models, trajectory.facts.environment).model
+        model = _drawn(trajectory.facts.environment).model
         column = REFERENCE if of == "reference" else "qpos"
         return packed(_body_poses(model, trajectory, column).tobytes())
 
@@ -407,21 +385,19 @@ def routes(place: WebPlace) -> APIRouter:
         file, path = find_file(place, place.thing(thing, "session"), key)
         if not file.is_judged:
             raise UsageError(f"{file.name} is not a judged episode.")
-        return courses.get(
-            (path, path.stat().st_mtime_ns), lambda: _course(place, thing, file, path)
-        )
+        return _course(place, thing, file, path)
 
     @router.get("/artifacts/{thing}/live")
     def read_live(thing: str, iteration: Number = None, ground: TerrainKind = "flat") -> LiveAnswer:
         """Return the data for running an artifact's policy in the browser."""
-        return _live(place, policies, models, thing, iteration, ground).answer
+        return _live(place, thing, iteration, ground).answer
 
     @router.get("/artifacts/{thing}/live/{name:path}", **binary)
     def read_live_file(
         thing: str, name: str, iteration: Number = None, ground: TerrainKind = "flat"
     ) -> Response:
         """Return a file of a live policy: the scene, an asset, the network, or mesh data."""
-        files = _live(place, policies, models, thing, iteration, ground).files
+        files = _live(place, thing, iteration, ground).files
         if name not in files:
             raise UnknownName("file", name[:200], list(files))
         return packed(files[name])

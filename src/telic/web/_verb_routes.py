@@ -22,7 +22,7 @@ from telic.storage.files import plain
 from telic.storage.workspace import WORK, ArtifactKind, Workspace
 from telic.verbs import catalogue
 from telic.verbs.background import StartedJob, start_verb
-from telic.web._gate import TOKEN_VARIABLE
+from telic.web._connections import TOKEN_VARIABLE
 from telic.web._place import WebPlace
 from telic.web._requests import body_of, check_env, given_values
 from telic.web._start import require_readable

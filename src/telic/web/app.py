@@ -20,7 +20,6 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from telic import __version__
-from telic.connections import BoundedConnection, answer_until_stopped
 from telic.core.config import Record
 from telic.errors import MissingFile, TelicError, UnknownName, UsageError
 from telic.web import (
@@ -38,6 +37,7 @@ from telic.web import (
     _streams,
     _verb_routes,
 )
+from telic.web._connections import answer_until_stopped
 from telic.web._gate import API, WebGate
 from telic.web._place import WebPlace
 
@@ -167,12 +167,6 @@ def _explain(request: Request, error: Exception) -> Response:
     return JSONResponse({"message": clean[0], "hint": clean[1]}, status)
 
 
-class ViewerConnection(BoundedConnection):
-    """A connection of a page; each viewer of a live session keeps one open."""
-
-    most = 512
-
-
 def address_of(listening: socket.socket) -> str:
     """Return the browser URL of a listening socket."""
     name, port = listening.getsockname()[:2]
@@ -188,4 +182,4 @@ def serve_until_stopped(
     if opens is not None:
         threading.Timer(0.5, webbrowser.open, [opens]).start()
     app = gated(place, token)
-    answer_until_stopped(app, listening, http=ViewerConnection, server_header=False)
+    answer_until_stopped(app, listening)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from telic.connections import listen
+from telic.web._connections import listen
 from tests.session.quick import FAILING, Asking, at_home
 from tests.web.conftest import TOKEN
 from tests.web.made import RUN, SESSION, make_workspace

@@ -1,4 +1,4 @@
-"""Connections to a server on this machine: where it listens, and what a client may take.
+"""The server's connections and token: where it listens, and how long a client may take.
 
 A client has bounded time and bounded size for its request; when there are many connections, a slow
 one is closed in favour of a new one.
@@ -7,15 +7,13 @@ one is closed in favour of a new one.
 from __future__ import annotations
 
 import asyncio
-import hmac
 import ipaddress
 import logging
 import os
 import secrets
 import socket
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import h11
 import uvicorn
@@ -23,6 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from telic.errors import UsageError
 
+TOKEN_VARIABLE = "TELIC_WEB_TOKEN"
 _HEADER_BYTES = 16 << 10
 _LEAVING_S = 3
 _LEAST_LENGTH = 16
@@ -34,8 +33,8 @@ _PATIENCE_S: dict[object, float] = {h11.IDLE: 10.0, h11.SEND_BODY: 30.0}
 class BoundedConnection(H11Protocol):
     """A connection that is closed when a request takes too long to arrive."""
 
-    most = 64
-    """connections at a time"""
+    most = 512
+    """connections at a time; each viewer of a live session keeps one open"""
     waits_since: float | None = None
     """when it began to wait for a request; None while it does not"""
     _waits_for: type[Any] | None = None
@@ -82,64 +81,34 @@ class BoundedConnection(H11Protocol):
             self._timer = None
 
 
-def find_token(variable: str, name: str, rotate: bool = False) -> str:
-    """Return the token in a variable of the environment, or the one that this machine keeps.
+def find_token(rotate: bool = False) -> str:
+    """Return the token in TELIC_WEB_TOKEN, or the one that this machine keeps.
 
     The kept token is a file of this user's state folder that only this user can read. It stays the
     same until it is rotated, so that bookmarks and open tabs survive a restart. Raises UsageError
     for a token that can be guessed.
     """
-    given = os.environ.get(variable, "").strip()
+    given = os.environ.get(TOKEN_VARIABLE, "").strip()
     if given and len(given) < _LEAST_LENGTH:
         raise UsageError(
-            f"{variable} is too short.",
+            f"{TOKEN_VARIABLE} is too short.",
             hint=f"Use at least {_LEAST_LENGTH} characters, or unset it to use the kept token.",
         )
     if given:
         return given
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    folder = Path(base) / "telic"
-    file = folder / name
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    file = Path(base) / "telic" / "web-token"
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not rotate and file.is_file() and not file.is_symlink():
         facts, kept = file.stat(), file.read_text().strip()
         is_private = facts.st_uid == os.getuid() and not facts.st_mode & 0o077
         if is_private and len(kept) >= _LEAST_LENGTH:
             return kept
-    token, part = secrets.token_urlsafe(32), folder / f".{name}-{os.getpid()}"
+    token, part = secrets.token_urlsafe(32), file.with_name(f".{file.name}-{os.getpid()}")
     with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as made:
         made.write(token)
     part.replace(file)
     return token
-
-
-class Refusal(NamedTuple):
-    """The reason for refusing a request."""
-
-    status: int
-    message: str
-    hint: str | None = None
-
-
-def is_bearer(headers: Mapping[str, str], token: str) -> bool:
-    """Say whether a request has the token as a header."""
-    scheme, _, given = headers.get("authorization", "").partition(" ")
-    return scheme.lower() == "bearer" and is_token(given, token)
-
-
-def is_token(given: str, token: str) -> bool:
-    """Compare a token as bytes and in constant time, whatever was sent."""
-    return hmac.compare_digest(given.encode(errors="replace"), token.encode())
-
-
-def body_refusal(headers: Mapping[str, str], most_bytes: int) -> Refusal | None:
-    """Refuse a body that is too large, or does not say how large it is."""
-    if "transfer-encoding" in headers:
-        return Refusal(411, "Say how long the body is (Content-Length).")
-    length = headers.get("content-length", "0")
-    if not length.isdigit() or int(length[:20]) > most_bytes:
-        return Refusal(413, f"More than {most_bytes >> 20} MiB are not read.")
-    return None
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -163,18 +132,17 @@ def listen(host: str, port: int) -> socket.socket:
     return made
 
 
-def answer_until_stopped(
-    app: Any, listening: socket.socket, leaving_s: int = _LEAVING_S, **options: Any
-) -> None:
+def answer_until_stopped(app: Any, listening: socket.socket) -> None:
     """Answer requests until the process is stopped; open requests are then dropped."""
     config = uvicorn.Config(
         app,
+        http=BoundedConnection,
         ws="none",
         h11_max_incomplete_event_size=_HEADER_BYTES,
-        timeout_graceful_shutdown=leaving_s,
+        timeout_graceful_shutdown=_LEAVING_S,
         log_level="warning",
         access_log=False,
-        **options,
+        server_header=False,
     )
     logging.getLogger("uvicorn.error").addFilter(_is_no_farewell)
     uvicorn.Server(config).run(sockets=[listening])
