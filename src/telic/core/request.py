@@ -8,14 +8,9 @@ express: the spelling on the command line, and which interfaces offer the field.
 
 from __future__ import annotations
 
-import ast
-import inspect
-import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from types import UnionType
 from typing import (
@@ -27,7 +22,6 @@ from typing import (
     cast,
     get_args,
     get_origin,
-    get_type_hints,
     overload,
 )
 
@@ -248,7 +242,6 @@ class PlacedRequest(RunsRequest, WatchedRequest):
 @cache
 def fields_of(request: type[Record]) -> list[RequestField]:
     """Return the fields of a request, those for the working location last."""
-    _complete(request)
     fields = [
         _request_field(name, info)
         for name, info in request.model_fields.items()
@@ -258,13 +251,6 @@ def fields_of(request: type[Record]) -> list[RequestField]:
     return sorted(
         fields, key=lambda each: last.index(each.how.scope) if each.how.scope in last else -1
     )
-
-
-def _complete(request: type[Record]) -> None:
-    """Resolve annotations whose types are imported under TYPE_CHECKING only."""
-    if request.__pydantic_fields_complete__:
-        return
-    request.model_rebuild(_types_namespace=_class_names(request))
 
 
 def _request_field(name: str, info: FieldInfo) -> RequestField:
@@ -384,46 +370,3 @@ def _check_number(name: str, value: float, minimum: float | None, maximum: float
         raise ConfigError(f"{name} {value} must be at least {minimum:g}.")
     if maximum is not None and value > maximum:
         raise ConfigError(f"{name} {value} must be at most {maximum:g}.")
-
-
-# # ---- annotations with names imported under TYPE_CHECKING
-
-
-@cache
-def _checked_imports(module: str) -> dict[str, tuple[str, str]]:
-    """Map each name imported under `if TYPE_CHECKING` to its module and original name."""
-    found: dict[str, tuple[str, str]] = {}
-    for block in ast.parse(inspect.getsource(sys.modules[module])).body:
-        if not isinstance(block, ast.If) or "TYPE_CHECKING" not in ast.unparse(block.test):
-            continue
-        for node in ast.walk(block):
-            if isinstance(node, ast.ImportFrom) and node.module:
-                found |= {each.asname or each.name: (node.module, each.name) for each in node.names}
-    return found
-
-
-def _names_in(module: str, *annotations: Any) -> dict[str, Any]:
-    """Return the names used by annotations of a module, importing them if needed."""
-    words = {word for each in annotations for word in re.findall(r"\w+", str(each))}
-    checked = _checked_imports(module)
-    imported = {
-        name: getattr(import_module(checked[name][0]), checked[name][1])
-        for name in words & checked.keys()
-    }
-    return {**vars(sys.modules[module]), **imported}
-
-
-def return_type(function: Callable[..., Any]) -> Any:
-    """Return the annotated return type of a function."""
-    plain = inspect.unwrap(function)
-    names = _names_in(plain.__module__, *plain.__annotations__.values())
-    return get_type_hints(plain, names)["return"]
-
-
-def _class_names(kind: type[Any]) -> dict[str, Any]:
-    """Return the names used by the annotations of a class and its bases."""
-    names: dict[str, Any] = {}
-    for base in reversed(kind.__mro__):
-        if base.__module__.startswith("telic"):
-            names |= _names_in(base.__module__, *vars(base).get("__annotations__", {}).values())
-    return names

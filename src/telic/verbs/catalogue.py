@@ -120,7 +120,7 @@ VERBS: dict[str, str | VerbGroup] = {
     "export": "artifacts:export",
     "verify": "study_runs:verify",
     "study": _STUDY,
-    "envs": "machine:envs",
+    "envs": "envs:envs",
     "robots": "robots:robots",
     "motions": _MOTIONS,
     "presets": "train:presets",

@@ -1,4 +1,4 @@
-"""This installation: environments, checks, benchmarks, the plugin."""
+"""This installation: checks, benchmarks, the plugin."""
 
 from __future__ import annotations
 
@@ -20,52 +20,16 @@ from telic.core.request import (
 )
 from telic.core.text import names
 from telic.core.verb import Shown, verb
-from telic.envs.simulators.names import permit_env
 from telic.errors import UnknownName
 from telic.plugin.hooks import answer
 from telic.plugin.package import HOME, differences, write_package
-from telic.training.machine import examine
+from telic.training.machine import MachineCheck, examine
 from telic.verbs.elsewhere import remote_verbs
-from telic.verbs.search import search_tasks
 from telic.verbs.session import IntentRequest
 
 if TYPE_CHECKING:
     from telic.bench.intents import Benchmark
     from telic.bench.judges import JudgeReport
-    from telic.envs.catalogue import EnvSummary
-    from telic.envs.spec import EnvSpec
-    from telic.search.task import SearchTask
-    from telic.training.machine import MachineCheck
-
-
-_COLUMNS = ("id", "obs_dim", "act_dim", "max_episode_steps", "description")
-_ENVS_HINT = (
-    "Describe one: telic envs Ant-v5. Also valid: any Gymnasium id (--all), module:Class, robot.xml"
-)
-
-
-class EnvsRequest(VerbRequest):
-    """Training environments, one of them, or the tasks of policy search."""
-
-    env: str | None = argument(
-        "Environment to describe: an id, module:Class or MJCF path.", default=None
-    )
-    every: bool = option("Also list Gymnasium's other ids.", "--all", default=False)
-    search: bool = option("List the tasks of telic search instead.", default=False)
-
-
-@verb(EnvsRequest)
-def envs(request: EnvsRequest) -> Shown[list[EnvSummary]] | EnvSpec | Shown[list[SearchTask]]:
-    """List environments, or describe one: observations, actions, info values, bodies, reward."""
-    from telic.envs.catalogue import catalogue, describe
-
-    if request.search:
-        return search_tasks()
-    if request.env is not None:
-        permit_env(request.env)
-        return describe(request.env)
-    found = [env for env in catalogue() if request.every or env.fast]
-    return Shown(found, _COLUMNS, _ENVS_HINT)
 
 
 class _DoctorRequest(VerbRequest):

@@ -9,13 +9,12 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from fastapi import APIRouter, Body, Query
 from fastapi import Path as PathPart
 from pydantic import BaseModel
 
-from telic.core.request import return_type
 from telic.core.verb import Shown, Verb, as_data
 from telic.errors import UsageError, telling_places
 from telic.storage.files import plain
@@ -53,8 +52,8 @@ class VerbRoute(NamedTuple):
 
 
 ROUTES = (
-    VerbRoute("/envs", "machine:envs", "read", hidden=("env", "every", "search")),
-    VerbRoute("/envs/{env}", "machine:envs", "read", "env", hidden=("every", "search")),
+    VerbRoute("/envs", "envs:envs", "read", hidden=("env", "every", "search")),
+    VerbRoute("/envs/{env}", "envs:envs", "read", "env", hidden=("every", "search")),
     VerbRoute("/doctor", "machine:doctor", "read"),
     VerbRoute("/robots", "robots:list_robots", "read"),
     VerbRoute("/artifacts/{thing}/stop", "control:stop", "do", "thing", WORK),
@@ -101,12 +100,15 @@ def routes(place: WebPlace) -> APIRouter:
     router = APIRouter(tags=["verbs"])
     for route in ROUTES:
         verb, starts = catalogue.load_verb(route.verb), route.way == "start"
-        name = _operation(route)
+        name: str = _operation(route)
+        result: Any = StartedJob
+        if not starts:
+            result = _answer_type(get_type_hints(verb.do)["return"])
         router.add_api_route(
             route.path,
             _endpoint(place, route, verb),
             methods=["GET"] if route.way == "read" else ["POST"],
-            response_model=StartedJob if starts else _answer_type(return_type(verb.do)),
+            response_model=result,
             summary=verb.help.splitlines()[0],
             description=verb.help,
             operation_id=name,
