@@ -48,10 +48,21 @@ class _VerbJob(NamedTuple):
 
 def do_elsewhere(request: PlacedRequest, words: Sequence[str], path: str) -> Any:
     """Run a verb at the place in its request; return the session, run or search."""
+    fields = catalogue.load_verb(path).fields
+    given = {field.name: getattr(request, field.name) for field in fields}
+    _require_no_answers(str(request.on), given)  # before the place is opened
     with remote_verbs(request) as remote:
-        fields = catalogue.load_verb(path).fields
-        given = {field.name: getattr(request, field.name) for field in fields}
         return remote.do(words, path, given, request.on_event)
+
+
+def _require_no_answers(on: str, given: Mapping[str, Any]) -> None:
+    """Raise UsageError for work on Ray that would wait for answers."""
+    waits = given.get("model") == "host" or given.get("approve")
+    if waits and read_place(on).kind == "ray":
+        raise UsageError(
+            "Work on Ray cannot wait for answers: files are copied back in one direction only.",
+            hint="Run it here, or name a model with a key that the nodes have.",
+        )
 
 
 @contextmanager
@@ -61,23 +72,20 @@ def remote_verbs(request: PlacedRequest) -> Generator[RemoteVerbs]:
     place, runs_dir = read_place(request.on), Path(request.runs_dir)
     listening = {"on_event": request.on_event, "should_stop": request.should_stop}
     with JobPool(place, runs_dir, **listening) as pool:
-        yield RemoteVerbs(pool, place.kind, runs_dir)
+        yield RemoteVerbs(pool, request.on, runs_dir)
 
 
 class RemoteVerbs(NamedTuple):
     """An open place that runs verbs as jobs."""
 
     pool: JobPool
-    kind: str
+    on: str
     runs_dir: Path
 
     def do(
         self, words: Sequence[str], path: str, given: Mapping[str, Any], on_event: Listener
     ) -> Any:
-        """Run a verb; return the resulting session, run or search.
-
-        Raises UsageError for work that would wait for answers.
-        """
+        """Run a verb; return the resulting session, run or search."""
         from telic.verbs import _resume  # imports torch
 
         values = {
@@ -86,11 +94,6 @@ class RemoteVerbs(NamedTuple):
             if field.how.scope not in ("inner", "place") and field.name in given
             if field.default is MISSING or given[field.name] != field.default
         }
-        if self.kind == "ray" and (values.get("model") == "host" or values.get("approve")):
-            raise UsageError(
-                "Work on Ray cannot wait for answers: files are copied back in one direction only.",
-                hint="Run it here, or name a model with a key that the nodes have.",
-            )
         job = verb_job(words, path, values, self.runs_dir)
         folder = thing_of(job, self.pool.submit(job.spec), on_event)
         countersign(SessionFolder(folder))
@@ -107,7 +110,9 @@ class RemoteVerbs(NamedTuple):
         **options: Any,
     ) -> Session:
         """Run one session remotely; equivalent of `telic.session.loop.run`."""
-        return self.do(("run",), "session:run", {"intent": intent, "env": env, **options}, on_event)
+        given = {"intent": intent, "env": env, **options}
+        _require_no_answers(self.on, given)
+        return self.do(("run",), "session:run", given, on_event)
 
 
 def verb_job(words: Sequence[str], path: str, values: dict[str, Any], runs_dir: Path) -> _VerbJob:

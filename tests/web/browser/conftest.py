@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from telic.web._connections import listen
 from tests.session.quick import FAILING, Asking, at_home
@@ -44,16 +45,23 @@ def browser(furnished):
     playwright.stop()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def furnished(tmp_path_factory):
-    """A workspace with things that were written, and a real session that was revised once."""
+    """A workspace with things that were written, and a real session that was revised once.
+
+    It is made once for all worker processes of a run of the tests.
+    """
     if chromium() is None:
         pytest.skip("no Chromium here: sh scripts/setup-system installs it where it may")
-    root = make_workspace(tmp_path_factory.mktemp("browser"))
-    with at_home() as patch:
-        asking = Asking(patch, root / "runs")
-        failed, _ = asking.run(FAILING, iterations=2)
-    return Furnished(root, SESSION, failed.path.name)
+    base = tmp_path_factory.getbasetemp()
+    root = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "furnished"
+    with FileLock(f"{root}.lock"):
+        if not (root / "failed").exists():
+            make_workspace(root)
+            with at_home() as patch:
+                failed, _ = Asking(patch, root / "runs").run(FAILING, iterations=2)
+            (root / "failed").write_text(failed.path.name)
+    return Furnished(root, SESSION, (root / "failed").read_text())
 
 
 class Furnished:

@@ -12,7 +12,7 @@ from tests.web.conftest import TOKEN
 from tests.web.made import RUN, SESSION, make_session, make_workspace, write
 
 
-@pytest.mark.parametrize("count", [8, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [7, pytest.param(20, marks=pytest.mark.slow)])
 def test_many_tabs_share_one_stream_and_ended_work_needs_none(browser, tmp_path, count):
     root = make_workspace(tmp_path)
     live = root / "runs" / "session_20260101_000000_eeee5555"
@@ -119,7 +119,9 @@ def test_the_address_carries_filter_order_and_tab(tab, furnished):
     tab.page.get_by_role("heading", name="Gallery").wait_for()
 
 
-@pytest.mark.parametrize("width", [pytest.param(1300, marks=pytest.mark.slow), 768, 390])
+@pytest.mark.parametrize(
+    "width", [*(pytest.param(x, marks=pytest.mark.slow) for x in (1300, 768)), 390]
+)
 def test_no_page_is_cut_or_scrolls_sideways(browser, address, furnished, width):
     tab = Tab(browser, address, viewport={"width": width, "height": 844})
     paths = (f"/runs/{furnished.failed}", f"/runs/{furnished.failed}/evidence", "/runs", "/gallery")
