@@ -31,7 +31,7 @@ from rich.table import Table
 
 import telic
 from telic.core.events import Event, LogMessage
-from telic.sim.gpu import GpuSimulation
+from telic.sim._gpu import GpuSimulation
 from telic.sim.simulation import load_model
 from telic.storage.layout import RunFolder
 from telic.storage.scalars import read_rows

@@ -25,7 +25,7 @@ from telic.envs import make
 from telic.robots.build import built_robot
 from telic.robots.catalogue import robot_names
 from telic.sim.cpu import CpuSimulation
-from telic.sim.gpu import GpuSimulation
+from telic.sim._gpu import GpuSimulation
 from telic.sim.simulation import why_no_gpu
 
 console = Console(width=120)

@@ -169,7 +169,7 @@ def test_what_reaches_for_nothing_has_no_block(tmp_path):
 @pytest.mark.slow  # compiles kernels of elliptic cones: half a minute, once
 def test_a_step_with_the_block_in_the_gripper_is_the_same_on_a_gpu(arm):
     pytest.importorskip("mujoco_warp", reason="the extra gpu is not installed")
-    from telic.sim.gpu import GpuSimulation
+    from telic.sim._gpu import GpuSimulation
     from telic.sim.simulation import simulate
 
     model, _ = read_model(arm(), Ground(block=True))

@@ -230,7 +230,7 @@ def test_wrong_arguments_are_named(dog, arguments):
 @pytest.mark.slow
 def test_a_varied_step_is_the_same_on_a_gpu(dog):
     pytest.importorskip("mujoco_warp", reason="the extra gpu is not installed")
-    from telic.sim.gpu import GpuSimulation
+    from telic.sim._gpu import GpuSimulation
 
     model = mujoco.MjModel.from_xml_path(dog)
     sims = simulate(model, 4), GpuSimulation(model, 4, device="cpu")

@@ -6,7 +6,7 @@ import torch
 
 from telic.composer.compose import compose
 from telic.envs import make
-from telic.envs.foreign import register_package
+from telic.envs.foreign import _register_package
 from telic.errors import BadEnvironment
 
 
@@ -15,8 +15,8 @@ def test_an_id_of_a_package_that_is_missing_says_what_to_install(monkeypatch):
     with pytest.raises(
         BadEnvironment, match=r"gymnasium_robotics.*pip install 'telic\[robotics\]'"
     ):
-        register_package("FetchReach-v4")
-    register_package("CartPole-v1")
+        _register_package("FetchReach-v4")
+    _register_package("CartPole-v1")
 
 
 def test_a_package_that_lacks_what_it_needs_says_what_that_is(tmp_path, monkeypatch):
@@ -25,7 +25,7 @@ def test_a_package_that_lacks_what_it_needs_says_what_that_is(tmp_path, monkeypa
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "gymnasium_robotics", raising=False)
     with pytest.raises(BadEnvironment, match=r"needs glfw_that_is_missing.*pip install glfw_that"):
-        register_package("FetchReach-v4")
+        _register_package("FetchReach-v4")
 
 
 @pytest.mark.filterwarnings("ignore")

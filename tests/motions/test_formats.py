@@ -15,7 +15,7 @@ from scipy.spatial.transform import Rotation
 from telic.core.tensors import from_numpy
 from telic.errors import BadFile, TelicError
 from telic.motions.clip import MotionClip, MotionOrigin
-from telic.motions.formats import array_tracks, read_motions
+from telic.motions.formats import _array_tracks, read_motions
 from telic.motions.formats._pickles import read_pickle
 from telic.motions.formats._robots import robot_clip
 from telic.motions.formats._track import ReadOptions, RobotTrack, SkeletonTrack
@@ -182,7 +182,7 @@ def test_values_that_are_none_are_refused_with_their_place(column: str, value: o
     else:
         entry[column][3][1] = value
     try:
-        for track in array_tracks({"a clip": entry}, "file.pkl", "file", AT_50):
+        for track in _array_tracks({"a clip": entry}, "file.pkl", "file", AT_50):
             robot_clip(track, ROBOT, MotionOrigin())
         # True is the number 1, and a row of one number is a rate.
         assert value is True or (column, value) == ("fps", [1.0])

@@ -10,7 +10,7 @@ import pytest
 
 from telic.envs.simulators.names import permit_env
 from telic.rendering.job import RenderJob
-from telic.rendering.jobs import graphics_variables, read_report, render
+from telic.rendering.jobs import _graphics_variables, _read_report, render
 from telic.sandbox.host import available
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
 from tests.rendering.films import read_frames
@@ -101,7 +101,7 @@ def test_a_recording_alone_imports_nothing(scene):
 def test_a_render_process_gets_variables_of_graphics_and_no_keys(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "x")
     monkeypatch.setenv("LIBGL_ALWAYS_SOFTWARE", "1")
-    given = graphics_variables("egl", 1)
+    given = _graphics_variables("egl", 1)
     assert "OPENAI_API_KEY" not in given
     assert (given["LIBGL_ALWAYS_SOFTWARE"], given["MUJOCO_GL"]) == ("1", "egl")
 
@@ -115,12 +115,12 @@ def test_a_render_process_gets_variables_of_graphics_and_no_keys(monkeypatch):
     ],
 )
 def test_a_message_that_reports_nothing_is_ignored(message):
-    assert read_report(message) is None
+    assert _read_report(message) is None
 
 
 def test_drawing_a_robot_imports_neither_torch_nor_gymnasium():
     code = (
-        "import sys; import telic.rendering.worker; from telic.rendering.job import RenderJob;"
+        "import sys; import telic.rendering._worker; from telic.rendering.job import RenderJob;"
         "from telic.rendering.replay import import_environments;"
         "import_environments([RenderJob(trajectory='a.npz', output='a.mp4', env='Ant-v5')]);"
         "print(sorted({'torch', 'gymnasium'} & set(sys.modules)))"

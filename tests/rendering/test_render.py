@@ -23,7 +23,7 @@ def test_the_backend_is_found_by_looking_and_this_process_stays_clean(monkeypatc
     before = dict(os.environ)
     backend = choose_backend()
     assert backend in backends.candidates()
-    assert backends.why_broken(backend) is None
+    assert backends._why_broken(backend) is None
     assert dict(os.environ) == before
     monkeypatch.setenv(backends.FORCE, "rays")
     assert choose_backend() == "rays"
@@ -33,8 +33,8 @@ def test_the_backend_is_found_by_looking_and_this_process_stays_clean(monkeypatc
 
 
 def test_a_backend_that_cannot_draw_says_why(monkeypatch):
-    monkeypatch.setattr(backends, "graphics_variables", lambda *_: {"MUJOCO_GL": "nonsense"})
-    assert "nonsense" in str(backends.why_broken.__wrapped__("egl"))
+    monkeypatch.setattr(backends, "_graphics_variables", lambda *_: {"MUJOCO_GL": "nonsense"})
+    assert "nonsense" in str(backends._why_broken.__wrapped__("egl"))
 
 
 @pytest.mark.slow
@@ -63,7 +63,7 @@ def test_opengl_draws_what_the_rays_draw_however_far_away(cheetah, tmp_path):
     write_trajectory(cheetah_file, cheetah)
     backend = choose_backend()
     if backend == "rays":
-        pytest.skip(f"no OpenGL here: {backends.why_broken('egl')}")
+        pytest.skip(f"no OpenGL here: {backends._why_broken('egl')}")
     jobs = [RenderJob(trajectory=cheetah_file, output=tmp_path / "gl.mp4", **SMALL)]
     kilometre = cheetah["qpos"] + 1000.0 * np.eye(9)[0]
     far = Trajectory({**cheetah.columns, "qpos": kilometre}, cheetah.facts)

@@ -25,7 +25,7 @@ from telic.robots import _archive as archive
 from telic.robots import catalogue
 from telic.robots.build import built_robot, driven
 from telic.robots.catalogue import NamedRobot, RobotNumbers, RobotPackage, fetch, is_fetched
-from telic.robots.record import RobotRecord, guessed, moving_joints
+from telic.robots.record import RobotRecord, _moving_joints, guessed
 from telic.robots.scene import write_scene
 from telic.sim.files import model_files
 from telic.verbs.robots import robots
@@ -119,7 +119,7 @@ def test_files_that_are_not_what_was_fetched_are_fetched_anew(toy, monkeypatch, 
     model = fetch(toy)
     block, extra = model.parent / "assets" / "block.obj", model.parent / "assets" / "more.obj"
     good = block.read_bytes()
-    recorded = toy._replace(content=catalogue.content_of(toy, catalogue._home(toy)))
+    recorded = toy._replace(content=catalogue._content_of(toy, catalogue._home(toy)))
     {
         "changed": lambda: block.write_bytes(good + b"#"),
         "added": lambda: extra.write_bytes(b""),
@@ -181,7 +181,7 @@ def stands(text, seconds=2.0):
 @pytest.mark.parametrize("name", ["dog", "beetle"])
 def test_a_robot_that_nobody_described_gets_drives_that_hold_its_pose(name):
     record = guessed(ROBOTS / f"{name}.xml")
-    joints = moving_joints(record.spec().compile())
+    joints = _moving_joints(record.spec().compile())
     assert sum(len(drive.joints.split("|")) for drive in record.drives) == len(joints)
     height, up = stands(driven(record), seconds=1.0)
     assert 0.75 < height < 1.1 and up > 0.9

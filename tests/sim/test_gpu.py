@@ -9,8 +9,8 @@ import torch
 from telic.envs.mujoco import MujocoEnv
 from telic.envs.tasks import TASKS
 from telic.errors import ConfigError
+from telic.sim._gpu import GpuSimulation, Room, adapt, room_for
 from telic.sim.cpu import CpuSimulation
-from telic.sim.gpu import GpuSimulation, Room, adapt, room_for
 from telic.sim.simulation import load_model, simulate, why_no_gpu
 
 # Not importorskip: every test process collects this file, and one of them runs it.

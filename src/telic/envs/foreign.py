@@ -80,7 +80,7 @@ def builder(env_id: str, arguments: Mapping[str, Any]) -> Callable[[], gymnasium
 
 def _make_registered(env_id: str, **arguments: Any) -> gymnasium.Env:
     library()  # prevents MuJoCo from logging to the terminal and the working directory
-    register_package(env_id)
+    _register_package(env_id)
     for value in arguments.values():
         if isinstance(value, str) and value.endswith(MODEL_FILES) and os.path.isfile(value):
             require_compilable(Path(value))
@@ -251,7 +251,7 @@ _ROBOTICS = "gymnasium_robotics"
 _ROBOTICS_IDS = r"Fetch|Hand|AdroitHand|FrankaKitchen|PointMaze|AntMaze|MaMuJoCo"
 
 
-def register_package(env_id: str) -> None:
+def _register_package(env_id: str) -> None:
     """Import Gymnasium-Robotics to register its ids, if `env_id` is one of them.
 
     Raises:

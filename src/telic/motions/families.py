@@ -85,7 +85,7 @@ def smooth(share: np.ndarray) -> np.ndarray:
     return share**3 * (10 + share * (6 * share - 15))
 
 
-def standing(duration_s: float, stance: dict[Side, Footing]) -> MotionPlan:
+def _standing(duration_s: float, stance: dict[Side, Footing]) -> MotionPlan:
     """Return a plan in which nothing moves."""
     return stepping(duration_s, stance, [], 1.0)
 
@@ -240,7 +240,7 @@ def _whole(duration_s: float, hertz: float) -> float:
 
 def stand(body: Measures, p: Parameters) -> MotionPlan:
     """Stand, swaying a little."""
-    plan = standing(p["seconds"], body.stance)
+    plan = _standing(p["seconds"], body.stance)
     plan.root = plan.root + 0.01 * body.leg_m * np.sin(2 * math.pi * p["hertz"] * times(plan))[
         :, None
     ] * np.array([1.0, 0.3])
@@ -250,7 +250,7 @@ def stand(body: Measures, p: Parameters) -> MotionPlan:
 
 def squat(body: Measures, p: Parameters) -> MotionPlan:
     """Go down into the knees and up again."""
-    plan = standing(_whole(p["seconds"], p["hertz"]), body.stance)
+    plan = _standing(_whole(p["seconds"], p["hertz"]), body.stance)
     down = _waves(plan, p["hertz"])
     plan.height = -p["depth"] * body.leg_m * down
     plan.pitch = 0.9 * p["depth"] * down
@@ -259,7 +259,7 @@ def squat(body: Measures, p: Parameters) -> MotionPlan:
 
 def shift(body: Measures, p: Parameters) -> MotionPlan:
     """Move the weight ahead and back, and from foot to foot."""
-    plan = standing(_whole(p["seconds"], p["hertz"]), body.stance)
+    plan = _standing(_whole(p["seconds"], p["hertz"]), body.stance)
     phase = 2 * math.pi * p["hertz"] * times(plan)
     settle = smooth(times(plan) * 2) * smooth((times(plan)[-1] - times(plan)) * 2)
     width = abs(body.stance["left"].y - body.stance["right"].y)
@@ -272,7 +272,7 @@ def shift(body: Measures, p: Parameters) -> MotionPlan:
 
 def bow(body: Measures, p: Parameters) -> MotionPlan:
     """Lean the trunk ahead and come up again."""
-    plan = standing(_whole(p["seconds"], p["hertz"]), body.stance)
+    plan = _standing(_whole(p["seconds"], p["hertz"]), body.stance)
     down = _waves(plan, p["hertz"])
     plan.pitch = p["angle"] * down
     plan.root[:, 0] -= 0.18 * body.leg_m * np.sin(plan.pitch)
@@ -289,7 +289,7 @@ def hop(body: Measures, p: Parameters) -> MotionPlan:
     knots = np.cumsum([0.0, 0.5, 0.45, push, flight, push, 0.5, 0.3])
     heights = [0.0, 0.0, -dip, 0.0, 0.0, -dip, 0.0, 0.0]
     slopes = [0.0, 0.0, 0.0, off, -off, 0.0, 0.0, 0.0]
-    plan = standing(float(knots[-1]), body.stance)
+    plan = _standing(float(knots[-1]), body.stance)
     time = times(plan)
     height = interpolate.CubicHermiteSpline(knots, heights, slopes)(time)
     air = (time > knots[3]) & (time < knots[4])
@@ -424,7 +424,7 @@ def turn(body: Measures, p: Parameters) -> MotionPlan:
 
 def twist(body: Measures, p: Parameters) -> MotionPlan:
     """Turn the chest left and right."""
-    plan = standing(_whole(p["seconds"], p["hertz"]), body.stance)
+    plan = _standing(_whole(p["seconds"], p["hertz"]), body.stance)
     settle = smooth(times(plan) * 2) * smooth((times(plan)[-1] - times(plan)) * 2)
     plan.twist = p["angle"] * settle * np.sin(2 * math.pi * p["hertz"] * times(plan))
     plan.height = plan.height - 0.04 * body.leg_m
@@ -433,7 +433,7 @@ def twist(body: Measures, p: Parameters) -> MotionPlan:
 
 def raise_arms(body: Measures, p: Parameters) -> MotionPlan:
     """Raise both arms to the front or the side, and lower them."""
-    plan = standing(_whole(p["seconds"], p["hertz"]), body.stance)
+    plan = _standing(_whole(p["seconds"], p["hertz"]), body.stance)
     angle = p["high"] * _waves(plan, p["hertz"])
     for side, sign in zip(SIDES, (1.0, -1.0), strict=True):
         out = np.sin(angle)
@@ -446,7 +446,7 @@ def raise_arms(body: Measures, p: Parameters) -> MotionPlan:
 
 def wave(body: Measures, p: Parameters) -> MotionPlan:
     """Wave with one hand."""
-    plan = standing(p["seconds"], body.stance)
+    plan = _standing(p["seconds"], body.stance)
     _wave_hand(plan, p)
     return plan
 
@@ -466,7 +466,7 @@ def _wave_hand(plan: MotionPlan, p: Parameters) -> None:
 
 def reach(body: Measures, p: Parameters) -> MotionPlan:
     """Reach out with one hand, and draw it back."""
-    plan = standing(_whole(p["seconds"], p["hertz"]), body.stance)
+    plan = _standing(_whole(p["seconds"], p["hertz"]), body.stance)
     side: Side = "left" if p["left"] > 0.5 else "right"
     sign = 1.0 if side == "left" else -1.0
     out = _waves(plan, p["hertz"])[:, None]

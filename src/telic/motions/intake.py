@@ -52,7 +52,7 @@ class NewClip(NamedTuple):
     measured: dict[str, WorstValue] | None = None
 
 
-Candidate = NewClip | IntakeLine
+ClipCandidate = NewClip | IntakeLine
 
 
 def motion_files(places: Sequence[Path | str]) -> list[Path]:
@@ -78,7 +78,7 @@ def import_candidates(
     options: ReadOptions,
     held_out: str | None = None,
     jobs: int = 1,
-) -> Iterator[Candidate]:
+) -> Iterator[ClipCandidate]:
     """Yield the measured clips of files on a robot, or the reason if a file is unreadable."""
     work = partial(_file_candidates, robot=robot, origin=origin, options=options, held=held_out)
     if jobs <= 1 or len(files) == 1:
@@ -93,22 +93,22 @@ def import_candidates(
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _on_one_thread(work: Callable[[Path], list[Candidate]], file: Path) -> list[Candidate]:
+def _on_one_thread(work: Callable[[Path], list[ClipCandidate]], file: Path) -> list[ClipCandidate]:
     use_one_thread()
     return work(file)
 
 
 def _file_candidates(
     file: Path, robot: str, origin: MotionOrigin, options: ReadOptions, held: str | None
-) -> list[Candidate]:
+) -> list[ClipCandidate]:
     own = origin.model_copy(
         update={
             "source": origin.source or file.name,
             "parameters": {**origin.parameters, "sha256": file_hash(file)[:16]},
         }
     )
-    found: list[Candidate] = []
-    target, split = motion_robot(robot), split_of(file.stem, held)
+    found: list[ClipCandidate] = []
+    target, split = motion_robot(robot), _split_of(file.stem, held)
     try:
         for track in read_motions(file, options):
             made = _candidate(track, target, own, str(file), options)
@@ -120,7 +120,7 @@ def _file_candidates(
     return found
 
 
-def split_of(name: str, held_out: str | None) -> Split:
+def _split_of(name: str, held_out: str | None) -> Split:
     """Return the split of a file by a name pattern, or by a hash of its name and a fraction.
 
     All clips of a file and its mirrored version are in the same split.
@@ -140,7 +140,7 @@ def split_of(name: str, held_out: str | None) -> Split:
 
 def _candidate(
     track: MotionTrack, robot: MotionRobot, origin: MotionOrigin, source: str, options: ReadOptions
-) -> Candidate:
+) -> ClipCandidate:
     try:
         if isinstance(track, RobotTrack):
             try:
@@ -168,7 +168,7 @@ def _on_ground(clip: MotionClip, robot: MotionRobot) -> MotionClip:
     return clip.replace(root_pos=moved, origin=clip.origin.then(step))
 
 
-def library_candidates(library: MotionLibrary, robot: MotionRobot) -> Iterator[Candidate]:
+def library_candidates(library: MotionLibrary, robot: MotionRobot) -> Iterator[ClipCandidate]:
     """Yield the human motions of a library retargeted to another robot."""
     for place, line in enumerate(library.clips):
         clip = library.clip(place)
@@ -189,7 +189,7 @@ def person_track(clip: MotionClip, human: HumanTrack) -> SkeletonTrack:
 
 
 def add_clips(
-    candidates: Iterable[Candidate],
+    candidates: Iterable[ClipCandidate],
     robot: MotionRobot,
     out: Path,
     limits: FilterLimits | None,
@@ -234,12 +234,12 @@ def _add(
     if reasons:
         return IntakeLine(free, "rejected", source, "; ".join(reasons), *facts)
     try:
-        writer.add(clip, values_of(measured))
+        writer.add(clip, measured_values(measured))
     except BadFile as error:
         return IntakeLine(free, "unreadable", source, str(error), *facts)
     return IntakeLine(free, "added", source, "", *facts)
 
 
-def values_of(measured: dict[str, WorstValue]) -> dict[str, float]:
+def measured_values(measured: dict[str, WorstValue]) -> dict[str, float]:
     """Return the measured values by test name."""
     return {name: round(each.value, 6) for name, each in measured.items()}

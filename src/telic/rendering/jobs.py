@@ -154,7 +154,7 @@ class RenderReport(Record):
     rendering: Rendering | None = None
 
 
-def read_report(message: Any) -> RenderReport | None:
+def _read_report(message: Any) -> RenderReport | None:
     """Validate an untrusted message as a report; return None if it is invalid."""
     try:
         return RenderReport.model_validate(cleaned(message, _MOST_VALUES))
@@ -214,7 +214,7 @@ def _run(
         numbers = list(jobs)
 
         def on_message(message: dict[str, Any]) -> None:
-            report = read_report(message)
+            report = _read_report(message)
             if report is None or report.job >= len(numbers) or numbers[report.job] in results:
                 return
             output = jobs[numbers[report.job]].output
@@ -225,10 +225,10 @@ def _run(
                 made = folder / f"{report.job}{output.suffix}"
                 results[numbers[report.job]] = _collected(report.rendering, made, output)
 
-        variables = graphics_variables(backend, processes)
+        variables = _graphics_variables(backend, processes)
         try:
             ended = run_worker(
-                "telic.rendering.worker",
+                "telic.rendering._worker",
                 {"backend": backend, "variables": variables, "jobs": values},
                 writable=[folder],
                 readable=sorted(readable),
@@ -244,7 +244,7 @@ def _run(
         return ended.get("broken")
 
 
-def graphics_variables(backend: str, processes: int) -> dict[str, str]:
+def _graphics_variables(backend: str, processes: int) -> dict[str, str]:
     """Return the graphics environment variables of one of several render processes."""
     window = importlib.util.find_spec("glfw")
     given = {name: value for name, value in os.environ.items() if name.startswith(_GRAPHICS)}
@@ -280,10 +280,10 @@ def choose_backend() -> Backend:
             if backend == forced:
                 return backend
         raise UnknownName("render backend", forced, list(BACKENDS))
-    return next(backend for backend in candidates() if why_broken(backend) is None)
+    return next(backend for backend in candidates() if _why_broken(backend) is None)
 
 
 @functools.cache
-def why_broken(backend: Backend) -> str | None:
+def _why_broken(backend: Backend) -> str | None:
     """Test a backend with a small image; return the reason of a failure, or None."""
     return _run(backend, {}, 1, {}, ignore, None)

@@ -89,7 +89,7 @@ def _write(
             rows, fps = playback_rows(length, dt_s, job.fps)
         frame_s, width = 1 / fps, _RAYS_WIDTH if stage.backend == "rays" else _WIDTH
     if draws_itself:
-        frames = own_frames(trajectory, rows, job)
+        frames = _own_frames(trajectory, rows, job)
     else:
         frames = stage.frames(trajectory, rows, frame_s, job, width)
 
@@ -114,7 +114,7 @@ def _sheet_rows(
         steps = np.minimum(row.steps, len(trajectory) - 1)
         if draws_itself:
             order = np.unique(steps)
-            drawn = dict(zip(order.tolist(), own_frames(trajectory, order), strict=True))
+            drawn = dict(zip(order.tolist(), _own_frames(trajectory, order), strict=True))
             size = (_STRIP_WIDTH, _STRIP_WIDTH * 3 // 4)
             stills = [np.array(Image.fromarray(drawn[each]).resize(size)) for each in steps]
         else:
@@ -236,7 +236,7 @@ def caption(trajectory: Trajectory, row: int, only_time: bool = False) -> list[s
     return words
 
 
-def own_frames(
+def _own_frames(
     trajectory: Trajectory, rows: np.ndarray, job: RenderJob | None = None
 ) -> Iterator[np.ndarray]:
     """Render each of `rows` with the environment's renderer, with the job's caption.

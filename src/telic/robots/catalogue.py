@@ -131,7 +131,7 @@ def fetch(robot: NamedRobot) -> Path:
     home = _home(robot)
     key = (robot.name, str(home))
     is_there = (home / robot.model).is_file()
-    if is_there and (key in _known or robot.content in (None, content_of(robot, home))):
+    if is_there and (key in _known or robot.content in (None, _content_of(robot, home))):
         _known.add(key)
         return home / robot.model
     from telic.robots._archive import download, unpack  # imported lazily because it is slow
@@ -141,7 +141,7 @@ def fetch(robot: NamedRobot) -> Path:
         archive = download(robot.package, Path(place))
         unpacked = Path(place) / "unpacked"
         unpack(archive, unpacked, robot.parts)
-        if robot.content not in (None, content_of(robot, unpacked)):
+        if robot.content not in (None, _content_of(robot, unpacked)):
             raise BadFile(f"The files of {robot.name} are not those on record.")
         # Move the model last: its existence implies that of the other files. Processes may race.
         for part in sorted(robot.parts, key=lambda part: robot.model.startswith(part)):
@@ -153,7 +153,7 @@ def fetch(robot: NamedRobot) -> Path:
     return home / robot.model
 
 
-def content_of(robot: NamedRobot, home: Path) -> str:
+def _content_of(robot: NamedRobot, home: Path) -> str:
     """Return a hash of the names and contents of a robot's files."""
     total = hashlib.sha256()
     for part in sorted(robot.parts):

@@ -202,7 +202,7 @@ def guessed(path: Path, given: Mapping[str, Any] | None = None) -> RobotRecord:
             root=record.root or root_kind(model),
             base=record.base or model.body(base_of(model)).name,
         )
-        if model.nu and not moved_joints(model).intersection(moving_joints(model)):
+        if model.nu and not moved_joints(model).intersection(_moving_joints(model)):
             record = record.replace(actuators="model")  # e.g. thrusters, ball joints
         if record.actuators == "model":
             return record
@@ -219,7 +219,7 @@ def _guessed_pose(model: mujoco.MjModel) -> dict[str, float]:
     """
     pose: dict[str, float] = {}
     names = [model.key(index).name for index in range(model.nkey)]
-    for joint in moving_joints(model):
+    for joint in _moving_joints(model):
         name, column = model.joint(joint).name, model.jnt_qposadr[joint]
         if model.nkey:
             home = names.index("home") if "home" in names else 0
@@ -233,7 +233,7 @@ def _guessed_pose(model: mujoco.MjModel) -> dict[str, float]:
     return pose
 
 
-def moving_joints(model: mujoco.MjModel) -> list[int]:
+def _moving_joints(model: mujoco.MjModel) -> list[int]:
     """Return the named hinge and slide joints."""
     kinds = (HINGE, SLIDE)
     return [j for j in range(model.njnt) if model.jnt_type[j] in kinds and model.joint(j).name]
@@ -245,7 +245,7 @@ def _drives(model: mujoco.MjModel) -> tuple[Drive, ...]:
     Joints not moved by the model's actuators are excluded, such as a pole on a cart, the rails of a
     base or a ball. If the model has no actuators, all joints are driven.
     """
-    joints, moved = moving_joints(model), moved_joints(model)
+    joints, moved = _moving_joints(model), moved_joints(model)
     alike: dict[tuple[float, float, float], list[str]] = {}
     for joint in [joint for joint in joints if joint in moved] or joints:
         armature = round(float(model.dof_armature[model.jnt_dofadr[joint]]), 6)

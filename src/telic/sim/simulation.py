@@ -66,7 +66,7 @@ def simulate(
     if device == "cpu":
         return CpuSimulation(model, num_sims, num_threads=num_threads)
     require_gpu(device)
-    from telic.sim.gpu import GpuSimulation
+    from telic.sim._gpu import GpuSimulation
 
     return GpuSimulation(model, num_sims, device=device)
 

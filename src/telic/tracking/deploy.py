@@ -36,7 +36,7 @@ from telic.tracking.evaluate import ClipPlayer
 from telic.tracking.task import ClipChoice, TrackingTask, open_motions
 from telic.tracking.tracker import Tracker, TrackerDeployment, TrackerExport, export_tracker
 
-_RUNNER = Path(__file__).with_name("run_tracker.py")
+_RUNNER = Path(__file__).with_name("_run_tracker.py")
 _ALIKE_STEPS, _ALIKE = 10, 1e-3
 """number of steps compared, before contacts differ, and tolerance of positions, rad or m"""
 _LONGEST_S = 300

@@ -5,7 +5,7 @@
       build              environment, token networks, population, collector
       training.loop      the main flow: collect, learn, record, evaluate, save
         TokenNetworks    adds the token losses to the gradient (`PolicyNetworks.descend`)
-        apply_schedules  changes what is scheduled before every batch (`Population.on_anneal`)
+        _apply_schedules  changes what is scheduled before every batch (`Population.on_anneal`)
         TrackRecorder    keeps trackers, reports and the numbers of tokens and sampling
 
 Training runs no user code, so workers are not sandboxed.
@@ -122,7 +122,7 @@ def build(
 ) -> Setup:
     """Create the environment, networks, population and collector of a training run."""
     settings, seeds = job.settings, [member.seed for member in job.members]
-    clips = training_clips(config, library)
+    clips = _training_clips(config, library)
     env = make_tracking(
         config,
         library,
@@ -145,7 +145,7 @@ def build(
         networks=networks,
         device=env.device,
     )
-    population.on_anneal = partial(apply_schedules, population, networks, task, config)
+    population.on_anneal = partial(_apply_schedules, population, networks, task, config)
     collector = Collector(
         env, scoring, population.networks, population.distribution, settings.horizon
     )
@@ -194,7 +194,7 @@ def check_schedules(config: TrackingConfig) -> None:
             )
 
 
-def apply_schedules(
+def _apply_schedules(
     population: Population,
     networks: TokenNetworks,
     task: TrackingTask,
@@ -257,11 +257,11 @@ class TrackingParts:
             learn_beside_simulation()
         else:
             torch.backends.cuda.matmul.allow_tf32 = True
-        train, trained_on = clips_of(library, "train"), training_clips(candidate, library)
+        train, trained_on = clips_of(library, "train"), _training_clips(candidate, library)
         part = f"all {len(train)}" if trained_on == train else f"{len(trained_on)} of {len(train)}"
         keeper.emit(LogMessage(message=f"training on {part} clips"))
         setup = build(job, candidate, library)
-        split = measured_split(library)
+        split = _measured_split(library)
         clips = played_clips(candidate, library, split)
         player = ClipPlayer(candidate, library, clips, device=job.device, threads=job.threads)
         evaluator = TrackEvaluator(setup, candidate, player, split, keeper.emit)
@@ -316,7 +316,7 @@ def train_tracker(config: TrackingConfig, runs_dir: Path, options: TrackingOptio
     return Run(folder.path, summary)
 
 
-def measured_split(library: MotionLibrary) -> Split:
+def _measured_split(library: MotionLibrary) -> Split:
     """Return the evaluation split: held-out clips if available, otherwise the training clips."""
     if library.chosen("validation"):
         return "validation"
@@ -350,7 +350,7 @@ def resume_tracker(run: RunFolder, on_event: Listener, should_stop: Callable[[],
     return train_tracker(read_config(run), run.path.parent, options)
 
 
-def training_clips(config: TrackingConfig, library: MotionLibrary) -> list[int]:
+def _training_clips(config: TrackingConfig, library: MotionLibrary) -> list[int]:
     """Return the training clips, a fixed random subset if limited by `motions.at_once`."""
     clips, most = clips_of(library, "train"), config.motions.at_once
     if most is None or len(clips) <= most:

@@ -15,7 +15,7 @@ from telic.core.verb import verb
 from telic.errors import UsageError
 
 if TYPE_CHECKING:
-    from telic.motions.intake import Candidate, IntakeLine
+    from telic.motions.intake import ClipCandidate, IntakeLine
 
 _EXAMPLES = """
 telic motions generate --robot planar-biped --count 40        into the folder "motions"
@@ -85,7 +85,7 @@ def show_motions(request: _MotionRequest) -> dict[str, Any]:
         "split": clip.split,
         **clip.origin.model_dump(include={"licence", "source", "steps", "parameters"}),
         "human_points": clip.human.names if clip.human else (),
-        "measured": motions.intake.values_of(measured),
+        "measured": motions.intake.measured_values(measured),
         "reasons": motions.checks.FilterLimits().reasons(clip, measured),
         "output": str(request.out) if request.out else None,
     }
@@ -105,7 +105,7 @@ class _IntakeRequest(WatchedRequest):
     )
 
 
-def _add(request: _IntakeRequest, robot: str, candidates: Iterator[Candidate]) -> MotionIntake:
+def _add(request: _IntakeRequest, robot: str, candidates: Iterator[ClipCandidate]) -> MotionIntake:
     def emit(line: IntakeLine) -> None:
         why = f": {line.why}" if line.why else ""
         request.on_event(LogMessage(message=f"{line.clip} {line.outcome}{why}"))
@@ -253,7 +253,7 @@ def filter_motions(request: _FilterMotionsRequest) -> MotionIntake:
     if request.mirror:
         motions.mirror.symmetry(library.robot)  # raises for a robot without left-right symmetry
 
-    def candidates() -> Iterator[Candidate]:
+    def candidates() -> Iterator[ClipCandidate]:
         for name in library.names:
             clip = library.clip(name)
             yield new(clip, str(request.library))

@@ -13,7 +13,8 @@ import torch
 import telic
 from telic.envs import make
 from telic.envs.access import located
-from telic.envs.simulators import names, process
+from telic.envs.simulators import _process as process
+from telic.envs.simulators import names
 from telic.envs.simulators.names import ADAPTERS, SimulatorAdapter, simulated
 from telic.errors import BadEnvironment, ConfigError, SimulatorError, UsageError
 from telic.testing import SimulatorContract

@@ -18,8 +18,8 @@ from torch import Tensor
 
 from telic.core.seeds import derive, uniform
 from telic.core.tensors import integers
+from telic.envs.simulators._process import ANSWER_S, SimulatorProcess
 from telic.envs.simulators.names import ADAPTERS, simulated
-from telic.envs.simulators.process import ANSWER_S, SimulatorProcess
 from telic.envs.spec import EnvSpec
 from telic.envs.vector import STAGGER, Info, Step, VecEnv, seed_rows
 from telic.errors import BadEnvironment, ConfigError, UsageError

@@ -59,9 +59,9 @@ def read_motions(path: Path, options: ReadOptions = ReadOptions()) -> Iterator[M
     start = content[:512].lstrip(b"\xef\xbb\xbf \t\r\n")
     try:
         if start[:4] == b"PK\x03\x04":
-            yield from array_tracks(_unpacked(content, where), where, name, options)
+            yield from _array_tracks(_unpacked(content, where), where, name, options)
         elif content[:1] in (b"\x80", b"x") or start[:2] in (b"(d", b"cn", b"(l"):
-            yield from array_tracks(read_pickle(content, where), where, name, options)
+            yield from _array_tracks(read_pickle(content, where), where, name, options)
         elif start[:9].upper() == b"HIERARCHY":
             yield people.read_bvh(content, where, name, options)
         elif b"," in start.split(b"\n")[0] and b"\x00" not in start:
@@ -94,7 +94,7 @@ def _unpacked(content: bytes, where: str) -> dict[str, np.ndarray]:
         return found
 
 
-def array_tracks(
+def _array_tracks(
     values: Any, where: str, name: str, options: ReadOptions, depth: int = 0
 ) -> Iterator[MotionTrack]:
     """Yield the motions in named arrays, or in groups of named arrays by clip name."""
@@ -113,4 +113,4 @@ def array_tracks(
             hint="See docs/reference/motions.md for the arrays of each format.",
         )
     for key, value in groups.items():
-        yield from array_tracks(value, f"{where}, clip {key},", key, options, depth + 1)
+        yield from _array_tracks(value, f"{where}, clip {key},", key, options, depth + 1)
