@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from telic.envs.simulators.names import permit_env
 from telic.errors import ConfigError, TelicError, UnknownName, WorkerDied
 from telic.rendering import RenderJob, choose_backend, draw_portrait, render, render_one
 from telic.rendering import jobs as backends
@@ -174,6 +175,7 @@ class Dot(gymnasium.Env):
 def test_what_has_no_model_draws_itself_if_the_same_comes_out_again(tmp_path, monkeypatch):
     (tmp_path / "dot.py").write_text(OWN_ENVIRONMENT)
     monkeypatch.chdir(tmp_path)
+    permit_env("dot.py:Dot")
     import gymnasium
 
     x = gymnasium.utils.seeding.np_random(11)[0].uniform(0, 1)
