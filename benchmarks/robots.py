@@ -24,8 +24,8 @@ from rich.table import Table
 from telic.envs import make
 from telic.robots.build import built_robot
 from telic.robots.catalogue import robot_names
-from telic.sim.cpu import CpuSimulation
 from telic.sim._gpu import GpuSimulation
+from telic.sim.cpu import CpuSimulation
 from telic.sim.simulation import why_no_gpu
 
 console = Console(width=120)
