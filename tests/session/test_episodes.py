@@ -106,8 +106,8 @@ def test_every_session_iteration_purpose_and_look_has_starts_of_its_own(monkeypa
         add_iteration(folder, number)
         work = SimpleNamespace(config=read_record(folder.config, SessionConfig), folder=folder)
         write_text(folder.iteration(number).run.members()[0].reward_code, PHASES)
-        policies = newest(folder.iteration(number).run)
-        play(work, number, candidate, policies, purpose, 4, moment)
+        policies = newest(candidate, folder.iteration(number).run)
+        play(work, number, policies, purpose, 4, moment)
         return seeds[-1].pop()
 
     once = [

@@ -195,11 +195,11 @@ def test_when_nothing_can_be_trained_there_is_a_report_and_no_policy(asking, hom
 
 @pytest.mark.long
 def test_a_variant_that_breaks_off_is_unknown_and_the_others_are_judged(asking, home):
-    def newest(run):
+    def newest(candidate, run):
         for member in run.members():
             if not member.name.startswith("reward2_"):
                 shutil.rmtree(member.checkpoints_dir)
-        return judgement.newest(run)
+        return judgement.newest(candidate, run)
 
     home.setattr(training, "newest", newest)
     session, _ = asking.run(VARYING, iterations=2)

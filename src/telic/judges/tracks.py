@@ -181,6 +181,26 @@ _of_track = functools.partial(metric, _OF_TRACK)
 # ---- statistics of a track or mask
 
 
+def _reduction(
+    name: str, about: str, reduce: Callable[[Array], Any], *, is_total: bool = True
+) -> Metric:
+    """Register a metric that reduces a track to one number."""
+
+    def measure(episode: Episode, track: Track) -> float:
+        return float(reduce(values_of(episode, track)))
+
+    measure.__name__, measure.__doc__ = name, about
+    return _of_track(is_total=is_total)(measure)
+
+
+highest = _reduction("highest", "Highest {track}.", np.max)
+lowest = _reduction("lowest", "Lowest {track}.", np.min)
+farthest = _reduction("farthest", "Largest size of {track}.", lambda track: np.max(np.abs(track)))
+mean = _reduction("mean", "Mean {track}.", np.mean, is_total=False)
+total = _reduction("total", "Sum of {track}.", np.sum)
+last = _reduction("last", "{track} at the end.", lambda track: track[-1])
+
+
 @metric()
 def share(episode: Episode, mask: Array) -> float:
     """Share of the time in which {mask}."""
@@ -212,45 +232,9 @@ def share_near(episode: Episode, track: Track, value: float, within: float) -> f
 
 
 @_of_track(is_total=True)
-def highest(episode: Episode, track: Track) -> float:
-    """Highest {track}."""
-    return float(np.max(values_of(episode, track)))
-
-
-@_of_track(is_total=True)
-def lowest(episode: Episode, track: Track) -> float:
-    """Lowest {track}."""
-    return float(np.min(values_of(episode, track)))
-
-
-@_of_track(is_total=True)
-def farthest(episode: Episode, track: Track) -> float:
-    """Largest size of {track}."""
-    return float(np.max(np.abs(values_of(episode, track))))
-
-
-@_of_track(is_total=True)
 def widest(episode: Episode, tracks: Sequence[str]) -> float:
     """Widest range of {tracks}."""
     return float(max(np.ptp(values_of(episode, track)) for track in tracks))
-
-
-@_of_track()
-def mean(episode: Episode, track: Track) -> float:
-    """Mean {track}."""
-    return float(np.mean(values_of(episode, track)))
-
-
-@_of_track(is_total=True)
-def total(episode: Episode, track: Track) -> float:
-    """Sum of {track}."""
-    return float(np.sum(values_of(episode, track)))
-
-
-@_of_track(is_total=True)
-def last(episode: Episode, track: Track) -> float:
-    """{track} at the end."""
-    return float(values_of(episode, track)[-1])
 
 
 @_of_track(is_total=True)

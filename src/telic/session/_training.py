@@ -44,9 +44,9 @@ from telic.session.control import SessionControl, SessionStopped, SessionWork
 from telic.session.judgement import (
     CHOOSING,
     LOOKS,
-    PolicyAt,
     Proof,
     TrainedCandidate,
+    TrainedPolicy,
     by_labels,
     choose_policies,
     confirm,
@@ -118,8 +118,8 @@ def _screen(work: SessionWork, number: int, candidate: RewardCandidate) -> Selec
     job = _job(work, candidate, variants, SHORT, _parents(work, candidate, variants), 1)
     folder = work.folder.iteration(number).path
     run = run_job(work.control, job, work.brief.spec, folder, _TRIAL, work.emit)
-    began, policies = time.monotonic(), newest(RunFolder(run.path))
-    verdicts = play(work, number, candidate, policies, "trial", CHOOSING)
+    began, policies = time.monotonic(), newest(candidate, RunFolder(run.path))
+    verdicts = play(work, number, policies, "trial", CHOOSING)
     members = [score_of(policy, own) for policy, own in zip(policies, verdicts, strict=True)]
     kept = better_first(members, variants)[0]
     means = tuple(
@@ -331,18 +331,15 @@ class CheckpointJudge:
     def _evaluate(self, step: int) -> None:
         """Judge the policies of one checkpoint, with more episodes if they may pass."""
         began = time.monotonic()
-        work, number, candidate, config = (
-            self._work,
-            self._number,
-            self._candidate,
-            self._work.config,
-        )
+        work, number, config = self._work, self._number, self._work.config
         policies = [
-            PolicyAt(member, next((x for x in member.checkpoints() if x.step == step), None))
+            TrainedPolicy(
+                self._candidate, member, step if member.checkpoint(step).exists() else None
+            )
             for member in self._files.run.members()
         ]
         self._playing.set()
-        scores = choose_policies(work, number, candidate, policies)
+        scores = choose_policies(work, number, policies)
         self._playing.clear()
         known = {score.member: score.judgement.score for score in scores}
         reasons = unjudged([each for score in scores for each in score.judgement.verdicts])
@@ -359,7 +356,7 @@ class CheckpointJudge:
 
         place = max(1, round((LOOKS + 1) * step / self._end))
         self._playing.set()
-        confirmed = confirm(work, number, candidate, policies, alpha, place)
+        confirmed = confirm(work, number, policies, alpha, place)
         self._playing.clear()
         confirmed = [by_labels(work, score) for score in confirmed]
         if not do_pass(confirmed):

@@ -32,7 +32,7 @@ from telic.session.control import SessionWork
 from telic.session.labels import calibration_of
 from telic.session.records import SessionSummary
 from telic.storage.files import read_fields, read_json_lines, read_record
-from telic.storage.layout import Artifact, IterationFolder, MemberFolder, RunFolder, SessionFolder
+from telic.storage.layout import IterationFolder, MemberFolder, RunFolder, SessionFolder
 from telic.storage.reading import file_hash, read_text
 from telic.storage.trajectories import Environment
 from telic.training.run import Run
@@ -67,24 +67,19 @@ class TrainedCandidate(NamedTuple):
     proof: Proof | None = None
 
 
-class PolicyAt(NamedTuple):
-    """A policy at one of its checkpoints, or None if training ended before the first one."""
-
-    member: MemberFolder
-    checkpoint: Artifact | None
-
-
 class TrainedPolicy(NamedTuple):
-    """A policy checkpoint and the candidate that it was trained with."""
+    """A policy at one of its checkpoints, and the candidate that it was trained with."""
 
     candidate: RewardCandidate
     member: MemberFolder
-    step: int
+    step: int | None
+    """None if training ended before the first checkpoint"""
 
     def order(
         self, config: SessionConfig, seed: int, paths: Sequence[str], **more: Any
     ) -> PlayOrder:
         """Return a request to play fresh episodes under the judged conditions."""
+        assert self.step is not None
         code = self.member.reward_code
         usual = PlayOrder(
             policy=str(self.member.checkpoint(self.step).absolute()),
@@ -98,7 +93,7 @@ class TrainedPolicy(NamedTuple):
 
 
 def best_policy(folder: SessionFolder, summary: SessionSummary) -> TrainedPolicy:
-    """Return the policy that a session delivers and its training candidate."""
+    """Return the policy that a session delivers."""
     assert summary.best_iteration is not None and summary.best_member is not None
     files = folder.iteration(summary.best_iteration)
     member = MemberFolder(files.run.path / summary.best_member)
@@ -106,9 +101,10 @@ def best_policy(folder: SessionFolder, summary: SessionSummary) -> TrainedPolicy
     return TrainedPolicy(read_record(files.candidate, RewardCandidate), member, step)
 
 
-def newest(run: RunFolder) -> list[PolicyAt]:
+def newest(candidate: RewardCandidate, run: RunFolder) -> list[TrainedPolicy]:
     """Return every policy of a training run at its last checkpoint."""
-    return [PolicyAt(each, next(reversed(each.checkpoints()), None)) for each in run.members()]
+    saved = [(each, each.checkpoints()) for each in run.members()]
+    return [TrainedPolicy(candidate, each, own[-1].step if own else None) for each, own in saved]
 
 
 # ------------------------------------------------------------------------------ verdict
@@ -143,21 +139,21 @@ def _judge_at_end(
     work: SessionWork, number: int, candidate: RewardCandidate, run: RunFolder
 ) -> list[MemberScore]:
     """Select the best checkpoint of every policy and judge it."""
-    files, last = work.folder.iteration(number), newest(run)
+    files, last = work.folder.iteration(number), newest(candidate, run)
     interim = list(read_json_lines(files.checkpoints))
-    chosen: list[PolicyAt] = []
+    chosen: list[TrainedPolicy] = []
     worths: list[float | None] = []
-    for policy, score in zip(last, choose_policies(work, number, candidate, last), strict=True):
+    for policy, score in zip(last, choose_policies(work, number, last), strict=True):
         step, worth = score.step, score.judgement.score
         for row in interim:
             other = row["scores"].get(score.member)
             if other is not None and (worth is None or other > worth):
                 step, worth = row["step"], other
-        saved = [each for each in policy.member.checkpoints() if each.step == step]
-        chosen.append(PolicyAt(policy.member, saved[0]) if saved else policy)
+        is_saved = policy.member.checkpoint(step).exists()
+        chosen.append(policy._replace(step=step) if is_saved else policy)
         worths.append(worth)
     alpha = spending(number, len(chosen), LOOKS, is_last=True)
-    scores = confirm(work, number, candidate, chosen, alpha)
+    scores = confirm(work, number, chosen, alpha)
     scores = [watched(work, files, score) for score in scores]
     watch_failure(work, files, scores)
     return [
@@ -244,10 +240,10 @@ def mean_score(scores: Sequence[MemberScore]) -> float | None:
 
 
 def choose_policies(
-    work: SessionWork, number: int, candidate: RewardCandidate, policies: Sequence[PolicyAt]
+    work: SessionWork, number: int, policies: Sequence[TrainedPolicy]
 ) -> list[MemberScore]:
     """Score policies on the selection episodes, which are the same for all checkpoints of a run."""
-    verdicts = play(work, number, candidate, policies, "choose", CHOOSING)
+    verdicts = play(work, number, policies, "choose", CHOOSING)
     shutil.rmtree(work.folder.iteration(number).path / "chosen", ignore_errors=True)
     return [score_of(policy, own) for policy, own in zip(policies, verdicts, strict=True)]
 
@@ -265,8 +261,7 @@ def may_pass(config: SessionConfig, scores: Sequence[MemberScore], alpha: float)
 def confirm(
     work: SessionWork,
     number: int,
-    candidate: RewardCandidate,
-    policies: Sequence[PolicyAt],
+    policies: Sequence[TrainedPolicy],
     alpha: float,
     look: int = 0,
 ) -> list[MemberScore]:
@@ -278,14 +273,14 @@ def confirm(
     config, usual = work.config, judged_episodes(work.config, alpha)
     verdicts: list[list[Verdict]] = [[] for _ in policies]
     undecided = list(range(len(policies)))
-    saved = [each.checkpoint for each in policies]
-    hashes = [None if each is None else file_hash(each.path) for each in saved]
+    hashes = [
+        None if each.step is None else file_hash(each.member.checkpoint(each.step))
+        for each in policies
+    ]
     while True:
         played = len(verdicts[undecided[0]])
         own = [policies[place] for place in undecided]
-        more_of = play(
-            work, number, candidate, own, "confirm", usual, moment=(look, played), first=played
-        )
+        more_of = play(work, number, own, "confirm", usual, moment=(look, played), first=played)
         for place, more in zip(undecided, more_of, strict=True):
             verdicts[place].extend(more)
         scores = [
@@ -366,8 +361,7 @@ def start_seed(work: SessionWork) -> int:
 def play(
     work: SessionWork,
     number: int,
-    candidate: RewardCandidate,
-    policies: Sequence[PolicyAt],
+    policies: Sequence[TrainedPolicy],
     purpose: Purpose,
     episodes: int,
     moment: tuple[int, ...] = (),
@@ -380,18 +374,18 @@ def play(
     """
     folder = work.folder.iteration(number).path / _FOLDERS[purpose]
     orders = {
-        member.name: TrainedPolicy(candidate, member, checkpoint.step).order(
+        policy.member.name: policy.order(
             work.config,
             derive(purpose, start_seed(work), number, *moment),
-            episode_paths(folder / member.name, episodes, first),
+            episode_paths(folder / policy.member.name, episodes, first),
             is_kept=purpose != "choose",  # deleted after judging
         )
-        for member, checkpoint in policies
-        if checkpoint
+        for policy in policies
+        if policy.step is not None
     }
     played, why = record_each(orders, folder)
     recorded = [file for own in played.values() for file in own]
-    where = (work.config.env, candidate.env_args)
+    where = (work.config.env, policies[0].candidate.env_args)
     # Use a separate folder: a judge may write there, but not to the recordings it judges.
     paths = [file.path for file in recorded]
     judged = judge_episodes(work.folder, work.config, paths, folder / "judge", where)
@@ -400,7 +394,7 @@ def play(
         for file, verdict in zip(recorded, judged, strict=True)
     }
     found: list[list[Verdict]] = []
-    for member, _ in policies:
+    for _, member, _ in policies:
         if member.name in played:
             found.append([verdicts[file.path] for file in played[member.name]])
             continue
@@ -443,7 +437,7 @@ def of_recording(file: RecordedFile, verdict: Verdict) -> Verdict:
 
 
 def score_of(
-    policy: PolicyAt,
+    policy: TrainedPolicy,
     verdicts: Sequence[Verdict],
     *,
     alpha: float = ALPHA,
@@ -451,14 +445,14 @@ def score_of(
     policy_hash: str | None = None,
 ) -> MemberScore:
     """Return the score of a policy from the verdicts on its episodes."""
-    member, checkpoint = policy
+    _, member, step = policy
     config, _, seed = member.name.rpartition("_seed_")
     digits = config.removeprefix("reward")
     return MemberScore(
         member=member.name,
         variant=int(digits) - 1 if digits.isdigit() else 0,
         seed=int(seed),
-        step=checkpoint.step if checkpoint else last_step(member.scalars),
+        step=last_step(member.scalars) if step is None else step,
         judgement=together(verdicts, alpha=alpha, threshold=threshold),
         policy_hash=policy_hash,
     )

@@ -94,6 +94,7 @@ def _measure(
 ) -> RobustnessCard:
     began = time.monotonic()
     policy = best_policy(folder, summary)
+    assert policy.step is not None  # a delivered policy was saved
     where = config.env, policy.candidate.env_args
     env = make(where[0], num_envs=1, **where[1])
     possible = [name for name, (_, what) in CONDITIONS.items() if what.is_possible(env)]

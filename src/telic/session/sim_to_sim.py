@@ -25,6 +25,7 @@ from telic.envs.factory import make
 from telic.envs.mujoco import MujocoEnv
 from telic.errors import BadFile, TelicError
 from telic.jobs.process import own_python
+from telic.judges.episode import cut_episode
 from telic.judges.recorder import record
 from telic.sandbox.confine import clean_environment
 from telic.session.judgement import best_policy, episode_paths, judge_episodes
@@ -38,7 +39,6 @@ from telic.storage.trajectories import (
     RECORDED,
     Environment,
     Trajectory,
-    TrajectoryFacts,
     read_arrays,
     read_trajectory,
     write_trajectory,
@@ -229,27 +229,16 @@ def episodes_of(
             # Both simulations use nominal, flat ground.
             **{name: np.zeros(played.qpos.shape[:2]) for name in GROUND},
         }
-        facts = TrajectoryFacts(
-            env_id=where[0],
-            env_kwargs=where[1],
-            dt_s=env.spec.dt_s,
-            label="",
-            obs_names=env.spec.obs_names,
-            action_names=env.spec.action_names,
-            body_names=env.spec.body_names,
-            joint_names=env.spec.joint_names,
-        )
-        episodes: list[Trajectory] = []
         lengths, seen = _measured(env, columns, starts)
-        columns |= seen
-        for row, length in enumerate(lengths):
-            ends = np.zeros(length, dtype=bool)
-            ends[-1] = True
-            fell = length < played.qpos.shape[1]
-            own = {name: values[row, :length] for name, values in columns.items()}
-            own |= {"terminated": ends & fell, "truncated": ends & (not fell)}
-            label = {"label": f"deployed{row}"}
-            episodes.append(Trajectory(own, facts.model_copy(update=label)))
+        # The last recorded step of each episode, (N, T).
+        ends = np.arange(played.qpos.shape[1]) == np.array(lengths)[:, None] - 1
+        fell = np.array(lengths)[:, None] < played.qpos.shape[1]
+        columns |= {**seen, "terminated": ends & fell, "truncated": ends & ~fell}
+        by_step = {name: values.swapaxes(0, 1) for name, values in columns.items()}
+        episodes = [
+            cut_episode(by_step, row, length, env.spec, where, label=f"deployed{row}")
+            for row, length in enumerate(lengths)
+        ]
         return DeployedEpisodes(episodes, one_step)
     finally:
         env.close()
