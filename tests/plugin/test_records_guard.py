@@ -5,7 +5,6 @@ from telic.plugin.hooks import before_shell, record_in_path, written_record
 HOME = ".telic/tasks/walk/studies/first"
 RECORDS = (
     f"{HOME}/ledger.jsonl",
-    f"{HOME}/state.json",
     f"{HOME}/runs/r-1/artefacts/metrics.csv",
     f"{HOME}/runs/r-1/exit.json",
     f"{HOME}/evidence/e-1.json",

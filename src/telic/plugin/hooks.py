@@ -288,7 +288,7 @@ def simple_commands(line: str) -> list[list[str]]:
 _RECORD = re.compile(
     r"[^\s'\"`;|&<>()]*"
     r"(?:ledger\.(?:jsonl|torn-\d+)"
-    r"|\.telic/\S*?/(?:state\.json|(?:runs|evidence|audits|decisions|revisions|contract\.history)/)"
+    r"|\.telic/\S*?/(?:runs|evidence|audits|decisions|revisions|contract\.history)/"
     r"[^\s'\"`;|&<>()]*)"
 )
 _INTO = re.compile(r"(?:>>?\|?|\btee\b(?:\s+-\w+)*)\s*['\"]?$")

@@ -3,9 +3,6 @@
 Only this module and `launch` start processes in this package. The commands here must
 leave the repository byte-identical, use no network and run no code configured by the repository
 (hooks, file-system monitors, external diff tools, text conversions).
-
-Unified diffs are also parsed here, by hunk lengths, so that a removed line that looks like a file
-header is not mistaken for one. Both names of a rename count as touched.
 """
 
 from __future__ import annotations
@@ -20,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from telic.errors import Refused, TelicError
+from telic.storage.reading import read_text
 
 _TIMEOUT_S = 60
 
@@ -59,9 +57,9 @@ _CONVERTING = ("apply", "diff", "hash-object", "ls-files", "status")
 _PROGRAMS = (
     r"^(filter\..*\.(clean|smudge|process|required)|diff\.(.*\.(textconv|command)|external))$"
 )
-_HUNK = re.compile(r"^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
-_NAMES = ("rename from ", "rename to ", "copy from ", "copy to ")
-_MODES = ("new file mode ", "new mode ", "old mode ", "deleted file mode ")
+_RENAMED = re.compile(r"(?m)^(?:rename|copy) (?:from|to) (.+)$")
+_MODES = re.compile(r"(?m)^(?:new file|deleted file|new|old) mode (\d+)$")
+_BINARY = re.compile(r"(?m)^(?:GIT binary patch|Binary files )")
 _PLAIN_MODES = ("100644", "100755")
 
 
@@ -185,12 +183,6 @@ def _entries(root: Path, *words: str) -> list[str]:
     return list(filter(None, answer.out.split("\0")))
 
 
-def patched_paths(root: Path, patch: Path) -> tuple[str, ...]:
-    """Return the paths that applying the patch would write."""
-    answer = ask(root, "apply", "--numstat", "-z", "-p1", str(patch.resolve()))
-    return tuple(row.split("\t", 2)[2] for row in answer.out.split("\0") if row.count("\t") >= 2)
-
-
 def why_patch_fails(root: Path, patch: Path, base_commit: str | None) -> str | None:
     """Return why `patch` does not apply cleanly to `base_commit`, or None if it does.
 
@@ -213,69 +205,40 @@ def why_patch_fails(root: Path, patch: Path, base_commit: str | None) -> str | N
 
 
 class Patch(NamedTuple):
-    """Parsed diff: files, removed and added lines, and problems."""
+    """Diff: files that it touches, removed and added lines, and problems."""
 
     files: tuple[str, ...]
     removed: tuple[str, ...]
     added: tuple[str, ...]
     problems: tuple[str, ...]
 
-    @property
-    def changed_lines(self) -> int:
-        """Number of lines to review."""
-        return len(self.removed) + len(self.added)
 
-
-def read_patch(text: str) -> Patch:
-    """Parse a diff. Links, submodules, binary parts and unusual names are problems."""
-    files: dict[str, None] = {}
-    problems: list[str] = []
-    changed: dict[str, list[str]] = {"-": [], "+": []}
-    old = new = 0
-    for line in text.splitlines():
-        if old > 0 or new > 0:  # inside a hunk; a backslash marks a missing newline at end of file
-            mark = line[:1]
-            changed.get(mark, list[str]()).append(line[1:])
-            old -= mark not in ("+", "\\")
-            new -= mark not in ("-", "\\")
-        elif hunk := _HUNK.match(line):
-            old, new = (int(n or 1) for n in hunk.groups())
-        elif name := _touched(line):
-            files[name] = None
-        elif line.startswith(_MODES) and line.split()[-1] not in _PLAIN_MODES:
-            problems.append(f"mode {line.split()[-1]} is neither a plain nor an executable file")
-        elif line.startswith(("GIT binary patch", "Binary files ")):
-            problems.append("it has a binary part, which cannot be reviewed")
+def read_patch(root: Path, path: Path) -> Patch:
+    """Read a diff as git applies it. Links, submodules, binary parts and odd names are problems."""
+    answer, text = (
+        ask(root, "apply", "--numstat", "-z", "-p1", str(path.resolve())),
+        read_text(path),
+    )
+    rows = [row.split("\t", 2) for row in answer.out.split("\0") if row.count("\t") >= 2]
+    # git lists one name of a rename. Lines inside a hunk never begin with these words.
+    files = tuple(dict.fromkeys([*(row[2] for row in rows), *_RENAMED.findall(text)]))
+    problems = [
+        f"mode {mode} is neither a plain nor an executable file"
+        for mode in dict.fromkeys(_MODES.findall(text))
+        if mode not in _PLAIN_MODES
+    ]
+    if _BINARY.search(text) or any(row[0] == "-" for row in rows):
+        problems.append("it has a binary part, which cannot be reviewed")
     problems += [
         f"path {name} leaves the repository or is quoted"
         for name in files
-        if name.startswith(("/", '"')) or ".." in name.split("/") or "\0" in name
+        if name.startswith(("/", '"')) or ".." in name.split("/")
     ]
     if not files:
-        problems.append("it touches no file")
-    removed, added = tuple(changed["-"]), tuple(changed["+"])
-    return Patch(tuple(files), removed, added, tuple(dict.fromkeys(problems)))
-
-
-def _touched(line: str) -> str | None:
-    """Return the file named by a diff header line."""
-    if line.startswith(("--- ", "+++ ")):
-        name = line[4:].split("\t")[0]
-        return None if name == "/dev/null" else _without_prefix(name)
-    if line.startswith(_NAMES):
-        return line.split(" ", 2)[2]
-    if not line.startswith("diff --git "):
-        return None
-    # The two names are separable only if equal; renames have separate header lines.
-    rest = line.removeprefix("diff --git ")
-    middle = len(rest) // 2
-    one, other = _without_prefix(rest[:middle]), _without_prefix(rest[middle + 1 :])
-    return one if rest[middle : middle + 1] == " " and one == other else None
-
-
-def _without_prefix(name: str) -> str:
-    """Strip the first path component, like `git apply -p1`."""
-    return name.partition("/")[2] or f"/{name}"
+        problems.append(f"it touches no file: {answer.error}")
+    lines = [line for line in text.splitlines() if not line.startswith(("--- ", "+++ "))]
+    removed, added = (tuple(x[1:] for x in lines if x[:1] == mark) for mark in "-+")
+    return Patch(files, removed, added, tuple(problems))
 
 
 def first_match(path: str, patterns: Iterable[str]) -> str | None:

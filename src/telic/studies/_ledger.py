@@ -10,7 +10,6 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
-from telic.storage.files import write_json
 from telic.storage.journal import (
     Journal,
     JournalBroken,
@@ -88,7 +87,7 @@ class Ledger:
     def append(
         self, kind: str, subject: str | None, data: dict[str, Any], actor: StudyActor
     ) -> JournalEntry:
-        """Commit one entry and write state.json.
+        """Commit one entry.
 
         Raises LockTimeout, or BrokenIntegrity if the ledger is damaged or was written elsewhere.
         """
@@ -97,7 +96,6 @@ class Ledger:
             by = actor.model_dump(mode="json", exclude_none=True)
             entry = self._signed().append(kind, data, subject=subject, actor=by)
             self.written += 1
-            self.save_state()
         return entry
 
     def adopt(self) -> None:
@@ -107,12 +105,6 @@ class Ledger:
             if not check.ok and not check.foreign:
                 raise _broken(f"Line {check.bad_seq} of {self.path} is bad: {check.why}.")
             self._signed().adopt()
-
-    def save_state(self, next_action: dict[str, Any] | None = None) -> None:
-        """Write state.json, a summary for agents and people that telic never reads."""
-        data = self.state().as_data()
-        del data["runs"], data["evidence"]
-        write_json(self.folder.state, {**data, "next_action": next_action})
 
     # ------------------------------------------------------------------ internal
 

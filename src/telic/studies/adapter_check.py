@@ -276,7 +276,7 @@ def _baseline(study: Study, actor: StudyActor) -> str:
 
 def _run(study: Study, candidate: str, seed: int, times: int, actor: StudyActor) -> Evidence:
     """Launch one smoke run, wait until it ends, and measure it."""
-    request = LaunchRequest(candidate, "smoke", seed, execute=True, confirm=TOKEN, times=times)
+    request = LaunchRequest(candidate, "smoke", seed, confirm=TOKEN, times=times)
     run = launch(study, request, actor).run
     while study.state.runs[run].is_live:
         time.sleep(_POLL_S)

@@ -8,13 +8,12 @@ from telic.errors import UsageError
 from telic.storage.files import write_text
 from telic.storage.journal import JournalEntry
 from telic.storage.reading import file_hash
-from telic.studies.approvals import Consent
 from telic.studies.canonical import check_slug
 from telic.studies.contract import evaluator_files
 from telic.studies.documents.adapter import Adapter
 from telic.studies.documents.base import StudyActor, read_document
 from telic.studies.errors import GateRefused, StudyError
-from telic.studies.folder import StudyFolder, StudyKind, StudyStatus, activate
+from telic.studies.folder import StudyFolder, StudyStatus, activate
 from telic.studies.study import Study
 
 _IGNORED = "locks/\nworktrees/\n*.lock\n.unfinished-*\n"
@@ -97,13 +96,7 @@ episodes: 10
 
 
 def create_study(
-    root: Path,
-    task_id: str,
-    study_id: str,
-    actor: StudyActor,
-    *,
-    statement: str = "",
-    kind: StudyKind = "external",
+    root: Path, task_id: str, study_id: str, actor: StudyActor, *, statement: str = ""
 ) -> Study:
     """Create a study under `root`/.telic and make it the active one.
 
@@ -127,8 +120,8 @@ def create_study(
             write_text(path, text)
     study = Study(folder)
     with study.locked():
-        if study.state.study_kind is None:
-            study.append("study.created", None, {"kind": kind}, actor)
+        if not study.state.ledger_head.seq:
+            study.append("study.created", None, {}, actor)
     activate(folder)
     return study
 
@@ -152,33 +145,29 @@ def write_templates(folder: StudyFolder) -> tuple[str, ...]:
     return tuple(path.name for path in written)
 
 
-def pause_study(study: Study, actor: StudyActor, reason: str) -> JournalEntry:
-    """Block launches until a person resumes the study. Any actor may pause."""
-    with study.locked():
-        return _enter_status(study, "paused", actor, reason)
+def set_status(study: Study, status: StudyStatus, actor: StudyActor, reason: str) -> JournalEntry:
+    """Pause, resume or close a study. Any actor may pause it; a person resumes and closes it.
 
-
-def resume_study(study: Study, consent: Consent, reason: str) -> JournalEntry:
-    """Resume a paused study: lift fired stop rules and remove the STOP file."""
-    with study.locked():
-        entry = _enter_status(study, "open", consent.actor, reason)
-        study.folder.stop_file.unlink(missing_ok=True)
-    return entry
-
-
-def close_study(study: Study, consent: Consent, reason: str) -> JournalEntry:
-    """Close a study permanently: no more launches or proposals, and no reopening.
-
-    Raises GateRefused E_RUN_LIVE while runs are live.
+    Resuming lifts fired stop rules and removes the STOP file. Closing is permanent. Raises
+    StudyError E_CLOSED for a closed study, GateRefused E_NO_HUMAN without a person and E_RUN_LIVE
+    when closing while runs are live.
     """
     with study.locked():
-        if live := study.state.active_runs:
+        if study.state.study_status == "closed":
+            raise StudyError("E_CLOSED", f"{study.name} is closed.", hint="Begin a new study.")
+        if status != "paused" and actor.kind != "human":
+            raise GateRefused("E_NO_HUMAN", "Only a person resumes or closes a study.")
+        if status == "closed" and (live := study.state.active_runs):
             raise GateRefused(
                 "E_RUN_LIVE",
                 f"{', '.join(live)} still runs in {study.name}.",
                 hint="Wait for it, or stop it: telic study run --stop RUN",
             )
-        return _enter_status(study, "closed", consent.actor, reason)
+        facts = {"status": status, "reason": reason}
+        entry = study.append("study.status", None, facts, actor)
+        if status == "open":
+            study.folder.stop_file.unlink(missing_ok=True)
+    return entry
 
 
 def why_stopped(study: Study) -> str:
@@ -187,11 +176,3 @@ def why_stopped(study: Study) -> str:
     if study.folder.stop_file.exists():
         reasons.append("a file named STOP")
     return "; ".join(reasons) or f"it is {study.state.study_status}"
-
-
-def _enter_status(
-    study: Study, status: StudyStatus, actor: StudyActor, reason: str
-) -> JournalEntry:
-    if study.state.study_status == "closed":
-        raise StudyError("E_CLOSED", f"{study.name} is closed.", hint="Begin a new study.")
-    return study.append("study.status", None, {"status": status, "reason": reason}, actor)

@@ -55,12 +55,18 @@ def new_candidate(
     _check_authored(draft)
     head = git_read.head_commit(folder.root) if study.is_git else None
     with study.locked():
+        if actor.kind not in ("agent", "human", "engine"):
+            raise refused("The draft", "(new)", S.DRAFT, f"{actor.kind} may not do that")
+        if study.state.study_status != "open":
+            why = f"the study is {study.state.study_status}"
+            raise refused("The draft", "(new)", S.DRAFT, why)
         values = _with_defaults(_attach(draft, contents), study, head, actor.name)
         there = [each.name for each in folder.candidates.glob("c-*")]
         name = candidate_id(next_number([*study.state.candidates, *there]), title)
         record = _write(folder, name, 1, values, actor, contents)
         facts = {"title": title, "kind": record.kind, "parents": list(record.parents)}
-        create(study, name, actor, {**facts, **_hashes(record)})
+        facts |= {**_hashes(record), "to": S.DRAFT}
+        study.append("candidate.created", name, facts, actor)
     return study.candidate(name)
 
 
@@ -323,23 +329,6 @@ TRANSITIONS: dict[tuple[CandidateStatus, CandidateStatus], tuple[str, str]] = {
     (S.ACCEPTED, S.REVERTED): ("human system", "decision.recorded"),
 }
 """(from, to) status -> (allowed actor kinds, ledger entry kind)"""
-
-
-def create(
-    study: Study, candidate_id: str, actor: StudyActor, data: dict[str, Any]
-) -> JournalEntry:
-    """Record a new candidate as a draft. Ids are never reused."""
-    with study.locked():
-        why = None
-        if actor.kind not in ("agent", "human", "engine"):
-            why = f"{actor.kind} may not do that"
-        elif candidate_id in study.state.candidates:
-            why = "the id was used before"
-        elif study.state.study_status != "open":
-            why = f"the study is {study.state.study_status}"
-        if why is not None:
-            raise refused(candidate_id, "(new)", S.DRAFT, why)
-        return study.append("candidate.created", candidate_id, {**data, "to": S.DRAFT}, actor)
 
 
 def transition(

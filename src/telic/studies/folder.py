@@ -16,7 +16,6 @@ from telic.studies.errors import StudyError
 
 STATE_FOLDER = ".telic"
 StudyStatus = Literal["open", "paused", "closed"]
-StudyKind = Literal["external", "reward_loop", "policy_search", "tracking", "generic"]
 
 
 class _Active(DocumentPart):
@@ -76,8 +75,6 @@ class StudyFolder:
         self.metric_spec = self.path / "metric_spec.yaml"
         self.protocol = self.path / "eval_protocol.yaml"
         self.ledger = self.path / "ledger.jsonl"
-        self.state = self.path / "state.json"
-        """summary of the ledger"""
         self.report = self.path / "report.md"
         self.report_page = self.path / "report.html"
         self.stop_file = self.path / "STOP"

@@ -207,7 +207,7 @@ def take_step(study: Study, step: NextAction, actor: StudyActor, *, processes: b
         decide(study, name, args["verdict"], by, why, **cited)
     elif step.action == "launch":
         fields = {key: args[key] for key in ("candidate", "phase", "seed", "gpu", "retry_of")}
-        launch(study, LaunchRequest(**fields, execute=True, confirm=TOKEN), actor)
+        launch(study, LaunchRequest(**fields, confirm=TOKEN), actor)
     elif step.action == "advance" and args.get("more_seeds"):
         more_seeds(study, name, actor, why)
     else:

@@ -103,16 +103,10 @@ def next_step(study: Study) -> NextAction:
 
 
 def note_next(study: Study) -> NextAction:
-    """Return the next safe action and save it in state.json.
-
-    Newly fired stop rules and newly met conditions are recorded first.
-    """
+    """Return the next safe action, after recording newly fired stop rules and met conditions."""
     action = next_step(study)
     if action.action not in ("repair", "agree") and record_findings(study):
         action = next_step(study)
-    if action.action != "repair":
-        with study.locked():
-            study.ledger.save_state(action.as_data())
     return action
 
 

@@ -2,7 +2,6 @@
 
 Keys of `data` read by the fold, per entry kind (other keys are informational):
 
-    study.created       kind
     study.status        status
     contract.amended    version, hash, protocol_hash, required, budget, automation, stop_rules
     approval.*          key, candidate, subject_hash, by, at, method, note, sig, why (voided)
@@ -15,7 +14,6 @@ Keys of `data` read by the fold, per entry kind (other keys are informational):
     evidence.added      id, kind, hash, run, candidate
     decision.recorded   decision, verdict, to, audit, incumbent, trusts_nobody, noise_floor
     incumbent.check     candidate, control, seeds
-    work_order.submitted  usd, tokens
     stop.fired          rule, why, stands
 """
 
@@ -189,7 +187,6 @@ class StudyState:
     study_status: StudyStatus = "open"
     opened_seq: int = 0
     """entry that reopened the study; earlier failures no longer count"""
-    study_kind: str | None = None
     contract_version: int | None = None
     contract_hash: Sha | None = None
     protocol_hash: Sha | None = None
@@ -199,8 +196,6 @@ class StudyState:
     required_approvals: tuple[ApprovalKey, ...] = ()
     baseline: str | None = None
     noise_floor: float | None = None
-    calls: Amounts = field(default_factory=Amounts)
-    """cost of model calls"""
     incumbents: dict[str, Incumbent] = field(default_factory=dict[str, Incumbent])
     """by protocol hash"""
     candidates: dict[str, CandidateState] = field(default_factory=dict[str, CandidateState])
@@ -251,9 +246,10 @@ class StudyState:
     def budget(self) -> BudgetState:
         """Amounts spent, reserved and left."""
         runs = self.runs.values()
-        spent = total(self.calls, *(run.cost for run in runs if not run.is_live))
+        spent = total(*(run.cost for run in runs if not run.is_live))
         reserved = total(*(run.cost for run in runs if run.is_live))
-        return budget_state(self.budget_limits, spent, reserved)
+        left = left_of(self.budget_limits, total(spent, reserved))
+        return BudgetState(spent=spent, reserved=reserved, left=left)
 
     def used(self, *, candidate: str | None = None, phase: Phase | None = None) -> Amounts:
         """Return the amounts spent and reserved for the runs of a candidate or of a phase."""
@@ -299,10 +295,6 @@ def apply(state: StudyState, entry: JournalEntry) -> None:
 def _known(kind: type[BaseModel], data: dict[str, Any]) -> dict[str, Any]:
     """Return the entry values whose names are fields of `kind`."""
     return {key: data[key] for key in kind.model_fields if data.get(key) is not None}
-
-
-def _created(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> None:
-    state.study_kind = data.get("kind")
 
 
 def _status(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> None:
@@ -382,9 +374,8 @@ def _run(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> None:
     run, changes = state.runs.get(name), dict[str, Any]()
     if what == "started":
         changes = {"started_at": entry.at, "identity": dict(data.get("identity", {}))}
-        _move(state, str(data.get("candidate") or entry.subject), entry)
-    if what in ("started", "adopted"):
         changes["status"] = RunStatus.RUNNING
+        _move(state, str(data.get("candidate") or entry.subject), entry)
     elif what == "aborted":
         why = data.get("reason", "")
         changes = {"status": RunStatus.ABORTED, "ended_at": entry.at, "why": why}
@@ -426,13 +417,6 @@ def _incumbent(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> 
     state.checks[data["candidate"]] = plan
 
 
-def _work_order(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> None:
-    # A call of unknown price is charged at the contract's default.
-    price = state.budget_limits.unknown_call_usd if data.get("usd") is None else data["usd"]
-    call = Amounts(llm_usd=price, llm_tokens=data.get("tokens"), llm_calls=1)
-    state.calls = total(state.calls, call)
-
-
 def _stop(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> None:
     kept = [each for each in state.fired_stops if each.rule != data["rule"]]
     if data.get("stands", True):
@@ -441,7 +425,6 @@ def _stop(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> None:
 
 
 _APPLY: dict[str, Callable[[StudyState, JournalEntry, dict[str, Any]], None]] = {
-    "study.created": _created,
     "study.status": _status,
     "contract.amended": _contract,
     "approval": _approval,
@@ -452,7 +435,6 @@ _APPLY: dict[str, Callable[[StudyState, JournalEntry, dict[str, Any]], None]] = 
     "evidence": _evidence,
     "decision.recorded": _decision,
     "incumbent.check": _incumbent,
-    "work_order.submitted": _work_order,
     "stop": _stop,
 }
 """handler by entry kind or its first word; refusals, proposals and notes have none"""
@@ -468,12 +450,6 @@ class BudgetState(DocumentPart):
     spent: Amounts = Amounts()
     reserved: Amounts = Amounts()
     left: Amounts = Amounts()
-
-
-def budget_state(limits: StudyBudget, spent: Amounts, reserved: Amounts) -> BudgetState:
-    """Return the budget state from limits, spending and reservations."""
-    left = left_of(limits, total(spent, reserved))
-    return BudgetState(spent=spent, reserved=reserved, left=left)
 
 
 def total(*amounts: Amounts) -> Amounts:

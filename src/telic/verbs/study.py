@@ -12,6 +12,7 @@ from telic.core.config import Record
 from telic.core.request import VerbRequest, argument, context, inner, option, place
 from telic.core.text import pairs
 from telic.core.verb import Question, Verb, verb
+from telic.errors import UsageError
 from telic.storage.reading import read_text
 from telic.studies.adapter_check import (
     AdapterCheck,
@@ -43,8 +44,7 @@ from telic.studies.documents.base import StudyActor, write_yaml, yaml_text
 from telic.studies.documents.contract import ApprovalKey, MetricSpec, Protocol
 from telic.studies.draft import write_draft
 from telic.studies.errors import GateRefused
-from telic.studies.folder import StudyKind
-from telic.studies.launch.attempt import check_words
+from telic.studies.launch.attempt import check_token
 from telic.studies.offline import offline
 from telic.studies.study import Study
 
@@ -139,12 +139,6 @@ class InitRequest(RootRequest):
     task: str = option("Name of the task, e.g. g1-walk.", "--task")
     study: str = option("Name of the study, e.g. speed.", "--study")
     says: str = option("What the robot must do.", "--says", default="")
-    kind: StudyKind = option(
-        "external, reward_loop, policy_search, tracking or generic.",
-        "--kind",
-        default="external",
-        what="kind of study",
-    )
     draft: bool = option(
         "Draft adapter.yaml from the repository.", "--draft/--no-draft", default=True
     )
@@ -171,14 +165,8 @@ def init(request: InitRequest) -> NewStudy:
 
     adapter.yaml is drafted from the repository without running its code: see telic study adapter.
     """
-    folder = create_study(
-        request.root,
-        request.task,
-        request.study,
-        request.who,
-        statement=request.says,
-        kind=request.kind,
-    ).folder
+    task, name = request.task, request.study
+    folder = create_study(request.root, task, name, request.who, statement=request.says).folder
     questions: tuple[str, ...] = ()
     if request.draft and not folder.adapter.exists():
         questions = tuple(f"{x.field}: {x.why}" for x in write_draft(folder).questions)
@@ -224,7 +212,9 @@ def adapter(request: AdapterRequest) -> AdapterReport:
     --smoke --confirm RUN_CANDIDATE the baseline runs three times in its smoke phase, to check that
     it starts, obeys seeds and steps, logs the metric, and that the evaluator works.
     """
-    check_words(request.smoke, request.confirm)
+    check_token(request.confirm)
+    if request.smoke != (request.confirm is not None):
+        raise UsageError("Smoke runs are started with: --smoke --confirm RUN_CANDIDATE.")
     study = request.open()
     with offline("adapter"):
         questions = write_draft(study.folder).questions if request.draft else ()

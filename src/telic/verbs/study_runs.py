@@ -19,14 +19,14 @@ from telic.storage.keys import signed_text, usable_key
 from telic.storage.layout import SessionFolder
 from telic.storage.reading import read_text
 from telic.storage.workspace import kind_of
-from telic.studies.administration import close_study, pause_study, resume_study, why_stopped
+from telic.studies.administration import set_status, why_stopped
 from telic.studies.documents.candidate import Evidence, RunStatus
 from telic.studies.evidence.audit import audit_result
 from telic.studies.evidence.measurement import monitor_run
 from telic.studies.evidence.review import reflect_run, review_candidate
 from telic.studies.evidence.robustness import probe_candidate
 from telic.studies.evidence.store import changed_files
-from telic.studies.launch.attempt import check_words, next_request
+from telic.studies.launch.attempt import check_token, next_request
 from telic.studies.launch.launch import DryRun, LaunchResult, launch, look
 from telic.studies.launch.recovery import reconcile
 from telic.studies.launch.recovery import stop_run as ask_to_stop
@@ -115,13 +115,13 @@ def run(request: RunRequest) -> StudyProgress:
     shown with its gates, and started with --confirm. Exit codes: 2 usage, 3 a gate is shut, 4
     validation, 5 integrity, 7 budget, 8 this machine lacks something.
     """
-    check_words(request.confirm is not None, request.confirm)
+    check_token(request.confirm)
     study, because = request.open(), request.because
     if request.pause:
-        pause_study(study, request.who, because)
+        set_status(study, "paused", request.who, because)
         return StudyProgress(study=study.name, status="paused", why=because)
     if request.resume:
-        resume_study(study, request.person, because)
+        set_status(study, "open", request.person.actor, because)
         return StudyProgress(study=study.name, status="open", why=because)
     if request.stop is not None:
         ask_to_stop(study, request.stop, "user", because)
@@ -158,11 +158,8 @@ def _steps(request: RunRequest, study: Study) -> StudyProgress:
 
 def _once(request: RunRequest, study: Study) -> StudyProgress:
     assert request.candidate is not None
-    wanted = next_request(study, request.candidate, request.phase, request.seed)._replace(
-        execute=request.confirm is not None,
-        confirm=request.confirm,
-        gpu=request.gpu,
-    )
+    wanted = next_request(study, request.candidate, request.phase, request.seed)
+    wanted = wanted._replace(confirm=request.confirm, gpu=request.gpu)
     if request.confirm is None:
         return StudyProgress(study=study.name, gates=look(study, wanted))
     launched = launch(study, wanted, request.who)
@@ -445,6 +442,6 @@ def report(request: ReportRequest) -> StudyReportFiles:
     """
     study = request.open()
     if request.close:
-        close_study(study, request.person, request.because)
+        set_status(study, "closed", request.person.actor, request.because)
     folder = write_report(study, next_step(study))
     return StudyReportFiles(markdown=str(folder.report), page=str(folder.report_page))

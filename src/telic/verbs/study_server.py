@@ -9,7 +9,7 @@ from telic.core.request import argument, option
 from telic.core.verb import Question, verb
 from telic.storage.journal import JournalHead
 from telic.studies.approvals import change_diff
-from telic.studies.launch.attempt import check_words, next_request
+from telic.studies.launch.attempt import check_token, next_request
 from telic.studies.launch.launch import DryRun, look
 from telic.studies.next import NextAction, next_step
 from telic.studies.report import report_text
@@ -159,7 +159,7 @@ def _start_question(request: RunRequest) -> Question | None:
     """Return the confirmation required to start runs or resume, unless autonomy is approved."""
     if request.confirm is None:
         return resume_question(request)
-    check_words(True, request.confirm)
+    check_token(request.confirm)
     study = request.open()
     is_free = study.contract.automation.launch == "pre_approved"
     if is_free and study.standing("autonomy").status == "approved":

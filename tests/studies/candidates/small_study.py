@@ -113,7 +113,7 @@ def make_study(root: Path) -> FreshStudy:
     )
     write_yaml(folder.contract, contract_data())
     study = FreshStudy(folder)
-    study.append("study.created", None, {"kind": "external"}, HUMAN)
+    study.append("study.created", None, {"by": "ada"}, HUMAN)
     amend(study, HUMAN, "the first agreement")
     return study
 

@@ -62,7 +62,7 @@ def test_a_patch_is_checked_against_its_base_whatever_lies_in_the_tree(repositor
     (repository / "reward.py").write_text("something else\n")
     before = snapshot(repository)
     assert git_read.why_patch_fails(repository, patch, base) is None
-    assert git_read.patched_paths(repository, patch) == ("reward.py",)
+    assert git_read.read_patch(repository, patch).files == ("reward.py",)
     assert git_read.changed_paths(repository) == ("reward.py",)
     why = git_read.why_patch_fails(repository, patch, None)
     assert why is not None and "reward.py" in why

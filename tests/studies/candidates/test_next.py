@@ -1,11 +1,7 @@
-import json
-
 import pytest
 
-from telic.studies.administration import resume_study
-from telic.studies.approvals import Consent
+from telic.studies.administration import set_status
 from telic.studies.candidates import transition
-from telic.studies.canonical import utc_now
 from telic.studies.decide import decide
 from telic.studies.documents.base import RUNNER
 from telic.studies.evidence.audit import audit_result
@@ -149,8 +145,7 @@ def test_a_stop_that_needs_a_person_is_recorded_and_stands_until_resumed(study):
     note_next(study)
     fired = [each for each in study.events if each.kind == "stop.fired"]
     assert len(fired) == 1 and study.state.fired_stops[0].rule == "failure_streak"
-    consent = Consent(by="ada", method="tty", at=utc_now())
-    resume_study(study, consent, "the disk was full")
+    set_status(study, "open", HUMAN, "the disk was full")
     assert note_next(study).action == "mend", "the same failures do not stop it again"
 
 
@@ -167,13 +162,6 @@ def test_a_file_that_is_missing_is_asked_for(study, name, command):
     path.unlink()
     found = next_step(study)
     assert (found.action, found.command) == ("agree", command) and path.name in found.why
-
-
-def test_what_comes_next_is_in_the_state_until_something_happens(study):
-    said = note_next(study).as_data()
-    assert json.loads(study.folder.state.read_bytes())["next_action"] == said
-    make(study)
-    assert json.loads(study.folder.state.read_bytes())["next_action"] is None
 
 
 def test_a_quiet_study_waits_for_an_idea(based):

@@ -2,6 +2,12 @@ import pytest
 
 from telic.studies._git_read import first_match, read_patch
 
+
+def read(folder, text):
+    (folder / "x.diff").write_text(text)
+    return read_patch(folder, folder / "x.diff")
+
+
 TWO_FILES = """\
 diff --git a/src/reward.py b/src/reward.py
 --- a/src/reward.py
@@ -18,31 +24,31 @@ rename to new.py
 """
 
 
-def test_a_changed_line_that_looks_like_a_header_is_not_a_file():
-    found = read_patch(TWO_FILES)
-    assert found.files == ("src/reward.py", "old.py", "new.py")
-    assert found.changed_lines == 2
-    assert found.removed == ("-- a/eval.py",)
-    assert found.problems == ()
+def test_a_changed_line_that_looks_like_a_header_is_not_a_file(tmp_path):
+    found = read(tmp_path, TWO_FILES)
+    assert found.files == ("src/reward.py", "new.py", "old.py") and found.problems == ()
 
 
-def test_a_new_file_counts_once_and_each_line():
-    found = read_patch("--- /dev/null\n+++ b/a b.py\n@@ -0,0 +1,2 @@\n+one\n+two\n")
-    assert found == (("a b.py",), (), ("one", "two"), ())
+def test_a_new_file_counts_once_and_each_line(tmp_path):
+    text = "--- /dev/null\n+++ b/a b.py\n@@ -0,0 +1,2 @@\n+one\n+two\n"
+    assert read(tmp_path, text) == (("a b.py",), (), ("one", "two"), ())
+
+
+LINK = "diff --git a/x b/x\nnew file mode 120000\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+/etc\n"
 
 
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("diff --git a/x b/x\nnew file mode 120000\n--- /dev/null\n+++ b/x\n", "mode 120000"),
+        (LINK, "mode 120000"),
         ("--- a/../x\n+++ b/../x\n@@ -1 +1 @@\n-a\n+b\n", "leaves the repository"),
-        ("--- x\n+++ x\n@@ -1 +1 @@\n-a\n+b\n", "leaves the repository"),
+        ("--- x\n+++ x\n@@ -1 +1 @@\n-a\n+b\n", "touches no file"),
         ("diff --git a/x b/x\nGIT binary patch\n", "binary"),
         ("nothing here\n", "touches no file"),
     ],
 )
-def test_what_nobody_could_review_is_a_problem(text, part):
-    assert any(part in each for each in read_patch(text).problems)
+def test_what_nobody_could_review_is_a_problem(tmp_path, text, part):
+    assert any(part in each for each in read(tmp_path, text).problems)
 
 
 @pytest.mark.parametrize(

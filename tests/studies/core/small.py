@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from telic.storage.files import write_json
-from telic.studies import approvals, candidates, contract
+from telic.studies import approvals, contract
 from telic.studies.approvals import Consent
 from telic.studies.documents.base import StudyActor, write_yaml
 from telic.studies.documents.candidate import Candidate, Hypothesis, Origin
@@ -47,7 +47,8 @@ def add_candidate(study, name="c-0001-try", kind="config", actor=AGENT):
         origin=Origin(engine="agent"),
     )
     write_json(study.folder.candidate_file(name), made.as_data())
-    candidates.create(study, name, actor, {"kind": kind, "content_hash": made.compute_hash()})
+    facts = {"kind": kind, "content_hash": made.compute_hash(), "to": "draft"}
+    study.append("candidate.created", name, facts, actor)
     return made
 
 

@@ -7,13 +7,11 @@ from telic.studies.documents.base import RUNNER, SYSTEM, update_yaml
 from telic.studies.documents.contract import Amounts
 from telic.studies.errors import StudyBudgetExceeded
 from telic.studies.state import shortfalls
-from tests.studies.core.small import AGENT, complete
+from tests.studies.core.small import complete
 
 LIMITS = {
     "gpu_h": 10,
     "launches": 3,
-    "llm_usd": 5,
-    "unknown_call_usd": 0.5,
     "per_candidate": {"gpu_h": 6},
 }
 
@@ -83,15 +81,6 @@ def test_more_than_is_left_is_refused(limited):
     assert "5 is left for the study" in said and StudyBudgetExceeded.exit_code == 7
     (said,) = shortfalls(state, Amounts(gpu_h=2), "c-0001-x")
     assert "1 is left for c-0001-x" in said
-
-
-def test_model_calls_cost_their_price_or_the_agreed_one(limited):
-    for usd in (0.25, None):
-        Ledger(limited.folder).append(
-            "work_order.submitted", "w-1", {"usd": usd, "tokens": 100}, AGENT
-        )
-    spent = Ledger(limited.folder).state().budget.spent
-    assert (spent.llm_usd, spent.llm_tokens, spent.llm_calls) == (0.75, 200, 2)
 
 
 def test_launches_are_counted_to_the_end(limited):

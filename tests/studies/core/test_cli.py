@@ -141,7 +141,7 @@ def test_an_agent_cannot_amend_what_a_person_approved(agreed):
 
 def test_a_broken_ledger_ends_with_five(agreed):
     content = agreed.folder.ledger.read_bytes()
-    agreed.folder.ledger.write_bytes(content.replace(b"external", b"internal"))
+    agreed.folder.ledger.write_bytes(content.replace(b"created", b"creaTed"))
     found = run(agreed.root, "verify", code=5)
     assert (found["ok"], found["bad_seq"]) == (False, 1)
     done = runner.invoke(app, ["verify", "--root", str(agreed.root)])

@@ -2,26 +2,24 @@
 
 import pytest
 
-from telic.studies.administration import (
-    close_study,
-    resume_study,
-)
+from telic.studies.administration import set_status
+from telic.studies.candidates import new_candidate
 from telic.studies.contract import hash_evaluator
 from telic.studies.documents.base import RUNNER
 from telic.studies.errors import GateRefused, StudyError
 from telic.studies.next import next_step
-from tests.studies.core.small import CONSENT, add_candidate
+from tests.studies.core.small import HUMAN, add_candidate
 
 
 def test_a_closed_study_takes_nothing_more(agreed):
-    close_study(agreed, CONSENT, "the question is answered")
+    set_status(agreed, "closed", HUMAN, "the question is answered")
     study = agreed
     assert study.state.study_status == "closed"
     assert next_step(study).args == {"rule": "closed"}
     with pytest.raises(GateRefused, match="the study is closed"):
-        add_candidate(agreed)
+        new_candidate(agreed, "more", {"kind": "baseline"}, HUMAN)
     with pytest.raises(StudyError, match="E_CLOSED"):
-        resume_study(agreed, CONSENT, "one more")
+        set_status(agreed, "open", HUMAN, "one more")
 
 
 def test_a_study_is_not_closed_over_a_live_run(agreed):
@@ -30,7 +28,7 @@ def test_a_study_is_not_closed_over_a_live_run(agreed):
     intent = {"run": "r-1", "candidate": "c-0001-try", "phase": "smoke", "seed": 1, "nonce": "n"}
     study.append("launch.intent", "c-0001-try", intent, RUNNER)
     with pytest.raises(GateRefused, match="r-1 still runs"):
-        close_study(agreed, CONSENT, "enough")
+        set_status(agreed, "closed", HUMAN, "enough")
 
 
 def test_hashes_of_the_evaluator_are_filled_in(agreed):

@@ -3,13 +3,12 @@
 import pytest
 
 from telic.errors import UnknownName, UsageError
-from telic.studies import administration
 from telic.studies._ledger import Ledger
-from telic.studies.administration import create_study
-from telic.studies.errors import StudyError
+from telic.studies.administration import create_study, set_status, why_stopped
+from telic.studies.errors import GateRefused, StudyError
 from telic.studies.folder import StudyFolder, read_registry
 from telic.studies.study import Study
-from tests.studies.core.small import AGENT, CONSENT, HUMAN, content
+from tests.studies.core.small import AGENT, HUMAN, content
 
 
 def test_a_new_study_is_complete_and_active(study):
@@ -77,11 +76,14 @@ def test_no_study_and_no_folder_are_explained(repository):
 
 
 def test_anyone_pauses_and_a_person_resumes(study):
-    administration.pause_study(study, AGENT, "too hot")
+    set_status(study, "paused", AGENT, "too hot")
     assert Ledger(study.folder).state().study_status == "paused"
     study.folder.stop_file.write_text("")
-    assert "STOP" in administration.why_stopped(study)
-    administration.resume_study(study, CONSENT, "cool again")
+    assert "STOP" in why_stopped(study)
+    for status in ("open", "closed"):
+        with pytest.raises(GateRefused, match="E_NO_HUMAN"):
+            set_status(study, status, AGENT, "cool again")
+    set_status(study, "open", HUMAN, "cool again")
     assert Ledger(study.folder).state().study_status == "open"
     assert not study.folder.stop_file.exists()
 

@@ -58,5 +58,5 @@ def test_no_program_of_a_repository_is_started(tmp_path, setting, inside):
     patch = tmp_path / "some.patch"
     patch.write_text("--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n")
     git_read.why_patch_fails(root, patch, git_read.head_commit(root))
-    git_read.patched_paths(root, patch)
+    git_read.read_patch(root, patch)
     assert not mark.exists()

@@ -1,6 +1,5 @@
 """The ledger of a study: located damage, recovery, many writers, crashes between its steps."""
 
-import json
 import multiprocessing
 import random
 import signal
@@ -13,7 +12,7 @@ from telic.studies._ledger import Ledger
 from telic.studies.canonical import signing_key
 from telic.studies.errors import BrokenIntegrity, StudyError
 from telic.studies.folder import StudyFolder
-from tests.studies.core.small import AGENT, add_candidate
+from tests.studies.core.small import AGENT
 
 
 def note(study, text="hello"):
@@ -100,16 +99,6 @@ def test_a_last_line_that_was_complete_once_is_not_dropped_as_torn(study):
         note(study)
 
 
-def test_state_json_is_written_with_every_entry_and_nothing_rests_on_it(study):
-    add_candidate(study)
-    before = json.loads(study.folder.state.read_text())
-    assert before["candidates"]["c-0001-try"]["status"] == "draft"
-    study.folder.state.write_text("{}")
-    assert "c-0001-try" in Ledger(study.folder).state().candidates
-    Ledger(study.folder).save_state()
-    assert json.loads(study.folder.state.read_text()) == before
-
-
 def test_a_study_of_an_earlier_version_is_refused_with_a_clear_message(study):
     study.folder.ledger.write_text('{"actor":{"kind":"agent"},"type":"study.created"}\n')
     with pytest.raises(StudyError, match="earlier version of telic") as error:
@@ -138,8 +127,6 @@ def test_several_processes_append_at_the_same_time(study):
         own = [x.data["text"] for x in entries if x.data["text"].startswith(name)]
         assert own == [f"{name} {number}" for number in range(15)]
     assert Ledger(study.folder).verify().ok
-    state = json.loads(study.folder.state.read_text())
-    assert state["ledger_head"]["seq"] == Ledger(study.folder).head.seq
 
 
 _KILLED = """
@@ -165,11 +152,9 @@ elif step == "half the line":
     )
 elif step == "before the note outside":
     journal.Journal._note = die
-elif step == "after the line":
+else:
     written = journal.Journal._write
     journal.Journal._write = lambda self, line: (written(self, line), die())
-else:
-    module.write_json = die
 study = StudyFolder(root, "g1-walk", "speed")
 module.Ledger(study).append("note.added", None, {"text": "killed"}, SYSTEM)
 """
@@ -182,7 +167,6 @@ module.Ledger(study).append("note.added", None, {"text": "killed"}, SYSTEM)
         ("before the line", False),
         ("half the line", False),
         ("after the line", True),
-        ("before state.json", True),
     ],
 )
 def test_a_writer_killed_at_any_step_leaves_a_ledger_that_continues(study, step, kept):

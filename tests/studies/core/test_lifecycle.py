@@ -103,15 +103,12 @@ def test_a_failed_candidate_is_repaired_before_an_agent_rejects_it(in_status):
     assert decide(study, NAME, "reject", HUMAN, "it crashed").recorded
 
 
-def test_an_id_is_never_used_twice_and_a_paused_study_takes_no_candidates(agreed):
-    add_candidate(agreed)
-    with pytest.raises(GateRefused, match="used before"):
-        candidates.create(agreed, NAME, AGENT, {"kind": "config"})
+def test_a_paused_study_takes_no_candidates_and_a_runner_proposes_none(agreed):
+    with pytest.raises(GateRefused, match="runner may not"):
+        candidates.new_candidate(agreed, "other", {"kind": "baseline"}, RUNNER)
     Ledger(agreed.folder).append("study.status", None, {"status": "paused"}, HUMAN)
     with pytest.raises(GateRefused, match="paused"):
-        candidates.create(agreed, "c-0002-other", AGENT, {"kind": "config"})
-    with pytest.raises(GateRefused, match="runner may not"):
-        candidates.create(agreed, "c-0002-other", RUNNER, {"kind": "config"})
+        candidates.new_candidate(agreed, "other", {"kind": "baseline"}, AGENT)
 
 
 def test_a_candidate_that_does_not_exist_is_named(agreed):

@@ -1,7 +1,5 @@
 """Documents: closed, versioned, hashed; YAML as people keep it."""
 
-import json
-
 import pytest
 from pydantic import ValidationError
 
@@ -10,11 +8,10 @@ from telic.studies.documents.adapter import CommandSpec
 from telic.studies.documents.base import (
     read_yaml,
     update_yaml,
-    write_once,
 )
 from telic.studies.documents.candidate import CandidateStatus
 from telic.studies.documents.contract import Protocol, Scope, SeedPools, seeds_of
-from telic.studies.errors import BrokenIntegrity, InvalidDocument, StudyError
+from telic.studies.errors import InvalidDocument, StudyError
 from tests.studies.core.small import add_candidate
 
 PROTOCOL = {"schema": "telic.eval_protocol/1", "episodes": 3}
@@ -103,13 +100,3 @@ def test_changes_keep_comments_quotes_and_order(tmp_path):
     text = path.read_text()
     assert '# top\nb: "1-3"   # pool\na:\n  x: 1  # one\n' in text
     assert read_yaml(path) == {"b": "1-3", "a": {"x": 1, "y": 2}, "c": None}
-
-
-def test_what_is_written_once_stays(tmp_path):
-    path = tmp_path / "evidence" / "e-1.json"
-    write_once(path, {"a": 1})
-    write_once(path, {"a": 1})
-    with pytest.raises(BrokenIntegrity, match="E_IMMUTABLE"):
-        write_once(path, {"a": 2})
-    assert json.loads(path.read_text()) == {"a": 1}
-    assert [each.name for each in path.parent.iterdir()] == ["e-1.json"]

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from telic.storage.journal import JournalHead
-from telic.studies.documents.contract import Amounts, Primary, StopRule, StudyBudget
+from telic.studies.documents.contract import Primary, StopRule, StudyBudget
 from telic.studies.rules import results as module
 from telic.studies.rules.results import check_stops
 from telic.studies.state import CandidateState, DecisionState, Incumbent, StudyState
@@ -79,8 +79,7 @@ def test_the_target_counts_when_the_interval_reaches_it(stops):
 
 
 def test_an_empty_budget_stops(stops):
-    limits, calls = StudyBudget(llm_calls=1), Amounts(llm_calls=1)
-    assert stops(state(budget_limits=limits, calls=calls)) == {"budget_exhausted": "stop"}
+    assert stops(state(budget_limits=StudyBudget(launches=0))) == {"budget_exhausted": "stop"}
 
 
 def test_counts(stops):

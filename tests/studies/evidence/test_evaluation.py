@@ -57,7 +57,7 @@ def make(root, seeds=(7001, 7003), **protocol):
 
 
 def run(study, name, phase="smoke", seed=1):
-    request = LaunchRequest(name, phase, seed, execute=True, confirm=TOKEN)
+    request = LaunchRequest(name, phase, seed, confirm=TOKEN)
     made = launch(study, request, AGENT).run
     deadline = time.monotonic() + 120
     while study.state.runs[made].is_live:

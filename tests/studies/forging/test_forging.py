@@ -29,7 +29,6 @@ from tests.studies.walk.person import AGENT, HUMAN, consent, new_idea
 from tests.studies.walk.world import World
 
 FREE = (
-    "state.json",
     "ledger.jsonl.lock",
     "heartbeat",
     "supervisor.log",
@@ -254,7 +253,6 @@ def _lines(study: Study) -> list[dict]:
 def _forge(study: Study, lines: list[dict], *, keeps: bool = False) -> None:
     """Write a chain, with the signatures of changed lines removed or kept."""
     study.folder.ledger.write_bytes(_rechained(study, lines, keeps))
-    study.folder.state.unlink(missing_ok=True)
 
 
 def _refuses_to_go_on(study: Study) -> bool:

@@ -64,7 +64,7 @@ def drive(folder) -> None:
         if not left or len(state.active_runs) >= 4:
             time.sleep(0.01)
             continue
-        request = LaunchRequest(candidate, "smoke", left[0], execute=True, confirm=TOKEN)
+        request = LaunchRequest(candidate, "smoke", left[0], confirm=TOKEN)
         try:
             launch(FreshStudy(folder), request, AGENT)
         except TelicError as error:

@@ -12,10 +12,9 @@ from telic.studies.launch.command import (
     REDACTED,
     Values,
     build_command,
-    has_secret,
     is_secret_name,
     redact_environment,
-    redact_text,
+    redact_keys,
     run_environment,
     shell_problems,
 )
@@ -111,7 +110,6 @@ def test_what_hopes_for_a_shell_or_shows_a_secret_is_named():
 
 # ---------------------------------------------------------------------------- secrets
 
-RANDOM = "q7Rk2LpZx9TfW4bN8sVd3HyJ"
 SECRET_NAMES = (
     *("WANDB_API_KEY", "GITHUB_TOKEN", "DB_PASSWORD", "AWS_SECRET_ACCESS_KEY", "MY_AUTH"),
     *("SENTRY_DSN", "secret_key"),
@@ -131,14 +129,13 @@ def test_secrets_are_known_by_their_names():
         "hf_" + "abcdEFGH" * 3,
         "AKIA" + "ABCD1234" * 2,
         "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl",
-        RANDOM,
-        "deadbeef" * 5,
         "-----BEGIN RSA PRIVATE KEY-----\nabc\ndef",
     ],
 )
 def test_a_secret_is_hidden_wherever_it_stands(secret):
-    hidden = redact_text(f"url=https://x/{secret} more words")
+    hidden = redact_keys(f"url=https://x/{secret} more words")
     assert secret not in hidden and REDACTED in hidden and hidden.startswith("url=https://x/")
+    assert shell_problems((f"--key={secret}",))
 
 
 @pytest.mark.parametrize(
@@ -151,19 +148,16 @@ def test_a_secret_is_hidden_wherever_it_stands(secret):
     ],
 )
 def test_ordinary_text_stays(text):
-    assert redact_text(text) == text and not has_secret(text)
+    assert redact_keys(text) == text and not shell_problems((text,))
 
 
 def test_an_environment_hides_named_secrets_of_any_shape_and_passwords_in_addresses():
-    given = {"Z": "1", "MY_TOKEN": "short", "A": f"x {RANDOM}", "U": "http://ada:pw@host:80/x"}
+    given = {"Z": "1", "MY_TOKEN": "short", "U": "http://ada:pw@host:80/x"}
     assert redact_environment(given) == {
-        "A": f"x {REDACTED}",
         "MY_TOKEN": REDACTED,
         "U": f"http://{REDACTED}@host:80/x",
         "Z": "1",
     }
-    assert redact_text("e" * 40 + "1") == REDACTED
-    assert not has_secret("--weights-sha=" + "ab12" * 16), "a digest is allowed in a command"
 
 
 # ---------------------------------------------------------------------------- the network

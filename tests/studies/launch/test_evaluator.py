@@ -70,7 +70,7 @@ def study(tmp_path, monkeypatch):
 
 def run(study, name, seed=1):
     """Launch one smoke run, wait for it and return its measurement."""
-    request = LaunchRequest(name, "smoke", seed, execute=True, confirm=TOKEN)
+    request = LaunchRequest(name, "smoke", seed, confirm=TOKEN)
     found = launch(study, request, AGENT).run
     settle(study)
     reconcile(study)

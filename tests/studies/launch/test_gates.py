@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from telic.storage.files import read_json, write_json
-from telic.studies.administration import pause_study
+from telic.studies.administration import set_status
 from telic.studies.documents.base import SYSTEM, update_yaml
 from telic.studies.errors import (
     BrokenIntegrity,
@@ -39,7 +39,7 @@ EST = {"wall_clock_h": 0.5}
 
 
 def situation(study, candidate, *, phase="smoke", seed=1, final=True, **changes):
-    request = LaunchRequest(candidate, phase, seed, execute=True, confirm=TOKEN)
+    request = LaunchRequest(candidate, phase, seed, confirm=TOKEN)
     return LaunchAttempt(
         study,
         request._replace(**changes),
@@ -88,11 +88,11 @@ def test_every_gate_is_open_for_a_sound_launch(study, candidate):
 
 def test_g01_needs_the_exact_token(study, candidate):
     assert not gate(study, candidate, "G01", confirm="run_candidate").passed
-    assert not gate(study, candidate, "G01", execute=False).passed
+    assert not gate(study, candidate, "G01", confirm=None).passed
 
 
 def test_g02_needs_an_open_study(study, candidate):
-    pause_study(study, AGENT, "wait")
+    set_status(study, "paused", AGENT, "wait")
     assert "the study is paused" in gate(study, candidate, "G02").why
 
 

@@ -44,7 +44,7 @@ def killed_launch(study, name, seed, point, is_late):
 
         setattr(launching, point, die)
         FileLock._instances.clear()  # those of the parent are no good after a fork
-        request = LaunchRequest(name, "smoke", seed, execute=True, confirm=TOKEN)
+        request = LaunchRequest(name, "smoke", seed, confirm=TOKEN)
         launching.launch(FreshStudy(study.folder), request, AGENT)
     except BaseException as error:
         sys.stderr.write(f"{error}\n")

@@ -32,7 +32,7 @@ def on(study):
 
 
 def start(study, name):
-    return launch(study, LaunchRequest(name, "smoke", 4, execute=True, confirm=TOKEN), AGENT)
+    return launch(study, LaunchRequest(name, "smoke", 4, confirm=TOKEN), AGENT)
 
 
 def test_a_run_on_slurm_is_supervised_sealed_and_charged(study, on, until_over, monkeypatch):

@@ -12,7 +12,7 @@ from tests.studies.launch.toy_study import AGENT, starts
 
 
 def request(candidate, seed=1, **changes):
-    return LaunchRequest(candidate, "smoke", seed, execute=True, confirm=TOKEN)._replace(**changes)
+    return LaunchRequest(candidate, "smoke", seed, confirm=TOKEN)._replace(**changes)
 
 
 def types(study):
@@ -42,13 +42,7 @@ def test_a_launch_runs_once_and_is_settled(study, candidate, until_over):
     assert run.status == "finished" and run.actual.wall_clock_h < 0.01
     assert state.budget.reserved.launches is None and state.budget.spent.launches == 1
     assert starts(study) == [(done.nonce, 1)]
-    assert types(study)[-5:] == [
-        "gate.evaluated",
-        "gate.evaluated",
-        "launch.intent",
-        "launch.started",
-        "run.finished",
-    ]
+    assert types(study)[-3:] == ["launch.intent", "launch.started", "run.finished"]
     assert study.ledger.verify().ok
 
 
@@ -91,15 +85,16 @@ def test_a_shut_gate_is_recorded_and_starts_nothing(study, candidate):
     (study.folder.stop_file).write_text("")
     with pytest.raises(GateRefused, match=r"G15 .*human_stop"):
         launch(study, request(candidate), AGENT)
-    assert types(study)[-2:] == ["gate.evaluated", "launch.refused"]
+    assert types(study)[-1] == "launch.refused"
+    assert "human_stop" in study.events[-1].data["shut"]["G15"]
     assert starts(study) == [] and not study.folder.runs.exists()
 
 
 def test_half_a_confirmation_is_a_mistake_of_usage(study, candidate):
     events = len(study.events)
-    for execute, confirm in ((True, None), (True, "YES"), (False, TOKEN), (True, TOKEN.lower())):
+    for confirm in ("YES", TOKEN.lower()):
         with pytest.raises(StudyError) as caught:
-            launch(study, request(candidate, execute=execute, confirm=confirm), AGENT)
+            launch(study, request(candidate, confirm=confirm), AGENT)
         assert caught.value.code == "E_CONFIRM" and caught.value.exit_code == 2
     assert len(study.events) == events
 

@@ -140,7 +140,7 @@ def watched(root: Path, lines: list[str]) -> dict:
 @pytest.fixture
 def finished(study, candidate, until_over):
     """Return a run that has ended, so that there is something to look at."""
-    request = LaunchRequest(candidate, "smoke", 1, execute=True, confirm=TOKEN)
+    request = LaunchRequest(candidate, "smoke", 1, confirm=TOKEN)
     done = launch(study, request, AGENT)
     until_over(study)
     return done

@@ -38,7 +38,7 @@ class Crash(BaseException):
 
 
 def request(candidate, seed=1):
-    return LaunchRequest(candidate, "smoke", seed, execute=True, confirm=TOKEN)
+    return LaunchRequest(candidate, "smoke", seed, confirm=TOKEN)
 
 
 def crash_at(monkeypatch, module, name):
@@ -116,7 +116,6 @@ def test_a_run_whose_supervisor_vanished_is_lost_and_tried_again(
     state = study.state
     assert state.candidates[candidate].status == "debug"
     assert f"seed 1: {done.run} was lost" in state.candidates[candidate].reason
-    assert [e.data["retried_as"] for e in study.events if e.kind == "run.retried"]
 
 
 def test_another_boot_means_lost(study, candidate, monkeypatch):
@@ -203,7 +202,7 @@ def test_a_patched_candidate_runs_in_its_own_tree(study, until_over):
     name = patched(study)
     made = study.candidate(name)
     review_candidate(study, name, HUMAN, "it does what it says", is_exploit=False)
-    done = launch(study, LaunchRequest(name, "smoke", 1, True, TOKEN), AGENT)
+    done = launch(study, LaunchRequest(name, "smoke", 1, TOKEN), AGENT)
     assert until_over(study).runs[done.run].status == "finished"
     tree = tree_of(study.folder, made)
     assert (tree / "reward.py").read_text() == "weight = 2\nbonus = 0\n"

@@ -1,6 +1,6 @@
 """What may happen to a study at any moment: people edit, commit, amend, decide; runs end, die."""
 
-from telic.studies.administration import pause_study, resume_study
+from telic.studies.administration import set_status
 from telic.studies.approvals import grant, reject
 from telic.studies.candidates import revise_candidate, withdraw
 from telic.studies.contract import ALWAYS_REQUIRED, amend, hash_evaluator
@@ -212,7 +212,7 @@ MOVES = {
     "refuse one": lambda world, study: reject(
         study, "experiment", consent(), candidate=_candidate(world, study)
     ),
-    "pause": lambda world, study: pause_study(study, AGENT, "lunch"),
+    "pause": lambda world, study: set_status(study, "paused", AGENT, "lunch"),
     "STOP": lambda world, study: study.folder.stop_file.write_text(""),
-    "resume": lambda world, study: resume_study(study, consent(), "back"),
+    "resume": lambda world, study: set_status(study, "open", HUMAN, "back"),
 }

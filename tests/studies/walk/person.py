@@ -3,7 +3,7 @@
 import shlex
 
 from telic.studies.adapter_check import confirm_all, unconfirmed_hash
-from telic.studies.administration import close_study, resume_study
+from telic.studies.administration import set_status
 from telic.studies.approvals import Consent, grant
 from telic.studies.candidates import PATCH_NAME, new_candidate, revise_candidate, withdraw
 from telic.studies.canonical import utc_now
@@ -174,13 +174,13 @@ def _stop(world, study, said) -> None:
     if said.command.split()[2] == "audit":
         _look(world, study, said.command.split()[3])
     elif "--resume" in said.command:
-        resume_study(study, consent(), "go on")
+        set_status(study, "open", HUMAN, "go on")
     elif world.luck.random() < 0.5 and said.args["rule"] != "target_reached":
         update_yaml(study.folder.contract, {"stop_rules": [], "budget": {"launches": 5000}})
         update_yaml(study.folder.contract, {"budget": {"wall_clock_h": 5000}})
         amend(study, HUMAN, "it may cost more")
     else:
-        close_study(study, consent(), "enough")
+        set_status(study, "closed", HUMAN, "enough")
 
 
 _ANSWERS = {

@@ -165,6 +165,9 @@ def enter(patch, world: World) -> None:
         "differing_paths": world.differing,
         "why_patch_fails": lambda *_: None,
         "ask": lambda *_, **__: git_read.Answer(0, "", ""),
+        "read_patch": lambda *_: git_read.Patch(
+            ("reward.py",), ("weight = 1",), ("weight = 2",), ()
+        ),
     }
     for name, fake in fakes.items():
         patch.setattr(git_read, name, fake)
@@ -172,7 +175,7 @@ def enter(patch, world: World) -> None:
     patch.setattr(launch, "_start", world.start)
     # A hanging run is this very process; told to end, it does so when it is its time.
     patch.setattr(os, "kill", lambda pid, signal: None)
-    for name in ("replace", "link", "write", "truncate"):
+    for name in ("replace", "write", "truncate"):
         patch.setattr(os, name, world.write(getattr(os, name)))
     patch.setattr(os, "fsync", world.write(lambda handle: None))
 

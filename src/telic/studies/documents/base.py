@@ -2,7 +2,6 @@
 
 import functools
 import io
-import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,11 +15,11 @@ from ruamel.yaml.error import YAMLError
 from telic.core.config import Record
 from telic.core.text import is_dict, is_row
 from telic.errors import BadFile, MissingFile
-from telic.storage.files import TEMPORARY_MARK, disk_errors, plain, write_json, write_text
+from telic.storage.files import plain, write_text
 from telic.storage.journal import JournalEntry
-from telic.storage.reading import is_plain, read_bytes, read_text
+from telic.storage.reading import is_plain, read_text
 from telic.studies.canonical import content_hash
-from telic.studies.errors import BrokenIntegrity, InvalidDocument, StudyError
+from telic.studies.errors import InvalidDocument, StudyError
 
 _SCHEMA = re.compile(r"telic\.([a-z_]+)/(\d+)(?:\.\d+)?")
 
@@ -229,31 +228,6 @@ def _merge_into(old: dict[str, Any], changes: Mapping[str, Any]) -> None:
             _merge_into(inner, value)
         else:
             old[key] = value
-
-
-# ---------------------------------------------------------------------------- other files
-
-
-def write_once(path: Path, value: Any) -> None:
-    """Write an immutable JSON file. Rewriting identical content is allowed.
-
-    Raises BrokenIntegrity E_IMMUTABLE if a file with different content exists.
-    """
-    fresh = path.with_name(f"{TEMPORARY_MARK}once-{os.getpid()}-{path.name}")
-    write_json(fresh, value)
-    try:
-        with disk_errors(path):
-            # Unlike a rename, a link never replaces an existing file.
-            os.link(fresh, path)
-    except FileExistsError:
-        if read_bytes(path) != read_bytes(fresh):
-            raise BrokenIntegrity(
-                "E_IMMUTABLE",
-                f"{path} was written before with other content.",
-                hint="Such files never change: write a new one.",
-            ) from None
-    finally:
-        fresh.unlink(missing_ok=True)
 
 
 def value_at(data: Any, name: str) -> Any:

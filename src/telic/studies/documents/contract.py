@@ -189,8 +189,8 @@ class StudyBudget(Amounts):
     """Cost limits of the whole study."""
 
     per_candidate: Amounts = Amounts()
-    unknown_call_usd: float | None = Field(default=None, ge=0)
-    """charge for a model call of unknown price"""
+    unknown_call_usd: Any = None
+    """only in earlier versions"""
 
 
 class Hardware(DocumentPart):

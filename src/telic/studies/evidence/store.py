@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from telic import __version__
 from telic.errors import TelicError
-from telic.storage.files import plain, read_json, read_record
+from telic.storage.files import plain, read_json, read_record, write_json
 from telic.storage.reading import file_hash, read_bytes
 from telic.studies.candidates import FILES, files_of
 from telic.studies.canonical import content_hash, existing_key, utc_now
 from telic.studies.contract import contract_hash
-from telic.studies.documents.base import StudyActor, read_document, write_once
+from telic.studies.documents.base import StudyActor, read_document
 from telic.studies.documents.candidate import Candidate, Evidence, EvidenceKind, Producer
 from telic.studies.documents.contract import Contract
 from telic.studies.errors import BrokenIntegrity, StudyError
@@ -55,28 +55,25 @@ def add_evidence(
     producer = actor.label if kind == "review" else f"telic.{kind}"
     identity = {"kind": kind, "subject": subject, "payload": facts, "producer": producer}
     name = f"e-{content_hash(identity)[:12]}"
-    if name in study.ledger.state().evidence:  # re-read: others may have added it
-        return study.sheet(name)
-    path = study.folder.evidence_file(name)
-    if path.is_file():  # written before a crash, but not committed
-        sheet = study.sheet(name)
-    else:
-        sheet = Evidence(
-            id=name,
-            created_at=utc_now(),
-            created_by=actor,
-            kind=kind,
-            subject=subject,
-            protocol_hash=facts.get("protocol_hash"),
-            payload=facts,
-            payload_hash=content_hash(facts),
-            producer=Producer(name=producer, version=__version__),
-            summary=summary,
-        )
-        sheet = sheet.model_copy(update={"content_hash": sheet.compute_hash()})
-        write_once(path, sheet.as_data())
+    sheet = Evidence(
+        id=name,
+        created_at=utc_now(),
+        created_by=actor,
+        kind=kind,
+        subject=subject,
+        protocol_hash=facts.get("protocol_hash"),
+        payload=facts,
+        payload_hash=content_hash(facts),
+        producer=Producer(name=producer, version=__version__),
+        summary=summary,
+    )
+    sheet = sheet.model_copy(update={"content_hash": sheet.compute_hash()})
     entry = {"id": name, "kind": kind, "hash": sheet.content_hash, "run": run}
-    study.append("evidence.added", name, {**entry, "candidate": candidate}, actor)
+    with study.ledger.locked():
+        if name in study.ledger.state().evidence:  # re-read: others may have added it
+            return study.sheet(name)
+        write_json(study.folder.evidence_file(name), sheet.as_data())
+        study.append("evidence.added", name, {**entry, "candidate": candidate}, actor)
     return sheet
 
 

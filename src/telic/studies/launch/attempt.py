@@ -62,25 +62,19 @@ class LaunchRequest(NamedTuple):
     candidate: str
     phase: Phase
     seed: int
-    execute: bool = False
     confirm: str | None = None
+    """the token that starts the run; None is a dry run"""
     gpu: int | None = None
     retry_of: str | None = None
     times: int = 1
     """multiple of the phase's steps, used by smoke tests to verify that steps take effect"""
 
 
-def check_words(execute: bool, confirm: str | None) -> None:
-    """Raise StudyError E_CONFIRM (a usage error) for an incomplete confirmation."""
-    if confirm is not None and confirm != TOKEN:
+def check_token(confirm: str | None) -> None:
+    """Raise StudyError E_CONFIRM (a usage error) for a wrong token."""
+    if confirm not in (None, TOKEN):
         raise StudyError(
             "E_CONFIRM", f'"{confirm}" does not confirm a launch.', hint=f"The word is {TOKEN}."
-        )
-    if execute != (confirm is not None):
-        raise StudyError(
-            "E_CONFIRM",
-            "A start has to be requested and confirmed; nothing was started.",
-            hint=f"To start it: --confirm {TOKEN}.",
         )
 
 

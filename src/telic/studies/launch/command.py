@@ -7,10 +7,8 @@ secrets are withheld.
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -41,9 +39,6 @@ _SHAPES = re.compile(
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*"
     r"|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"  # name and password in an address
 )
-# Paths and dotted or dashed names are checked per piece; otherwise all long paths would be hidden.
-_PIECE = re.compile(r"[A-Za-z0-9+]{20,}")
-_LEAST_BITS = 4.0  # per character; a hexadecimal digest has at most 4.0, English words about 3.5
 
 
 def is_secret_name(name: str) -> bool:
@@ -56,36 +51,12 @@ def redact_keys(text: str) -> str:
     return _SHAPES.sub(REDACTED, text)
 
 
-def redact_text(text: str) -> str:
-    """Redact everything that looks like a key, a token or a password."""
-
-    def hidden(piece: re.Match[str]) -> str:
-        # Many keys look like a digest; false positives are cheaper than a leaked key.
-        is_digest = re.fullmatch(r"[0-9a-fA-F]{32,}", piece[0]) is not None
-        return REDACTED if is_digest or _is_random(piece[0]) else piece[0]
-
-    return _PIECE.sub(hidden, redact_keys(text))
-
-
 def redact_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables sorted, with secrets redacted."""
     return {
-        name: REDACTED if is_secret_name(name) else redact_text(environment[name])
+        name: REDACTED if is_secret_name(name) else redact_keys(environment[name])
         for name in sorted(environment)
     }
-
-
-def has_secret(text: str) -> bool:
-    """Return whether the text contains a key or a token. Digests are ignored."""
-    return _SHAPES.search(text) is not None or any(map(_is_random, _PIECE.findall(text)))
-
-
-def _is_random(piece: str) -> bool:
-    """Return whether a piece looks random, with many character kinds and high entropy."""
-    if not all(re.search(kind, piece) for kind in ("[a-z]", "[A-Z]", "[0-9]")):
-        return False
-    shares = [count / len(piece) for count in Counter(piece).values()]
-    return -sum(share * math.log2(share) for share in shares) >= _LEAST_BITS
 
 
 # Nothing listens on the discard port, so programs that honour proxies fail immediately.
@@ -305,7 +276,7 @@ def shell_problems(argv: tuple[str, ...]) -> list[str]:
             problems.append(f'"{word}" is a shell operator')
         if re.search(r"[\0\n\r]", word):
             problems.append(f"{word!r} contains a line break or a NUL")
-        if has_secret(word):
+        if _SHAPES.search(word):
             problems.append("an argument looks like a secret; pass it in the environment")
     return problems
 

@@ -23,7 +23,7 @@ from telic.studies.documents.base import RUNNER, StudyActor
 from telic.studies.documents.candidate import CheckResult, RunStatus
 from telic.studies.errors import EnvironmentBlocked
 from telic.studies.launch._isolation import mode_of, prepare_evaluator, prepare_tree
-from telic.studies.launch.attempt import LaunchAttempt, LaunchRequest, check_words
+from telic.studies.launch.attempt import LaunchAttempt, LaunchRequest, check_token
 from telic.studies.launch.command import OVERRIDES_FILE, redact_environment
 from telic.studies.launch.process import RunProcess
 from telic.studies.launch.recovery import reconcile, record_start
@@ -86,14 +86,14 @@ def look(study: Study, request: LaunchRequest, *, processes: bool = True) -> Dry
 
 
 def launch(study: Study, request: LaunchRequest, actor: StudyActor) -> LaunchResult:
-    """Start one run, or raise the refusal. Every gate evaluation is recorded.
+    """Start one run, or record and raise the refusal.
 
     Raises StudyError E_CONFIRM, the error of a closed gate, or EnvironmentBlocked E_LAUNCHER.
     """
-    check_words(request.execute, request.confirm)
+    check_token(request.confirm)
     reconcile(study)
     first = _first_attempt(study, request, processes=True)
-    _record_gates(study, first, evaluate(first), actor, round_number=1)
+    _refuse_closed(study, first, evaluate(first), actor)
     prepare_tree(study.folder, first.candidate)
     prepare_evaluator(study.folder, first.candidate, first.study.protocol)
     with study.locked():
@@ -106,9 +106,9 @@ def launch(study: Study, request: LaunchRequest, actor: StudyActor) -> LaunchRes
             is_final=True,
         )
         results = evaluate(attempt)
-        _record_gates(study, attempt, results, actor, round_number=2)
+        _refuse_closed(study, attempt, results, actor)
         _write_run_folder(attempt)
-        candidate, retried = attempt.request.candidate, attempt.request.retry_of
+        candidate = attempt.request.candidate
         study.append("launch.intent", candidate, _intent(attempt, results, actor), RUNNER)
         try:
             claim = _start(attempt)
@@ -121,9 +121,6 @@ def launch(study: Study, request: LaunchRequest, actor: StudyActor) -> LaunchRes
             raise
         identity = {**claim, "logs": ["stdout.log", "stderr.log"]}
         record_start(study, attempt.run_id, attempt.nonce, identity)
-        if retried is not None:
-            facts = {"run": retried, "retried_as": attempt.run_id}
-            study.append("run.retried", retried, facts, RUNNER)
     return LaunchResult(
         run=attempt.run_id,
         nonce=attempt.nonce,
@@ -145,29 +142,15 @@ def _first_attempt(study: Study, request: LaunchRequest, *, processes: bool) -> 
     return LaunchAttempt(study, request, run_id=run_id(), nonce=nonce, processes=processes)
 
 
-def _record_gates(
-    study: Study,
-    attempt: LaunchAttempt,
-    results: Sequence[CheckResult],
-    actor: StudyActor,
-    *,
-    round_number: int,
+def _refuse_closed(
+    study: Study, attempt: LaunchAttempt, results: Sequence[CheckResult], actor: StudyActor
 ) -> None:
-    """Record the gate results and raise if a gate is closed."""
-    request = attempt.request
-    facts = {
-        "run": attempt.run_id,
-        "phase": request.phase,
-        "seed": request.seed,
-        "nonce": attempt.nonce,
-        "round": round_number,
-        "asked_by": actor.label,
-    }
-    listed = [each.as_data() for each in results]
-    study.append("gate.evaluated", request.candidate, {**facts, "gates": listed}, RUNNER)
+    """Record and raise the refusal if a gate is closed."""
     if closed := [each for each in results if not each.passed]:
-        reasons = {each.id: each.why for each in closed}
-        study.append("launch.refused", request.candidate, {**facts, "shut": reasons}, RUNNER)
+        request, reasons = attempt.request, {each.id: each.why for each in closed}
+        facts = {"run": attempt.run_id, "phase": request.phase, "seed": request.seed}
+        facts |= {"asked_by": actor.label, "shut": reasons}
+        study.append("launch.refused", request.candidate, facts, RUNNER)
         raise refusal(closed)
 
 
@@ -213,10 +196,10 @@ def _write_run_folder(attempt: LaunchAttempt) -> None:
     attempt.artefacts.mkdir(parents=True)
     if attempt.study.adapter.config.override_style == "file":
         write_json(attempt.artefacts / OVERRIDES_FILE, attempt.overrides)
-    inherited = {name: x for name, x in environment.variables.items() if name not in changed}
     env = {
         "set": redact_environment(changed),
-        "inherited": redact_environment(inherited),
+        # Values could be secrets of any form.
+        "inherited": sorted(environment.variables.keys() - changed),
         "withheld": list(environment.withheld),
         "network": "offline" if environment.is_offline else "approved",
     }

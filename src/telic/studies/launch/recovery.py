@@ -16,7 +16,7 @@ from telic.jobs.spec import JobRecord
 from telic.storage.files import read_record
 from telic.studies.candidates import transition
 from telic.studies.canonical import existing_key, moment, utc_now
-from telic.studies.documents.base import RUNNER, SYSTEM, StudyActor
+from telic.studies.documents.base import RUNNER, StudyActor
 from telic.studies.documents.candidate import CandidateStatus, KilledBy, RunStatus
 from telic.studies.errors import StudyError
 from telic.studies.evidence.measurement import missing_outputs
@@ -93,8 +93,6 @@ def _reconcile_run(study: Study, name: str) -> str:
     if not is_entered:
         record_start(study, name, str(run.nonce), claim)
     if state == "alive":
-        if not is_entered:
-            study.append("run.adopted", name, {"run": name, "identity": claim}, SYSTEM)
         return "alive" if is_entered else "adopted"
     if state == "ended":
         _settle(study, name, process.exit_record or {})

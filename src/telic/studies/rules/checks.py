@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from telic.errors import BadFile
-from telic.storage.reading import file_hash, read_bytes, read_text
+from telic.storage.reading import file_hash, read_bytes
 from telic.studies import _git_read as git_read
-from telic.studies._git_read import Patch, first_match, read_patch
+from telic.studies._git_read import Patch, first_match
 from telic.studies.candidates import transition
 from telic.studies.canonical import content_hash, utc_now
 from telic.studies.contract import overlaps
@@ -158,7 +158,7 @@ class _Case:
         """The parsed patch, or None if there is none or it is not text (V09)."""
         path = self.folder / (self.candidate.change.patch or "")
         try:
-            return read_patch(read_text(path)) if path.is_file() else None
+            return git_read.read_patch(self.study.root, path) if path.is_file() else None
         except BadFile:
             return None
 
@@ -339,7 +339,7 @@ def _files_in_scope(case: _Case) -> Problems:
 @_check("V08", "short enough to review", "split the change")
 def _short(case: _Case) -> Problems:
     paths = [case.folder / "files" / file.path for file in case.candidate.change.files]
-    lines = case.patch.changed_lines if case.patch else 0
+    lines = len(case.patch.removed) + len(case.patch.added) if case.patch else 0
     lines += sum(read_bytes(path).count(b"\n") for path in paths if path.is_file())
     most = case.study.contract.scope.limits.max_diff_lines
     if lines > most:
@@ -359,9 +359,6 @@ def _patch_applies(case: _Case) -> Problems:
             yield f"{path.name} is not the patch that was described"
         elif why := git_read.why_patch_fails(study.root, path, base if study.is_git else None):
             yield f"{path.name} does not apply: {why.splitlines()[0]}"
-        else:
-            for hidden in set(git_read.patched_paths(study.root, path)) - set(case.patch.files):
-                yield f"git would also write {hidden}, which the patch does not show"
     for file in change.files:
         path = case.folder / "files" / file.path
         if not path.is_file():

@@ -94,7 +94,7 @@ def _is_control(attempt: LaunchAttempt) -> bool:
 
 @_gate("G01", "launch confirmed", f"add --confirm {TOKEN}")
 def _confirmed(attempt: LaunchAttempt) -> Problems:
-    if not attempt.request.execute:
+    if attempt.request.confirm is None:
         yield "this is a dry run"
     elif attempt.request.confirm != TOKEN:
         yield f"the token is not {TOKEN}"
