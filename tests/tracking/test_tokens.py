@@ -49,7 +49,7 @@ def test_zero_error_is_no_loss_and_known_errors_have_known_losses():
 def _population(weights: LossesGroup) -> Population:
     settings = PpoSettings(entropy_coef=0.01, value_coef=0.5)
     made = TokenNetworks(SMALL, weights)
-    population = Population([settings] * 2, [1, 2], made.shape, networks=made)
+    population = Population([settings] * 2, [1, 2], made)
     noise = torch.randn(population.flat.shape, generator=torch.Generator().manual_seed(3))
     population.flat += 0.1 * noise
     return population

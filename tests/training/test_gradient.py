@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from telic.training.job import PpoSettings
-from telic.training.networks import Shape
+from telic.training.networks import Networks, Shape
 from telic.training.population import Population
 from telic.training.ppo import Samples, gradient
 
@@ -42,7 +42,8 @@ def test_it_equals_automatic_differentiation(activation, outputs, discrete):
         for i in range(2)
     ]
     critic = 7
-    population = Population(members, [1, 2], Shape.of(members[0], 5, critic, outputs, discrete))
+    shape = Shape(5, critic, outputs, discrete, (8, 6), activation)
+    population = Population(members, [1, 2], Networks(shape))
     population.flat += 0.3 * torch.randn(population.flat.shape, generator=GENERATOR)
     actor = population.actor()
 

@@ -118,7 +118,7 @@ def test_distributions_over_bins_keep_their_mean():
 
 
 def test_a_folded_actor_acts_like_the_network_that_learned():
-    shape = Shape(5, 5, 2, False, (8,), "tanh", False, "flashsac")
+    shape = Shape(5, 5, 2, False, (8,), "tanh", learner="flashsac")
     actor = FlashSacActor(shape)
     flat = torch.rand(3, actor.size) + 0.1
     net = NetworkParameters(flat, actor.sizes, actor.learned)

@@ -9,16 +9,24 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from itertools import combinations, pairwise
+from itertools import combinations
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from telic.core.quantiser import Quantiser
-from telic.core.tensors import split
 from telic.tracking.config import LossesGroup, NetworksGroup
-from telic.training.networks import InputMask, Layer, LossFn, Networks, Result, Shape, Views
+from telic.training.networks import (
+    Layer,
+    LayerSizes,
+    LossFn,
+    Networks,
+    Result,
+    Shape,
+    Views,
+    layer_sizes,
+)
 
 
 def masked_distance(one: Tensor, other: Tensor, mask: Tensor) -> Tensor:
@@ -107,26 +115,26 @@ class TokenShape(NamedTuple):
         """Return the columns of a span."""
         return slice(*self.spans[name])
 
-    def stacks(self) -> dict[str, list[tuple[int, int]]]:
+    def stacks(self) -> dict[str, LayerSizes]:
         """Return (inputs, outputs) of every layer by network, the critic last."""
         nets, first = self.networks, len(next(iter(self.encoders.values())))
         sizes = {name: end - start for name, (start, end) in self.spans.items()}
         return {
             **{
-                name: _pairs(len(columns), nets.encoders[name].hidden, self.width)
+                name: layer_sizes(len(columns), nets.encoders[name].hidden, self.width)
                 for name, columns in self.encoders.items()
             },
-            "control": _pairs(self.width + sizes["senses"], nets.control, self.outputs),
-            "kinematic": _pairs(self.width, nets.kinematic, first),
-            "critic": _pairs(sizes["critic"], nets.critic, 1),
+            "control": layer_sizes(self.width + sizes["senses"], nets.control, self.outputs),
+            "kinematic": layer_sizes(self.width, nets.kinematic, first),
+            "critic": layer_sizes(sizes["critic"], nets.critic, 1),
         }
 
 
 _NOTHING = LossesGroup(reconstruction=0.0, alignment=0.0, cycle=0.0)
 
 
-class TokenNetworks:
-    """Token policies and critics of P members. Implements `PolicyNetworks`."""
+class TokenNetworks(Networks):
+    """Token policies and critics of P members."""
 
     def __init__(
         self,
@@ -136,14 +144,13 @@ class TokenNetworks:
     ) -> None:
         self.tokens, nets = tokens, tokens.networks
         self.quantiser = Quantiser(nets.levels)
-        self.shape = Shape(
-            tokens.actor_inputs, tokens.inputs, tokens.outputs, False, nets.control, "silu", False
-        )
         stacks = tokens.stacks()
-        self._pairs = [pair for pairs in stacks.values() for pair in pairs]
-        self._sizes = [*(a * b for a, b in self._pairs), *(b for _, b in self._pairs)]
-        self._sizes.append(tokens.outputs)
-        self.size = sum(self._sizes)
+        *actor, critic = stacks.values()
+        super().__init__(
+            Shape(tokens.actor_inputs, tokens.inputs, tokens.outputs, False, nets.control, "silu"),
+            [pair for pairs in actor for pair in pairs],
+            critic,
+        )
         self._spans: dict[str, slice] = {}
         for name, pairs in stacks.items():
             start = max((span.stop for span in self._spans.values()), default=0)
@@ -153,7 +160,7 @@ class TokenNetworks:
         }
         unscaled = (tokens.spans[name] for name in ("driving", "available", "guide"))
         codes = [column for span in unscaled for column in range(*span)]
-        self.unscaled: Tensor | None = torch.tensor(codes, device=device)
+        self.unscaled = torch.tensor(codes, device=device)
         self.weights = torch.tensor([getattr(weights, name) for name in LOSSES], device=device)
         """loss weights, updated in place by schedules"""
         self._learns = [getattr(weights, name) > 0.0 for name in LOSSES]
@@ -163,39 +170,13 @@ class TokenNetworks:
         self.latest: Tensor | None = None
         """(4, P) unweighted losses of the latest minibatch"""
 
-    # ---- parameters
-
-    def initialise(
-        self,
-        generators: list[torch.Generator],
-        log_std: float,
-        masks: list[InputMask] | None = None,
-    ) -> Tensor:
-        """Return flat parameters with orthogonal weights and zero biases. See `PolicyNetworks`."""
-        return torch.stack([self._initial_row(one, log_std) for one in generators])
-
-    def _initial_row(self, generator: torch.Generator, log_std: float) -> Tensor:
+    def gain(self, index: int) -> float:
+        """Return the gain of the initial weights of a layer."""
         last = {span.stop - 1: name for name, span in self._spans.items()}
-        gains = {"control": 0.01}  # small first actions: exploration comes from the noise alone
-        row = torch.zeros(self.size)
-        parts = split(row, self._sizes, dim=0)
-        for index, (fan_in, fan_out) in enumerate(self._pairs):
-            gain = gains.get(last[index], 1.0) if index in last else math.sqrt(2.0)
-            weight = parts[index].view(fan_in, fan_out)
-            torch.nn.init.orthogonal_(weight, gain, generator=generator)
-        parts[-1].fill_(log_std)
-        return row
-
-    def views(self, flat: Tensor) -> Views:
-        """Return views of the layers in a flat matrix (P, size). See `PolicyNetworks`."""
-        members, count = flat.shape[0], len(self._pairs)
-        parts = split(flat, self._sizes, dim=1)
-        layers = [
-            Layer(parts[i].view(members, *pair), parts[count + i].unsqueeze(1))
-            for i, pair in enumerate(self._pairs)
-        ]
-        actors = self._spans["critic"].start
-        return Views(layers[:actors], layers[actors:], parts[-1])
+        if index not in last:
+            return math.sqrt(2.0)
+        # Small initial actions, so that noise alone drives exploration.
+        return 0.01 if last[index] == "control" else 1.0
 
     def layers(self, views: Views, name: str) -> list[Layer]:
         """Return the layers of a network: an encoder, "control", "kinematic" or "critic"."""
@@ -225,7 +206,7 @@ class TokenNetworks:
 
     def value(self, views: Views, inputs: Tensor) -> Tensor:
         """Return values (P, n) for critic inputs (P, n, d)."""
-        return self._critic(views.critic, inputs).squeeze(-1)
+        return super().value(views, inputs[..., self.tokens.columns("critic")])
 
     # ---- learning
 
@@ -243,7 +224,7 @@ class TokenNetworks:
     def descend(
         self, views: Views, out: Views, seen: Tensor, inputs: Tensor, loss: LossFn[Result]
     ) -> Result:
-        """Write the gradient of policy, value and token losses. See `PolicyNetworks.descend`."""
+        """Write the gradient of policy, value and token losses. See `Networks.descend`."""
         with torch.enable_grad():
             actor = [_leaf(layer) for layer in views.actor]
             critic = [_leaf(layer) for layer in views.critic]
@@ -251,7 +232,7 @@ class TokenNetworks:
             token = self.quantiser(self._driven(latents, seen))
             decided = torch.cat((token, self._senses(seen)), dim=-1)
             outputs = self._run(actor, "control", decided)
-            values = self._critic(critic, inputs)
+            values = self.run(critic, inputs[..., self.tokens.columns("critic")])
             losses = self._losses(actor, latents, token, inputs)
             if self._learns[3]:
                 wanted = inputs[..., self.tokens.columns("guide")]
@@ -261,10 +242,12 @@ class TokenNetworks:
             extra = (self.weights.unsqueeze(1) * losses).sum()
         given, result = loss(outputs.detach(), values.detach().squeeze(-1))
         leaves = [part for layer in (*actor, *critic) for part in layer]
-        grads = _gradients(
+        # Gradients of leaves that no output depends on are None.
+        grads: Sequence[Tensor | None] = torch.autograd.grad(
             (outputs, values, extra) if extra.requires_grad else (outputs, values),
             leaves,
             (given.outputs, given.values, torch.ones_like(extra))[: 2 + extra.requires_grad],
+            allow_unused=True,
         )
         places = [part for layer in (*out.actor, *out.critic) for part in layer]
         for place, grad in zip(places, grads, strict=True):
@@ -316,27 +299,7 @@ class TokenNetworks:
         return inputs[..., self.tokens.columns("senses")]
 
     def _run(self, layers: list[Layer], name: str, x: Tensor) -> Tensor:
-        own = layers[self._spans[name]]
-        for layer in own[:-1]:
-            x = torch.nn.functional.silu(Networks.affine(layer, x))
-        return Networks.affine(own[-1], x)
-
-    def _critic(self, layers: list[Layer], inputs: Tensor) -> Tensor:
-        x = inputs[..., self.tokens.columns("critic")]
-        for layer in layers[:-1]:
-            x = torch.nn.functional.silu(Networks.affine(layer, x))
-        return Networks.affine(layers[-1], x)
-
-
-def _pairs(inputs: int, hidden: tuple[int, ...], outputs: int) -> list[tuple[int, int]]:
-    return list(pairwise([inputs, *hidden, outputs]))
-
-
-def _gradients(
-    of: Sequence[Tensor], leaves: Sequence[Tensor], toward: Sequence[Tensor]
-) -> Sequence[Tensor | None]:
-    """Return the gradient of each leaf, or None if the outputs do not depend on it."""
-    return torch.autograd.grad(of, leaves, toward, allow_unused=True)
+        return self.run(layers[self._spans[name]], x)
 
 
 def _leaf(layer: Layer) -> Layer:

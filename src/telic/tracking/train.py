@@ -3,7 +3,7 @@
     train_tracker         find or create the run folder, and train in it
       build               environment, token networks, population, collector
       training.loop       collect, learn, record, evaluate, save
-        TokenNetworks     adds the token losses to the gradient (`PolicyNetworks.descend`)
+        TokenNetworks     adds the token losses to the gradient (`Networks.descend`)
         _apply_schedules  updates scheduled values before every batch (`Population.on_anneal`)
         TrackRecorder     writes trackers, reports, and metrics of tokens and sampling
 
@@ -54,12 +54,11 @@ from telic.training.folder import (
 )
 from telic.training.job import Member, RewardSource, TrainJob, member_groups
 from telic.training.population import Population
-from telic.training.ppo import PpoLearner
 from telic.training.recorder import summarise_run
-from telic.training.results import Health, RunKeeper
-from telic.training.rollout import Collector, EpisodeTracker, Group, Scoring
+from telic.training.results import RunKeeper
+from telic.training.rollout import Group, Scoring
 from telic.training.run import Run, prepare_folders
-from telic.training.setup import Setup
+from telic.training.setup import Setup, assemble
 
 CONFIG = "tracking.json"
 """file name of the resolved configuration in the run folder"""
@@ -110,13 +109,12 @@ def build(
     library: MotionLibrary,
 ) -> Setup:
     """Create the environment, networks, population and collector of a training run."""
-    settings, seeds = job.settings, [member.seed for member in job.members]
-    clips = _training_clips(config, library)
+    seeds = [member.seed for member in job.members]
     env = make_tracking(
         config,
         library,
-        clips,
-        num_envs=settings.num_envs * len(seeds),
+        _training_clips(config, library),
+        num_envs=job.settings.num_envs * len(seeds),
         seeds=seeds,
         device=job.device,
         threads=job.threads,
@@ -127,21 +125,10 @@ def build(
     scoring = Scoring(env, [Group(reward, 0, len(seeds))])
     shape = task.columns.token_shape(config)
     networks = TokenNetworks(shape, config.losses, env.device)
-    population = Population(
-        [member.settings for member in job.members],
-        seeds,
-        networks.shape,
-        networks=networks,
-        device=env.device,
-    )
+    setup = assemble(job, env, scoring, networks)
+    population = setup.population
     population.on_anneal = partial(_apply_schedules, population, networks, task, config)
-    collector = Collector(
-        env, scoring, population.networks, population.distribution, settings.horizon
-    )
-    tracker = EpisodeTracker(population.size, settings.num_envs, scoring.term_count, env.device)
-    health = [Health([], settings.target_kl) for _ in seeds]
-    learner = PpoLearner(population, job.iterations)
-    return Setup(job, env, scoring, population, learner, collector, tracker, health)
+    return setup
 
 
 # ---- schedules

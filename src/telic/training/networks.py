@@ -18,7 +18,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from telic.core.tensors import split
-from telic.training.job import PpoSettings
 
 _HALF_LOG_TAU = 0.5 * math.log(2.0 * math.pi)
 _LOG_STD = -10.0, 2.0
@@ -198,30 +197,9 @@ class Shape(NamedTuple):
     discrete: bool
     hidden: tuple[int, ...]
     activation: str
-    shared_value: bool
+    shared_value: bool = False
     """kept for files of earlier versions; always False"""
     learner: str = "ppo"
-
-    @classmethod
-    def of(
-        cls,
-        settings: PpoSettings,
-        actor_inputs: int,
-        critic_inputs: int,
-        outputs: int,
-        discrete: bool,
-    ) -> Shape:
-        """Create the shape from settings and environment sizes."""
-        return cls(
-            actor_inputs,
-            critic_inputs,
-            outputs,
-            discrete,
-            settings.hidden,
-            settings.activation,
-            False,
-            settings.learner,
-        )
 
 
 class Layer(NamedTuple):
@@ -276,8 +254,7 @@ LossFn = Callable[[Tensor, Tensor], tuple[OutputGradients, Result]]
 class PolicyNetworks(Protocol):
     """Interface for the actors of P members as pure functions of a flat matrix (P, size).
 
-    `Networks` implements plain multilayer perceptrons. Other implementations may add structure and
-    auxiliary losses, whose gradients `descend` includes.
+    `Networks` has actors and critics for PPO, `SquashedActor` actors for the other learners.
     """
 
     shape: Shape
@@ -299,28 +276,6 @@ class PolicyNetworks(Protocol):
 
     def act(self, views: Views, inputs: Tensor) -> Tensor:
         """Return action means or logits (P, n, outputs) for actor inputs (P, n, d)."""
-        ...
-
-
-class ActorCritic(PolicyNetworks, Protocol):
-    """Actor-critic interface for PPO, with values and analytic gradients."""
-
-    def value(self, views: Views, inputs: Tensor) -> Tensor:
-        """Return values (P, n) for critic inputs."""
-        ...
-
-    def descend(
-        self, views: Views, out: Views, seen: Tensor, inputs: Tensor, loss: LossFn[Result]
-    ) -> Result:
-        """Write the gradient of every parameter to `out`; return the result of `loss`.
-
-        Args:
-            views: parameters.
-            out: gradient buffers, overwritten completely.
-            seen: actor inputs, (P, B, actor inputs).
-            inputs: critic inputs, (P, B, critic inputs).
-            loss: function that returns gradients of outputs and values, and a result.
-        """
         ...
 
 
@@ -351,6 +306,15 @@ class Known(NamedTuple):
         )
 
 
+LayerSizes = list[tuple[int, int]]
+"""inputs and outputs of each layer"""
+
+
+def layer_sizes(inputs: int, hidden: tuple[int, ...], outputs: int) -> LayerSizes:
+    """Return the layer sizes of a multilayer perceptron."""
+    return list(pairwise([inputs, *hidden, outputs]))
+
+
 class InputMask(NamedTuple):
     """Boolean masks of the inputs visible to a member; masked inputs are zero."""
 
@@ -359,15 +323,21 @@ class InputMask(NamedTuple):
 
 
 class Networks:
-    """Multilayer perceptron actors and critics of P members."""
+    """Multilayer perceptron actors and critics of P members.
+
+    Subclasses may add structure and auxiliary losses, whose gradients `descend` includes.
+    """
 
     unscaled: Tensor | None = None
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(
+        self, shape: Shape, actor: LayerSizes | None = None, critic: LayerSizes | None = None
+    ) -> None:
+        """Prepare networks of a shape, or with the given layers of actor and critic."""
         self.shape = shape
         self.activate = FUNCTIONS[shape.activation]
-        actor = _pairs(shape.actor_inputs, shape.hidden, shape.outputs)
-        critic = _pairs(shape.critic_inputs, shape.hidden, 1)
+        actor = actor or layer_sizes(shape.actor_inputs, shape.hidden, shape.outputs)
+        critic = critic or layer_sizes(shape.critic_inputs, shape.hidden, 1)
         self._actor_layers = len(actor)
         self._pairs = actor + critic
         weights = [a * b for a, b in self._pairs]
@@ -396,7 +366,7 @@ class Networks:
                 elif masks is not None and index == self._actor_layers:
                     used = masks[member].critic
                 dense = torch.empty(int(used.sum()), fan_out)
-                torch.nn.init.orthogonal_(dense, self._gain(index), generator=generator)
+                torch.nn.init.orthogonal_(dense, self.gain(index), generator=generator)
                 weight = torch.zeros(fan_in, fan_out)
                 weight[used] = dense
                 parts.append(weight.flatten())
@@ -426,7 +396,8 @@ class Networks:
         new.log_std.copy_(old.log_std)
         return out[0]
 
-    def _gain(self, index: int) -> float:
+    def gain(self, index: int) -> float:
+        """Return the gain of the initial weights of a layer."""
         if index == self._actor_layers - 1:
             return 0.01  # small initial actions, so that noise alone drives exploration
         if index == len(self._pairs) - 1:
@@ -446,7 +417,7 @@ class Networks:
 
     def act(self, views: Views, inputs: Tensor) -> Tensor:
         """Return action means or logits (P, n, outputs) for actor inputs (P, n, d)."""
-        return self.affine(views.actor[-1], self._hidden(views.actor[:-1], inputs))
+        return self.run(views.actor, inputs)
 
     def program(self, views: Views) -> list[Operation]:
         """Return the operations of the actor: affine layers with activations in between."""
@@ -456,7 +427,13 @@ class Networks:
 
     def value(self, views: Views, inputs: Tensor) -> Tensor:
         """Return values (P, n) for critic inputs."""
-        return self.affine(views.critic[-1], self._hidden(views.critic[:-1], inputs)).squeeze(-1)
+        return self.run(views.critic, inputs).squeeze(-1)
+
+    def run(self, layers: list[Layer], x: Tensor) -> Tensor:
+        """Apply a stack of layers, with activations between them."""
+        for layer in layers[:-1]:
+            x = self.activate(self.affine(layer, x))
+        return self.affine(layers[-1], x)
 
     @staticmethod
     def affine(layer: Layer, x: Tensor) -> Tensor:
@@ -503,19 +480,18 @@ class Networks:
     def descend(
         self, views: Views, out: Views, seen: Tensor, inputs: Tensor, loss: LossFn[Result]
     ) -> Result:
-        """Backpropagate through actor and critic; see `ActorCritic.descend`."""
+        """Write the gradient of every parameter to `out`; return the result of `loss`.
+
+        Args:
+            views: parameters.
+            out: gradient buffers, overwritten completely.
+            seen: actor inputs, (P, B, actor inputs).
+            inputs: critic inputs, (P, B, critic inputs).
+            loss: function that returns gradients of outputs and values, and a result.
+        """
         acted, judged = self.forward(views.actor, seen), self.forward(views.critic, inputs)
         gradients, result = loss(acted[-1], judged[-1].squeeze(-1))
         self.backward(views.critic, out.critic, judged, gradients.values)
         self.backward(views.actor, out.actor, acted, gradients.outputs)
         out.log_std.copy_(gradients.log_std)
         return result
-
-    def _hidden(self, layers: list[Layer], x: Tensor) -> Tensor:
-        for layer in layers:
-            x = self.activate(self.affine(layer, x))
-        return x
-
-
-def _pairs(inputs: int, hidden: tuple[int, ...], outputs: int) -> list[tuple[int, int]]:
-    return list(pairwise([inputs, *hidden, outputs]))

@@ -158,20 +158,18 @@ class Population(Saved):
         self,
         members: Sequence[PpoSettings],
         seeds: Sequence[int],
-        shape: Shape,
+        networks: PolicyNetworks,
         *,
         masks: list[InputMask] | None = None,
-        networks: PolicyNetworks | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
         """Initialize every member from its seed; without `masks`, all inputs are visible."""
         self.settings = members[0]
-        self.shape = shape
+        self.networks, self.shape = networks, networks.shape
         self.masks = masks
         self.mask = _mask(masks, device)
         self.size = len(members)
-        self.networks: PolicyNetworks = networks or Networks(shape)
-        self.distribution = distribution(shape)
+        self.distribution = distribution(self.shape)
         self.seeds = list(seeds)
         self.device = torch.device(device)
         starts = [torch.Generator().manual_seed(derive(seed, "weights")) for seed in seeds]
@@ -180,7 +178,7 @@ class Population(Saved):
         self.grad = torch.empty_like(self.flat)
         self.views = self.networks.views(self.flat)
         self.grad_views = self.networks.views(self.grad)
-        self.moments = Moments(self.size, shape.critic_inputs, device)
+        self.moments = Moments(self.size, self.shape.critic_inputs, device)
         self.return_scale = ReturnScale(self.size, self.settings.num_envs, device)
         self.alive = torch.ones(self.size, dtype=torch.bool, device=device)
         for name in MEMBER_FIELDS:

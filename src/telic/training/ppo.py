@@ -23,7 +23,7 @@ from torch import Tensor
 
 from telic.core.tensors import norm, split
 from telic.sim.cuda_graph import GraphedCallable
-from telic.training.networks import ActorCritic, OutputGradients
+from telic.training.networks import Networks, OutputGradients
 from telic.training.population import Actor, Learner, LearningResult, Population, UpdateStats
 from telic.training.rollout import Batch, by_member
 
@@ -330,8 +330,8 @@ def _steer_learning_rate(population: Population, kl: Tensor) -> None:
     rate.copy_((rate * factor.unsqueeze(1)).clamp(*_LEARNING_RATES))
 
 
-def _networks(population: Population) -> ActorCritic:
-    return cast("ActorCritic", population.networks)
+def _networks(population: Population) -> Networks:
+    return cast("Networks", population.networks)
 
 
 def _pack(samples: Samples) -> tuple[Tensor, list[int]]:

@@ -20,7 +20,7 @@ from telic.training.evaluate import Evaluator
 from telic.training.flashsac import FlashSac, FlashSacActor
 from telic.training.job import TrainJob
 from telic.training.mirror import STATES, Mirror, SignedOrder, find_mirror
-from telic.training.networks import Networks, Shape
+from telic.training.networks import InputMask, Networks, PolicyNetworks, Shape
 from telic.training.pathwise import SquashedActor
 from telic.training.population import Learner, Population
 from telic.training.ppo import PpoLearner
@@ -100,35 +100,41 @@ def build_setup(job: TrainJob, rewards: list[Reward], env: VecEnv) -> Setup:
         rewards: instances of the job's rewards.
         env: training environments of all members.
     """
-    settings = job.settings
-    seeds = [member.seed for member in job.members]
-    scoring = make_scoring(job, env, rewards)
+    settings, scoring = job.settings, make_scoring(job, env, rewards)
     discrete = env.num_actions is not None
     if settings.learner != "ppo" and discrete:
         raise ConfigError(
             f"{settings.learner} needs continuous actions; this environment has discrete ones.",
             hint="Use --learner ppo.",
         )
-    shape = Shape.of(
-        settings,
+    shape = Shape(
         scoring.actor_inputs,
         scoring.critic_inputs,
         env.num_actions or env.act_dim,
         discrete,
+        settings.hidden,
+        settings.activation,
+        learner=settings.learner,
     )
-    population = Population(
-        [member.settings for member in job.members],
-        seeds,
-        shape,
-        masks=scoring.input_masks(),
-        networks=LEARNERS[settings.learner].actor(shape),
-        device=env.device,
-    )
+    networks = LEARNERS[settings.learner].actor(shape)
+    setup = assemble(job, env, scoring, networks, scoring.input_masks())
     if settings.mirror:
-        population.mirror = Mirror.of(_mirrors(job, rewards, scoring), scoring.device)
-    collector = Collector(
-        env, scoring, population.networks, population.distribution, settings.horizon
-    )
+        setup.population.mirror = Mirror.of(_mirrors(job, rewards, scoring), scoring.device)
+    return setup
+
+
+def assemble(
+    job: TrainJob,
+    env: VecEnv,
+    scoring: Scoring,
+    networks: PolicyNetworks,
+    masks: list[InputMask] | None = None,
+) -> Setup:
+    """Create the population, learner and collector for an environment, rewards and networks."""
+    settings, seeds = job.settings, [member.seed for member in job.members]
+    members = [member.settings for member in job.members]
+    population = Population(members, seeds, networks, masks=masks, device=env.device)
+    collector = Collector(env, scoring, networks, population.distribution, settings.horizon)
     tracker = EpisodeTracker(population.size, settings.num_envs, scoring.term_count, env.device)
     health = [
         # Terms of built-in rewards are not checked, because they cannot be changed.

@@ -31,7 +31,7 @@ def make_policy(
 ):
     """A policy with random weights, a normaliser and an action range that is not symmetric."""
     inputs = obs + memory
-    shape = Shape(inputs, inputs, outputs, discrete, hidden, activation, False)
+    shape = Shape(inputs, inputs, outputs, discrete, hidden, activation)
     random = torch.Generator().manual_seed(3)
     mask = None
     if memory:
