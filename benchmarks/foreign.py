@@ -124,7 +124,7 @@ class Ours:
     def __init__(self, asked: argparse.Namespace, python: str) -> None:
         """Start the simulators and wait until they are ready."""
         from telic.core.text import pairs
-        from telic.training import worker
+        from telic.training import _worker as worker
         from telic.training.folder import create, new_run
         from telic.training.job import member_groups
         from telic.training.plan import plan

@@ -25,7 +25,11 @@ WORKS = (
         "telic.training.policy.commanded_episode",
         "telic.training.videos.play_run",
     ),
-    *("telic.session.loop.run", "telic.session.loop.carry_on", "telic.search.runner.run_search"),
+    *(
+        "telic.session.loop.run_session",
+        "telic.session.loop.carry_on",
+        "telic.search.runner.run_search",
+    ),
     *("telic.bench.intents.bench_intents", "telic.bench.judges.bench_judges"),
     *("telic.studies.launch.launch.launch", "telic.training.export.bundle.export_run"),
     *("telic.verbs.study.prove_adapter", "telic.tracking.train.train_tracker"),

@@ -9,7 +9,7 @@ import pytest
 from telic import llm
 from telic.llm import Models
 from telic.llm.work_orders import ORDERS, answer_order, list_orders
-from telic.session.loop import run
+from telic.session.loop import run_session
 from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder
 from telic.testing.models import Scripted
@@ -52,7 +52,7 @@ def test_a_model_writes_is_reviewed_revises_and_sums_up(scripted, tmp_path):
         "demonstration": [],
     }
     provider = scripted({**strict, "reviser": REVISION})
-    session = run("run", runs_dir=tmp_path, iterations=2, **SMALL)
+    session = run_session("run", runs_dir=tmp_path, iterations=2, **SMALL)
     roles = [each.role for each in provider.requests]
     assert sorted(roles[1:3]) == ["judge_author", "reward_author"]  # side by side
     assert [roles[0], *roles[3:]] == ["elicitor", "reviewer", "reviser", "analyst"]
@@ -81,7 +81,7 @@ def judge(episode):
     script["elicitor"] = {**SCRIPT["elicitor"], "fine": []}
     provider = scripted(script)
     told = Heard()
-    run("run", runs_dir=tmp_path, iterations=1, on_event=told, **SMALL)
+    run_session("run", runs_dir=tmp_path, iterations=1, on_event=told, **SMALL)
     [first, second] = [each.prompt for each in provider.requests if each.role == "reward_author"]
     assert "rejected" not in first and "rejected" in second and "pays a robot" in second
     tried = [each for each in told if each["event"] == "session.tried"]
@@ -107,7 +107,7 @@ def test_work_orders_can_be_answered_and_nothing_is_asked_twice(tmp_path):
     person.start()
     request = {**SMALL, "model": "host", "runs_dir": tmp_path, "iterations": 1}
     seen = Heard()
-    stopped = run(
+    stopped = run_session(
         "run",
         on_event=seen,
         should_stop=lambda: any(each["event"] == "train.start" for each in seen),
@@ -116,7 +116,7 @@ def test_work_orders_can_be_answered_and_nothing_is_asked_twice(tmp_path):
     assert stopped.summary.outcome == "stopped"
     before = list(asked)
     assert set(before) == set(SCRIPT) - {"analyst"}
-    finished = run("run", **{**request, "steps": 32 * BATCH})
+    finished = run_session("run", **{**request, "steps": 32 * BATCH})
     is_over.set()
     person.join()
     assert finished.path == stopped.path and finished.summary.outcome == "unproven"

@@ -14,7 +14,7 @@ from telic.authors.footage import Footage
 from telic.composer.compose import compose
 from telic.envs import make
 from telic.errors import TelicError
-from telic.judges.criteria import Criterion, Motion, score, total
+from telic.judges.criteria import Criterion, Motion, score, total_score
 from telic.judges.episode import RecordedEpisode
 from telic.judges.validation import ExampleResult, Trial
 from telic.judges.verdict import WHOLE, judged
@@ -170,7 +170,7 @@ def code(runs):
         score("runs forward", runs, zero=0.0, goal=1.0, unit="m/s"),
         score("stays upright", 1.0, zero=0.0, goal=1.0),
     ]
-    return judged(leaves, total(leaves))
+    return judged(leaves, total_score(leaves))
 
 
 @pytest.mark.parametrize(("name", "repeats"), [("scripted", 3), ("host", 1)])

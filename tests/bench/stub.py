@@ -1,4 +1,4 @@
-"""A stand-in for telic.session.loop.run: writes the files a session leaves, without training."""
+"""A stand-in for session.loop.run_session: writes the files a session leaves, without training."""
 
 from pathlib import Path
 

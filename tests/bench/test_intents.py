@@ -5,7 +5,7 @@ import pytest
 from telic.bench.intents import bench_intents
 from telic.bench.results import BenchFolder, Suite
 from telic.errors import BadEnvironment, ConfigError, Refused
-from telic.session.loop import run
+from telic.session.loop import run_session
 from telic.storage.files import read_json, read_json_lines
 from tests.bench.stub import StubRunner
 
@@ -153,7 +153,7 @@ def real(folder, checks):
     return bench_intents(
         suite,
         runs_dir=folder,
-        run_session=run,
+        run_session=run_session,
         steps=3000,
         episodes=4,
         iterations=1,

@@ -6,7 +6,7 @@ import pytest
 
 from telic import bench
 from telic.envs import make
-from telic.robots.build import build
+from telic.robots.build import build_robot
 from telic.robots.record import guessed
 
 DOG = Path(bench.__file__).parent / "suites" / "robots" / "dog.xml"
@@ -14,7 +14,7 @@ DOG = Path(bench.__file__).parent / "suites" / "robots" / "dog.xml"
 
 @pytest.fixture(scope="session")
 def dog(tmp_path_factory):
-    return str(build(guessed(DOG), tmp_path_factory.mktemp("driven"), "dog"))
+    return str(build_robot(guessed(DOG), tmp_path_factory.mktemp("driven"), "dog"))
 
 
 @pytest.fixture(scope="session")

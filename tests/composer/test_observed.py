@@ -15,7 +15,7 @@ from telic.envs import make
 from telic.envs.spec import EnvSpec
 from telic.errors import Refused
 from telic.judges.code import JudgeCode
-from telic.quantities.observed import observed
+from telic.quantities.observed import observed_value
 from telic.rewards.recording import collect
 from telic.rewards.reward import load_reward
 from telic.storage.trajectories import Trajectory, TrajectoryFacts
@@ -205,7 +205,7 @@ def test_a_thing_is_brought_to_a_goal_where_both_are_observed_by_name():
         compose("push the ball to the goal", env.spec)
     away = next(each for each in observables(env.spec) if "puck to the goal" in each.name)
     o = torch.tensor([[3.0, 0.0, 0.0, 4.0, 9.0, 9.0]])
-    assert float(observed(o, away.kind, away.columns)) == pytest.approx(5.0)
+    assert float(observed_value(o, away.kind, away.columns)) == pytest.approx(5.0)
 
 
 def test_what_must_be_observed_to_bring_something_somewhere_is_said_before_training():

@@ -9,7 +9,7 @@ from telic.envs import make
 from telic.envs.models import read_model
 from telic.errors import BadEnvironment, ConfigError
 from telic.robots.arm import BLOCK, HALF_M, bench_of, has_gripper
-from telic.robots.build import build
+from telic.robots.build import build_robot
 from telic.robots.record import RobotRecord
 from telic.robots.terrain import Ground
 
@@ -53,7 +53,7 @@ def arm(tmp_path_factory):
             own = {"effort": 20, "stiffness": 800, "damping": 20, "armature": armature}
             drives.append({"joints": "finger_.*", **own})
         says = {"model": str(file), "pose": pose, "goal": BOX, "drives": drives}
-        return str(build(RobotRecord.parse(says), place / "driven", "arm"))
+        return str(build_robot(RobotRecord.parse(says), place / "driven", "arm"))
 
     return made
 

@@ -6,7 +6,7 @@ import pytest
 
 from telic import bench
 from telic.envs import make
-from telic.robots.build import build
+from telic.robots.build import build_robot
 from telic.robots.record import guessed
 from telic.testing import EnvironmentContract
 from telic.tracking.task import make_tracking
@@ -48,5 +48,5 @@ class TestKinds(EnvironmentContract):
         if name == "tokens":
             name = token_robot(self.folder, history=3)
         elif not name.endswith(("-v1", "-v4", "-v5")):
-            name = str(build(guessed(DOG), self.folder, "dog"))
+            name = str(build_robot(guessed(DOG), self.folder, "dog"))
         return make(name, num_envs=num_envs, seed=seed, max_episode_steps=20, **KINDS[self.kind])

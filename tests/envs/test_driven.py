@@ -13,7 +13,7 @@ from telic.envs.commands import Commander, VelocityCommands
 from telic.envs.domain_randomization import RANDOMIZATIONS
 from telic.errors import ConfigError
 from telic.rendering.look import load_dressed
-from telic.robots.build import build
+from telic.robots.build import build_robot
 from telic.robots.record import guessed
 from telic.robots.terrain import (
     COLUMNS,
@@ -36,7 +36,7 @@ EVERYTHING = {"commands": {}, "variation": "full", "history": 3, "sees_velocity"
 
 @pytest.fixture(scope="module")
 def dog(tmp_path_factory):
-    return str(build(guessed(DOG), tmp_path_factory.mktemp("driven"), "dog"))
+    return str(build_robot(guessed(DOG), tmp_path_factory.mktemp("driven"), "dog"))
 
 
 def actions(env, seed=0, size=0.3):

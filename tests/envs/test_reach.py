@@ -9,7 +9,7 @@ from telic.envs import make
 from telic.envs.robot_facts import robot_facts
 from telic.errors import BadFile, ConfigError
 from telic.quantities import distance_to_target
-from telic.robots.build import build
+from telic.robots.build import build_robot
 from telic.robots.record import RobotRecord
 
 ARM = """
@@ -39,7 +39,7 @@ def arm(tmp_path_factory):
         file = place / "arm.xml"
         file.write_text(ARM.format(site=site))
         record = RobotRecord.parse({"model": str(file), "pose": POSE, **says})
-        return build(record, place / "driven", "arm")
+        return build_robot(record, place / "driven", "arm")
 
     return made
 

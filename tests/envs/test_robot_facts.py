@@ -11,7 +11,7 @@ from telic import bench
 from telic.envs import make
 from telic.envs.robot_facts import robot_facts
 from telic.errors import BadFile
-from telic.robots.build import build
+from telic.robots.build import build_robot
 from telic.robots.record import RobotRecord, as_toml, guessed
 
 ROBOTS = Path(bench.__file__).parent / "suites" / "robots"
@@ -25,7 +25,7 @@ def place(tmp_path_factory):
 
 
 def built(place, **says):
-    return build(RobotRecord.parse({"model": str(DOG), **says}), place, "dog")
+    return build_robot(RobotRecord.parse({"model": str(DOG), **says}), place, "dog")
 
 
 def test_what_is_guessed_of_a_dog(place):
@@ -68,7 +68,7 @@ def test_a_description_says_what_is_guessed_and_holding_on_to_it_changes_nothing
     file.write_text("\n".join(held))
     said = tomllib.loads(file.read_text())
     assert said["feet"] and all("scale" in drive for drive in said["drives"])
-    again = robot_facts(build(RobotRecord.read(file), place, "dog"))
+    again = robot_facts(build_robot(RobotRecord.read(file), place, "dog"))
     assert again.model_dump(exclude={"action_scales"}) == facts.model_dump(
         exclude={"action_scales"}
     )
@@ -88,10 +88,10 @@ def test_a_robot_is_made_once_and_anew_when_a_file_that_it_includes_changes(tmp_
     part, model = folder / "dog.xml", folder / "whole.xml"
     model.write_text('<mujoco><include file="dog.xml"/></mujoco>')
     record = RobotRecord.parse({"model": str(model)})
-    first = build(record, tmp_path / "out", "dog")
+    first = build_robot(record, tmp_path / "out", "dog")
     part.write_text(DOG.read_text().replace("<worldbody>", f"<worldbody>{STONE}"))
-    second = build(record, tmp_path / "out", "dog")
+    second = build_robot(record, tmp_path / "out", "dog")
     assert first != second and first.is_file()
     part.write_text(DOG.read_text())
     monkeypatch.setattr("telic.robots.build.driven", None)
-    assert build(record, tmp_path / "out", "dog") == first
+    assert build_robot(record, tmp_path / "out", "dog") == first

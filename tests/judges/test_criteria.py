@@ -5,7 +5,7 @@ import math
 import pytest
 
 from telic.errors import UsageError
-from telic.judges.criteria import require, score, score_near, total
+from telic.judges.criteria import require, score, score_near, total_score
 
 
 @pytest.mark.parametrize(
@@ -45,8 +45,10 @@ def test_the_score_is_the_mean_by_weight_times_every_guard():
         score("a", 1.0, zero=0.0, goal=1.0, weight=3.0),
         score("b", 0.0, zero=0.0, goal=1.0, weight=1.0),
     ]
-    assert total(leaves) == pytest.approx(0.75)
-    assert total([*leaves, require("upright", 0.5, zero=0.0, goal=1.0)]) == pytest.approx(0.375)
+    assert total_score(leaves) == pytest.approx(0.75)
+    assert total_score([*leaves, require("upright", 0.5, zero=0.0, goal=1.0)]) == pytest.approx(
+        0.375
+    )
 
 
 def test_near_gives_full_credit_within_the_tolerance():
@@ -57,7 +59,7 @@ def test_near_gives_full_credit_within_the_tolerance():
 
 def test_a_judge_without_weight_or_range_is_refused():
     with pytest.raises(UsageError, match="at least one score"):
-        total([require("upright", 1.0, zero=0.0, goal=1.0)])
+        total_score([require("upright", 1.0, zero=0.0, goal=1.0)])
     with pytest.raises(UsageError, match="range"):
         score("x", 1.0, zero=1.0, goal=1.0)
 

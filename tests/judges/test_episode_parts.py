@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from telic.envs.catalogue import describe
-from telic.judges.criteria import require, score, total
+from telic.judges.criteria import require, score, total_score
 from telic.judges.episode import RecordedEpisode
 from telic.storage.trajectories import Trajectory, TrajectoryFacts
 
@@ -53,6 +53,6 @@ def test_a_guard_behind_a_closed_gate_takes_nothing_away():
     main = score("main", 1.0, zero=0.0, goal=1.0)
     closed = require("later", 0.0, zero=0.0, goal=1.0, tag="falls", after=gate)
     opened = require("later", 0.0, zero=0.0, goal=1.0, tag="falls", after=main)
-    assert total([gate, main, closed]) == pytest.approx(0.5)
+    assert total_score([gate, main, closed]) == pytest.approx(0.5)
     assert closed.tag is None and closed.value is None
-    assert total([gate, main, opened]) == 0.0
+    assert total_score([gate, main, opened]) == 0.0

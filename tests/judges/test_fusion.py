@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from telic.judges.criteria import require, score, score_near, total
+from telic.judges.criteria import require, score, score_near, total_score
 from telic.judges.fusion import CODE_WEIGHT, MARGIN, extend, fuse, resolve
 from telic.judges.verdict import WHOLE, Seen, Verdict, judged, together, unknown
 
@@ -24,7 +24,7 @@ def measured(**credits):
         )
         for name, value in credits.items()
     ]
-    return judged(leaves, total(leaves))
+    return judged(leaves, total_score(leaves))
 
 
 def watched(whole, *, spread=None, tags=(), **scores):

@@ -10,7 +10,14 @@ from telic.envs import make
 from telic.errors import TelicError, UsageError, WorkerDied
 from telic.judges import recorder
 from telic.judges.disturbance import Disturbed
-from telic.judges.recorder import PlayOrder, RecordedFile, Rewards, bounded, is_unchanged, play
+from telic.judges.recorder import (
+    PlayOrder,
+    RecordedFile,
+    Rewards,
+    bounded,
+    is_unchanged,
+    play,
+)
 from telic.storage.reading import file_hash
 from telic.storage.trajectories import read_trajectory
 

@@ -2,7 +2,7 @@ import pytest
 
 from telic.core.config import Record
 from telic.errors import UsageError
-from telic.llm import Image, Request, Tokens, render
+from telic.llm import Image, Request, Tokens, fill_template
 from telic.llm.answers import InvalidAnswer, read_answer
 
 from .conftest import Plan, question
@@ -50,8 +50,10 @@ def test_what_is_no_number_is_no_answer(number):
 
 
 def test_values_are_put_into_a_template_and_never_read_as_one():
-    assert render("Do {{what}}, {{ what }} in {{where}}.", what="x", where=1) == "Do x, x in 1."
-    assert render("{{a}} {{b}}", a="{{b}}", b="}}") == "{{b}} }}"
+    assert (
+        fill_template("Do {{what}}, {{ what }} in {{where}}.", what="x", where=1) == "Do x, x in 1."
+    )
+    assert fill_template("{{a}} {{b}}", a="{{b}}", b="}}") == "{{b}} }}"
 
 
 @pytest.mark.parametrize(
@@ -64,4 +66,4 @@ def test_values_are_put_into_a_template_and_never_read_as_one():
 )
 def test_a_template_and_values_that_do_not_fit_are_refused(template, values, problem):
     with pytest.raises(UsageError, match=problem):
-        render(template, **values)
+        fill_template(template, **values)

@@ -10,7 +10,13 @@ from telic.errors import UnknownName
 from telic.motions import generate as made_by
 from telic.motions._figure import SIDES, RobotFigure, figure_points
 from telic.motions.families import families
-from telic.motions.generate import draw, family_names, generate, generated_library, make_clip
+from telic.motions.generate import (
+    draw_parameters,
+    family_names,
+    generate,
+    generated_library,
+    make_clip,
+)
 from telic.motions.robot import motion_robot
 
 ROBOT = motion_robot("planar-biped")
@@ -22,7 +28,7 @@ def clips():
     made = []
     for name in family_names(ROBOT):
         rng = np.random.default_rng(derive(3, "motions", name, 0))
-        parameters = draw(families()[name], "train", rng)
+        parameters = draw_parameters(families()[name], "train", rng)
         if "seconds" in parameters:
             parameters["seconds"] = 1.5
         made.append(make_clip(ROBOT, name, parameters))
@@ -71,7 +77,7 @@ def test_a_seed_gives_the_same_clips_however_many_are_asked_for_and_a_library_ke
 def test_what_is_kept_for_tests_is_never_trained(name: str) -> None:
     family, rng = families()[name], np.random.default_rng(0)
     drawn = {
-        split: [draw(family, split, rng)[family.held] for _ in range(200)]
+        split: [draw_parameters(family, split, rng)[family.held] for _ in range(200)]
         for split in ("train", "validation", "test")
     }
     for split in ("validation", "test"):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from telic.plugin.hooks import GATE, before_shell, refusal
+from telic.plugin.hooks import GATE, before_shell, shell_refusal
 
 DENIED = [
     "python scripts/train.py",
@@ -52,12 +52,12 @@ ALLOWED = [
 @pytest.mark.parametrize("line", DENIED)
 def test_training_beside_the_gate_is_denied(repository, line):
     (repository / "run.sh").write_text("#!/bin/sh\npython scripts/train.py\n")
-    assert refusal(line, repository) == GATE
+    assert shell_refusal(line, repository) == GATE
 
 
 @pytest.mark.parametrize("line", ALLOWED)
 def test_everything_else_passes(repository, line):
-    assert refusal(line, repository) is None
+    assert shell_refusal(line, repository) is None
 
 
 @pytest.mark.parametrize(
@@ -71,12 +71,12 @@ def test_everything_else_passes(repository, line):
 )
 def test_an_installed_command_is_known_by_its_verb(with_adapter, line, denied):
     root = with_adapter({"train": {"argv": ["walker", "train", "--seed", "{seed}"]}})
-    assert (refusal(line, root) is not None) == denied
+    assert (shell_refusal(line, root) is not None) == denied
 
 
 def test_a_command_that_does_not_say_what_it_starts_denies_nothing(with_adapter):
     root = with_adapter({"train": {"argv": ["python", "{checkpoint}", "{overrides}"]}})
-    assert refusal("python anything.py", root) is None
+    assert shell_refusal("python anything.py", root) is None
 
 
 def test_a_script_that_also_evaluates_may_evaluate(with_adapter):
@@ -86,8 +86,8 @@ def test_a_script_that_also_evaluates_may_evaluate(with_adapter):
             "eval": {"argv": ["python", "main.py", "--play_only", "{checkpoint}"]},
         }
     )
-    assert refusal("python main.py --play_only policy.pt", root) is None
-    assert refusal("python main.py --steps 5", root) == GATE
+    assert shell_refusal("python main.py --play_only policy.pt", root) is None
+    assert shell_refusal("python main.py --steps 5", root) == GATE
 
 
 @pytest.mark.parametrize(
@@ -100,14 +100,14 @@ def test_a_script_that_also_evaluates_may_evaluate(with_adapter):
     ],
 )
 def test_nobody_answers_for_a_person(repository, line):
-    assert "needs a person" in (refusal(line, repository) or "")
+    assert "needs a person" in (shell_refusal(line, repository) or "")
 
 
 def test_an_adapter_that_cannot_be_read_lets_nothing_through_that_it_names(repository):
     path = repository / ".telic" / "tasks" / "walk" / "adapter.yaml"
     path.write_text("commands:\n  train: {argv: [python, scripts/train.py\n")
-    assert "cannot be read" in (refusal("python scripts/train.py", repository) or "")
-    assert refusal("git status", repository) is None
+    assert "cannot be read" in (shell_refusal("python scripts/train.py", repository) or "")
+    assert shell_refusal("git status", repository) is None
 
 
 def test_commands_are_found_among_everything_else_in_an_adapter(repository):
@@ -117,12 +117,12 @@ def test_commands_are_found_among_everything_else_in_an_adapter(repository):
         "  train:\n    argv:\n      - python\n      - run.py\n\n  eval:\n"
         "config: {system: argparse}\nx-other: [play.py]\n"
     )
-    assert refusal("python run.py", repository) == GATE
-    assert refusal("python play.py", repository) is None
+    assert shell_refusal("python run.py", repository) == GATE
+    assert shell_refusal("python play.py", repository) is None
 
 
 def test_without_a_study_nothing_is_denied(tmp_path):
-    assert refusal("python scripts/train.py", tmp_path) is None
+    assert shell_refusal("python scripts/train.py", tmp_path) is None
 
 
 def test_the_answer_is_in_the_words_of_the_hosts(repository):

@@ -46,8 +46,8 @@ def test_the_usual_command_is_let_through_at_once(repository):
 
 def test_hooks_load_nothing_heavy(repository):
     code = (
-        "import sys; from telic.plugin.hooks import refusal; from pathlib import Path\n"
-        f"assert refusal('ls && make lint', Path({str(repository)!r})) is None\n"
+        "import sys; from telic.plugin.hooks import shell_refusal; from pathlib import Path\n"
+        f"assert shell_refusal('ls && make lint', Path({str(repository)!r})) is None\n"
         "print([m for m in ('typer', 'rich', 'pydantic', 'ruamel', 'numpy') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

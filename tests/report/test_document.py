@@ -12,17 +12,17 @@ from telic.report.charts import (
     Bar,
     ChartLine,
     ColumnChart,
+    ForestRow,
     Gauge,
     LineChart,
     Point,
-    Row,
     RowChart,
     in_characters,
     short,
     ticks,
 )
 from telic.report.html import LARGEST_INLINE, render_page
-from telic.report.markdown import plain, render_markdown
+from telic.report.markdown import escape_markdown, render_markdown
 from tests.report.reader import Reader
 
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>|`**[x](javascript:1)"
@@ -32,8 +32,8 @@ LINES = (
 )
 CHARTS = (
     LineChart(EVIL, LINES, EVIL, EVIL, peak=LINES[0].points[1]),
-    RowChart(EVIL, (Row(EVIL, 0.5, (0.4, 0.6), (0.4, 0.6), 0.1, "good", True),), 0.7, EVIL),
-    RowChart(EVIL, (Row(EVIL, 0.5, (0.4, 0.6)), Row("b", None))),
+    RowChart(EVIL, (ForestRow(EVIL, 0.5, (0.4, 0.6), (0.4, 0.6), 0.1, "good", True),), 0.7, EVIL),
+    RowChart(EVIL, (ForestRow(EVIL, 0.5, (0.4, 0.6)), ForestRow("b", None))),
     ColumnChart(EVIL, (0.1, 0.5, 1.0), (1,), 0.8),
 )
 INLINE = (
@@ -49,7 +49,7 @@ INLINE = (
 )
 
 
-def every_block(folder: Path) -> tuple[doc.Block, ...]:
+def every_block(folder: Path) -> tuple[doc.ReportBlock, ...]:
     """One block of each kind, each with as much foreign text as it takes."""
     picture, film = folder / "a.png", folder / "b.mp4"
     picture.write_bytes(b"png")
@@ -133,8 +133,8 @@ def test_foreign_text_is_text_in_markdown(tmp_path):
 
 
 def test_markdown_shows_foreign_text_as_it_is():
-    assert plain("a|b *c*\n# d <e>") == r"a\|b \*c\* \# d \<e\>"
-    assert plain("a_b_1 _c_ __d") == r"a_b_1 \_c\_ \_\_d"
+    assert escape_markdown("a|b *c*\n# d <e>") == r"a\|b \*c\* \# d \<e\>"
+    assert escape_markdown("a_b_1 _c_ __d") == r"a_b_1 \_c\_ \_\_d"
 
 
 def test_formulas_that_would_leave_mathematics_are_code(tmp_path):
@@ -176,7 +176,7 @@ def test_charts_have_a_form_in_characters(chart):
 
 def test_characters_say_the_numbers():
     assert in_characters(CHARTS[0])[1] == "█▁  other: 2 to 1 at 10"
-    rows = in_characters(RowChart("x", (Row("a", 0.5, (0.25, 0.75)),)))
+    rows = in_characters(RowChart("x", (ForestRow("a", 0.5, (0.25, 0.75)),)))
     assert rows == ["a: 0.5 (0.25 to 0.75)"]
 
 

@@ -10,7 +10,7 @@ from telic.rewards.examples import example_names
 from telic.rewards.probe import probe
 from telic.rewards.recording import collect
 from telic.rewards.reward import load_reward
-from telic.robots.build import build
+from telic.robots.build import build_robot
 from telic.robots.record import guessed
 
 from .conftest import WITH_MEMORY
@@ -189,7 +189,7 @@ BY_PATH = str(Path(__file__).parents[2] / "examples" / "obey_commands.py")
 def test_an_example_is_sound(name, env_id, tmp_path):
     assert set(MADE_FOR) == set(example_names())
     is_dog = env_id is DOG
-    env_id = str(build(guessed(DOG), tmp_path, "dog")) if is_dog else env_id
+    env_id = str(build_robot(guessed(DOG), tmp_path, "dog")) if is_dog else env_id
     env = make(env_id, num_envs=4, seed=0, **({"commands": {}} if is_dog else {}))
     report = probe(load_reward(name), env, transitions=32)
     env.close()

@@ -7,7 +7,7 @@ import torch
 
 from telic.envs import make
 from telic.errors import BadFile
-from telic.robots.build import build, driven
+from telic.robots.build import build_robot, driven
 from telic.robots.record import RobotRecord, guessed
 
 SCENE = """
@@ -131,7 +131,7 @@ def test_a_robot_is_driven_by_its_own_actuators_where_that_is_asked_for(scene, t
     record = guessed(file, {"leave_out": ["ball"], "actuators": "model"})
     model = compiled(record)
     assert model.nu == 1 and model.actuator_gear[0, 0] == 5
-    env = make(str(build(record, tmp_path, "own")), num_envs=2)
+    env = make(str(build_robot(record, tmp_path, "own")), num_envs=2)
     env.reset()
     assert env.act_dim == 1
 
@@ -182,7 +182,7 @@ def test_what_the_model_moves_is_driven_and_what_it_does_not_is_left_alone(
     bodies = CHAIN.format(base=BASES[base])
     file.write_text(OWN.format(bodies=bodies, actuators=text, sensors=sensors))
     record = guessed(file)
-    path = build(record, tmp_path, "own")
+    path = build_robot(record, tmp_path, "own")
     model = mujoco.MjModel.from_xml_path(str(path))
     names = {model.actuator(i).name for i in range(model.nu)}
     # A base on rails is driven only where nobody says what is.

@@ -15,7 +15,7 @@ from telic.rendering.job import Rendering
 from telic.sandbox import host
 from telic.session import _training as training
 from telic.session import judgement, loop
-from telic.session.loop import Session, run
+from telic.session.loop import Session, run_session
 from telic.session.report import _sections as pictures
 from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder
@@ -70,10 +70,11 @@ def at_home() -> Iterator[pytest.MonkeyPatch]:
 
 
 def _work_here(entry, payload, *, on_message=lambda message: None, should_stop=None, **_):
-    module = import_module(entry)
+    name, _, function = entry.partition(":")
+    module = import_module(name)
     channel = HomeChannel(on_message, should_stop or (lambda: False))
     prepare = getattr(module, "prepare", lambda *_: None)
-    return module.run(prepare(payload, channel), payload, channel)
+    return getattr(module, function or "run")(prepare(payload, channel), payload, channel)
 
 
 class HomeChannel(LocalChannel):
@@ -125,7 +126,7 @@ class Asking:
         def should_stop() -> bool:
             return until is not None and until in self.kinds()
 
-        session = run("run", on_event=self.events, should_stop=should_stop, **request)
+        session = run_session("run", on_event=self.events, should_stop=should_stop, **request)
         return session, [each.role for each in self.requests[before:]]
 
     def kinds(self) -> list[str]:

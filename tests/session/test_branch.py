@@ -6,7 +6,7 @@ from telic.authors.candidate import RewardCandidate
 from telic.authors.request import SessionConfig
 from telic.errors import ConfigError, UsageError
 from telic.session import branch as branches
-from telic.session.branch import branch, inherited, origin_of
+from telic.session.branch import branch_session, inherited, origin_of
 from telic.session.control import Note, SessionControl
 from telic.storage.files import read_json, read_record
 from telic.storage.layout import RunFolder, list_sessions
@@ -30,7 +30,7 @@ def origin(tmp_path):
 
 
 def test_a_branch_holds_all_it_starts_from(origin):
-    made = branch(origin, 2, note="less bouncing")
+    made = branch_session(origin, 2, note="less bouncing")
     assert made in list_sessions(origin.path.parent)
     assert read_json(made.author) == read_json(origin.author)
     assert made.judge.read_text() == origin.judge.read_text()
@@ -50,23 +50,23 @@ def test_a_branch_holds_all_it_starts_from(origin):
 
 def test_the_origin_is_untouched_and_not_needed(origin):
     before = {each: each.read_bytes() for each in origin.path.rglob("*") if each.is_file()}
-    made = branch(origin, 1)
+    made = branch_session(origin, 1)
     after = {each: each.read_bytes() for each in origin.path.rglob("*") if each.is_file()}
     assert before == after and Note.read(made.notes) == []
     assert origin_of(origin) is None and inherited(origin) == []
 
 
 def test_the_request_may_change(origin):
-    made = branch(origin, 1, iterations=9)
+    made = branch_session(origin, 1, iterations=9)
     assert read_record(made.config, SessionConfig).iterations == 9
     with pytest.raises(ConfigError):
-        branch(origin, 1, iterations=0)
+        branch_session(origin, 1, iterations=0)
 
 
 def test_an_iteration_that_was_not_judged_is_refused(origin):
     origin.iteration(3).path.mkdir()
     with pytest.raises(UsageError, match=r"no judged iteration 3; it has: 1, 2\."):
-        branch(origin, 3)
+        branch_session(origin, 3)
     assert list_sessions(origin.path.parent) == [origin]
 
 
@@ -76,7 +76,7 @@ def test_a_copy_that_breaks_off_is_no_session(origin, monkeypatch):
 
     monkeypatch.setattr(branches.shutil, "copytree", full)
     with pytest.raises(OSError, match="No space"):
-        branch(origin, 1)
+        branch_session(origin, 1)
     assert list(origin.path.parent.iterdir()) == [origin.path]
 
 
@@ -84,7 +84,7 @@ def test_a_copy_that_breaks_off_is_no_session(origin, monkeypatch):
 def test_a_branch_makes_only_own_records_its_own(origin, monkeypatch, tmp_path_factory, whose):
     if whose == "foreign":
         monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path_factory.mktemp("ours")))
-    made = branch(origin, 2)
+    made = branch_session(origin, 2)
     records = begun(made)
     records.begin()
     doubts = [each for each in records.doubts() if "was not written by this session" in each]

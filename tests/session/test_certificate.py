@@ -13,12 +13,12 @@ from telic.errors import Refused
 from telic.judges.criteria import Composition
 from telic.judges.validation import Trial, text_hash
 from telic.session import certificate
-from telic.session.branch import branch
+from telic.session.branch import branch_session
 from telic.session.certificate import certify
 from telic.session.control import SessionControl, SessionWork
 from telic.session.evidence import SessionJournal
 from telic.session.judgement import doubts_of_pass
-from telic.session.loop import _brief, carry_on, run
+from telic.session.loop import _brief, carry_on, run_session
 from telic.storage.files import read_json, read_record, write_json
 from telic.storage.journal import Journal, read_entries
 from telic.storage.keys import config_folder
@@ -31,7 +31,7 @@ from tests.session.sessions import bent, leaves
 def proven(tmp_path_factory):
     """A session that passes after a moment: who has learned nothing stands still."""
     with at_home():
-        return run(
+        return run_session(
             "stand still",
             env="HalfCheetah-v5",
             runs_dir=tmp_path_factory.mktemp("runs"),
@@ -379,7 +379,7 @@ def test_a_stopped_session_that_nobody_edited_goes_on_to_its_pass(copy):
 
 def test_a_branch_does_not_make_a_forged_record_its_own(copy):
     forged_score(copy)
-    made = branch(copy.folder, 1)
+    made = branch_session(copy.folder, 1)
     config = read_record(made.config, SessionConfig)
     records = SessionJournal(made, config.intent, config.env, config.terms)
     assert list(records.doubts()) == ["iter_0/judgment.json was not written by this session"]

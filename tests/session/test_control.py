@@ -17,7 +17,7 @@ from telic.session.control import (
     SessionControl,
     SessionStopped,
     add_note,
-    approve,
+    approve_criteria,
 )
 from telic.session.records import is_running, session_state
 from telic.storage.files import read_json, write_json
@@ -226,7 +226,7 @@ def test_a_file_that_nobody_approved_is_no_approval(sit, tmp_path):
     sitting = sit(lambda control: control.approved(CRITERIA, records), folder)
     until(lambda: session_state(folder) == "waiting for approval")
     folder.approval.unlink()
-    approve(folder)
+    approve_criteria(folder)
     assert sitting.end() == CRITERIA
 
 
@@ -236,20 +236,20 @@ def test_a_session_waits_for_agreement_and_takes_the_edit(sit, tmp_path):
     until(lambda: session_state(folder) == "waiting for approval")
     shown = read_json(folder.criteria)
     shown["criteria"] = shown["criteria"][:1]
-    approve(folder, parse_criteria(shown), author="ada")
+    approve_criteria(folder, parse_criteria(shown), author="ada")
     assert sitting.end() == CRITERIA[:1]
     assert read_json(folder.approval)["edited"] and sitting.saw("session.waiting")
     with pytest.raises(UsageError, match="approved already, by ada"):
-        approve(folder)
+        approve_criteria(folder)
 
 
 def test_what_was_agreed_is_not_asked_again(sit, tmp_path):
     folder = make_session(tmp_path)
     write_json(folder.criteria, {"time": "now", "criteria": list(CRITERIA)})
     with pytest.raises(UsageError, match="nothing to approve"):
-        approve(folder)  # its journal was never begun: the file is somebody's
+        approve_criteria(folder)  # its journal was never begun: the file is somebody's
     records = begun(folder)
-    assert not approve(folder).edited
+    assert not approve_criteria(folder).edited
     sitting = sit(lambda control: control.approved(CRITERIA, records), folder)
     assert sitting.end() == CRITERIA and not sitting.events
 
@@ -262,10 +262,10 @@ def test_the_composer_takes_no_criteria_that_it_has_no_code_for(tmp_path):
         begun(folder)
         if model is None:
             with pytest.raises(UsageError, match='No criterion named "dances"'):
-                approve(folder, strange)
+                approve_criteria(folder, strange)
             assert not folder.approval.exists()
         else:
-            assert approve(folder, strange).edited
+            assert approve_criteria(folder, strange).edited
 
 
 @pytest.mark.parametrize("data", [[], {"criteria": "fast"}, [{"title": ""}], 3])

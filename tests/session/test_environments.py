@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from telic.session.loop import run
+from telic.session.loop import run_session
 from tests.envs.multifile import write_robot
 
 SMALL = {"seeds": (1,), "episodes": 4, "steps": 256, "iterations": 1, "start_seed": 0}
@@ -39,7 +39,7 @@ class Puck(gymnasium.Env):
 def test_an_environment_without_a_robot_goes_all_the_way(home, tmp_path, monkeypatch, env, intent):
     (tmp_path / "puck.py").write_text(PUCK)
     monkeypatch.chdir(tmp_path)
-    session = run(intent, env=env, runs_dir=tmp_path / "runs", **SMALL)
+    session = run_session(intent, env=env, runs_dir=tmp_path / "runs", **SMALL)
     assert session.summary.score is not None
     assert session.summary.outcome in ("passed", "not_passed", "unproven")
     assert session.summary.not_understood == ()
@@ -50,6 +50,6 @@ def test_an_environment_without_a_robot_goes_all_the_way(home, tmp_path, monkeyp
 def test_a_robot_of_many_files_is_tried_trained_judged_and_filmed_confined(tmp_path, monkeypatch):
     model = write_robot(tmp_path / "robots")
     monkeypatch.chdir(model.parent)
-    session = run("walk forward", env="robot.xml", runs_dir=tmp_path / "runs", **SMALL)
+    session = run_session("walk forward", env="robot.xml", runs_dir=tmp_path / "runs", **SMALL)
     assert session.summary.score is not None
     assert Path(session.path / "report" / "median.mp4").stat().st_size > 1000

@@ -380,7 +380,7 @@ def real_judge(asking, home):
     at_home = host.run_worker
 
     def by_entry(entry, payload, **options):
-        if entry != "telic.judges.code":
+        if entry != "telic.judges.code:judge_confined":
             return at_home(entry, payload, **options)
         return host.Worker(entry, payload, **options).run()
 

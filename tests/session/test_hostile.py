@@ -77,7 +77,7 @@ def granted(work):
     """Let the trainer's worker be a real one whose reward may run any Python."""
 
     def run(entry, payload, **options):
-        if entry != "telic.training.worker":
+        if entry != "telic.training._worker":
             return _work_here(entry, payload, **options)
         for reward in payload["job"]["rewards"]:
             reward |= {"source": reward["source"] + ATTACK, "trusted": True}

@@ -19,7 +19,7 @@ from telic.core.events import TrainStart
 from telic.errors import Refused
 from telic.llm import Models
 from telic.session import loop
-from telic.session.loop import run
+from telic.session.loop import run_session
 from telic.session.records import ENDED, session_state
 from telic.storage.files import JsonLines, read_json_lines
 from telic.storage.layout import SessionFolder, list_sessions
@@ -29,7 +29,7 @@ from tests.session.quick import PASSING, SMALL, VARYING, at_home, results
 
 REQUEST = {**SMALL, "iterations": 2}
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["tests.session.test_kills", "telic.training.worker"])
+PROCESSES.set_forkserver_preload(["tests.session.test_kills", "telic.training._worker"])
 
 
 class Noted(Scripted):
@@ -57,7 +57,7 @@ def work(folder: Path, intent: str = "run") -> None:
     with at_home() as patch:
         patch.setattr(llm, "connect", lambda name, where, **o: Models(provider, where, **o))
         try:
-            run(intent, runs_dir=folder / "runs", on_event=note, **REQUEST)
+            run_session(intent, runs_dir=folder / "runs", on_event=note, **REQUEST)
         except Refused as error:
             (folder / f"refused_{os.getpid()}").write_text(str(error))
 
@@ -156,7 +156,7 @@ def test_who_is_killed_during_the_report_gets_it_later(asking, home):
         raise KeyboardInterrupt
 
     with home.context() as patch:
-        patch.setattr(loop, "write_report", die)
+        patch.setattr(loop, "write_session_report", die)
         with pytest.raises(KeyboardInterrupt):
             asking.run(PASSING)
     session, asked = asking.run(PASSING)

@@ -18,7 +18,7 @@ from telic.session.labels import (
     add_label,
     add_veto,
     calibration_of,
-    standing,
+    effective_labels,
     vetoed_before,
 )
 from telic.session.records import SessionSummary, session_state
@@ -87,7 +87,7 @@ def test_who_says_something_else_later_means_that_and_both_are_kept(session):
     add_label(session, False, author="ada")
     add_label(session, True, author="bob")
     assert len(EpisodeLabel.read(session.labels)) == 3
-    in_force = standing(EpisodeLabel.read(session.labels))
+    in_force = effective_labels(EpisodeLabel.read(session.labels))
     assert [(each.author, each.is_wanted) for each in in_force] == [
         ("ada", False),
         ("bob", True),

@@ -16,7 +16,7 @@ from telic.judges.verdict import judged, together, unknown
 from telic.rendering.job import Rendering
 from telic.session import certificate, loop
 from telic.session.judgement import verdict_on as decide_on
-from telic.session.loop import run
+from telic.session.loop import run_session
 from telic.session.report import _sections as pictures
 from telic.session.robustness import read_card
 from telic.storage.files import read_json
@@ -69,7 +69,7 @@ def test_a_judge_that_takes_anything_leaves_a_session_unproven(
 ):
     author(goal=1.0)
     events = Heard()
-    session = run("move", runs_dir=tmp_path, on_event=events, **{**SMALL, "seeds": (1, 2)})
+    session = run_session("move", runs_dir=tmp_path, on_event=events, **{**SMALL, "seeds": (1, 2)})
     assert session.summary.outcome == "unproven" and session.summary.score == pytest.approx(1.0)
     assert session.summary.iterations == 1
     report = (session.path / "report.md").read_text()
@@ -97,7 +97,7 @@ def test_a_judge_that_takes_anything_leaves_a_session_unproven(
 @pytest.mark.slow
 def test_a_session_that_cannot_pass_revises_and_says_so(author, home, tmp_path):
     author(goal=50.0)
-    session = run("move", runs_dir=tmp_path, **SMALL)
+    session = run_session("move", runs_dir=tmp_path, **SMALL)
     assert session.summary.outcome == "not_passed" and session.summary.iterations == 2
     second = read_json(SessionFolder(session.path).iteration(2).candidate)
     assert second["parent"] == 1 and len(second["variants"]) == 3 and second["steps"] > 256

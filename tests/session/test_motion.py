@@ -2,14 +2,14 @@
 
 import pytest
 
-from telic.session.loop import run
+from telic.session.loop import run_session
 from tests.heard import Heard
 
 
 @pytest.mark.long
 def test_a_biped_walks_after_a_motion_that_was_named_before_training(tmp_path):
     heard = Heard()
-    session = run(
+    session = run_session(
         "walk forward",
         env="planar-biped",
         motion="walk",

@@ -11,7 +11,7 @@ import pytest
 
 from telic import llm
 from telic.llm import Models
-from telic.session.loop import run
+from telic.session.loop import run_session
 from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder
 from telic.testing.models import Scripted
@@ -40,7 +40,7 @@ def test_what_a_model_wrote_then_is_still_accepted(path, home, tmp_path, monkeyp
         llm, "connect", lambda name, folder, **more: Models(provider, folder, **more)
     )
     told = Heard()
-    session = run(
+    session = run_session(
         recorded["intent"],
         env=recorded["env"],
         runs_dir=tmp_path,

@@ -3,7 +3,7 @@
 import pytest
 
 from telic.errors import TelicError, UsageError
-from telic.session.loop import run
+from telic.session.loop import run_session
 from telic.storage.files import write_json
 from telic.storage.layout import new_session
 from telic.storage.locks import RunLock
@@ -33,7 +33,7 @@ REFUSED = {
 def test_a_refused_request_leaves_no_folder(name, tmp_path):
     intent, options = REFUSED[name]
     with pytest.raises(TelicError) as refused:
-        run(intent, runs_dir=tmp_path, **options)
+        run_session(intent, runs_dir=tmp_path, **options)
     assert list(tmp_path.iterdir()) == []
     assert "Error" not in refused.value.message and "validation" not in refused.value.message
 

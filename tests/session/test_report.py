@@ -15,7 +15,7 @@ from telic.authors.candidate import (
     handed_out,
 )
 from telic.authors.request import SessionConfig, parse_criteria
-from telic.judges.criteria import Composition, Criterion, guard, leaf, total
+from telic.judges.criteria import Composition, Criterion, guard, leaf, total_score
 from telic.judges.verdict import Disagreement, Seen, judged, together, unknown
 from telic.llm.answers import Replies
 from telic.rendering import Rendering
@@ -26,7 +26,7 @@ from telic.session.report._sections import (
     criteria_table,
     interval_of,
 )
-from telic.session.report.document import write_report
+from telic.session.report.document import write_session_report
 from telic.storage.files import read_json, write_json, write_text
 from telic.storage.layout import SessionFolder
 from telic.storage.scalars import ScalarLog
@@ -51,7 +51,7 @@ def score(value, seed=1, variant=0, title="runs", unit="m/s"):
             leaf(title, 3.0 * credit, zero=0.0, goal=3.0, unit=unit, tag="too_slow"),
             guard("is upright", 1.0, zero=0.3, goal=0.8, tag="falls"),
         ]
-        verdicts.append(judged(leaves, total(leaves)))
+        verdicts.append(judged(leaves, total_score(leaves)))
     return MemberScore(
         member=f"reward_seed_{seed}",
         variant=variant,
@@ -142,7 +142,9 @@ class Session:
     def report(self):
         """Write the report; return page, Markdown, and what was told."""
         told = Heard()
-        write_report(self.folder, self.config, self.author, self.history, self.summary, told)
+        write_session_report(
+            self.folder, self.config, self.author, self.history, self.summary, told
+        )
         return self.folder.page.read_text(), self.folder.report.read_text(), told
 
 
@@ -276,7 +278,7 @@ def test_a_report_that_cannot_be_written_does_not_fail_the_session(tmp_path):
     session = Session(tmp_path, outcome="stopped")
     session.folder.page.mkdir()
     told = Heard()
-    write_report(session.folder, session.config, None, [], session.summary, told)
+    write_session_report(session.folder, session.config, None, [], session.summary, told)
     assert "report.html" in told[0]["message"]
     assert "report.html" in session.folder.report.read_text()
 

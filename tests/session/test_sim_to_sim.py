@@ -10,7 +10,7 @@ import pytest
 from telic import bench
 from telic.envs import make
 from telic.errors import BadFile, TelicError, UsageError
-from telic.robots.build import build
+from telic.robots.build import build_robot
 from telic.robots.record import guessed
 from telic.session import sim_to_sim
 from telic.session.sim_to_sim import BundlePlay, episodes_of, play_bundle
@@ -39,7 +39,7 @@ def judge(episode):
 
 @pytest.fixture(scope="module")
 def dog(tmp_path_factory):
-    return str(build(guessed(DOG), tmp_path_factory.mktemp("driven"), "dog"))
+    return str(build_robot(guessed(DOG), tmp_path_factory.mktemp("driven"), "dog"))
 
 
 @pytest.fixture(scope="module")

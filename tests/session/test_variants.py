@@ -1,6 +1,6 @@
 """Several rewards in one iteration: the better go on, and what was decided stands."""
 
-from telic.judges.criteria import leaf, require, total
+from telic.judges.criteria import leaf, require, total_score
 from telic.judges.verdict import judged, together
 from telic.session._training import better_first
 from tests.session.test_loop import score
@@ -17,7 +17,7 @@ def test_while_nothing_is_earned_those_are_better_that_are_nearer_to_the_goals()
             leaf("fast", speed, zero=0.0, goal=1.0),
             require("on its feet", feet, zero=0.5, goal=1.0),
         ]
-        whole = together([judged(leaves, total(leaves))] * 4)
+        whole = together([judged(leaves, total_score(leaves))] * 4)
         return score(variant, 1, 0.0).model_copy(update={"judgement": whole})
 
     nothing, some, more, good = (

@@ -11,7 +11,7 @@ from telic.authors.request import SessionConfig
 from telic.errors import TelicError
 from telic.session.control import add_note
 from telic.session.labels import add_label, add_veto
-from telic.session.loop import carry_on, run
+from telic.session.loop import carry_on, run_session
 from telic.session.records import PASSES, SessionSummary, session_state, verified
 from telic.storage.files import read_record
 from telic.storage.layout import SessionFolder
@@ -37,7 +37,7 @@ def ended(tmp_path_factory):
         for name, terms in ASKED.items():
             folder = tmp_path_factory.mktemp("ended") / "runs"
             request = {**small, "start_seed": 0, **terms}
-            session = run("stand still", env="HalfCheetah-v5", runs_dir=folder, **request)
+            session = run_session("stand still", env="HalfCheetah-v5", runs_dir=folder, **request)
             made[name] = SessionFolder(session.path)
     assert [verified(each).outcome for each in made.values()] == [
         "passed",

@@ -109,7 +109,7 @@ def test_a_training_states_how_many_clips_it_uses(tmp_path):
 
 def test_critics_may_learn_at_another_rate_than_actors():
     config = tiny("trainer.ppo.critic_rate=50", "trainer.ppo.log_std=-3.0")
-    population = train.build(job_of(config, [1]), config, library()).population
+    population = train._build(job_of(config, [1]), config, library()).population
     factors = population.networks.views(population.rate_factors)
     assert all(bool((layer.weight == 50).all()) for layer in factors.critic)
     assert all(bool((layer.weight == 1).all()) for layer in factors.actor)
@@ -192,7 +192,7 @@ def test_a_schedule_of_the_curriculum_reaches_the_task_that_is_trained():
     line = {"kind": "linear", "start": 3.0, "end": 1.0, "ends": 0.5}
     config = tiny(f"trainer.schedules={json.dumps({'leniency': line})}")
     check_schedules(config)
-    setup = train.build(job_of(config, [1]), config, library())
+    setup = train._build(job_of(config, [1]), config, library())
     following = task.tracking_task(setup.env)
     for progress, leniency in ((0.0, 3.0), (0.25, 2.0), (0.5, 1.0), (1.0, 1.0)):
         setup.population.anneal(progress)
@@ -209,7 +209,7 @@ def test_what_cannot_be_scheduled_is_refused():
 
 def test_a_warm_up_learns_the_guide_and_leaves_weights_of_losses_and_rates_alone():
     config = tiny(*CONFIG, "trainer.warm_up=3", "trainer.ppo.minibatch_size=48")
-    setup = train.build(job_of(config, [1, 2]), config, library())
+    setup = train._build(job_of(config, [1, 2]), config, library())
     networks, population = setup.population.networks, setup.population
     before = networks.weights.clone(), population.learning_rate.clone(), population.flat.clone()
     setup.collector.start(stagger=False)
@@ -227,7 +227,7 @@ def test_a_warm_up_learns_the_guide_and_leaves_weights_of_losses_and_rates_alone
     assert torch.equal(networks.weights, before[0]) and not bool(population.adam.count.any())
     assert torch.equal(population.learning_rate, before[1])
     assert not torch.equal(population.flat, before[2])
-    alone = train.build(job_of(config, [2]), config, library())
+    alone = train._build(job_of(config, [2]), config, library())
     alone.collector.start(stagger=False)
     collecting(alone, 0)()
     warm_up(alone, config)
@@ -236,7 +236,7 @@ def test_a_warm_up_learns_the_guide_and_leaves_weights_of_losses_and_rates_alone
 
 def test_encoders_settle_on_the_first_one_and_nothing_else_changes():
     config = tiny(*CONFIG, "trainer.settle=4", "trainer.ppo.minibatch_size=48")
-    setup = train.build(job_of(config, [1]), config, library())
+    setup = train._build(job_of(config, [1]), config, library())
     networks, population = setup.population.networks, setup.population
     setup.collector.start(stagger=False)
     kept = ("robot", "control", "kinematic", "critic")

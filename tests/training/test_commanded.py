@@ -9,7 +9,7 @@ from telic import bench
 from telic.envs import make
 from telic.envs.commands import VelocityCommands
 from telic.errors import UsageError
-from telic.robots.build import build
+from telic.robots.build import build_robot
 from telic.robots.record import guessed
 from telic.training.policy import read_command, with_command
 
@@ -20,7 +20,7 @@ TOLD = ("command_forward", "command_sideways", "command_turn")
 
 @pytest.fixture(scope="module")
 def dog(tmp_path_factory):
-    return str(build(guessed(DOG), tmp_path_factory.mktemp("driven"), "dog"))
+    return str(build_robot(guessed(DOG), tmp_path_factory.mktemp("driven"), "dog"))
 
 
 def test_a_command_is_three_numbers_that_it_was_trained_with():

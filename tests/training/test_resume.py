@@ -56,7 +56,7 @@ def rows_written(folder) -> int:
 @pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.long)])
 def test_kills_at_random_moments_change_nothing(tmp_path, kills):
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["telic.training.worker", "telic.training.run"])
+    context.set_forkserver_preload(["telic.training._worker", "telic.training.run"])
 
     def start(folder):
         process = context.Process(target=_train, args=(folder,))

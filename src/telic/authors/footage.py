@@ -25,7 +25,7 @@ from telic.quantities.reference import describe_quantities
 from telic.rendering import RenderJob, render
 from telic.rendering.job import FootTrace, StillRow
 from telic.rendering.replay import model_file
-from telic.storage.trajectories import Environment, Trajectory, read_evidence
+from telic.storage.trajectories import Environment, Trajectory, read_registered_trajectory
 
 _WHOLE, _ROW = 12, 6
 """number of frames for the whole episode and per row"""
@@ -44,7 +44,7 @@ class Footage:
     """
 
     def __init__(self, episode: Path, folder: Path, environment: Environment | None = None) -> None:
-        self.trajectory: Trajectory = read_evidence(episode, environment)
+        self.trajectory: Trajectory = read_registered_trajectory(episode, environment)
         if not len(self.trajectory):
             raise TelicError(f"{episode} holds no steps to look at.")
         self._episode, self._folder = episode, folder

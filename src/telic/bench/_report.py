@@ -29,7 +29,10 @@ _FULL_CREDIT = 0.995
 def build_report(tally: Tally, folder: Path) -> doc.Report:
     """Build the report: the overall pass rate, the rate per group of cases, and a card per case."""
     rate, brand = tally.overall, doc.Text("telic benchmark", "where")
-    head: list[doc.Block] = [brand, doc.Text(f"{tally.suite}: no case has come to an end yet")]
+    head: list[doc.ReportBlock] = [
+        brand,
+        doc.Text(f"{tally.suite}: no case has come to an end yet"),
+    ]
     if rate.share is not None and rate.low is not None and rate.high is not None:
         interval = f"{percent(rate.low)} to {percent(rate.high)} with 95 % confidence"
         gauge = Gauge(rate.low, rate.share, rate.high, None, interval)
@@ -78,7 +81,7 @@ def build_report(tally: Tally, folder: Path) -> doc.Report:
 
 def _card(result: CaseResult, folder: Path) -> doc.Card:
     """Build the card of a case: pictures, measured values, shortcomings and cost."""
-    case, blocks = result.case, list[doc.Block]()
+    case, blocks = result.case, list[doc.ReportBlock]()
     pictures: list[doc.Picture | doc.Video] = []
     if result.video:
         says = f"the median episode of “{case.intent}”"

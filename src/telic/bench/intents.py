@@ -45,7 +45,7 @@ from telic.judges.code import judge_files
 from telic.report.html import render_page
 from telic.session.budget import paid, steps_taken
 from telic.session.loop import Session
-from telic.session.loop import run as run_a_session
+from telic.session.loop import run_session as run_a_session
 from telic.session.records import SessionSummary, verified
 from telic.storage.files import (
     JsonLines,

@@ -20,7 +20,7 @@ from telic.cli._console import console
 from telic.cli._results import asked_lines
 from telic.core.events import BenchEvent
 from telic.core.text import count, duration, number
-from telic.session.control import approve
+from telic.session.control import approve_criteria
 from telic.storage.layout import SessionFolder
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ class ProgressView:
         folder = SessionFolder(path)
         self._bar.stop()
         if typer.confirm("Continue with these criteria?", default=True):
-            approve(folder)
+            approve_criteria(folder)
         else:
             folder.stop.touch()
         self._bar.start()

@@ -2,7 +2,7 @@
 
 A field of a request is an ordinary pydantic field: its description is the help text, its
 constraints are the bounds. A request may therefore inherit a configuration model, whose fields
-become options. `argument`, `option`, `context`, `place` and `inner` add what the type cannot
+become options. `argument`, `option`, `context`, `location` and `inner` add what the type cannot
 express: the spelling on the command line, and which interfaces offer the field.
 """
 
@@ -143,7 +143,7 @@ def context(help: str, *flags: str, default: Value) -> Value:
     return _field(help, flags, "context", default)
 
 
-def place(help: str, *flags: str, default: Value, variable: str | None = None) -> Value:
+def location(help: str, *flags: str, default: Value, variable: str | None = None) -> Value:
     """Return a field for the working location; servers set it when they start."""
     return _field(help, flags, "place", default, variable=variable)
 
@@ -211,7 +211,7 @@ def _refusal(request: type[VerbRequest], error: ValidationError) -> TelicError:
 class RunsRequest(VerbRequest):
     """A request on a folder of runs."""
 
-    runs_dir: Path | str = place(
+    runs_dir: Path | str = location(
         "Folder of runs.", "--runs-dir", default=Path("runs"), variable="TELIC_RUNS_DIR"
     )
 
@@ -232,7 +232,7 @@ class WatchedRequest(VerbRequest):
 class PlacedRequest(RunsRequest, WatchedRequest):
     """A request for work that can run on another machine."""
 
-    on: str | None = place(
+    on: str | None = location(
         "Where to run: local, ray, ray://HOST:PORT or slurm. Results are copied back.",
         "--on",
         default=None,

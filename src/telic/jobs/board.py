@@ -10,13 +10,7 @@ from pathlib import Path
 from telic.core.config import Record
 from telic.errors import Refused, UnknownName
 from telic.jobs.process import ProcessId
-from telic.jobs.spec import (
-    JOBS,
-    JobBeat,
-    JobFolder,
-    JobRecord,
-    JobSpec,
-)
+from telic.jobs.spec import JOBS, JobBeat, JobFolder, JobRecord, JobSpec
 from telic.storage.files import read_record, write_json, write_text
 from telic.storage.locks import taking_turns
 from telic.storage.reading import read_text

@@ -38,7 +38,7 @@ from telic.judges.criteria import (
     require,
     score,
     score_near,
-    total,
+    total_score,
 )
 from telic.judges.episode import RecordedEpisode, recorded_together
 from telic.judges.measured import JudgeFile, joined, judge_text, measure_criteria, read_judge
@@ -144,7 +144,7 @@ def _summed(verdict: Verdict) -> Verdict:
     if verdict.score is None:
         return verdict
     try:
-        return judged(verdict.leaves, total(verdict.leaves))
+        return judged(verdict.leaves, total_score(verdict.leaves))
     except UsageError as error:
         return unknown("code", f"the verdict cannot be read: {bounded_text(error, 300)}")
 
@@ -217,7 +217,7 @@ def _measure_confined(
     """Return the verdicts of a confined judge; reject a credit that its value does not earn."""
     environment = environment or _environment_of(paths)
     result = run_confined(
-        "telic.judges.code",
+        "telic.judges.code:judge_confined",
         {"source": source, "paths": [str(x.absolute()) for x in paths], "environment": environment},
         folder,
         [environment],
@@ -288,7 +288,7 @@ def _described(env_id: str, arguments: str) -> EnvSpec:
     return env.spec
 
 
-def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
+def judge_confined(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
     """Judge every episode; entry point of the confined worker."""
     use_one_thread()
     paths = [Path(path) for path in payload["paths"]]

@@ -280,7 +280,7 @@ leaf, near, guard = score, score_near, require
 """names in judge files of earlier versions"""
 
 
-def total(scores: Sequence[CriterionScore]) -> float:
+def total_score(scores: Sequence[CriterionScore]) -> float:
     """Return the score of an episode, 0 to 1; see the module docstring."""
     weights = sum(each.weight for each in scores)
     if weights <= 0.0:

@@ -129,13 +129,13 @@ def measured_problems(
         "criteria": [each.model_dump(mode="json") for each in criteria if each.measure],
     }
     try:
-        result = run_confined("telic.judges.criteria_check", payload, folder, [(env, env_args)])
+        result = run_confined(f"{__name__}:check_confined", payload, folder, [(env, env_args)])
     except TelicError as error:
         return (f"The criteria could not be tried on recordings: {error}",)
     return tuple(map(str, result.get("problems", ())))
 
 
-def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
+def check_confined(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
     """Evaluate measures on recordings; entry point of the confined worker, without foreign code."""
     use_one_thread()
     channel.heartbeat(_CHECK_S, "trying criteria on recordings")

@@ -29,7 +29,7 @@ from statistics import fmean
 
 import numpy as np
 
-from telic.judges.criteria import CriterionScore, total
+from telic.judges.criteria import CriterionScore, total_score
 from telic.judges.measured import is_score_of
 from telic.judges.verdict import WHOLE, Disagreement, Source, Verdict, unknown
 
@@ -76,7 +76,7 @@ def fuse(code: Verdict, vision: Verdict) -> Verdict:
         if seen.score is not None and made.value is not None and is_score_of(made, seen.criterion)
     }
     scores = [_capped(made, doubted.get(made.title, 1.0) + margin) for made in code.leaves]
-    change = total(scores) - total(code.leaves) if scores else 0.0
+    change = total_score(scores) - total_score(code.leaves) if scores else 0.0
     measured = code.score + change
     parts = [seen for seen in vision.seen if seen.criterion != WHOLE]
     worst = min(doubted.values()) if parts and len(doubted) >= len(parts) else 0.0

@@ -45,7 +45,7 @@ from telic.storage.resources import usable_cores
 from telic.storage.trajectories import RECORDED, Environment, Trajectory, write_trajectory
 from telic.training.policy import load_policy
 
-_ENTRY = "telic.judges.recorder"
+_ENTRY = "telic.judges.recorder:record_confined"
 UNTRAINED = "untrained"
 _PLAYING_S = 300.0
 _UNLIMITED = 1000
@@ -261,7 +261,7 @@ def bounded(memory: object, rows: int) -> list[list[float]]:
 # ---- the confined side: entry point of both workers
 
 
-def run(state: None, payload: dict[str, Any], channel: HostChannel) -> dict[str, Any]:
+def record_confined(state: None, payload: dict[str, Any], channel: HostChannel) -> dict[str, Any]:
     """Record episodes, or run a reward on the actions of a recording process."""
     channel.heartbeat(_PLAYING_S, "playing episodes")
     use_one_thread()

@@ -23,7 +23,7 @@ import torch
 from telic.core.text import is_row
 from telic.judges.episode import RecordedEpisode as Episode
 from telic.quantities import QUANTITIES
-from telic.quantities.observed import observed as observed_value
+from telic.quantities.observed import observed_value
 from telic.rewards.node import bind, parameters_of, written
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -32,7 +32,7 @@ from telic.envs.vector import VecEnv
 from telic.errors import ResourceError, TelicError, WorkerDied
 from telic.judges.code import JudgeCode
 from telic.judges.confined import run_confined
-from telic.judges.criteria import Composition, CriterionScore, is_consistent, total
+from telic.judges.criteria import Composition, CriterionScore, is_consistent, total_score
 from telic.judges.demonstrations import Examples, demonstrate, open_env
 from telic.judges.episode import recorded_together
 from telic.judges.failure_modes import (
@@ -285,7 +285,7 @@ def try_out(
     """
     dumped = [None if each is None else each.model_dump(mode="json") for each in (written, second)]
     result = run_confined(
-        "telic.judges.validation",
+        "telic.judges.validation:validate_confined",
         {"env": env, "written": dumped[0], "second": dumped[1], "is_probed": is_probed},
         folder,
         [(env, written.env_args)],
@@ -326,8 +326,8 @@ def _checked(given: ExampleResult) -> ExampleResult:
         return given
     is_sound = given.leaves and all(map(is_consistent, given.leaves))
     reason = "a score claims more credit than its measured value earns"
-    changes = {"score": total(given.leaves)} if is_sound else {"score": None, "reason": reason}
-    return given.model_copy(update=changes)
+    update = {"score": total_score(given.leaves)} if is_sound else {"score": None, "reason": reason}
+    return given.model_copy(update=update)
 
 
 def failure(error: TelicError) -> Trial:
@@ -352,7 +352,7 @@ class Tried(Record):
     noticed: tuple[MutantCount, ...]
 
 
-def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
+def validate_confined(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
     """Create, reward and judge the examples; entry point of the confined worker."""
     use_one_thread()
 

@@ -16,8 +16,8 @@ from telic.llm.records import (
     Request,
     RequestRejected,
     Tokens,
+    fill_template,
     prompt_hash,
-    render,
 )
 from telic.llm.work_orders import Host
 
@@ -41,7 +41,7 @@ __all__ = [
     "Tokens",
     "choose",
     "connect",
+    "fill_template",
     "prompt_hash",
     "redact",
-    "render",
 ]

@@ -271,7 +271,7 @@ def prompt_hash(template: str) -> str:
     return fingerprint(template, 12)
 
 
-def render(template: str, **values: object) -> str:
+def fill_template(template: str, **values: object) -> str:
     """Replace every `{{name}}` of a template with its value, without expanding the value."""
     names = set(_PLACEHOLDER.findall(template))
     if names != set(values) or template.count("{{") != len(_PLACEHOLDER.findall(template)):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
-from telic.core.request import RunsRequest, option, place
+from telic.core.request import RunsRequest, location, option
 from telic.core.verb import verb
 from telic.errors import MissingExtra
 
@@ -24,14 +24,14 @@ The server only reads and writes files, unless it is started with [bold]--allow-
 class _ServeRequest(RunsRequest):
     """A server for coding agents."""
 
-    root: Path = place("The repository.", "--root", default=Path())
+    root: Path = location("The repository.", "--root", default=Path())
     allow_launch: bool = option(
         "Add the tools that start runs and sessions.", "--allow-launch", default=False
     )
 
 
 @verb(_ServeRequest, examples=_EXAMPLES)
-def serve(request: _ServeRequest) -> None:
+def serve_mcp(request: _ServeRequest) -> None:
     """Serve studies, sessions and searches as tools, resources and prompts over stdio."""
     if find_spec("mcp") is None:
         raise MissingExtra("mcp", "mcp", "Serving coding agents")

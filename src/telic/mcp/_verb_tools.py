@@ -88,7 +88,7 @@ _RUN_ALONE = ("confirm", "stop", "wait", "gpu")
 TOOLS = (
     VerbTool("study_init", "study:init", RECORDS),
     VerbTool("study_contract", "study:contract", RECORDS, asks=True),
-    VerbTool("study_approve", "study:approve", RECORDS, asks=True),
+    VerbTool("study_approve", "study:approve_study", RECORDS, asks=True),
     VerbTool("study_propose", "study_candidates:propose", RECORDS, hidden=("files", "patch")),
     VerbTool("study_status", "study_runs:status", READS),
     VerbTool("study_next", "study_runs:next_action", RECORDS),
@@ -100,7 +100,7 @@ TOOLS = (
         asks=True,
         required=("because",),
     ),
-    VerbTool("study_report", "study_runs:report", RECORDS, hidden=("close", "because")),
+    VerbTool("study_report", "study_runs:report_study", RECORDS, hidden=("close", "because")),
     VerbTool("study_verify", "study_runs:verify", READS, hidden=("adopt", "path")),
 )
 WITHOUT_LAUNCH = (

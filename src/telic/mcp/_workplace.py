@@ -25,7 +25,8 @@ from pydantic import BaseModel, Field
 
 from telic.core.verb import Question
 from telic.errors import TelicError, UsageError
-from telic.studies.approvals import Consent, user_name
+from telic.storage.keys import user_name
+from telic.studies.approvals import Consent
 from telic.studies.canonical import utc_now
 from telic.studies.documents.base import StudyActor
 from telic.studies.errors import GateRefused

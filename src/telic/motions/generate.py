@@ -49,7 +49,9 @@ def family_names(robot: MotionRobot) -> list[str]:
     ]
 
 
-def draw(family: MotionFamily, split: Split, rng: np.random.Generator) -> dict[str, float]:
+def draw_parameters(
+    family: MotionFamily, split: Split, rng: np.random.Generator
+) -> dict[str, float]:
     """Return parameters of a family; those kept for another split are not drawn."""
     shares = {name: float(rng.random()) for name in family.ranges}
     while split == "train" and any(a <= shares[family.held] < b for a, b in _HELD.values()):
@@ -91,7 +93,7 @@ def generate(
         split: Split = "train"
         if lot < held_share:
             split = "test" if lot < held_share / 2 else "validation"
-        parameters = draw(all_families()[family], split, rng)
+        parameters = draw_parameters(all_families()[family], split, rng)
         yield make_clip(robot, family, parameters, name=name, split=split)
 
 

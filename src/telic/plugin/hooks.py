@@ -67,7 +67,7 @@ def before_shell(event: dict[str, Any]) -> dict[str, Any] | None:
     record = next((found for found in map(record_in_path, files) if found), None)
     asked = tool.get("command")
     line = "\n".join(map(str, asked)) if is_row(asked) else str(asked or "")
-    reason = RECORDS.format(record) if record else refusal(line, _folder(event))
+    reason = RECORDS.format(record) if record else shell_refusal(line, _folder(event))
     if reason is None:
         return None
     denial = {"hookEventName": "PreToolUse", "permissionDecision": "deny"}
@@ -78,7 +78,7 @@ Hook = Callable[[dict[str, Any]], dict[str, Any] | None]
 HOOKS: dict[str, Hook] = {"before-shell": before_shell}
 
 
-def refusal(line: str, here: Path) -> str | None:
+def shell_refusal(line: str, here: Path) -> str | None:
     """Return why a shell line is denied, or None if it is allowed."""
     root = study_root(here)
     if root is None:

@@ -13,7 +13,7 @@ from telic.errors import UnknownName
 ObservedKind = Literal["column", "angle", "distance", "car energy", "tip height"]
 
 
-def observed(obs: Tensor, kind: str, columns: Sequence[int]) -> Tensor:
+def observed_value(obs: Tensor, kind: str, columns: Sequence[int]) -> Tensor:
     """Return a value of observations (..., n) by kind.
 
     Args:

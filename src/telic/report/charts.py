@@ -55,7 +55,7 @@ class LineChart:
     """whether the horizontal axis starts at zero"""
 
 
-class Row(NamedTuple):
+class ForestRow(NamedTuple):
     """Row of a forest plot: a value with its interval and measurements."""
 
     name: str
@@ -74,7 +74,7 @@ class RowChart:
     """Forest plot: values with intervals on a common scale."""
 
     label: str
-    rows: tuple[Row, ...]
+    rows: tuple[ForestRow, ...]
     target: float | None = None
     """drawn as a dashed line"""
     zero: str = ""
@@ -153,7 +153,7 @@ def _line(line: ChartLine) -> str:
     return f"{sparkline(values)}  {line.name}: {ends} at {figure(points[-1].x)}"
 
 
-def _row(row: Row) -> str:
+def _row(row: ForestRow) -> str:
     interval = f" ({' to '.join(map(figure, row.interval))})" if row.interval else ""
     least = f", {figure(row.least)} would count" if row.least else ""
     return f"{row.name}: {figure(row.middle)}{interval}{least}"
@@ -347,7 +347,7 @@ def _rows(chart: RowChart) -> Markup:
     return _svg(scale.width, max(scale.height, 1) + 26, chart.label, *parts, class_="rows")
 
 
-def _interval_row(row: Row, y: float, scale: _Scale) -> list[Markup]:
+def _interval_row(row: ForestRow, y: float, scale: _Scale) -> list[Markup]:
     shown = row.name if len(row.name) <= 27 else f"{row.name[:26]}…"
     parts = [_tag("text", _tag("title", row.name), shown, x=0, y=_at(y + 4), class_="name")]
     if row.least:

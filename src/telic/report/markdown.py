@@ -15,7 +15,7 @@ _SPECIAL = re.compile(r"([\\`*\[\]<>|#~$]|(?<![^\W_])_|_(?![^\W_]))")
 """Characters to escape; an underscore inside a word has no meaning in Markdown."""
 
 
-def plain(value: object) -> str:
+def escape_markdown(value: object) -> str:
     """Escape untrusted text for Markdown and collapse it to one line."""
     return _SPECIAL.sub(r"\\\1", " ".join(str(value).split()))
 
@@ -27,7 +27,7 @@ def render_markdown(report: doc.Report, folder: Path) -> str:
         key=lambda section: section.number or 0,
     )
     others = [section for section in report.sections if section.number is None and section.blocks]
-    parts = [f"# {plain(report.title)}"]
+    parts = [f"# {escape_markdown(report.title)}"]
     if report.header.number is None:
         parts += _blocks(report.header.blocks, folder)
     for section in (*numbered, *others):
@@ -35,7 +35,7 @@ def render_markdown(report: doc.Report, folder: Path) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def render_block(block: doc.Block, folder: Path = Path()) -> str:
+def render_block(block: doc.ReportBlock, folder: Path = Path()) -> str:
     """Render one block as Markdown."""
     return "\n\n".join(filter(None, _block(block, folder)))
 
@@ -48,32 +48,32 @@ def render_section(section: doc.Section, folder: Path = Path()) -> str:
 def _section(section: doc.Section, folder: Path) -> Iterator[str]:
     if section.title:
         place = "" if section.number is None else f"{section.number}. "
-        yield f"## {place}{plain(section.title)}"
+        yield f"## {place}{escape_markdown(section.title)}"
     yield from _blocks(section.blocks, folder)
     if not section.blocks and section.empty:
-        yield plain(section.empty)
+        yield escape_markdown(section.empty)
 
 
-def _blocks(blocks: Iterable[doc.Block], folder: Path) -> Iterator[str]:
+def _blocks(blocks: Iterable[doc.ReportBlock], folder: Path) -> Iterator[str]:
     for block in blocks:
         yield from filter(None, _block(block, folder))
 
 
-def _block(block: doc.Block, folder: Path) -> Iterator[str]:
+def _block(block: doc.ReportBlock, folder: Path) -> Iterator[str]:
     match block:
         case doc.Text():
             yield words(block.words)
         case doc.Heading():
-            yield f"### {plain(block.text)}"
+            yield f"### {escape_markdown(block.text)}"
         case doc.Callout():
-            yield f"**{plain(block.title)}** {words(block.words)}".rstrip()
+            yield f"**{escape_markdown(block.title)}** {words(block.words)}".rstrip()
         case doc.Hero():
             yield words(block.words)
             yield words(block.note)
         case doc.Items():
             yield "\n".join(f"- {line}" for line in _lines(block))
         case doc.Table():
-            yield f"**{plain(block.title)}**" if block.title else ""
+            yield f"**{escape_markdown(block.title)}**" if block.title else ""
             yield _table(block.heads, block.rows)
         case doc.FactSheet():
             yield _table(block.heads, block.rows)
@@ -87,7 +87,7 @@ def _block(block: doc.Block, folder: Path) -> Iterator[str]:
             yield from _picture(block, folder)
 
 
-def _picture(block: doc.Block, folder: Path) -> Iterator[str]:
+def _picture(block: doc.ReportBlock, folder: Path) -> Iterator[str]:
     match block:
         case doc.Details():
             inside = "\n\n".join(_blocks(block.blocks, folder))
@@ -99,14 +99,14 @@ def _picture(block: doc.Block, folder: Path) -> Iterator[str]:
             for card in block.cards:
                 yield from _card(card, folder)
         case doc.Picture():
-            yield f"![{plain(block.alt)}]({_target(block.path, folder)})"
-            yield plain(block.caption)
+            yield f"![{escape_markdown(block.alt)}]({_target(block.path, folder)})"
+            yield escape_markdown(block.caption)
         case doc.Video():
-            yield f"[{plain(block.alt)}]({_target(block.path, folder)})"
+            yield f"[{escape_markdown(block.alt)}]({_target(block.path, folder)})"
         case doc.Figure():
-            yield f"**{plain(block.title)}**" if block.title else ""
+            yield f"**{escape_markdown(block.title)}**" if block.title else ""
             yield _chart(block.chart, is_named=bool(block.title))
-            yield plain(block.caption)
+            yield escape_markdown(block.caption)
         case doc.Widget():
             yield ""
         case _:
@@ -120,8 +120,8 @@ def _chart(chart: Chart, *, is_named: bool = False) -> str:
 
 
 def _card(card: doc.Card, folder: Path) -> Iterator[str]:
-    yield f"### {plain(card.title)}"
-    yield " · ".join([words(card.state), *map(plain, card.chips)])
+    yield f"### {escape_markdown(card.title)}"
+    yield " · ".join([words(card.state), *map(escape_markdown, card.chips)])
     yield from _blocks((*card.pictures, *card.blocks), folder)
 
 
@@ -135,17 +135,17 @@ def _inline(part: doc.Inline) -> str:
         case str():
             # Preserve the spaces around inline elements.
             before, after = " " * part[:1].isspace(), " " * part[-1:].isspace()
-            return f"{before}{plain(part)}{after}" if part.strip() else before
+            return f"{before}{escape_markdown(part)}{after}" if part.strip() else before
         case doc.Strong():
-            return f"**{plain(part.text)}**"
+            return f"**{escape_markdown(part.text)}**"
         case doc.Soft() | doc.Badge() | Bar() | Gauge():
-            return plain(part.text)
+            return escape_markdown(part.text)
         case doc.Mono():
             # A backtick would end the code span; a bar would end the table cell.
-            return plain(part.text) if set(part.text) & set("`|<\n") else f"`{part.text}`"
+            return escape_markdown(part.text) if set(part.text) & set("`|<\n") else f"`{part.text}`"
         case doc.Link():
-            said = f"[{plain(part.text)}]({_address(part.target)})"
-            return said if part.is_local else plain(part.text)
+            said = f"[{escape_markdown(part.text)}]({_address(part.target)})"
+            return said if part.is_local else escape_markdown(part.text)
         case doc.Tick():
             return "✓ " if part.holds else "✕ "
 
@@ -167,7 +167,7 @@ def _cell(cell: doc.Cell) -> str:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[doc.Cell]]) -> str:
-    lines = [[plain(head) for head in heads], ["---"] * len(heads)]
+    lines = [[escape_markdown(head) for head in heads], ["---"] * len(heads)]
     lines += [[_cell(cell) for cell in row] for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

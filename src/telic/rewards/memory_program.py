@@ -62,7 +62,7 @@ def memory_program(
     access = env_access(env, env_args)
     with tempfile.TemporaryDirectory() as folder:
         result = host.run_worker(
-            "telic.rewards.memory_program",
+            "telic.rewards.memory_program:trace_confined",
             {"reward": reward, "env": env, "env_args": env_args},
             writable=[Path(folder)],
             readable=list(access.readable),
@@ -81,7 +81,7 @@ def memory_program(
     return program
 
 
-def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
+def trace_confined(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
     """Trace a reward and record a few steps of its memory; entry point of the confined worker."""
     use_one_thread()
     channel.heartbeat(120.0, "tracing the memory of a reward")

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from telic.core.tensors import norm
 from telic.quantities import QUANTITIES
-from telic.quantities.observed import observed
+from telic.quantities.observed import observed_value
 from telic.rewards.node import StepView, signal
 
 _AXES = {
@@ -50,7 +50,7 @@ def SoFar(step: StepView, quantity: str, width: int) -> Tensor:
 @signal("x")
 def Observed(step: StepView, kind: str, columns: tuple[int, ...]) -> Tensor:
     """Return a value computed from observation columns; see `telic.quantities.observed`."""
-    return observed(step.next_obs, kind, columns)
+    return observed_value(step.next_obs, kind, columns)
 
 
 @signal("r")

@@ -62,10 +62,10 @@ def built_robot(name: str) -> Path | None:
     """
     folder = cache_folder() / "robots" / "driven"
     if name in robot_names():
-        return build(named_record(name), folder, name)
+        return build_robot(named_record(name), folder, name)
     if name.endswith(".toml") and Path(name).expanduser().is_file():
         path = Path(name).expanduser()
-        return build(RobotRecord.read(path), folder, path.stem)
+        return build_robot(RobotRecord.read(path), folder, path.stem)
     return None
 
 
@@ -75,7 +75,7 @@ def named_record(name: str) -> RobotRecord:
     return RobotRecord.parse({"model": str(fetch(robot).absolute()), **robot.says})
 
 
-def build(record: RobotRecord, folder: Path, name: str) -> Path:
+def build_robot(record: RobotRecord, folder: Path, name: str) -> Path:
     """Return the file of the built robot, building it if it is not cached.
 
     Its folder is named by the hash of its content, so that versions of this package that build the
@@ -112,11 +112,11 @@ def complete(record: RobotRecord) -> tuple[RobotRecord, str]:
     check_file(model)
     with in_limits(model), tempfile.TemporaryDirectory() as place:
         order = {"record": record.model_dump(mode="json")}
-        done = run_worker(__name__, order, **trial_options(Path(place), files))
+        done = run_worker(f"{__name__}:complete_robot", order, **trial_options(Path(place), files))
     return RobotRecord.model_validate(done["record"]), str(done["text"])
 
 
-def run(state: None, payload: dict[str, Any], channel: HostChannel) -> dict[str, Any]:
+def complete_robot(state: None, payload: dict[str, Any], channel: HostChannel) -> dict[str, Any]:
     """Complete a record in a sandboxed process."""
     record, text = complete(RobotRecord.model_validate(payload["record"]))
     return {"record": record.model_dump(mode="json"), "text": text}

@@ -50,7 +50,7 @@ MessageListener = Callable[[Message], Message | None]
 Check = Callable[[], bool]
 
 
-def ignore(message: Message) -> None:
+def ignore_message(message: Message) -> None:
     """Discard the message."""
 
 
@@ -84,12 +84,12 @@ def run_worker(
     payload: dict[str, Any],
     *,
     writable: Sequence[Path],
-    on_message: MessageListener = ignore,
+    on_message: MessageListener = ignore_message,
     should_stop: Check | None = None,
     should_wait: Check | None = None,
     **options: Unpack[WorkerOptions],
 ) -> dict[str, Any]:
-    """Run an entry module in a confined process and return its result; see `Worker`."""
+    """Run an entry (see `worker`) in a confined process and return its result; see `Worker`."""
     worker = Worker(entry, payload, writable=writable, **options)
     return worker.run(on_message, should_stop, should_wait)
 
@@ -97,7 +97,7 @@ def run_worker(
 def available() -> ConfinementReport:
     """Confine a worker that does nothing, and report what this system supports."""
     with tempfile.TemporaryDirectory() as folder:
-        worker = Worker("telic.sandbox.worker", {}, writable=[Path(folder)], fresh=True)
+        worker = Worker("telic.sandbox.worker:do_nothing", {}, writable=[Path(folder)], fresh=True)
         try:
             worker.run()
         except TelicError as error:
@@ -166,7 +166,7 @@ class Worker:
 
     def run(
         self,
-        on_message: MessageListener = ignore,
+        on_message: MessageListener = ignore_message,
         should_stop: Check | None = None,
         should_wait: Check | None = None,
     ) -> dict[str, Any]:

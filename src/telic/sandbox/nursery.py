@@ -156,7 +156,7 @@ def fork_worker(folder: Path | None, *, stderr: int) -> ForkedProcess | None:
 # ------------------------------------------------------------------------ the process that forks
 
 
-def serve(connection: socket.socket) -> None:
+def serve_orders(connection: socket.socket) -> None:
     """Fork a worker per order until the host closes the connection."""
     children: dict[int, int] = {}
     waker, wake = os.pipe()
@@ -213,20 +213,20 @@ def _become_worker(order: dict[str, Any], handles: list[int]) -> None:
     faulthandler.enable()  # to the log's descriptor
     code = 1
     try:
-        code = worker.main(os.getppid())
+        code = worker.serve_request(os.getppid())
     finally:
         os._exit(code)
 
 
-def main(arguments: Sequence[str]) -> None:
+def run_nursery(arguments: Sequence[str]) -> None:
     """Import the modules named after the socket's number, then serve."""
     number, *modules = arguments
     connection = socket.socket(fileno=int(number))
     with loading():
         for module in (*modules, "telic.sandbox.worker"):
             importlib.import_module(module)
-    serve(connection)
+    serve_orders(connection)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    run_nursery(sys.argv[1:])

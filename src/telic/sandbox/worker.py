@@ -1,7 +1,7 @@
 """The confined process: prepare, confine permanently, run foreign code, answer through a pipe.
 
 Started by `host` as: python -m telic.sandbox.worker PARENT_PID. A line on standard input holds the
-request. The entry module it names has two functions:
+request. Its entry is a module, or a function of one as "module:function" instead of `run`:
 
     prepare(payload, channel) -> state          optional, unconfined: model files, devices
     run(state, payload, channel) -> dict        confined for good: foreign code may run here
@@ -96,12 +96,12 @@ class HostChannel:
             self._stopping = True
 
 
-def run(state: None, payload: dict[str, Any], channel: HostChannel) -> dict[str, Any]:
+def do_nothing(state: None, payload: dict[str, Any], channel: HostChannel) -> dict[str, Any]:
     """Do nothing: entry of a worker that only tests its confinement."""
     return {}
 
 
-def main(parent: int) -> int:
+def serve_request(parent: int) -> int:
     """Serve one request and return the exit code."""
     die_with_parent()
     if os.getppid() != parent:  # the host ended before the line above
@@ -134,7 +134,8 @@ def _serve(start: Message, channel: HostChannel) -> dict[str, Any]:
     if not start["entry"].startswith("telic."):
         late, early = early, late
     sys.path.extend(early)
-    entry = importlib.import_module(start["entry"])
+    module, _, function = start["entry"].partition(":")
+    entry = importlib.import_module(module)
     payload = start["payload"]
     prepare = getattr(entry, "prepare", None)
     state = None if prepare is None else prepare(payload, channel)
@@ -147,7 +148,7 @@ def _serve(start: Message, channel: HostChannel) -> dict[str, Any]:
             hint="See telic doctor. To run it all the same: TELIC_UNCONFINED=allow",
         )
     sys.path.extend(late)
-    return entry.run(state, payload, channel)
+    return getattr(entry, function or "run")(state, payload, channel)
 
 
 def _move_in(folder: Path, log: str) -> None:
@@ -184,6 +185,6 @@ def _take_over_pipes() -> HostChannel:
 
 
 if __name__ == "__main__":
-    code = main(int(sys.argv[1]))
+    code = serve_request(int(sys.argv[1]))
     # Skip interpreter shutdown: it would wait for threads and run cleanup code of foreign code.
     os._exit(code)

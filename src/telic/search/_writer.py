@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from telic.llm import prompt_hash, render
+from telic.llm import fill_template, prompt_hash
 from telic.search.config import Switches, Thinning
 from telic.search.plan import SearchPlan, Terms
 from telic.search.policies import Space
@@ -119,7 +119,7 @@ class Writer:
 
     def _fill(self, name: str, **values: object) -> Prompt:
         template = (_TEMPLATES / f"{name}.md").read_text(encoding="utf-8")
-        return Prompt(render(template, **values), prompt_hash(template))
+        return Prompt(fill_template(template, **values), prompt_hash(template))
 
     def _environment(self) -> str:
         names = "\n".join(f"- params[{i}]: {name}" for i, name in enumerate(self._space.names))

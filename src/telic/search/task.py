@@ -31,7 +31,7 @@ def rollout_seeds(root: int, count: int) -> RolloutSeeds:
     return _mix(np.full(count, root, np.uint64) * _GOLDEN, np.arange(count, dtype=np.uint64))
 
 
-def uniform(seeds: RolloutSeeds, size: int) -> Floats:
+def uniforms(seeds: RolloutSeeds, size: int) -> Floats:
     """Return numbers in [0, 1), (N, size); independent of the batch for a given seed."""
     place = np.arange(1, size + 1, dtype=np.uint64)
     bits = _mix(seeds[:, None], place[None, :])

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from telic.core.text import is_dict
 from telic.errors import UnknownName
-from telic.search.task import Flags, Floats, RolloutSeeds, SearchTask, StepResult, World, uniform
+from telic.search.task import Flags, Floats, RolloutSeeds, SearchTask, StepResult, World, uniforms
 
 _GRAVITY, _FORCE, _DT = 9.8, 10.0, 0.02
 _POLE_MASS, _TOTAL_MASS, _LENGTH = 0.1, 1.1, 0.5
@@ -46,7 +46,7 @@ class _CartPole:
 
     def start(self, seeds: RolloutSeeds) -> NDArray[Any]:
         """Start near the centre, nearly upright and at rest."""
-        self._state: Floats = np.ascontiguousarray(uniform(seeds, 4).T * 0.1 - 0.05)  # (4, N)
+        self._state: Floats = np.ascontiguousarray(uniforms(seeds, 4).T * 0.1 - 0.05)  # (4, N)
         return self._seen()
 
     def step(self, action: NDArray[Any]) -> StepResult:
@@ -79,7 +79,7 @@ class MountainCar(_Rows):
 
     def start(self, seeds: RolloutSeeds) -> NDArray[Any]:
         """Start at rest near the bottom of the valley."""
-        self._place = uniform(seeds, 1)[:, 0] * 0.2 - 0.6
+        self._place = uniforms(seeds, 1)[:, 0] * 0.2 - 0.6
         self._speed = np.zeros(len(seeds))
         return self._seen()
 
@@ -141,7 +141,7 @@ class Grid(_Rows):
         """Start on field 0."""
         self._field = np.zeros(len(seeds), np.int64)
         outcomes = self.following.shape[2]
-        self._outcome = (uniform(seeds, _LONGEST_WALK) * outcomes).astype(np.int64)
+        self._outcome = (uniforms(seeds, _LONGEST_WALK) * outcomes).astype(np.int64)
         self._turn = 0
         return self._field
 
@@ -190,7 +190,7 @@ class Nim(_Rows):
     def start(self, seeds: RolloutSeeds) -> NDArray[Any]:
         """Start with ten sticks."""
         self._sticks = np.full(len(seeds), _STICKS)
-        self._draws = uniform(seeds, _STICKS)
+        self._draws = uniforms(seeds, _STICKS)
         self._turn = 0
         return self._sticks
 
@@ -223,7 +223,7 @@ class Pong(_Rows):
 
     def start(self, seeds: RolloutSeeds) -> NDArray[Any]:
         """Start with the ball in the centre, moving left or right."""
-        draws = uniform(seeds, 2)
+        draws = uniforms(seeds, 2)
         count = len(seeds)
         self._own = np.full(count, (_HEIGHT - _PADDLE) / 2)
         self._other = self._own.copy()

@@ -40,7 +40,7 @@ class BranchOrigin(Record):
     time: str
 
 
-def branch(
+def branch_session(
     origin: SessionFolder,
     iteration: int,
     *,

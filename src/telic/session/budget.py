@@ -230,11 +230,11 @@ def iteration_steps(files: IterationFolder) -> int:
             total_timesteps = read_fields(run.summary, total_timesteps=int | None)
             finished = total_timesteps["total_timesteps"] or 0
         # If a run was stopped, resumed and killed, its summary is older than its metrics.
-        total += max(finished, sum(last_step(each.scalars) for each in run.members()))
+        total += max(finished, sum(last_row_step(each.scalars) for each in run.members()))
     return total
 
 
-def last_step(scalars: Path) -> int:
+def last_row_step(scalars: Path) -> int:
     """Return the step of the last complete row of a metrics file."""
     if not scalars.exists():
         return 0

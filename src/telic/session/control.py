@@ -12,8 +12,6 @@ so a resumed session sees the same requests.
 
 from __future__ import annotations
 
-import getpass
-import os
 import secrets
 import time
 from collections.abc import Generator
@@ -32,8 +30,9 @@ from telic.errors import TelicError, UsageError
 from telic.judges.criteria import Criterion
 from telic.llm.client import StopCheck
 from telic.session.evidence import SessionJournal
-from telic.session.records import Reason, Waiting
+from telic.session.records import Reason, SessionWait
 from telic.storage.files import JsonLines, as_record, read_json_lines, read_record, write_json
+from telic.storage.keys import user_name
 from telic.storage.layout import SessionFolder
 from telic.storage.locks import RunLock, taking_turns
 from telic.storage.resources import Admission, ResourceNeed
@@ -159,7 +158,7 @@ class SessionControl:
             self.folder.waiting.unlink(missing_ok=True)
 
     def _show(self, reason: Reason, message: str) -> None:
-        write_json(self.folder.waiting, Waiting(reason=reason, message=message))
+        write_json(self.folder.waiting, SessionWait(reason=reason, message=message))
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,14 +197,6 @@ def change_request(folder: SessionFolder, **changes: Any) -> SessionConfig:
 def time_stamp() -> str:
     """Return the current UTC time as text."""
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def user_name() -> str:
-    """Return the name of the current user."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a user in a container may have no name
-        return f"user {os.getuid()}"
 
 
 class Remark(Record):
@@ -295,7 +286,7 @@ class CriteriaApproval(CriteriaProposal):
     edited: bool
 
 
-def approve(
+def approve_criteria(
     folder: SessionFolder, criteria: tuple[Criterion, ...] | None = None, author: str | None = None
 ) -> CriteriaApproval:
     """Approve the proposed criteria, or replacements, and let the session continue."""

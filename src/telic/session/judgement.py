@@ -27,7 +27,7 @@ from telic.judges.code import judge_files, judge_too
 from telic.judges.fusion import judge_doubted, unjudged
 from telic.judges.recorder import PlayOrder, RecordedFile, is_unchanged, record_each
 from telic.judges.verdict import Verdict, lowered, together, unknown
-from telic.session.budget import iteration_steps, last_step
+from telic.session.budget import iteration_steps, last_row_step
 from telic.session.control import SessionWork
 from telic.session.labels import calibration_of
 from telic.session.records import SessionSummary
@@ -243,7 +243,7 @@ def choose_policies(
     work: SessionWork, number: int, policies: Sequence[TrainedPolicy]
 ) -> list[MemberScore]:
     """Score policies on the selection episodes, which are the same for all checkpoints of a run."""
-    verdicts = play(work, number, policies, "choose", CHOOSING)
+    verdicts = play_policies(work, number, policies, "choose", CHOOSING)
     shutil.rmtree(work.folder.iteration(number).path / "chosen", ignore_errors=True)
     return [score_of(policy, own) for policy, own in zip(policies, verdicts, strict=True)]
 
@@ -280,7 +280,9 @@ def confirm(
     while True:
         played = len(verdicts[undecided[0]])
         own = [policies[place] for place in undecided]
-        more_of = play(work, number, own, "confirm", usual, moment=(look, played), first=played)
+        more_of = play_policies(
+            work, number, own, "confirm", usual, moment=(look, played), first=played
+        )
         for place, more in zip(undecided, more_of, strict=True):
             verdicts[place].extend(more)
         scores = [
@@ -358,7 +360,7 @@ def start_seed(work: SessionWork) -> int:
     return derive("starts", work.folder.name) if asked is None else asked
 
 
-def play(
+def play_policies(
     work: SessionWork,
     number: int,
     policies: Sequence[TrainedPolicy],
@@ -452,7 +454,7 @@ def score_of(
         member=member.name,
         variant=int(digits) - 1 if digits.isdigit() else 0,
         seed=int(seed),
-        step=last_step(member.scalars) if step is None else step,
+        step=last_row_step(member.scalars) if step is None else step,
         judgement=together(verdicts, alpha=alpha, threshold=threshold),
         policy_hash=policy_hash,
     )

@@ -163,7 +163,7 @@ def worst_first(verdicts: Sequence[Verdict]) -> list[int]:
     return sorted(range(len(scores)), key=lambda at: (scores[at] is not None, scores[at] or 0.0))
 
 
-def standing(labels: Sequence[EpisodeLabel]) -> list[EpisodeLabel]:
+def effective_labels(labels: Sequence[EpisodeLabel]) -> list[EpisodeLabel]:
     """Return the effective labels: the latest per author and episode."""
     last = {(each.author, each.iteration, each.member, each.episode): each for each in labels}
     return list(last.values())
@@ -177,7 +177,7 @@ def calibration_of(folder: SessionFolder, threshold: float) -> PersonCalibration
         with suppress(BadFile):  # reported as a doubt, see `vetoed_before`
             rows += [
                 (label.score, label.is_wanted)
-                for label in standing(EpisodeLabel.read(session.labels))
+                for label in effective_labels(EpisodeLabel.read(session.labels))
                 if label.judge == own and label.by == "person" and label.score is not None
             ]
     return calibrate(rows, threshold)

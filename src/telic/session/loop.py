@@ -77,7 +77,7 @@ from telic.session.records import (
     verified,
 )
 from telic.session.report._sections import draw_pictures
-from telic.session.report.document import rewrite_report, write_report
+from telic.session.report.document import rewrite_report, write_session_report
 from telic.session.robustness import robustness_card
 from telic.storage.files import JsonLines, read_record, write_json, write_text
 from telic.storage.keys import sign_folder
@@ -129,7 +129,7 @@ class Session(NamedTuple):
         return load_policy(self.run / self.summary.best_member, self.summary.best_step)
 
 
-def run(
+def run_session(
     intent: str,
     *,
     env: str = ENV,
@@ -454,7 +454,9 @@ def _finish(
         work.author.analyse(history, outcome_words(ending.outcome), ending.reasons)
         close_orders(folder.path / ORDERS, "the session has ended.")
     robustness_card(folder, config, summary, work.emit)
-    write_report(folder, config, written, history, summary, work.emit, redraws=not is_drawn(best))
+    write_session_report(
+        folder, config, written, history, summary, work.emit, redraws=not is_drawn(best)
+    )
     # Record the end last: a session killed before this line resumes and writes its report.
     policy = (
         None if best is None or best.best is None else (best.number, best.best, summary.best_step)

@@ -144,7 +144,7 @@ class Checkpoint(Event):
     """reasons for missing scores, deduplicated and with counts"""
 
 
-class Waiting(Record):
+class SessionWait(Record):
     """The reason why a running session is waiting."""
 
     schema_version: Literal[1] = 1
@@ -156,7 +156,7 @@ def session_state(folder: SessionFolder) -> SessionState:
     """Return the current state of a session, or its outcome if it has ended."""
     if lock_holder(folder.lock) is not None:
         with suppress(BadFile):  # the file may be removed at any moment
-            return _WAITS[read_record(folder.waiting, Waiting).reason]
+            return _WAITS[read_record(folder.waiting, SessionWait).reason]
         return "pausing" if folder.pause.exists() else "running"
     if not folder.summary.exists():
         return "interrupted"

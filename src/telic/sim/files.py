@@ -161,7 +161,7 @@ def require_compilable(model: Path) -> None:
         return
     with in_limits(model), tempfile.TemporaryDirectory() as folder:
         order = {"model": str(model.expanduser().absolute())}
-        done = run_worker(__name__, order, **trial_options(Path(folder), files))
+        done = run_worker(f"{__name__}:compile_model", order, **trial_options(Path(folder), files))
     if "error" in done:
         raise unreadable(model, bounded_text(done["error"]))
     write_text(known, f"{model}\n")
@@ -217,7 +217,7 @@ def prepare(payload: dict[str, Any], channel: HostChannel) -> None:
     importlib.import_module("mujoco")
 
 
-def run(state: None, payload: dict[str, Any], channel: HostChannel) -> dict[str, Any]:
+def compile_model(state: None, payload: dict[str, Any], channel: HostChannel) -> dict[str, Any]:
     """Compile a model; entry point of the sandboxed process."""
     import mujoco
 

@@ -7,6 +7,7 @@ the user's configuration folder, outside all folders it signs, and is readable o
 from __future__ import annotations
 
 import contextlib
+import getpass
 import hashlib
 import json
 import os
@@ -57,6 +58,14 @@ def signer_of(content: bytes, signature: str | None) -> str | None:
     except (InvalidSignature, ValueError):
         return None
     return found[1]
+
+
+def user_name() -> str:
+    """Return the name of the current user."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user in a container may have no name
+        return f"user {os.getuid()}"
 
 
 def sign_text(text: str, **claims: str) -> str:

@@ -200,7 +200,7 @@ def _with_own_ground(env_args: dict[str, Any], seed: object) -> dict[str, Any]:
     return {**env_args, _GROUND_SEED: seed} if "terrain" in env_args and is_seed else env_args
 
 
-def read_evidence(path: Path, environment: Environment | None) -> Trajectory:
+def read_registered_trajectory(path: Path, environment: Environment | None) -> Trajectory:
     """Read an episode of the given environment; without one, only registered ids are allowed."""
     trajectory = read_trajectory(path, environment)
     if environment is None:

@@ -19,7 +19,7 @@ from telic.storage.reading import LARGEST_TEXT, check_file
 from telic.studies.approvals import Consent
 from telic.studies.candidates import new_candidate
 from telic.studies.canonical import content_hash
-from telic.studies.decide import decide
+from telic.studies.decide import decide_candidate
 from telic.studies.documents.adapter import FIELDS, Adapter, CommandSpec
 from telic.studies.documents.base import Sha, StudyActor, read_document, update_yaml, value_at
 from telic.studies.documents.candidate import CandidateStatus, Evidence, RunStatus
@@ -256,7 +256,7 @@ def _baseline(study: Study, actor: StudyActor) -> str:
     held = study.candidate_state(name)
     if held.status in (CandidateStatus.COMPLETED, CandidateStatus.DEBUG) and held.phase == "smoke":
         why = "the adapter is proven again with a new baseline"
-        decide(study, name, "reject", actor, why, cause="phase_rule")
+        decide_candidate(study, name, "reject", actor, why, cause="phase_rule")
         return _baseline(study, actor)
     if held.status == CandidateStatus.DRAFT:
         outcome = validate_candidate(study, name)

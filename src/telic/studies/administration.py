@@ -145,7 +145,9 @@ def write_templates(folder: StudyFolder) -> tuple[str, ...]:
     return tuple(path.name for path in written)
 
 
-def set_status(study: Study, status: StudyStatus, actor: StudyActor, reason: str) -> JournalEntry:
+def set_study_status(
+    study: Study, status: StudyStatus, actor: StudyActor, reason: str
+) -> JournalEntry:
     """Pause, resume or close a study. Any actor may pause it; a person resumes and closes it.
 
     Resuming lifts fired stop rules and removes the STOP file. Closing is permanent. Raises

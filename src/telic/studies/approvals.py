@@ -7,7 +7,6 @@ when the subject changes.
 from __future__ import annotations
 
 import difflib
-import getpass
 import os
 import secrets
 import sys
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from telic.core.config import Record
 from telic.storage.journal import JournalEntry
-from telic.storage.keys import SigningKey, signer_of
+from telic.storage.keys import SigningKey, signer_of, user_name
 from telic.studies import _git_read as git_read
 from telic.studies.candidates import files_of
 from telic.studies.canonical import canonical, content_hash, signing_key, utc_now
@@ -36,7 +35,7 @@ from telic.studies.documents.contract import (
     ApprovalKey,
     ApprovalMethod,
     ApprovalStatus,
-    Phase,
+    StudyPhase,
 )
 from telic.studies.errors import GateRefused, StudyError
 
@@ -105,14 +104,6 @@ def current_actor() -> StudyActor:
         )
     kind = "agent" if kind == "human" and not at_terminal else cast("ActorKind", kind)
     return StudyActor(kind=kind, name=name, session=session)
-
-
-def user_name() -> str:
-    """Return the name of the user's account."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "unknown"
 
 
 # ---------------------------------------------------------------------------- entries
@@ -213,7 +204,7 @@ class Standing(Record):
         return f"{self.key}:{self.candidate}" if self.candidate else self.key
 
 
-def standing(study: Study, key: ApprovalKey, candidate: str | None = None) -> Standing:
+def approval_standing(study: Study, key: ApprovalKey, candidate: str | None = None) -> Standing:
     """Return the current validity of an approval by comparing the ledger with the files."""
     if key in _PER_CANDIDATE:
         record = _candidate(study, key, candidate)
@@ -237,7 +228,7 @@ def standing(study: Study, key: ApprovalKey, candidate: str | None = None) -> St
     )
 
 
-def experiment_standing(study: Study, name: str, phase: Phase) -> Standing:
+def experiment_standing(study: Study, name: str, phase: StudyPhase) -> Standing:
     """Return whether a candidate is approved for a phase, individually or by class."""
     own, candidate = study.standing("experiment", name), study.candidate(name)
     contract, change = study.contract, candidate.change

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from telic.studies.candidates import refused, require_step, transition
 from telic.studies.canonical import next_number
 from telic.studies.documents.base import SYSTEM, DocumentPart, StudyActor
-from telic.studies.documents.candidate import CandidateStatus, RunStatus, Verdict
+from telic.studies.documents.candidate import CandidateStatus, RunStatus, StudyVerdict
 from telic.studies.errors import BrokenIntegrity, GateRefused, StudyError
 from telic.studies.evidence.audit import Audit
 from telic.studies.evidence.store import add_evidence
@@ -18,7 +18,7 @@ from telic.studies.study import Study
 
 NO_INCUMBENT = "nobody"  # language: quoted
 """value of --to for a revert without a successor; the study measures a new baseline"""
-_TO: dict[Verdict, CandidateStatus] = {
+_TO: dict[StudyVerdict, CandidateStatus] = {
     "accept": CandidateStatus.ACCEPTED,
     "reject": CandidateStatus.REJECTED,
     "inconclusive": CandidateStatus.INCONCLUSIVE,
@@ -33,7 +33,7 @@ class DecisionOutcome(DocumentPart):
     """Outcome of a decision: recorded, or proposed to a person."""
 
     candidate: str
-    verdict: Verdict | Literal["withdraw", "more-seeds"]
+    verdict: StudyVerdict | Literal["withdraw", "more-seeds"]
     recorded: bool
     decision: str | None = None
     why: str = ""
@@ -41,10 +41,10 @@ class DecisionOutcome(DocumentPart):
     """the incumbent after the decision"""
 
 
-def decide(
+def decide_candidate(
     study: Study,
     candidate: str,
-    verdict: Verdict,
+    verdict: StudyVerdict,
     actor: StudyActor,
     why: str,
     *,
@@ -106,7 +106,7 @@ def decide(
 def _why_unfounded(
     study: Study,
     candidate: str,
-    verdict: Verdict,
+    verdict: StudyVerdict,
     actor: StudyActor,
     audit: Audit | None,
     cause: str | None,

@@ -25,7 +25,7 @@ from telic.studies.adapter_check import prove_adapter
 from telic.studies.candidates import new_candidate, withdraw
 from telic.studies.canonical import content_hash
 from telic.studies.contract import amend, check_contract
-from telic.studies.decide import decide
+from telic.studies.decide import decide_candidate
 from telic.studies.documents.base import SYSTEM, StudyActor
 from telic.studies.documents.candidate import CandidateStatus
 from telic.studies.documents.contract import ParamRange
@@ -204,7 +204,7 @@ def take_step(study: Study, step: NextAction, actor: StudyActor, *, processes: b
         # If the contract allows it, the system reverts gains refuted on fresh seeds.
         by = SYSTEM if args["verdict"] == "revert" else actor
         cited = {key: args[key] for key in ("audit", "cause", "to") if key in args}
-        decide(study, name, args["verdict"], by, why, **cited)
+        decide_candidate(study, name, args["verdict"], by, why, **cited)
     elif step.action == "launch":
         fields = {key: args[key] for key in ("candidate", "phase", "seed", "gpu", "retry_of")}
         launch(study, LaunchRequest(**fields, confirm=TOKEN), actor)

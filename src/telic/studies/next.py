@@ -20,7 +20,7 @@ from telic.studies.contract import check_contract
 from telic.studies.decide import NO_INCUMBENT, standing_audits
 from telic.studies.documents.base import DocumentPart
 from telic.studies.documents.candidate import CandidateStatus, RunStatus
-from telic.studies.documents.contract import Phase
+from telic.studies.documents.contract import StudyPhase
 from telic.studies.errors import StudyError
 from telic.studies.evidence.measurement import WATCH_EVERY, fatal_alerts
 from telic.studies.evidence.review import is_unreviewed
@@ -48,7 +48,7 @@ from telic.studies.rules.results import (
 from telic.studies.study import Study
 
 S = CandidateStatus
-_CLAIM: Phase = "promotion"
+_CLAIM: StudyPhase = "promotion"
 _OVER = (S.ACCEPTED, S.REJECTED, S.REVERTED, S.INCONCLUSIVE)
 _VERDICTS = {
     "valid_improvement": "accept",

@@ -14,7 +14,7 @@ from telic.errors import TelicError
 from telic.studies.candidates import transition
 from telic.studies.documents.base import SYSTEM, DocumentPart, StudyActor
 from telic.studies.documents.candidate import CandidateStatus, RunStatus
-from telic.studies.documents.contract import ROLES, Amounts, Phase, SeedPools
+from telic.studies.documents.contract import ROLES, Amounts, SeedPools, StudyPhase
 from telic.studies.errors import GateRefused
 from telic.studies.state import RunState, StudyState, shortfalls
 
@@ -35,7 +35,7 @@ class Job(DocumentPart):
     """Required run: candidate, phase, seed and outcome."""
 
     candidate: str
-    phase: Phase
+    phase: StudyPhase
     seed: int
     status: Literal["ready", "waiting", "running", "done", "failed", "cancelled"] = "waiting"
     reason: str = ""
@@ -54,7 +54,7 @@ def jobs_of(study: Study) -> tuple[Job, ...]:
     """Return all jobs in start order, marking those that may start now."""
     state, contract = study.state, study.contract
     trusted = state.incumbent.candidate if state.incumbent else None
-    arms: list[tuple[str, Phase, tuple[int, ...]]] = []
+    arms: list[tuple[str, StudyPhase, tuple[int, ...]]] = []
     for name, held in state.candidates.items():
         phase = held.phase
         if held.status not in (*_OPEN, CandidateStatus.COMPLETED) or phase is None:
@@ -90,7 +90,7 @@ def jobs_of(study: Study) -> tuple[Job, ...]:
     return tuple(jobs)
 
 
-def _job(state: StudyState, pools: SeedPools, candidate: str, phase: Phase, seed: int) -> Job:
+def _job(state: StudyState, pools: SeedPools, candidate: str, phase: StudyPhase, seed: int) -> Job:
     """Return a job with the outcome of its runs so far."""
     revision = state.candidates[candidate].revision
     tries = {
@@ -117,7 +117,7 @@ def _job(state: StudyState, pools: SeedPools, candidate: str, phase: Phase, seed
 
 
 def why_seed_is_spent(
-    state: StudyState, pools: SeedPools, candidate: str, phase: Phase, seed: int
+    state: StudyState, pools: SeedPools, candidate: str, phase: StudyPhase, seed: int
 ) -> str | None:
     """Return why a seed can no longer be used in a phase, or None if it can."""
     if seed not in pools.pool(ROLES[phase]):
@@ -181,7 +181,7 @@ def checked_arms(study: Study, incumbent: str) -> list[str]:
 
 
 def fresh_seeds(
-    study: Study, phase: Phase, arms: Sequence[str], count: int = _SEED_BLOCK
+    study: Study, phase: StudyPhase, arms: Sequence[str], count: int = _SEED_BLOCK
 ) -> tuple[int, ...]:
     """Return seeds of a phase's pool that are unused by all arms."""
     used = {run.seed for arm in arms for run in study.state.runs_of(arm).values()}
@@ -195,7 +195,7 @@ def fresh_seeds(
     return tuple(left[:count])
 
 
-def seeds_fit(study: Study, arms: list[str], phase: Phase, n: int) -> bool:
+def seeds_fit(study: Study, arms: list[str], phase: StudyPhase, n: int) -> bool:
     """Return whether pool and budget allow another block of seeds for an arm of n runs."""
     if n >= _MOST_SEEDS:
         return False

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from telic.core.text import MISSING, figure, percent, signed, span
 from telic.errors import TelicError
 from telic.report import document as doc
-from telic.report.charts import Bar, Row, RowChart, Tone
+from telic.report.charts import Bar, ForestRow, RowChart, Tone
 from telic.report.html import render_page
 from telic.report.markdown import render_markdown
 from telic.storage.files import read_fields, write_text
@@ -48,10 +48,10 @@ _RESOURCES = {
     "llm_calls": "model calls",
     "disk_gb": "disk (GB)",
 }
-Blocks = Sequence[doc.Block]
+Blocks = Sequence[doc.ReportBlock]
 
 
-def write_report(study: Study, action: NextAction | None = None) -> StudyFolder:
+def write_study_report(study: Study, action: NextAction | None = None) -> StudyFolder:
     """Render the report from structured files, keeping the user's notes in report.md.
 
     Identical ledger, files and next action give identical bytes. The ledger is not written.
@@ -120,7 +120,7 @@ class _Sections:
 
     def _status(self) -> Blocks:
         state, trusted = self.state, self.state.incumbent
-        first: doc.Block = doc.Text(
+        first: doc.ReportBlock = doc.Text(
             "No incumbent yet: no baseline has been accepted under this protocol."
         )
         if trusted is not None:
@@ -162,17 +162,19 @@ class _Sections:
     def _results(self) -> Blocks:
         """Return all audited runs, incumbent first, with differences from the incumbent."""
         trusted = self.state.incumbent and self.state.incumbent.candidate
-        runs: list[Row] = []
-        effects: list[Row] = []
+        runs: list[ForestRow] = []
+        effects: list[ForestRow] = []
         for name, audit in sorted(self.audits.items(), key=lambda item: item[0] != trusted):
             arm, stats, tone = audit.arms["x"], audit.stats, _TONES.get(audit.verdict, "")
             if arm.scores:
                 own: Tone = "good" if name == trusted else tone
                 chosen = name == trusted
-                runs.append(Row(name, arm.iqm, arm.ci, arm.scores, tone=own, is_chosen=chosen))
+                runs.append(
+                    ForestRow(name, arm.iqm, arm.ci, arm.scores, tone=own, is_chosen=chosen)
+                )
             if stats.delta is not None and stats.ci is not None:
-                effects.append(Row(name, stats.delta, stats.ci, (), stats.delta_min, tone))
-        figures: list[doc.Block] = []
+                effects.append(ForestRow(name, stats.delta, stats.ci, (), stats.delta_min, tone))
+        figures: list[doc.ReportBlock] = []
         if runs:
             text = "Bar: 95 % interval; tick: interquartile mean; dashed line: target."
             chart = RowChart("Scores of every audited run", tuple(runs), self.target)

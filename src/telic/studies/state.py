@@ -40,9 +40,9 @@ from telic.studies.documents.contract import (
     ApprovalKey,
     Automation,
     CandidateKind,
-    Phase,
     StopRule,
     StudyBudget,
+    StudyPhase,
 )
 from telic.studies.folder import StudyStatus
 
@@ -59,14 +59,14 @@ class CandidateState(DocumentPart):
     """label of the actor that created it"""
     parents: tuple[str, ...] = ()
     revision: int = 1
-    phase: Phase | None = None
+    phase: StudyPhase | None = None
     content_hash: Sha | None = None
     contract_hash: Sha | None = None
     protocol_hash: Sha | None = None
     adapter_hash: Sha | None = None
     debug_attempts: int = 0
     """revisions made in debug"""
-    added_seeds: dict[Phase, tuple[int, ...]] = Field(default={})
+    added_seeds: dict[StudyPhase, tuple[int, ...]] = Field(default={})
     """seeds added to those of its plan"""
     since_seq: int
     """ledger entry that set its status"""
@@ -80,7 +80,7 @@ class RunState(Record):
     candidate: str
     revision: int = 1
     """candidate revision at launch"""
-    phase: Phase
+    phase: StudyPhase
     seed: int
     kind: str = "train"
     nonce: str | None = None
@@ -160,7 +160,7 @@ class DecisionState(DocumentPart):
     candidate: str
     verdict: str
     to: CandidateStatus | None = None
-    phase: Phase | None = None
+    phase: StudyPhase | None = None
     audit: str | None = None
     audit_verdict: str | None = None
     incumbent: Incumbent | None = None
@@ -225,7 +225,7 @@ class StudyState:
             found.setdefault(run.candidate, {})[name] = run
         return found
 
-    def runs_of(self, candidate: str, phase: Phase | None = None) -> dict[str, RunState]:
+    def runs_of(self, candidate: str, phase: StudyPhase | None = None) -> dict[str, RunState]:
         """Return the runs of a candidate in one phase, or in all phases by default."""
         runs = self._runs_by_candidate.get(candidate, {})
         return {name: run for name, run in runs.items() if phase in (None, run.phase)}
@@ -246,15 +246,15 @@ class StudyState:
     def budget(self) -> BudgetState:
         """Amounts spent, reserved and left."""
         runs = self.runs.values()
-        spent = total(*(run.cost for run in runs if not run.is_live))
-        reserved = total(*(run.cost for run in runs if run.is_live))
-        left = left_of(self.budget_limits, total(spent, reserved))
+        spent = total_amounts(*(run.cost for run in runs if not run.is_live))
+        reserved = total_amounts(*(run.cost for run in runs if run.is_live))
+        left = left_of(self.budget_limits, total_amounts(spent, reserved))
         return BudgetState(spent=spent, reserved=reserved, left=left)
 
-    def used(self, *, candidate: str | None = None, phase: Phase | None = None) -> Amounts:
+    def used(self, *, candidate: str | None = None, phase: StudyPhase | None = None) -> Amounts:
         """Return the amounts spent and reserved for the runs of a candidate or of a phase."""
         runs = self.runs_of(candidate) if candidate else self.runs
-        return total(*(run.cost for run in runs.values() if phase in (None, run.phase)))
+        return total_amounts(*(run.cost for run in runs.values() if phase in (None, run.phase)))
 
     def previous_incumbent(self, candidate: str, to: str | None = None) -> Incumbent | None:
         """Return the latest other incumbent under this protocol still accepted (`to` if given)."""
@@ -349,7 +349,7 @@ def _move(state: StudyState, name: str, entry: JournalEntry) -> None:
         changes["added_seeds"] = {}
         changes["debug_attempts"] = held.debug_attempts + (held.status == CandidateStatus.DEBUG)
     if entry.kind == "candidate.advanced" and data.get("seeds"):
-        phase: Phase = data.get("phase") or held.phase or "smoke"
+        phase: StudyPhase = data.get("phase") or held.phase or "smoke"
         seeds = (*held.added_seeds.get(phase, ()), *data["seeds"])
         changes["added_seeds"] = {**held.added_seeds, phase: seeds}
     state.candidates[name] = held.model_copy(update=changes)
@@ -452,7 +452,7 @@ class BudgetState(DocumentPart):
     left: Amounts = Amounts()
 
 
-def total(*amounts: Amounts) -> Amounts:
+def total_amounts(*amounts: Amounts) -> Amounts:
     """Sum amounts. A resource that is None in all of them stays None."""
     totals: dict[str, float] = {}
     for each in amounts:

@@ -29,7 +29,7 @@ from telic.studies.contract import contract_hash, protocol_hash, required_approv
 from telic.studies.documents.adapter import Adapter
 from telic.studies.documents.base import Sha, StudyActor, read_document, read_yaml
 from telic.studies.documents.candidate import Candidate, Evidence, EvidenceKind
-from telic.studies.documents.contract import ApprovalKey, Contract, MetricSpec, Phase, Protocol
+from telic.studies.documents.contract import ApprovalKey, Contract, MetricSpec, Protocol, StudyPhase
 from telic.studies.errors import StudyError
 from telic.studies.evidence.audit import Audit
 from telic.studies.evidence.store import altered, read_evidence
@@ -261,7 +261,7 @@ class Study:
         """Runs needed by open candidates and by the incumbent check."""
         return jobs_of(self)
 
-    def planned_seeds(self, candidate: str, phase: Phase) -> frozenset[int]:
+    def planned_seeds(self, candidate: str, phase: StudyPhase) -> frozenset[int]:
         """Return the planned seeds of a phase, including seeds added later."""
         added = [
             job.seed
@@ -280,7 +280,7 @@ class Study:
     @fact
     def standing(self, key: ApprovalKey, candidate: str | None = None) -> Standing:
         """Return the current validity of an approval."""
-        return approvals.standing(self, key, candidate)
+        return approvals.approval_standing(self, key, candidate)
 
     @cached_property
     def standings(self) -> tuple[Standing, ...]:
@@ -297,7 +297,7 @@ class Study:
         return tuple(x for x in self.standings if x.key in required and x.status != "approved")
 
     @fact
-    def experiment_standing(self, candidate: str, phase: Phase) -> Standing:
+    def experiment_standing(self, candidate: str, phase: StudyPhase) -> Standing:
         """Return whether a candidate is approved for a phase, individually or by its class."""
         return approvals.experiment_standing(self, candidate, phase)
 

@@ -103,7 +103,7 @@ def tracking_job(config: TrackingConfig, options: TrackingOptions) -> TrainJob:
     )
 
 
-def build(
+def _build(
     job: TrainJob,
     config: TrackingConfig,
     library: MotionLibrary,
@@ -212,7 +212,7 @@ def _train(
     train, trained_on = clips_of(library, "train"), _training_clips(config, library)
     part = f"all {len(train)}" if trained_on == train else f"{len(trained_on)} of {len(train)}"
     keeper.emit(LogMessage(message=f"training on {part} clips"))
-    setup = build(job, config, library)
+    setup = _build(job, config, library)
     split = _measured_split(library)
     clips = played_clips(config, library, split)
     player = ClipPlayer(config, library, clips, device=job.device, threads=job.threads)

@@ -244,7 +244,7 @@ def compiling_ahead(env: str, env_args: dict[str, Any], device: str) -> Generato
         process.kill()
 
 
-def main(env: str, env_args: str, device: str, shared: str | None = None) -> None:
+def compile_kernels(env: str, env_args: str, device: str, shared: str | None = None) -> None:
     """Compile the GPU kernels of an environment, independent of the number of environments.
 
     Args:
@@ -272,4 +272,4 @@ def main(env: str, env_args: str, device: str, shared: str | None = None) -> Non
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    compile_kernels(*sys.argv[1:])

@@ -37,7 +37,7 @@ from telic.training.job import MemberGroup, TrainJob, member_groups
 from telic.training.machine import device_files
 from telic.training.results import RunKeeper, RunSummary, member_folders
 
-_ENTRY = "telic.training.worker"
+_ENTRY = "telic.training._worker"
 _OF_A_GROUP = (UsageError, Refused, SimulatorError, WorkerDied, TrainingFailed)
 """errors caused by a reward or its process; the other groups keep training"""
 _MEMORY_SHARE = 0.75
@@ -260,10 +260,10 @@ def _train_group(group: MemberGroup, order: _Order, keeper: RunKeeper) -> None:
         "imports": list(map(str, access.python_path)),
     }
     if not order.confined:
-        from telic.training import worker  # imports torch
+        from telic.training import _worker  # imports torch
 
         channel = LocalChannel(keeper.receive, order.should_stop)
-        worker.run(worker.prepare(payload, channel), payload, channel)
+        _worker.run(_worker.prepare(payload, channel), payload, channel)
         return
     started_from = {Path(one.start).absolute() for one in job.members if one.start}
     installed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from telic.core.request import RunsRequest, argument, inner, option, place
+from telic.core.request import RunsRequest, argument, inner, location, option
 from telic.core.verb import Shown, verb
 from telic.errors import TelicError, UsageError
 from telic.session.records import is_running, verified
@@ -29,7 +29,7 @@ class ArtifactRequest(RunsRequest):
     """A session, run, search, study or policy by name."""
 
     thing: str = argument(_NAMED, default="latest", metavar="THING")
-    root: Path | str = place("The repository, for studies.", "--root", default=Path())
+    root: Path | str = location("The repository, for studies.", "--root", default=Path())
 
     def find(self, *kinds: ArtifactKind, prefer_running: bool = False) -> Thing:
         """Resolve the name; "latest" refers to one of these kinds, other names to any kind."""
@@ -118,7 +118,7 @@ class _ArtifactListRequest(RunsRequest):
         "session, run, search or study; default: all.", default=None
     )
     limit: int = option("Maximum number of lines, newest first.", default=20, minimum=0)
-    root: Path | str = place("The repository, for studies.", "--root", default=Path())
+    root: Path | str = location("The repository, for studies.", "--root", default=Path())
 
 
 _COLUMNS = ("id", "title", "env", "state", "score", "best_return", "labels", "open_orders")
@@ -309,7 +309,7 @@ class _PlayRequest(_PolicyRequest):
 
 
 @verb(_PlayRequest, examples=_PLAY_EXAMPLES)
-def play(request: _PlayRequest) -> dict[str, Any]:
+def play_artifact(request: _PlayRequest) -> dict[str, Any]:
     """Render an episode of a trained policy as an mp4; of a session, the policy it judged best."""
     from telic.training.videos import choose_member, play_run
 
@@ -352,7 +352,7 @@ def report(request: ArtifactRequest) -> ReportPlace:
 
         return ReportPlace(None, str(write_page(load_search(thing.path.parent, thing.path.name))))
     if thing.kind == "study":
-        from telic.verbs.study_runs import report as write_report
+        from telic.verbs.study_runs import report_study as write_report
 
         files = write_report(**_study(thing))
         return ReportPlace(files.markdown, files.page)

@@ -167,7 +167,7 @@ def _requests(runs_dir: Path) -> list[Path]:
     return [path for path in files if not path.name.endswith(".state.json")]
 
 
-def main(file: str) -> int:
+def run_job_file(file: str) -> int:
     """Run the verb in a job file; return the exit code."""
     path = Path(file)
     request, state, own = (
@@ -212,4 +212,4 @@ def main(file: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(run_job_file(sys.argv[1]))

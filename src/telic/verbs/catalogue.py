@@ -52,7 +52,7 @@ _BENCH = VerbGroup(
 )
 _TRACK = VerbGroup(
     "Train, evaluate and export policies that track reference motions.",
-    {name: f"track:{name}" for name in ("train", "eval", "export")},
+    {"train": "track:train_tracking", "eval": "track:eval", "export": "track:export_tracking"},
 )
 _MOTIONS = VerbGroup(
     "Reference motions: generate, import, show and filter clips.",
@@ -85,14 +85,14 @@ Only [bold]run[/] and [bold]adapter --smoke[/] start processes.
         "init": "study:init",
         "adapter": "study:adapter",
         "contract": "study:contract",
-        "approve": "study:approve",
+        "approve": "study:approve_study",
         "propose": "study_candidates:propose",
-        "run": "study_runs:run",
+        "run": "study_runs:run_steps",
         "status": "study_runs:status",
         "next": "study_runs:next_action",
         "audit": "study_runs:audit",
         "decide": "study_candidates:decide",
-        "report": "study_runs:report",
+        "report": "study_runs:report_study",
     },
 )
 
@@ -114,7 +114,7 @@ VERBS: dict[str, str | VerbGroup] = {
     "list": "artifacts:list_artifacts",
     "show": "artifacts:show",
     "watch": "control:watch",
-    "play": "artifacts:play",
+    "play": "artifacts:play_artifact",
     "report": "web:write_report",
     "delete": "artifacts:delete",
     "export": "artifacts:export",
@@ -129,7 +129,7 @@ VERBS: dict[str, str | VerbGroup] = {
     "jobs": "jobs:jobs",
     "plugin": _PLUGIN,
     "serve": "web:serve",
-    "mcp": VerbGroup("Serve telic to coding agents.", {"serve": "mcp:serve"}),
+    "mcp": VerbGroup("Serve telic to coding agents.", {"serve": "mcp:serve_mcp"}),
 }
 PANELS: dict[str, str] = {
     "run": "Make a policy",

@@ -15,7 +15,7 @@ from telic.core.verb import Shown, verb
 from telic.errors import TelicError, UsageError
 from telic.judges.criteria import Criterion
 from telic.session.control import add_note, check_note
-from telic.session.control import approve as agree
+from telic.session.control import approve_criteria as agree
 from telic.session.records import exit_code, is_running, require_unfinished, session_state
 from telic.storage.layout import SessionFolder, WorkFolder
 from telic.storage.reading import check_file, parse_json
@@ -250,7 +250,7 @@ class _BranchRequest(_SessionRequest):
 @verb(_BranchRequest, examples=STEER)
 def branch(request: _BranchRequest) -> dict[str, str]:
     """Start a new session from an iteration of another one."""
-    from telic.session.branch import branch as make_branch
+    from telic.session.branch import branch_session as make_branch
 
     origin = request.folder
     changes: dict[str, Any] = {}

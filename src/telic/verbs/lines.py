@@ -133,7 +133,7 @@ def _session(thing: Thing) -> ArtifactLine:
     if folder.labels.exists():
         from telic.session import labels as readers
 
-        labels = readers.standing(readers.EpisodeLabel.read(folder.labels))
+        labels = readers.effective_labels(readers.EpisodeLabel.read(folder.labels))
     scores = [each["score"] for each in judged if each["score"] is not None]
     known: dict[str, Any] = {"score": max(scores, default=None), "seconds": None}
     known["steps"] = sum(each.get("steps") or 0 for each in judged) or None

@@ -14,8 +14,8 @@ from telic.core.request import (
     RunsRequest,
     VerbRequest,
     argument,
+    location,
     option,
-    place,
     read_options,
 )
 from telic.core.text import names
@@ -52,7 +52,7 @@ def doctor(request: _DoctorRequest) -> Shown[list[MachineCheck]]:
 class _PluginRequest(VerbRequest):
     """The package for coding agents."""
 
-    root: Path | str = place("Folder that holds the catalogues.", "--root", default=Path())
+    root: Path | str = location("Folder that holds the catalogues.", "--root", default=Path())
     check: bool = option("List stale files instead of writing them.", default=False)
 
 

@@ -147,7 +147,7 @@ def _describe(name: str) -> RobotText:
 
 def _simulated(name: str) -> Path:
     """Return the simulated model of a robot name, a description file, or a model file."""
-    from telic.robots.build import build
+    from telic.robots.build import build_robot
     from telic.robots.record import RobotRecord
 
     if name in OWN:  # a copy, because pictures and facts are stored next to the model
@@ -159,7 +159,7 @@ def _simulated(name: str) -> Path:
         return path
     model = _model_file(name)
     record = RobotRecord.parse({"model": str(model.absolute())})
-    return build(record, cache_folder() / "robots" / "driven", model.stem)
+    return build_robot(record, cache_folder() / "robots" / "driven", model.stem)
 
 
 def _model_file(name: str) -> Path:

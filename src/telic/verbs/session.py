@@ -84,7 +84,7 @@ def run(request: IntentRequest) -> Session | MeasurableIntent:
         return do_elsewhere(request, ("run",), "session:run")
     with prewarmed(WORKERS):
         with loading():  # while the workers import, too
-            from telic.session.loop import run as run_session
+            from telic.session.loop import run_session
 
         return run_session(
             **request.options(),

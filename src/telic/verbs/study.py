@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from telic.core.config import Record
-from telic.core.request import VerbRequest, argument, context, inner, option, place
+from telic.core.request import VerbRequest, argument, context, inner, location, option
 from telic.core.text import pairs
 from telic.core.verb import Question, Verb, verb
 from telic.errors import UsageError
@@ -58,7 +58,7 @@ Result = TypeVar("Result")
 class RootRequest(VerbRequest):
     """A request on a repository."""
 
-    root: Path = place("The repository.", "--root", default=Path())
+    root: Path = location("The repository.", "--root", default=Path())
     actor: StudyActor | None = inner("The actor; None: the user of this process.", default=None)
 
     @property
@@ -373,7 +373,7 @@ def _approve_question(request: ApproveRequest) -> Question | None:
 
 
 @study_verb(ApproveRequest, question=_approve_question)
-def approve(request: ApproveRequest) -> Approvals:
+def approve_study(request: ApproveRequest) -> Approvals:
     """Approve parts of the contract, or a candidate: a person types a code in a terminal.
 
     Without a name, everything missing is approved, including the adapter's facts about the

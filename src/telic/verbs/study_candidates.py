@@ -17,7 +17,7 @@ from telic.storage.reading import read_text
 from telic.studies.approvals import change_diff
 from telic.studies.candidates import FILES, PATCH_NAME, new_candidate, revise_candidate, withdraw
 from telic.studies.decide import DecisionOutcome
-from telic.studies.decide import decide as record_decision
+from telic.studies.decide import decide_candidate as record_decision
 from telic.studies.documents.base import StudyActor, read_yaml
 from telic.studies.documents.candidate import Candidate, Change, Hypothesis
 from telic.studies.documents.contract import CandidateKind

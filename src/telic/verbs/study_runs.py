@@ -19,7 +19,7 @@ from telic.storage.keys import signed_text, usable_key
 from telic.storage.layout import SessionFolder
 from telic.storage.reading import read_text
 from telic.storage.workspace import kind_of
-from telic.studies.administration import set_status, why_stopped
+from telic.studies.administration import set_study_status, why_stopped
 from telic.studies.documents.candidate import Evidence, RunStatus
 from telic.studies.evidence.audit import audit_result
 from telic.studies.evidence.measurement import monitor_run
@@ -33,7 +33,7 @@ from telic.studies.launch.recovery import stop_run as ask_to_stop
 from telic.studies.loop import run_study
 from telic.studies.next import NextAction, next_step, note_next
 from telic.studies.offline import offline
-from telic.studies.report import write_report
+from telic.studies.report import write_study_report
 from telic.studies.rules.results import ingest
 from telic.studies.study import Study
 from telic.verbs.study import PersonRequest, StudyRequest, study_verb
@@ -107,7 +107,7 @@ def resume_question(request: RunRequest) -> Question | None:
 
 
 @verb(RunRequest, exit_code=lambda x: 3 if x.is_refused else 0, question=resume_question)
-def run(request: RunRequest) -> StudyProgress:
+def run_steps(request: RunRequest) -> StudyProgress:
     """Take every step that needs no person, up to one clear question.
 
     Ended runs are settled, measured, reflected on and audited; candidates advance; the baseline is
@@ -118,10 +118,10 @@ def run(request: RunRequest) -> StudyProgress:
     check_token(request.confirm)
     study, because = request.open(), request.because
     if request.pause:
-        set_status(study, "paused", request.who, because)
+        set_study_status(study, "paused", request.who, because)
         return StudyProgress(study=study.name, status="paused", why=because)
     if request.resume:
-        set_status(study, "open", request.person.actor, because)
+        set_study_status(study, "open", request.person.actor, because)
         return StudyProgress(study=study.name, status="open", why=because)
     if request.stop is not None:
         ask_to_stop(study, request.stop, "user", because)
@@ -435,13 +435,13 @@ def _close_question(request: ReportRequest) -> Question | None:
 
 
 @study_verb(ReportRequest, question=_close_question)
-def report(request: ReportRequest) -> StudyReportFiles:
+def report_study(request: ReportRequest) -> StudyReportFiles:
     """Write report.md and report.html from the ledger and the evidence; notes of people stay.
 
     With --close it is the last report: nothing more is proposed or launched in the study.
     """
     study = request.open()
     if request.close:
-        set_status(study, "closed", request.person.actor, request.because)
-    folder = write_report(study, next_step(study))
+        set_study_status(study, "closed", request.person.actor, request.because)
+    folder = write_study_report(study, next_step(study))
     return StudyReportFiles(markdown=str(folder.report), page=str(folder.report_page))

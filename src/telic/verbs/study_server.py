@@ -15,7 +15,7 @@ from telic.studies.next import NextAction, next_step
 from telic.studies.report import report_text
 from telic.studies.state import BudgetState, CandidateState, FiredStop, Incumbent, RunState
 from telic.verbs.study import CANDIDATE, StudyRequest, study_verb
-from telic.verbs.study_runs import RunRequest, StudyProgress, resume_question, run
+from telic.verbs.study_runs import RunRequest, StudyProgress, resume_question, run_steps
 
 # ---------------------------------------------------------------------------- reading
 
@@ -104,7 +104,7 @@ def list_candidates(request: ListRequest) -> CandidateList:
 
 
 @study_verb(ListRequest)
-def list_runs(request: ListRequest) -> RunList:
+def list_study_runs(request: ListRequest) -> RunList:
     """List runs; telic://TASK/STUDY/runs/RUN/metrics has the numbers of one."""
     found = list(request.open().state.runs.items())
     lines = [RunLine(id=name, run=each) for name, each in found[-request.limit :]]
@@ -183,4 +183,4 @@ def run_asking(request: RunRequest) -> StudyProgress:
     is shown with its gates, or started. Returns at a question or after some minutes; then call it
     again.
     """
-    return run.do(request)
+    return run_steps.do(request)

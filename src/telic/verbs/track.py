@@ -77,7 +77,7 @@ def _unfinished(result: Any) -> int:
 
 
 @verb(_TrackRequest, examples=_EXAMPLES, exit_code=_unfinished)
-def train(request: _TrackRequest) -> TrackedRun | Shown[dict[str, Any]]:
+def train_tracking(request: _TrackRequest) -> TrackedRun | Shown[dict[str, Any]]:
     """Train policies that track reference motions through a shared token space."""
     config = tracking.config.preset(request.preset, request.overrides)
     if request.dry_run:
@@ -85,7 +85,7 @@ def train(request: _TrackRequest) -> TrackedRun | Shown[dict[str, Any]]:
     if request.on is not None:
         from telic.verbs.elsewhere import do_elsewhere
 
-        return _tracked(do_elsewhere(request, ("track", "train"), "track:train"))
+        return _tracked(do_elsewhere(request, ("track", "train"), "track:train_tracking"))
     names = ("seeds", "name", "fresh", "device", "threads", "evaluations", "on_event")
     given = {name: getattr(request, name) for name in (*names, "should_stop")}
     options = tracking.train.TrackingOptions(**given)
@@ -207,7 +207,7 @@ class _ExportTrackerRequest(_TrackerRequest):
 
 
 @verb(_ExportTrackerRequest, examples=_EXAMPLES)
-def export(request: _ExportTrackerRequest) -> TrackerExport:
+def export_tracking(request: _ExportTrackerRequest) -> TrackerExport:
     """Export a tracker as ONNX: encoders, decoder and the whole; each is verified."""
     chosen = request.choose()
     folder = Path(request.output) if request.output else chosen.member.path / "onnx"

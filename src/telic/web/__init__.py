@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from telic.core.request import RunsRequest, option, place
+from telic.core.request import RunsRequest, location, option
 from telic.core.verb import verb
 from telic.errors import MissingExtra, UsageError
 from telic.verbs.artifacts import ArtifactRequest, ReportPlace, report
@@ -40,7 +40,7 @@ class _DashboardRequest(RunsRequest):
     port: int = option("Port; 0: a free one.", default=8764, minimum=0, maximum=65535)
     opens: bool = option("Open the browser.", "--open/--no-open", default=True)
     new_token: bool = option("Replace the kept token.", "--new-token", default=False)
-    root: Path = place("The repository, for studies.", "--root", default=Path())
+    root: Path = location("The repository, for studies.", "--root", default=Path())
 
 
 def _require_web() -> None:

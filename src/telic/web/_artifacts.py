@@ -31,7 +31,7 @@ from telic.session.control import (
     Note,
 )
 from telic.session.labels import EpisodeLabel, Veto
-from telic.session.records import Checkpoint, SessionSummary, Waiting, verified
+from telic.session.records import Checkpoint, SessionSummary, SessionWait, verified
 from telic.session.report._sections import reward_terms
 from telic.session.robustness import RobustnessCard, summary_line
 from telic.storage.files import (
@@ -98,7 +98,7 @@ class SessionDetail(Record):
     robustness_words: str | None
     validation: Trial | None
     """reward and judge, tested on examples of known quality"""
-    waiting: Waiting | None
+    waiting: SessionWait | None
     proposal: CriteriaProposal | None
     """criteria submitted for approval"""
     approval: CriteriaApproval | None
@@ -257,7 +257,7 @@ def _session(thing: Thing, is_running: bool, reader: _Reader) -> SessionDetail:
         robustness=card,
         robustness_words=summary_line(card) if card else None,
         validation=reader.record(folder.trial, Trial),
-        waiting=reader.record(folder.waiting, Waiting) if is_running else None,
+        waiting=reader.record(folder.waiting, SessionWait) if is_running else None,
         proposal=reader.record(folder.criteria, CriteriaProposal),
         approval=reader.record(folder.approval, CriteriaApproval),
         notes=tuple(reader.attempt(lambda: Note.read(folder.notes)) or ()),

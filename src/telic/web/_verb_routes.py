@@ -90,7 +90,7 @@ ROUTES = (
     VerbRoute(
         "/artifacts/{thing}/candidates", "study_server:list_candidates", "read", None, ("study",)
     ),
-    VerbRoute("/artifacts/{thing}/runs", "study_server:list_runs", "read", None, ("study",)),
+    VerbRoute("/artifacts/{thing}/runs", "study_server:list_study_runs", "read", None, ("study",)),
     VerbRoute("/artifacts/{thing}/gates", "study_server:check_gates", "read", None, ("study",)),
 )
 

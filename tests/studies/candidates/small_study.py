@@ -7,7 +7,7 @@ from pathlib import Path
 
 from telic.studies.candidates import FILES, PATCH_NAME, new_candidate, transition
 from telic.studies.contract import amend
-from telic.studies.decide import decide
+from telic.studies.decide import decide_candidate
 from telic.studies.documents.base import RUNNER, StudyActor, update_yaml, write_yaml
 from telic.studies.evidence import store
 from telic.studies.evidence.audit import audit_result
@@ -227,7 +227,7 @@ def established(study: FreshStudy) -> str:
     scores = dict(zip(range(901, 906), (0.50, 0.52, 0.48, 0.51, 0.49), strict=True))
     claim(study, name, "incumbent_validation", scores)
     audit_result(study, name, AGENT)
-    decide(study, name, "accept", HUMAN, "five seeds agree")
+    decide_candidate(study, name, "accept", HUMAN, "five seeds agree")
     return name
 
 

@@ -2,7 +2,7 @@ import pytest
 
 from telic.storage.files import read_json, write_json
 from telic.studies.candidates import new_candidate
-from telic.studies.decide import decide
+from telic.studies.decide import decide_candidate
 from telic.studies.documents.candidate import Hypothesis
 from telic.studies.errors import BrokenIntegrity, GateRefused, StudyError
 from telic.studies.evidence.audit import audit_result
@@ -53,7 +53,7 @@ def test_an_accepted_baseline_is_the_first_incumbent(based):
 def test_a_better_candidate_moves_the_incumbent(claimed):
     study, name = claimed, BETTER
     assert audit_result(study, name, AGENT).audit.verdict == "valid_improvement"
-    made = decide(study, name, "accept", HUMAN, "all five seeds are better")
+    made = decide_candidate(study, name, "accept", HUMAN, "all five seeds are better")
     assert made.recorded and made.incumbent == name
     assert study.state.incumbent.candidate == name
 
@@ -61,7 +61,7 @@ def test_a_better_candidate_moves_the_incumbent(claimed):
 def test_an_agent_only_proposes_where_people_decide(claimed):
     study, name = claimed, BETTER
     audit_result(study, name, AGENT)
-    made = decide(study, name, "accept", AGENT, "it is better")
+    made = decide_candidate(study, name, "accept", AGENT, "it is better")
     assert not made.recorded and "person" in made.why
     assert study.state.candidates[name].status == "completed"
     assert study.events[-1].kind == "decision.proposed"
@@ -71,7 +71,7 @@ def test_an_agent_accepts_where_the_contract_lets_it(claimed):
     study, name = claimed, BETTER
     change_contract(study, {"automation": {"decide": "auto"}})
     audit_result(study, name, AGENT)
-    assert decide(study, name, "accept", AGENT, "it is better").incumbent == name
+    assert decide_candidate(study, name, "accept", AGENT, "it is better").incumbent == name
 
 
 def test_nobody_accepts_what_an_audit_does_not_support(based):
@@ -80,9 +80,9 @@ def test_nobody_accepts_what_an_audit_does_not_support(based):
     assert audit_result(study, name, AGENT).audit.verdict == "no_improvement"
     before = snapshot(study)
     with pytest.raises(GateRefused, match="the audit says no_improvement"):
-        decide(study, name, "accept", HUMAN, "I like it")
+        decide_candidate(study, name, "accept", HUMAN, "I like it")
     assert snapshot(study) == before
-    assert decide(study, name, "reject", AGENT, "no gain").incumbent == BASELINE
+    assert decide_candidate(study, name, "reject", AGENT, "no gain").incumbent == BASELINE
 
 
 def test_a_decision_needs_evidence_and_a_reason(study):
@@ -90,9 +90,9 @@ def test_a_decision_needs_evidence_and_a_reason(study):
     validate_candidate(study, name)
     complete(study, name)
     with pytest.raises(GateRefused, match="E_NO_EVIDENCE"):
-        decide(study, name, "reject", HUMAN, "no", cause="phase_rule")
+        decide_candidate(study, name, "reject", HUMAN, "no", cause="phase_rule")
     with pytest.raises(StudyError, match="E_REASON"):
-        decide(study, name, "reject", HUMAN, " ", cause="phase_rule")
+        decide_candidate(study, name, "reject", HUMAN, " ", cause="phase_rule")
 
 
 def test_a_short_trial_may_reject_but_never_accept(study):
@@ -100,10 +100,10 @@ def test_a_short_trial_may_reject_but_never_accept(study):
     validate_candidate(study, name)
     measure(study, complete(study, name)[0], 0.1)
     with pytest.raises(GateRefused, match="no audit"):
-        decide(study, name, "accept", HUMAN, "it looks good")
+        decide_candidate(study, name, "accept", HUMAN, "it looks good")
     with pytest.raises(GateRefused, match="neither an audit"):
-        decide(study, name, "reject", AGENT, "a feeling")
-    assert decide(study, name, "reject", AGENT, "last", cause="phase_rule").recorded
+        decide_candidate(study, name, "reject", AGENT, "a feeling")
+    assert decide_candidate(study, name, "reject", AGENT, "last", cause="phase_rule").recorded
 
 
 def test_an_old_audit_does_not_decide_about_new_runs(claimed):
@@ -112,9 +112,9 @@ def test_an_old_audit_does_not_decide_about_new_runs(claimed):
     more_seeds(study, name, AGENT, "to be sure")
     claim(study, name, "promotion", {105: 0.1, 106: 0.1, 107: 0.1, 108: 0.1, 109: 0.1})
     with pytest.raises(StudyError, match="E_NO_AUDIT"):
-        decide(study, name, "accept", HUMAN, "the first five were fine", audit=old)
+        decide_candidate(study, name, "accept", HUMAN, "the first five were fine", audit=old)
     with pytest.raises(GateRefused, match="no audit"):
-        decide(study, name, "accept", HUMAN, "the first five were fine")
+        decide_candidate(study, name, "accept", HUMAN, "the first five were fine")
 
 
 def test_altered_evidence_decides_nothing(claimed):
@@ -125,7 +125,7 @@ def test_altered_evidence_decides_nothing(claimed):
     held["payload"]["verdict"] = "no_improvement"
     write_json(path, held)
     with pytest.raises(BrokenIntegrity, match="not what was recorded"):
-        decide(study, name, "reject", HUMAN, "the audit says so")
+        decide_candidate(study, name, "reject", HUMAN, "the audit says so")
 
 
 def test_a_broken_ledger_blocks_decisions(claimed):
@@ -134,16 +134,16 @@ def test_a_broken_ledger_blocks_decisions(claimed):
     text = study.folder.ledger.read_text()
     study.folder.ledger.write_text(text.replace("five seeds agree", "five seeds argue"))
     with pytest.raises(BrokenIntegrity, match="E_LEDGER_BROKEN"):
-        decide(study, name, "accept", HUMAN, "it is better")
+        decide_candidate(study, name, "accept", HUMAN, "it is better")
 
 
 def test_a_revert_brings_the_one_before_back(claimed):
     study, name = claimed, BETTER
     audit_result(study, name, AGENT)
-    decide(study, name, "accept", HUMAN, "better")
+    decide_candidate(study, name, "accept", HUMAN, "better")
     with pytest.raises(GateRefused, match="agent may not"):
-        decide(study, name, "revert", AGENT, "I changed my mind")
-    made = decide(study, name, "revert", HUMAN, "it broke on the robot")
+        decide_candidate(study, name, "revert", AGENT, "I changed my mind")
+    made = decide_candidate(study, name, "revert", HUMAN, "it broke on the robot")
     assert made.incumbent == BASELINE
     assert study.state.candidates[name].status == "reverted"
     incumbent = study.state.incumbent
@@ -154,9 +154,9 @@ def test_without_anyone_before_there_is_no_revert(based):
     study = based
     before = snapshot(study)
     with pytest.raises(GateRefused, match="takes over is not named"):
-        decide(study, BASELINE, "revert", HUMAN, "start over")
+        decide_candidate(study, BASELINE, "revert", HUMAN, "start over")
     with pytest.raises(StudyError, match="E_NO_INCUMBENT"):
-        decide(study, BASELINE, "revert", HUMAN, "start over", to="c-0009-x")
+        decide_candidate(study, BASELINE, "revert", HUMAN, "start over", to="c-0009-x")
     assert snapshot(study) == before
 
 
@@ -167,7 +167,7 @@ FRESH = (900, 906, 907, 908, 909)
 def recheck(study, level, gains):
     """Accept the claim, then measure it beside the baseline on fresh seeds."""
     audit_result(study, BETTER, AGENT)
-    decide(study, BETTER, "accept", HUMAN, "better")
+    decide_candidate(study, BETTER, "accept", HUMAN, "better")
     assert not is_checked(study) and check_incumbent(study) is None
     assert plan_incumbent_check(study, AGENT) == FRESH
     assert [(each.candidate, each.seed) for each in study.jobs] == [
@@ -193,11 +193,11 @@ def test_a_person_keeps_an_incumbent_that_lost_its_gain(claimed):
     recheck(claimed, 0.5, [0.01] * 5)
     found = next_step(claimed)
     assert f"telic study decide {BETTER} keep" in found.blocking[0]
-    assert not decide(claimed, BETTER, "keep", AGENT, "I like it").recorded
+    assert not decide_candidate(claimed, BETTER, "keep", AGENT, "I like it").recorded
     assert next_step(claimed) == found
     with pytest.raises(GateRefused, match="is not the incumbent"):
-        decide(claimed, BASELINE, "keep", HUMAN, "it is mine")
-    made = decide(claimed, BETTER, "keep", HUMAN, "it is cheaper to run")
+        decide_candidate(claimed, BASELINE, "keep", HUMAN, "it is mine")
+    made = decide_candidate(claimed, BETTER, "keep", HUMAN, "it is cheaper to run")
     assert (made.recorded, made.incumbent) == (True, BETTER)
     assert claimed.state.candidates[BETTER].status == "accepted"
     assert claimed.state.decisions[made.decision].verdict == "keep"
@@ -219,7 +219,7 @@ def test_a_falsifier_that_is_met_is_recorded_and_rejects(claimed, monkeypatch):
     say(claimed, monkeypatch, hypothesis=falsifier("falls > 0.5"))
     assert next_step(claimed).args["verdict"] == "accept"
     with pytest.raises(GateRefused, match=r"falls > 0\.5, and it is 0\.1"):
-        decide(claimed, BETTER, "reject", AGENT, "a feeling", cause="falsifier_met")
+        decide_candidate(claimed, BETTER, "reject", AGENT, "a feeling", cause="falsifier_met")
     say(claimed, monkeypatch, hypothesis=falsifier("gain < 0.3"))
     assert record_findings(claimed) and not record_findings(claimed), "once is enough"
     (sheet,) = [x for x in claimed.state.evidence.values() if x.kind == "condition"]
@@ -227,7 +227,9 @@ def test_a_falsifier_that_is_met_is_recorded_and_rejects(claimed, monkeypatch):
     found = next_step(claimed)
     assert "gain < 0.3, and it is 0.2" in found.why
     assert f"decide {BETTER} reject --cause falsifier_met" in (found.command or "")
-    assert decide(claimed, BETTER, "reject", AGENT, "too little", cause="falsifier_met").recorded
+    assert decide_candidate(
+        claimed, BETTER, "reject", AGENT, "too little", cause="falsifier_met"
+    ).recorded
 
 
 @pytest.mark.parametrize(
@@ -251,15 +253,15 @@ def test_an_exploit_is_given_up_and_accepted_only_by_a_person(claimed):
     assert "calls it an exploit: it stands still" in found.why
     assert f"decide {BETTER} reject --cause exploit" in (found.command or "")
     with pytest.raises(GateRefused, match="E_EXPLOIT"):
-        decide(claimed, BETTER, "accept", AGENT, "the numbers are good")
-    assert decide(claimed, BETTER, "reject", AGENT, "gamed", cause="exploit").recorded
+        decide_candidate(claimed, BETTER, "accept", AGENT, "the numbers are good")
+    assert decide_candidate(claimed, BETTER, "reject", AGENT, "gamed", cause="exploit").recorded
 
 
 def test_a_crash_before_the_ledger_line_decides_nothing(claimed, monkeypatch):
     audit_result(claimed, BETTER, AGENT)
     with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
         patch.setattr("telic.studies.decide.transition", lambda *_: 1 / 0)
-        decide(claimed, BETTER, "accept", HUMAN, "better")
+        decide_candidate(claimed, BETTER, "accept", HUMAN, "better")
     state = claimed.state
     assert state.incumbent is not None and state.incumbent.candidate == BASELINE
-    assert decide(claimed, BETTER, "accept", HUMAN, "better").decision == "d-0002"
+    assert decide_candidate(claimed, BETTER, "accept", HUMAN, "better").decision == "d-0002"

@@ -1,8 +1,8 @@
 import pytest
 
-from telic.studies.administration import set_status
+from telic.studies.administration import set_study_status
 from telic.studies.candidates import transition
-from telic.studies.decide import decide
+from telic.studies.decide import decide_candidate
 from telic.studies.documents.base import RUNNER
 from telic.studies.evidence.audit import audit_result
 from telic.studies.next import next_step, note_next
@@ -80,7 +80,7 @@ def test_a_claim_is_audited_decided_and_then_checked(claimed):
     found = next_step(claimed)
     assert (found.action, found.args["verdict"]) == ("decide", "accept")
     assert found.blocking == ("a person accepts (automation.decide: ask)",)
-    decide(claimed, name, "accept", HUMAN, "better")
+    decide_candidate(claimed, name, "accept", HUMAN, "better")
     assert next_step(claimed).command == "telic study run"
 
 
@@ -92,7 +92,7 @@ def test_what_cannot_be_mended_any_more_is_given_up(study):
     transition(study, name, "debug", RUNNER, "it crashed")
     found = next_step(study)
     assert found.args == {"candidate": name, "verdict": "reject"}
-    assert decide(study, name, "reject", AGENT, "it does not start").recorded
+    assert decide_candidate(study, name, "reject", AGENT, "it does not start").recorded
 
 
 def test_a_run_that_vanished_is_settled_first(study):
@@ -145,7 +145,7 @@ def test_a_stop_that_needs_a_person_is_recorded_and_stands_until_resumed(study):
     note_next(study)
     fired = [each for each in study.events if each.kind == "stop.fired"]
     assert len(fired) == 1 and study.state.fired_stops[0].rule == "failure_streak"
-    set_status(study, "open", HUMAN, "the disk was full")
+    set_study_status(study, "open", HUMAN, "the disk was full")
     assert note_next(study).action == "mend", "the same failures do not stop it again"
 
 

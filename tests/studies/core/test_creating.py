@@ -4,7 +4,7 @@ import pytest
 
 from telic.errors import UnknownName, UsageError
 from telic.studies._ledger import Ledger
-from telic.studies.administration import create_study, set_status, why_stopped
+from telic.studies.administration import create_study, set_study_status, why_stopped
 from telic.studies.errors import GateRefused, StudyError
 from telic.studies.folder import StudyFolder, read_registry
 from telic.studies.study import Study
@@ -76,14 +76,14 @@ def test_no_study_and_no_folder_are_explained(repository):
 
 
 def test_anyone_pauses_and_a_person_resumes(study):
-    set_status(study, "paused", AGENT, "too hot")
+    set_study_status(study, "paused", AGENT, "too hot")
     assert Ledger(study.folder).state().study_status == "paused"
     study.folder.stop_file.write_text("")
     assert "STOP" in why_stopped(study)
     for status in ("open", "closed"):
         with pytest.raises(GateRefused, match="E_NO_HUMAN"):
-            set_status(study, status, AGENT, "cool again")
-    set_status(study, "open", HUMAN, "cool again")
+            set_study_status(study, status, AGENT, "cool again")
+    set_study_status(study, "open", HUMAN, "cool again")
     assert Ledger(study.folder).state().study_status == "open"
     assert not study.folder.stop_file.exists()
 

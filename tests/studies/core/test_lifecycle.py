@@ -6,7 +6,7 @@ import pytest
 
 from telic.studies import candidates
 from telic.studies._ledger import Ledger
-from telic.studies.decide import decide
+from telic.studies.decide import decide_candidate
 from telic.studies.documents.base import RUNNER, SYSTEM, ActorKind, StudyActor
 from telic.studies.documents.candidate import CandidateStatus
 from telic.studies.errors import GateRefused, StudyError
@@ -99,8 +99,8 @@ def test_what_is_allowed_moves_the_candidate(in_status, pair):
 def test_a_failed_candidate_is_repaired_before_an_agent_rejects_it(in_status):
     study = in_status("debug")
     with pytest.raises(GateRefused, match="only 0 of 3 attempts"):
-        decide(study, NAME, "reject", AGENT, "it crashed")
-    assert decide(study, NAME, "reject", HUMAN, "it crashed").recorded
+        decide_candidate(study, NAME, "reject", AGENT, "it crashed")
+    assert decide_candidate(study, NAME, "reject", HUMAN, "it crashed").recorded
 
 
 def test_a_paused_study_takes_no_candidates_and_a_runner_proposes_none(agreed):

@@ -2,7 +2,7 @@ import shutil
 
 import pytest
 
-from telic.studies.decide import decide
+from telic.studies.decide import decide_candidate
 from telic.studies.evidence.audit import audit_result
 from telic.studies.evidence.measurement import analyze_run
 from telic.studies.folder import StudyFolder
@@ -22,7 +22,7 @@ def established(tmp_path_factory):
         for run in runs:
             analyze_run(study, run, AGENT)
         audit_result(study, name, AGENT)
-        decide(study, name, "accept", HUMAN, "the baseline repeats")
+        decide_candidate(study, name, "accept", HUMAN, "the baseline repeats")
     return home
 
 

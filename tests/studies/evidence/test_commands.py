@@ -55,6 +55,6 @@ def test_no_command_may_start_a_process(study, call, monkeypatch):
     def tries(*_):
         subprocess.run(["true"], check=True)
 
-    monkeypatch.setattr(study_runs, "write_report", tries)
+    monkeypatch.setattr(study_runs, "write_study_report", tries)
     result = CliRunner().invoke(app, ["study", "report", "--root", str(study.folder.root)])
     assert result.exit_code == GateRefused.exit_code, result.output

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from telic.storage.files import read_json, write_json
-from telic.studies.administration import set_status
+from telic.studies.administration import set_study_status
 from telic.studies.approvals import Consent, grant
 from telic.studies.canonical import utc_now
 from telic.studies.documents.base import StudyActor, update_yaml
@@ -191,7 +191,7 @@ def test_a_breached_guardrail_pauses_the_study_until_a_person_resumes_it(study):
     assert (stop.rule, stop.effect) == ("guardrail_breach", "pause")
     assert stop.why == f"{name} broke falls" and note_next(study).action == "stop"
     assert [each.rule for each in study.state.fired_stops] == ["guardrail_breach"]
-    set_status(study, "open", HUMAN, "it may fall")
+    set_study_status(study, "open", HUMAN, "it may fall")
     assert standing_stops(study) == ()
 
 

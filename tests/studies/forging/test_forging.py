@@ -15,7 +15,7 @@ import pytest
 
 from telic.errors import TelicError
 from telic.studies.approvals import grant
-from telic.studies.decide import decide
+from telic.studies.decide import decide_candidate
 from telic.studies.documents.base import SYSTEM
 from telic.studies.evidence.measurement import analyze_run
 from telic.studies.evidence.store import changed_files
@@ -65,7 +65,7 @@ def told(tmp_path_factory):
         assert said.action == "decide", said
         audit = said.args["audit"]
         name = said.args["candidate"]
-        decide(world.study, name, "accept", HUMAN, "five seeds agree", audit=audit)
+        decide_candidate(world.study, name, "accept", HUMAN, "five seeds agree", audit=audit)
     return home
 
 

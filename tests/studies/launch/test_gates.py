@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from telic.storage.files import read_json, write_json
-from telic.studies.administration import set_status
+from telic.studies.administration import set_study_status
 from telic.studies.documents.base import SYSTEM, update_yaml
 from telic.studies.errors import (
     BrokenIntegrity,
@@ -92,7 +92,7 @@ def test_g01_needs_the_exact_token(study, candidate):
 
 
 def test_g02_needs_an_open_study(study, candidate):
-    set_status(study, "paused", AGENT, "wait")
+    set_study_status(study, "paused", AGENT, "wait")
     assert "the study is paused" in gate(study, candidate, "G02").why
 
 

@@ -4,7 +4,7 @@ import re
 from html.parser import HTMLParser
 
 from telic.studies.administration import create_study
-from telic.studies.report import NOTES_END, NOTES_START, kept_notes, write_report
+from telic.studies.report import NOTES_END, NOTES_START, kept_notes, write_study_report
 from tests.studies.candidates.small_study import HUMAN
 from tests.studies.fresh import FreshStudy
 from tests.studies.report.told_study import ACTION
@@ -23,7 +23,7 @@ TITLES = [
 
 
 def markdown(study):
-    return write_report(study, ACTION).report.read_text()
+    return write_study_report(study, ACTION).report.read_text()
 
 
 def test_the_numbered_sections_come_in_order(study):
@@ -33,9 +33,9 @@ def test_the_numbered_sections_come_in_order(study):
 
 def test_equal_facts_give_equal_bytes_and_no_event(study):
     head = study.ledger.head
-    first = write_report(study, ACTION)
+    first = write_study_report(study, ACTION)
     before = first.report.read_bytes(), first.report_page.read_bytes()
-    write_report(FreshStudy(study.folder), ACTION)
+    write_study_report(FreshStudy(study.folder), ACTION)
     assert (first.report.read_bytes(), first.report_page.read_bytes()) == before
     assert study.ledger.head == head
 
@@ -53,7 +53,7 @@ def test_it_says_what_the_evidence_says(study):
 
 
 def test_people_keep_their_notes(study):
-    path = write_report(study, ACTION).report
+    path = write_study_report(study, ACTION).report
     own = "\nAda: try a smaller step next.\n\n<!-- a comment -->\n"
     text = path.read_text()
     start, end = text.index(NOTES_START) + len(NOTES_START), text.index(NOTES_END)
@@ -63,7 +63,7 @@ def test_people_keep_their_notes(study):
 
 
 def test_foreign_words_stay_words(study):
-    folder = write_report(study, ACTION)
+    folder = write_study_report(study, ACTION)
     assert "<b>prevents" not in folder.report.read_text()
     page = folder.report_page.read_text()
     assert "<b>prevents" not in page and "&lt;b&gt;prevents" in page
@@ -87,7 +87,7 @@ class _Tags(HTMLParser):
 
 
 def test_the_page_is_whole_and_asks_nobody(study):
-    page = write_report(study, ACTION).report_page.read_text()
+    page = write_study_report(study, ACTION).report_page.read_text()
     found = _Tags()
     found.feed(page)
     assert found.open == [] and found.asks == [] and "script" not in found.seen
@@ -101,7 +101,7 @@ def test_an_empty_study_has_a_report_too(tmp_path, monkeypatch):
     monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "config"))
     (tmp_path / "repository").mkdir()
     study = FreshStudy(create_study(tmp_path / "repository", "walk", "first", HUMAN).folder)
-    folder = write_report(study)
+    folder = write_study_report(study)
     text = folder.report.read_text()
     assert "No incumbent yet" in text and "No result has been audited." in text
     assert "<svg" not in folder.report_page.read_text()

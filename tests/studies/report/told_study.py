@@ -1,7 +1,7 @@
 """A study with something to tell: won, lost, gamed, probed, alerted."""
 
 from telic.storage.files import write_json
-from telic.studies.decide import decide
+from telic.studies.decide import decide_candidate
 from telic.studies.evidence.audit import audit_result
 from telic.studies.evidence.measurement import analyze_run, monitor_run
 from telic.studies.evidence.review import reflect_run
@@ -40,7 +40,7 @@ def told_study(root):
     for run in runs:
         analyze_run(study, run, AGENT)
     audit_result(study, first, AGENT)
-    decide(study, first, "accept", HUMAN, "the baseline repeats")
+    decide_candidate(study, first, "accept", HUMAN, "the baseline repeats")
 
     same, _ = claim(
         study,
@@ -51,7 +51,7 @@ def told_study(root):
         parents=[first],
     )
     audit_result(study, same, AGENT)
-    decide(study, same, "reject", AGENT, "five seeds show no gain worth having")
+    decide_candidate(study, same, "reject", AGENT, "five seeds show no gain worth having")
 
     gamed, played = claim(
         study,
@@ -78,5 +78,5 @@ def told_study(root):
     probe = ProbeSummary(**about, parameters=(mass,))
     add_evidence(study, "dr_probe", probe.as_data(), AGENT, candidate=better)
     audit_result(study, better, AGENT)
-    decide(study, better, "accept", HUMAN, "it is better by far and breaks nothing")
+    decide_candidate(study, better, "accept", HUMAN, "it is better by far and breaks nothing")
     return study

@@ -1,10 +1,10 @@
 """What may happen to a study at any moment: people edit, commit, amend, decide; runs end, die."""
 
-from telic.studies.administration import set_status
+from telic.studies.administration import set_study_status
 from telic.studies.approvals import grant, reject
 from telic.studies.candidates import revise_candidate, withdraw
 from telic.studies.contract import ALWAYS_REQUIRED, amend, hash_evaluator
-from telic.studies.decide import decide
+from telic.studies.decide import decide_candidate
 from telic.studies.documents.base import read_yaml, update_yaml, write_yaml
 from telic.studies.evidence.audit import audit_result
 from telic.studies.evidence.measurement import analyze_run
@@ -188,7 +188,7 @@ MOVES = {
         study, _candidate(world, study), TWIN, "look", is_exploit=world.luck.random() < 0.3
     ),
     "risk is high": call_risk_high,
-    "decide": lambda world, study: decide(
+    "decide": lambda world, study: decide_candidate(
         study,
         _candidate(world, study),
         world.luck.choice(("accept", "reject", "inconclusive", "debug", "keep")),
@@ -196,7 +196,7 @@ MOVES = {
         "a person's whim",
         cause=world.luck.choice((None, "phase_rule", "exploit")),
     ),
-    "revert": lambda world, study: decide(
+    "revert": lambda world, study: decide_candidate(
         study,
         _candidate(world, study),
         "revert",
@@ -212,7 +212,7 @@ MOVES = {
     "refuse one": lambda world, study: reject(
         study, "experiment", consent(), candidate=_candidate(world, study)
     ),
-    "pause": lambda world, study: set_status(study, "paused", AGENT, "lunch"),
+    "pause": lambda world, study: set_study_status(study, "paused", AGENT, "lunch"),
     "STOP": lambda world, study: study.folder.stop_file.write_text(""),
-    "resume": lambda world, study: set_status(study, "open", HUMAN, "back"),
+    "resume": lambda world, study: set_study_status(study, "open", HUMAN, "back"),
 }

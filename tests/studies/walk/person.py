@@ -3,12 +3,12 @@
 import shlex
 
 from telic.studies.adapter_check import confirm_all, unconfirmed_hash
-from telic.studies.administration import set_status
+from telic.studies.administration import set_study_status
 from telic.studies.approvals import Consent, grant
 from telic.studies.candidates import PATCH_NAME, new_candidate, revise_candidate, withdraw
 from telic.studies.canonical import utc_now
 from telic.studies.contract import amend
-from telic.studies.decide import decide
+from telic.studies.decide import decide_candidate
 from telic.studies.documents.base import StudyActor, update_yaml
 from telic.studies.errors import GateRefused
 from telic.studies.evidence.measurement import analyze_run
@@ -92,7 +92,7 @@ def _mend(world, study, said) -> None:
     name = said.args["candidate"]
     held = study.candidate_state(name)
     if held.status == "debug" and world.luck.random() < 0.3:
-        decide(study, name, "reject", HUMAN, "not worth it")
+        decide_candidate(study, name, "reject", HUMAN, "not worth it")
         return
     if held.status != "debug" and world.luck.random() < 0.5:
         withdraw(study, name, HUMAN, "not worth it")
@@ -103,7 +103,7 @@ def _mend(world, study, said) -> None:
         assert refused.code == "E_SEEDS"
         # no seeds are left for it: it is given up, which is what was offered beside mending it
         is_debug = held.status == "debug"
-        give_up = decide if is_debug else withdraw
+        give_up = decide_candidate if is_debug else withdraw
         give_up(study, name, *(("reject",) if is_debug else ()), HUMAN, "no seeds are left")
         return
     changes = {"plan": {"seeds": seeds, "est": COST}, "base_commit": world.head}
@@ -162,25 +162,25 @@ def _decide(world, study, said) -> None:
     name, verdict, why = said.args["candidate"], said.args["verdict"], said.why
     if verdict == "revert":
         to = "nobody" if "--to nobody" in said.command else None
-        decide(study, name, "revert", HUMAN, why, to=to)
+        decide_candidate(study, name, "revert", HUMAN, why, to=to)
     elif " withdraw " in said.command:
         withdraw(study, name, HUMAN, why)
     else:
         audit, cause = said.args.get("audit"), said.args.get("cause")
-        decide(study, name, verdict, HUMAN, why, audit=audit, cause=cause)
+        decide_candidate(study, name, verdict, HUMAN, why, audit=audit, cause=cause)
 
 
 def _stop(world, study, said) -> None:
     if said.command.split()[2] == "audit":
         _look(world, study, said.command.split()[3])
     elif "--resume" in said.command:
-        set_status(study, "open", HUMAN, "go on")
+        set_study_status(study, "open", HUMAN, "go on")
     elif world.luck.random() < 0.5 and said.args["rule"] != "target_reached":
         update_yaml(study.folder.contract, {"stop_rules": [], "budget": {"launches": 5000}})
         update_yaml(study.folder.contract, {"budget": {"wall_clock_h": 5000}})
         amend(study, HUMAN, "it may cost more")
     else:
-        set_status(study, "closed", HUMAN, "enough")
+        set_study_status(study, "closed", HUMAN, "enough")
 
 
 _ANSWERS = {

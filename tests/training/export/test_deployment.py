@@ -15,7 +15,7 @@ import pytest
 from telic import bench
 from telic.envs import make
 from telic.errors import BadFile, UsageError
-from telic.robots.build import build
+from telic.robots.build import build_robot
 from telic.robots.record import guessed
 from telic.training.export.bundle import export_run
 from telic.training.export.deployment import (
@@ -56,7 +56,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 @pytest.fixture(scope="module")
 def dog(tmp_path_factory):
-    return str(build(guessed(DOG), tmp_path_factory.mktemp("driven"), "dog"))
+    return str(build_robot(guessed(DOG), tmp_path_factory.mktemp("driven"), "dog"))
 
 
 def policy_of(env):

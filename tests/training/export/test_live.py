@@ -12,7 +12,7 @@ from telic.envs import make
 from telic.envs.task import SeenBlock
 from telic.envs.tasks import TASKS
 from telic.errors import UsageError
-from telic.robots.build import build
+from telic.robots.build import build_robot
 from telic.robots.record import guessed
 from telic.training.export.live import live_policy, seen_blocks
 from tests.training.export.conftest import make_policy
@@ -24,7 +24,7 @@ SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in TASKS if name not
 
 @pytest.fixture(scope="module")
 def dog(tmp_path_factory):
-    return str(build(guessed(DOG), tmp_path_factory.mktemp("driven"), "dog"))
+    return str(build_robot(guessed(DOG), tmp_path_factory.mktemp("driven"), "dog"))
 
 
 def computed(blocks: tuple[SeenBlock, ...], field) -> np.ndarray:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from telic import bench
-from telic.robots.build import build
+from telic.robots.build import build_robot
 from telic.robots.record import guessed
 from telic.storage.layout import RunFolder
 from telic.training.export.live import live_policy
@@ -51,7 +51,7 @@ def test_what_cannot_run_in_a_page_says_why(tab, furnished):
 def driven(tmp_path_factory):
     """A run of a robot that takes commands; its policy heeds nothing else, so keys are seen."""
     root = tmp_path_factory.mktemp("driven")
-    dog = str(build(guessed(DOG), root, "dog"))
+    dog = str(build_robot(guessed(DOG), root, "dog"))
     job = plan(dog, env_args={"commands": {}}, steps=256, settings=SETTINGS, evaluations=1)
     made = execute(job, root / "runs", name="run_20260101_000000_cccc", confined=False)
     run = RunFolder(made.path)

@@ -1,7 +1,7 @@
 """patient: an episode is good when it lasts."""
 
 from telic import score
-from telic.judges.criteria import total
+from telic.judges.criteria import total_score
 from telic.judges.verdict import judged, unknown
 
 
@@ -17,4 +17,4 @@ class Patient:
             return unknown("code", "the episode has no steps")
         lasted = len(trajectory) * (spec.dt_s or 1.0)
         leaf = score("lasts", lasted, zero=0.0, goal=self._enough_s, unit="s", tag="ends_early")
-        return judged([leaf], total([leaf]))
+        return judged([leaf], total_score([leaf]))

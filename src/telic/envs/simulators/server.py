@@ -61,7 +61,7 @@ class Simulator(Protocol):
         ...
 
 
-def main(memory: int) -> int:
+def serve_simulator(memory: int) -> int:
     """Serve one simulator until it is closed, fails, or the parent exits."""
     # Prevent modules in this file's folder from shadowing packages of the simulator.
     here = str(Path(__file__).resolve().parent)
@@ -152,7 +152,7 @@ def _end_with(parent: int) -> None:
 
 
 if __name__ == "__main__":
-    code = main(int(sys.argv[1]))
+    code = serve_simulator(int(sys.argv[1]))
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)  # a regular exit would wait for the simulator's threads

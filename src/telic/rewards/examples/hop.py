@@ -7,7 +7,7 @@ import torch
 from telic import RewardFunction, quantities
 
 
-class Hop(RewardFunction):
+class HopReward(RewardFunction):
     """Full credit for forward speed only with real hops: air time is rewarded, dragging is not."""
 
     weights = {"speed": 1.0, "air": 0.5, "upright": 0.5, "alive": 0.5, "control": 0.001}

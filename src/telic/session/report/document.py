@@ -23,7 +23,7 @@ from telic.report import document as doc
 from telic.report.html import render_page
 from telic.report.markdown import render_markdown
 from telic.session.budget import paid
-from telic.session.labels import EpisodeLabel, standing
+from telic.session.labels import EpisodeLabel, effective_labels
 from telic.session.records import SessionSummary, outcome_words, verified
 from telic.session.report import _sections
 from telic.session.report._sections import (
@@ -48,7 +48,7 @@ _JUDGE = "judge_fn.py"
 _MANIFEST = ("python", "platform", "processors", "created_at")  # language: quoted
 
 
-def write_report(
+def write_session_report(
     folder: SessionFolder,
     config: SessionConfig,
     author: Composition | None,
@@ -98,7 +98,7 @@ def rewrite_report(folder: SessionFolder, *, redraws: bool = True) -> None:
     """Rewrite the report of an ended session from its records."""
     ended = _read(folder)
     records = ended.config, ended.author, ended.history, ended.summary
-    write_report(folder, *records, redraws=redraws)
+    write_session_report(folder, *records, redraws=redraws)
 
 
 def _read(folder: SessionFolder) -> EndedSession:
@@ -125,7 +125,7 @@ def policy_proof(folder: SessionFolder) -> PolicyProof:
     if ended.author is not None:
         digest = doc.Mono(text_hash(ended.author.judge))
         rows.append(("judge", (doc.Link(_JUDGE, _JUDGE), ", SHA-256 ", digest)))
-    if labels := standing(EpisodeLabel.read(folder.labels)):
+    if labels := effective_labels(EpisodeLabel.read(folder.labels)):
         agreeing = sum(not label.disagrees for label in labels)
         rows.append(("people", f"{agreeing} of {len(labels)} labels agree with the judge"))
     proven = (
@@ -163,7 +163,7 @@ def _verdict(ended: EndedSession) -> Blocks:
     reasons = [f"{reason[0].upper()}{reason[1:].rstrip('.')}." for reason in summary.reasons]
     verdicts = member.judgement.verdicts if member else ()
     unjudged = dict.fromkeys(each.reason for each in verdicts if each.score is None and each.reason)
-    blocks: list[doc.Block] = [
+    blocks: list[doc.ReportBlock] = [
         doc.Text(where, "where"),
         doc.Callout(
             outcome,
@@ -306,7 +306,7 @@ def _policy(ended: EndedSession) -> Blocks:
         "label it": ["telic", "label", ended.folder.name, "yes"],
         "see its training": ["telic", "show", *chosen],
     }
-    blocks: list[doc.Block] = [doc.Text(("In the session's folder: ", doc.Mono(where), "."))]
+    blocks: list[doc.ReportBlock] = [doc.Text(("In the session's folder: ", doc.Mono(where), "."))]
     for what, line in commands.items():
         blocks += [doc.Heading(what), doc.ShellLine(shlex.join(line))]
     return blocks

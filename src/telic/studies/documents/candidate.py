@@ -7,7 +7,7 @@ from pydantic import Field
 
 from telic.studies.canonical import SLUG
 from telic.studies.documents.base import DocumentPart, Envelope, Sha
-from telic.studies.documents.contract import Amounts, CandidateKind, Direction, Phase
+from telic.studies.documents.contract import Amounts, CandidateKind, Direction, StudyPhase
 
 
 class CandidateStatus(StrEnum):
@@ -71,8 +71,8 @@ class Change(DocumentPart):
 class Plan(DocumentPart):
     """Phases, seeds and estimated cost."""
 
-    phases: tuple[Phase, ...] = ("smoke", "short_trial", "promotion")
-    seeds: dict[Phase, tuple[int, ...]] = Field(default={})
+    phases: tuple[StudyPhase, ...] = ("smoke", "short_trial", "promotion")
+    seeds: dict[StudyPhase, tuple[int, ...]] = Field(default={})
     steps: int | None = Field(default=None, ge=1)
     est: Amounts = Amounts()
     promotion_rule: str = ""
@@ -133,7 +133,7 @@ class Candidate(Envelope):
     curriculum: dict[str, Any] | None = None
     """extra fields of curriculum and environment_generation"""
     status: CandidateStatus = CandidateStatus.DRAFT
-    phase: Phase | None = None
+    phase: StudyPhase | None = None
 
     def file_data(self) -> dict[str, Any]:
         """Return the content of candidate.json."""
@@ -155,7 +155,7 @@ class RunStatus(StrEnum):
 
 LIVE_RUNS = frozenset({RunStatus.STARTING, RunStatus.RUNNING})
 KilledBy = Literal["user", "stop_rule", "monitor", "budget", "preempted"]
-Verdict = Literal["accept", "reject", "inconclusive", "debug", "revert", "keep"]
+StudyVerdict = Literal["accept", "reject", "inconclusive", "debug", "revert", "keep"]
 EvidenceKind = Literal[
     "metrics",
     "eval",

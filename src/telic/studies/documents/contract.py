@@ -62,10 +62,10 @@ CandidateKind = Literal[
     "code",
     "infrastructure",
 ]
-Phase = Literal["smoke", "short_trial", "promotion", "incumbent_validation"]
-PHASES: tuple[Phase, ...] = ("smoke", "short_trial", "promotion", "incumbent_validation")
-BASELINE_PHASES: tuple[Phase, ...] = ("smoke", "incumbent_validation")
-PHASE_SHARE: dict[Phase, float] = {
+StudyPhase = Literal["smoke", "short_trial", "promotion", "incumbent_validation"]
+PHASES: tuple[StudyPhase, ...] = ("smoke", "short_trial", "promotion", "incumbent_validation")
+BASELINE_PHASES: tuple[StudyPhase, ...] = ("smoke", "incumbent_validation")
+PHASE_SHARE: dict[StudyPhase, float] = {
     "smoke": 0.02,
     "short_trial": 0.25,
     "promotion": 1.0,
@@ -75,7 +75,7 @@ PHASE_SHARE: dict[Phase, float] = {
 _COUNTS_STEPS, _LARGE_BATCH = 5_000, 10_000
 SeedRole = Literal["selection", "promotion", "validation"]
 SEED_ROLES: tuple[SeedRole, ...] = ("selection", "promotion", "validation")
-ROLES: dict[Phase, SeedRole] = {
+ROLES: dict[StudyPhase, SeedRole] = {
     "smoke": "selection",
     "short_trial": "selection",
     "promotion": "promotion",
@@ -83,7 +83,7 @@ ROLES: dict[Phase, SeedRole] = {
 }
 """seed role by phase, which determines the seed pool"""
 BudgetUnit = Literal["steps", "wall_clock"]
-LEAST_SEEDS: dict[Phase, int] = {"promotion": 5, "incumbent_validation": 5}
+LEAST_SEEDS: dict[StudyPhase, int] = {"promotion": 5, "incumbent_validation": 5}
 ApprovalKey = Literal[
     "task_definition",
     "metric_and_guardrails",
@@ -249,7 +249,7 @@ class PreApproved(DocumentPart):
 
     kind: CandidateKind
     max_gpu_h: float | None = Field(default=None, ge=0)
-    phases: tuple[Phase, ...] = ("smoke", "short_trial")
+    phases: tuple[StudyPhase, ...] = ("smoke", "short_trial")
 
 
 class Automation(DocumentPart):
@@ -302,7 +302,7 @@ class Contract(Document):
     approvals: dict[str, Any] = Field(default={})
     """informational; the ledger holds the valid approvals"""
 
-    def phase_share(self, phase: Phase, steps: int | None) -> float:
+    def phase_share(self, phase: StudyPhase, steps: int | None) -> float:
         """Return one run's length in a phase as a fraction of a full training of `steps`."""
         if phase != "smoke" or not steps:
             return PHASE_SHARE[phase]

@@ -15,7 +15,7 @@ from telic.storage.files import as_record
 from telic.studies.canonical import content_hash, utc_now
 from telic.studies.documents.base import Document, DocumentPart, StudyActor
 from telic.studies.documents.candidate import CheckResult, Evidence, RunStatus
-from telic.studies.documents.contract import BudgetUnit, Guardrail, Phase, Primary
+from telic.studies.documents.contract import BudgetUnit, Guardrail, Primary, StudyPhase
 from telic.studies.errors import StudyError
 from telic.studies.evidence import _statistics as statistics
 from telic.studies.evidence._statistics import Ends, oriented
@@ -265,7 +265,9 @@ def _gather(study: Study, candidate: str) -> ClaimFacts:
     return facts.model_copy(update={"id": name, "at": utc_now()})
 
 
-def _arm(study: Study, candidate: str, phases: Iterable[Phase], *, is_control: bool = False) -> Arm:
+def _arm(
+    study: Study, candidate: str, phases: Iterable[StudyPhase], *, is_control: bool = False
+) -> Arm:
     """Return a candidate's arm. For a control only started runs and its original plan count."""
     state = study.state.candidates[candidate]
     runs: dict[int, Measurement] = {}

@@ -153,7 +153,7 @@ def analyze_run(
             *(key for key in rails if score is None or key not in nominal),
         ),
         problem=problem or ("" if score is not None else f"{spec.primary.key} is not in the log"),
-        steps=last_step(series),
+        steps=_last_step(series),
         launched_steps=state.steps,
         wall_s=None if hours is None else 3600 * hours,
         protocol_hash=study.protocol_hash,
@@ -247,7 +247,7 @@ def _named(study: Study, series: dict[str, Series]) -> dict[str, Series]:
     return {**series, **{new: series[old] for new, old in names.items() if old in series}}
 
 
-def last_step(series: Mapping[str, Series]) -> float | None:
+def _last_step(series: Mapping[str, Series]) -> float | None:
     """Return the highest logged step, or None if nothing was logged."""
     return max((each.steps[-1] for each in series.values() if each.steps), default=None)
 
@@ -339,7 +339,7 @@ def look_at_run(study: Study, run: str) -> MonitorReport:
     curves = learning_signatures(log.series, spec.primary.key, spec.primary.direction)
     signs = (*vital_signatures(vitals), *curves)
     is_lost = vitals.is_alive and any(sign.severity == "fatal" for sign in signs)
-    reached = last_step(log.series)
+    reached = _last_step(log.series)
     return MonitorReport(
         run=run,
         at=utc_now(),

@@ -28,7 +28,7 @@ from telic.studies.documents.candidate import (
     Plan,
     RunStatus,
 )
-from telic.studies.documents.contract import PHASES, RESOURCES, Amounts, Contract, Phase
+from telic.studies.documents.contract import PHASES, RESOURCES, Amounts, Contract, StudyPhase
 from telic.studies.errors import InvalidDocument, StudyError
 from telic.studies.launch import supervisor
 from telic.studies.launch._isolation import evaluator_tree, tree_of
@@ -60,7 +60,7 @@ class LaunchRequest(NamedTuple):
     """Request to start one run: candidate, phase, seed and confirmation."""
 
     candidate: str
-    phase: Phase
+    phase: StudyPhase
     seed: int
     confirm: str | None = None
     """the token that starts the run; None is a dry run"""
@@ -86,7 +86,7 @@ def next_request(
     Raises UnknownName for an unknown candidate or phase, StudyError E_NO_SEED.
     """
     wanted = phase or study.candidate_state(candidate).phase or PHASES[0]
-    chosen: Phase | None = next((known for known in PHASES if known == wanted), None)
+    chosen: StudyPhase | None = next((known for known in PHASES if known == wanted), None)
     if chosen is None:
         raise UnknownName("phase", wanted, list(PHASES))
     if seed is None:
@@ -103,7 +103,7 @@ def next_request(
     return LaunchRequest(candidate, chosen, seed)
 
 
-def reservation_of(contract: Contract, plan: Plan, phase: Phase) -> Amounts:
+def reservation_of(contract: Contract, plan: Plan, phase: StudyPhase) -> Amounts:
     """Return the estimated cost of one run, as its share of the plan's estimate."""
     shares = {each: contract.phase_share(each, plan.steps) for each in (*plan.phases, phase)}
     total = sum(shares[each] * (len(plan.seeds.get(each, ())) or 1) for each in plan.phases)

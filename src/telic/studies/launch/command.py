@@ -20,7 +20,7 @@ from telic.errors import TelicError
 from telic.storage.files import as_record
 from telic.studies.canonical import content_hash
 from telic.studies.documents.adapter import Adapter, CommandSpec
-from telic.studies.documents.contract import ROLES, Contract, Phase, Protocol
+from telic.studies.documents.contract import ROLES, Contract, Protocol, StudyPhase
 from telic.studies.errors import InvalidDocument
 
 REDACTED = "[redacted]"
@@ -334,7 +334,7 @@ def _worlds(protocol: Protocol) -> dict[str, Perturbation]:
     return worlds
 
 
-def expected_names(protocol: Protocol, phase: Phase) -> tuple[str, ...]:
+def expected_names(protocol: Protocol, phase: StudyPhase) -> tuple[str, ...]:
     """Return the names of a phase's evaluations. A smoke test runs one of each kind."""
     if protocol.command is None:
         return ()
@@ -345,7 +345,7 @@ def expected_names(protocol: Protocol, phase: Phase) -> tuple[str, ...]:
 def plan_evaluations(
     adapter: Adapter,
     protocol: Protocol,
-    phase: Phase,
+    phase: StudyPhase,
     run_dir: Path,
     *,
     tree: Path,

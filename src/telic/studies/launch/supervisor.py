@@ -395,7 +395,7 @@ def _sweep(grace: float) -> None:
         time.sleep(_SWEEP_S)
 
 
-def main(folder: Path) -> int:
+def supervise_run(folder: Path) -> int:
     """Run in a new session, so that the caller's exit or terminal does not end the run."""
     if os.fork():
         os._exit(0)
@@ -405,4 +405,4 @@ def main(folder: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(supervise_run(Path(sys.argv[1])))

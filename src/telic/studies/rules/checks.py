@@ -42,7 +42,7 @@ from telic.studies.evidence.robustness import (
 from telic.studies.folder import STATE_FOLDER
 from telic.studies.rules._table import Problems, Rule, rule, run_rules
 from telic.studies.rules.results import GAIN, read_condition
-from telic.studies.state import CandidateState, exceeding, left_of, total
+from telic.studies.state import CandidateState, exceeding, left_of, total_amounts
 from telic.studies.study import Study
 
 WRITES_CODE = ("reward_engineering", "code", "algorithm", "environment_generation")
@@ -483,7 +483,7 @@ def _affordable(case: _Case) -> Problems:
     plan, budget, state = case.candidate.plan, case.study.contract.budget, case.study.state
     launches = plan.est.launches or sum(map(len, plan.seeds.values()))
     wanted = plan.est.model_copy(update={"launches": launches})
-    used = total(state.budget.spent, state.budget.reserved)
+    used = total_amounts(state.budget.spent, state.budget.reserved)
     left = left_of(state.budget_limits, used, own=state.used(candidate=case.name))
     for name, needed, limit in exceeding(wanted, left):
         yield f"it needs {needed:g} {name}, and {limit:g} are left"

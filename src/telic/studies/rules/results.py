@@ -18,7 +18,7 @@ from telic.studies.candidates import transition
 from telic.studies.canonical import moment, utc_now
 from telic.studies.documents.base import SYSTEM, DocumentPart, StudyActor
 from telic.studies.documents.candidate import CandidateStatus, Evidence, RunStatus
-from telic.studies.documents.contract import PHASES, RESOURCES, Phase, StopName, StopRule
+from telic.studies.documents.contract import PHASES, RESOURCES, StopName, StopRule, StudyPhase
 from telic.studies.evidence._statistics import difference_interval, iqm, oriented, seed_of
 from telic.studies.evidence.measurement import Measurement, analyze_run, fatal_alerts
 from telic.studies.evidence.review import (
@@ -39,11 +39,11 @@ class PhaseStep(NamedTuple):
     """Phase transition of a completed candidate, if any."""
 
     candidate: str
-    phase: Phase | None
+    phase: StudyPhase | None
     verdict: Literal["advance", "hold", "wait", "unreadable", "claim", "pointless"]
     """wait: unknown yet; claim: an audit decides; pointless: the plan ends before an audit"""
     why: str
-    to: Phase | None = None
+    to: StudyPhase | None = None
 
 
 def completed(state: StudyState) -> list[str]:
@@ -60,7 +60,7 @@ def phase_step(study: Study, candidate: str) -> PhaseStep:
     """
     phase, planned = study.candidate_state(candidate).phase, study.candidate(candidate).plan.phases
 
-    def step(verdict: Any, why: str, to: Phase | None = None) -> PhaseStep:
+    def step(verdict: Any, why: str, to: StudyPhase | None = None) -> PhaseStep:
         return PhaseStep(candidate, phase, verdict, why, to)
 
     if phase in ("promotion", "incumbent_validation"):
@@ -96,7 +96,7 @@ def advance(study: Study) -> list[PhaseStep]:
     return steps
 
 
-def _last_runs(study: Study, candidate: str, phase: Phase) -> dict[int, str]:
+def _last_runs(study: Study, candidate: str, phase: StudyPhase) -> dict[int, str]:
     """Return the last run per seed of a phase, for the current revision."""
     now = study.candidate_state(candidate).revision
     return {
@@ -113,7 +113,7 @@ def measured(study: Study, run: str) -> Measurement | None:
     return None if sheet is None else as_record(sheet.payload, Measurement, sheet.id)
 
 
-def _scores(study: Study, candidate: str, phase: Phase) -> dict[int, float]:
+def _scores(study: Study, candidate: str, phase: StudyPhase) -> dict[int, float]:
     """Return the scores of a candidate by seed, oriented so that larger is better."""
     direction = study.metric_spec.primary.direction
     return {

@@ -22,7 +22,7 @@ from telic.core.text import number
 from telic.errors import TelicError, UsageError
 from telic.report import document as doc
 from telic.report.charts import ChartLine, LineChart, Point, picture
-from telic.report.markdown import fenced, formula, plain, render_section, words
+from telic.report.markdown import escape_markdown, fenced, formula, render_section, words
 from telic.rewards.memory_program import memory_program
 from telic.storage.files import (
     TEMPORARY_MARK,
@@ -430,7 +430,7 @@ def _template() -> jinja2.Template:
         return f"{number(ends[0])} … {number(ends[1])}" if ends else _MISSING
 
     environment.filters |= {
-        **{"plain": plain, "fenced": fenced, "formula": formula},
+        **{"plain": escape_markdown, "fenced": fenced, "formula": formula},
         **{"number": shown, "interval": interval, "mono": mono},
     }
     return environment.get_template("card.md.j2")

@@ -40,7 +40,7 @@ from telic.storage.trajectories import Environment
 from telic.training.export.files import export_checked
 from telic.training.policy import Policy
 
-Row = tuple[float, ...]
+Reals = tuple[float, ...]
 
 
 class Drives(Record):
@@ -48,19 +48,19 @@ class Drives(Record):
 
     names: tuple[str, ...] = Field(description="joints, and drives of the same name in scene.xml")
     units: tuple[str, ...] = Field(description='"rad" for a hinge, "m" for a slide')
-    rest: Row = Field(description="default pose, rad or m: what positions are measured from")
-    stiffness: Row = Field(description="of the position controller, N m/rad or N/m")
-    damping: Row = Field(description="of the position controller, N m s/rad or N s/m")
+    rest: Reals = Field(description="default pose, rad or m: what positions are measured from")
+    stiffness: Reals = Field(description="of the position controller, N m/rad or N/m")
+    damping: Reals = Field(description="of the position controller, N m s/rad or N s/m")
     effort: tuple[float | None, ...] = Field(
         description="largest torque or force, N m or N; null: without limit"
     )
-    armature: Row = Field(description="inertia of the rotor behind the gear, kg m^2 or kg")
-    action_low: Row = Field(description="lowest action, a target in rad or m")
-    action_high: Row = Field(description="highest action, a target in rad or m")
-    action_middle: Row = Field(description="middle of the two, rad or m")
-    action_half: Row = Field(description="half of their distance, rad or m")
-    target_low: Row = Field(description="lowest target that the drive takes, rad or m")
-    target_high: Row = Field(description="highest target that the drive takes, rad or m")
+    armature: Reals = Field(description="inertia of the rotor behind the gear, kg m^2 or kg")
+    action_low: Reals = Field(description="lowest action, a target in rad or m")
+    action_high: Reals = Field(description="highest action, a target in rad or m")
+    action_middle: Reals = Field(description="middle of the two, rad or m")
+    action_half: Reals = Field(description="half of their distance, rad or m")
+    target_low: Reals = Field(description="lowest target that the drive takes, rad or m")
+    target_high: Reals = Field(description="highest target that the drive takes, rad or m")
     qpos: tuple[int, ...] = Field(description="place of each joint in qpos of scene.xml")
     qvel: tuple[int, ...] = Field(description="place of each joint in qvel of scene.xml")
 
@@ -168,13 +168,13 @@ class Agreement(Record):
         return f"here {here}, plain MuJoCo {there}, difference {difference}"
 
     @property
-    def blocks(self) -> list[doc.Block]:
+    def blocks(self) -> list[doc.ReportBlock]:
         """Content blocks for the model card."""
         told = f"{self.episodes} episodes from the same starts, scored by the session's judge"
         rows = [("simulated by telic", self.here), ("run.py in plain MuJoCo", self.there)]
         rows += [("difference", self.difference), ("largest of one start", self.apart)]
         shown = [(name, MISSING if value is None else f"{value:.3f}") for name, value in rows]
-        blocks: list[doc.Block] = [doc.Table((told, "mean score"), shown)]
+        blocks: list[doc.ReportBlock] = [doc.Table((told, "mean score"), shown)]
         if self.one_step is not None:
             words = "One control step, made again here from where run.py was, ends within "
             blocks.append(doc.Text(f"{words}{self.one_step:.1g} m or rad of where it ended there."))
@@ -263,7 +263,7 @@ def _drives(env: MujocoEnv, task: RobotTask) -> Drives:
     )
 
 
-def row_of(values: Any) -> Row:
+def row_of(values: Any) -> Reals:
     """Flatten an array to a tuple of floats."""
     return tuple(float(value) for value in np.asarray(values).ravel())
 
@@ -319,7 +319,7 @@ class RobotBundle(NamedTuple):
         if self.about is None:
             why = doc.Text(f"Nothing to deploy. {self.reason}")
             return doc.Section("On the robot", (why, doc.Text(" ".join(self.origin))))
-        blocks: list[doc.Block] = [
+        blocks: list[doc.ReportBlock] = [
             doc.Text(
                 (
                     doc.Link(f"{FOLDER}/", f"{FOLDER}/README.md"),

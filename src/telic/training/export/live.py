@@ -45,7 +45,7 @@ from telic.robots.terrain import (
 from telic.storage.trajectories import Environment, TrajectoryFacts
 from telic.training.export.deployment import (
     Deployment,
-    Row,
+    Reals,
     deployment_of,
     nominal,
     require_no_memory,
@@ -72,16 +72,16 @@ _STARTS = 6
 class LiveTrace(Record):
     """Short reference trajectory simulated by telic."""
 
-    command: Row = Field(description="forward, sideways, turn; empty where there is none")
-    actions: tuple[Row, ...] = Field(description="what the policy did at each control step")
-    qpos: tuple[Row, ...] = Field(description="positions after each control step")
+    command: Reals = Field(description="forward, sideways, turn; empty where there is none")
+    actions: tuple[Reals, ...] = Field(description="what the policy did at each control step")
+    qpos: tuple[Reals, ...] = Field(description="positions after each control step")
 
 
 class LiveStart(Record):
     """Initial state of an episode."""
 
-    qpos: Row
-    qvel: Row
+    qpos: Reals
+    qvel: Reals
 
 
 class LivePolicy(Record):
@@ -94,15 +94,15 @@ class LivePolicy(Record):
     physics_steps: int = Field(description="steps of the simulation per action")
     obs_names: tuple[str, ...]
     action_names: tuple[str, ...]
-    action_low: Row
-    action_high: Row
+    action_low: Reals
+    action_high: Reals
     blocks: tuple[SeenBlock, ...] | None = Field(
         description="how the observation is computed; None: as `deployment` says"
     )
     deployment: Deployment | None = Field(description="of a robot that telic drives by position")
     contact_forces: bool = Field(description="whether mj_rnePostConstraint follows every action")
     phase_hz: float | None = Field(description="of the phase variable, the last two columns")
-    numbers: dict[str, Row] = Field(description="fields of mjModel, flat, as they were compiled")
+    numbers: dict[str, Reals] = Field(description="fields of mjModel, flat, as they were compiled")
     starts: tuple[LiveStart, ...]
     trace: LiveTrace = Field(description="from the first start")
     grounds: tuple[TerrainKind, ...] = Field(description="what it can be put on")
@@ -249,13 +249,13 @@ def _trace(
     env: MujocoEnv, policy: Policy, start: LiveStart, driven: Deployment | None
 ) -> LiveTrace:
     """Simulate a few steps from a start, with half the maximum command."""
-    command: Row = ()
+    command: Reals = ()
     if driven is not None and driven.commands is not None and isinstance(env.task, RobotTask):
         command = tuple(0.5 * high for _, high in driven.commands.values())
         env.task.commanded = torch.tensor([command], dtype=torch.float64)
     like = env.sim.field("qpos")
     obs = env.place(like.new_tensor([start.qpos]), like.new_tensor([start.qvel]))
-    actions, places = list[Row](), list[Row]()
+    actions, places = list[Reals](), list[Reals]()
     for _ in range(_TRACE_STEPS):
         action = policy(obs)
         obs = env.step(action).obs
@@ -363,9 +363,9 @@ def _lay(
     ElementTree.SubElement(world, "geom", {"name": NAME, "type": "hfield", "hfield": NAME})
 
 
-def simulated_numbers(model: mujoco.MjModel) -> dict[str, Row]:
+def simulated_numbers(model: mujoco.MjModel) -> dict[str, Reals]:
     """Return the model parameters that affect the simulation, by field name."""
-    found: dict[str, Row] = {}
+    found: dict[str, Reals] = {}
     for name in dir(model):
         if name.startswith(("_", *_LOOKS)):
             continue

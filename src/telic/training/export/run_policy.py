@@ -253,7 +253,7 @@ def facts(folder: Path = HERE) -> dict[str, Any]:
         return json.loads(str(file["facts"]))
 
 
-def play(episodes: int = 3) -> list[float]:
+def play_in_gym(episodes: int = 3) -> list[float]:
     """Run episodes in the policy's Gymnasium environment and return their returns."""
     import gymnasium
 
@@ -289,5 +289,5 @@ def play(episodes: int = 3) -> list[float]:
 
 
 if __name__ == "__main__":
-    for index, total in enumerate(play(int(sys.argv[1]) if len(sys.argv) > 1 else 3)):
+    for index, total in enumerate(play_in_gym(int(sys.argv[1]) if len(sys.argv) > 1 else 3)):
         print(f"episode {index}: the task's own return {total:.1f}")

@@ -17,13 +17,13 @@ import numpy as np
 import onnxruntime
 
 HERE = Path(__file__).resolve().parent
-Values = dict[str, Any]
+_Values = dict[str, Any]
 
 
 class Controller:
     """Policy controller that maps sensor values to actuator targets."""
 
-    def __init__(self, deploy: Values) -> None:
+    def __init__(self, deploy: _Values) -> None:
         self.policy: Any = onnxruntime.InferenceSession(str(HERE / "policy.onnx"))
         self.blocks = [block["name"] for block in deploy["observation"]]
         self.joints = {name: np.array(values) for name, values in deploy["joints"].items()}
@@ -31,7 +31,7 @@ class Controller:
         self.turn = 2 * np.pi * (deploy["phase_hz"] or 0) * deploy["control_step_s"]
         self.past = np.zeros((deploy["history"] - 1, deploy["columns"]))
 
-    def act(self, sensors: Values) -> Values:
+    def act(self, sensors: _Values) -> _Values:
         """Return the observation and the target of every actuator."""
         own, angle = self.joints, self.turn * self.steps
         seen = {**sensors, "position": sensors["position"] - own["rest"], "action": self.asked}
@@ -44,9 +44,9 @@ class Controller:
         return {"obs": obs, "ctrl": action.clip(own["target_low"], own["target_high"])}
 
 
-def episode(deploy: Values, model: Any, data: Any, start: Any, window: Any) -> Values:
+def episode(deploy: _Values, model: Any, data: Any, start: Any, window: Any) -> _Values:
     """Simulate one episode and return the recorded values of every control step."""
-    controller, rows, body = Controller(deploy), list[Values](), np.zeros((3, 3))
+    controller, rows, body = Controller(deploy), list[_Values](), np.zeros((3, 3))
     angles, rates = controller.joints["qpos"], controller.joints["qvel"]
     mujoco.mj_resetData(model, data)
     data.qpos[:], data.qvel[:], commands = start
