@@ -439,7 +439,9 @@ class Networks:
     def affine(layer: Layer, x: Tensor) -> Tensor:
         """Apply one layer, (P, n, out)."""
         if x.is_cuda and x.shape[0] == 1:  # fuses the bias, unlike baddbmm
-            return torch.addmm(layer.bias[0, 0], x[0], layer.weight[0]).unsqueeze(0)
+            # Views, because the gradient of an index is a copy of the whole tensor.
+            bias, weight = layer.bias.view(-1), layer.weight.squeeze(0)
+            return torch.addmm(bias, x.squeeze(0), weight).unsqueeze(0)
         if layer.weight.shape[-1] > 1:
             return torch.baddbmm(layer.bias, x, layer.weight)
         # Single-column matrix products use a different kernel for one member than for several, so

@@ -68,17 +68,6 @@ class ReppoActor(SquashedActor):
         return [part for one in inner for part in (one, *between)] + [last]
 
 
-class _Judged(NamedTuple):
-    """Critic outputs for states and actions."""
-
-    embedding: Tensor
-    """(P, n, width)"""
-    logits: Tensor
-    """(P, n, bins)"""
-    predicted: Tensor
-    """(P, n, width + 1) predicted next embedding and reward"""
-
-
 def critic_sizes(inputs: int, hidden: tuple[int, ...]) -> PartSizes:
     """Return the parameter sizes of a critic: trunk, value head and auxiliary model head."""
     last = hidden[-1]
@@ -90,19 +79,26 @@ def critic_sizes(inputs: int, hidden: tuple[int, ...]) -> PartSizes:
     return {**weights, **{f"{name}_bias": (pair[1],) for name, pair in weights.items()}}
 
 
-def _judge(net: NetworkParameters, x: Tensor) -> _Judged:
-    """Evaluate critics on concatenated inputs and actions (P, n, d)."""
+def _layer(net: NetworkParameters, x: Tensor, name: str) -> Tensor:
+    return Networks.affine(Layer(net.layers[name], net.layers[f"{name}_bias"].unsqueeze(1)), x)
 
-    def layer(x: Tensor, name: str, *, last: bool = False) -> Tensor:
-        own = Layer(net.layers[name], net.layers[f"{name}_bias"].unsqueeze(1))
-        x = Networks.affine(own, x)
-        return x if last else functional.silu(functional.layer_norm(x, x.shape[-1:]))
 
+def _active(net: NetworkParameters, x: Tensor, name: str) -> Tensor:
+    x = _layer(net, x, name)
+    return functional.silu(functional.layer_norm(x, x.shape[-1:]))
+
+
+def _judge(net: NetworkParameters, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return embeddings (P, n, width) and logits (P, n, bins) of inputs and actions (P, n, d)."""
     for name in net.layers:
         if name.startswith("trunk") and not name.endswith("_bias"):
-            x = layer(x, name)
-    values = layer(layer(x, "value"), "bins", last=True)
-    return _Judged(x, values, layer(layer(x, "model"), "next", last=True))
+            x = _active(net, x, name)
+    return x, _layer(net, _active(net, x, "value"), "bins")
+
+
+def _predict(net: NetworkParameters, embedding: Tensor) -> Tensor:
+    """Return the next embedding and reward (P, n, width + 1) that critics predict."""
+    return _layer(net, _active(net, embedding, "model"), "next")
 
 
 class _Samples(NamedTuple):
@@ -185,13 +181,13 @@ class Reppo(PathwiseLearner):
         views = self._networks.views(population.flat)
         old = act(views, population.part(inputs))
         following, density = self.squashed.draw(act(views, population.part(after)), noise[0])
-        judged = _judge(self._critic, torch.cat((after, following), -1))
+        embedding, logits = _judge(self._critic, torch.cat((after, following), -1))
         temperature = self._multipliers.layers["temperature"].exp()
 
         def by_step(x: Tensor) -> Tensor:
             return x.view(P, T, n).transpose(0, 1)
 
-        later, bonus = by_step(bins.mean(judged.logits)), by_step(-temperature * density)
+        later, bonus = by_step(bins.mean(logits)), by_step(-temperature * density)
         target = torch.empty_like(rewards)
         running = later[-1]
         for t in reversed(range(T)):
@@ -201,14 +197,14 @@ class Reppo(PathwiseLearner):
             discount = population.gamma * (1.0 - batch.terminated[t].float())
             target[t] = running = rewards[t] + discount * ahead
         actions, goal = by_member(batch.actions), by_member(target)
-        found = bins.mean(_judge(self._critic, torch.cat((inputs, actions), -1)).logits)
+        found = bins.mean(_judge(self._critic, torch.cat((inputs, actions), -1))[1])
         explained = 1.0 - (goal - found).var(1) / goal.var(1).clamp_min(1e-8)
         samples = _Samples(
             inputs,
             actions,
             old,
             goal.unsqueeze(-1),
-            torch.cat((judged.embedding, by_member(rewards).unsqueeze(-1)), -1),
+            torch.cat((embedding, by_member(rewards).unsqueeze(-1)), -1),
             1.0 - by_member(batch.done).float().unsqueeze(-1),
             noise[1],
         )
@@ -217,10 +213,11 @@ class Reppo(PathwiseLearner):
     def _improve_critic(self, samples: _Samples) -> tuple[Tensor, Tensor]:
         """Update the critics on value and auxiliary losses; return losses and gradient norms."""
         population = self.population
-        judged = _judge(self._critic, torch.cat((samples.inputs, samples.actions), -1))
+        embedding, logits = _judge(self._critic, torch.cat((samples.inputs, samples.actions), -1))
         target = self.bins.smoothed(samples.target.squeeze(-1))
-        value = cross_entropy(judged.logits, target).mean(1)
-        missed = (judged.predicted - samples.following).square().mean(-1, keepdim=True)
+        value = cross_entropy(logits, target).mean(1)
+        predicted = _predict(self._critic, embedding)
+        missed = (predicted - samples.following).square().mean(-1, keepdim=True)
         auxiliary = (missed * samples.runs).mean((1, 2))
         length = self._critic.descend(
             (value + auxiliary).sum(),
@@ -236,11 +233,11 @@ class Reppo(PathwiseLearner):
         views = self._networks.views_of(self.actor.layers)
         outputs = self._networks.act(views, population.part(samples.inputs))
         actions, density = self.squashed.draw(outputs, samples.noise)
-        judged = _judge(self._critic, torch.cat((samples.inputs, actions), -1))
+        _, logits = _judge(self._critic, torch.cat((samples.inputs, actions), -1))
         kl = _divergence(samples.old, outputs)
         temperature, weight = (multipliers[name].detach().exp() for name in ("temperature", "kl"))
         is_near = kl.detach() < population.target_kl
-        improve = temperature * density - self.bins.mean(judged.logits)
+        improve = temperature * density - self.bins.mean(logits)
         losses = torch.where(is_near, improve, weight * kl).mean(1)
         limits = population.learning_rate, population.alive, population.max_grad_norm
         self.actor.descend(losses.sum(), *limits)
