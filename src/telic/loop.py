@@ -10,6 +10,7 @@ the driver of the loop, e.g. for a batch of episodes.
 |----------|--------------------|----------------------------|-----------------------------------|
 | session  | a reward           | trains a population        | score of fresh episodes, proven   |
 | search   | policy parameters  | plays episodes             | returns, the candidate that counts|
+| tracking | a configuration    | trains a motion tracker    | success and joint error           |
 | study    | a change of a repo | its own training command   | contract metric and guardrails    |
 
 Each record is appended when its step is finished, so a process may be killed at any point.

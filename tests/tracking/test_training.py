@@ -1,6 +1,7 @@
 """Training trackers: exactly resumed, written as ONNX that acts the same."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -18,14 +19,18 @@ from telic.errors import (
     UnknownName,
     UsageError,
 )
+from telic.storage.files import read_record
+from telic.storage.journal import Journal
+from telic.storage.keys import sign_folder
 from telic.storage.layout import RunFolder
 from telic.storage.scalars import read_rows
 from telic.tracking import deploy, task, train
 from telic.tracking._token_phases import settle, warm_up
 from telic.tracking._tokens import guidance
+from telic.tracking.config import TrackingConfig
 from telic.tracking.deploy import deploy_tracker
 from telic.tracking.evaluate import ClipPlayer
-from telic.tracking.reports import TrackingReport
+from telic.tracking.reports import TrackingReport, TrackingVerdict, latest_reports, verdict_of
 from telic.tracking.tracker import export_tracker, load_tracker
 from telic.tracking.train import (
     TrackingOptions,
@@ -33,6 +38,8 @@ from telic.tracking.train import (
     resume_tracker,
     train_tracker,
 )
+from telic.training.folder import set_status
+from telic.training.job import TrainJob
 from telic.training.loop import collecting
 from telic.training.rollout import by_member
 from tests.tracking.constructed import library, tiny
@@ -71,6 +78,7 @@ def test_a_stopped_training_goes_on_as_if_it_had_not_been(trained, tmp_path):
     )
     first = train_tracker(tiny(*CONFIG), tmp_path, options)
     assert first.status == "stopped"
+    assert [entry.kind for entry in journal_of(RunFolder(first.path)).entries()] == ["candidate"]
     second = resume_tracker(RunFolder(first.path), ignore, lambda: False)
     assert second.status == "completed" and second.path == first.path
     member = "tracker_seed_1"
@@ -88,10 +96,30 @@ def test_a_stopped_training_goes_on_as_if_it_had_not_been(trained, tmp_path):
     assert reports[0] == reports[1]
 
 
-def test_three_plays_prove_little(trained):
-    record = read_rows(RunFolder(trained).members()[0].scalars, "eval")[-1]
+def journal_of(run: RunFolder) -> Journal:
+    return Journal(run.path / train.JOURNAL, f"tracking {read_record(run.config, TrainJob).key}")
+
+
+def test_a_training_is_a_loop_whose_journal_ends_with_the_verdict(trained, tmp_path, monkeypatch):
+    copy = RunFolder(tmp_path / trained.name)
+    shutil.copytree(trained, copy.path)
+    journal = journal_of(copy)
+    assert journal.verify().ok
+    assert [entry.kind for entry in journal.entries()] == ["candidate", "verdict"]
+    assert journal.recorded("candidate", TrackingConfig, "1") == tiny(*CONFIG)
+    verdict = journal.recorded("verdict", TrackingVerdict, "1")
+    assert verdict == verdict_of(latest_reports(copy))
+    low, high = verdict.interval
+    assert 0.0 <= low <= verdict.success_rate <= high <= 1.0 and high - low > 0.1
+    record = read_rows(copy.members()[0].scalars, "eval")[-1]
     assert record["interval"][0] <= record["mean_return"] <= record["interval"][1]
-    assert record["interval"][1] - record["interval"][0] > 0.1
+    assert record["interval"][1] - record["interval"][0] > 0.1  # three plays say little
+    # Killed after the verdict: nothing is trained again.
+    set_status(copy, "interrupted")
+    sign_folder(copy.path)
+    monkeypatch.setattr(train.loop, "run_training", None)
+    again = resume_tracker(copy, ignore, lambda: False)
+    assert again.status == "completed" and len(journal_of(copy).entries()) == 2
 
 
 def test_a_training_states_how_many_clips_it_uses(tmp_path):

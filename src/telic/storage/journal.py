@@ -1,8 +1,8 @@
 """Journal of a loop: append-only JSONL with a hash chain and signatures, replayed on resume.
 
-Sessions, searches and studies record their steps here. The append is the commit point: a process
-killed before it has changed nothing, and one killed after it finds the record when it resumes. The
-format of a line is
+Sessions, searches, tracking runs and studies record their steps here. The append is the commit
+point: a process killed before it has changed nothing, and one killed after it finds the record when
+it resumes. The format of a line is
 
     {"entry":{"seq":…,"at":…,"kind":…,"subject":…,"actor":…,"data":{…},"prev":…},"hash":"…","sig":…}
 

@@ -143,6 +143,29 @@ class TrackingReport(Record):
         return order[:count]
 
 
+class TrackingVerdict(Record):
+    """Final verdict of a run: success of all members on held-out clips with every encoder."""
+
+    plays: int
+    successes: int
+    success_rate: float
+    interval: tuple[float, float] | None = Field(description="95 % Wilson interval over plays")
+    mpjpe_l_mm: float = Field(description="local error, mean of plays")
+
+
+def verdict_of(reports: Sequence[TrackingReport]) -> TrackingVerdict:
+    """Return the verdict for the last reports of a run's members."""
+    plays = [clip for report in reports for clip in report.clips]
+    good = sum(clip.success for clip in plays)
+    return TrackingVerdict(
+        plays=len(plays),
+        successes=good,
+        success_rate=good / max(len(plays), 1),
+        interval=wilson(good, len(plays)),
+        mpjpe_l_mm=statistics.fmean([clip.errors.mpjpe_l_mm for clip in plays] or [0.0]),
+    )
+
+
 def as_csv(report: TrackingReport) -> str:
     """Return the clips of a report as CSV, one line per clip."""
     errors = list(FollowErrors.model_fields)

@@ -1,7 +1,8 @@
 """Training of trackers: the population trainer with token networks, schedules and evaluation.
 
-    train_tracker         find or create the run folder, and train in it
-      build               environment, token networks, population, collector
+    train_tracker         find or create the run folder, and run the loop in it
+      TrackingParts       steps of `telic.loop`: train, then evaluate on held-out clips
+      _build              environment, token networks, population, collector
       training.loop       collect, learn, record, evaluate, save
         TokenNetworks     adds the token losses to the gradient (`Networks.descend`)
         _apply_schedules  updates scheduled values before every batch (`Population.on_anneal`)
@@ -12,6 +13,7 @@ Training runs no user code, so workers are not sandboxed.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -25,16 +27,25 @@ from torch import Tensor
 from telic.core.events import Listener, LogMessage, ignore
 from telic.core.tensors import integers, learn_beside_simulation
 from telic.errors import BadFile, ConfigError, UnknownName, UsageError
+from telic.loop import Loop
 from telic.motions.clip import Split
 from telic.motions.library import MotionLibrary
 from telic.rewards._run import RunnerChoice
 from telic.rewards.reward import load_reward
 from telic.storage.files import read_record, remove_unfinished, write_json
+from telic.storage.journal import Journal
+from telic.storage.keys import usable_key
 from telic.storage.layout import RunFolder
 from telic.tracking._token_phases import warm_up
 from telic.tracking._tokens import LOSSES, TokenNetworks
 from telic.tracking.config import Schedule, TrackingConfig
 from telic.tracking.evaluate import ClipPlayer, TrackEvaluator, TrackRecorder, played_clips
+from telic.tracking.reports import (
+    TrackingReport,
+    TrackingVerdict,
+    latest_reports,
+    verdict_of,
+)
 from telic.tracking.task import (
     CURRICULUM,
     TrackingTask,
@@ -60,8 +71,8 @@ from telic.training.rollout import Group, Scoring
 from telic.training.run import Run, prepare_folders
 from telic.training.setup import Setup, assemble
 
-CONFIG = "tracking.json"
-"""file name of the resolved configuration in the run folder"""
+CONFIG, JOURNAL = "tracking.json", "journal.jsonl"
+"""file names of the resolved configuration and the loop journal in the run folder"""
 _REWARD = "tracking"
 
 
@@ -194,45 +205,82 @@ def _apply_schedules(
 # ---- training
 
 
-def _train(
-    job: TrainJob,
-    config: TrackingConfig,
-    folder: RunFolder,
-    keeper: RunKeeper,
-    should_stop: Callable[[], bool],
-) -> None:
-    """Start or resume training in a run folder, and write the summaries."""
-    library = open_motions(config)
-    cell = member_groups(job, folder)[0]
-    prepare_folders(cell, folder)
-    if job.device == "cpu":
-        learn_beside_simulation()
-    else:
-        torch.backends.cuda.matmul.allow_tf32 = True
-    train, trained_on = clips_of(library, "train"), _training_clips(config, library)
-    part = f"all {len(train)}" if trained_on == train else f"{len(trained_on)} of {len(train)}"
-    keeper.emit(LogMessage(message=f"training on {part} clips"))
-    setup = _build(job, config, library)
-    split = _measured_split(library)
-    clips = played_clips(config, library, split)
-    player = ClipPlayer(config, library, clips, device=job.device, threads=job.threads)
-    evaluator = TrackEvaluator(setup, config, player, split, keeper.emit)
-    recorder = TrackRecorder(job, folder, keeper.emit, setup, evaluator)
-    try:
-        if not cell.state.exists():
-            warm_up(setup, config, keeper.emit)
-        monitor = loop.Monitor(evaluator, recorder)
-        stops = lambda: should_stop() or folder.stop.exists()  # noqa: E731
-        finished = loop.run_training(setup, monitor, cell.state, stops)
-        summary, members = summarise_run(setup, recorder, finished, recorder.seconds, [None])
-        for own, result in zip(recorder.folders, members, strict=True):
-            write_json(own.summary, result)
-        write_json(folder.summary, summary)
-        recorder.emit(summary)
-    finally:
-        recorder.close()
-        setup.env.close()
-        player.close()
+class _Stopped(Exception):
+    """Raised when training was interrupted before its verdict."""
+
+
+class TrackingParts:
+    """Steps of `telic.loop` for tracking: train and evaluate trackers of one configuration."""
+
+    candidate_type, verdict_type = TrackingConfig, TrackingVerdict
+
+    def __init__(
+        self,
+        job: TrainJob,
+        config: TrackingConfig,
+        folder: RunFolder,
+        keeper: RunKeeper,
+        should_stop: Callable[[], bool],
+    ) -> None:
+        self.job, self.config, self.folder, self.keeper = job, config, folder, keeper
+        self._should_stop = should_stop
+
+    def propose(self, number: int) -> TrackingConfig | None:
+        """Return the configuration in the first iteration, otherwise None."""
+        return self.config if number == 1 else None
+
+    def check(self, number: int, candidate: TrackingConfig) -> TrackingVerdict | None:
+        """Validate the schedules of the configuration."""
+        check_schedules(candidate)
+        return None
+
+    def run(self, number: int, candidate: TrackingConfig) -> list[TrackingReport]:
+        """Start or resume training, and return the last report of every member."""
+        job, folder, keeper = self.job, self.folder, self.keeper
+        library = open_motions(candidate)
+        cell = member_groups(job, folder)[0]
+        prepare_folders(cell, folder)
+        if job.device == "cpu":
+            learn_beside_simulation()
+        else:
+            torch.backends.cuda.matmul.allow_tf32 = True
+        train, trained_on = clips_of(library, "train"), _training_clips(candidate, library)
+        part = f"all {len(train)}" if trained_on == train else f"{len(trained_on)} of {len(train)}"
+        keeper.emit(LogMessage(message=f"training on {part} clips"))
+        setup = _build(job, candidate, library)
+        split = _measured_split(library)
+        clips = played_clips(candidate, library, split)
+        player = ClipPlayer(candidate, library, clips, device=job.device, threads=job.threads)
+        evaluator = TrackEvaluator(setup, candidate, player, split, keeper.emit)
+        recorder = TrackRecorder(job, folder, keeper.emit, setup, evaluator)
+        try:
+            if not cell.state.exists():
+                warm_up(setup, candidate, keeper.emit)
+            monitor = loop.Monitor(evaluator, recorder)
+            stops = lambda: self._should_stop() or folder.stop.exists()  # noqa: E731
+            finished = loop.run_training(setup, monitor, cell.state, stops)
+            summary, members = summarise_run(setup, recorder, finished, recorder.seconds, [None])
+            for own, result in zip(recorder.folders, members, strict=True):
+                write_json(own.summary, result)
+            write_json(folder.summary, summary)
+            recorder.emit(summary)
+        finally:
+            recorder.close()
+            setup.env.close()
+            player.close()
+        if not finished:
+            raise _Stopped
+        return latest_reports(folder)
+
+    def judge(
+        self, number: int, candidate: TrackingConfig, result: list[TrackingReport]
+    ) -> TrackingVerdict:
+        """Return the members' success on held-out clips."""
+        return verdict_of(result)
+
+    def decide(self, number: int, candidate: TrackingConfig, verdict: TrackingVerdict) -> str:
+        """End the loop after one iteration."""
+        return "completed"
 
 
 def train_tracker(config: TrackingConfig, runs_dir: Path, options: TrackingOptions) -> Run:
@@ -247,8 +295,9 @@ def train_tracker(config: TrackingConfig, runs_dir: Path, options: TrackingOptio
             write_json(folder.path / CONFIG, config)
         remove_unfinished(folder.path)
         folder.stop.unlink(missing_ok=True)
-        with RunKeeper(job, folder, options.on_event) as keeper:
-            _train(job, config, folder, keeper, options.should_stop)
+        journal = Journal(folder.path / JOURNAL, f"tracking {job.key}", usable_key(runs_dir))
+        with RunKeeper(job, folder, options.on_event) as keeper, contextlib.suppress(_Stopped):
+            Loop(journal, TrackingParts(job, config, folder, keeper, options.should_stop)).run()
         summary = read_result(folder)
         set_status(folder, summary["status"])
     return Run(folder.path, summary)
