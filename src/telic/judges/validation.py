@@ -32,7 +32,13 @@ from telic.envs.vector import VecEnv
 from telic.errors import ResourceError, TelicError, WorkerDied
 from telic.judges.code import JudgeCode
 from telic.judges.confined import run_confined
-from telic.judges.criteria import Composition, CriterionScore, is_consistent, total_score
+from telic.judges.criteria import (
+    Composition,
+    Criterion,
+    CriterionScore,
+    is_consistent,
+    total_score,
+)
 from telic.judges.demonstrations import Examples, demonstrate, open_env
 from telic.judges.episode import recorded_together
 from telic.judges.failure_modes import (
@@ -66,7 +72,8 @@ _TRIAL_S = 120.0
 GOOD = "good example"
 INDEPENDENT = "independent demonstration"
 """demonstration from an independent second reading of the words"""
-_ASKED = "does what was asked"
+ASKED = "does what was asked"
+"""reason of an untrained policy that satisfies an independent reading of the words"""
 _HIDDEN_ROWS, _PERTURBED = 24, 2
 """numbers of episodes of untrained policies and of perturbed look-alikes"""
 _DECIDED_ON = 32
@@ -202,17 +209,11 @@ def trust_problems(
     threshold: float,
 ) -> Iterator[str]:
     """Yield reasons not to trust a judge: it passes untrained policies, or misses mutants."""
-    is_all_measured = bool(judge.criteria) and all(each.measure for each in judge.criteria)
-    for mode in dict.fromkeys(each.name for each in hidden):
-        own = [each for each in hidden if each.name == mode]
-        mean = sum(each.score or 0.0 for each in own) / len(own)
-        if mode == HALF_TRAINED and is_all_measured:
-            continue  # the host measured that it satisfies the intent, which is easy
-        if mean >= threshold and any(each.reason not in (*fine, _ASKED) for each in own):
-            yield (
-                f'The judge gives a hidden bad example ("{mode}") {mean:.2f} in recorded '
-                f"episodes; {threshold:g} passes."
-            )
+    for mode, mean in passing_modes(judge.criteria, hidden, fine, threshold):
+        yield (
+            f'The judge gives a hidden bad example ("{mode}") {mean:.2f} in recorded '
+            f"episodes; {threshold:g} passes."
+        )
     everything = [each.leaves for each in (*examples, *hidden) if each.leaves]
     counts = {each.criterion: each for each in noticed}
     has_good = any(each.is_good and each.score is not None for each in examples)
@@ -231,6 +232,23 @@ def trust_problems(
             yield f"{title} gives the demonstration no credit."
         elif count is not None and not count.caught:
             yield f"{title} loses no credit in any of {count.total} mutants of the demonstration."
+
+
+def passing_modes(
+    criteria: Sequence[Criterion],
+    hidden: Sequence[ExampleResult],
+    fine: Sequence[str],
+    threshold: float,
+) -> Iterator[tuple[str, float]]:
+    """Yield the untrained policies that pass, with their mean score."""
+    is_measured = bool(criteria) and all(each.measure for each in criteria)
+    for mode in dict.fromkeys(each.name for each in hidden):
+        own = [each for each in hidden if each.name == mode]
+        mean = sum(each.score or 0.0 for each in own) / len(own)
+        if mode == HALF_TRAINED and is_measured:
+            continue  # the host measured that it satisfies the intent, which is easy
+        if mean >= threshold and any(each.reason not in (*fine, ASKED) for each in own):
+            yield mode, mean
 
 
 def same_stick(first: Sequence[CriterionScore], second: Sequence[CriterionScore]) -> bool:
@@ -457,7 +475,7 @@ def _hidden_results(
         name = excuses.get(mode, mode)
         if second is not None and verdict.score:
             theirs = JudgeCode(second.judge).judge(episode).score or 0.0
-            name = _ASKED if theirs >= verdict.score else name
+            name = ASKED if theirs >= verdict.score else name
         yield ExampleResult(
             name=mode, is_good=False, score=verdict.score, reason=name, leaves=verdict.leaves
         )

@@ -6,9 +6,9 @@ physics substep before that of the joints.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -61,10 +61,15 @@ def touch(info: Fields) -> Tensor:
     return norm(info["cfrc_ext"][..., 3:])
 
 
-@lru_cache(maxsize=64)
-def places(columns: tuple[int, ...], device: torch.device) -> Tensor:
-    """Return a cached device index, which avoids a transfer at every step."""
-    return torch.tensor(columns, device=device)
+@lru_cache(maxsize=256)
+def constant(values: tuple[Any, ...], device: torch.device, dtype: torch.dtype) -> Tensor:
+    """Return a cached tensor of constants, which avoids a transfer at every step."""
+    return torch.tensor(values, device=device, dtype=dtype)
+
+
+def places(columns: Iterable[int], device: torch.device) -> Tensor:
+    """Return a cached index."""
+    return constant(tuple(columns), device, torch.long)
 
 
 class _Motors(NamedTuple):
@@ -101,14 +106,6 @@ def _motors(robot: Robot, device: torch.device, dtype: torch.dtype) -> _Motors:
 
 
 @lru_cache(maxsize=64)
-def limits(robot: Robot, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Return the qpos columns of the joints with limits, (J,), and their limits, (2, J)."""
-    limited = [each for each in robot.limbs if each.range]
-    columns = torch.tensor([each.qpos for each in limited], device=device)
-    return columns, torch.tensor([each.range for each in limited], device=device, dtype=dtype).T
-
-
-@lru_cache(maxsize=64)
 def _action_range(
     low: tuple[float, ...], high: tuple[float, ...], device: torch.device, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
@@ -125,34 +122,20 @@ def scaled_action(info: Fields) -> Tensor:
 
 
 @lru_cache(maxsize=64)
-def _limb_rates(robot: Robot) -> tuple[int, ...]:
-    """Return the qvel columns of the robot's joints, excluding its root."""
-    return tuple(each.dof for each in robot.limbs)
-
-
-@lru_cache(maxsize=64)
 def _upper(robot: Robot) -> tuple[int, ...]:
     """Return the qpos columns of the joints that belong to no leg."""
     of_legs = {column for leg in robot.legs for column in leg.qpos}
     return tuple(each.qpos for each in robot.limbs if each.qpos not in of_legs)
 
 
-@lru_cache(maxsize=64)
 def _splay(robot: Robot) -> tuple[int, ...]:
     """Return the qpos columns of the joints that abduct or rotate a leg."""
     return tuple(column for leg in robot.legs for column in leg.splay)
 
 
-@lru_cache(maxsize=64)
-def _rest(
-    robot: Robot, columns: tuple[int, ...], device: torch.device, dtype: torch.dtype
-) -> Tensor:
-    return torch.tensor([robot.rest_qpos[each] for each in columns], device=device, dtype=dtype)
-
-
 def _off_rest(info: Fields, columns: tuple[int, ...]) -> Tensor:
-    qpos = info["qpos"]
-    rest = _rest(robot_in(info), columns, qpos.device, qpos.dtype)
+    qpos, resting = info["qpos"], robot_in(info).rest_qpos
+    rest = constant(tuple(resting[each] for each in columns), qpos.device, qpos.dtype)
     return (qpos[..., places(columns, qpos.device)] - rest).square().mean(-1).sqrt()
 
 
@@ -211,7 +194,8 @@ def joint_velocity(info: Fields, joint: str) -> Tensor:
 def joint_speed(info: Fields) -> Tensor:
     """Root mean square velocity of the robot's joints: 0 is a robot that holds its pose."""
     qvel = info["qvel"]
-    return qvel[..., places(_limb_rates(robot_in(info)), qvel.device)].square().mean(-1).sqrt()
+    own = places((each.dof for each in robot_in(info).limbs), qvel.device)
+    return qvel[..., own].square().mean(-1).sqrt()
 
 
 @quantity(unit="rad or m", latex=r"\sqrt{\frac{1}{U}\sum_j (q_j - q_j^0)^2}", need=UPPER)
@@ -230,8 +214,11 @@ def leg_splay(info: Fields) -> Tensor:
 def joint_limit_closeness(info: Fields) -> Tensor:
     """Closeness of the nearest joint to its limit: 0 all in the middle, 1 one at its limit."""
     qpos = info["qpos"]
-    columns, (low, high) = limits(robot_in(info), qpos.device, qpos.dtype)
-    place = (2.0 * qpos[..., columns] - high - low) / (high - low)
+    limited = [each for each in robot_in(info).limbs if each.range]
+    ranges = tuple(each.range for each in limited)
+    low, high = constant(ranges, qpos.device, qpos.dtype).T
+    own = qpos[..., places((each.qpos for each in limited), qpos.device)]
+    place = (2.0 * own - high - low) / (high - low)
     return place.abs().amax(-1)
 
 

@@ -22,7 +22,7 @@ from torch import Tensor
 from telic.core.rotations import rotate
 from telic.core.tensors import cross, norm
 from telic.envs.spec import EnvSpec, Robot
-from telic.quantities._bodies import foot_contact, places, touch
+from telic.quantities._bodies import constant, foot_contact, places, touch
 from telic.quantities.quantity import (
     FEET,
     Fields,
@@ -53,28 +53,19 @@ def flight_share(state: Tensor, info: Fields) -> Update:
     A robot that slides on its shins has no foot on the ground either, and does not fly.
     """
     robot, force = robot_in(info), touch(info)
-    own = force.index_select(-1, places(_own_bodies(robot), force.device))
+    bodies = (body for body, root in enumerate(robot.body_root) if root == robot.torso)
+    own = force.index_select(-1, places(bodies, force.device))
     # memory: steps, steps in flight
     steps = state[..., 0] + 1.0
     flown = state[..., 1] + (own.amax(-1) <= robot.contact_threshold).to(state.dtype)
     return torch.stack((steps, flown), -1), flown / steps
 
 
-@lru_cache(maxsize=64)
-def _own_bodies(robot: Robot) -> tuple[int, ...]:
-    return tuple(body for body, root in enumerate(robot.body_root) if root == robot.torso)
-
-
-@lru_cache(maxsize=64)
-def _tips(robot: Robot, device: torch.device, dtype: torch.dtype) -> Tensor:
-    return torch.tensor([leg.tip for leg in robot.legs], device=device, dtype=dtype)
-
-
 def _ends(info: Fields) -> Tensor:
     """Return the position of the end of each foot, (..., F, 3)."""
     robot, xpos = robot_in(info), info["xpos"]
     rows = places(robot.feet, xpos.device)
-    tips = _tips(robot, xpos.device, xpos.dtype)
+    tips = constant(tuple(leg.tip for leg in robot.legs), xpos.device, xpos.dtype)
     return xpos.index_select(-2, rows) + rotate(info["xquat"].index_select(-2, rows), tips)
 
 
@@ -89,7 +80,8 @@ def foot_slip(info: Fields) -> Tensor:
     """Speed of the end of each foot over the ground while it touches it, 0 while it does not."""
     robot, com = robot_in(info), info["subtree_com"]
     motion = info["cvel"].index_select(-2, places(robot.feet, com.device))
-    arm = _ends(info) - com.index_select(-2, places(_foot_roots(robot), com.device))
+    roots = (robot.body_root[foot] for foot in robot.feet)
+    arm = _ends(info) - com.index_select(-2, places(roots, com.device))
     velocity = motion[..., 3:] + cross(motion[..., :3], arm)
     return foot_contact.function(info) * norm(velocity[..., :2])
 
@@ -106,11 +98,6 @@ def foot_air_time(state: Tensor, info: Fields) -> Update:
     off = (foot_contact.function(info) == 0).to(state.dtype)
     clock = (state + time_step(info)) * off
     return clock, clock
-
-
-@lru_cache(maxsize=64)
-def _foot_roots(robot: Robot) -> tuple[int, ...]:
-    return tuple(robot.body_root[foot] for foot in robot.feet)
 
 
 @quantity(

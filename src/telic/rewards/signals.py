@@ -232,13 +232,6 @@ def FeetUp(step: StepView, feet: tuple[int, ...] = (), rank: int = -1) -> Tensor
     return up.amax(-1) if rank < 0 else up.sort(-1)[0][:, rank]
 
 
-@signal("[c_i = c_j]")
-def Together(step: StepView) -> Tensor:
-    """Return 1 while all feet are in contact with the ground, or none is."""
-    contact = step.measured("foot_contact")
-    return 1.0 - (contact.amax(-1) - contact.amin(-1))
-
-
 @signal(r"\overline{c_i v_i}")
 def Slip(step: StepView) -> Tensor:
     """Return the slip speed of feet in contact with the ground, m/s, averaged over the feet."""
@@ -414,13 +407,6 @@ def Touching(step: StepView, bodies: tuple[str, ...], least: float) -> Tensor:
 def PoleAngle(step: StepView) -> Tensor:
     """Return the angle of the pole farthest from upright, rad."""
     return step.measured("pole_angles").abs().amax(-1)
-
-
-@signal(r"[\text{down}]")
-def IsDown(step: StepView, below: float) -> Tensor:
-    """Return 1 while the torso is below a height or far from upright."""
-    low = step.measured("height") < below
-    return (low | (step.measured("uprightness") < 0.3)).float()
 
 
 @signal("h / h^*")

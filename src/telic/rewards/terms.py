@@ -82,12 +82,6 @@ def Exact(x: Tensor, goal: float, width: float) -> Tensor:
     return peak + 0.3 * (x / goal).clamp(-1.0, 1.0)
 
 
-@term("(1 - |{x} - {x}^*| / {x}^*)")
-def Proportional(x: Tensor, goal: float) -> Tensor:
-    """Return 1 at the goal, decreasing linearly with the relative error."""
-    return 1.0 - ((x - goal).abs() / goal).clamp(max=2.0)
-
-
 @term("(1 - |{x} - {x}^*| / {x}^* + e^{-(({x} - {x}^*)/w)^2})")
 def Arrive(x: Tensor, goal: float, width: float) -> Tensor:
     """Return 1 at the goal, decreasing linearly with the relative error, plus a Gaussian peak."""
@@ -178,15 +172,6 @@ def When(condition: Tensor, pays: object) -> Tensor:
 def Both(one: object, other: object) -> Tensor:
     """Return the product of two terms."""
     return cast("Tensor", one) * cast("Tensor", other)
-
-
-@step_term(r"\Delta\Phi", memory=lambda of: {f"was_{of['name']}": 2})
-def Nearer(step: StepView, name: str, pays: object, per_step: float) -> Tensor:
-    """Return the change of another term per step, plus 0.2 times its value to keep it."""
-    now, kept = cast("Tensor", pays), step.recall(f"was_{name}")
-    before = torch.where(kept[:, 0] > 0, kept[:, 1], now)
-    step.keep(f"was_{name}", torch.stack((torch.ones_like(now), now), -1))
-    return per_step * (now - before) + 0.2 * now
 
 
 # ---- locomotion, turning, stepping

@@ -11,6 +11,7 @@ scripted demonstration of the composer, its reading of the intent, or the enviro
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import cycle
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -31,7 +32,7 @@ from telic.envs.factory import make
 from telic.errors import NotUnderstood, Refused, TelicError, UnknownName
 from telic.judges.code import judge_files
 from telic.judges.criteria import Composition
-from telic.judges.failure_modes import HALF_TRAINED, untrained_modes
+from telic.judges.failure_modes import untrained_modes
 from telic.judges.mutants import CUT, FROZEN, MutantCount, counts, mutants_of
 from telic.judges.recorder import (
     UNTRAINED,
@@ -41,10 +42,13 @@ from telic.judges.recorder import (
     record,
 )
 from telic.judges.validation import (
+    ASKED,
     GOOD,
     INDEPENDENT,
+    ExampleResult,
     Trial,
     bad_examples,
+    passing_modes,
     same_stick,
     text_hash,
 )
@@ -311,22 +315,25 @@ class _Certifier:
             return
         paths = [file.path for file in files]
         judged = judge_files(self._written.judge, paths, folder / "judge", self._where)
-        excused = [False] * len(paths)
+        asked = [False] * len(paths)
         if reference is not None:
             theirs = judge_files(reference.judge, paths, folder / "second", self._where)
-            excused = [(other.score or 0.0) >= self._threshold for other in theirs]
+            asked = [(other.score or 0.0) >= self._threshold for other in theirs]
         env = make(work.config.env, num_envs=1, **candidate.env_args)
         env.close()
-        modes = untrained_modes(env)
-        for place, (mode, habit) in enumerate(modes.items()):
-            rows = range(place, len(paths), len(modes))
-            mean = float(np.mean([judged[row].score or 0.0 for row in rows]))
-            is_fine = habit in self._trial.fine or all(excused[row] for row in rows)
-            # Host-measured scores of a half-trained network are correct: the task is easy.
-            is_measured = all(each.measure for each in self._written.criteria)
-            is_fine = is_fine or (mode == HALF_TRAINED and is_measured)
-            if mean >= self._threshold and not is_fine:
-                yield f'the judge passes a policy that learned nothing ("{mode}", {mean:.2f})'
+        modes = cycle(untrained_modes(env).items())
+        played = [
+            ExampleResult(
+                name=mode,
+                is_good=False,
+                score=verdict.score,
+                reason=ASKED if is_asked else habit,
+            )
+            for (mode, habit), verdict, is_asked in zip(modes, judged, asked, strict=False)
+        ]
+        passing = passing_modes(self._written.criteria, played, self._trial.fine, self._threshold)
+        for mode, mean in passing:
+            yield f'the judge passes a policy that learned nothing ("{mode}", {mean:.2f})'
 
     def _judged(self, by: Composition, trajectories: Sequence[Trajectory]) -> list[Verdict]:
         folder = self._files.path / "mutants"

@@ -10,7 +10,6 @@ revokes a pass permanently; the session can only be continued in a branch.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Literal
@@ -25,7 +24,7 @@ from telic.session.records import Outcome, SessionSummary, outcome_words
 from telic.storage.files import read_record
 from telic.storage.layout import SessionFolder, list_sessions
 from telic.storage.locks import RunLock
-from telic.storage.reading import read_text
+from telic.storage.reading import file_hash
 
 Speaker = Literal["person", "agent"]
 _SHARES = {"p10": 0.1, "median": 0.5, "p90": 0.9}
@@ -185,7 +184,7 @@ def calibration_of(folder: SessionFolder, threshold: float) -> PersonCalibration
 
 def judge_hash(folder: SessionFolder) -> str:
     """Return the SHA-256 of a session's judge."""
-    return hashlib.sha256(read_text(folder.judge).encode()).hexdigest()
+    return file_hash(folder.judge)
 
 
 def add_veto(
