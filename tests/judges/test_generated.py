@@ -125,7 +125,7 @@ def untrusted(env, judge, good=None):
 
 
 @pytest.mark.parametrize(
-    "count", [12, pytest.param(360, marks=pytest.mark.slow)], ids=["sample", "all"]
+    "count", [6, pytest.param(360, marks=pytest.mark.slow)], ids=["sample", "all"]
 )
 def test_a_judge_with_a_blind_criterion_never_decides_it(count):
     for case in blind_cases(count, count):
@@ -161,7 +161,7 @@ def dishonest(seed):
 
 
 @pytest.mark.parametrize(
-    "count", [14, pytest.param(210, marks=pytest.mark.slow)], ids=["sample", "all"]
+    "count", [7, pytest.param(210, marks=pytest.mark.slow)], ids=["sample", "all"]
 )
 def test_a_judge_that_is_honest_only_on_validation_episodes_is_found_out(count):
     caught = 0

@@ -8,8 +8,8 @@ from importlib import import_module
 import pytest
 
 from telic import llm
+from telic.authors import _context, author
 from telic.authors import _model as model
-from telic.authors import author
 from telic.llm import CallLimits, Models, Request
 from telic.rendering.job import Rendering
 from telic.sandbox import host
@@ -47,6 +47,7 @@ FAILING = {
 """answers with which it revises and never passes"""
 VARYING = {**FAILING, "reviser": REVISION}
 """the same, with two variants to choose from"""
+QUANTITIES, MEASURED = _context._quantities, {}
 BATCH = SETTINGS["num_envs"] * SETTINGS["horizon"]
 """steps of a member between two updates"""
 _TIMES = ("training_s", "judging_s", "seconds", "session", "policy_hash")
@@ -66,7 +67,16 @@ def at_home() -> Iterator[pytest.MonkeyPatch]:
         patch.setattr(loop, "PROBED", False)
         patch.setattr(author, "second_reading", lambda intent, spec: None)
         patch.setattr(model, "not_judged", lambda *_: ())
+        patch.setattr(_context, "_quantities", _quantities_once)
         yield patch
+
+
+def _quantities_once(spec, episodes):
+    """Measure the quantities of an environment once for all tests."""
+    key = spec.id, *episodes
+    if key not in MEASURED:
+        MEASURED[key] = QUANTITIES(spec, episodes)
+    return MEASURED[key]
 
 
 def _work_here(entry, payload, *, on_message=lambda message: None, should_stop=None, **_):
