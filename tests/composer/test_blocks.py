@@ -2,8 +2,8 @@
 
 import pytest
 
-from telic.composer._blocks import EXAMPLES, is_about_block
 from telic.composer.compose import able, compose
+from telic.composer.observed import EXAMPLES, is_about_block
 from telic.composer.scene import Scene
 from telic.envs import make
 from telic.errors import Refused

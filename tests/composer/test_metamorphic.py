@@ -228,6 +228,7 @@ OTHERS = [
     ("hop in place", "hop forward"),
     ("do two backflips", "do a backflip"),
     ("do a backflip", "do a front flip"),
+    ("walk backward in a circle", "walk in a circle"),
 ]
 
 
@@ -304,6 +305,80 @@ def test_a_turn_before_something_else_is_a_quarter():
         exact = composed("Ant-v5", f"turn {side} 90 degrees, then {then}")
         assert [c.goal for c in made.criteria] == [c.goal for c in exact.criteria]
         assert any("90 degrees" in d for d in made.doubts)
+
+
+AT_ONCE = [
+    lambda one, other: f"{one} while {ing(other)}",
+    lambda one, other: f"while you {other}, {one}",
+    lambda one, other: f"{one} and {other} at the same time",
+    lambda one, other: f"{one}. Meanwhile, {other}",
+    lambda one, other: f"{one} and simultaneously {other}, then stop",
+]
+MEANWHILE = ("walk", "wave", "crouch", "stand", "jump", "lie down", "turn left", "raise your arms")
+
+
+@pytest.mark.parametrize("said", AT_ONCE)
+def test_what_is_done_while_something_else_is_done_is_one_phase_or_named(said):
+    together = 0
+    for one, other in permutations(MEANWHILE, 2):
+        made = composed("Humanoid-v5", text := said(one, other))
+        if made is None:
+            continue  # a contradiction
+        phases = max(1, len(made.phases) - ("then" in text))
+        noted = any("is read as the next movement" in doubt for doubt in made.doubts)
+        assert noted == (phases > 1), text
+        together += phases == 1
+        assert phases == 1 or {one, other} & {"crouch", "stand", "lie down"}, text
+    assert together > 20
+
+
+def test_parts_of_a_turn_and_of_a_way_are_read_in_any_wording():
+    for number, words in {
+        1.5: ("one and a half times", "1.5 times", "a turn and a half", "three halves of a turn"),
+        0.75: ("three quarters of a turn", "0.75 turns", "3/4 of a turn"),
+        1 / 3: ("by a third of a turn", "one third of a turn"),
+    }.items():
+        for text in words:
+            made = composed("Ant-v5", f"turn {text}")
+            rotates = next(c.goal for c in made.criteria if c.title.startswith("rotates"))
+            assert rotates == pytest.approx(number, abs=0.01) and not made.not_understood, text
+    halves = ("a metre and a half", "one and a half metres", "1.5 m")
+    assert len({str(goals(composed("Ant-v5", f"walk {text}"))) for text in halves}) == 1
+    assert "1.5 times" in composed("Ant-v5", "jump 1.5 times").not_understood
+
+
+@pytest.mark.parametrize("where", ["your back", "your belly", "your side"])
+def test_nothing_lies_and_stands_at_once(where):
+    for text in (
+        *(f"{deed} and land on {where}" for deed in ("jump", "do a flip")),
+        f"jump onto {where}",
+        f"jump and lie on {where}",
+        f"land on {where} after a flip",
+        f"roll onto {where}",
+        f"stand up from lying on {where}",
+    ):
+        titles = [c.title for c in composed("Humanoid-v5", text).criteria]
+        lies = any("lies on the ground" in title for title in titles)
+        assert lies != text.startswith("stand up"), text
+        assert not any("standing height (" in title or "lands on" in title for title in titles)
+
+
+@pytest.mark.parametrize("deed", ["jump", "kick", "backflip"])
+def test_what_is_kept_up_is_done_more_than_once(deed):
+    for text in (f"keep {deed}ing", f"{deed} for 6 seconds", f"{deed} until the end"):
+        counts = [c for c in composed("Humanoid-v5", text).criteria if "times" in c.title]
+        assert counts and counts[0].goal > 1.5, text
+
+
+def test_the_limb_of_one_side_is_the_one_named_before_or_the_verbs():
+    for verb, noun in {"kick": "foot", "wave": "hand", "hop": "foot", "stand": "foot"}.items():
+        by = "with" if verb in ("kick", "wave") else "on"
+        for one, other in permutations(("left", "right")):
+            plain = composed("Humanoid-v5", f"{verb} {by} your {one} {noun}")
+            assert goals(composed("Humanoid-v5", f"{verb} {by} the {one}")) == goals(plain)
+            both = f"{verb} {by} your {one} {noun}, then {by} the {other}"
+            made = composed("Humanoid-v5", both)
+            assert any(f"{other} {noun}" in c.title for c in made.criteria), both
 
 
 EDITS = [

@@ -337,7 +337,7 @@ Humanoid: do ten push-ups | refused
 Humanoid: hold a plank | refused
 Humanoid: throw the ball | refused
 Humanoid: juggle without falling | refused
-Humanoid: jab with your left hand while your feet stay planted | refused
+Humanoid: jab with your left hand while your feet stay planted | planted
 Hopper: hop to the rhythm | rhythm
 Hopper: hop forward in purple jumps | purple
 Hopper: hop forward quietly like a cat | like a cat
@@ -670,7 +670,9 @@ Humanoid: wave 500 times | 100 times at most
 def test_what_a_robot_cannot_do_is_refused_with_what_it_can(robot, sentence, reason):
     with pytest.raises(BadEnvironment, match=reason) as caught:
         composed(sentence, robot)
-    assert f"{robot}-v5 can: run forward fast" in str(caught.value)
+    assert f"{robot}-v5 can: {'go' if robot == 'Swimmer' else 'run'} forward fast" in str(
+        caught.value
+    )
 
 
 # ---- parts and spelling

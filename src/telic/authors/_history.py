@@ -63,10 +63,8 @@ class SessionHistory(NamedTuple):
         """The iteration with the highest score; the earliest one in case of a tie."""
         return max(self.history, key=worth)
 
-    def find(self, number: int | None) -> SessionIteration:
-        """Return an iteration by number, or the latest if None. Raise UsageError if missing."""
-        if number is None:
-            return self.history[-1]
+    def find(self, number: int) -> SessionIteration:
+        """Return an iteration by number. Raise UsageError if missing."""
         for iteration in self.history:
             if iteration.number == number:
                 return iteration

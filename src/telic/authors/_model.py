@@ -149,9 +149,7 @@ class ModelAuthor:
         return problems
 
     def _env_args(self, elicited: Elicited) -> dict[str, object]:
-        env_args: dict[str, object] = {"max_episode_steps": self._steps(elicited.seconds)}
-        if "terminate_when_unhealthy" in self._spec.arguments:
-            env_args["terminate_when_unhealthy"] = elicited.ends_when_it_falls
+        env_args = self._episode_args(elicited)
         if "terrain" in self._spec.arguments and elicited.terrain != "flat":
             env_args |= {
                 "terrain": elicited.terrain,
@@ -282,7 +280,8 @@ class ModelAuthor:
     def revise(self, history: list[SessionIteration], notes: Sequence[str]) -> RewardCandidate:
         """Request the next candidate until it can be run. Doubts are accepted on the last try."""
         past = SessionHistory.of(self._folder, history)
-        picture, criteria = self._median_picture(past), self._agreed()
+        picture = self._median_picture(past)
+        criteria = read_record(self._folder.author, Composition).criteria
         revision = self._ask_until(
             "reviser",
             Revision,
@@ -295,10 +294,6 @@ class ModelAuthor:
             has_picture=bool(picture),
         )
         return self._candidate(revision, past)
-
-    def _agreed(self) -> Sequence[Criterion]:
-        path = self._folder.author
-        return read_record(path, Composition).criteria if path.exists() else ()
 
     def _median_picture(self, past: SessionHistory) -> list[Image]:
         """Return a contact sheet of the latest best policy's median episode, if available."""
@@ -345,12 +340,7 @@ class ModelAuthor:
 
     def _candidate(self, revision: Revision, past: SessionHistory) -> RewardCandidate:
         base = past.candidates[revision.based_on]
-        env_args = dict(base.env_args)
-        if revision.seconds is not None:
-            env_args["max_episode_steps"] = self._steps(revision.seconds)
-        can_fall = "terminate_when_unhealthy" in self._spec.arguments
-        if revision.ends_when_it_falls is not None and can_fall:
-            env_args["terminate_when_unhealthy"] = revision.ends_when_it_falls
+        env_args = {**base.env_args, **self._episode_args(revision)}
         settings, moved = within({**base.settings, **revision.settings}, self._preset)
         chosen = past.find(revision.based_on).variant
         kept = {} if revision.source else base.variants[chosen].weights
@@ -403,8 +393,16 @@ class ModelAuthor:
         except TelicError as error:
             self._brief.emit(LogMessage(message=f"no analysis was written: {error}"))
 
-    def _steps(self, seconds: float) -> int:
-        return max(10, round(seconds / (self._spec.dt_s or 1.0)))
+    def _episode_args(self, wanted: Elicited | Revision) -> dict[str, object]:
+        """Return the stated length of an episode, and whether a fall ends it."""
+        found: dict[str, object] = {}
+        if wanted.seconds is not None:
+            steps = round(wanted.seconds / (self._spec.dt_s or 1.0))
+            found["max_episode_steps"] = max(10, steps)
+        is_known = "terminate_when_unhealthy" in self._spec.arguments
+        if wanted.ends_when_it_falls is not None and is_known:
+            found["terminate_when_unhealthy"] = wanted.ends_when_it_falls
+        return found
 
 
 def program_hash(source: str) -> str:

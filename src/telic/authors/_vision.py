@@ -22,6 +22,7 @@ from telic.authors._context import criterion_words
 from telic.authors.footage import Footage
 from telic.core.config import Record
 from telic.envs.mujoco import MujocoEnv
+from telic.envs.spec import EnvSpec
 from telic.errors import TelicError
 from telic.judges.criteria import Composition, Criterion
 from telic.judges.demonstrations import Examples, demonstrate, open_env
@@ -187,7 +188,7 @@ class VisionJudge:
             create_model("WatchedEpisodes", __base__=Record, **fields),
             images=[Image(data=path.read_bytes()) for path in sheets],
             sample=sample,
-            look_for=self._what_to_see([each.name for each in measurable(spec)]),
+            look_for=self._what_to_see(spec),
             pictures=words,
             has_contrast=contrast,
             episodes=list(shown.values()),
@@ -208,11 +209,11 @@ class VisionJudge:
             found.append((what, Footage(path, self._folder, self._environment)))
         return found
 
-    def _what_to_see(self, offered: Sequence[str]) -> dict[str, LookFor]:
+    def _what_to_see(self, spec: EnvSpec) -> dict[str, LookFor]:
         """Return the expected visual evidence of each criterion by title."""
         answer = self._cast.ask(
             "vision_criteria",
-            look_for_form(self._titles, offered),
+            look_for_form(self._titles, [each.name for each in measurable(spec)]),
             criteria=[criterion_words(each) for each in self._criteria],
         )
         return filled(answer, self._titles)
@@ -220,8 +221,7 @@ class VisionJudge:
     def _measured(self, episode: Path, dispute: Disagreement) -> Disagreement:
         """Return the dispute with its deciding quantity measured over the disputed interval."""
         footage = Footage(episode, self._folder, self._environment)
-        offered = [each.name for each in measurable(footage.spec)]
-        look = self._what_to_see(offered).get(dispute.criterion)
+        look = self._what_to_see(footage.spec).get(dispute.criterion)
         if look is None or look.measure is None:
             return dispute
         check = measure_between(footage.trajectory, footage.spec, look.measure, _window(dispute))
@@ -230,7 +230,7 @@ class VisionJudge:
     def _doubted(self, footage: Footage, disputes: dict[str, Disagreement]) -> list[str]:
         """Describe the disputed criteria with their intervals and measurements."""
         offered = [quantity.name for quantity in measurable(footage.spec)]
-        look_for = self._what_to_see(offered)
+        look_for = self._what_to_see(footage.spec)
         lines: list[str] = []
         for name, dispute in disputes.items():
             window = _window(dispute)

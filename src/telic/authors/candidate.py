@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from pydantic import Field
@@ -18,7 +18,7 @@ from telic.errors import RefusedCode, RewardError
 from telic.judges.code import OFFERED
 from telic.judges.verdict import Judgement
 from telic.robots.terrain import on_fresh_ground
-from telic.sandbox.source import check_source, compile_source, source_lines
+from telic.sandbox.source import compile_source, source_lines
 from telic.storage.files import read_record
 from telic.storage.layout import SessionFolder
 
@@ -200,13 +200,6 @@ def reward_text(candidate: RewardCandidate, variant: int) -> str:
     return with_weights(text, {**weights_in(text), **changes})
 
 
-def reward_texts(candidates: Iterable[RewardCandidate]) -> Iterator[str]:
-    """Yield the reward sources of all variants as used for training."""
-    for candidate in candidates:
-        for variant in range(len(candidate.variants)):
-            yield reward_text(candidate, variant)
-
-
 def latest_lessons(candidates: Iterable[RewardCandidate]) -> tuple[Lesson, ...]:
     """Return the lessons of candidates in order. For equal texts the latest tier is used."""
     latest = {lesson.text: lesson for candidate in candidates for lesson in candidate.lessons}
@@ -262,20 +255,11 @@ def _declaration(source: str, name: str = "weights") -> ast.Assign | None:
 
 def check_reward(source: str) -> None:
     """Raise RefusedCode if a reward file has a syntax error or uses forbidden constructs."""
-    _check_syntax(source)
-    check_source(source, "reward_fn.py")
+    compile_source(source, "reward_fn.py")
 
 
 def check_judge(source: str) -> None:
     """Raise RefusedCode if a judge file is invalid, uses forbidden code or defines no judge."""
-    _check_syntax(source)
     compile_source(source, "judge_fn.py", extra_modules=OFFERED)
     if "def judge(" not in source:
         raise RefusedCode("judge_fn.py defines no function judge(episode).")
-
-
-def _check_syntax(source: str) -> None:
-    try:
-        compile(source, "file", "exec")
-    except SyntaxError as error:
-        raise RefusedCode(f"Line {error.lineno}: this is not valid Python: {error.msg}.") from None

@@ -26,7 +26,7 @@ from telic.authors.candidate import (
     Variant,
     program_text,
     read_candidates,
-    reward_texts,
+    reward_text,
     structure_text,
     weights_in,
     worth,
@@ -190,7 +190,8 @@ def next_candidate(
     variants, words = [kept], ["the same for longer"]
     tried = {
         (program_text(each), _rounded(weights_in(each)))
-        for each in reward_texts(candidates.values())
+        for candidate in candidates.values()
+        for each in (reward_text(candidate, k) for k in range(len(candidate.variants)))
     }
     drawn = draw_weights(kept.weights, derive("weights", len(history), parent.number), 0.5, 16)
     order = _ranked(own, examples, drawn)

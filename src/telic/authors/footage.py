@@ -50,7 +50,6 @@ class Footage:
         self._episode, self._folder = episode, folder
         self._name = f"{episode.stem}_{fingerprint(episode.read_bytes(), 8)}"
         self._dt_s = self.trajectory.facts.dt_s
-        self._has_model = model_file(self.trajectory.facts) is not None
 
     @cached_property
     def spec(self) -> EnvSpec:
@@ -189,7 +188,8 @@ class Footage:
     def _moves_in_space(self) -> bool:
         """Return True if the robot has a free root, so that a single camera view is not enough."""
         robot = self.spec.robot
-        return self._has_model and robot is not None and robot.root.kind == "free"
+        is_free = robot is not None and robot.root.kind == "free"
+        return is_free and model_file(self.trajectory.facts) is not None
 
     def places(self) -> str:
         """Describe the torso position over time, which the tracking camera does not show."""

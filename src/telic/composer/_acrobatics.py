@@ -256,8 +256,9 @@ def _somersault(
     if is_flip and scene.spec.torso and scene.has("contact_force"):
         drag = Cost(signals.Touching((scene.spec.torso,), 5.0))
         draft.pay("drag", 0.3, drag, "torso on the ground, as a cost")
-    draft.pay("land", 1.0, terms.TurnLanding(over), "once: on its feet after the turn")
-    draft.pay("rest", 1.5, terms.TurnRest(over), "upright and slow after the turn")
+    if not scene.lies_next:
+        draft.pay("land", 1.0, terms.TurnLanding(over), "once: on its feet after the turn")
+        draft.pay("rest", 1.5, terms.TurnRest(over), "upright and slow after the turn")
     manners.charge_effort(draft, 0.02)
     count = 1 if rule == "at_most" else most_often
     turns = tracks.less(quantity, sign=sign)
@@ -265,11 +266,14 @@ def _somersault(
     least = "at least " if rule == "at_least" else ""
     title = f"turns {which} {least}{'once' if count == 1 else f'{count} times'}"
     draft.score(title, most, 0.2 * count, count - 0.15, weight=3.0, tag="under_rotates")
-    title, value = "lands on its feet for %s", tracks.longest(stands)
-    draft.score(title, value, 0.02, 0.25, weight=1.5, tag="no_landing")
+    if scene.lies_next:
+        draft.ends_when(Above(Part(over, "done"), 0.0), tracks.above(turns, count - 0.15))
+    else:
+        title, value = "lands on its feet for %s", tracks.longest(stands)
+        draft.score(title, value, 0.02, 0.25, weight=1.5, tag="no_landing")
+        draft.ends_when(Above(Part(over, "landed"), 0.0), stands)
     if rule != "at_least":
         # A constraint, because continuous turning must not pass as a counted flip.
         zero, goal = most_often + 0.9, most_often + 0.4
         draft.require("does not over-rotate", most, zero, goal, tag="over_rotates")
-    draft.ends_when(Above(Part(over, "landed"), 0.0), stands)
     draft.seconds = 3.0 + 1.5 * (most_often - 1)

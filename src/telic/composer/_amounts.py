@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import cast
 
 from telic.composer.frames import Amount, AmountRule, Unit
@@ -69,6 +70,8 @@ def read_amount(tokens: Sequence[Token], start: int) -> Reading | None:
                 return Reading(at, amount, rule=rule, spread=spread, is_strict=is_strict)
             return Reading(at, bare=value, rule=rule, spread=spread, is_strict=is_strict)
         at += unit.at
+        if _is_half_more(words, unit.end) and value % 1 == 0:
+            at, value = (*at, *range(unit.end, unit.end + 3)), value + 0.5  # "a metre and a half"
         kind, factor = unit.senses[0].value, unit.senses[0].says["factor"]
     per = _read_per(tokens, at[-1] + 1) if kind in _RATES else None
     if per is not None and per[1] == "s":
@@ -106,9 +109,9 @@ def _with_unit(
 ) -> Reading:
     if unit == "s" and is_in and rule is None:
         rule = "at_most"
-    if unit == "times" and value >= 1:
-        return Reading(at, count=round(value), rule=rule)
-    if unit == "times":  # "half of the time"
+    if unit == "times" and value >= 1 and value == int(value):
+        return Reading(at, count=int(value), rule=rule)
+    if unit == "times" and value < 1:  # "half of the time"
         unit = "share"
     amount = Amount(value=value, unit=unit, rule=rule or "about")
     if unit == "s" and rule != "at_most":
@@ -189,14 +192,14 @@ def _read_number(tokens: Sequence[Token], place: int) -> tuple[float, int] | Non
     below = tokens[after + 1].number if after + 1 < len(tokens) else None
     if below and tokens[after].text == "/":  # "3/4"
         return value / below, after + 2
-    if words[used : used + 3] == ["and", "a", "half"]:
+    if _is_half_more(words, used):
         return value + 0.5, after + 3
+    part = word_table("numbers")["parts"].get(" ".join(words[used : used + 1]))
+    if part is not None and value % 1 == 0:
+        return value * part, after + 1  # "three quarters"
     if words[used : used + 1] == ["point"]:  # "two point two five"
-        digits = ""
-        for word in words[used + 1 :]:
-            if values.get(word, 10) not in range(10):
-                break
-            digits += f"{values[word]:g}"
+        after_point = (values.get(word, 10) for word in words[used + 1 :])
+        digits = "".join(f"{each:g}" for each in takewhile(range(10).__contains__, after_point))
         if digits:
             return float(f"{value:g}.{digits}"), after + 1 + len(digits)
     return value, after
@@ -209,6 +212,8 @@ def _read_article(
     words = [token.word for token in tokens]
     is_here = words[place : place + 1] in (["a"], ["an"], ["one"])
     first = place + is_here
+    if words[first : first + 2] == ["third", "of"]:
+        return 1 / 3, 0.0, first + 1
     unit = lexicon().find(tokens, first, "unit")
     if unit is None:
         return None
@@ -216,8 +221,14 @@ def _read_article(
     if not is_here and not (start < place and words[place - 1] in ("a", "an")):
         return (1.0, 0.0, first) if words[first] in ("full", "complete", "whole") else None
     kind, is_long = unit.senses[0].value, len(words[unit.at[0]]) > 2
-    counted = kind == "m" or (kind == "s" and "for" in words[start:place]) or len(unit.at) > 1
+    counted = kind in ("m", "steps") or (kind == "s" and "for" in words[start:place])
+    counted = counted or len(unit.at) > 1 or _is_half_more(words, unit.end)
     return (1.0, 0.0, first) if is_long and counted else None
+
+
+def _is_half_more(words: Sequence[str], place: int) -> bool:
+    """Return whether "and a half" follows."""
+    return [*words[place : place + 3]] == ["and", "a", "half"]
 
 
 def _skip(tokens: Sequence[Token], place: int, others: Sequence[str] = ()) -> int:

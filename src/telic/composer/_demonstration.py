@@ -93,10 +93,11 @@ def _motion(frame: Frame, scene: Scene, seconds: float) -> dict[str, Any] | None
             return _going(frame, scene)
         case "circle":
             speed = 1.05 * speed_meant(frame, scene, Draft()).value
+            speed *= -1.0 if frame.direction == "backward" else 1.0
             return {"forward_mps": speed, "turn_rps": side * 0.8, "circle": True, **stride}
-        case "turn" if (turned := _turned(frame)) is not None:
-            return {"turn_rps": side * 1.0, "seconds_all": turned, **stride}
-        case "turn" if frame.amount is None and frame.count is None:
+        case "turn" if (turns := frame.all_turns) is not None:  # by 1 rad/s
+            return {"turn_rps": side * 1.0, "seconds_all": 2.0 * math.pi * turns, **stride}
+        case "turn" if frame.amount is None:
             return {"turn_rps": side * 1.5, **stride}
         case "jump" if frame.dimension != "distance" and frame.direction is None:
             up = {"height_m": 1.3 * jump_height(frame, scene).value + 0.1}
@@ -117,13 +118,6 @@ def _motion(frame: Frame, scene: Scene, seconds: float) -> dict[str, Any] | None
             return None if going is None else {**going, **hops}
         case _:
             return None
-
-
-def _turned(frame: Frame) -> float | None:
-    """Return the angle that it turns by, rad, which takes as many seconds; None: on and on."""
-    if frame.radians is not None:
-        return frame.radians
-    return 2.0 * math.pi * frame.count if frame.amount is None and frame.count else None
 
 
 def _going(frame: Frame, scene: Scene) -> dict[str, Any] | None:

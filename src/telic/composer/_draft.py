@@ -19,9 +19,6 @@ from telic.rewards.node import Expression, Term, shortened
 if TYPE_CHECKING:
     from telic.composer._sizes import Goal
 
-_SEEN = frozenset({"waited"})
-"""memory that the policy must observe"""
-
 
 class WeightedTerm(NamedTuple):
     """Reward term with its name and weight."""
@@ -45,11 +42,6 @@ class JudgePart(Criterion):
     def is_about(self) -> bool:
         """True if the value should be close to the goal rather than beyond it."""
         return self.direction == "about"
-
-    @property
-    def is_gate(self) -> bool:
-        """True if it is a gate to the next phase."""
-        return self.kind == "phased"
 
     def criterion(self, phase: int) -> Criterion:
         """Return the public criterion for a phase of a sequence."""
@@ -101,7 +93,7 @@ class Draft:
         """Add a reward term unless one with the same name exists."""
         if name not in self.names:
             self.terms.append(WeightedTerm(name, term.with_words(words), weight))
-        self.is_seen = self.is_seen or bool(_SEEN & term.slots().keys())
+        self.is_seen = self.is_seen or "waited" in term.slots()
 
     @property
     def names(self) -> list[str]:
@@ -228,7 +220,9 @@ def edit(drafts: Sequence[Draft], criteria: Sequence[Criterion]) -> None:
         raise UnknownName("criterion", title, list(known))
     for draft in drafts:
         kept = [
-            part for part in draft.parts if part.is_guard or part.is_gate or part.title in wanted
+            part
+            for part in draft.parts
+            if part.is_guard or part.kind == "phased" or part.title in wanted
         ]
         draft.parts = kept
         for place, part in enumerate(kept):

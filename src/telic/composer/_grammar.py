@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import NamedTuple
 
 from telic.composer._amounts import Reading, number_reader, read_amount
-from telic.composer._parts import BodyPart, find_part
+from telic.composer._parts import BodyPart, bodies_of, find_part
 from telic.composer.frames import Act, Amount, LimitKind
 from telic.composer.lexicon import (
     PHRASES,
@@ -35,7 +36,8 @@ _WHOLE = {"torso", "cart", "base"}
 _JUDGED_PARTS = {*_WHOLE, "pole", "poles", "tip"}
 _TRAVELS = {"go", "hop", "jump"}
 _MANNERS = {"direction", "posture", "degree", "part"}
-_STRENGTH = {"start": 0, "and": 1, "stop": 2, "then": 3, "after": 3, "before": 3, "first": 3}
+_STRENGTH = {"start": 0, "and": 1, "stop": 2, "while": 3}
+_STRENGTH |= {"then": 4, "after": 4, "before": 4, "first": 4}
 _NEGATIONS = ("without", "never", "don't", "dont")
 _NOUNS, _JOINED = ("at", "with", "of", "in", "a", "the", "its", "your"), (",", ".", "and", "then")
 _SHORT = 4  # maximum length of words in "-ing" that are nouns: "ring"
@@ -97,7 +99,7 @@ class Clause:
     """Items between two conjunctions."""
 
     join: str
-    """how it follows the clause before: start, and, stop, then, after, before, first"""
+    """how it follows the clause before: start, and, while, stop, then, after, before, first"""
     is_opening: bool = False
     """whether it starts a sentence"""
     items: list[Item] = field(default_factory=list[Item])
@@ -136,21 +138,24 @@ def outline(tokens: Sequence[Token], spec: EnvSpec) -> Outline:
         later = clause.join in ("then", "after", "before") or (
             clause.join == "stop" and clause.acts
         )
+        if opened == "while" and clause.join == "and":
+            clause.join = "while"  # "while you hop, turn"
         if any(sense.says.get("changes") for sense in clause.items[0].senses):
             later = later or any(each.acts for group in groups for each in group)
         if clause.join == "first" and groups:
             now = 0
         elif clause.join == "after" and groups and not clause.is_opening:
             pass  # right before the last group
-        elif opened:  # the main clause of "before B, A" and "after A, B"
+        elif opened in ("before", "after"):  # the main clause of "before B, A" and "after A, B"
             now += opened == "after"
         elif later or not groups:
             now = len(groups)
         else:
             groups[now].append(clause)
+            opened = clause.join if clause.is_opening else ""
             continue
         groups.insert(now, [clause])
-        opened = clause.join if clause.is_opening and clause.join in ("before", "after") else ""
+        opened = clause.join if clause.is_opening else ""
     return Outline(items, groups, joints, scanner.idioms)
 
 
@@ -182,6 +187,11 @@ def _clauses(items: Sequence[Item], words: Sequence[str]) -> tuple[list[Clause],
                 : next((k for k, each in enumerate(rest) if each.slot == "join"), len(rest))
             ]
             join = _join_meant(join, words[item.at[0]], rest, last)
+            if join == "while" and last.items and not rest:  # "jump and wave at the same time"
+                unread = None
+                joints.update(item.at)
+                _join_at_once(clauses)
+                continue
             # "without running and jumping": "and" continues what is not to be done
             is_and = item.is_join("and") and words[item.at[0]] not in (",", ".", "but")
             is_ing = item.end < len(words) and words[item.end].endswith("ing")
@@ -203,6 +213,12 @@ def _clauses(items: Sequence[Item], words: Sequence[str]) -> tuple[list[Clause],
     return clauses, joints
 
 
+def _join_at_once(clauses: list[Clause]) -> None:
+    """Mark the last clauses that "and" joins as simultaneous."""
+    for clause in takewhile(lambda each: each.join == "and", reversed(clauses)):
+        clause.join = "while"
+
+
 def _join_meant(join: str, word: str, rest: Sequence[Item], last: Clause) -> str:
     """Return what joins: "hop forward with small jumps" says a manner, a purpose is kept or not."""
     if join == "purpose":  # kept where it says how to be, or what not to do
@@ -222,7 +238,7 @@ class _Scanner:
 
     def __init__(self, tokens: Sequence[Token], spec: EnvSpec) -> None:
         self.idioms: set[int] = set()
-        self._tokens = tokens
+        self._tokens, self._spec = tokens, spec
         self._words = [token.word for token in tokens]
         self._items: list[Item] = []
         places = range(len(tokens))
@@ -261,8 +277,22 @@ class _Scanner:
                 self._items.append(replace(first, slot="delay", at=joint.at + first.at))
             else:
                 self._items += found
+        self._items = [self._limb_of(k) for k in range(len(self._items))]
         pairs = zip(self._items, [*self._items, None][1:], strict=False)
         return self._known_deeds([it for it, after in pairs if not self._has_object(it, after)])
+
+    def _limb_of(self, index: int) -> Item:
+        """Return an item, and "kick with the left" as the limb of that side."""
+        item = self._items[index]
+        side = self._words[item.at[0]] if len(item.at) == 1 else ""
+        before = [word for word in self._words[: item.at[0]] if word not in determiners()]
+        is_limb = item.slot == "direction" and before[-1:] in (["with"], ["using"], ["on"])
+        verbs = [each.senses[0].value for each in self._items[:index] if each.is_acting]
+        noun = word_table("acts")[verbs[-1]].get("side") if verbs else None
+        if noun is None or side not in ("left", "right") or not is_limb:
+            return item
+        bodies = bodies_of(frozenset((side, noun)), noun, self._spec)
+        return Item("part", item.at, part=BodyPart(item.at, f"{side} {noun}", bodies))
 
     def _known_deeds(self, items: Sequence[Item]) -> list[Item]:
         """Leave out how something unknown is done, and cut "walk hands up" in two.
@@ -327,6 +357,8 @@ class _Scanner:
             [item] if item else [],
             self._limits(at) if is_negated else [],
         ]
+        if item is not None and item.is_join("aside"):
+            options.insert(0, [item])  # "each step" does not count steps
         return max(options, key=lambda option: option[-1].end if option else 0)
 
     def _phrase(self, place: int, is_plain: bool = False) -> Item | None:
@@ -355,12 +387,6 @@ class _Scanner:
     def _number(self, reading: Reading, phrase: Item | None) -> list[Item]:
         """Return a number: "three legs" counts no hops, "20 feet" gone are a length."""
         end, part = reading.end, self._parts.get(reading.end)
-        is_equal = reading.count and self._words[end : end + 1] == ["as"]
-        if is_equal and self._phrase(end) is None:
-            equative = self._equative(end)
-            if not equative or equative[0].slot == "join":  # "three times as high"
-                after = equative[0].end if equative else end + 2
-                return [Item("join", (*reading.at, *range(end, after)), (Sense("join", "aside"),))]
         item = Item("number", reading.at, reading=reading)
         if reading.bare is not None and part is not None:
             is_foot = self._words[end] in ("feet", "foot") and len(part.at) == 1
@@ -384,7 +410,7 @@ class _Scanner:
     def _equative(self, place: int) -> list[Item]:
         """Read "as high as possible", and "as high as your leg" as a comparison, left unread."""
         inner = self._phrase(place + 1) if self._words[place] == "as" else None
-        if inner is None or self._words[inner.end : inner.end + 1] != ["as"]:
+        if inner is None or inner.slot == "join" or self._words[inner.end :][:1] != ["as"]:
             return []
         most = lexicon().find(self._tokens, inner.end, "degree")
         if most is None or most.senses[0].value != "most":

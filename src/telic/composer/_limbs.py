@@ -93,6 +93,8 @@ def swing(frame: Frame, scene: Scene, draft: Draft) -> None:
         return
     ends = _ends(frame, scene, "swing")
     name, reach_m, torso = frame.part or "limb", frame.given("m") or _WAVE_M, scene.has("height")
+    if frame.word.startswith("sw"):
+        draft.doubt(f'"{frame.word}" is judged as going up and down, like a wave')
     rise = signals.Rise(ends, highest=True, from_torso=torso)
     waves = signals.Cycles(rise, reach_m, 0.3 * reach_m)
     draft.pay("wave", 1.0, terms.Done(waves), f"once per wave of the {name}")

@@ -128,7 +128,7 @@ def hold_still(scene: Scene, draft: Draft, weight: float = 1.0) -> None:
         # A robot that jumps occasionally is also at rest most of the time.
         title, value = "rests half of the time at a stretch", tracks.longest_below("speed", 0.3)
         draft.score(title, value, 0.1, 0.5, weight=weight, tag="drifts")
-    if scene.has("joint_speed"):
+    if scene.has("joint_speed") and not scene.is_waving:
         draft.pay("calm", 0.3 * weight, Small(Measured("joint_speed"), 1.0), "joints at rest")
         title, value = "joints rest", tracks.share_below("joint_speed", 1.5)
         draft.score(title, value, 0.3, 0.8, weight=1.5 * weight, tag="jitters")

@@ -52,11 +52,6 @@ def find_part(tokens: Sequence[Token], start: int, spec: EnvSpec) -> BodyPart | 
     return found and BodyPart(tuple(range(start, joint)), found.name, found.bodies)
 
 
-def is_part(word: str) -> bool:
-    """Return whether a word names a body part."""
-    return word in _nouns()
-
-
 def _everyday_name(tokens: Sequence[Token], start: int, spec: EnvSpec) -> BodyPart | None:
     """Read places and a noun: "both front legs"."""
     first = start + (tokens[start].word in ("both", "all") and _find_noun(tokens, start) is None)

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from telic.composer.frames import OPPOSITE, Amount, Frame, Limit, ParsedIntent
+from telic.composer.lexicon import word_table
 
 _ABOUT_FACE = 180.0
-_QUARTER = Amount(value=0.25, unit="turns", rule="about")
+QUARTER = Amount(value=0.25, unit="turns", rule="about")
 _TRAVELS = {"go", "hop", "circle"}
 _DEEDS = {"jump", "flip", "roll"}
 _MOVES = {*_TRAVELS, *_DEEDS, "turn"}
@@ -19,6 +20,8 @@ _STANDS_AFTER = {*_DEEDS, "hop", "reach", "lift", "stand", "balance"}
 _WANDERS = {*_DEEDS, "kick", "swing", "sit", "balance", "turn"}
 """verbs during which the robot could drift away"""
 _RESTING = {"lie": ("lying",), "sit": ("low",)}
+_HELD = {"stand", "stand_up", "balance", "sit", "lie"}
+"""verbs of poses in which something else may be done"""
 _ON_REAR_OR_FRONT = {"rear_legs", "front_legs"}
 _POSES = {"low", "two_legs", "one_leg", *_ON_REAR_OR_FRONT}
 _LOW_VERBS = {"sit", "lie", "roll", "flip", "stand_up", "lean"}
@@ -34,12 +37,12 @@ _LOW_POSES = {
 def arrange(parsed: ParsedIntent) -> list[list[Frame]]:
     """Return the phases in order, each a list of simultaneous frames."""
     phases: list[list[Frame]] = []
-    frames = _with_gait(_with_ways(parsed.frames))
+    frames = _completed(_with_ways(parsed.frames))
     for number in sorted({frame.phase for frame in frames}):
         now: list[Frame] = []
         for frame in (each for each in frames if each.phase == number):
             before = now or (phases[-1] if phases else [])
-            if _is_done_anyway(frame, before):
+            if not frame.at_once and _is_done_anyway(frame, before):
                 if frame.duration_s is not None:
                     before[-1] = before[-1].model_copy(update={"duration_s": frame.duration_s})
             elif _is_repeated(frame, now):
@@ -71,7 +74,7 @@ def _oriented(phases: Sequence[Sequence[Frame]]) -> list[list[Frame]]:
             elif frame.is_of_start and heading:
                 update["is_of_start"] = False
             elif _is_open_turn(frame) and index + 1 < len(phases):
-                update |= {"amount": _QUARTER, "dimension": "turning"}  # "turn left and walk"
+                update |= {"amount": QUARTER, "dimension": "turning"}  # "turn left and walk"
             found[-1].append(frame.model_copy(update=update))
         for frame in found[-1]:
             turned = _turned(frame)
@@ -91,8 +94,7 @@ def _turned(frame: Frame) -> float | None:
         return 0.0
     sign = -1.0 if frame.direction in ("right", "clockwise") else 1.0
     if frame.amount is not None and frame.turns is not None:
-        is_open = frame.amount.rule != "about"
-        return None if is_open else sign * 360.0 * frame.turns * (frame.count or 1)
+        return sign * 360.0 * (frame.all_turns or 0.0) if frame.amount.rule == "about" else None
     is_little = frame.degree == "little" and frame.dimension == "turning"
     return sign * 45.0 if is_little else 0.0 if frame.count else None
 
@@ -162,18 +164,21 @@ def _goes_back(frame: Frame) -> bool:
     return frame.verb == "go" and (frame.gait == "return" or is_back) and not frame.duration_s
 
 
-def _with_gait(frames: list[Frame]) -> list[Frame]:
-    """Apply a gait to commanded walking: "follow the commands while trotting"."""
-    first = next((frame for frame in frames if frame.verb == "obey"), None)
-    gaits = [
-        frame
-        for frame in frames
-        if frame.verb == "go" and frame.gait and frame.direction is None and frame.amount is None
-    ]
-    if first is None or len(gaits) != 1 or first.gait or gaits[0].phase != first.phase:
-        return frames
-    changed = first.model_copy(update={"gait": gaits[0].gait})
-    return [changed if each is first else each for each in frames if each is not gaits[0]]
+def _completed(frames: Sequence[Frame]) -> list[Frame]:
+    """Count what is kept up, and split a deed that ends lying: "jump onto your back"."""
+    found: list[Frame] = []
+    for frame in frames:
+        row, seconds = word_table("acts")[frame.verb], frame.duration_s
+        is_open = "kept" in row and frame.count is None and frame.period_s is None
+        if is_open and (seconds or frame.until_end):
+            kept = max(2, round(seconds / row["every"])) if seconds else row["kept"]
+            frame = frame.model_copy(update={"count": kept, "count_rule": "at_least"})
+        if frame.verb in _DEEDS and "lying" in frame.postures:
+            postures = tuple(each for each in frame.postures if each != "lying")
+            found.append(frame.model_copy(update={"postures": postures}))
+            frame = Frame(verb="lie", word=frame.word, phase=frame.phase)
+        found.append(frame)
+    return found
 
 
 def _is_done_anyway(frame: Frame, before: list[Frame]) -> bool:
@@ -208,7 +213,11 @@ def _held_together(frame: Frame, now: list[Frame]) -> Frame | None:
     """
     if len(now) != 1:
         return None
-    pose = now[0]
+    pose, is_at_once = now[0], frame.at_once
+    goes, obeys = sorted((frame, pose), key=lambda each: each.verb)
+    if (goes.verb, obeys.verb) == ("go", "obey"):  # "follow the commands while trotting"
+        is_plain = goes.gait and not goes.direction and not goes.amount and not obeys.gait
+        return obeys.model_copy(update={"gait": goes.gait}) if is_plain else None
     if {frame.verb, pose.verb} == {"stand"}:
         is_one = frame.duration_s is None and not (pose.part and frame.part)
         if is_one and pose.postures and frame.postures:
@@ -216,37 +225,40 @@ def _held_together(frame: Frame, now: list[Frame]) -> Frame | None:
             postures = tuple(dict.fromkeys((*pose.postures, *frame.postures)))
             held = {"postures": postures, "part": named.part, "bodies": named.bodies}
             return pose.model_copy(update=held)
-    if pose.until_end or any(
-        each is not None for each in (pose.duration_s, pose.count, pose.amount)
-    ):
+    if frame.at_once and pose.verb not in _HELD:
+        pose, frame = frame, pose  # "walk while crouching"
+    is_timed = pose.until_end or pose.duration_s is not None
+    if pose.count is not None or pose.amount is not None or (is_timed and not is_at_once):
         return None
-    is_pose = (
-        pose.verb in ("stand", "stand_up", "balance", "sit")
-        and bool(pose.postures)
-        and set(pose.postures) <= _POSES
-    )
+    is_pose = pose.verb in _HELD and bool(pose.postures) and set(pose.postures) <= _POSES
     is_limb = frame.verb in _LIMBS and (is_pose or pose.verb in _RESTING)
     if is_limb or (frame.verb in {*_TRAVELS, "turn"} and is_pose and not pose.part):
         implied = _RESTING.get(pose.verb, ())
         postures = tuple(dict.fromkeys((*pose.postures, *implied, *frame.postures)))
-        return frame.model_copy(update={"postures": postures})
+        seconds = frame.duration_s or pose.duration_s
+        return frame.model_copy(update={"postures": postures, "duration_s": seconds})
     return None
 
 
 def _goes_with(frame: Frame, now: list[Frame]) -> bool:
     """Return whether a frame can be simultaneous with the current ones; otherwise it follows."""
-    verbs = {each.verb for each in now}
+    verbs, is_timed = {each.verb for each in now}, any(each.duration_s for each in now)
+    if {frame.verb, *verbs} <= {"stand", *_LIMBS} and len({frame.verb, *verbs}) > 1:
+        # A limb moves while it stands: not in "wave and stand".
+        return frame.at_once or (frame.verb in ("lift", "swing") and not is_timed)
     if frame.verb in _RESTS or verbs & {*_RESTS, "stand_up"}:
         return False
     if frame.verb == "stand_up" and verbs & _MOVES:
         return False  # "do a roll and come back up": a robot that stays up does not roll
-    if frame.duration_s is not None and any(each.duration_s is not None for each in now):
+    if frame.duration_s is not None and is_timed and not frame.at_once:
         return False  # "walk for 3 s, hop for 3 s"
     if frame.verb in verbs:
         ahead = {"forward", "backward"}
         going = [each for each in now if each.verb == "go"]
         crosses = len(going) == 1 and (frame.direction in ahead) != (going[0].direction in ahead)
         return frame.verb in _LIMBS or (frame.verb == "go" and crosses)
+    if frame.at_once:
+        return True
     turned = [each for each in now if each.verb == "turn"]
     by_angle = any(each.count is not None or each.turns is not None for each in turned)
     # "turn around and walk back", "walk 2 m and turn left"; but "walk 2 m, turning left".

@@ -40,6 +40,7 @@ OWN = {
     "sit": {"low", "upright"},
     "lie": {"lying", "low"},
     "stand_up": {"upright"},
+    **{verb: {"lying"} for verb in ("jump", "flip", "roll")},
 }
 """postures implied by verbs"""
 
@@ -187,8 +188,8 @@ def lean(frame: Frame, scene: Scene, draft: Draft) -> None:
     sign = 1 if way in ("forward", "right") else -1
     size = "little" if frame.degree in GENTLE else "much" if frame.degree in QUICK else "usual"
     angle = _LEANS[size] * (_OF_FOUR if len(scene.spec.feet) > 2 else 1.0)
-    if frame.radians:
-        angle = frame.radians
+    if frame.turns:
+        angle = 2.0 * math.pi * frame.turns
     else:
         draft.doubt(f'"{frame.word}" is taken as {math.degrees(angle):.0f} degrees {way}')
     if not scene.is_going:

@@ -1,31 +1,40 @@
-"""Map the words of an intent to the criteria that depend on them, by ablation.
+"""Compose an intent again with something changed: which criteria depend on its words and numbers.
 
 A phrase fills a slot of a frame or defines a limit. To find the dependent criteria, the intent is
 composed again with that slot empty or with a different number. A phrase whose removal does not
 change the judge is reported as dropped, unless the verb already implies it ("jump up", see
 `tables/acts.toml`) or the robot cannot do otherwise.
+
+Edited goals work the other way round: "walk at 1 m/s" with a goal of 0.5 is "walk at 0.5 m/s", so
+that titles, constraints, reward and judge follow. A goal not determined by a number of the intent
+(a share of the time) changes alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from telic.composer._draft import Draft
 from telic.composer._manners import respect
 from telic.composer._postures import OWN, do_it, hold, supported
 from telic.composer.frames import (
     OPPOSITE,
+    Amount,
+    AmountRule,
     Frame,
     ParsedIntent,
     Posture,
+    Unit,
     WordClaim,
 )
 from telic.composer.lexicon import word_table
 from telic.composer.scene import Scene
-from telic.errors import BadEnvironment, TelicError
-from telic.judges.criteria import Composition, Covered
+from telic.errors import BadEnvironment, TelicError, UnknownName
+from telic.judges.criteria import Composition, Covered, Criterion
 
 Build = Callable[[ParsedIntent], Composition]
 
@@ -42,6 +51,9 @@ _FITS = {
     "most": {"fast", "much", "very_fast"},
 }
 """words that may contribute to a degree"""
+_SAME = 0.01
+"""relative tolerance for equal goals, as titles show two digits"""
+_DIMENSIONS = {"m/s": ("speed",), "m": ("distance", "height"), "turns": ("turning",)}
 
 
 def audit_words(
@@ -108,15 +120,6 @@ def still_covered(made: Composition, edited: Composition) -> Composition:
             covered.append(Covered(words=each.words, criteria=titles))
     update = {"covered": tuple(covered), "dropped": tuple(dropped), "doubts": made.doubts}
     return edited.model_copy(update=update)
-
-
-def covered_by(made: Composition, titles: Mapping[str, Collection[str]]) -> Composition:
-    """Return a composition with the words covered by its criteria and those not covered."""
-    judged = {each.title for each in made.criteria}
-    carried = [(words, tuple(t for t in own if t in judged)) for words, own in titles.items()]
-    covered = tuple(Covered(words=words, criteria=own) for words, own in carried if own)
-    dropped = tuple(words for words, own in carried if not own)
-    return made.model_copy(update={"covered": covered, "dropped": dropped})
 
 
 @dataclass(slots=True)
@@ -265,7 +268,7 @@ def _is_own(slot: str, frame: Frame, scene: Scene) -> bool:
     if slot == "until_end":
         return "lasts" in acts
     if frame.part in acts.get("own_parts", ()):
-        return frame.part != "torso" or bool(frame.postures)
+        return frame.part != "torso" or frame.verb == "lean" or bool(frame.postures)
     if "rear_legs" in frame.postures and frame.part in _ON_REAR:
         return True
     return bool(frame.postures) and frame.bodies == (scene.torso,)
@@ -296,9 +299,93 @@ def _changes(slot: str, frame: Frame) -> Iterator[dict[str, Any]]:
         case "period" if frame.period_s is not None:
             yield {"period_s": _OTHER * frame.period_s}
         case "amount" if frame.amount is not None:
-            other = frame.amount.model_copy(update={"value": _OTHER * frame.amount.value})
+            more = _OTHER * frame.amount.value + (frame.amount.unit == "steps")
+            other = frame.amount.model_copy(update={"value": more})
             yield {"amount": other}
             if frame.bounds:
                 yield {"bounds": ()}
         case _:
             return
+
+
+# ------------------------------------------------------------------------------------ edited goals
+
+
+def follow_edits(
+    parsed: ParsedIntent, made: Composition, criteria: Sequence[Criterion], build: Build
+) -> tuple[ParsedIntent, list[Criterion]]:
+    """Return the intent with the numbers that edited goals stand for, and the criteria by it.
+
+    Criteria may be those of an earlier call. Raises UnknownName for one that is not the judge's.
+    """
+    present = made
+    for each in criteria:
+        given, old, goal = _find(each.title, made), _find(each.title, present), each.goal
+        if given is None or old is None or given.is_guard or goal is None or not old.goal:
+            continue
+        if goal == given.goal:
+            continue
+        for other in _with_goal(parsed, old, goal) if not _is_same(goal, old.goal) else ():
+            try:
+                again = build(other)
+            except TelicError:
+                continue
+            new = _find(each.title, again)
+            if new is not None and new.goal is not None and _is_same(new.goal, goal):
+                parsed, present = other, again
+                break
+    found: list[Criterion] = []
+    for each in criteria:
+        new = _find(each.title, present)
+        if new is None:
+            raise UnknownName("criterion", each.title, [one.title for one in made.criteria])
+        old = _find(each.title, made) or new
+        update: dict[str, Any] = {"weight": each.weight}
+        for name in ("zero", "goal"):
+            given, was = getattr(each, name), getattr(old, name)
+            if given is not None and was is not None and not _is_same(given, was):
+                now = getattr(new, name)
+                update[name] = now if now is not None and _is_same(given, now) else given
+        found.append(new.model_copy(update=update))
+    return parsed, found
+
+
+def _find(title: str, made: Composition) -> Criterion | None:
+    """Return the criterion with a title, ignoring the numbers in it."""
+    alike = [each for each in made.criteria if _masked(each.title) == _masked(title)]
+    return next((each for each in made.criteria if each.title == title), next(iter(alike), None))
+
+
+def _masked(title: str) -> str:
+    plain = re.sub(r" \(±[^)]*\)|\bat (least|most) ", "", title).replace(" once", " 1 times")
+    return re.sub(r"\d[\d.]*(e-?\d+)?", "#", plain)
+
+
+def _is_same(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=_SAME, abs_tol=1e-6)
+
+
+def _with_goal(parsed: ParsedIntent, old: Criterion, goal: float) -> Iterator[ParsedIntent]:
+    """Yield variants of the intent, each with one number changed or added to match a goal."""
+    for place, frame in enumerate(parsed.frames):
+        for change in _rescaled(frame, old, goal):
+            frames = [*parsed.frames]
+            frames[place] = frame.model_copy(update=change)
+            yield parsed.model_copy(update={"frames": tuple(frames)})
+
+
+def _rescaled(frame: Frame, old: Criterion, goal: float) -> Iterator[dict[str, Any]]:
+    share = goal / old.goal if old.goal else 1.0
+    if frame.amount is not None and share > 0.0:
+        value = frame.amount.value * share
+        yield {"amount": frame.amount.model_copy(update={"value": value}), "bounds": ()}
+    if frame.count is not None and goal >= 1.0 and goal == round(goal):
+        yield {"count": round(goal)}
+    if frame.duration_s is not None and share > 0.0:
+        yield {"duration_s": frame.duration_s * share}
+    if old.unit in get_args(Unit) and goal > 0.0:
+        rule: AmountRule = "about" if old.direction == "about" else "at_least"
+        given = Amount.model_validate({"value": goal, "unit": old.unit, "rule": rule})
+        for dimension in _DIMENSIONS.get(old.unit, ()):
+            plain = {"degree": None, "factor": None, "bounds": ()}
+            yield {"amount": given, "dimension": dimension, **plain}

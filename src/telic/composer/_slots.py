@@ -18,6 +18,9 @@ _LEAST = {"slow": "very_slow", "little": "little"}
 _LEVEL = {"forward", "backward", "left", "right"}
 _BESIDES = ("up", "in_place")
 """directions that another one goes before"""
+_MEASURES = {"m/s": "speed", "steps": "count"} | dict.fromkeys(("rad/s", "rad", "turns"), "turning")
+_LEANS_RAD = 1.1
+"""angle below which rolling is leaning to a side"""
 _STRICTER = {"at_least": 1, "at_most": -1, "about": 0}
 
 
@@ -72,6 +75,8 @@ class Slots:
         amount: Amount | None = fills.get("amount")
         if amount is None and "turns" in says and "count" not in fills:
             amount = Amount(value=says["turns"], unit="turns", rule="about")
+        elif amount is None and "steps" in says and "duration_s" not in fills:
+            amount = Amount(value=says["steps"], unit="steps", rule="about")
         if amount is not None and amount.value < 0:
             # "at -2 m/s" is backward, "by -90 degrees" to the right
             amount = amount.model_copy(update={"value": -amount.value})
@@ -90,10 +95,8 @@ class Slots:
         elif dimension is None and amount is not None:
             is_high = "high" in self._is and fills["direction"] not in _LEVEL
             is_high = is_high and verb != "hop"
-            rates = {"m/s": "speed", "rad/s": "turning", "rad": "turning", "turns": "turning"}
-            rates["steps"] = "count"
-            rates["m"] = "height" if is_high else "distance"
-            dimension = rates.get(amount.unit)
+            dimension = "height" if is_high else "distance"
+            dimension = dimension if amount.unit == "m" else _MEASURES.get(amount.unit)
         elif dimension is None:
             is_way = degree in ("little", "much") and verb in ("go", "circle")
             dimension = "distance" if is_way else self._is["about"]
@@ -103,7 +106,7 @@ class Slots:
         lasts = [item for item in self.deed.items if item.slot == "until_end"]
         self.claims += [("until_end", item, None) for item in lasts]
         # "stay for 3 seconds" says how long instead
-        fills["bows"] = bool(says.get("bows"))
+        fills |= {"bows": bool(says.get("bows")), "at_once": bool(says.get("at_once"))}
         fills["until_end"] = bool(lasts or (says.get("until_end") and "duration_s" not in fills))
         postures = self._postures(shift if amount is None or amount.unit != "m" else None)
         styles = {*says.get("styles", ()), *(sense.value for _, sense in self._take("style"))}
@@ -151,6 +154,13 @@ class Slots:
             return next((each for each in given if each is not None), verb)
         if verb == "lift" and name == "torso":
             return "stand"  # tall: see _postures
+        given = [item.reading.amount for item in self.deed.items if item.reading]
+        angles = [abs(each.value) for each in given if each and each.unit == "rad"]
+        if verb == "roll" and any(angle < _LEANS_RAD for angle in angles):
+            return "lean"  # "roll your body left by 15 degrees"
+        postures = {sense.value for item in self.deed.items if (sense := item.sense(verb))}
+        if verb in ("stand", "balance") and "lying" in postures:
+            return "lie"  # "land on your back"
         is_limb = any(word in name for word in word_table("parts")["limbs"])
         return "swing" if verb == "go" and self.deed.says.get("weak") and is_limb else verb
 
@@ -230,6 +240,9 @@ class Slots:
                 # "speed 2" is one; of "two quick jumps" it is how many.
                 is_named = any(self._senses("dimension")) or 0 < reading.bare < 1
                 amount, count = self._bare(reading, dimension if is_named else None)
+            if item.unit == "times" and amount is not None:  # "turn one and a half times"
+                is_turn = self.verb == "turn"
+                amount = amount.model_copy(update={"unit": "turns"}) if is_turn else None
             given = {"period_s": reading.period_s, "duration_s": reading.duration_s}
             given |= {"count": count, "amount": amount}
             given = {name: new for name, new in given.items() if new is not None}
@@ -284,7 +297,7 @@ class Slots:
             found.add("one_leg")
         if shift:
             found.add("low" if shift < 0 else "high")
-        return found
+        return found - {"lying"} if self.verb == "stand_up" else found
 
 
 def _factor(senses: list[Sense]) -> float | None:

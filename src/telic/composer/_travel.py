@@ -15,6 +15,7 @@ from telic.composer import _gaits as gaits
 from telic.composer import _sizes as sizes
 from telic.composer._draft import Draft
 from telic.composer._manners import charge_change, stay_on_feet, stay_straight
+from telic.composer._phases import QUARTER
 from telic.composer.frames import Frame
 from telic.composer.scene import Scene
 from telic.errors import Refused
@@ -259,6 +260,8 @@ def stop_in_the_end(draft: Draft, zero: float, goal: float, weight: float) -> No
 
 def _step_in_place(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Walk in place with alternating feet."""
+    if not scene.spec.feet:
+        raise scene.cannot(f"{frame.gait or 'go'} in place", "it has no feet to step with")
     scene.require("stride_alternation", f"{frame.gait or 'go'} in place")
     strides = signals.Strides()
     draft.pay("step", 3.0, terms.Touchdown(strides), "a foot comes down")
@@ -301,8 +304,13 @@ def circle(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.seconds = min(1.3 * laps * 2.0 * math.pi / rate + 1.0, sizes.LONGEST_S)
     draft.doubt(f"the circle is taken as one with a radius of {radius:.2g} m, to the {side}")
     heading, turned, wound = Turns(side), metrics.turned(side), metrics.winding(side)
-    ahead = Ratio(signals.Ahead(), target, most=1.2)
-    draft.pay("speed", 1.0, ahead, f"speed where it faces, in parts of {target:.2g} m/s")
+    ahead, where = Ratio(signals.Ahead(), target, most=1.2), "where it faces"
+    if frame.direction == "backward":
+        ahead = Ratio(Measured("heading_velocity", sign=-1), target, most=1.2)
+        back, where = tracks.less("heading_velocity", sign=-1), "away from where it faces"
+        value = tracks.share_above(back, 0.3 * target)
+        draft.score("goes backward", value, 0.3, 0.75, weight=2.0, tag="drifts")
+    draft.pay("speed", 1.0, ahead, f"speed {where}, in parts of {target:.2g} m/s")
     turning = Exact(Part(heading, "rate"), rate, 0.6 * rate)
     draft.pay("turn", 1.0, turning, f"turning {side} at {rate:.2g} rad/s")
     title = f"goes round {'once' if laps == 1 else f'{laps:g} times'} to the {side}"
@@ -326,14 +334,12 @@ def circle(frame: Frame, scene: Scene, draft: Draft) -> None:
 def turn(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Turn about the vertical axis by an angle or continuously."""
     scene.require("heading_rate", "turn about the vertical")
-    amount, turns = frame.amount, float(frame.count) if frame.count else None
+    amount, turns = frame.amount, frame.all_turns
     if amount is None and frame.degree == "little" and frame.dimension == "turning":
         turns = 0.125
         draft.doubt(f'"{frame.word}" a little is taken as 45 degrees')
-    elif frame.turns is not None:
-        if frame.given("turns") == 0.25:
-            draft.doubt(f'"{frame.word}" before what comes next is taken as 90 degrees')
-        turns = frame.turns * (frame.count or 1)
+    elif frame.amount is QUARTER:  # none was given
+        draft.doubt(f'"{frame.word}" before what comes next is taken as 90 degrees')
     if turns is not None:
         _turn_by(frame, draft, side_of(frame), turns)
     else:

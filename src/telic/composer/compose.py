@@ -19,7 +19,6 @@ from telic.composer import _manners as manners
 from telic.composer import _postures as postures
 from telic.composer import _travel as travel
 from telic.composer._acrobatics import hop, jump, turn_over
-from telic.composer._blocks import EXAMPLES, can_have_block
 from telic.composer._conflict import (
     not_understood,
     require_consistent,
@@ -28,15 +27,14 @@ from telic.composer._conflict import (
 )
 from telic.composer._demonstration import demonstrated, right_failure_modes
 from telic.composer._draft import Draft, edit
-from telic.composer._edits import follow_edits
 from telic.composer._limbs import keep_away, kick, lift, reach, swing
 from telic.composer._phases import arrange, comes_home, goes_low, limits_of, travels
-from telic.composer._scope import audit_words, still_covered
+from telic.composer._scope import audit_words, follow_edits, still_covered
 from telic.composer._sizes import LONGEST_S, require_sizes
 from telic.composer._write import ORDINALS, composition, put_in_order
 from telic.composer.frames import Act, Frame, ParsedIntent
 from telic.composer.lexicon import word_table
-from telic.composer.observed import compose_observed, is_observed
+from telic.composer.observed import EXAMPLES, can_have_block, compose_observed, is_observed
 from telic.composer.reader import parse
 from telic.composer.reference import (
     Reference,
@@ -53,6 +51,7 @@ from telic.judges.criteria import Composition, Criterion
 from telic.rewards.signals import Gone, Measured
 from telic.rewards.terms import Home, Small
 
+_NOT_DENIED = r"(?<!not )(?<!n't )(?<!never )(?<!without )"
 BEHAVIOURS: dict[Act, tuple[Callable[[Frame, Scene, Draft], None], str]] = {
     "go": (travel.go, "run forward fast"),
     "stand": (postures.stand, "stand still"),
@@ -87,7 +86,7 @@ def compose(
     """Compose criteria, reward and judge for an intent in an environment.
 
     `criteria` are criteria of an earlier call edited by the user. Titles, constraints and reward
-    follow edited goals (`telic.composer._edits`), and removed criteria are not judged.
+    follow edited goals (`telic.composer._scope`), and removed criteria are not judged.
 
     Raises:
         Refused: the intent was not understood or requires an unsupported behaviour.
@@ -99,7 +98,7 @@ def compose(
     requests = word_table("requests")
     known = requests["known"] | requests["feet"].get(str(len(spec.feet)), {})
     for phrase, deeds in known.items():
-        pattern = re.compile(rf"\b({phrase})(?!\w)", re.IGNORECASE)
+        pattern = re.compile(rf"{_NOT_DENIED}\b({phrase})(?!\w)", re.IGNORECASE)
         for deed in deeds if pattern.search(intent) else ():
             try:
                 made = compose(pattern.sub(deed, intent), spec, criteria, reference)
@@ -152,6 +151,8 @@ def able(scene: Scene) -> list[str]:
             behaviour(Frame(verb=verb, word=verb), scene, Draft())
         except BadEnvironment:
             continue
+        if verb == "go" and not scene.spec.feet:
+            example = "move to the right" if scene.on_rail else "go forward fast"
         found.append(example)
     return [*found, *(EXAMPLES if can_have_block(scene.spec) else ())]
 
@@ -230,7 +231,15 @@ def _drafts(
     parsed: ParsedIntent, phases: Sequence[Sequence[Frame]], scene: Scene
 ) -> tuple[list[Draft], Draft]:
     """Return the drafts of the phases, and the draft of what holds throughout the episode."""
-    drafts = [_phase(phase, scene._replace(is_last=phase is phases[-1])) for phase in phases]
+    drafts: list[Draft] = []
+    for phase, after in zip(phases, [*phases[1:], []], strict=True):
+        landings = {"land", "landing", "end up", *(frame.word for frame in phase)}
+        lies_next = any(frame.verb == "lie" and frame.word in landings for frame in after)
+        drafts.append(_phase(phase, scene._replace(is_last=not after, lies_next=lies_next)))
+    for phase, draft in zip(phases[1:], drafts[1:], strict=True):
+        if phase[0].at_once:
+            words = f'"{phase[0].word}" is read as the next movement'
+            draft.doubt(f"{words}: both at once are not judged")
     for before, now, draft in zip(phases, phases[1:], drafts[1:], strict=False):
         postures.rest_in_time(before, now, draft)
     always, drafts = (drafts[0], []) if len(drafts) == 1 else (Draft(), drafts)
@@ -256,7 +265,8 @@ def _phase(frames: Sequence[Frame], scene: Scene) -> Draft:
     """Return the draft of simultaneous frames."""
     draft = Draft()
     turns = any(each.verb in ("turn", "circle") for each in frames)
-    scene = scene._replace(is_going=any(map(travels, frames)), is_turning=turns)
+    waves = any(each.verb in ("swing", "kick") for each in frames)
+    scene = scene._replace(is_going=any(map(travels, frames)), is_turning=turns, is_waving=waves)
     frames = [postures.supported(frame, scene) for frame in frames]
     going = [each for each in frames if each.verb == "go"]
     on_hands = scene.is_tall and any("hands" in frame.postures for frame in frames)

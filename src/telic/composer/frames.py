@@ -83,6 +83,9 @@ class Frame(Record):
     is_of_start: bool = Field(
         default=False, description="its direction is seen from the start, not from the body"
     )
+    at_once: bool = Field(
+        default=False, description="to be done at the same time as the action before it"
+    )
     phase: int = Field(default=0, description="place in the sequence, from 0")
 
     def given(self, unit: Unit) -> float | None:
@@ -96,10 +99,10 @@ class Frame(Record):
         return self.given("turns") if angle is None else angle / (2.0 * math.pi)
 
     @property
-    def radians(self) -> float | None:
-        """Stated angle in radians."""
-        turns = self.given("turns")
-        return self.given("rad") if turns is None else turns * (2.0 * math.pi)
+    def all_turns(self) -> float | None:
+        """Stated angle in turns, times the count; or the count alone."""
+        count = None if self.count is None else float(self.count)
+        return count if self.turns is None else self.turns * (count or 1.0)
 
     @property
     def way_m(self) -> float | None:

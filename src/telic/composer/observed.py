@@ -6,18 +6,21 @@
 
 Classic control tasks have dedicated names and phrases (`observed.toml`). Goal environments offer
 the distance to the goal, and all others their observation columns and return.
+
+    push the block to the goal · pick up the block and lift it to the goal · lift the block 20 cm
+
+For an arm, the words decide what the environment adds: a block, and a goal on the table to push it
+to or one in the air.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from telic.composer._amounts import Reading, number_reader
-from telic.composer._blocks import compose_block, is_about_block
 from telic.composer._draft import Draft, edit
-from telic.composer._scope import covered_by
 from telic.composer._write import composition
 from telic.composer.lexicon import (
     Lexicon,
@@ -33,13 +36,25 @@ from telic.composer.lexicon import (
 from telic.composer.reader import scan
 from telic.envs.spec import EnvSpec
 from telic.errors import Refused
-from telic.judges import tracks
-from telic.judges.criteria import Composition, Criterion
+from telic.judges import metrics, tracks
+from telic.judges.criteria import Composition, Covered, Criterion
 from telic.judges.tracks import Measure
 from telic.quantities.observed import ObservedKind
 from telic.rewards.node import shortened
-from telic.rewards.signals import Given, Less, Observed
-from telic.rewards.terms import Alive, Hill, Missing, Off, Pay, Reached, Sigmoid
+from telic.rewards.signals import Above, Below, Block, Given, Less, Measured, Observed, Part
+from telic.rewards.terms import (
+    Alive,
+    Cost,
+    Hill,
+    LiftBlock,
+    Missing,
+    Near,
+    Off,
+    Pay,
+    Reached,
+    Sigmoid,
+)
+from telic.robots.terrain import ArmTask
 
 _DIGITS = 6
 _SHARE, _SHARE_OF_THE_WAY = 0.85, 0.6
@@ -50,6 +65,12 @@ _UNLIMITED_STEPS = 500
 _GOAL_STEPS, _USUAL_STEPS = 100_000, 400_000
 _GOALS = ("goal", "target", "goal_position", "target_position", "goal_pos", "target_pos")
 _NO_PLACE = r"vel|speed|rate|quat|angle|force|achieved_goal|desired_goal"
+EXAMPLES = ("push the block to the goal", "pick up the block and lift it to the goal")
+_LIFT_M, _MOST_LIFT_M = 0.15, 0.3
+_SECONDS = {"push": 4.0, "pick": 5.0}
+_STEPS = {"push": 1_500_000, "pick": 5_000_000}
+_LOG_STD = -1.0
+"""actions are wide: large initial ones throw the block off the table"""
 
 
 class Observable(NamedTuple):
@@ -162,12 +183,11 @@ def is_observed(intent: str, spec: EnvSpec) -> bool:
     data, tokens = word_table("observed"), read_tokens(intent)
 
     def names(phrases: Iterable[str]) -> bool:
-        found = Lexicon(((each, Sense("", "")) for each in phrases), data["parts"])
-        return any(found.find(tokens, place) for place in range(len(tokens)))
+        return _has(tokens, Lexicon(((each, Sense("", "")) for each in phrases), data["parts"]))
 
     return (
         re.search(r"\bobs(?:ervation)? ?\[?\d", intent.lower()) is not None
-        or (_goal_distance(spec) is not None and names(data["goal"]["phrases"][0]["words"]))
+        or names(words for row in _known(spec)[1] for words in row["words"])
         or ("env_reward" in spec.info_keys and names(data["returns"]["high"]))
     )
 
@@ -313,20 +333,33 @@ def compose_observed(
     steps = spec.max_episode_steps
     if steps is None:
         draft.doubt(f"episodes have no time limit here: {_UNLIMITED_STEPS} steps are taken")
-    if criteria is not None:
-        edit([draft], criteria)
-    made = composition(
-        intent,
-        spec.id,
-        (),
+    return _finished(
+        (intent, spec, criteria),
         draft,
+        titles,
         env_args={"max_episode_steps": steps or _UNLIMITED_STEPS},
         settings=draft.settings,
         steps=_known(spec)[2],
-        doubts=tuple(draft.doubts),
         not_understood=reading.not_understood,
     )
-    return covered_by(made, titles)
+
+
+def _finished(
+    asked: tuple[str, EnvSpec, Sequence[Criterion] | None],
+    draft: Draft,
+    titles: Mapping[str, Sequence[str]],
+    **settings: Any,
+) -> Composition:
+    """Return the composition of a draft with edited criteria and the words they cover."""
+    intent, spec, criteria = asked
+    if criteria is not None:
+        edit([draft], criteria)
+    made = composition(intent, spec.id, (), draft, doubts=tuple(draft.doubts), **settings)
+    judged = {each.title for each in made.criteria}
+    carried = [(words, tuple(t for t in own if t in judged)) for words, own in titles.items()]
+    covered = tuple(Covered(words=words, criteria=own) for words, own in carried if own)
+    dropped = tuple(words for words, own in carried if not own)
+    return made.model_copy(update={"covered": covered, "dropped": dropped})
 
 
 def _ask(want: Want, known: dict[str, Observable], draft: Draft) -> None:
@@ -382,3 +415,135 @@ def _once(
     draft.score(title, done, 0.0, 1.0, weight=3.0, tag="too_low", meaning=words)
     more = f"{title}, nearly"
     draft.score(more, value, zero, goal, unit=unit, tag="too_low", meaning=meaning)
+
+
+# ---- the block of an arm; the words decide whether its goal is on the table or in the air
+
+
+def _phrases() -> Lexicon:
+    data = word_table("blocks")
+    rows = data["phrases"].items()
+    return Lexicon(
+        [(each, Sense(about, about)) for about, row in rows for each in row], data["parts"]
+    )
+
+
+def can_have_block(spec: EnvSpec) -> bool:
+    """Return whether an environment is an arm to which telic can add a block."""
+    # A user-defined environment class may have an argument of the same name.
+    is_arm = spec.robot is not None and spec.robot.target is not None
+    return is_arm and spec.arguments.get("task") in get_args(ArmTask)
+
+
+def is_about_block(intent: str, spec: EnvSpec) -> bool:
+    """Return whether an intent is about a block that can be added to this environment."""
+    return can_have_block(spec) and _has(read_tokens(intent), _phrases(), "push", "pick")
+
+
+def _has(tokens: Sequence[Token], phrases: Lexicon, *about: str) -> bool:
+    return any(phrases.find(tokens, place, *about) for place in range(len(tokens)))
+
+
+def compose_block(
+    intent: str, spec: EnvSpec, criteria: Sequence[Criterion] | None = None
+) -> Composition:
+    """Write criteria, reward and judge for an intent about a block; see `compose`.
+
+    Raises:
+        Refused: it says nothing about the block, or lifts it too high.
+    """
+    tokens = read_tokens(intent)
+    known = ignored_words() | {"and", "then", "it", "arm", "gripper", "robot"}
+    found = scan(tokens, _phrases(), {"amount": number_reader("m")}, known)
+    words: dict[str, str] = {}
+    heights: list[Reading] = []
+    for match in found.matches:
+        words.setdefault(match.senses[0].value, quoted(tokens[match.at[0] : match.end]))
+        heights += match.read
+    task = "pick" if "pick" in words else "push"
+    is_kept_down = words.pop("denied", None) is not None and task == "pick"
+    if task not in words or is_kept_down or found.is_denied:
+        raise Refused(
+            f'"{intent}" does not say what to do with the block.',
+            hint=f"Ask for example: {', '.join(EXAMPLES)}.",
+        )
+    draft, lift = Draft(), None
+    if not _has(tokens, _phrases(), "where"):
+        if task == "push":
+            draft.doubt("no target is given: the goal, the red ball, is assumed")
+        elif heights and heights[0].amount:
+            lift = heights[0].amount.value
+        else:
+            lift = _LIFT_M
+            draft.doubt(f"no height is given: {lift:g} m above its initial position is assumed")
+    if lift is not None and not 0.0 < lift <= _MOST_LIFT_M:
+        raise Refused(
+            f"A block is lifted up to {_MOST_LIFT_M:g} m, not {lift:g} m.",
+            hint=f'Say for example "lift the block {100 * _LIFT_M:g} cm".',
+        )
+    titles = _push(draft) if task == "push" else _pick(lift, draft)
+    if "soon" in words:
+        done = tracks.below(metrics.block("target"), 0.05)
+        if lift is not None:
+            done = tracks.above(metrics.block("start"), 0.7 * lift)
+        title, value = "is done in the first 40% of the time", tracks.share_until(done)
+        titles["soon"] = (draft.score(title, value, 0.8, 0.4, weight=1.0, tag="too_slow"),)
+    draft.pay("calm", 0.05, Cost(Measured("effort")), "effort")
+    steps = round(_SECONDS[task] / (spec.dt_s or 0.02))
+    return _finished(
+        (intent, spec, criteria),
+        draft,
+        {said: titles.get(about, ()) for about, said in words.items()},
+        env_args={"task": task, "max_episode_steps": steps},
+        settings={"log_std": _LOG_STD},
+        steps=_STEPS[task],
+        not_understood=found.unread,
+    )
+
+
+_Titles = dict[str, tuple[str, ...]]
+"""titles of criteria by topic"""
+
+
+def _be_there(draft: Draft, farthest: float) -> tuple[str, str]:
+    """Reward and judge that the block reaches the goal and stays there."""
+    block, away = Block(), metrics.block("target")
+    draft.pay("near", 1.0, Near(Part(block, "near"), 8.0), "hand close to the block")
+    draft.pay("bring", 4.0, Pay(Part(block, "way")), "share of the block's way to the goal")
+    draft.pay("there", 2.0, Pay(Below(Part(block, "away"), 0.05)), "block at the goal")
+    title, value = "brings the block within 0.04 m of the goal", tracks.mean_of_last(away, 1.0)
+    brings = draft.score(title, value, farthest, 0.04, weight=3.0, tag="too_far")
+    value = tracks.share_below(away, 0.05)
+    return brings, draft.score("keeps it there", value, 0.05, 0.4, weight=2.0, tag="drifts")
+
+
+def _push(draft: Draft) -> _Titles:
+    """Push the block along the table to the goal."""
+    there = _be_there(draft, 0.07)
+    value = tracks.share_near(metrics.block("start"), 0.0, 0.03)
+    pushes = draft.require("pushes it along the table", value, 0.7, 0.95, tag="flails")
+    return {"push": (*there, pushes), "where": there, "keeps": there[1:], "holds": there}
+
+
+def _pick(lift: float | None, draft: Draft) -> _Titles:
+    """Lift the block with the gripper to the goal or to a height."""
+    height, block, risen = lift or 0.1, Block(), metrics.block("start")
+    draft.pay("near", 1.0, Near(Part(block, "near"), 8.0), "hand close to the block")
+    draft.pay("lift", 4.0, LiftBlock(block, height), "block off the table, in the hand")
+    title, value = f"lifts the block {height:.2g} m", tracks.highest(risen)
+    draft.score(title, value, 0.2 * height, 0.9 * height, weight=1.5, tag="too_low")
+    if lift is None:
+        there = _be_there(draft, 0.1)
+    else:
+        up = 0.7 * height
+        draft.pay("up", 2.0, Pay(Above(Part(block, "rise"), up)), "block up")
+        value = tracks.share_above(risen, up)
+        there = title, draft.score("keeps it up", value, 0.05, 0.4, weight=3.0)
+    holds = draft.require("holds it", metrics.block_in_hand(), 0.5, 0.9, tag="too_far")
+    return {
+        "pick": (title, *there, holds),
+        "where": there,
+        "height": (title,),
+        "keeps": there[1:],
+        "holds": (holds, there[1]),
+    }

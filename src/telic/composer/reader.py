@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from telic.composer._amounts import read_amount
 from telic.composer._grammar import Clause, Item, outline
-from telic.composer._parts import BodyPart, is_part
+from telic.composer._parts import BodyPart
 from telic.composer._slots import Deed, Slots, implied_verb
 from telic.composer.frames import (
     OPPOSITE,
@@ -135,6 +135,8 @@ class _Deeds:
         self._pending: list[Item] = []
         """items before the first verb"""
         self._phase = 0
+        self._at_once = False
+        """whether the clause is joined to the one before by "while" """
 
     def read(self, groups: Sequence[Sequence[Clause]]) -> None:
         """Read all clauses. A group is one phase, or two if it ends in a landing."""
@@ -142,6 +144,7 @@ class _Deeds:
             if self.all:
                 self._phase = self.all[-1].phase + 1
             for clause in group:
+                self._at_once = clause.join == "while"
                 if clause.delay is not None:
                     self._wait(clause, clause.delay)
                 items = [item for item in clause.items if item.limit is None]
@@ -227,6 +230,7 @@ class _Deeds:
         says = {"until_end": True} if act else dict(verb.senses[0].says)
         if says.get("sequel") and any(each.phase == self._phase for each in self.all):
             self._phase += 1
+        says["at_once"] = self._at_once and any(each.phase == self._phase for each in self.all)
         self.used.update(verb.at)
         loose, self._pending = [*self._pending, *items], []
         word = " ".join(self._tokens[place].word for place in verb.at)
@@ -256,7 +260,7 @@ class _Deeds:
                 verbs.append(item)
         helping = [item for item in given if item not in kept]
         says = dict(first.senses[0].says)
-        if any(item.says("holder") for item in helping):
+        if any(item.says("holder") and item.at < first.at for item in helping):
             says["until_end"] = True
         if any(item in landings for item in helping):
             says["sequel"] = True
@@ -515,10 +519,7 @@ def _left_out(tokens: Sequence[Token], names: frozenset[str]) -> set[int]:
     places = {place for place, word in enumerate(words) if word in ignored_words() | names}
     together: set[int] = set()
     for place in range(len(tokens)):
-        idle = lexicon().find(tokens, place, "idle")
-        # Body parts may alternate: "raise your arms one after the other".
-        of_parts = place > 0 and is_part(words[place - 1])
-        if idle and not (of_parts and {"one", "after"} <= {words[k] for k in idle.at}):
+        if idle := lexicon().find(tokens, place, "idle"):
             together.update(idle.at)
     for place in range(1, len(words)):  # names address the robot unless they follow a preposition
         before = [k for k in range(place) if words[k] not in determiners()][-1:]

@@ -43,19 +43,19 @@ class Scene(NamedTuple):
     """whether the robot should be on hands and knees instead of its feet"""
     is_turning: bool = False
     """whether the robot turns at the same time"""
+    is_waving: bool = False
+    """whether a limb moves at the same time"""
+    lies_next: bool = False
+    """whether the next phase is lying down"""
 
     @classmethod
-    def of(cls, spec: EnvSpec, may_fall: bool = False, reference: Reference | None = None) -> Scene:
+    def of(cls, spec: EnvSpec, may_fall: bool = False) -> Scene:
         """Return the scene of an environment."""
         robot = spec.robot
         on_two = robot is not None and robot.root.kind == "free" and len(robot.feet) == 2
         learns = _LEARNS * (_ON_TWO if on_two else 1)
-        return cls(
-            spec,
-            {"learns": learns} | word_table("calibration").get(spec.id, {}),
-            may_fall,
-            reference,
-        )
+        known = {"learns": learns} | word_table("calibration").get(spec.id, {})
+        return cls(spec, known, may_fall)
 
     def has(self, *quantities: str) -> bool:
         """Return whether the environment provides all of these quantities."""

@@ -43,9 +43,6 @@ class Hosted:
         self.address = address
         self.name = address.name
 
-    def __repr__(self) -> str:
-        return f"Hosted({self.name!r})"
-
     async def complete(self, request: Request[Any], deadline_s: float) -> RawReply:
         """Send the request once. Raise Outage, RequestRejected, or UsageError if no key is set."""
         key = find_key(self.address.provider)
