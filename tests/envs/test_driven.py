@@ -9,8 +9,8 @@ import torch
 
 from telic import bench, quantities
 from telic.envs import make
-from telic.envs.commands import Commander, VelocityCommands
 from telic.envs.domain_randomization import RANDOMIZATIONS
+from telic.envs.driven import Commander, VelocityCommands
 from telic.errors import ConfigError
 from telic.rendering.look import load_dressed
 from telic.robots.build import build_robot

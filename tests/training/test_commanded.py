@@ -7,7 +7,7 @@ import torch
 
 from telic import bench
 from telic.envs import make
-from telic.envs.commands import VelocityCommands
+from telic.envs.driven import VelocityCommands
 from telic.errors import UsageError
 from telic.robots.build import build_robot
 from telic.robots.record import guessed

@@ -7,7 +7,7 @@ with that of the next episode.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -18,8 +18,7 @@ from torch import Tensor
 
 from telic.core.seeds import derive, uniform
 from telic.core.tensors import from_numpy
-from telic.envs.foreign import Probe, builder, examine_env
-from telic.envs.spaces import stack
+from telic.envs.foreign import Probe, builder, examine_env, stack
 from telic.envs.vector import STAGGER, Info, Step, VecEnv, seed_rows
 from telic.errors import ConfigError, UsageError
 
@@ -112,16 +111,16 @@ class GymnasiumEnv(VecEnv):
         if self.max_episode_steps is not None:
             truncated |= self._clock >= self.max_episode_steps
         self._held: dict[int, dict[str, Any]] = {}  # values of reset environments, by row
-        clock, fresh = self._clock.copy(), self._fresh
-        known = {
-            "action": lambda: action.detach().clone(),
-            "env_reward": lambda: self._tensor(reward.copy()),
-            "episode_start": lambda: self._tensor(fresh.copy()),
-            "dt": lambda: self._tensor(np.full(count, self.dt)),
+        values = {
+            "action": action.detach().clone(),
+            "env_reward": self._tensor(reward.copy()),
+            "episode_start": self._tensor(self._fresh),
         }
-        if "time" not in self._probe.readers:
-            known["time"] = lambda: self._tensor(clock * np.float64(self.dt or 0.0))
-        info = Info(partial(self._value, self._serial, known, infos), self._schema)
+        if self.dt is not None:
+            values["dt"] = self._tensor(np.full(count, self.dt))
+            if "time" not in self._probe.readers:
+                values["time"] = self._tensor(self._clock * np.float64(self.dt))
+        info = Info(partial(self._value, self._serial, infos), self._schema, values)
         final = obs
         done = terminated | truncated
         if done.any():
@@ -218,16 +217,8 @@ class GymnasiumEnv(VecEnv):
         self.exact_obs = self.exact_final_obs = from_numpy(obs).to(self.device)
         return self.exact_obs.float()
 
-    def _value(
-        self,
-        serial: int,
-        known: dict[str, Callable[[], Tensor]],
-        infos: list[dict[str, Any]],
-        name: str,
-    ) -> Tensor:
+    def _value(self, serial: int, infos: list[dict[str, Any]], name: str) -> Tensor:
         """Compute an info value of the latest transition."""
-        if name in known:
-            return known[name]()
         shape = self._probe.own_keys.get(name)
         if shape is not None:
             missing = np.full(shape, np.nan)  # absent in this step

@@ -6,6 +6,7 @@ import importlib.util
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import groupby
+from typing import NamedTuple
 
 import gymnasium
 from pydantic import Field
@@ -13,7 +14,6 @@ from pydantic import Field
 from telic.core.config import Record
 from telic.core.plugins import plugin_names
 from telic.envs.factory import make
-from telic.envs.spaces import CLASSIC
 from telic.envs.spec import EnvSpec
 from telic.envs.tasks import RULES, TASKS
 
@@ -23,6 +23,40 @@ _EXTRAS = {
     "gymnasium.envs.tabular": ("jax", "pip install 'gymnasium[jax]'"),
 }
 
+
+class Classic(NamedTuple):
+    """Description and column names of a classic control task."""
+
+    description: str
+    obs_names: tuple[str, ...]
+    choices: tuple[str, ...] = ()
+
+
+CLASSIC = {
+    "CartPole": Classic(
+        "A pole on a cart; its own task is to keep the pole upright by pushing the cart.",
+        ("cart_position", "cart_velocity", "pole_angle", "pole_angular_velocity"),
+        ("push left", "push right"),
+    ),
+    "Pendulum": Classic(
+        "A pendulum with a weak motor; its own task is to swing up and stay upright.",
+        ("cos_angle", "sin_angle", "angular_velocity"),
+    ),
+    "Acrobot": Classic(
+        "Two links hanging from a pivot; its own task is to swing the end above a line.",
+        ("cos_angle_1", "sin_angle_1", "cos_angle_2", "sin_angle_2", "velocity_1", "velocity_2"),
+        ("torque -1", "torque 0", "torque +1"),
+    ),
+    "MountainCar": Classic(
+        "A car in a valley, too weak to climb; its own task is to reach the flag on the hill.",
+        ("position", "velocity"),
+        ("push left", "coast", "push right"),
+    ),
+    "MountainCarContinuous": Classic(
+        "A car in a valley, too weak to climb; its own task is to reach the flag on the hill.",
+        ("position", "velocity"),
+    ),
+}
 
 _SHOWN = ("id", "description", "max_episode_steps", "obs_dim", "act_dim", "dt_s")
 

@@ -20,9 +20,12 @@ from typing import Any, Literal, NamedTuple
 import gymnasium
 import mujoco
 import numpy as np
+import torch
+from gymnasium import spaces
 from gymnasium.wrappers import OrderEnforcing
 from torch import Tensor
 
+from telic.core.tensors import from_numpy, integers
 from telic.envs.anatomy import (
     action_names,
     position_names,
@@ -30,9 +33,8 @@ from telic.envs.anatomy import (
     robot_of,
     velocity_names,
 )
-from telic.envs.catalogue import known_ids
+from telic.envs.catalogue import CLASSIC, known_ids
 from telic.envs.simulators.names import named_code
-from telic.envs.spaces import CLASSIC, action_codec, observation_codec
 from telic.envs.spec import EnvSpec
 from telic.envs.task import FIELDS
 from telic.errors import BadEnvironment, UnknownName
@@ -145,7 +147,7 @@ def examine_env(
     core: Any = env.unwrapped
     observation = observation_codec(env.observation_space, env_id)
     action = action_codec(env.action_space, env_id)
-    own_keys = _try(env_id, env, observation.flatten, observation.size)
+    own_keys = _try(env_id, env, observation)
     model = getattr(core, "model", None)
     model = model if isinstance(model, mujoco.MjModel) else None
     body: dict[str, Any] = {}
@@ -196,7 +198,7 @@ def examine_env(
 
 
 def _try(
-    env_id: str, env: gymnasium.Env, flatten: Callable[[Any], Any], size: int
+    env_id: str, env: gymnasium.Env, observation: ObservationCodec
 ) -> dict[str, tuple[int, ...]]:
     """Reset and step once; return the shapes of the numeric info values."""
     started: Any = env.reset(seed=0)
@@ -208,7 +210,7 @@ def _try(
             "and step (obs, reward, terminated, truncated, info).",
             hint="It may be written for the old gym package; wrap or port it.",
         )
-    got = np.shape(flatten(stepped[0]))
+    got, size = np.shape(observation.flatten(stepped[0])), len(observation.names)
     if got != (size,):
         raise BadEnvironment(
             f"{env_id} returned an observation of shape {got}, but its observation_space has "
@@ -294,3 +296,99 @@ class _PlainNumbers:
         numbers = SimpleNamespace(**members)
         setattr(self, name, numbers)
         return numbers
+
+
+# ---- spaces: rows of numbers with named columns
+
+
+class ObservationCodec(NamedTuple):
+    """Column names of an observation space, and its flattening function."""
+
+    names: tuple[str, ...]
+    flatten: Callable[[Any], Any]
+
+
+def observation_codec(space: Any, env_id: str) -> ObservationCodec:
+    """Return the codec that flattens the observations of a space."""
+    names = tuple(_names(space, "obs", env_id))
+    flatten: Callable[[Any], Any] = partial(spaces.flatten, space)
+    if isinstance(space, spaces.Box):
+        flatten = np.asarray if len(space.shape) == 1 else np.ravel
+    classic = CLASSIC.get(env_id.rpartition("-v")[0])
+    if classic is not None and len(classic.obs_names) == len(names):
+        names = classic.obs_names
+    return ObservationCodec(names, flatten)
+
+
+def _names(space: Any, stem: str, env_id: str) -> list[str]:
+    """Name the columns of a space; raise BadEnvironment for images and unsized spaces."""
+    if isinstance(space, spaces.Dict):
+        return [n for key, part in space.items() for n in _names(part, str(key), env_id)]
+    if isinstance(space, spaces.Tuple):
+        parts = enumerate(space.spaces)
+        return [n for k, part in parts for n in _names(part, f"{stem}_{k}", env_id)]
+    if isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) >= 2:
+        raise BadEnvironment(
+            f"{env_id} observes images {space.shape}, and policies here read rows of numbers.",
+            hint="Use an environment (or a wrapper) that observes the state.",
+        )
+    sized = spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary
+    if not isinstance(space, sized):
+        raise BadEnvironment(
+            f"{env_id} observes a {type(space).__name__} space, whose size is not fixed.",
+            hint="Observe Box, Discrete, MultiDiscrete, MultiBinary, or Dict and Tuple of those.",
+        )
+    size = spaces.flatdim(space)
+    return [stem] if size == 1 else [f"{stem}_{k}" for k in range(size)]
+
+
+_LARGEST = 1e6
+"""Magnitude above which an action limit counts as unbounded."""
+
+
+class ActionCodec(NamedTuple):
+    """Names and limits of actions, and their conversion to native actions."""
+
+    names: tuple[str, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    num_actions: int | None
+    unbounded: bool  # the space has no limits; [-1, 1] is used instead
+    native: Callable[[Tensor], list[Any]]  # batch -> one native action per environment
+
+
+def action_codec(space: Any, env_id: str) -> ActionCodec:
+    """Return the codec that converts actions to those of a space."""
+    if isinstance(space, spaces.Discrete):
+        first, count = int(space.start), int(space.n)
+
+        def choose(action: Tensor) -> list[int]:
+            return integers(action.cpu() + first)
+
+        return ActionCodec(("action",), (0.0,), (count - 1.0,), count, False, choose)
+    if not isinstance(space, spaces.Box):
+        raise BadEnvironment(
+            f"{env_id} takes actions of a {type(space).__name__} space; "
+            "policies here choose one of n (Discrete) or give numbers (Box).",
+            hint="Wrap the environment so that its action_space is Discrete or Box.",
+        )
+    shape, dtype = space.shape, space.dtype
+
+    def hand_over(action: Tensor) -> list[np.ndarray]:
+        rows = action.detach().cpu().numpy().astype(dtype)  # a copy: the environment may keep it
+        return list(rows.reshape(len(rows), *shape))
+
+    low, high = (limit.ravel().astype(float) for limit in (space.low, space.high))
+    is_open = (low < -_LARGEST) | (high > _LARGEST)
+    unbounded = bool(is_open.any())
+    low, high = np.where(is_open, -1.0, low), np.where(is_open, 1.0, high)
+    names = tuple(_names(space, "action", env_id))
+    return ActionCodec(names, tuple(low.tolist()), tuple(high.tolist()), None, unbounded, hand_over)
+
+
+def stack(rows: list[Any], device: torch.device) -> Tensor:
+    """Stack equally shaped values, (N, ...), as float64, or with their bool or integer type."""
+    array = np.array(rows)
+    if array.dtype.kind == "f":
+        array = array.astype(np.float64, copy=False)
+    return from_numpy(array).to(device)

@@ -49,8 +49,7 @@ def import_environments(jobs: Sequence[RenderJob]) -> None:
     for job in jobs:
         asked = TrajectoryFacts(env_id=job.env, env_kwargs=job.env_args, dt_s=None)
         if model_file(asked) is None:
-            for module in ("telic.envs.foreign", "telic.envs.spaces"):
-                importlib.import_module(module)
+            importlib.import_module("telic.envs.foreign")
             return
 
 
@@ -247,8 +246,7 @@ def _own_frames(
     # Imported lazily: rendering MuJoCo models does not need torch.
     import torch
 
-    from telic.envs.foreign import builder
-    from telic.envs.spaces import action_codec, observation_codec
+    from telic.envs.foreign import action_codec, builder, observation_codec
 
     facts = trajectory.facts
     if facts.seed is None:

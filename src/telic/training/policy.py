@@ -15,7 +15,7 @@ from torch import Tensor
 
 from telic.core.config import Record
 from telic.core.text import is_mapping
-from telic.envs.commands import NAMES, VelocityCommands
+from telic.envs.driven import NAMES, VelocityCommands
 from telic.envs.factory import make
 from telic.errors import TelicError, UnknownName, UsageError
 from telic.storage.files import replacing

@@ -23,8 +23,7 @@ from pydantic import Field, ValidationError, model_validator
 from telic.core.config import Record
 from telic.core.text import MISSING
 from telic.envs.anatomy import action_names
-from telic.envs.commands import NAMES, Span
-from telic.envs.driven import RobotTask
+from telic.envs.driven import NAMES, RobotTask, Span
 from telic.envs.factory import make
 from telic.envs.models import is_position
 from telic.envs.mujoco import MujocoEnv
