@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Mapping
 from math import isfinite
 from typing import Any, ClassVar, NamedTuple
 
+import gymnasium
 import torch
+from gymnasium.envs.registration import load_env_creator
 from pydantic import Field, NonNegativeFloat, PositiveInt, create_model
 from torch import Tensor
 
@@ -90,12 +93,18 @@ class Rules(NamedTuple):
     ends: str = "never"
 
 
-def _arguments(xml_file: str, frame_skip: int, **defaults: Any) -> type[TaskArguments]:
-    """Create a task's argument model with Gymnasium's names and defaults."""
-    fields: dict[str, Any] = {}
-    for name, default in {"xml_file": xml_file, "frame_skip": frame_skip, **defaults}.items():
-        kind, description = _ARGUMENTS[name]
-        fields[name] = (kind, Field(default, description=description))
+def _arguments(env_id: str, **more: Any) -> type[TaskArguments]:
+    """Create a task's argument model with the names and defaults of Gymnasium's environment."""
+    entry = gymnasium.spec(env_id)
+    assert entry.entry_point is not None
+    constructor = inspect.signature(load_env_creator(str(entry.entry_point)))
+    given = {name: each.default for name, each in constructor.parameters.items()}
+    given |= {"max_episode_steps": entry.max_episode_steps, **more}
+    fields: dict[str, Any] = {
+        name: (kind, Field(given[name], description=description, validate_default=True))
+        for name, (kind, description) in _ARGUMENTS.items()
+        if name in given
+    }
     return create_model("TaskArguments", __base__=TaskArguments, **fields)
 
 
@@ -110,12 +119,6 @@ class GymnasiumTask(Task[Any]):
 
 
 _UNHEALTHY = "when unhealthy, unless terminate_when_unhealthy=False: "
-_MOVES: dict[str, Any] = {
-    "forward_reward_weight": 1.0,
-    "reset_noise_scale": 0.1,
-    "exclude_current_positions_from_observation": True,
-}
-_STANDS: dict[str, Any] = {"healthy_reward": 1.0, "terminate_when_unhealthy": True}
 _FORWARD = "forward_reward_weight * x_velocity"
 _EFFORT = " - ctrl_cost_weight * |action|^2"
 
@@ -197,7 +200,7 @@ class HalfCheetah(Locomotion):
     rules = Rules(_FORWARD + _EFFORT)
     normal_velocities = True
     meanings: ClassVar = _info("x_position x_velocity reward_forward reward_ctrl")
-    Arguments = _arguments("half_cheetah.xml", 5, ctrl_cost_weight=0.1, **_MOVES)
+    Arguments = _arguments("HalfCheetah-v5")
 
 
 class Swimmer(Locomotion):
@@ -211,10 +214,9 @@ class Swimmer(Locomotion):
         "x_position y_position distance_from_origin x_velocity y_velocity reward_forward "
         "reward_ctrl"
     )
-    Arguments = _arguments("swimmer.xml", 4, ctrl_cost_weight=1e-4, **_MOVES)
+    Arguments = _arguments("Swimmer-v5")
 
 
-_WALKER = {**_MOVES, **_STANDS, "ctrl_cost_weight": 1e-3, "reset_noise_scale": 5e-3}
 _TILTED = "torso height or angle outside healthy_z_range or healthy_angle_range"
 
 
@@ -229,9 +231,7 @@ class Walker2d(Locomotion):
     meanings: ClassVar = _info(
         "x_position z_distance_from_origin x_velocity reward_forward reward_ctrl reward_survive"
     )
-    Arguments = _arguments(
-        "walker2d_v5.xml", 4, healthy_z_range=(0.8, 2.0), healthy_angle_range=(-1.0, 1.0), **_WALKER
-    )
+    Arguments = _arguments("Walker2d-v5")
 
 
 class Hopper(Walker2d):
@@ -243,14 +243,7 @@ class Hopper(Walker2d):
         _FORWARD + " + healthy_reward" + _EFFORT,
         _UNHEALTHY + _TILTED + ", or another number outside healthy_state_range",
     )
-    Arguments = _arguments(
-        "hopper.xml",
-        4,
-        healthy_state_range=(-100.0, 100.0),
-        healthy_z_range=(0.7, float("inf")),
-        healthy_angle_range=(-0.2, 0.2),
-        **_WALKER,
-    )
+    Arguments = _arguments("Hopper-v5")
 
 
 class Ant(Locomotion):
@@ -270,18 +263,7 @@ class Ant(Locomotion):
         "x_position y_position distance_from_origin x_velocity y_velocity reward_forward "
         "reward_ctrl reward_contact reward_survive"
     )
-    Arguments = _arguments(
-        "ant.xml",
-        5,
-        ctrl_cost_weight=0.5,
-        contact_cost_weight=5e-4,
-        main_body=1,
-        healthy_z_range=(0.2, 1.0),
-        contact_force_range=(-1.0, 1.0),
-        include_cfrc_ext_in_observation=True,
-        **_MOVES,
-        **_STANDS,
-    )
+    Arguments = _arguments("Ant-v5")
 
     def __init__(self, arguments: Any, sim: Simulation) -> None:
         super().__init__(arguments, sim)
@@ -320,17 +302,6 @@ def _by_body(kind: str, bodies: tuple[str, ...], parts: tuple[str, ...]) -> tupl
     return tuple(f"{kind}/{body}/{part}" for body in bodies for part in parts)
 
 
-_PERSON: dict[str, Any] = {
-    "ctrl_cost_weight": 0.1,
-    "reset_noise_scale": 1e-2,
-    "exclude_current_positions_from_observation": True,
-    "include_cinert_in_observation": True,
-    "include_cvel_in_observation": True,
-    "include_qfrc_actuator_in_observation": True,
-    "include_cfrc_ext_in_observation": True,
-}
-
-
 class _Person(Locomotion):
     """Observation shared by both humanoids."""
 
@@ -366,17 +337,7 @@ class Humanoid(_Person):
         "x_position y_position tendon_length tendon_velocity distance_from_origin x_velocity "
         "y_velocity reward_survive reward_forward reward_ctrl reward_contact"
     )
-    Arguments = _arguments(
-        "humanoid.xml",
-        5,
-        forward_reward_weight=1.25,
-        contact_cost_weight=5e-7,
-        contact_cost_range=(-float("inf"), 10.0),
-        healthy_reward=5.0,
-        terminate_when_unhealthy=True,
-        healthy_z_range=(1.0, 2.0),
-        **_PERSON,
-    )
+    Arguments = _arguments("Humanoid-v5")
 
     def __init__(self, arguments: Any, sim: Simulation) -> None:
         super().__init__(arguments, sim)
@@ -397,14 +358,7 @@ class HumanoidStandup(_Person):
         "x_position y_position tendon_length tendon_velocity z_distance_from_origin reward_linup "
         "reward_quadctrl reward_impact"
     )
-    Arguments = _arguments(
-        "humanoidstandup.xml",
-        5,
-        uph_cost_weight=1.0,
-        impact_cost_weight=0.5e-6,
-        impact_cost_range=(-float("inf"), 10.0),
-        **_PERSON,
-    )
+    Arguments = _arguments("HumanoidStandup-v5")
 
     def __init__(self, arguments: Any, sim: Simulation) -> None:
         super().__init__(arguments, sim)
@@ -431,9 +385,7 @@ class InvertedPendulum(GymnasiumTask):
     description = "A cart with a pole; its own task is to keep the pole up."
     rules = Rules("1 while the pole stands", "when the pole leans by more than 0.2 rad")
     meanings: ClassVar = _info("reward_survive")
-    Arguments = _arguments(
-        "inverted_pendulum.xml", 2, reset_noise_scale=0.01, terminate_when_unhealthy=True
-    )
+    Arguments = _arguments("InvertedPendulum-v5", terminate_when_unhealthy=True)
 
     def __init__(self, arguments: Any, sim: Simulation) -> None:
         super().__init__(arguments, sim)
@@ -466,13 +418,7 @@ class InvertedDoublePendulum(GymnasiumTask):
         *("slider", "hinge_sin", "hinge2_sin", "hinge_cos", "hinge2_cos", "slider_velocity"),
         *("hinge_velocity", "hinge2_velocity", "slider_constraint_force"),
     )
-    Arguments = _arguments(
-        "inverted_double_pendulum.xml",
-        5,
-        healthy_reward=10.0,
-        reset_noise_scale=0.1,
-        terminate_when_unhealthy=True,
-    )
+    Arguments = _arguments("InvertedDoublePendulum-v5", terminate_when_unhealthy=True)
 
     def __init__(self, arguments: Any, sim: Simulation) -> None:
         super().__init__(arguments, sim)
@@ -515,9 +461,7 @@ class Reacher(GymnasiumTask):
         *("joint0_cos", "joint1_cos", "joint0_sin", "joint1_sin", "target_x", "target_y"),
         *("joint0_velocity", "joint1_velocity", "to_target_x", "to_target_y"),
     )
-    Arguments = _arguments(
-        "reacher.xml", 2, max_episode_steps=50, reward_dist_weight=1.0, reward_control_weight=1.0
-    )
+    Arguments = _arguments("Reacher-v5")
 
     def __init__(self, arguments: Any, sim: Simulation) -> None:
         super().__init__(arguments, sim)
