@@ -20,12 +20,15 @@ from tests.training.small import CONTROL, SPEED, small_job, train_here
 from tests.training.test_population import numbers, weights
 
 LEARNERS = ("reppo", "flashsac")
-FEW = {"updates": 3, "learning_starts": 300, "replay_size": 600, "critic_hidden": (24,)}
+FEW = {
+    **{"num_envs": 4, "horizon": 16, "minibatch_size": 32, "critic_hidden": (24,)},
+    **{"updates": 3, "learning_starts": 75, "replay_size": 150},
+}
 
 
 def job(learner, env="HalfCheetah-v5", **changes):
     settings = {**FEW, **changes.pop("settings", {})}
-    return small_job(env, learner=learner, settings=settings, **changes)
+    return small_job(env, learner=learner, settings=settings, **{"steps": 256, **changes})
 
 
 def after(batches):
@@ -36,7 +39,7 @@ def after(batches):
 
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_a_run_that_was_stopped_goes_on_with_the_numbers_of_one_that_was_not(tmp_path, learner):
-    options = {"steps": 1536, "seeds": (1, 2), "reward": [None, SPEED]}
+    options = {"steps": 384, "seeds": (1, 2), "reward": SPEED, "evaluations": 1}
     whole = train_here(job(learner, **options), tmp_path / "whole")
     for stops in (2, 3):  # after so many batches of this session
         train_here(job(learner, **options), tmp_path / "parts", should_stop=after(stops))
