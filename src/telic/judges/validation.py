@@ -308,7 +308,7 @@ def try_out(
         folder,
         [(env, written.env_args)],
     )
-    tried = Tried.model_validate(result)
+    tried = Trial.model_validate(result)
     examples, hidden = (tuple(map(_checked, own)) for own in (tried.examples, tried.hidden))
     declared = written.fine if second is None else second.fine
     readings = (written,) if second is None else (second,)
@@ -323,19 +323,19 @@ def try_out(
     found = trust_problems(judge, examples, hidden, tried.noticed, fine, threshold)
     untrusted = tuple(found) if is_probed else ()
     good = _recognized(examples)
-    return Trial(
-        examples=examples,
-        judge_problems=(*judge_problems(examples, fine, threshold), *untrusted),
-        reward_problems=reward_problems(examples, fine),
-        judge_hash=text_hash(written.judge),
-        reward_hash=text_hash(written.reward),
-        env_args=written.env_args,
-        fine=fine,
-        good=None if good is None else good.name,
-        hidden=hidden,
-        noticed=tried.noticed,
-        untrusted=untrusted,
-    )
+    changes: dict[str, Any] = {
+        "examples": examples,
+        "judge_problems": (*judge_problems(examples, fine, threshold), *untrusted),
+        "reward_problems": reward_problems(examples, fine),
+        "judge_hash": text_hash(written.judge),
+        "reward_hash": text_hash(written.reward),
+        "env_args": written.env_args,
+        "fine": fine,
+        "good": None if good is None else good.name,
+        "hidden": hidden,
+        "untrusted": untrusted,
+    }
+    return tried.model_copy(update=changes)
 
 
 def _checked(given: ExampleResult) -> ExampleResult:
@@ -358,16 +358,6 @@ def failure(error: TelicError) -> Trial:
         judge_problems=problem if is_judge or is_unclear else (),
         reward_problems=problem if is_unclear or not is_judge else (),
     )
-
-
-class Tried(Record):
-    """Results on the validation episodes."""
-
-    examples: tuple[ExampleResult, ...]
-    fine: tuple[str, ...]
-    """failure modes that hardly differ from acceptable ones"""
-    hidden: tuple[ExampleResult, ...]
-    noticed: tuple[MutantCount, ...]
 
 
 def validate_confined(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
@@ -396,8 +386,8 @@ def try_here(
     alive: Callable[[], object] = lambda: None,
     *,
     is_probed: bool = False,
-) -> Tried:
-    """Validate both files in this process; for the worker and for trusted code.
+) -> Trial:
+    """Measure both files in this process; for the worker and for trusted code.
 
     `alive` is called between steps; the other arguments are those of `try_out`.
     """
@@ -431,7 +421,7 @@ def try_here(
         bases = good or [episode for _, episode in hidden[:2]]
         mutants = [judging(*mutants_of(each, spec).values()) for each in bases]
         noticed = counts(judging(*bases), mutants)
-    return Tried(
+    return Trial(
         examples=tuple(results.values()),
         fine=tuple(no_different(groups[0], fine)),
         hidden=tuple(_hidden_results(hidden, spec, written.judge, second, untrained_modes(look))),

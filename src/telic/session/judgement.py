@@ -172,7 +172,7 @@ def verdict_on(
         chosen = score.low if score.choosing is None else score.choosing
         return score.low >= config.threshold, chosen, score.low
 
-    best = max(scores, key=standing)
+    best = max(scores, key=standing, default=None)
     failing = [score for score in scores if score.low < config.threshold]
     passed = len(scores) - len(failing) >= config.needed
     return SessionIteration(
@@ -181,9 +181,9 @@ def verdict_on(
         change=candidate.change,
         passed=passed,
         score=mean_score(scores),
-        variant=best.variant,
-        best=best.member,
-        tags=() if passed else max(failing or scores, key=standing).judgement.tags,
+        variant=0 if best is None else best.variant,
+        best=None if best is None else best.member,
+        tags=() if passed or not scores else max(failing or scores, key=standing).judgement.tags,
         members=tuple(scores),
         scores={score.member: score.judgement.score for score in scores},
         steps=sum(score.step for score in scores),
@@ -196,21 +196,9 @@ def untrained(
     work: SessionWork, number: int, candidate: RewardCandidate, error: TelicError, seconds: float
 ) -> SessionIteration:
     """Return the iteration record of a candidate whose training failed."""
-    return SessionIteration(
-        number=number,
-        parent=candidate.parent,
-        change=candidate.change,
-        passed=False,
-        score=None,
-        variant=0,
-        best=None,
-        tags=(),
-        members=(),
-        steps=iteration_steps(work.folder.iteration(number)),
-        training_s=seconds,
-        judging_s=0.0,
-        failure=str(error),
-    )
+    steps = iteration_steps(work.folder.iteration(number))
+    changes = {"steps": steps, "training_s": seconds, "failure": str(error)}
+    return verdict_on(work.config, number, candidate, []).model_copy(update=changes)
 
 
 def doubts_of_pass(config: SessionConfig, passed: SessionIteration) -> tuple[str, ...]:
