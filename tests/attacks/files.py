@@ -77,29 +77,13 @@ def furnish(folder: Path) -> None:
     from telic.core.config import Record
     from telic.llm.records import Request
     from telic.llm.work_orders import ORDERS, publish
-    from telic.session.records import SessionSummary
-    from tests.session.sessions import add_iteration, end, make_session
+    from tests.session.sessions import add_iteration, end, make_session, summary_of
 
     ended = make_session(folder / "runs", "session_20260102_030405_ended000")
     for number in (1, 2):
         add_iteration(ended, number)
-    summary = SessionSummary(
-        session=ended.name,
-        intent="run forward",
-        env="HalfCheetah-v5",
-        outcome="not_passed",
-        iterations=2,
-        best_iteration=2,
-        best_member="reward_seed_1",
-        best_step=256,
-        score=0.5,
-        low=0.4,
-        steps=512,
-        seconds=20.0,
-        not_understood=(),
-        doubts=(),
-    )
-    end(ended, summary)
+    best = {"iterations": 2, "best_iteration": 2, "best_step": 256, "steps": 512}
+    end(ended, summary_of(ended, outcome="not_passed", **best))
     request = Request(role="reviser", system="s", prompt="p", answer=Record)
     publish(ended.path / ORDERS, "a" * 16, request)
     written = folder / "written"

@@ -7,10 +7,9 @@ from telic.authors.request import SessionConfig
 from telic.judges.criteria import score
 from telic.judges.verdict import judged, together
 from telic.session.loop import Session
-from telic.session.records import SessionSummary
 from telic.storage.files import write_json
 from telic.storage.layout import new_session
-from tests.session.sessions import end
+from tests.session.sessions import end, summary_of
 
 
 class StubRunner:
@@ -51,20 +50,15 @@ class StubRunner:
                 judging_s=1.0,
             ),
         )
-        summary = SessionSummary(
-            session=folder.name,
-            intent=intent,
-            env=env,
-            outcome="stopped" if planned == "used up" else planned,
-            out_of_budget=planned == "used up",
-            iterations=1,
-            best_iteration=1,
+        is_stopped = planned == "used up"
+        summary = summary_of(
+            folder,
+            outcome="stopped" if is_stopped else planned,
+            out_of_budget=is_stopped,
             best_member=member.member,
             score=value,
             low=value,
-            seconds=30.0,
             not_understood=("gracefully",),
-            doubts=(),
         )
         end(folder, summary)
         return Session(folder.path, summary)

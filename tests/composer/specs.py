@@ -7,7 +7,7 @@ from itertools import product
 from telic.composer.compose import compose
 from telic.envs import make
 from telic.judges.code import JudgeCode
-from telic.judges.demonstrations import demonstration
+from tests.judges.playing import demonstration
 
 
 @lru_cache

@@ -10,8 +10,8 @@ from telic.errors import Contradiction, UnknownName, UsageError
 from telic.judges import metrics, tracks
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Motion
-from telic.judges.demonstrations import demonstration
 from tests.composer.specs import spec_of
+from tests.judges.playing import demonstration
 
 ENV = "HalfCheetah-v5"
 

@@ -13,11 +13,12 @@ from telic.envs import make
 from telic.errors import BadEnvironment
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Motion
-from telic.judges.demonstrations import demonstration, foot_times
+from telic.judges.demonstrations import foot_times
 from telic.rewards.probe import probe
 from telic.rewards.reward import load_reward
 from telic.training.job import declared_phase
 from tests.composer import specs
+from tests.judges.playing import demonstration
 
 CHEETAH, WALKER, ANT, HOPPER = "HalfCheetah-v5", "Walker2d-v5", "Ant-v5", "Hopper-v5"
 SECONDS = 6.0

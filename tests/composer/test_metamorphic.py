@@ -10,8 +10,8 @@ import pytest
 from telic.composer.compose import compose
 from telic.composer.lexicon import word_table
 from telic.errors import TelicError
-from telic.judges.demonstrations import demonstration
 from tests.composer.specs import judged_as, spec_of
+from tests.judges.playing import demonstration
 
 ROBOTS = ("HalfCheetah-v5", "Hopper-v5", "Walker2d-v5", "Ant-v5", "Humanoid-v5", "Swimmer-v5")
 GOES = ("walk", "run", "go", "trot", "crawl", "jog", "gallop", "march", "swim", "hop forward")

@@ -11,12 +11,12 @@ from telic.envs import make
 from telic.errors import BadEnvironment, Contradiction, Refused
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Motion
-from telic.judges.demonstrations import demonstration
 from telic.judges.episode import recorded_together
 from telic.judges.failure_modes import look_alikes
 from telic.judges.mutants import mutants_of
 from telic.rewards.reward import load_reward
 from telic.storage.trajectories import COMMANDS, Trajectory, TrajectoryFacts
+from tests.judges.playing import demonstration
 
 
 @pytest.fixture(scope="module")

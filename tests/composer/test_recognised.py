@@ -7,10 +7,11 @@ from telic.composer.compose import compose
 from telic.errors import BadEnvironment
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Motion
-from telic.judges.demonstrations import demonstrate, demonstration
+from telic.judges.demonstrations import demonstrate
 from telic.judges.failure_modes import failure_modes
 from telic.rewards.reward import load_reward
 from tests.composer.specs import judged, judged_as, spec_of
+from tests.judges.playing import demonstration
 
 CHEETAH, ANT, HOPPER = "HalfCheetah-v5", "Ant-v5", "Hopper-v5"
 HUMANOID, SWIMMER, WALKER = "Humanoid-v5", "Swimmer-v5", "Walker2d-v5"

@@ -7,7 +7,8 @@ from telic.authors.candidate import weights_in
 from telic.composer.compose import compose
 from telic.envs import make
 from telic.judges.criteria import Motion
-from telic.judges.demonstrations import GOOD, demonstrate
+from telic.judges.demonstrations import demonstrate
+from telic.judges.validation import GOOD
 from telic.rewards.probe import probe
 from telic.rewards.reward import load_reward
 from tests.composer.specs import judged, spec_of

@@ -15,8 +15,8 @@ from telic.composer.scene import Scene
 from telic.envs import make
 from telic.envs.anatomy import robot_of
 from telic.judges.code import JudgeCode
-from telic.judges.demonstrations import demonstration
 from tests.composer.specs import spec_of
+from tests.judges.playing import demonstration
 
 ROBOTS = ("HalfCheetah-v5", "Hopper-v5", "Walker2d-v5", "Ant-v5", "Humanoid-v5", "Swimmer-v5")
 LEGGED = ROBOTS[:-1]

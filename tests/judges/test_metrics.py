@@ -5,9 +5,9 @@ import pytest
 
 from telic.judges import metrics, tracks
 from telic.judges.criteria import Motion
-from telic.judges.demonstrations import demonstration
 from telic.judges.episode import RecordedEpisode
 from tests.composer.specs import spec_of
+from tests.judges.playing import demonstration
 
 CHEETAH, ARGS = "HalfCheetah-v5", {"max_episode_steps": 80}
 

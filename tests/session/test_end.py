@@ -16,7 +16,7 @@ from telic.storage.journal import read_entries
 from telic.storage.keys import key_file, user_key
 from telic.storage.layout import SessionFolder
 from telic.verbs.artifacts import list_artifacts, show
-from tests.session.sessions import add_iteration, bent, end, leaves, make_session
+from tests.session.sessions import add_iteration, bent, end, leaves, make_session, summary_of
 from tests.session.test_labels import member
 
 NAME = "session_20260102_030405_abcd1234"
@@ -28,22 +28,7 @@ def make_pass(runs, name=NAME, **config):
     recording = folder.iteration(1).episode("reward_seed_1", 0)
     recording.parent.mkdir(parents=True)
     recording.write_bytes(b"an episode")
-    summary = SessionSummary(
-        session=name,
-        intent="run forward",
-        env="HalfCheetah-v5",
-        outcome="passed",
-        iterations=1,
-        best_iteration=1,
-        best_member="reward_seed_1",
-        best_step=256,
-        score=0.9,
-        low=0.85,
-        seconds=1.0,
-        not_understood=(),
-        doubts=(),
-    )
-    end(folder, summary)
+    end(folder, summary_of(folder, best_step=256))
     return folder
 
 

@@ -260,11 +260,7 @@ def test_the_command_says_it_in_one_paragraph_and_by_its_exit_code(
     asking, script, options, code, says
 ):
     asking.connect(script)
-    request = [
-        "run",
-        "run",
-        "--model",
-        "scripted",
+    small = [
         "--no-vision",
         "--seeds",
         "1,2",
@@ -274,10 +270,9 @@ def test_the_command_says_it_in_one_paragraph_and_by_its_exit_code(
         "256",
         "--iterations",
         "2",
-        "--runs-dir",
-        str(asking.runs_dir),
-        *options,
     ]
+    place = ["--runs-dir", str(asking.runs_dir)]
+    request = ["run", "run", "--model", "scripted", *small, *place, *options]
     done = CliRunner().invoke(app, request)
     assert done.exit_code == code and says in " ".join(done.output.split())
     assert "Traceback" not in done.output

@@ -199,22 +199,9 @@ def test_the_same_request_twice_at_once_is_refused_or_its_own_session(start, who
 
 def command(folder: Path) -> subprocess.Popen[str]:
     """Start a session without a model, with everything real, as people do."""
+    options = ["--seeds", "1,2", "--episodes", "4", "--steps", "80k", "--iterations", "1"]
     return subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "telic",
-            "run",
-            "run forward",
-            "--seeds",
-            "1,2",
-            "--episodes",
-            "4",
-            "--steps",
-            "80k",
-            "--iterations",
-            "1",
-        ],
+        [sys.executable, "-m", "telic", "run", "run forward", *options],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

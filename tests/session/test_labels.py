@@ -26,7 +26,7 @@ from telic.session.report._sections import people_section
 from telic.session.report.document import _read
 from telic.storage.files import read_record, write_text
 from telic.verbs.labels import veto
-from tests.session.sessions import JUDGE, add_iteration, end, make_session
+from tests.session.sessions import JUDGE, add_iteration, end, make_session, summary_of
 
 
 def member(name, *scores):
@@ -53,21 +53,7 @@ def passed(runs, name="session_20260102_030405_abcd1234"):
     folder = make_session(runs, name)
     members = member("reward_seed_1", 0.2, 0.9, 0.95, 1.0), member("reward_seed_2", *[0.4] * 4)
     add_iteration(folder, 1, score=0.6, passed=True, members=members)
-    summary = SessionSummary(
-        session=folder.name,
-        intent="run forward",
-        env="HalfCheetah-v5",
-        outcome="passed",
-        iterations=1,
-        best_iteration=1,
-        best_member="reward_seed_1",
-        score=0.8,
-        low=0.8,
-        seconds=1.0,
-        not_understood=(),
-        doubts=(),
-    )
-    end(folder, summary)
+    end(folder, summary_of(folder, score=0.8, low=0.8))
     return folder
 
 

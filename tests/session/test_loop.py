@@ -78,7 +78,7 @@ def test_a_judge_that_takes_anything_leaves_a_session_unproven(
     for text, words in ((report, "which proves nothing"), (capsys.readouterr().out, "not proven")):
         assert words in text and "% confidence" not in text
     assert session.policy()(telic.make("HalfCheetah-v5", num_envs=2).reset()).shape == (2, 6)
-    monkeypatch.setattr("telic.training.policy.load_policy", lambda *which: which)
+    monkeypatch.setattr(loop, "load_policy", lambda *which: which)
     judged_steps = {
         each["member"]: each["step"]
         for each in read_json(SessionFolder(session.path).iteration(1).judgment)["members"]

@@ -19,7 +19,6 @@ from telic.judges.criteria import Composition, Criterion, guard, leaf, total_sco
 from telic.judges.verdict import Disagreement, Seen, judged, together, unknown
 from telic.llm.answers import Replies
 from telic.rendering import Rendering
-from telic.session.records import SessionSummary
 from telic.session.report import _sections as pictures
 from telic.session.report._sections import (
     command,
@@ -32,6 +31,7 @@ from telic.storage.layout import SessionFolder
 from telic.storage.scalars import ScalarLog
 from tests.heard import Heard
 from tests.report.reader import Reader
+from tests.session.sessions import summary_of
 from tests.session.test_budget import pay
 
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>|`**"
@@ -101,19 +101,15 @@ class Session:
         self.history = list(history)
         best = max(self.history, key=lambda each: each.score or -1.0, default=None)
         member = next(each for each in best.members if each.member == best.best) if best else None
-        self.summary = SessionSummary(
-            session=self.folder.name,
+        self.summary = summary_of(
+            self.folder,
             intent=intent,
-            env="HalfCheetah-v5",
             outcome=outcome,
             iterations=len(self.history),
             best_iteration=best.number if best else None,
             best_member=best.best if best else None,
-            seconds=60.0,
             steps=512 * len(self.history),
             score=member.judgement.score if member else None,
-            doubts=(),
-            not_understood=(),
             low=member.judgement.low if member else None,
         )
         for each in self.history:
@@ -311,18 +307,8 @@ def test_the_command_asks_for_the_same_again(tmp_path):
         intent="don't fall", env="Hopper-v5", seeds=(1, 5), max_usd=2.0, vision=False
     )
     request = tmp_path / "session.json"
-    assert shlex.split(command(config, request)) == [
-        "telic",
-        "run",
-        "don't fall",
-        "--env",
-        "Hopper-v5",
-        "--seeds",
-        "1,5",
-        "--no-vision",
-        "--max-usd",
-        "2.0",
-    ]
+    words = ["--env", "Hopper-v5", "--seeds", "1,5", "--no-vision", "--max-usd", "2.0"]
+    assert shlex.split(command(config, request)) == ["telic", "run", "don't fall", *words]
     agreed = config.replace(criteria=(Criterion(title="runs", quantity="v"),))
     write_json(request, agreed)
     assert f"--criteria {request}" in command(agreed, request)

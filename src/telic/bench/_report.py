@@ -9,6 +9,7 @@ from telic.core.text import count, duration, figure, money, percent
 from telic.report import document as doc
 from telic.report.charts import Bar, Gauge, Tone
 from telic.session.records import OUTCOMES, outcome_words
+from telic.session.report._sections import FULL_CREDIT
 
 WORDS = {
     **{outcome: outcome_words(outcome) for outcome in OUTCOMES},
@@ -23,7 +24,6 @@ _TONES: dict[str, Tone] = {
     "passed_in_part": "middling",
     "refused": "",
 }
-_FULL_CREDIT = 0.995
 
 
 def build_report(tally: Tally, folder: Path) -> doc.Report:
@@ -94,7 +94,7 @@ def _card(result: CaseResult, folder: Path) -> doc.Card:
     if result.criteria:
         rows: list[tuple[doc.Words, ...]] = []
         for each in result.criteria:
-            tone: Tone = "good" if each.credit >= _FULL_CREDIT else "middling"
+            tone: Tone = "good" if each.credit >= FULL_CREDIT else "middling"
             measured = f"{figure(each.value)} {each.unit}".strip()
             rows.append((each.title, measured, Bar(each.credit, percent(each.credit), tone)))
         blocks.append(doc.Table(("criterion", "measured", "credit"), rows))

@@ -14,7 +14,6 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,6 +43,7 @@ from telic.errors import BadEnvironment, NotUnderstood, Refused, TelicError
 from telic.judges.code import judge_files
 from telic.report.html import render_page
 from telic.session.budget import paid, steps_taken
+from telic.session.control import time_stamp
 from telic.session.loop import Session
 from telic.session.loop import run_session as run_a_session
 from telic.session.records import SessionSummary, verified
@@ -157,7 +157,7 @@ def _attempt(
         reason=reason,
         seconds=time.monotonic() - started,
         usd=total_usd([paid(each)[0] for each in list_sessions(sessions)]),
-        finished_at=_now(),
+        finished_at=time_stamp(),
     )
 
 
@@ -226,7 +226,7 @@ def case_result(case: Case, session: Session, folder: BenchFolder, seconds: floa
         session=relative(session.path),
         strip=relative(report / "strip_median.png"),
         video=relative(report / "median_small.mp4", report / "median.mp4"),
-        finished_at=_now(),
+        finished_at=time_stamp(),
     )
 
 
@@ -255,10 +255,6 @@ def _reason(
         f"{proven} of {len(best.members)} training seeds proved {config.threshold:g}, "
         f"{config.needed} needed{failed}{ended}"
     )
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def hold(

@@ -26,12 +26,12 @@ from telic.judges.code import JudgeCode
 from telic.judges.criteria import Composition, Motion
 from telic.judges.demonstrations import Examples, demonstrate
 from telic.judges.failure_modes import failure_modes
+from telic.judges.validation import GOOD
 from telic.storage.files import write_json
 from telic.storage.reading import parse_toml, read_text
 from telic.storage.trajectories import Trajectory
 
 _PAIRS = Path(__file__).with_name("pairs.toml")
-GOOD = "good example"
 Kind = Literal["good", "look-alike", "other intent", "failure mode"]
 PASS = 0.8
 """score that counts as a pass; the threshold of a session"""

@@ -33,7 +33,6 @@ from telic.quantities import QUANTITIES
 from telic.rewards.recording import Transition, TransitionRecording, concatenated, keep
 from telic.storage.trajectories import COMMANDS, RECORDED, Trajectory
 
-GOOD = "good"
 MOST_STEPS = 3000
 _UNLIMITED = 1000
 """episode length without a time limit, equal to the recorder's"""
@@ -160,11 +159,6 @@ def set_down(env: MujocoEnv, pose: np.ndarray | None) -> np.ndarray | None:
 
 
 # ---- real steps from reference poses
-
-
-def demonstration(env_id: str, env_args: dict[str, Any], motions: Sequence[Motion]) -> Trajectory:
-    """Return the episode of a robot that follows motions."""
-    return demonstrate(env_id, env_args, {GOOD: tuple(motions)}).trajectory(GOOD)
 
 
 def demonstrate(

@@ -167,6 +167,12 @@ def together(
     )
 
 
+def at_quantiles(ranked: Sequence[int]) -> dict[str, int]:
+    """Return the episodes at the 10th, 50th and 90th percentile of a ranking, worst first."""
+    shares = {"p10": 0.1, "median": 0.5, "p90": 0.9} if ranked else {}
+    return {name: ranked[round(share * (len(ranked) - 1))] for name, share in shares.items()}
+
+
 # ---- calibration with human labels
 # People label episodes as wanted or not. If a cut above the threshold agrees with clearly more
 # labels than the threshold does, later scores are lowered by the difference. Labels never raise a

@@ -15,7 +15,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, create_model, model_validator
 
 from telic.core.config import Record
-from telic.judges.verdict import WHOLE, Seen, Verdict, unknown
+from telic.judges.verdict import WHOLE, Seen, Verdict, at_quantiles, unknown
 
 Tag = Literal[
     "never_moves",
@@ -161,6 +161,4 @@ def worth_watching(code: Sequence[Verdict]) -> list[int]:
         (verdict.score, index) for index, verdict in enumerate(code) if verdict.score is not None
     )
     order = [index for _, index in ranked] or list(range(len(code)))
-    last = len(order) - 1
-    places = {round(last * share) for share in (0.1, 0.5, 0.9)} if order else set[int]()
-    return [order[place] for place in sorted(places)]
+    return list(dict.fromkeys(at_quantiles(order).values()))

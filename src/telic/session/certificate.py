@@ -52,7 +52,7 @@ from telic.judges.validation import (
     same_stick,
     text_hash,
 )
-from telic.judges.verdict import Verdict
+from telic.judges.verdict import Verdict, at_quantiles
 from telic.session.control import SessionWork
 from telic.session.judgement import episode_paths, start_seed
 from telic.storage.files import read_record, write_json
@@ -61,8 +61,6 @@ from telic.storage.reading import file_hash, read_text
 from telic.storage.trajectories import Trajectory, read_trajectory, write_trajectory
 
 _OWN_EXAMPLE = "judge validated on its own demonstration only"
-_SHARES = (0.1, 0.5, 0.9)
-"""score quantiles of the passing episodes that are mutated and judged again"""
 _UNTRAINED = 24
 """number of episodes recorded with untrained policies"""
 _CONTRADICTS = 0.5
@@ -235,8 +233,7 @@ class _Certifier:
             for index, verdict in enumerate(verdicts)
             if verdict.score is not None and verdict.score >= self._threshold
         ]
-        order = [index for _, index in sorted(passed)]
-        chosen = {order[round(share * (len(order) - 1))] for share in _SHARES} if order else ()
+        chosen = set(at_quantiles([index for _, index in sorted(passed)]).values())
         paths = {index: self._files.episode(member.member, index) for index in sorted(chosen)}
         return [
             _Episode(read_trajectory(path, self._where), verdicts[index])

@@ -17,7 +17,7 @@ from typing import Literal
 from telic.authors.candidate import SessionIteration
 from telic.authors.request import SessionConfig
 from telic.errors import BadFile, UnknownName, UsageError
-from telic.judges.verdict import PersonCalibration, Verdict, calibrate
+from telic.judges.verdict import PersonCalibration, Verdict, at_quantiles, calibrate
 from telic.session.control import Remark
 from telic.session.evidence import record_veto
 from telic.session.records import Outcome, SessionSummary, outcome_words
@@ -27,7 +27,6 @@ from telic.storage.locks import RunLock
 from telic.storage.reading import file_hash
 
 Speaker = Literal["person", "agent"]
-_SHARES = {"p10": 0.1, "median": 0.5, "p90": 0.9}
 
 
 class EpisodeLabel(Remark):
@@ -137,7 +136,7 @@ def add_label(
 
 
 def _episode(member: str, verdicts: Sequence[Verdict], episode: str | None) -> int:
-    named = choose_episodes(verdicts) if verdicts else {}
+    named = choose_episodes(verdicts)
     if (episode or "median") in named:
         return named[episode or "median"]
     if episode is not None and episode.isdigit() and 0 < int(episode) <= len(verdicts):
@@ -152,8 +151,7 @@ def _episode(member: str, verdicts: Sequence[Verdict], episode: str | None) -> i
 
 def choose_episodes(verdicts: Sequence[Verdict]) -> dict[str, int]:
     """Return the indices of the p10, median and p90 episodes by score."""
-    order = worst_first(verdicts)
-    return {label: order[round(share * (len(order) - 1))] for label, share in _SHARES.items()}
+    return at_quantiles(worst_first(verdicts))
 
 
 def worst_first(verdicts: Sequence[Verdict]) -> list[int]:

@@ -88,7 +88,7 @@ from telic.storage.workspace import Workspace, has_begun
 from telic.training.job import declared_phase
 from telic.training.machine import compiling_ahead
 from telic.training.plan import plan
-from telic.training.policy import Policy
+from telic.training.policy import Policy, load_policy
 
 _REWRITES = 2
 """maximum number of corrections of reward and judge before training"""
@@ -122,8 +122,6 @@ class Session(NamedTuple):
 
     def policy(self) -> Policy:
         """Return the best policy at the checkpoint that was judged."""
-        from telic.training.policy import load_policy
-
         if self.run is None or self.summary.best_member is None:
             raise ValueError("This session trained no policy.")
         return load_policy(self.run / self.summary.best_member, self.summary.best_step)
