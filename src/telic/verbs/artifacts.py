@@ -268,7 +268,7 @@ def export(request: _ExportRequest) -> dict[str, Any]:
     proof = check = None
     if policy.is_judged:
         session = SessionFolder(policy.home)
-        proof = sessions.report.document.policy_proof(session)
+        proof = sessions.report.policy_proof(session)
         check = sessions.sim_to_sim.sim_to_sim(session) if request.verify else None
     elif request.verify:
         raise UsageError(
@@ -352,7 +352,7 @@ def report(request: ArtifactRequest) -> ReportPlace:
         return ReportPlace(files.markdown, files.page)
     folder = SessionFolder(thing.path)
     if folder.summary.exists():
-        sessions.report.document.rewrite_report(folder)
+        sessions.report.rewrite_report(folder)
     elif not folder.report.exists():
         raise UsageError(
             f"{thing.name} has no report yet.", hint="It is written when it ends or is stopped."

@@ -108,7 +108,7 @@ def veto(request: _VetoRequest) -> Shown[dict[str, Any]]:
     """Withdraw a pass: the session becomes unproven, permanently and on record."""
     folder = Workspace(request.runs_dir).session(request.session)
     made = sessions.labels.add_veto(folder, request.why, request.author, request.by)
-    sessions.report.document.rewrite_report(
+    sessions.report.rewrite_report(
         folder, redraws=False
     )  # without new plots: the judged result is unchanged
     best = verified(folder).best_iteration

@@ -22,11 +22,8 @@ from telic.llm.client import REPLIES
 from telic.report import document as doc
 from telic.report.html import render_page
 from telic.report.markdown import render_markdown
-from telic.session.budget import paid
-from telic.session.labels import EpisodeLabel, effective_labels
-from telic.session.records import SessionSummary, outcome_words, verified
-from telic.session.report import _sections
-from telic.session.report._sections import (
+from telic.session import _report_sections
+from telic.session._report_sections import (
     FULL_CREDIT,
     Blocks,
     EndedSession,
@@ -38,6 +35,9 @@ from telic.session.report._sections import (
     score_text,
     step_count,
 )
+from telic.session.budget import paid
+from telic.session.labels import EpisodeLabel, effective_labels
+from telic.session.records import SessionSummary, outcome_words, verified
 from telic.storage.files import read_fields, read_record, write_text
 from telic.storage.keys import sign_text
 from telic.storage.layout import MemberFolder, SessionFolder
@@ -48,7 +48,7 @@ _JUDGE = "judge_fn.py"
 _MANIFEST = ("python", "platform", "processors", "created_at")  # language: quoted
 
 
-def write_session_report(
+def save_report(
     folder: SessionFolder,
     config: SessionConfig,
     author: Composition | None,
@@ -98,7 +98,7 @@ def rewrite_report(folder: SessionFolder, *, redraws: bool = True) -> None:
     """Rewrite the report of an ended session from its records."""
     ended = _read(folder)
     records = ended.config, ended.author, ended.history, ended.summary
-    write_session_report(folder, *records, redraws=redraws)
+    save_report(folder, *records, redraws=redraws)
 
 
 def _read(folder: SessionFolder) -> EndedSession:
@@ -163,7 +163,7 @@ def _verdict(ended: EndedSession) -> Blocks:
     reasons = [f"{reason[0].upper()}{reason[1:].rstrip('.')}." for reason in summary.reasons]
     verdicts = member.judgement.verdicts if member else ()
     unjudged = dict.fromkeys(each.reason for each in verdicts if each.score is None and each.reason)
-    blocks: list[doc.ReportBlock] = [
+    blocks: list[doc.AnyBlock] = [
         doc.Text(where, "where"),
         doc.Callout(
             outcome,
@@ -306,7 +306,7 @@ def _policy(ended: EndedSession) -> Blocks:
         "label it": ["telic", "label", ended.folder.name, "yes"],
         "see its training": ["telic", "show", *chosen],
     }
-    blocks: list[doc.ReportBlock] = [doc.Text(("In the session's folder: ", doc.Mono(where), "."))]
+    blocks: list[doc.AnyBlock] = [doc.Text(("In the session's folder: ", doc.Mono(where), "."))]
     for what, line in commands.items():
         blocks += [doc.Heading(what), doc.ShellLine(shlex.join(line))]
     return blocks
@@ -333,17 +333,17 @@ def _again(ended: EndedSession) -> Blocks:
 
 
 _SECTIONS: dict[str, Callable[[EndedSession], Blocks]] = {
-    "Video": _sections.video_section,
-    "Criteria": _sections.criteria_table,
-    "Robustness": _sections.robustness_table,
-    "What was seen": _sections.seen_section,
-    "Labels and vetoes": _sections.people_section,
-    "Interpretation of the intent": _sections.interpretation_section,
-    "Iterations": _sections.iterations_section,
-    "Analysis by the model": _sections.analysis_section,
-    "Learning curves": _sections.curves_section,
-    "The reward": _sections.reward_section,
-    "The judge": _sections.judge_section,
+    "Video": _report_sections.video_section,
+    "Criteria": _report_sections.criteria_table,
+    "Robustness": _report_sections.robustness_table,
+    "What was seen": _report_sections.seen_section,
+    "Labels and vetoes": _report_sections.people_section,
+    "Interpretation of the intent": _report_sections.interpretation_section,
+    "Iterations": _report_sections.iterations_section,
+    "Analysis by the model": _report_sections.analysis_section,
+    "Learning curves": _report_sections.curves_section,
+    "The reward": _report_sections.reward_section,
+    "The judge": _report_sections.judge_section,
     "Cost": _costs,
     "The policy": _policy,
     "Run it again": _again,

@@ -45,7 +45,7 @@ from telic.storage.reading import read_text
 from telic.storage.scalars import RowKind, read_rows
 from telic.storage.trajectories import Environment
 
-Blocks = Sequence[doc.ReportBlock]
+Blocks = Sequence[doc.AnyBlock]
 FULL_CREDIT = 0.995
 _STRIPS = {
     "p10": "a poor episode (p10)",
@@ -99,7 +99,7 @@ class EndedSession:
         return f"{self.config.model} ({others})" if others else self.config.model
 
 
-def listed(lines: Sequence[str]) -> list[doc.ReportBlock]:
+def listed(lines: Sequence[str]) -> list[doc.AnyBlock]:
     """Return a list block, or nothing if it would be empty."""
     return [doc.Items(tuple(lines))] if lines else []
 
@@ -194,11 +194,11 @@ def video_section(ended: EndedSession) -> Blocks:
     draw_pictures(folder, best.number, member, where, ended.note, ended.redraws)
     verdicts = member.judgement.verdicts
     chosen = choose_episodes(verdicts)
-    blocks: list[doc.ReportBlock] = []
+    blocks: list[doc.AnyBlock] = []
     video, small = folder.report_dir / "median.mp4", folder.report_dir / "median_small.mp4"
     if video.exists():
         title = f"The median episode, score {score_text(verdicts[chosen['median']].score)}"
-        row: list[doc.ReportBlock] = [doc.Video(video, title, small if small.exists() else None)]
+        row: list[doc.AnyBlock] = [doc.Video(video, title, small if small.exists() else None)]
         order = [index for index in worst_first(verdicts) if verdicts[index].score is not None]
         scores = [score for index in order if (score := verdicts[index].score) is not None]
         if scores:
@@ -409,7 +409,7 @@ def analysis_section(ended: EndedSession) -> Blocks:
 
 
 def curves_section(ended: EndedSession) -> Blocks:
-    charts: list[doc.ReportBlock] = []
+    charts: list[doc.AnyBlock] = []
     runs = [
         (title, run, scores, each.variant)
         for each in ended.history
@@ -529,7 +529,7 @@ def judge_section(ended: EndedSession) -> Blocks:
     if ended.author is None:
         return []
     note = "Hidden from reward authors. It runs confined, on recorded episodes."
-    blocks: list[doc.ReportBlock] = [doc.Text(note, "note")]
+    blocks: list[doc.AnyBlock] = [doc.Text(note, "note")]
     if ended.folder.trial.exists():
         trial = read_record(ended.folder.trial, Trial)
         rows = [
