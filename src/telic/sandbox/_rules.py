@@ -289,14 +289,18 @@ class _Inspector:
         self.excuse(node.annotation)
         self.visit_children(node, scope)
 
-    def visit_MatchValue(self, node: ast.MatchValue | ast.MatchMapping, scope: LexicalScope) -> None:
-        """Check the values of a pattern, which cannot be guarded."""
-        for value in node.keys if isinstance(node, ast.MatchMapping) else [node.value]:
+    def visit_MatchValue(self, node: ast.MatchValue, scope: LexicalScope) -> None:
+        self.check_pattern(node, [node.value], scope)
+
+    def visit_MatchMapping(self, node: ast.MatchMapping, scope: LexicalScope) -> None:
+        self.check_pattern(node, node.keys, scope)
+
+    def check_pattern(self, node: ast.pattern, values: list[ast.expr], scope: LexicalScope) -> None:
+        """Refuse attributes in a pattern, which cannot be guarded."""
+        for value in values:
             if isinstance(value, ast.Attribute) and self.module_of(value.value) is None:
                 self.refuse(node, "an attribute in a pattern", "Compare with == in an if.")
         self.visit_children(node, scope)
-
-    visit_MatchMapping = visit_MatchValue
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler, scope: LexicalScope) -> None:
         if node.type is None:
