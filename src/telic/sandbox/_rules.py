@@ -290,16 +290,8 @@ class _Inspector:
         self.visit_children(node, scope)
 
     def visit_MatchValue(self, node: ast.MatchValue, scope: LexicalScope) -> None:
-        self.check_pattern(node, [node.value], scope)
-
-    def visit_MatchMapping(self, node: ast.MatchMapping, scope: LexicalScope) -> None:
-        self.check_pattern(node, node.keys, scope)
-
-    def check_pattern(self, node: ast.pattern, values: list[ast.expr], scope: LexicalScope) -> None:
-        """Refuse attributes in a pattern, which cannot be guarded."""
-        for value in values:
-            if isinstance(value, ast.Attribute) and self.module_of(value.value) is None:
-                self.refuse(node, "an attribute in a pattern", "Compare with == in an if.")
+        if isinstance(node.value, ast.Attribute) and self.module_of(node.value.value) is None:
+            self.refuse(node, "an attribute in a pattern", "Compare with == in an if.")
         self.visit_children(node, scope)
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler, scope: LexicalScope) -> None:
@@ -450,7 +442,7 @@ def names_bound_by(node: ast.AST) -> Iterator[str]:
             yield name
         case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
             yield name
-        case ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+        case ast.MatchStar(name=str(name)):
             yield name
         case _:
             pass
