@@ -17,6 +17,7 @@ from telic.core.config import Record
 from telic.core.text import is_mapping
 from telic.envs.driven import NAMES, VelocityCommands
 from telic.envs.factory import make
+from telic.envs.vector import cut_episode
 from telic.errors import TelicError, UnknownName, UsageError
 from telic.storage.files import replacing
 from telic.storage.layout import MemberFolder, RunFolder, is_run
@@ -25,7 +26,6 @@ from telic.storage.trajectories import (
     RECORDED,
     Environment,
     Trajectory,
-    TrajectoryFacts,
     write_trajectory,
 )
 from telic.training.evaluate import UNLIMITED
@@ -294,26 +294,22 @@ def play_episode(policy: Policy, seed: int, environment: Environment) -> Traject
                 **{name: result.info[name] for name in fields},
             }
             for name, value in row.items():
-                columns.setdefault(name, []).append(value[0])
+                columns.setdefault(name, []).append(value)
             if bool(result.terminated | result.truncated):
                 break
             obs = result.obs
         stacked = {name: torch.stack(values).numpy() for name, values in columns.items()}
-        return Trajectory(
+        return cut_episode(
             stacked,
-            TrajectoryFacts(
-                env_id=env_id,
-                env_kwargs=env_args,
-                dt_s=env.spec.dt_s or 1.0,
-                seed=seed,
-                label=f"seed{seed}",
-                global_step=policy.facts["step"],
-                total_return=float(stacked["reward"].sum()) if stacked else None,
-                obs_names=env.spec.obs_names,
-                action_names=env.spec.action_names,
-                body_names=env.spec.body_names,
-                joint_names=env.spec.joint_names,
-            ),
+            0,
+            len(stacked["reward"]),
+            env.spec,
+            environment,
+            dt_s=env.spec.dt_s or 1.0,
+            seed=seed,
+            label=f"seed{seed}",
+            global_step=policy.facts["step"],
+            total_return=float(stacked["reward"].sum()),
         )
     finally:
         env.close()
