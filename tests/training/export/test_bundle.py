@@ -91,7 +91,7 @@ def test_the_script_plays_in_gymnasium_as_the_policy_does(bundle, monkeypatch):
     while not done:
         obs, reward, terminated, truncated, _ = env.step(policy(obs))
         total, done = total + reward, terminated or truncated
-    assert runner(out, monkeypatch).play(1) == [pytest.approx(total)]
+    assert runner(out, monkeypatch).play_in_gym(1) == [pytest.approx(total)]
 
 
 def test_a_member_and_a_checkpoint_can_be_chosen(run):
