@@ -7,68 +7,38 @@ from telic.studies.evidence.measurement import analyze_run, monitor_run
 from telic.studies.evidence.review import reflect_run
 from telic.studies.evidence.robustness import ParameterSummary, ProbeSummary
 from telic.studies.evidence.store import add_evidence
-from telic.studies.next import NextAction
 from tests.studies.candidates.small_study import AGENT, HUMAN
-from tests.studies.evidence.claimed_study import baseline, measured_study, promoted
-
-ACTION = NextAction(
-    action="propose",
-    why="nothing is left to do with the candidates that there are",
-    command="telic study propose FILE",
-)
+from tests.studies.evidence.claimed_study import promoted
 
 
-def say(statement):
-    return {
+def claim(study, title, final, statement, **changes):
+    reason = {
         "statement": statement,
         "mechanism": "as above",
         "expected": {"metric": "success", "direction": "max", "magnitude": 0.1},
         "falsifier": "success does not rise by 0.02 over five seeds",
     }
-
-
-def claim(study, title, final, statement, **changes):
-    name, runs = promoted(study, title, final, hypothesis=say(statement), **changes)
+    name, runs = promoted(study, title, final, hypothesis=reason, **changes)
     for run in runs:
         analyze_run(study, run, AGENT)
     return name, runs
 
 
-def told_study(root):
-    study = measured_study(root)
-    first, runs = baseline(study)
-    for run in runs:
-        analyze_run(study, run, AGENT)
-    audit_result(study, first, AGENT)
-    decide_candidate(study, first, "accept", HUMAN, "the baseline repeats")
-
+def tell(study):
+    """Let one candidate fail, one game its reward, and one win."""
+    change = {"overrides": {"ppo.epochs": {"from": 5, "to": 10}}}
     same, _ = claim(
-        study,
-        "longer horizon",
-        0.58,
-        "A longer horizon sees the fall coming.",
-        change={"overrides": {"ppo.epochs": {"from": 5, "to": 10}}},
-        parents=[first],
+        study, "longer horizon", 0.58, "A longer horizon sees the fall coming.", change=change
     )
     audit_result(study, same, AGENT)
     decide_candidate(study, same, "reject", AGENT, "five seeds show no gain worth having")
-
-    gamed, played = claim(
-        study,
-        "alive bonus",
-        0.45,
-        "A bonus for staying alive <b>prevents</b> falls.",
-        change={"overrides": {"mode": {"from": "a", "to": "b"}}},
-        parents=[first],
-        is_gamed=True,
-    )
+    change = {"overrides": {"mode": {"from": "a", "to": "b"}}}
+    why = "A bonus for staying alive <b>prevents</b> falls."
+    gamed, played = claim(study, "alive bonus", 0.45, why, change=change, is_gamed=True)
     reflect_run(study, played[0], AGENT)
     monitor_run(study, played[0], AGENT)
     audit_result(study, gamed, AGENT)
-
-    better, runs = claim(
-        study, "tracking weight", 0.8, "More weight on tracking raises success.", parents=[first]
-    )
+    better, runs = claim(study, "tracking weight", 0.8, "More weight on tracking raises success.")
     for run in runs:
         argv = ["python", "train.py", "--seed", "101", "--reward.weight", "2.0"]
         write_json(study.folder.run(run) / "cmd.json", {"argv": argv, "launcher": "local"})
@@ -79,4 +49,3 @@ def told_study(root):
     add_evidence(study, "dr_probe", probe.as_data(), AGENT, candidate=better)
     audit_result(study, better, AGENT)
     decide_candidate(study, better, "accept", HUMAN, "it is better by far and breaks nothing")
-    return study

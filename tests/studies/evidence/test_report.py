@@ -3,11 +3,15 @@
 import re
 from html.parser import HTMLParser
 
+import pytest
+
 from telic.studies.administration import create_study
+from telic.studies.next import NextAction
 from telic.studies.report import NOTES_END, NOTES_START, kept_notes, write_study_report
 from tests.studies.candidates.small_study import HUMAN
+from tests.studies.evidence.claimed_study import established_study
+from tests.studies.evidence.told_study import tell
 from tests.studies.fresh import FreshStudy
-from tests.studies.report.told_study import ACTION
 
 TITLES = [
     "Status",
@@ -20,6 +24,15 @@ TITLES = [
     "Next",
     "Reproduction",
 ]
+
+
+ACTION = NextAction(action="propose", why="nothing is left", command="telic study propose FILE")
+
+
+@pytest.fixture
+def study(kept):
+    """A study that has much to tell."""
+    return kept("told", lambda root: tell(established_study(root)))
 
 
 def markdown(study):
