@@ -1,12 +1,13 @@
 """Smoke runs prove an adapter: what the repository ignores or lacks is found out."""
 
+import os
 import sys
 from collections import defaultdict
 from types import SimpleNamespace
 
 import pytest
 
-from telic.studies.adapter_check import _checks, prove_adapter
+from telic.studies.adapter_check import _checks, _evaluator, prove_adapter
 from telic.studies.launch.process import RunProcess
 from tests.studies.launch import toy_study
 from tests.studies.launch.toy_study import AGENT, make_study
@@ -27,8 +28,6 @@ import json, os, pathlib, sys
 
 out = pathlib.Path(sys.argv[1]); out.mkdir(parents=True, exist_ok=True)
 (out / "metrics.jsonl").write_text(json.dumps({"step": 1, "success": 0.5, "falls": 0.0}) + "\\n")
-if TRAINS:
-    (pathlib.Path(sys.argv[2])).write_text("trained on")
 """
 
 
@@ -68,15 +67,32 @@ def prove(tmp_path, monkeypatch):
 
 
 def test_an_honest_trainer_and_evaluator_pass(prove):
-    checks, proof = prove(evaluator=EVALUATOR.replace("TRAINS", "False"))
+    checks, proof = prove(evaluator=EVALUATOR)
     assert proof.ok and len(proof.runs) == 4
     names = ("starts", "metric", "steps", "seed", "repeat", "evaluator")
     assert {name: check.passed for name, check in checks.items()} == dict.fromkeys(names, True)
 
 
-def test_an_evaluator_must_not_train(prove):
-    checks, proof = prove(evaluator=EVALUATOR.replace("TRAINS", "True"))
-    assert checks["evaluator"].passed is False and not proof.ok
+def test_an_evaluator_must_not_train(tmp_path):
+    (tmp_path / "evaluations/nominal").mkdir(parents=True)
+    (tmp_path / "policy.json").touch()
+    os.utime(tmp_path / "policy.json", (1, 1))
+    command = SimpleNamespace(argv=["python", "evaluate.py", "{checkpoint}"])
+    outputs = SimpleNamespace(checkpoint_glob="**/policy.json")
+    study = SimpleNamespace(
+        protocol=SimpleNamespace(command=command),
+        adapter=SimpleNamespace(outputs=outputs),
+        folder=SimpleNamespace(artefacts=lambda run: tmp_path),
+    )
+    measured = {"run": "r-1", "primary": 0.5, "problem": ""}
+    assert _evaluator(study, measured).passed
+    for path in (tmp_path / "policy.json", tmp_path / "evaluations/nominal/policy.json"):
+        path.touch()
+        found = _evaluator(study, measured)
+        assert found.passed is False and "policy.json, as a trainer does" in found.why
+        path.unlink()
+    command.argv.pop()
+    assert _evaluator(study, measured).why == "its command has no {checkpoint}"
 
 
 def test_an_ignored_seed_and_ignored_steps_are_found(prove):

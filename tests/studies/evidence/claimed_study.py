@@ -13,7 +13,7 @@ from telic.studies.evidence.measurement import analyze_run
 from tests.studies.candidates.small_study import AGENT, HUMAN, end_run, make, make_study, start_run
 from tests.studies.fresh import FreshStudy
 
-POINTS = 60
+POINTS = 24
 STEPS = 1_000_000
 BASE, BETTER, GAMED = 0.60, 0.80, 0.45
 SELECTION, PROMOTION, VALIDATION = (1, 2), (101, 102, 103, 104, 105), (901, 902, 903, 904, 905)
