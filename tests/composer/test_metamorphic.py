@@ -381,6 +381,58 @@ def test_the_limb_of_one_side_is_the_one_named_before_or_the_verbs():
             assert any(f"{other} {noun}" in c.title for c in made.criteria), both
 
 
+def titles(robot, text):
+    made = composed(robot, text)
+    assert made is not None, text
+    return [c.title for c in made.criteria]
+
+
+def test_an_amount_of_something_else_is_another_movement():
+    for deed, amount, then in product(
+        ("jump twice", "stand still for 2 seconds", "crouch"),
+        ("three steps back", "half a turn to the right", "90 degrees to the left"),
+        (", then ", " and then "),
+    ):
+        verb = "take " if "step" in amount else "turn "
+        text, plain = f"{deed}{then}{amount}", f"{deed}, then {verb}{amount}"
+        assert titles("Humanoid-v5", text) == titles("Humanoid-v5", plain), text
+    for part in ("a half turn", "a quarter turn", "half a turn"):
+        assert any(t.startswith("rotates") for t in titles("Ant-v5", f"jump and do {part}")), part
+
+
+@pytest.mark.parametrize("limb", ["front right leg", "rear left foot"])
+def test_it_is_the_limb_that_was_named(limb):
+    named = [t for t in titles("Ant-v5", f"lift your {limb} and wave it") if t.startswith("waves")]
+    assert named == [f"waves its {limb} at least 0.7 times per second"]
+
+
+def test_what_is_held_or_kept_and_not_known_is_no_next_movement():
+    for deed, more in product(
+        ("walk fast", "run at 2 m/s"), (" while keeping your cool", ", holding a cup of tea")
+    ):
+        assert goals(composed("Humanoid-v5", deed + more)) == goals(composed("Humanoid-v5", deed))
+    for deed in ("walk fast", "trot"):
+        held = composed("Ant-v5", f"{deed} and hold it for 5 seconds")
+        assert goals(held) == goals(composed("Ant-v5", f"{deed} for 5 seconds"))
+
+
+def test_what_is_done_under_a_condition_only_is_not_done():
+    for word, deed in product(("if", "when", "unless"), ("stop", "jump", "turn left")):
+        made = composed("Ant-v5", f"walk forward, but {word} you lose balance, {deed}")
+        assert goals(made) == goals(composed("Ant-v5", "walk forward")), (word, deed)
+        assert deed in made.not_understood
+
+
+def test_two_ways_at_once_have_the_speed_that_was_given_after_both():
+    for how in ("at 1 m/s", "slowly", "faster"):
+        one = composed("Ant-v5", f"walk forward and to the left {how}")
+        other = composed("Ant-v5", f"walk {how} forward and to the left")
+        assert goals(one) == goals(other) and not one.dropped
+    there = titles("Hopper-v5", "hop backward 1 m and come back")
+    assert "first: ends 1 m (±0.12 m) backward" in there
+    assert "second: ends 1 m (±0.12 m) forward" in there
+
+
 EDITS = [
     ("HalfCheetah-v5", "walk at 1 m/s", "averages", 0.5, "walk at 0.5 m/s"),
     ("Ant-v5", "walk 4 m", "ends", 2.0, "walk 2 m"),

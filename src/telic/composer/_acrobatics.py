@@ -168,7 +168,7 @@ def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
         draft.seconds = max(2.0, float(frame.count))
     land_together(scene, draft)
     scene.require("forward_velocity", "hop")
-    is_fast = frame.degree in ("fast", "very_fast", "most")
+    is_fast = frame.degree in ("fast", "very_fast", "most") or frame.given("m/s") is not None
     if frame.dimension == "distance" and (length := frame.given("m")) is not None:
         travel.go(frame, scene, draft)
         under_way = 0.85 * length

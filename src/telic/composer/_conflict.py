@@ -10,7 +10,6 @@ Criteria, which users may edit, are converted to demands by their metrics.
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -38,7 +37,6 @@ _LASTS_S = 4.0
 _UPRIGHT, _TILTED, _INVERTED = 0.5, 0.2, -0.2
 _LOW, _LYING, _HIGH = 0.7, 0.3, 0.85
 """heights between lying and standing"""
-_CLOSE = 0.85
 _LATER = re.compile(r",?\s*\b(?:and then|then|after that|afterwards|before|finally|next)\b")
 
 
@@ -224,19 +222,12 @@ def what_instead(
 ) -> str:
     """Return alternatives to a refused intent: the nearest intent that works here, all, a model.
 
-    The nearest has a verb of similar spelling, or lacks the refused part; next in order are the
-    nearest by meaning and the example with most words in common.
+    The nearest lacks the refused part; next in order are the nearest by meaning and the example
+    with most words in common.
     """
-    rows = [row["words"] for rows in word_table("verbs").values() for row in rows]
-    verbs = [words[0] for words in rows if " " not in words[0]]
-    options = [
-        re.sub(rf"\b{re.escape(word)}\b", other, intent, flags=re.IGNORECASE)
-        for word in lost
-        for other in difflib.get_close_matches(word.lower(), verbs, n=2, cutoff=_CLOSE)
-    ]
     pieces = [piece.strip(" ,.;") for piece in _LATER.split(intent)]
     kept = [piece for piece in pieces if not any(word in piece for word in lost)]
-    options += [", then ".join(kept)] if lost and kept else []
+    options = [", then ".join(kept)] if lost and kept else []
     for meaning, deeds in word_table("requests")["near"].items():
         if re.search(rf"\b({meaning})(s|es|ing|ped|ed)?\b", intent, re.IGNORECASE):
             options += deeds

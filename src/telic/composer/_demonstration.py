@@ -52,6 +52,8 @@ def demonstrated(
                 return ()
             values |= motion
         each, whole = values.pop("seconds_each", None), values.pop("seconds_all", None)
+        if each is not None and whole is not None:
+            return ()  # a turn takes longer than a jump
         if each is not None:
             values["seconds"] = each * values["jumps"]
         elif whole is not None:
@@ -109,8 +111,7 @@ def _motion(frame: Frame, scene: Scene, seconds: float) -> dict[str, Any] | None
             turns = float(count if frame.direction == "forward" else -count)
             return {"jumps": count, "height_m": 1.0, "pitch_turns": turns, "seconds_each": 2.0}
         case "hop":
-            is_way = frame.dimension == "distance"
-            stays = frame.direction in (None, "in_place") and not is_way
+            stays = frame.direction in (None, "in_place") and frame.dimension in (None, "height")
             going = {} if stays else _going(frame, scene)
             seconds = (going or {}).get("seconds_all", seconds)
             height = jump_height(frame, scene).value if frame.dimension == "height" else 0.12

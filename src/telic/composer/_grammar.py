@@ -38,6 +38,7 @@ _TRAVELS = {"go", "hop", "jump"}
 _MANNERS = {"direction", "posture", "degree", "part"}
 _STRENGTH = {"start": 0, "and": 1, "stop": 2, "while": 3}
 _STRENGTH |= {"then": 4, "after": 4, "before": 4, "first": 4}
+_IF = ("if", "when", "whenever", "unless")  # what follows is not done: "but if you fall, stop"
 _NEGATIONS = ("without", "never", "don't", "dont")
 _NOUNS, _JOINED = ("at", "with", "of", "in", "a", "the", "its", "your"), (",", ".", "and", "then")
 _SHORT = 4  # maximum length of words in "-ing" that are nouns: "ring"
@@ -187,18 +188,17 @@ def _clauses(items: Sequence[Item], words: Sequence[str]) -> tuple[list[Clause],
                 : next((k for k, each in enumerate(rest) if each.slot == "join"), len(rest))
             ]
             join = _join_meant(join, words[item.at[0]], rest, last)
+            join = "aside" if unread == "condition" and words[item.at[0]] == "," else join
             if join == "while" and last.items and not rest:  # "jump and wave at the same time"
-                unread = None
-                joints.update(item.at)
                 _join_at_once(clauses)
-                continue
             # "without running and jumping": "and" continues what is not to be done
             is_and = item.is_join("and") and words[item.at[0]] not in (",", ".", "but")
             is_ing = item.end < len(words) and words[item.end].endswith("ing")
             forms = [words[k] for k in negated.at] if negated else []
             is_list = is_ing and any(form.endswith("ing") for form in forms)
             if join in ("negation", "aside", "or"):  # of what is offered the first is meant
-                unread, negated = join, None
+                is_if = words[item.at[0]] in _IF and not last.items and len(clauses) > 1
+                unread, negated = "condition" if is_if else join, None
             elif join != "manner" and not (
                 is_and and (unread == "aside" or ((unread or negated) and is_list))
             ):

@@ -19,6 +19,7 @@ _STANDS_AFTER = {*_DEEDS, "hop", "reach", "lift", "stand", "balance"}
 """verbs that already end with standing"""
 _WANDERS = {*_DEEDS, "kick", "swing", "sit", "balance", "turn"}
 """verbs during which the robot could drift away"""
+_HOW = ("amount", "bounds", "degree", "dimension", "factor")
 _RESTING = {"lie": ("lying",), "sit": ("low",)}
 _HELD = {"stand", "stand_up", "balance", "sit", "lie"}
 """verbs of poses in which something else may be done"""
@@ -140,7 +141,7 @@ def _with_ways(frames: Sequence[Frame]) -> list[Frame]:
     """Give distances to the frame they are about: "run and stop at 5 m", "and come back"."""
     found: list[Frame] = []
     for frame in frames:
-        last = next((k for k in range(len(found))[::-1] if found[k].verb == "go"), None)
+        last = next((k for k in range(len(found))[::-1] if found[k].verb in ("go", "hop")), None)
         way = found[last] if last is not None else None
         if frame.verb == "stop" and frame.way_m is not None:
             given = {"amount": frame.amount, "dimension": "distance"}
@@ -275,6 +276,9 @@ def _goes_with(frame: Frame, now: list[Frame]) -> bool:
 def _add(frame: Frame, now: list[Frame]) -> None:
     """Add a frame, merging limbs with the same action: "lift the left arm and the right arm"."""
     for index, other in enumerate(now):
+        if other.verb == frame.verb == "go" and not (other.amount or other.degree or other.factor):
+            how = {name: getattr(frame, name) for name in _HOW}
+            now[index] = other.model_copy(update=how)  # "walk forward and to the left at 1 m/s"
         if other.verb is frame.verb and frame.verb in _LIMBS:
             bodies = tuple(dict.fromkeys((*other.bodies, *frame.bodies)))
             part = " and ".join(each for each in (other.part, frame.part) if each) or None

@@ -159,6 +159,8 @@ class Slots:
         if verb == "roll" and any(angle < _LEANS_RAD for angle in angles):
             return "lean"  # "roll your body left by 15 degrees"
         postures = {sense.value for item in self.deed.items if (sense := item.sense(verb))}
+        if verb == "stand" and name.endswith(("pole", "poles")):
+            return "balance"
         if verb in ("stand", "balance") and "lying" in postures:
             return "lie"  # "land on your back"
         is_limb = any(word in name for word in word_table("parts")["limbs"])

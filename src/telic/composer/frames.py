@@ -135,13 +135,11 @@ class WordClaim(Record):
 
 
 class ParsedIntent(Record):
-    """Parsed intent. Every word is in exactly one of used, ignored and not_understood."""
+    """Parsed intent. Every word is used, ignored on purpose or not understood."""
 
     intent: str
     frames: tuple[Frame, ...]
     limits: tuple[Limit, ...]
-    used: tuple[str, ...]
-    ignored: tuple[str, ...] = Field(description="left out on purpose: articles, politeness")
     not_understood: tuple[str, ...]
     claims: tuple[WordClaim, ...] = Field(default=(), description="which words fill which slot")
     unknown: tuple[tuple[int, str], ...] = Field(

@@ -94,9 +94,6 @@ def parse(intent: str, spec: EnvSpec) -> ParsedIntent:
     left_out -= unknown
     unread = quotes(tokens, unknown, left_out)
 
-    def typed(places: Collection[int]) -> tuple[str, ...]:
-        return tuple(tokens[place].text for place in sorted(words & {*places}))
-
     read = [
         (token.text, token.word)
         for place, token in enumerate(tokens)
@@ -107,12 +104,10 @@ def parse(intent: str, spec: EnvSpec) -> ParsedIntent:
         intent=readable(intent),
         frames=frames,
         limits=tuple(deeds.limits),
-        used=typed(used),
-        ignored=typed(left_out),
-        not_understood=typed(unknown),
+        not_understood=tuple(tokens[place].text for place in sorted(words & unknown)),
         claims=claims if frames else (),
         unknown=tuple((place, tokens[place].text) for place in sorted(words & unknown)),
-        lost=_lost_verbs(tokens, clauses.items, used, unknown, left_out, unread),
+        lost=_lost_verbs(tokens, clauses.items, used, unknown, unread),
         corrected=tuple(f'"{typed}" is read as "{meant}"' for typed, meant in read),
         unread=unread,
     )
@@ -233,6 +228,10 @@ class _Deeds:
         says["at_once"] = self._at_once and any(each.phase == self._phase for each in self.all)
         self.used.update(verb.at)
         loose, self._pending = [*self._pending, *items], []
+        is_limb = "limb" in word_table("acts")[act or verb.senses[0].value]
+        named = any(item.part for item in loose)
+        if is_limb and not named and self._word_after(verb)[1] in ("it", "them"):
+            loose += [item for item in self.all[-1].items if item.part] if self.all else []
         word = " ".join(self._tokens[place].word for place in verb.at)
         act = act or verb.senses[0].value
         self.all.append(Deed(act, word, self._phase, says, loose, verb.at))
@@ -281,13 +280,24 @@ class _Deeds:
                     own.append(item)
             self._start(verb, own)
 
+    def _word_after(self, verb: Item) -> tuple[int, str]:
+        """Return the first word after a verb and its articles, with its position."""
+        words = [(k, each.word) for k, each in enumerate(self._tokens) if k >= verb.end]
+        return next((each for each in words if each[1] not in determiners()), (-1, "."))
+
     # ---- clauses without a verb
 
     def _attach(self, items: list[Item]) -> None:
         """Attach a clause without a verb to the previous or next deed."""
-        if not self.all and any(item.unit == "steps" for item in items):
-            self.all.append(Deed("go", "take steps", self._phase, {"gait": "step"}, items))
-            return
+        acts = word_table("acts")[self.all[-1].verb] if self.all else {}
+        for item in items:
+            if item.unit == "steps" and (not self.all or self.all[-1].verb != "go"):
+                self._phase += any(deed.phase == self._phase for deed in self.all)
+                self.all.append(Deed("go", "take steps", self._phase, {"gait": "step"}, items))
+                return
+            if item.unit in ("turns", "rad", "rad/s") and acts and not acts.get("turning"):
+                self.all.append(Deed("turn", "turn", self._phase, {}, items))
+                return  # "jump and do half a turn"
         if not self.all or not items:
             self._pending += items
             return
@@ -319,14 +329,16 @@ class _Deeds:
         )
         raised = [item for item in others if "high" in _postures([item])]
         is_limb = part not in (*_TRUNK, "target") and not is_pole
-        act: Act | None = None
         if holder is None:
-            if is_limb and acts and raised and str(part).endswith(_ARMS):
-                rest = [item for item in others if item is not raised[0]]
-                self._start(raised[0], rest, "lift")
-            else:
-                self._attach(self._keep(others, part, acts, None)[0])
+            is_raised = is_limb and acts and str(part).endswith(_ARMS)
+            self._modify(others, part, acts, raised if is_raised else [])
             return
+        act: Act | None = None
+        place, after = self._word_after(holder)
+        is_known = place in {k for item in others for k in item.at} or after in self._ignored
+        if not is_known and after not in ",." and all(map(_says_how_long, others)):
+            return  # "while keeping your cool"
+        is_lasting = is_lasting or (after == "it" and not names)  # "walk fast and hold it"
         is_rate = any(item.unit in ("m/s", "rad/s") for item in others)
         if part == "target" or (is_rate and not acts and not is_pole):
             act = "reach"  # "maintain 1 m/s"
@@ -337,7 +349,8 @@ class _Deeds:
             act = "lift"
         elif acts:  # a condition to keep during another action
             others, is_kept = self._keep(others, part, acts, holder)
-            if is_kept or not all(map(_says_how_long, others)):
+            is_kept = is_kept or not all(map(_says_how_long, others))
+            if is_kept:
                 self.used.update(holder.at)
                 self._attach(others)
                 return
@@ -353,6 +366,15 @@ class _Deeds:
             last.says["until_end"] = True
             last.items += others
             self.used.update(holder.at)
+
+    def _modify(
+        self, items: list[Item], part: str | None, acts: bool, raised: Sequence[Item]
+    ) -> None:
+        """Read a clause without any verb: "with your hands up", "torso low", "slowly"."""
+        if raised:
+            self._start(raised[0], [item for item in items if item is not raised[0]], "lift")
+        else:
+            self._attach(self._keep(items, part, acts, None)[0])
 
     def _keep(
         self, items: list[Item], part: str | None, acts: bool, holder: Item | None
@@ -446,6 +468,8 @@ def _postures(items: Sequence[Item]) -> set[Posture]:
 
 def _held_kind(item: Item, part: str | None, acts: bool) -> LimitKind | None:
     """Return the kind of limit implied by keeping this item, with or without another action."""
+    if part == "cart" and item.unit == "m":
+        return "no_drift"  # "keep the cart within 10 cm of the middle"
     if _is_height(item, part) and item.reading and item.reading.amount:
         return "low_height" if item.reading.amount.rule == "at_most" else "keep_height"
     sense = item.sense() or item.sense("stand")
@@ -476,7 +500,6 @@ def _lost_verbs(
     items: Sequence[Item],
     used: set[int],
     unknown: set[int],
-    left_out: set[int],
     unread: Sequence[str],
 ) -> tuple[str, ...]:
     """Return unknown words in verb position, such as "dance" in "run, then dance".
@@ -486,11 +509,7 @@ def _lost_verbs(
     """
     joints = [item for item in items if item.is_join("then", "after", "before")]
     verbs = [item for item in items if item.slot == "verb"]
-    empty: set[int] = set()
-    for item in verbs:  # "hold" in "hold a plank" does not name an action
-        after = next((k for k in range(item.end, len(tokens)) if k not in left_out), None)
-        empty |= {*item.at} if not item.is_acting and after in unknown else set[int]()
-    acts = ({place for item in verbs for place in item.at} & used) - empty
+    acts = {place for item in verbs for place in item.at} & used
     doing = [item for item in verbs if acts & {*item.at}]
     lost: list[str] = []
     first = min(unknown | used, default=None)
@@ -502,7 +521,7 @@ def _lost_verbs(
         lost += unread[:1] if is_sequel or is_joined else ()
     for begin, end in pairwise((0, *(item.at[0] for item in joints), len(tokens))):
         joint = {place for item in joints if item.at[0] == begin for place in item.at}
-        piece = sorted(((unknown | used) - joint - empty) & {*range(begin, end)})
+        piece = sorted(((unknown | used) - joint) & {*range(begin, end)})
         if piece and piece[0] in unknown and not acts & {*piece}:
             words = [tokens[k] for k in piece if tokens[k].word not in ignored_words()]
             lost.append((words or [tokens[piece[0]]])[0].text)

@@ -145,13 +145,6 @@ class ModelEvent(Event):
     model: str
 
 
-class SentImage(Record):
-    """Image attached to a sent request."""
-
-    media_type: str
-    sha256: str
-
-
 class ModelSent(ModelEvent):
     """A request was sent."""
 
@@ -162,7 +155,8 @@ class ModelSent(ModelEvent):
     prompt: str
     prompt_hash: str | None = None
     """hash of the prompt template"""
-    images: tuple[SentImage, ...] = ()
+    images: tuple[dict[str, str], ...] = ()
+    """media type and SHA-256 of each image"""
     effort: str | None = None
     max_tokens: int | None = None
 

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from telic import bench
 from telic.core.events import LogMessage
 from telic.core.request import (
     PlacedRequest,
@@ -129,7 +128,10 @@ def _is_unfinished(benchmark: Benchmark) -> int:
 @verb(_IntentsRequest, examples=_EXAMPLES, exit_code=_is_unfinished)
 def intents(request: _IntentsRequest) -> Benchmark:
     """Run every intent of a suite as a session: pass rates with intervals, a page with videos."""
-    suite = bench.results.load_suite(request.suite)
+    from telic.bench.intents import bench_intents
+    from telic.bench.results import load_suite
+
+    suite = load_suite(request.suite)
     cases = suite.select(
         only=list(request.only),
         env=request.env,
@@ -137,8 +139,8 @@ def intents(request: _IntentsRequest) -> Benchmark:
         sample=request.sample,
     )
     request.on_event(LogMessage(message=f"{len(cases)} cases chosen"))
-    run_cases = partial(
-        bench.intents.bench_intents,
+    bench = partial(
+        bench_intents,
         suite,
         cases,
         runs_dir=request.runs_dir,
@@ -148,10 +150,10 @@ def intents(request: _IntentsRequest) -> Benchmark:
         **read_options(IntentRequest, request.settings),
     )
     if request.on is None:
-        return run_cases(jobs=request.jobs)
+        return bench(jobs=request.jobs)
     with remote_verbs(request) as elsewhere:
         jobs = request.jobs if request.jobs > 1 else elsewhere.pool.at_once
-        return run_cases(jobs=jobs, run_session=elsewhere.run_session)
+        return bench(jobs=jobs, run_session=elsewhere.run_session)
 
 
 class _JudgesRequest(RunsRequest):
@@ -163,10 +165,12 @@ class _JudgesRequest(RunsRequest):
 @verb(_JudgesRequest)
 def judges(request: _JudgesRequest) -> JudgeReport:
     """Score episodes of known truth with the composer's judges."""
-    known = {pair.id: pair for pair in bench.judges.load_pairs()}
+    from telic.bench.judges import bench_judges, load_pairs
+
+    known = {pair.id: pair for pair in load_pairs()}
     if unknown := [name for name in request.only if name not in known]:
         raise UnknownName("pair", unknown[0], list(known))
-    return bench.judges.bench_judges(
+    return bench_judges(
         [known[name] for name in request.only or known],
         output=Path(request.runs_dir) / "bench_judges" / "results.json",
     )

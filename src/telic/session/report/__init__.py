@@ -1,0 +1,1 @@
+"""Session report as a single HTML page and as Markdown."""
