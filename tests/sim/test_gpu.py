@@ -186,7 +186,7 @@ def test_processes_that_share_a_folder_divide_what_is_to_be_compiled(tmp_path):
     """None of the kernels runs while it is found out which there are."""
     import warp
 
-    from telic.sim._warp_modules import load_modules
+    from telic.sim._warp import load_modules
 
     @warp.kernel(module="unique")
     def add(values: warp.array(dtype=float)):

@@ -36,6 +36,7 @@ from telic.robots.structure import (
     annotated_bodies,
     driven_trees,
     geom_bounds,
+    geoms_of,
     joints_of,
     moved_joints,
     solid_geoms,
@@ -351,8 +352,7 @@ def _sole(
 ) -> tuple[float, np.ndarray]:
     """Return the lowest height of a foot and its point farthest from its joint."""
     low, tip, away = float(data.xpos[foot][2]), data.xpos[foot], -1.0
-    first = int(model.body_geomadr[foot])
-    for geom in range(first, first + int(model.body_geomnum[foot])):
+    for geom in geoms_of(model, foot):
         axes = data.geom_xmat[geom].reshape(3, 3)
         middle = data.geom_xpos[geom] + axes @ model.geom_aabb[geom, :3]
         half = model.geom_aabb[geom, 3:]

@@ -8,6 +8,8 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
+import gymnasium
+
 from telic.core.plugins import load_plugin
 from telic.envs._arm import BlockTask, ReachArguments, ReachTask, is_reaching_arm
 from telic.envs.anatomy import robot_of
@@ -83,8 +85,6 @@ def make_named(name: str | Path, **arguments: Any) -> VecEnv:
 
 def _plugin(name: str) -> Callable[..., VecEnv] | None:
     """Return the plugin that creates an environment, or None for built-in and Gymnasium ids."""
-    import gymnasium
-
     own = {*TASKS, *gymnasium.registry}
     return None if name in own else load_plugin("environments", name, own)
 

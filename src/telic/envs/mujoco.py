@@ -153,27 +153,17 @@ class MujocoEnv(VecEnv):
             "simulation": self.sim.state(),
             "fields": copy_fields(self.sim),
             "seed": self._seed.clone(),
-            "episode": self._episode.clone(),
-            "steps_left": self._left.clone(),
-            "fresh": self._fresh.clone(),
-            "tracked": self._tracked.clone(),
-            "obs": self.exact_obs.clone(),
-            "task": {name: value.clone() for name, value in self.task.memory.items()},
+            "carried": {name: value.clone() for name, value in self.carried().items()},
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a state; `exact_obs` is then the observation to act on next."""
         self._check_state(state)
-        self._transition.forget()
         self.sim.load_state(state["simulation"])
         put_back_fields(self.sim, state["fields"])
         self._plant(state["seed"].clone())
-        self._episode = state["episode"].clone()
-        self._left = state["steps_left"].clone()
-        self._fresh = state["fresh"].clone()
-        self._tracked = state["tracked"].clone()
-        self.exact_obs = self.exact_final_obs = state["obs"].clone()
-        self.task.memory = {name: value.clone() for name, value in state.get("task", {}).items()}
+        self.carry({name: value.clone() for name, value in state["carried"].items()})
+        self.exact_final_obs = self.exact_obs
 
     @contextlib.contextmanager
     def foreseeing(self) -> Generator[None]:

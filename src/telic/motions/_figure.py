@@ -20,6 +20,7 @@ from telic.core.rotations import rotate
 from telic.errors import BadEnvironment
 from telic.motions.clip import HumanTrack, MotionClip
 from telic.motions.robot import MotionRobot
+from telic.robots.structure import ancestors, geoms_of, joints_of
 
 Side = Literal["left", "right"]
 SIDES: tuple[Side, Side] = ("left", "right")
@@ -259,9 +260,7 @@ class RobotFigure:
 
     def _tip(self, body: int, away_from: np.ndarray) -> np.ndarray:
         """Return the center of the body's geom that is farthest from a point."""
-        model = self.robot.model
-        first, count = int(model.body_geomadr[body]), int(model.body_geomnum[body])
-        places = [self._geom_middle(geom) for geom in range(first, first + count)]
+        places = [self._geom_middle(geom) for geom in geoms_of(self.robot.model, body)]
         if not places:
             return self.rest.xpos[body].copy()
         return max(places, key=lambda place: float(np.linalg.norm(place - away_from)))
@@ -295,21 +294,11 @@ class RobotFigure:
 
     def chain(self, body: int) -> list[int]:
         """Return the bodies from the root, left out, down to a body."""
-        chain: list[int] = []
-        while body not in (self.robot.root, 0):
-            chain.insert(0, body)
-            body = int(self.robot.model.body_parentid[body])
-        return chain
+        above = [body, *ancestors(self.robot.model, body)]
+        return above[: above.index(self.robot.root)][::-1]
 
     def _joints(self, bodies: list[int]) -> list[int]:
-        model = self.robot.model
-        return [
-            joint
-            for body in bodies
-            for joint in range(
-                int(model.body_jntadr[body]), int(model.body_jntadr[body] + model.body_jntnum[body])
-            )
-        ]
+        return [joint for body in bodies for joint in joints_of(self.robot.model, body)]
 
     def _point(self, body: int, place: np.ndarray) -> BodyPoint:
         own = self.rest.xmat[body].reshape(3, 3).T @ (place - self.rest.xpos[body])
@@ -323,12 +312,10 @@ def other_side(side: Side) -> Side:
 
 def _sole(model: mujoco.MjModel, body: int, place: dict[int, int]) -> Sole:
     """Return the contact spheres of a body."""
-    first, count = int(model.body_geomadr[body]), int(model.body_geomnum[body])
-    geoms = [
-        g for g in range(first, first + count) if model.geom_contype[g] or model.geom_conaffinity[g]
-    ]
+    every = geoms_of(model, body)
+    geoms = [g for g in every if model.geom_contype[g] or model.geom_conaffinity[g]]
     points, radii = [np.zeros((0, 3))], [np.zeros(0)]
-    for geom in geoms or range(first, first + count):
+    for geom in geoms or every:
         own, size = _geom_points(model, geom)
         frame = np.zeros(9)
         mujoco.mju_quat2Mat(frame, model.geom_quat[geom])

@@ -14,6 +14,7 @@ from torch import Tensor
 from telic.core.rotations import conjugate, from_rotation_vector, multiply, rotate, rotation_vector
 from telic.core.tensors import cross
 from telic.errors import BadEnvironment
+from telic.robots.structure import joints_of
 
 if TYPE_CHECKING:
     from telic.motions.robot import MotionRobot
@@ -197,10 +198,9 @@ def _links(model: mujoco.MjModel, root: int, joints: tuple[int, ...]) -> list[_L
         if parent not in place:
             continue
         above, pos, quat = place[parent], model.body_pos[body], model.body_quat[body]
-        first, count = int(model.body_jntadr[body]), int(model.body_jntnum[body])
-        own = [joint for joint in range(first, first + count) if joint in joints]
-        if len(own) < count:
-            other = next(model.joint(j).name for j in range(first, first + count) if j not in own)
+        own = [joint for joint in joints_of(model, body) if joint in joints]
+        if len(own) < len(joints_of(model, body)):
+            other = next(model.joint(j).name for j in joints_of(model, body) if j not in own)
             raise BadEnvironment(
                 f"The joint {other or body} is neither a hinge nor a slide: motions have one "
                 "number for each joint.",

@@ -27,9 +27,10 @@ from telic.motions.kinematics import Kinematics
 from telic.rendering.job import Rendering
 from telic.rendering.jobs import render_poses
 from telic.robots import OWN, robot_names, robot_path
+from telic.sim.files import MODEL_FILES, assets_dir
 from telic.sim.simulation import load_model
 
-_MODELS = (".xml", ".mjcf", ".urdf", ".mjb", ".toml")
+_MODELS = (*MODEL_FILES, ".toml")
 _AXES = ("x", "y", "z")
 
 
@@ -210,11 +211,8 @@ def _built(name: str, *stamp: float) -> MotionRobot:
 def _model(name: str) -> tuple[Path, mujoco.MjModel, str | None]:
     """Return the file, the compiled model and the Gymnasium task name, or None."""
     if name in TASKS:
-        import gymnasium
-
         file = TASKS[name].Arguments.parse({}).xml_file
-        assets = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
-        return assets / file, load_model(file), name.partition("-v")[0]
+        return assets_dir() / file, load_model(file), name.partition("-v")[0]
     file = robot_path(name)
     if file is None and name.endswith(_MODELS):
         file = Path(name).expanduser()

@@ -24,6 +24,7 @@ from pydantic import Field, ValidationError
 from telic.core.config import Record
 from telic.core.events import Listener, LogMessage, VideoProgress, ignore
 from telic.envs.access import env_access, located
+from telic.envs.simulators.names import named_code
 from telic.errors import ConfigError, Refused, TelicError, UnknownName
 from telic.rendering.job import Rendering, RenderJob
 from telic.rendering.media import ffmpeg_path
@@ -95,9 +96,6 @@ def render(
 
 def _refused(jobs: Sequence[RenderJob]) -> dict[int, Rendering]:
     """Return failed results, by job index, for environments whose code is not permitted."""
-    # Imported lazily, because environments import torch, which render processes do not need.
-    from telic.envs.simulators.names import named_code
-
     refused: dict[int, Rendering] = {}
     for number, job in enumerate(jobs):
         try:

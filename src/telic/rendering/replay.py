@@ -32,6 +32,7 @@ from telic.rendering.media import (
     write_png,
     write_video,
 )
+from telic.robots.structure import geoms_of
 from telic.robots.terrain import ground_in
 from telic.sim.files import MODEL_FILES, assets_dir
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, read_trajectory
@@ -194,9 +195,7 @@ class Stage:
             return []
         model, colours = self._kept[1], dict[tuple[int, ...], list[str]]()
         for body in range(1, model.nbody):
-            first = model.body_geomadr[body]
-            own = range(first, first + model.body_geomnum[body])
-            shown = [geom for geom in own if first >= 0 and model.geom_group[geom] < _HIDDEN]
+            shown = [g for g in geoms_of(model, body) if model.geom_group[g] < _HIDDEN]
             if shown and model.body(body).name:
                 material = model.geom_matid[shown[0]]
                 rgba = model.geom_rgba[shown[0]] if material < 0 else model.mat_rgba[material]

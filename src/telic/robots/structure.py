@@ -105,6 +105,12 @@ def joints_of(model: mujoco.MjModel, body: int) -> range:
     return range(first, first + int(model.body_jntnum[body]))
 
 
+def geoms_of(model: mujoco.MjModel, body: int) -> range:
+    """Return the geom ids of a body."""
+    first = int(model.body_geomadr[body])
+    return range(first, first + int(model.body_geomnum[body]))
+
+
 def hinge_ends(model: mujoco.MjModel) -> set[int]:
     """Return the bodies with hinges that have no descendants with hinges."""
     moved = {int(body) for body in model.jnt_bodyid[model.jnt_type == HINGE]}

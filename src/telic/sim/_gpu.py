@@ -29,7 +29,6 @@ from torch import Tensor
 from telic.core.seeds import derive
 from telic.core.tensors import from_numpy, integers, norm
 from telic.errors import BadEnvironment, MissingExtra, ResourceError, UnknownName
-from telic.sim._warp_modules import load_modules
 from telic.sim.base import Simulation
 from telic.sim.cpu import CpuSimulation
 from telic.sim.cuda_graph import launch_physics
@@ -77,7 +76,7 @@ def engine() -> tuple[ModuleType, ModuleType]:
         import mujoco_warp
     except ImportError as error:
         raise MissingExtra(error.name or "mujoco-warp", "gpu", "Simulation on a GPU") from error
-    from telic.sim._warp_contact import correct
+    from telic.sim._warp import correct
 
     correct()
     return warp, mujoco_warp
@@ -220,6 +219,8 @@ class GpuSimulation(Simulation):
     def compile(self, shared: Path | None = None) -> None:
         """Compile the kernels needed by any field; see `Simulation.compile`."""
         every = tuple(dict.fromkeys((*_MOTION, *_MOTORS, *_ALL, "step", *_COMPUTED_BY.values())))
+        from telic.sim._warp import load_modules
+
         with self._on_stream(), self._undone():
             load_modules(lambda: self._call(every), shared)
             if shared is None:

@@ -392,9 +392,15 @@ def planar() -> TrackingConfig:
     )
 
 
-def release() -> TrackingConfig:
-    """Return the preset for the Unitree G1: three encoders and a 25.9-million-parameter policy."""
-    encoder, decoder = (2048, 1024, 512, 512), (2048, 2048, 1024, 1024, 512, 512)
+def release(narrower: int = 1) -> TrackingConfig:
+    """Return the preset for the Unitree G1: three encoders and a 25.9-million-parameter policy.
+
+    Layers may be `narrower` by a factor, with 64 units at least.
+    """
+    encoder, decoder = (
+        tuple(max(size // narrower, 64) for size in sizes)
+        for sizes in ((2048, 1024, 512, 512), (2048, 2048, 1024, 1024, 512, 512))
+    )
     return TrackingConfig(
         preset="release",
         robot=RobotGroup(
@@ -455,29 +461,11 @@ def release() -> TrackingConfig:
 
 def quarter() -> TrackingConfig:
     """Return the `release` preset at a quarter of the layer width. Trains in an hour on one GPU."""
-    large = release()
-    nets = large.networks
-
-    def narrow(sizes: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(max(size // 4, 64) for size in sizes)
-
-    encoders = {
-        name: each.replace(hidden=narrow(each.hidden)) for name, each in nets.encoders.items()
-    }
-    small = nets.replace(
-        encoders={name: each.model_dump() for name, each in encoders.items()},
-        control=narrow(nets.control),
-        kinematic=narrow(nets.kinematic),
-        critic=narrow(nets.critic),
+    large = release(narrower=4)
+    trainer = large.trainer.replace(
+        ppo=large.trainer.ppo.replace(learning_rate=3e-4).model_dump(), warm_up=12
     )
-    ppo = large.trainer.ppo.replace(learning_rate=3e-4)
-    return large.model_copy(
-        update={
-            "preset": "quarter",
-            "networks": small,
-            "trainer": large.trainer.model_copy(update={"ppo": ppo, "warm_up": 12}),
-        }
-    )
+    return large.model_copy(update={"preset": "quarter", "trainer": trainer})
 
 
 def single() -> TrackingConfig:

@@ -30,7 +30,7 @@ from telic.training.recorder import Progress, Recorder
 from telic.training.rollout import Batch
 from telic.training.setup import Setup
 
-_FORMAT = 2
+_FORMAT = 3
 DAMAGE = (
     *(ValueError, TypeError, LookupError, AttributeError, EOFError, OSError, OverflowError),
     *(RuntimeError, MemoryError, AssertionError, pickle.UnpicklingError, struct.error),

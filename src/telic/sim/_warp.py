@@ -1,4 +1,4 @@
-"""Compile Warp kernels of a simulation in parallel processes.
+"""Compile Warp kernels in parallel processes, and correct a contact frame of MuJoCo Warp.
 
 Warp compiles modules sequentially, each at the first launch of one of its kernels, which takes a
 minute for a new robot. The modules needed by a call are found by a dry run without launches.
@@ -6,12 +6,14 @@ Processes that share a folder divide the modules between them; later processes f
 cache. (Threads do not help: eight took 26 s instead of 30 s.)
 """
 
-from __future__ import annotations
-
+# No `from __future__ import annotations`: Warp evaluates the annotations.
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import warp as wp
+from mujoco_warp._src import collision_primitive, collision_primitive_core
 
 
 def load_modules(call: Callable[[], object], shared: Path | None = None) -> int:
@@ -41,9 +43,7 @@ def _take(path: Path) -> bool:
 @contextmanager
 def _nothing_launched() -> Generator[list[tuple[Any, Any, int | None]]]:
     """Replace module loading so that launches only record their modules without running."""
-    import warp as _warp
-
-    warp: Any = _warp
+    warp: Any = wp
     needed: dict[tuple[int, int | None], tuple[Any, Any, int | None]] = {}
     load, suggest = warp.Module.load, warp.get_suggested_block_size
 
@@ -79,3 +79,44 @@ def _nothing_launched() -> Generator[list[tuple[Any, Any, int | None]]]:
         for name, function in kept.items():
             setattr(warp, name, function)
         found.extend(needed.values())
+
+
+# ---- contact frames of planes and capsules
+# MuJoCo aligns the first friction direction with the capsule at any inclination. Warp 4.0.0 does so
+# only below 60 degrees and uses a fixed direction otherwise. Pyramidal friction depends on it: Ant,
+# whose legs are steep, got different forces from equal states (velocity errors of up to 1 per step;
+# with the patch only rounding errors).
+
+_pair = collision_primitive_core.mat23f
+_plane_sphere = collision_primitive_core.plane_sphere
+
+
+@wp.func
+def plane_capsule(  # noqa: ANN202 - Warp infers what it returns
+    plane_normal: wp.vec3,
+    plane_pos: wp.vec3,
+    capsule_pos: wp.vec3,
+    capsule_axis: wp.vec3,
+    capsule_radius: float,
+    capsule_half_length: float,
+):
+    """Return the distances and positions of both end contacts, and their common frame."""
+    along = capsule_axis - plane_normal * wp.dot(plane_normal, capsule_axis)
+    size = wp.length(along)
+    if size > 1.0e-9:  # noqa: SIM108 - Warp compiles statements
+        along = along / size
+    else:
+        along = wp.vec3(1.0, 0.0, 0.0)
+    across = wp.cross(plane_normal, along)
+    # pyrefly: ignore[bad-argument-type]
+    frame = wp.matrix_from_rows(plane_normal, along, across)
+    end = capsule_axis * capsule_half_length
+    dist1, pos1 = _plane_sphere(plane_normal, plane_pos, capsule_pos + end, capsule_radius)
+    dist2, pos2 = _plane_sphere(plane_normal, plane_pos, capsule_pos - end, capsule_radius)
+    positions = _pair(pos1[0], pos1[1], pos1[2], pos2[0], pos2[1], pos2[2])
+    return wp.vec2(dist1, dist2), positions, frame
+
+
+def correct() -> None:
+    """Apply the patch; existing kernels are not affected."""
+    collision_primitive.plane_capsule = plane_capsule
