@@ -12,6 +12,7 @@ Names are imported lazily to keep `import telic` fast.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -81,6 +82,20 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+def lazy_modules(package: str) -> Callable[[str], Any]:
+    """Return a `__getattr__` for a package whose modules are imported on first use."""
+
+    def load(name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        try:
+            return import_module(f"{package}.{name}")
+        except ModuleNotFoundError:
+            raise AttributeError(name) from None
+
+    return load
 
 
 class VerbPackage(ModuleType):

@@ -3,6 +3,7 @@
 import builtins
 import itertools
 import keyword
+import re
 import types
 from collections.abc import Iterator
 
@@ -82,6 +83,39 @@ def bindings() -> Iterator[str]:
         yield f"{statement}\n{REWARD}"
         inner = "\n".join(f"    {line}" for line in statement.splitlines())
         yield f"def outer(obs):\n{inner}\n{REWARD}"
+
+
+ROLES = (
+    *BINDINGS,
+    "import numpy as {0}",
+    "from numpy import float64 as {0}",
+    "def put(x):\n    nonlocal {0}\n    {0} = x",
+    "class Inner:\n    def put(own, x):\n        nonlocal {0}\n        {0} = x",
+    "class Inner:\n    @staticmethod\n    def put(x):\n        nonlocal {0}\n        {0} = x",
+)
+PARAMETER = re.compile(r"(def \w+\(|lambda ).*\{0\}")
+"""a parameter is a new variable, which is not treated as `self`"""
+
+
+def roles() -> Iterator[str]:
+    """Yield every way to give another object the name of a method's `self` or of a class."""
+    for form, own in itertools.product(ROLES, ("me", "this", "owner")):
+        statement = form.format(own)
+        inner = "\n".join(f"        {line}" for line in statement.splitlines())
+        method = f"    def method({own}, obs):\n{inner}\n        return {own}.gi_frame\n"
+        if not PARAMETER.search(form):
+            yield f"class Own:\n    gi_frame = 0\n{method}{REWARD}"
+            yield f"class Own:\n    gi_frame = 0\n{method}{statement}\n{REWARD}"
+        if form.partition("\n")[0] == "class {0}:":
+            continue
+        for base in ("Own", "RewardFunction"):
+            statement = form.format(base)
+            inner = "\n".join(f"    {line}" for line in statement.splitlines())
+            use = f"class Mine({base}):\n    pass\n"
+            yield f"class Own:\n    pass\n{statement}\n{use}{REWARD}"
+            yield f"class Own:\n    pass\ndef outer(obs):\n{inner}\n    return 1\n{use}{REWARD}"
+    for base in ("k.Own", "[Own][0]", "k['Own']", "Own or int", "getattr(k, 'Own')", "np.Own"):
+        yield f"class Own:\n    pass\nk = Own()\nclass Mine({base}):\n    pass\n{REWARD}"
 
 
 def dunders() -> Iterator[str]:

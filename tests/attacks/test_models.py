@@ -1,14 +1,19 @@
 """A model is data: whatever it asks of the compiler, a command ends in a sentence."""
 
 import os
+import zipfile
 
 import pytest
 
 from telic.envs.factory import make
-from telic.errors import BadEnvironment, BadFile
+from telic.envs.tokens import read_decoder
+from telic.errors import BadEnvironment, BadFile, TelicError
+from telic.motions.formats import read_motions
 from telic.sandbox.limits import GIBIBYTE, Limits
 from telic.sim import files
 from telic.storage import keys
+from telic.storage.trajectories import read_trajectory
+from telic.training.policy import load_policy
 
 BODY = (
     '<body pos="0 0 1"><freejoint/><geom size=".1"/>'
@@ -43,6 +48,10 @@ def model(folder, asset="", more=""):
     return path
 
 
+def read_one_motion(path):
+    next(read_motions(path))
+
+
 @pytest.fixture
 def checking(tmp_path, monkeypatch):
     """A user of whose models nothing is known, with little patience."""
@@ -71,6 +80,17 @@ def test_a_model_without_measure_ends_in_a_sentence(tmp_path, checking, kind, to
     with pytest.raises((BadEnvironment, BadFile)) as caught:
         make(path, num_envs=1)
     assert caught.value.message.count("\n") <= 1
+
+
+@pytest.mark.parametrize("read", [load_policy, read_decoder, read_trajectory, read_one_motion])
+def test_an_archive_that_unpacks_to_too_much_is_refused(tmp_path, read):
+    path = tmp_path / "policy_1.pt"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("weight.npy", b"")
+        archive.infolist()[0].file_size = 3 << 30  # what the directory says
+    with pytest.raises(TelicError) as caught:
+        read(path)
+    assert "too much" in str(caught.value.__cause__ or caught.value)
 
 
 def test_what_compiled_once_is_known_until_a_file_of_it_changes(tmp_path, checking, monkeypatch):

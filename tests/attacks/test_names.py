@@ -12,7 +12,7 @@ from telic.sandbox.source import check_source
 from tests.attacks import names
 
 HERE = Path(__file__).parents[2]
-KINDS = (names.imports, names.bindings, names.dunders, names.decorators)
+KINDS = (names.imports, names.bindings, names.roles, names.dunders, names.decorators)
 
 
 def accepted(programs):

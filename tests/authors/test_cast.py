@@ -13,7 +13,7 @@ from telic.core.text import texts
 from telic.envs import make
 from telic.errors import ConfigError, UnknownName, UsageError
 from telic.llm import Models
-from telic.session.report._sections import EndedSession, command
+from telic.session._report_sections import EndedSession, command
 from telic.storage.layout import SessionFolder
 from telic.testing.models import Scripted
 from tests.authors.scripts import SCRIPT

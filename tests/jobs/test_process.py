@@ -68,7 +68,7 @@ FAMILY = "trap '' TERM; sleep 600 & echo $!; while true; do sleep 0.05; done"
 @pytest.mark.parametrize("end", [Process.kill, lambda process: process.stop(0.3)])
 def test_what_it_has_started_ends_with_it(end):
     with Process(["sh", "-c", FAMILY], stdout=PIPE) as process:
-        child = int(next(process.lines(60.0, lambda: False)))
+        child = int(process.stdout.readline())
         assert end(process) == -signal.SIGKILL
     assert gone(child)
 
@@ -77,7 +77,7 @@ def test_it_may_save_before_it_is_killed(tmp_path):
     code = "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(7)); print('up');"
     code += "time.sleep(600)"
     with Process([sys.executable, "-uc", code], stdout=PIPE) as process:
-        assert next(process.lines(60.0, lambda: False)) == "up"
+        assert process.stdout.readline() == b"up\n"
         assert process.stop() == 7
 
 
@@ -93,19 +93,12 @@ def test_it_is_asked_to_stop_at_a_heartbeat():
     assert beats and not Process(["true"]).supervise(lambda: False)
 
 
-def test_a_silent_or_endless_line_ends_listening():
-    with Process(["sleep", "600"], stdout=PIPE) as silent:
-        assert list(silent.lines(0.3, lambda: False)) == []
-    with Process(["sh", "-c", "head -c 5000000 /dev/zero; sleep 600"], stdout=PIPE) as endless:
-        assert list(endless.lines(60.0, lambda: False)) == []
-
-
 def test_it_ends_with_its_parent():
     code = "from telic.jobs.process import Process; import signal, os;"
     code += "p = Process(['sleep', '600'], parent_death_signal=signal.SIGKILL);"
     code += "print(p.pid, flush=True); os.kill(os.getpid(), 9)"
     with Process([sys.executable, "-c", code], stdout=PIPE) as parent:
-        child = int(next(parent.lines(60.0, lambda: False)))
+        child = int(parent.stdout.readline())
         assert parent.wait() == -signal.SIGKILL and gone(child)
 
 
@@ -122,7 +115,7 @@ if __name__ == "__main__":
 def test_the_processes_of_a_pool_end_with_their_parent(tmp_path):
     (tmp_path / "pool.py").write_text(POOL)
     with Process([sys.executable, tmp_path / "pool.py"], stdout=PIPE) as parent:
-        child = int(next(parent.lines(60.0, lambda: False)))
+        child = int(parent.stdout.readline())
         assert parent.wait() == -signal.SIGKILL and gone(child)
 
 

@@ -13,7 +13,7 @@ from mcp import Client
 from telic.errors import UsageError
 from telic.mcp._workplace import READS, Workplace, add_tool
 from telic.mcp.server import hide_in, make_server
-from telic.plugin.package import read_source
+from telic.plugin.package import read_skills
 from tests.mcp.host import Refusal
 from tests.mcp.toy import ENVIRONMENT_SECRET, METRIC_SPEC, PROTOCOL, SECRET
 
@@ -47,7 +47,7 @@ async def test_tools_come_in_a_fixed_order_with_hints_and_schemas(host):
 async def test_every_skill_is_a_prompt(host):
     async with host() as call:
         prompts = (await call.client.list_prompts()).prompts
-        assert [each.name for each in prompts] == [each.name for each in read_source().skills]
+        assert [each.name for each in prompts] == [skill.name for skill in read_skills()]
         text = (await call.client.get_prompt("telic-adapter")).messages[0].content.text
         assert "telic study adapter" in text
 

@@ -117,18 +117,9 @@ def _page_problems(path: Path, home: Path, tree: Any) -> list[str]:
     return [f"{where}: {problem}" for problem in problems]
 
 
-def _read_front_matter(text: str, where: str) -> dict[str, str]:
-    """Return the front matter of a page of the package, where values are quoted as in JSON."""
-    head, _ = split_front_matter(text, where)
-    try:
-        return {key: value if key == "name" else json.loads(value) for key, value in head.items()}
-    except ValueError as error:
-        raise ConfigError(f"{where}: a value of the front matter is not quoted: {error}") from None
-
-
 def _head_problems(text: str, name: str, where: str) -> list[str]:
     try:
-        head = _read_front_matter(text, where)
+        head, _ = split_front_matter(text, where)
     except ConfigError as error:
         return [str(error)]
     problems: list[str] = []

@@ -10,7 +10,7 @@ from telic.plugin.package import (
     HOME,
     differences,
     package_files,
-    read_source,
+    read_skills,
     write_package,
 )
 from tests.plugin import checks
@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[2]
 SKILLS = [
     *("adapter", "audit", "contract", "propose", "review", "reward", "robustness", "run"),
 ]
+RULES = next(read_skills()).text.partition("## Always")[2]
 AGENTS = ["experiment-director", "metrics-analyst", "reward-reviewer"]
 
 
@@ -32,9 +33,11 @@ def test_the_committed_package_is_sound(tree):
 
 
 def test_every_skill_and_agent_is_there():
-    source = read_source()
-    assert [page.name for page in source.skills] == [f"telic-{name}" for name in SKILLS]
-    assert [page.name for page in source.agents] == AGENTS
+    skills = list(read_skills())
+    assert [skill.name for skill in skills] == [f"telic-{name}" for name in SKILLS]
+    assert {skill.text.partition("## Always")[2] for skill in skills} == {RULES}
+    agents = [Path(name).stem for name in package_files() if f"{HOME}/agents/" in name]
+    assert agents == AGENTS
 
 
 def test_building_twice_changes_nothing_and_removes_what_is_too_much(tmp_path):

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 from ruamel.yaml import YAML
 
 from telic.core.text import pairs
-from telic.plugin.package import read_source
+from telic.plugin.package import read_skills
 from telic.studies.administration import create_study
 from telic.studies.contract import draft_contract
 from telic.studies.documents.base import StudyActor
@@ -20,7 +20,7 @@ from telic.verbs.study_candidates import CandidateDraft
 from tests.plugin.checks import commands, program_words
 
 HASH = "a" * 64
-PAGES = {page.name: page.text for page in read_source().skills}
+PAGES = {skill.name: skill.text for skill in read_skills()}
 EXAMPLES = [
     (name, YAML(typ="safe", pure=True).load(re.sub("^   ", "", body, flags=re.MULTILINE)))
     for name, text in PAGES.items()

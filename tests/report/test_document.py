@@ -49,7 +49,7 @@ INLINE = (
 )
 
 
-def every_block(folder: Path) -> tuple[doc.ReportBlock, ...]:
+def every_block(folder: Path) -> tuple[doc.AnyBlock, ...]:
     """One block of each kind, each with as much foreign text as it takes."""
     picture, film = folder / "a.png", folder / "b.mp4"
     picture.write_bytes(b"png")

@@ -2,6 +2,7 @@
 
 import random
 import shutil
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -212,6 +213,27 @@ def test_a_frozen_robot_passes_only_where_the_composer_passes_the_same_one(
     case._scores = lambda by, episodes: scores[id(by)]
     monkeypatch.setattr(certificate, "mutants_of", lambda *_: {certificate.FROZEN: None})
     assert case._may_freeze([SimpleNamespace(trajectory=None)] * 3, reference) is may
+
+
+@pytest.mark.parametrize(
+    ("intent", "limits"),
+    [
+        ("play the violin", ("no second reading of the prompt",)),
+        ("wave with your left hand", ("no second reading of the prompt",)),  # it has none
+        ("stand still", ()),
+    ],
+)
+def test_a_prompt_that_only_its_model_could_read_is_named(copy, monkeypatch, intent, limits):
+    monkeypatch.setattr(certificate._Certifier, "_mutants", lambda *_: ((), []))
+    monkeypatch.setattr(certificate._Certifier, "_untrained", lambda *_: ())
+    asked = copy.work.brief.config.model_copy(update={"intent": intent, "model": "other"})
+    work = replace(copy.work, brief=replace(copy.work.brief, config=asked))
+    written = read_record(copy.folder.author, Composition)
+    iteration = read_record(copy.files.judgment, SessionIteration)
+    with at_home():
+        case = certificate._Certifier(work, written, iteration)
+        case._trial = case._trial.model_copy(update={"good": certificate.INDEPENDENT})
+        assert case.certificate().limits == limits
 
 
 # ------------------------------------------------------- records changed between stop and resume

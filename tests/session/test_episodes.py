@@ -15,7 +15,7 @@ from telic.judges.criteria import score
 from telic.judges.recorder import PlayOrder, RecordedFile, is_unchanged, record, record_each
 from telic.judges.verdict import judged
 from telic.session import judgement
-from telic.session.judgement import newest, of_recording, play_policies
+from telic.session.judgement import newest, of_recording, play_out
 from telic.storage.files import read_record, write_text
 from telic.storage.layout import RunFolder
 from telic.storage.trajectories import read_trajectory
@@ -107,7 +107,7 @@ def test_every_session_iteration_purpose_and_look_has_starts_of_its_own(monkeypa
         work = SimpleNamespace(config=read_record(folder.config, SessionConfig), folder=folder)
         write_text(folder.iteration(number).run.members()[0].reward_code, PHASES)
         policies = newest(candidate, folder.iteration(number).run)
-        play_policies(work, number, policies, purpose, 4, moment)
+        play_out(work, number, policies, purpose, 4, moment)
         return seeds[-1].pop()
 
     once = [

@@ -156,7 +156,7 @@ def test_who_is_killed_during_the_report_gets_it_later(asking, home):
         raise KeyboardInterrupt
 
     with home.context() as patch:
-        patch.setattr(loop, "write_session_report", die)
+        patch.setattr(loop, "save_report", die)
         with pytest.raises(KeyboardInterrupt):
             asking.run(PASSING)
     session, asked = asking.run(PASSING)

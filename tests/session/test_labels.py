@@ -11,6 +11,7 @@ from telic.authors.candidate import MemberScore
 from telic.cli.main import app
 from telic.errors import UsageError
 from telic.judges.verdict import Verdict, together
+from telic.session._report_sections import people_section
 from telic.session.judgement import by_labels
 from telic.session.labels import (
     EpisodeLabel,
@@ -22,8 +23,7 @@ from telic.session.labels import (
     vetoed_before,
 )
 from telic.session.records import SessionSummary, session_state
-from telic.session.report._sections import people_section
-from telic.session.report.document import _read
+from telic.session.report import _read
 from telic.storage.files import read_record, write_text
 from telic.verbs.labels import veto
 from tests.session.sessions import JUDGE, add_iteration, end, make_session, summary_of
@@ -117,9 +117,7 @@ def test_an_episode_that_is_not_there_cannot_be_labelled(session, options, says)
 
 
 def test_a_veto_takes_the_pass_away_on_record_and_for_good(session, monkeypatch):
-    monkeypatch.setattr(
-        "telic.session.report.document.rewrite_report", lambda folder, redraws: None
-    )
+    monkeypatch.setattr("telic.session.report.rewrite_report", lambda folder, redraws: None)
     made = veto(runs_dir=session.path.parent, why="it slides", author="ada").data
     assert session_state(session) == "unproven" and made["outcome"] == "passed"
     summary = read_record(session.summary, SessionSummary)

@@ -14,10 +14,10 @@ from telic.errors import RewardError
 from telic.judges.criteria import Composition, Criterion, leaf
 from telic.judges.verdict import judged, together, unknown
 from telic.rendering.job import Rendering
+from telic.session import _report_sections as pictures
 from telic.session import certificate, loop
 from telic.session.judgement import verdict_on as decide_on
 from telic.session.loop import run_session
-from telic.session.report import _sections as pictures
 from telic.session.robustness import read_card
 from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder

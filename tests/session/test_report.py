@@ -19,13 +19,13 @@ from telic.judges.criteria import Composition, Criterion, guard, leaf, total_sco
 from telic.judges.verdict import Disagreement, Seen, judged, together, unknown
 from telic.llm.answers import Replies
 from telic.rendering import Rendering
-from telic.session.report import _sections as pictures
-from telic.session.report._sections import (
+from telic.session import _report_sections as pictures
+from telic.session._report_sections import (
     command,
     criteria_table,
     interval_of,
 )
-from telic.session.report.document import write_session_report
+from telic.session.report import save_report
 from telic.storage.files import read_json, write_json, write_text
 from telic.storage.layout import SessionFolder
 from telic.storage.scalars import ScalarLog
@@ -138,9 +138,7 @@ class Session:
     def report(self):
         """Write the report; return page, Markdown, and what was told."""
         told = Heard()
-        write_session_report(
-            self.folder, self.config, self.author, self.history, self.summary, told
-        )
+        save_report(self.folder, self.config, self.author, self.history, self.summary, told)
         return self.folder.page.read_text(), self.folder.report.read_text(), told
 
 
@@ -274,7 +272,7 @@ def test_a_report_that_cannot_be_written_does_not_fail_the_session(tmp_path):
     session = Session(tmp_path, outcome="stopped")
     session.folder.page.mkdir()
     told = Heard()
-    write_session_report(session.folder, session.config, None, [], session.summary, told)
+    save_report(session.folder, session.config, None, [], session.summary, told)
     assert "report.html" in told[0]["message"]
     assert "report.html" in session.folder.report.read_text()
 

@@ -7,9 +7,9 @@ from telic.errors import WorkerDied
 from telic.judges.recorder import RecordedFile
 from telic.judges.verdict import Verdict, unknown
 from telic.session import judgement, robustness
+from telic.session._report_sections import robustness_table
 from telic.session.records import SessionSummary
-from telic.session.report._sections import robustness_table
-from telic.session.report.document import _read, policy_proof
+from telic.session.report import _read, policy_proof
 from telic.session.robustness import (
     CONDITIONS,
     EPISODES,

@@ -8,7 +8,7 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator, mo
 
 from telic.core.config import Config
 from telic.core.request import FieldHelp
-from telic.core.text import read_count, texts
+from telic.core.text import is_dict, read_count, texts
 from telic.errors import UnknownName, UsageError
 from telic.judges.criteria import Criterion
 from telic.storage.reading import given_text, parse_json
@@ -166,8 +166,8 @@ class SessionConfig(Config):
 
     @model_validator(mode="before")
     @classmethod
-    def _has_the_device_of_devices(cls, given: dict[str, Any]) -> dict[str, Any]:
-        devices = given.get("devices")
+    def _has_the_device_of_devices(cls, given: Any) -> Any:
+        devices = given.get("devices") if is_dict(given) else None
         return {**given, "device": devices[0].partition(":")[0]} if devices else given
 
     @model_validator(mode="after")

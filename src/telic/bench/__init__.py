@@ -1,1 +1,10 @@
 """Benchmarks: success rate of intents, and accuracy of judges."""
+
+from typing import TYPE_CHECKING
+
+from telic import lazy_modules
+
+if TYPE_CHECKING:
+    from telic.bench import intents, judges, results  # noqa: F401
+
+__getattr__ = lazy_modules(__name__)

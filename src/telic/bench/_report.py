@@ -8,8 +8,8 @@ from telic.bench.results import CaseResult, Tally
 from telic.core.text import count, duration, figure, money, percent
 from telic.report import document as doc
 from telic.report.charts import Bar, Gauge, Tone
+from telic.session._report_sections import FULL_CREDIT
 from telic.session.records import OUTCOMES, outcome_words
-from telic.session.report._sections import FULL_CREDIT
 
 WORDS = {
     **{outcome: outcome_words(outcome) for outcome in OUTCOMES},
@@ -29,7 +29,7 @@ _TONES: dict[str, Tone] = {
 def build_report(tally: Tally, folder: Path) -> doc.Report:
     """Build the report: the overall pass rate, the rate per group of cases, and a card per case."""
     rate, brand = tally.overall, doc.Text("telic benchmark", "where")
-    head: list[doc.ReportBlock] = [
+    head: list[doc.AnyBlock] = [
         brand,
         doc.Text(f"{tally.suite}: no case has come to an end yet"),
     ]
@@ -81,7 +81,7 @@ def build_report(tally: Tally, folder: Path) -> doc.Report:
 
 def _card(result: CaseResult, folder: Path) -> doc.Card:
     """Build the card of a case: pictures, measured values, shortcomings and cost."""
-    case, blocks = result.case, list[doc.ReportBlock]()
+    case, blocks = result.case, list[doc.AnyBlock]()
     pictures: list[doc.Picture | doc.Video] = []
     if result.video:
         says = f"the median episode of “{case.intent}”"

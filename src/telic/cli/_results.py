@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
+from telic import session as sessions
 from telic.cli._console import console, print_facts, print_rows
 from telic.cli._output import print_data, view
 from telic.core.text import count, duration, number, sparkline
 from telic.judges.criteria import scope_words
+from telic.llm.work_orders import order_text
 from telic.session.records import outcome_words
 from telic.storage.files import read_fields
 from telic.storage.layout import RunFolder, SessionFolder
 from telic.storage.scalars import EvaluationRow
+from telic.training.folder import best_member, is_resumable
 
 if TYPE_CHECKING:
     from telic.authors.author import MeasurableIntent
@@ -78,8 +81,6 @@ def show_reading(reading: MeasurableIntent) -> None:
 @view
 def show_session(session: Session) -> None:
     """Print the outcome of a session and the commands to use it."""
-    from telic.session.robustness import read_card, summary_line
-
     summary = session.summary
     verdict = outcome_words(summary.outcome, summary.limits)
     styled = f"[{_STYLES.get(summary.outcome, 'bold yellow')}]{verdict}[/]"
@@ -95,8 +96,8 @@ def show_session(session: Session) -> None:
         if summary.passing is not None:
             line += f" ({summary.passing} of {summary.episodes} fresh episodes pass)"
         console.print(line)
-    if (card := read_card(SessionFolder(session.path))) is not None:
-        _say(f"robustness: {summary_line(card)}")
+    if (card := sessions.robustness.read_card(SessionFolder(session.path))) is not None:
+        _say(f"robustness: {sessions.robustness.summary_line(card)}")
     page, video = session.path / "report.html", session.path / "report" / "median.mp4"
     console.print(f"report  {page if page.exists() else session.path / 'report.md'}")
     if video.exists():
@@ -108,16 +109,12 @@ def show_session(session: Session) -> None:
 @view
 def show_order(order: WorkOrder) -> None:
     """Print a work order as a page."""
-    from telic.llm.work_orders import order_text  # imports all of llm
-
     _say(order_text(order), markup=False)
 
 
 @view
 def show_run(run: Run) -> None:
     """Print the result of a training and the paths of its files."""
-    from telic.training.folder import best_member, is_resumable
-
     summary, name, folder = run.summary, run.path.name, RunFolder(run.path)
     best, facts = best_member(folder), dict[str, Any]()
     if best is not None and best.summary.exists():

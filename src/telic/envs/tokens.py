@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile, ZipFile
 
 import mujoco
 import numpy as np
@@ -26,6 +27,7 @@ from telic.errors import BadFile
 from telic.robots.structure import model_text
 from telic.sim.base import Simulation
 from telic.sim.files import TOKENS
+from telic.storage.reading import bounded_entries, check_file
 
 SENSES = (
     *("angular_velocity", "linear_velocity", "gravity"),
@@ -171,10 +173,13 @@ def write_decoder(file: Path, facts: DecoderFacts, values: dict[str, np.ndarray]
 def read_decoder(file: Path) -> tuple[DecoderFacts, dict[str, np.ndarray]]:
     """Read a decoder without unpickling; raise BadFile if it is invalid."""
     try:
+        check_file(file)
+        with ZipFile(file) as archive:
+            bounded_entries(archive)
         with np.load(file, allow_pickle=False) as found:
             values = {name: np.asarray(found[name]) for name in found.files}
         facts = DecoderFacts.model_validate(json.loads(str(values.pop("facts"))))
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, BadZipFile) as error:
         raise BadFile(
             f"{file} is not a decoder of tokens, or is damaged ({type(error).__name__}).",
             hint="Write it again: telic track export --tokens.",

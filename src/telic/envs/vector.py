@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from telic.core.seeds import derive
 from telic.envs.spec import EnvSpec, Robot
 from telic.errors import ConfigError, UnknownName, UsageError
+from telic.storage.trajectories import Environment, Trajectory, TrajectoryFacts
 
 STAGGER = 101
 """Random number stream for initial clocks; tasks use lower stream numbers."""
@@ -299,3 +301,29 @@ def seed_rows(seed: int | Sequence[int], num_envs: int, device: torch.device) ->
     share = num_envs // len(seeds)
     rows = [derive(one, "env", i) for one in seeds for i in range(share)]
     return torch.tensor(rows, dtype=torch.int64, device=device)
+
+
+def cut_episode(
+    columns: Mapping[str, np.ndarray],
+    row: int,
+    length: int,
+    spec: EnvSpec,
+    environment: Environment,
+    **more: Any,
+) -> Trajectory:
+    """Return one row of columns (T, N, ...), cut to its length, as a recorded episode.
+
+    `more` holds additional fields of the episode.
+    """
+    own = {name: np.ascontiguousarray(column[:length, row]) for name, column in columns.items()}
+    facts: dict[str, Any] = {
+        "env_id": environment[0],
+        "env_kwargs": environment[1],
+        "dt_s": spec.dt_s,
+        "obs_names": spec.obs_names,
+        "action_names": spec.action_names,
+        "body_names": spec.body_names,
+        "joint_names": spec.joint_names,
+        **more,
+    }
+    return Trajectory(own, TrajectoryFacts(**facts))

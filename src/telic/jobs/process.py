@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import select
 import signal
 import socket
 import subprocess
@@ -29,10 +28,7 @@ PIPE, DEVNULL = subprocess.PIPE, subprocess.DEVNULL
 BEAT_S = 2.0
 GRACE_S = 30.0
 """seconds between SIGTERM and SIGKILL"""
-_LINE_BYTES = 1 << 20
-_POLL_S = 0.2
 _SOON_S = 0.01
-_LAST_WORDS_S = 5.0
 _SAVE_S, _UNWIND_S = 8.0, 4.0
 """time allowed for work to save and then to clean up after a stop request"""
 _PR_SET_PDEATHSIG = 1
@@ -176,24 +172,6 @@ class Process:
         rest = memoryview(content).cast("B")
         while rest:
             rest = rest[os.write(self.stdin.fileno(), rest) :]
-
-    def lines(self, silence_s: float, should_stop: Callable[[], bool]) -> Iterator[str]:
-        """Yield its output lines until it ends, exceeds the silence limit, or should stop."""
-        handle, rest = self.stdout.fileno(), b""
-        last_heard = time.monotonic()
-        while not should_stop() and time.monotonic() - last_heard < silence_s:
-            if not select.select([handle], [], [], _POLL_S)[0]:
-                continue
-            chunk = os.read(handle, 1 << 16)
-            if not chunk:
-                self.wait(_LAST_WORDS_S)  # its exit code is more informative than SIGKILL
-                return
-            last_heard = time.monotonic()
-            *lines, rest = (rest + chunk).split(b"\n")
-            if len(rest) > _LINE_BYTES:
-                return
-            for line in lines:
-                yield line.decode(errors="replace")
 
     @classmethod
     def detach(cls, words: Sequence[str | Path], log: Path, env: Mapping[str, str]) -> Process:

@@ -25,10 +25,9 @@ from telic.envs.driven import RobotTask
 from telic.envs.factory import make
 from telic.envs.mujoco import MujocoEnv
 from telic.envs.spec import EnvSpec, Leg, Robot
-from telic.envs.vector import Info, VecEnv
+from telic.envs.vector import Info, VecEnv, cut_episode
 from telic.errors import UsageError
 from telic.judges.criteria import JointCourse, Motion
-from telic.judges.episode import cut_episode
 from telic.quantities import QUANTITIES
 from telic.rewards.recording import Transition, TransitionRecording, concatenated, keep
 from telic.storage.trajectories import COMMANDS, RECORDED, Trajectory

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any, ClassVar
 
@@ -16,33 +16,7 @@ from telic.errors import UnknownName
 from telic.judges.verdict import EpisodeMeasure
 from telic.quantities import QUANTITIES
 from telic.quantities.quantity import NotRecorded, Quantity, Recording
-from telic.storage.trajectories import Environment, Trajectory, TrajectoryFacts
-
-
-def cut_episode(
-    columns: Mapping[str, np.ndarray],
-    row: int,
-    length: int,
-    spec: EnvSpec,
-    environment: Environment,
-    **more: Any,
-) -> Trajectory:
-    """Return one row of columns (T, N, ...), cut to its length, as a recorded episode.
-
-    `more` holds additional fields of the episode.
-    """
-    own = {name: np.ascontiguousarray(column[:length, row]) for name, column in columns.items()}
-    facts = TrajectoryFacts(
-        env_id=environment[0],
-        env_kwargs=environment[1],
-        dt_s=spec.dt_s,
-        obs_names=spec.obs_names,
-        action_names=spec.action_names,
-        body_names=spec.body_names,
-        joint_names=spec.joint_names,
-        **more,
-    )
-    return Trajectory(own, facts)
+from telic.storage.trajectories import Trajectory
 
 
 def _fields(trajectory: Trajectory) -> dict[str, Tensor]:

@@ -21,7 +21,7 @@ from telic.errors import TelicError, UnknownName
 from telic.llm.keys import redact
 from telic.mcp import _orders, _verb_tools
 from telic.mcp._workplace import Call, Server, Workplace, guarded, workplace
-from telic.plugin.package import read_source
+from telic.plugin.package import read_skills
 from telic.storage.reading import read_bytes, read_text
 from telic.studies.evidence.measurement import read_run_log
 from telic.studies.folder import read_registry
@@ -69,10 +69,7 @@ def make_server(place: Workplace) -> Server:
     # Pictures are registered before studies, whose pattern would also match them.
     for path, mime_type, read in _RESOURCES:
         server.resource(path, mime_type=mime_type)(guarded(read, _resource_error))
-    source = read_source()
-    for page in source.skills:
-        text, name = f"{page.text.rstrip()}\n\n{source.rules}", page.name
-        about = page.head["description"]
+    for name, about, text in read_skills():
         server.add_prompt(
             Prompt.from_function(lambda text=text: text, name=name, description=about)
         )

@@ -196,14 +196,14 @@ class Details:
     """Collapsible block."""
 
     title: str
-    blocks: tuple[ReportBlock, ...]
+    blocks: tuple[AnyBlock, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Beside:
     """Blocks side by side if the page is wide enough: charts, or a video with details."""
 
-    blocks: tuple[ReportBlock, ...]
+    blocks: tuple[AnyBlock, ...]
     kind: Literal["charts", "footage"] = "charts"
 
 
@@ -215,7 +215,7 @@ class Card:
     state: Badge
     chips: tuple[str, ...] = ()
     pictures: tuple[Picture | Video, ...] = ()
-    blocks: tuple[ReportBlock, ...] = ()
+    blocks: tuple[AnyBlock, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +240,7 @@ class Widget:
     """JSON"""
 
 
-ReportBlock = (
+AnyBlock = (
     Text
     | Heading
     | Callout
@@ -267,7 +267,7 @@ class Section:
     """Titled part of a report."""
 
     title: str
-    blocks: tuple[ReportBlock, ...]
+    blocks: tuple[AnyBlock, ...]
     number: int | None = None
     """position in a text, where numbered sections come first; a page keeps the given order"""
     empty: str = ""

@@ -35,7 +35,7 @@ def render_markdown(report: doc.Report, folder: Path) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def render_block(block: doc.ReportBlock, folder: Path = Path()) -> str:
+def render_block(block: doc.AnyBlock, folder: Path = Path()) -> str:
     """Render one block as Markdown."""
     return "\n\n".join(filter(None, _block(block, folder)))
 
@@ -54,12 +54,12 @@ def _section(section: doc.Section, folder: Path) -> Iterator[str]:
         yield escape_markdown(section.empty)
 
 
-def _blocks(blocks: Iterable[doc.ReportBlock], folder: Path) -> Iterator[str]:
+def _blocks(blocks: Iterable[doc.AnyBlock], folder: Path) -> Iterator[str]:
     for block in blocks:
         yield from filter(None, _block(block, folder))
 
 
-def _block(block: doc.ReportBlock, folder: Path) -> Iterator[str]:
+def _block(block: doc.AnyBlock, folder: Path) -> Iterator[str]:
     match block:
         case doc.Text():
             yield words(block.words)
@@ -87,7 +87,7 @@ def _block(block: doc.ReportBlock, folder: Path) -> Iterator[str]:
             yield from _picture(block, folder)
 
 
-def _picture(block: doc.ReportBlock, folder: Path) -> Iterator[str]:
+def _picture(block: doc.AnyBlock, folder: Path) -> Iterator[str]:
     match block:
         case doc.Details():
             inside = "\n\n".join(_blocks(block.blocks, folder))

@@ -124,7 +124,7 @@ SYNTAX = frozenset(
     Load Store Del And Or Add Sub Mult MatMult Div Mod Pow LShift RShift BitOr BitXor BitAnd
     FloorDiv Invert Not UAdd USub Eq NotEq Lt LtE Gt GtE Is IsNot In NotIn
     comprehension ExceptHandler arguments arg keyword alias withitem match_case
-    MatchValue MatchSingleton MatchSequence MatchMapping MatchStar MatchAs MatchOr
+    MatchValue MatchSingleton MatchSequence MatchStar MatchAs MatchOr
     """)
 )
 
@@ -211,6 +211,7 @@ REFUSED_SYNTAX: dict[type[ast.AST], tuple[str, str]] = {
     ast.YieldFrom: ("yield from", "Return a value or a list."),
     ast.Global: ("global", STATE),
     ast.MatchClass: ("a class pattern in match", "Use isinstance(x, ...) in an if."),
+    ast.MatchMapping: ("a dictionary pattern in match", "Use x.get(name) in an if."),
     ast.TryStar: ("except*", "Use a plain except."),
 }
 

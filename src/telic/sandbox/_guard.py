@@ -23,18 +23,12 @@ OWN = "the guard of self"
 """name of `require_own` in these globals"""
 MODULE_NAME = "reward"
 """`__module__` of every class that foreign code defines"""
-_names: dict[type, frozenset[str]] = {}
 
 
 def ask(owner: object, name: str) -> Any:
     """Return an attribute offered by the kind of `owner`; raises AttributeError otherwise."""
     kind = type(owner)
-    names = _names.get(kind)
-    if names is None:
-        names = names_of(kind)
-        if not is_own(kind):  # foreign code may create any number of classes
-            _names[kind] = names
-    if name in names:
+    if name in names_of(kind):
         return getattr(owner, name)
     why = why_not_attribute(name)
     if why is None and is_own(kind):

@@ -170,6 +170,7 @@ def kind_of(cls: type) -> str | None:
     return None
 
 
+@functools.lru_cache(maxsize=256)  # foreign code may create any number of classes
 def names_of(cls: type) -> frozenset[str]:
     """Return the attribute names that foreign code may access on objects of a class."""
     kind = kind_of(cls)

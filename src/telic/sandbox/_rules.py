@@ -127,6 +127,7 @@ class _Inspector:
     # Names
 
     def check_binding(self, node: ast.AST, name: str, scope: LexicalScope) -> None:
+        """Refuse a binding of a name whose meaning the other checks rely on."""
         is_method = isinstance(node, ast.FunctionDef) and scope.methods is not None
         if is_dunder(name) and not (is_method and name in METHODS):
             self.refuse(node, f'the name "{name}"', "Choose a name without double underscores.")
@@ -134,7 +135,9 @@ class _Inspector:
             self.refuse(node, f'a new value for the builtin "{name}"', "Choose another name.")
         elif name in self.bound.modules:
             self.refuse(node, f'a new value for the module "{name}"', "Choose another name.")
-        elif name == scope.self_name:
+        elif name in self.bound.owners or (
+            name in self.bound.classes and not isinstance(node, ast.ClassDef)
+        ):
             self.refuse(node, f'a new value for "{name}"', "Choose another name.")
 
     def visit_Name(self, node: ast.Name, scope: LexicalScope) -> None:
@@ -169,8 +172,8 @@ class _Inspector:
         self.refuse(node, f'the unknown name "{node.id}"', fix)
 
     def visit_Nonlocal(self, node: ast.Nonlocal, scope: LexicalScope) -> None:
-        if scope.self_name in node.names:
-            self.refuse(node, f'nonlocal "{scope.self_name}"', "Choose another name.")
+        for name in self.bound.fixed.intersection(node.names):
+            self.refuse(node, f'nonlocal "{name}"', "Choose another name.")
 
     # Imports and members of modules
 
@@ -195,7 +198,8 @@ class _Inspector:
     def check_import(self, node: ast.Import | ast.ImportFrom, path: str) -> bool:
         for alias in node.names:
             bound = alias.asname or alias.name.partition(".")[0]
-            is_taken = bound == "self" or bound in EVERY_BUILTIN
+            is_class = isinstance(node, ast.ImportFrom) and alias.name in CLASSES
+            is_taken = bound in EVERY_BUILTIN or (bound in self.bound.fixed and not is_class)
             if is_taken or (is_dunder(bound) and path != "__future__"):
                 self.refuse(node, f'an import as "{bound}"', "Choose another name.")
             elif bound in self.bound.modules and bound in self.bound.names:
@@ -338,7 +342,8 @@ class _Inspector:
         if node.keywords:
             self.refuse(node, "a metaclass or class keyword", "Write class Name(RewardFunction):")
         for base in node.bases:
-            name = base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "")
+            is_member = isinstance(base, ast.Attribute) and self.module_of(base.value) is not None
+            name = base.attr if is_member else getattr(base, "id", "")
             if name not in self.bound.classes:
                 self.refuse(node, "this base class", "Derive from RewardFunction or from nothing.")
             self.excuse(base)
@@ -370,11 +375,9 @@ class _Inspector:
 
     def proper_self(self, node: ast.FunctionDef) -> str | None:
         """Return the name of a method's `self` parameter, or None."""
-        first = next((each.arg for each in [*node.args.posonlyargs, *node.args.args]), None)
-        decorators = {getattr(each, "id", "") for each in node.decorator_list}
-        if "classmethod" in decorators and first != "cls":
+        if _is_decorated(node, "classmethod") and _first_parameter(node) != "cls":
             self.refuse(node, "this class method", "Call its first parameter cls.")
-        return None if decorators & {"classmethod", "staticmethod"} else first
+        return self_of(node)
 
     def visit_Lambda(self, node: ast.Lambda, scope: LexicalScope) -> None:
         """Check a lambda; its first parameter is never treated as `self`."""
@@ -384,7 +387,8 @@ class _Inspector:
         names = [parameter.arg for parameter in parameters(node)]
         for parameter in parameters(node):
             name = parameter.arg
-            if is_dunder(name) or name in EVERY_BUILTIN or name in self.bound.modules:
+            is_taken = name in EVERY_BUILTIN or name in (*self.bound.modules, *self.bound.classes)
+            if is_dunder(name) or is_taken:
                 self.refuse(parameter, f'the parameter "{name}"', "Choose another name.")
         self.visit_all([*node.args.defaults, *node.args.kw_defaults], scope)
         return LexicalScope(None if scope.self_name in names else scope.self_name)
@@ -408,6 +412,13 @@ class Bindings:
     methods: set[str] = field(default_factory=set[str])
     attributes: set[str] = field(default_factory=set[str])
     """attributes that the source defines: self.x = ..., and names in class bodies"""
+    owners: set[str] = field(default_factory=lambda: {"self"})
+    """names of the parameter `self` in all methods"""
+
+    @property
+    def fixed(self) -> set[str]:
+        """Names that only a class statement or a method may bind: what they stand for is known."""
+        return self.owners | self.classes
 
 
 def is_dunder(name: str) -> bool:
@@ -431,7 +442,7 @@ def names_bound_by(node: ast.AST) -> Iterator[str]:
             yield name
         case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
             yield name
-        case ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+        case ast.MatchStar(name=str(name)):
             yield name
         case _:
             pass
@@ -442,6 +453,20 @@ def parameters(node: Function) -> list[ast.arg]:
     spec = node.args
     rest = [each for each in (spec.vararg, spec.kwarg) if each is not None]
     return [*spec.posonlyargs, *spec.args, *spec.kwonlyargs, *rest]
+
+
+def self_of(method: ast.FunctionDef) -> str | None:
+    """Return the name of a method's `self` parameter, or None."""
+    is_bound = not (_is_decorated(method, "classmethod") or _is_decorated(method, "staticmethod"))
+    return _first_parameter(method) if is_bound else None
+
+
+def _first_parameter(node: ast.FunctionDef) -> str | None:
+    return next((each.arg for each in [*node.args.posonlyargs, *node.args.args]), None)
+
+
+def _is_decorated(node: ast.FunctionDef, name: str) -> bool:
+    return any(getattr(each, "id", "") == name for each in node.decorator_list)
 
 
 def in_class_body(node: ast.AST) -> Iterator[ast.AST]:
@@ -473,6 +498,8 @@ def gather(tree: ast.Module, paths: frozenset[str]) -> Bindings:
                 bindings.methods |= methods_of(node)
                 for each in in_class_body(node):
                     bindings.attributes.update(names_bound_by(each))
+                    if isinstance(each, ast.FunctionDef) and (own := self_of(each)):
+                        bindings.owners.add(own)
             case ast.Attribute(ctx=ast.Store(), attr=attribute):
                 bindings.attributes.add(attribute)
             case ast.Import() | ast.ImportFrom():

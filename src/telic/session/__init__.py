@@ -1,4 +1,12 @@
-"""From a prompt to a trained policy with verified evidence."""
+"""From a prompt to a trained policy with verified evidence; modules are imported on first use."""
+
+from typing import TYPE_CHECKING
+
+from telic import lazy_modules
+
+if TYPE_CHECKING:
+    from telic.session import branch, labels, loop, motion, report, robustness, sim_to_sim  # noqa: F401
 
 WORKERS = ("telic.training._worker", "telic.judges.recorder", "telic.judges.validation")
 """modules imported by a session's sandboxed processes; see `telic.sandbox.nursery`"""
+__getattr__ = lazy_modules(__name__)

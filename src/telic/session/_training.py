@@ -53,7 +53,7 @@ from telic.session.judgement import (
     may_pass,
     mean_score,
     newest,
-    play_policies,
+    play_out,
     score_of,
     watched,
 )
@@ -119,7 +119,7 @@ def _screen(work: SessionWork, number: int, candidate: RewardCandidate) -> Selec
     folder = work.folder.iteration(number).path
     run = run_job(work.control, job, work.brief.spec, folder, _TRIAL, work.emit)
     began, policies = time.monotonic(), newest(candidate, RunFolder(run.path))
-    verdicts = play_policies(work, number, policies, "trial", CHOOSING)
+    verdicts = play_out(work, number, policies, "trial", CHOOSING)
     members = [score_of(policy, own) for policy, own in zip(policies, verdicts, strict=True)]
     kept = better_first(members, variants)[0]
     means = tuple(

@@ -29,7 +29,7 @@ from telic.composer.compose import compose
 from telic.core.config import Record
 from telic.core.seeds import derive
 from telic.envs.factory import make
-from telic.errors import NotUnderstood, Refused, TelicError, UnknownName
+from telic.errors import Refused, TelicError
 from telic.judges.code import judge_files
 from telic.judges.criteria import Composition
 from telic.judges.failure_modes import untrained_modes
@@ -61,6 +61,7 @@ from telic.storage.reading import file_hash, read_text
 from telic.storage.trajectories import Trajectory, read_trajectory, write_trajectory
 
 _OWN_EXAMPLE = "judge validated on its own demonstration only"
+_OWN_READING = "no second reading of the prompt"
 _UNTRAINED = 24
 """number of episodes recorded with untrained policies"""
 _CONTRADICTS = 0.5
@@ -140,6 +141,8 @@ class _Certifier:
                 text = "the composer's reading of the words gives the passing episodes"
                 doubts.append(f"{text} only {theirs:.2f}")
             good, limits = self._good(episodes, reference, theirs)
+            if self._work.config.model is not None and reference is None:
+                limits = (*limits, _OWN_READING)
             try:
                 found, passing = self._mutants(episodes)
             except Refused as error:
@@ -247,7 +250,7 @@ class _Certifier:
         criteria, shown = (self._written.criteria, brief.reference) if is_own else (None, None)
         try:
             made = compose(brief.config.intent, brief.spec, criteria, shown)
-        except (Refused, NotUnderstood, UnknownName):
+        except TelicError:
             return None
         return None if made.not_understood and not is_own else made
 

@@ -231,7 +231,7 @@ def choose_policies(
     work: SessionWork, number: int, policies: Sequence[TrainedPolicy]
 ) -> list[MemberScore]:
     """Score policies on the selection episodes, which are the same for all checkpoints of a run."""
-    verdicts = play_policies(work, number, policies, "choose", CHOOSING)
+    verdicts = play_out(work, number, policies, "choose", CHOOSING)
     shutil.rmtree(work.folder.iteration(number).path / "chosen", ignore_errors=True)
     return [score_of(policy, own) for policy, own in zip(policies, verdicts, strict=True)]
 
@@ -268,9 +268,7 @@ def confirm(
     while True:
         played = len(verdicts[undecided[0]])
         own = [policies[place] for place in undecided]
-        more_of = play_policies(
-            work, number, own, "confirm", usual, moment=(look, played), first=played
-        )
+        more_of = play_out(work, number, own, "confirm", usual, moment=(look, played), first=played)
         for place, more in zip(undecided, more_of, strict=True):
             verdicts[place].extend(more)
         scores = [
@@ -348,7 +346,7 @@ def start_seed(work: SessionWork) -> int:
     return derive("starts", work.folder.name) if asked is None else asked
 
 
-def play_policies(
+def play_out(
     work: SessionWork,
     number: int,
     policies: Sequence[TrainedPolicy],

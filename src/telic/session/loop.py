@@ -49,6 +49,7 @@ from telic.llm.work_orders import ORDERS, close_orders
 from telic.loop import Loop
 from telic.sandbox.nursery import prewarmed
 from telic.session import WORKERS, motion
+from telic.session._report_sections import draw_pictures
 from telic.session._training import alarms, train
 from telic.session.branch import inherited
 from telic.session.budget import (
@@ -76,8 +77,7 @@ from telic.session.records import (
     outcome_words,
     verified,
 )
-from telic.session.report._sections import draw_pictures
-from telic.session.report.document import rewrite_report, write_session_report
+from telic.session.report import rewrite_report, save_report
 from telic.session.robustness import robustness_card
 from telic.storage.files import JsonLines, read_record, write_json, write_text
 from telic.storage.keys import sign_folder
@@ -452,9 +452,7 @@ def _finish(
         work.author.analyse(history, outcome_words(ending.outcome), ending.reasons)
         close_orders(folder.path / ORDERS, "the session has ended.")
     robustness_card(folder, config, summary, work.emit)
-    write_session_report(
-        folder, config, written, history, summary, work.emit, redraws=not is_drawn(best)
-    )
+    save_report(folder, config, written, history, summary, work.emit, redraws=not is_drawn(best))
     # Record the end last: a session killed before this line resumes and writes its report.
     policy = (
         None if best is None or best.best is None else (best.number, best.best, summary.best_step)

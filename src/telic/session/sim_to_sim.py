@@ -23,9 +23,9 @@ from telic.authors.request import SessionConfig
 from telic.core.seeds import derive
 from telic.envs.factory import make
 from telic.envs.mujoco import MujocoEnv
+from telic.envs.vector import cut_episode
 from telic.errors import BadFile, TelicError
 from telic.jobs.process import own_python
-from telic.judges.episode import cut_episode
 from telic.judges.recorder import record
 from telic.sandbox.confine import clean_environment
 from telic.session.judgement import best_policy, episode_paths, judge_episodes

@@ -20,6 +20,7 @@ import stat
 import sys
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile, ZipInfo
 
 from telic.core.text import is_dict, is_row, is_text
 from telic.errors import BadFile, MissingFile, Refused, UsageError
@@ -76,6 +77,17 @@ def read_bytes(path: Path, limit: int = LARGEST) -> bytes:
     if len(content) > limit:  # it has grown since
         raise BadFile(f"{path} is larger than {limit / 1e6:,.0f} MB, which is the most we read.")
     return content
+
+
+def bounded_entries(
+    archive: ZipFile, most: int = 1000, most_bytes: int = 1024 * MEBIBYTE
+) -> list[ZipInfo]:
+    """Return the entries of an archive; raises ValueError if they unpack to too much."""
+    entries = archive.infolist()
+    size = sum(entry.file_size for entry in entries)
+    if len(entries) > most or size > most_bytes:
+        raise ValueError(f"{len(entries)} parts of {size:,} bytes are too much")
+    return entries
 
 
 def read_text(path: Path, limit: int = LARGEST_TEXT, errors: str = "strict") -> str:

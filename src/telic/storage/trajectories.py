@@ -36,6 +36,7 @@ from pydantic import Field, ValidationError
 from telic.core.config import Record
 from telic.errors import BadFile, Refused, TelicError
 from telic.storage.files import plain, replacing
+from telic.storage.reading import bounded_entries
 
 _FACTS = "facts"
 _LAST_NEXT_OBS = "next_obs_last"
@@ -45,8 +46,6 @@ _DAMAGE = (
     *(ValueError, KeyError, TypeError, EOFError, OSError, NotImplementedError, RuntimeError),
     *(zipfile.BadZipFile, zlib.error, ValidationError, SyntaxError, tokenize.TokenError),
 )
-_MOST_COLUMNS = 256
-_MOST_BYTES = 1 << 30
 """limit on the total size of all columns; a humanoid episode of 1,000 steps has a few million"""
 _MOST_FACTS = 1 << 24
 _REGISTERED = re.compile(r"(?:[\w.-]+/)?[\w.-]+-v\d+")
@@ -243,10 +242,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
 def _read_columns(path: Path) -> dict[str, np.ndarray]:
     """Read the arrays of an archive, refusing oversized ones before decompression."""
     with zipfile.ZipFile(path) as archive:
-        entries = archive.infolist()
-        size = sum(entry.file_size for entry in entries)
-        if len(entries) > _MOST_COLUMNS or size > _MOST_BYTES:
-            raise ValueError(f"{len(entries)} columns of {size:,} bytes are too much")
+        entries = bounded_entries(archive)
         return {entry.filename.removesuffix(".npy"): _array(archive, entry) for entry in entries}
 
 

@@ -83,28 +83,18 @@ class SourceTree:
         names = (item for path in reach for item in self.imports(path).items())
         return next((place for name, place in names if re.fullmatch(pattern, name)), None)
 
-    def reachable(self, path: str) -> list[str]:
-        """Return a script and the repository files that it imports, in breadth-first order."""
-        found = [path]
-        for near in found:  # grows during iteration
-            for name in self.imports(near):
-                module = self.module(name, near)
-                if module is not None and module not in found and len(found) < _MOST_REACHED:
-                    found.append(module)
-        return found
-
-    def closure(self, paths: Iterable[str]) -> list[str]:
-        """Return the files and their transitive imports in the repository, sorted."""
-        waiting, found = list(paths), set[str]()
-        while waiting:
-            path = waiting.pop()
-            if path in found or path not in self._texts:
-                continue
-            found.add(path)
-            modules = (self.module(name, path) for name in self.imports(path))
-            waiting += [module for module in modules if module is not None]
-            waiting += [str(each / "__init__.py") for each in PurePosixPath(path).parents]
-        return sorted(found)
+    def reachable(self, *paths: str, most: int = _MOST_REACHED) -> list[str]:
+        """Return files and those that they import in the repository, in breadth-first order."""
+        found = dict.fromkeys(path for path in paths if path in self._texts)
+        waiting = list(found)
+        for near in waiting:  # grows during iteration
+            modules = [self.module(name, near) for name in self.imports(near)]
+            modules += [str(each / "__init__.py") for each in PurePosixPath(near).parents]
+            for module in modules:
+                if module in self._texts and module not in found and len(found) < most:
+                    found[module] = None
+                    waiting.append(module)
+        return waiting
 
     def module(self, name: str, importer: str = "") -> str | None:
         """Return the file of a module, or None if it is not part of the repository."""

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from telic.core.config import Record
-from telic.storage.files import write_text
 from telic.storage.journal import JournalEntry
 from telic.storage.reading import file_hash, read_text
 from telic.studies.canonical import content_hash
@@ -51,7 +50,6 @@ _SECTIONS: dict[ApprovalKey, tuple[str, ...]] = {
     "autonomy": ("automation",),
 }
 """contract sections by approval key"""
-_MOST_DIFFERENCES = 200
 
 
 class ContractCheck(Record):
@@ -181,7 +179,7 @@ def overlaps(contract: Contract) -> list[str]:
 
 
 def amend(study: Study, actor: StudyActor, reason: str) -> JournalEntry:
-    """Record the current contract.yaml as a new agreed version, with its changes and the reason.
+    """Record the current contract.yaml as a new agreed version, with the reason.
 
     Agents may record the first version and changes before any approval; later changes require a
     human. The hashes of the metric and protocol files are filled in.
@@ -209,17 +207,14 @@ def amend(study: Study, actor: StudyActor, reason: str) -> JournalEntry:
         if contract_hash(contract) == state.contract_hash:
             raise StudyError("E_UNCHANGED", "The contract is the agreed one already.")
         version = (state.contract_version or 0) + 1
-        before = folder.contract_version(version - 1)
-        old = read_text(before).splitlines() if before.is_file() else []
         update_yaml(folder.contract, {**fill, "version": version})
         contract = read_document(folder.contract, Contract)
-        write_text(folder.contract_version(version), read_text(folder.contract))
-        written, new = contract.written_data(), read_text(folder.contract).splitlines()
+        written = contract.written_data()
         facts = {
             "version": version,
             "hash": contract_hash(contract),
             "reason": reason,
-            "diff": list(difflib.unified_diff(old, new, lineterm=""))[:_MOST_DIFFERENCES],
+            "text": read_text(folder.contract),
             "protocol_hash": contract.evaluation.protocol_hash,
             "required": required_approvals(contract),
             "budget": written.get("budget", {}),
@@ -227,6 +222,14 @@ def amend(study: Study, actor: StudyActor, reason: str) -> JournalEntry:
             "stop_rules": written.get("stop_rules", []),
         }
         return study.append("contract.amended", None, facts, actor)
+
+
+def contract_diff(study: Study) -> str:
+    """Return the difference between contract.yaml and its agreed version, as a diff."""
+    agreed = [str(entry.data.get("text", "")) for entry in study.events_of("contract.amended")]
+    old, new = "".join(agreed[-1:]), read_text(study.folder.contract)
+    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), "agreed", "now", lineterm="")
+    return "\n".join(lines)
 
 
 # ---------------------------------------------------------------------------- approvals

@@ -114,10 +114,6 @@ class StudyFolder:
             raise UnknownName("study", study, list(studies))
         return cls(root.absolute(), task_id, study)
 
-    def contract_version(self, version: int) -> Path:
-        """Return the file of an agreed version of the contract."""
-        return self.path / "contract.history" / f"{version}.yaml"
-
     def candidate_file(self, candidate_id: str, revision: int = 1) -> Path:
         """Return the path of a revision's candidate.json, next to its attached files."""
         return self.candidates / candidate_id / "revisions" / str(revision) / "candidate.json"

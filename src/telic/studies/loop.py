@@ -12,6 +12,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -50,6 +51,9 @@ _ENDED = (
 _Step = TypeVar("_Step", bound=BaseModel)
 
 
+_NOT_BEGUN = NextAction(action="wait", why="nothing was done yet")
+
+
 class LoopCandidate(Record):
     """Candidate of one iteration."""
 
@@ -79,7 +83,7 @@ def run_study(
     before execution.
     """
     deadline = math.inf if seconds is None else time.monotonic() + seconds
-    parts = _StudyParts(study, actor, may_launch, processes, deadline, on_step)
+    parts = _StudyParts(study, actor, on_step, may_launch, processes, deadline)
     Loop(_LedgerRecorder(study), parts).run()
     return parts.step
 
@@ -107,23 +111,19 @@ class _LedgerRecorder:
         return make()  # already entered by the function that made it
 
 
+@dataclass
 class _StudyParts:
     """Implementations of the loop's steps for a study."""
 
     candidate_type, verdict_type = LoopCandidate, LoopVerdict
 
-    def __init__(
-        self,
-        study: Study,
-        actor: StudyActor,
-        may_launch: bool,
-        processes: bool,
-        deadline: float,
-        on_step: Callable[[NextAction], None],
-    ) -> None:
-        self._study, self._actor, self._on_step = study, actor, on_step
-        self._may_launch, self._processes, self._deadline = may_launch, processes, deadline
-        self.step = NextAction(action="wait", why="nothing was done yet")
+    _study: Study
+    _actor: StudyActor
+    _on_step: Callable[[NextAction], None]
+    _may_launch: bool
+    _processes: bool
+    _deadline: float
+    step: NextAction = _NOT_BEGUN
 
     def propose(self, number: int) -> LoopCandidate | None:
         """Return the next candidate, or None if a person or an author is needed."""

@@ -7,7 +7,6 @@ is quoted with its code and remedy.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +14,7 @@ from pydantic import Field
 
 from telic.errors import TelicError
 from telic.studies.adapter_check import proof_of
-from telic.studies.canonical import moment, run_id, utc_now
+from telic.studies.canonical import moment, utc_now
 from telic.studies.contract import check_contract
 from telic.studies.decide import NO_INCUMBENT, standing_audits
 from telic.studies.documents.base import DocumentPart
@@ -488,8 +487,7 @@ def _launch(study: Study, job: Job) -> Iterator[NextAction]:
 def remedy_for(study: Study, job: Job) -> NextAction | None:
     """Return the remedy of the first closed gate of a ready job, or None if all are open."""
     request = LaunchRequest(job.candidate, job.phase, job.seed, gpu=job.gpu, retry_of=job.run_id)
-    nonce = secrets.token_hex(8)
-    attempt = LaunchAttempt(study, request, run_id=run_id(), nonce=nonce, processes=False)
+    attempt = LaunchAttempt(study, request, processes=False)
     gate = next((x for x in evaluate(attempt, _LOOKED_AT) if not x.passed), None)
     if gate is None:
         return None

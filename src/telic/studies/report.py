@@ -48,7 +48,7 @@ _RESOURCES = {
     "llm_calls": "model calls",
     "disk_gb": "disk (GB)",
 }
-Blocks = Sequence[doc.ReportBlock]
+Blocks = Sequence[doc.AnyBlock]
 
 
 def write_study_report(study: Study, action: NextAction | None = None) -> StudyFolder:
@@ -120,7 +120,7 @@ class _Sections:
 
     def _status(self) -> Blocks:
         state, trusted = self.state, self.state.incumbent
-        first: doc.ReportBlock = doc.Text(
+        first: doc.AnyBlock = doc.Text(
             "No incumbent yet: no baseline has been accepted under this protocol."
         )
         if trusted is not None:
@@ -174,7 +174,7 @@ class _Sections:
                 )
             if stats.delta is not None and stats.ci is not None:
                 effects.append(ForestRow(name, stats.delta, stats.ci, (), stats.delta_min, tone))
-        figures: list[doc.ReportBlock] = []
+        figures: list[doc.AnyBlock] = []
         if runs:
             text = "Bar: 95 % interval; tick: interquartile mean; dashed line: target."
             chart = RowChart("Scores of every audited run", tuple(runs), self.target)

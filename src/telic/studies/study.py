@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from telic.errors import UnknownName
+from telic.storage.files import read_record
 from telic.storage.journal import JournalEntry
 from telic.storage.keys import SigningKey
 from telic.storage.reading import file_hash
@@ -32,7 +33,6 @@ from telic.studies.documents.candidate import Candidate, Evidence, EvidenceKind
 from telic.studies.documents.contract import ApprovalKey, Contract, MetricSpec, Protocol, StudyPhase
 from telic.studies.errors import StudyError
 from telic.studies.evidence.audit import Audit
-from telic.studies.evidence.store import altered, read_evidence
 from telic.studies.folder import StudyFolder
 from telic.studies.queue import Job, jobs_of
 from telic.studies.state import CandidateState, Incumbent, RunState, StudyState
@@ -58,6 +58,13 @@ def fact(
         return cast("_Answer", facts[key])
 
     return answer
+
+
+def _is_intact(path: Path, recorded: Sha) -> bool:
+    """Return whether an evidence file has the hash that the ledger recorded."""
+    sheet = read_record(path, Evidence)
+    hashes = {sheet.compute_hash(), sheet.content_hash, recorded}
+    return len(hashes) == 1 and content_hash(sheet.payload) == sheet.payload_hash
 
 
 class Study:
@@ -217,7 +224,8 @@ class Study:
         modules = [source.module(name) for flag, name in pairwise(words) if flag == "-m"]
         scripts = [*(word for word in words if word.endswith(".py")), *filter(None, modules)]
         inside = [(PurePosixPath(spec.cwd) / each).as_posix() for each in scripts] if spec else []
-        return source.closure([*self.protocol.evaluator_files, *inside])
+        files = (*self.protocol.evaluator_files, *inside)
+        return sorted(source.reachable(*files, most=len(source.paths)))
 
     @cached_property
     def is_git(self) -> bool:
@@ -306,7 +314,10 @@ class Study:
     @fact
     def sheet(self, name: str) -> Evidence:
         """Return an evidence record, or raise StudyError E_NO_EVIDENCE."""
-        return read_evidence(self.folder, name)
+        path = self.folder.evidence_file(name)
+        if not path.is_file():
+            raise StudyError("E_NO_EVIDENCE", f"Unknown evidence {name}.")
+        return read_record(path, Evidence)
 
     def evidence_names(
         self, kind: EvidenceKind, *, run: str | None = None, candidate: str | None = None
@@ -329,7 +340,14 @@ class Study:
 
     def altered(self, names: Iterable[str]) -> list[str]:
         """Return the evidence whose file is missing or differs from the ledger."""
-        return altered(self.folder, self.state, names)
+        held = {
+            name: (self.state.evidence.get(name), self.folder.evidence_file(name)) for name in names
+        }
+        return [
+            name
+            for name, (entry, path) in held.items()
+            if entry is None or not path.is_file() or not _is_intact(path, entry.hash)
+        ]
 
     @fact
     def audits(self, candidate: str) -> tuple[Audit, ...]:

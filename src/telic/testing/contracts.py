@@ -38,7 +38,7 @@ class EnvironmentContract:
         """Return environments of the kind under test."""
         raise NotImplementedError
 
-    def test_shapes_and_types_are_those_of_the_contract(self) -> None:
+    def test_shapes_and_dtypes(self) -> None:
         env = self.make(3)
         obs = env.reset()
         assert env.num_envs == 3 and env.obs_dim == env.spec.obs_dim
@@ -52,7 +52,7 @@ class EnvironmentContract:
         assert (env.action_low <= env.action_high).all()
         env.close()
 
-    def test_equal_seeds_give_equal_episodes_and_others_do_not(self) -> None:
+    def test_episodes_depend_only_on_the_seed(self) -> None:
         first, again = self._play(self.make(2, seed=5)), self._play(self.make(2, seed=5))
         assert all(torch.equal(one, other) for one, other in zip(first, again, strict=True))
         env = self.make(2, seed=5)
@@ -61,7 +61,7 @@ class EnvironmentContract:
         assert torch.equal(env.reset(seed=9), first), "a seed restarts counting"
         env.close()
 
-    def test_an_environment_does_not_depend_on_its_neighbours(self) -> None:
+    def test_environments_of_a_batch_are_independent(self) -> None:
         alone, beside = self.make(1, seed=3), self.make(4, seed=3)
         assert torch.equal(alone.reset()[0], beside.reset()[0])
         for number in range(_STEPS):
@@ -72,7 +72,7 @@ class EnvironmentContract:
         alone.close()
         beside.close()
 
-    def test_an_episode_that_ends_starts_anew_and_shows_its_last_observation(self) -> None:
+    def test_autoreset_keeps_the_final_observation(self) -> None:
         env = self.make(2)
         limit = env.max_episode_steps
         if limit is None or limit > 2000:
@@ -89,7 +89,7 @@ class EnvironmentContract:
             pytest.fail(f"no episode ended within {limit} steps")
         env.close()
 
-    def test_a_saved_state_goes_on_bit_for_bit(self) -> None:
+    def test_saved_state_resumes_exactly(self) -> None:
         env = self.make(2)
         if not getattr(env, "resumable", True):
             env.close()
@@ -139,7 +139,7 @@ class JudgeContract:
         """Return the judge under test."""
         raise NotImplementedError
 
-    def test_a_score_lies_between_0_and_1_or_there_is_a_reason(self) -> None:
+    def test_score_is_in_the_unit_interval_or_has_a_reason(self) -> None:
         verdict = self._judge(_STEPS)
         if verdict.score is None:
             assert verdict.reason, "a verdict without a score states a reason"
@@ -148,21 +148,21 @@ class JudgeContract:
         for leaf in verdict.leaves:
             assert 0.0 <= leaf.credit <= 1.0
 
-    def test_the_same_episode_gets_the_same_verdict(self) -> None:
+    def test_verdict_is_deterministic(self) -> None:
         assert self._judge(_STEPS) == self._judge(_STEPS)
 
-    def test_an_episode_without_steps_is_unknown_and_not_worth_nothing(self) -> None:
+    def test_empty_episode_has_no_score(self) -> None:
         verdict = self._judge(0)
         assert verdict.score is None and verdict.reason
 
-    def test_the_episode_is_left_as_it_was(self) -> None:
+    def test_episode_is_not_modified(self) -> None:
         spec, episode = recorded_episode(self.env, _STEPS)
         before = {name: np.array(values) for name, values in episode.columns.items()}
         self.make(spec)(episode, spec)
         for name, values in before.items():
             assert np.array_equal(values, episode[name], equal_nan=values.dtype.kind == "f"), name
 
-    def test_a_verdict_can_be_written_down(self) -> None:
+    def test_verdict_can_be_serialized(self) -> None:
         verdict = self._judge(_STEPS)
         assert Verdict.model_validate_json(verdict.model_dump_json()) == verdict
 
@@ -181,7 +181,7 @@ class ProposerContract:
         """Return the proposer under test."""
         raise NotImplementedError
 
-    def test_it_proposes_as_many_policies_as_it_says_and_within_the_bounds(self) -> None:
+    def test_proposals_have_the_declared_size_and_bounds(self) -> None:
         trial = _ProposerTrial(self, seed=1)
         for _ in range(3):
             count = trial.proposer.at_once
@@ -192,13 +192,13 @@ class ProposerContract:
                 assert len(draft.params) == space.rank and draft.origin
                 assert all(space.low <= number <= space.high for number in draft.params)
 
-    def test_equal_seeds_give_equal_proposals_and_others_do_not(self) -> None:
+    def test_proposals_depend_only_on_the_seed(self) -> None:
         first, again, other = (_ProposerTrial(self, seed=seed) for seed in (1, 1, 2))
         drafts = [first.advance().drafts for _ in range(3)]
         assert drafts == [again.advance().drafts for _ in range(3)]
         assert drafts != [other.advance().drafts for _ in range(3)]
 
-    def test_taken_up_from_the_log_it_goes_on_as_if_nothing_had_happened(self) -> None:
+    def test_resuming_from_the_log_changes_nothing(self) -> None:
         whole = _ProposerTrial(self, seed=4)
         for _ in range(3):
             whole.advance()

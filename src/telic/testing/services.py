@@ -40,31 +40,32 @@ class AuthorContract:
         """Return the author under test."""
         raise NotImplementedError
 
-    def test_what_it_reads_can_be_measured(self, tmp_path: Path) -> None:
+    def test_criteria_can_be_measured(self, tmp_path: Path) -> None:
         wanted = self.make(self._brief(tmp_path)).read()
         titles = [criterion.title for criterion in wanted.criteria]
         assert titles and len(set(titles)) == len(titles)
         assert any(criterion.weight > 0.0 for criterion in wanted.criteria)
 
-    def test_what_it_writes_is_a_reward_that_passes_its_probe(self, tmp_path: Path) -> None:
+    def test_written_reward_passes_the_probe(self, tmp_path: Path) -> None:
         written = self._written(tmp_path)
         env = make(self.env, num_envs=8, **written.env_args)
         assert probe(load_reward(written.reward), env).mode
         assert written.steps > 0
         env.close()
 
-    def test_its_judge_can_judge_an_episode(self, tmp_path: Path) -> None:
+    def test_written_judge_scores_an_episode(self, tmp_path: Path) -> None:
         spec, episode = recorded_episode(self.env, 20)
         verdict = JudgeCode(self._written(tmp_path).judge)(episode, spec)
         assert verdict.score is not None, verdict.reason
 
-    def test_it_revises_what_was_tried(self, tmp_path: Path) -> None:
+    def test_revision_follows_the_history(self, tmp_path: Path) -> None:
         brief = self._brief(tmp_path)
         author, written = self.make(brief), self._written(tmp_path)
         first = RewardCandidate(reward=written.reward, env_args=written.env_args, steps=1000)
         path = brief.folder.iteration(1).candidate
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, first)
+        write_json(brief.folder.author, written)
         tried = SessionIteration(
             number=1,
             parent=None,
@@ -82,7 +83,7 @@ class AuthorContract:
         revision = author.revise([tried], ())
         assert load_reward(revision.reward) and revision.steps > 0 and revision.change
 
-    def test_watching_nothing_gives_nothing(self, tmp_path: Path) -> None:
+    def test_watching_no_episodes_returns_no_verdicts(self, tmp_path: Path) -> None:
         assert self.make(self._brief(tmp_path)).watch([], []) == []
 
     def _brief(self, folder: Path) -> Brief:
@@ -121,23 +122,23 @@ class ProviderContract:
         """Return the provider under test, which must answer `QUESTION` validly."""
         raise NotImplementedError
 
-    def test_its_name_is_always_the_same(self, tmp_path: Path) -> None:
+    def test_name_is_stable(self, tmp_path: Path) -> None:
         provider = self.make(tmp_path)
         assert provider.name and provider.name == self.make(tmp_path).name
 
-    def test_it_returns_what_came_back_as_text(self, tmp_path: Path) -> None:
+    def test_reply_text_is_returned(self, tmp_path: Path) -> None:
         reply = asyncio.run(self.make(tmp_path).complete(QUESTION, _ENOUGH_S))
         assert isinstance(reply, RawReply) and reply.text
         assert reply.price_usd is None or reply.price_usd >= 0.0
 
-    def test_its_answer_becomes_a_record_and_is_kept(self, tmp_path: Path) -> None:
+    def test_answer_is_parsed_and_recorded(self, tmp_path: Path) -> None:
         quick = CallLimits(deadline_s=_ENOUGH_S, attempts=1)
         models = Models(self.make(tmp_path), tmp_path / "session", limits=quick)
         reply = models.ask(QUESTION)
         assert reply.answer.title and not reply.cached
         assert models.ask(QUESTION).cached, "a repeated question is answered from the cache"
 
-    def test_it_ends_when_it_is_cancelled(self, tmp_path: Path) -> None:
+    def test_cancellation_ends_the_call(self, tmp_path: Path) -> None:
         async def cancel() -> None:
             task = asyncio.ensure_future(self.make(tmp_path).complete(QUESTION, _ENOUGH_S))
             await asyncio.sleep(0)
@@ -147,7 +148,7 @@ class ProviderContract:
 
         asyncio.run(cancel())
 
-    def test_it_keeps_no_key(self, tmp_path: Path) -> None:
+    def test_key_is_not_stored(self, tmp_path: Path) -> None:
         provider = self.make(tmp_path)
         if self.key is None:
             pytest.skip("it works without a key")
@@ -165,9 +166,7 @@ class LauncherContract:
         """Return the launcher under test."""
         raise NotImplementedError
 
-    def test_a_job_gets_its_file_brings_home_another_and_ends_with_its_code(
-        self, tmp_path: Path
-    ) -> None:
+    def test_job_transfers_files_and_reports_its_exit_code(self, tmp_path: Path) -> None:
         (tmp_path / "given").write_text("given")
         made = "import pathlib; given = pathlib.Path('given').read_text(); print(given)"
         write = f"{made}; pathlib.Path('out/made').write_text(given + '!'); raise SystemExit(3)"
@@ -177,7 +176,7 @@ class LauncherContract:
         assert (record.state, record.code, len(record.attempts)) == ("done", 3, 1)
         assert (tmp_path / "out" / "made").read_text() == "given!" and log == "given\n"
 
-    def test_a_job_that_dies_goes_on_with_what_it_had(self, tmp_path: Path) -> None:
+    def test_job_resumes_after_a_crash(self, tmp_path: Path) -> None:
         die = "len(had) < 2 and os.kill(os.getpid(), 9)"
         grow = "open('out/had', 'a').write('x'); had = open('out/had').read()"
         with self._pool(tmp_path) as pool:
@@ -187,7 +186,7 @@ class LauncherContract:
         assert "killed by signal 9" in str(record.attempts[0].ended)
         assert (tmp_path / "out" / "had").read_text() == "xx"
 
-    def test_a_job_that_is_stopped_may_save_first(self, tmp_path: Path) -> None:
+    def test_stopped_job_can_save_first(self, tmp_path: Path) -> None:
         save = "(open('out/saved', 'w').close(), sys.exit(5))"
         wait = "open('out/begun', 'w').close(); time.sleep(60)"
         code = f"import signal, sys, time; signal.signal(15, lambda *_: {save}); {wait}"

@@ -31,7 +31,7 @@ class SimulatorContract(EnvironmentContract):
             self.env, num_envs=num_envs, seed=seed, python=self.python, **self.arguments
         )
 
-    def test_an_environment_does_not_depend_on_its_neighbours(self) -> None:
+    def test_environments_of_a_batch_are_independent(self) -> None:
         """Episodes must depend only on their member, although some simulators sample per batch."""
         alone, beside = self.make(2, seed=3), self.make(4, seed=[3, 4])
         assert torch.equal(alone.reset(), beside.reset()[:2])
@@ -41,7 +41,7 @@ class SimulatorContract(EnvironmentContract):
         alone.close()
         beside.close()
 
-    def test_what_it_says_of_itself_is_complete_and_fits(self) -> None:
+    def test_description_is_complete_and_consistent(self) -> None:
         env = self.make(2)
         spec = env.spec
         assert len(spec.action_low) == len(spec.action_high) == len(spec.action_names)
@@ -57,7 +57,7 @@ class SimulatorContract(EnvironmentContract):
             assert len(info[name]) == 2 and bool(info[name].isfinite().all()), name
         env.close()
 
-    def test_steps_that_were_given_stay_as_they_were(self) -> None:
+    def test_earlier_steps_are_not_overwritten(self) -> None:
         env = self.make(2)
         first = env.reset()
         kept = first.clone()
@@ -69,7 +69,7 @@ class SimulatorContract(EnvironmentContract):
             assert torch.equal(given, copy)
         env.close()
 
-    def test_no_process_is_left_when_it_is_closed(self) -> None:
+    def test_closing_leaves_no_process(self) -> None:
         env = self.make(2, seed=[1, 2])
         processes = env.processes
         assert len(processes) == 2 and all(_is_there(number) for number in processes)

@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from telic import lazy_modules
 
 if TYPE_CHECKING:
-    from telic.tracking import config as config
-    from telic.tracking import deploy as deploy
-    from telic.tracking import evaluate as evaluate
-    from telic.tracking import reports as reports
-    from telic.tracking import task as task
-    from telic.tracking import tracker as tracker
-    from telic.tracking import train as train
+    from telic.tracking import config, deploy, evaluate, reports, task, tracker, train  # noqa: F401
 
-
-def __getattr__(name: str) -> Any:
-    if name.startswith("_"):
-        raise AttributeError(name)
-    try:
-        return import_module(f"{__name__}.{name}")
-    except ModuleNotFoundError:
-        raise AttributeError(name) from None
+__getattr__ = lazy_modules(__name__)

@@ -19,13 +19,13 @@ from telic.core.quantiser import Quantiser
 from telic.tracking.config import LossesGroup, NetworksGroup
 from telic.training.networks import (
     Layer,
-    LayerSizes,
+    LayerPairs,
     LossFn,
     Networks,
     Result,
     Shape,
     Views,
-    layer_sizes,
+    layer_pairs,
 )
 
 
@@ -115,18 +115,18 @@ class TokenShape(NamedTuple):
         """Return the columns of a span."""
         return slice(*self.spans[name])
 
-    def stacks(self) -> dict[str, LayerSizes]:
+    def stacks(self) -> dict[str, LayerPairs]:
         """Return (inputs, outputs) of every layer by network, the critic last."""
         nets, first = self.networks, len(next(iter(self.encoders.values())))
         sizes = {name: end - start for name, (start, end) in self.spans.items()}
         return {
             **{
-                name: layer_sizes(len(columns), nets.encoders[name].hidden, self.width)
+                name: layer_pairs(len(columns), nets.encoders[name].hidden, self.width)
                 for name, columns in self.encoders.items()
             },
-            "control": layer_sizes(self.width + sizes["senses"], nets.control, self.outputs),
-            "kinematic": layer_sizes(self.width, nets.kinematic, first),
-            "critic": layer_sizes(sizes["critic"], nets.critic, 1),
+            "control": layer_pairs(self.width + sizes["senses"], nets.control, self.outputs),
+            "kinematic": layer_pairs(self.width, nets.kinematic, first),
+            "critic": layer_pairs(sizes["critic"], nets.critic, 1),
         }
 
 

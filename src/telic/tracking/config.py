@@ -17,7 +17,7 @@ from telic.envs.domain_randomization import RandomizationLevel
 from telic.errors import UnknownName
 from telic.training.job import PpoSettings
 
-LayerSizes = Annotated[tuple[int, ...], Field(min_length=1)]
+HiddenSizes = Annotated[tuple[int, ...], Field(min_length=1)]
 
 
 Pair = tuple[float, float]
@@ -176,7 +176,7 @@ class EncoderGroup(Config):
     """Configuration of a command encoder."""
 
     terms: tuple[str, ...] = Field(min_length=1, description="its observation terms")
-    hidden: LayerSizes = Field(description="sizes of its hidden layers")
+    hidden: HiddenSizes = Field(description="sizes of its hidden layers")
     share: float = Field(default=1.0, ge=0, description="of the episodes that it drives")
 
 
@@ -187,9 +187,9 @@ class NetworksGroup(Config):
     tokens: int = Field(default=2, ge=1, description="tokens per step")
     token_dim: int = Field(default=32, ge=1, description="dimensions of a token")
     levels: int = Field(default=32, ge=2, le=4096, description="levels of a dimension")
-    control: LayerSizes = Field(description="hidden layers of the control decoder")
-    kinematic: LayerSizes = Field(description="hidden layers of the kinematic decoder")
-    critic: LayerSizes = Field(description="hidden layers of the critic")
+    control: HiddenSizes = Field(description="hidden layers of the control decoder")
+    kinematic: HiddenSizes = Field(description="hidden layers of the kinematic decoder")
+    critic: HiddenSizes = Field(description="hidden layers of the critic")
 
     @model_validator(mode="after")
     def _has_driver(self) -> NetworksGroup:

@@ -1,1 +1,10 @@
 """Training: learners for populations of policies, evaluation, checkpoints and export."""
+
+from typing import TYPE_CHECKING
+
+from telic import lazy_modules
+
+if TYPE_CHECKING:
+    from telic.training import export, folder, plan, policy, run, videos  # noqa: F401
+
+__getattr__ = lazy_modules(__name__)

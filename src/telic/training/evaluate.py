@@ -11,9 +11,9 @@ from torch import Tensor
 from telic.core.seeds import derive
 from telic.core.stats import bootstrap
 from telic.core.tensors import numbers
-from telic.envs.vector import VecEnv
+from telic.envs.vector import VecEnv, cut_episode
 from telic.sim.cuda_graph import GraphedCallable
-from telic.storage.trajectories import RECORDED, Trajectory, TrajectoryFacts
+from telic.storage.trajectories import RECORDED, Trajectory
 from telic.training.job import TrainJob
 from telic.training.networks import PolicyNetworks, distribution
 from telic.training.population import Actor
@@ -65,6 +65,7 @@ class Evaluator:
         tape, spec = self._play(actor), self.env.spec
         totals = tape["reward"].sum(0).view(self.members, self.episodes)
         lengths = tape["played"].sum(0).view(self.members, self.episodes)
+        recorded = {name: value.numpy() for name, value in tape.items() if name != "played"}
         records: list[EvaluationRecord] = []
         kept: list[dict[str, Trajectory]] = []
         for member in range(self.members):
@@ -74,26 +75,21 @@ class Evaluator:
             kept.append({})
             for label, share in LABELS.items():
                 pick = int(order[min(int(share * self.episodes), self.episodes - 1)])
-                row, length = columns.start + pick, int(lengths[member, pick])
                 total, names = totals[member, pick].item(), self.scoring.term_names[member]
-                facts = TrajectoryFacts(
-                    env_id=self.job.env,
-                    env_kwargs=self.job.env_args,
+                kept[-1][label] = cut_episode(
+                    {**recorded, "reward_terms": recorded["reward_terms"][:, :, : len(names)]},
+                    columns.start + pick,
+                    int(lengths[member, pick]),
+                    spec,
+                    (self.job.env, self.job.env_args),
                     dt_s=spec.dt_s or 1.0,
                     seed=self.seeds(self.job)[member],
                     label=label,
                     global_step=global_step,
                     total_return=total if np.isfinite(total) else None,
-                    obs_names=spec.obs_names,
-                    action_names=spec.action_names,
-                    body_names=spec.body_names,
-                    joint_names=spec.joint_names,
                     reward_term_names=tuple(names),
                     extra={"row": pick},
                 )
-                own = {k: v[:length, row].numpy() for k, v in tape.items() if k != "played"}
-                own["reward_terms"] = own["reward_terms"][:, : len(names)]
-                kept[-1][label] = Trajectory(own, facts)
         return Evaluation(records, kept)
 
     def _play(self, actor: Actor) -> dict[str, Tensor]:

@@ -306,11 +306,11 @@ class Known(NamedTuple):
         )
 
 
-LayerSizes = list[tuple[int, int]]
+LayerPairs = list[tuple[int, int]]
 """inputs and outputs of each layer"""
 
 
-def layer_sizes(inputs: int, hidden: tuple[int, ...], outputs: int) -> LayerSizes:
+def layer_pairs(inputs: int, hidden: tuple[int, ...], outputs: int) -> LayerPairs:
     """Return the layer sizes of a multilayer perceptron."""
     return list(pairwise([inputs, *hidden, outputs]))
 
@@ -331,13 +331,13 @@ class Networks:
     unscaled: Tensor | None = None
 
     def __init__(
-        self, shape: Shape, actor: LayerSizes | None = None, critic: LayerSizes | None = None
+        self, shape: Shape, actor: LayerPairs | None = None, critic: LayerPairs | None = None
     ) -> None:
         """Prepare networks of a shape, or with the given layers of actor and critic."""
         self.shape = shape
         self.activate = FUNCTIONS[shape.activation]
-        actor = actor or layer_sizes(shape.actor_inputs, shape.hidden, shape.outputs)
-        critic = critic or layer_sizes(shape.critic_inputs, shape.hidden, 1)
+        actor = actor or layer_pairs(shape.actor_inputs, shape.hidden, shape.outputs)
+        critic = critic or layer_pairs(shape.critic_inputs, shape.hidden, 1)
         self._actor_layers = len(actor)
         self._pairs = actor + critic
         weights = [a * b for a, b in self._pairs]

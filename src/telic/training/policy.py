@@ -17,14 +17,15 @@ from telic.core.config import Record
 from telic.core.text import is_mapping
 from telic.envs.driven import NAMES, VelocityCommands
 from telic.envs.factory import make
+from telic.envs.vector import cut_episode
 from telic.errors import TelicError, UnknownName, UsageError
 from telic.storage.files import replacing
 from telic.storage.layout import MemberFolder, RunFolder, is_run
+from telic.storage.reading import bounded_entries
 from telic.storage.trajectories import (
     RECORDED,
     Environment,
     Trajectory,
-    TrajectoryFacts,
     write_trajectory,
 )
 from telic.training.evaluate import UNLIMITED
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from telic.training.pathwise import SquashedActor  # imports the trainer
 
 FORMAT = 1
-_MOST_PARTS = 1000
-_MOST_BYTES = 1 << 30
 _MOST_LAYERS = 64
 _MOST_WIDTH = 1 << 20
 _MOST_NUMBERS = 1 << 28
@@ -184,7 +183,8 @@ def load_policy(path: str | Path, step: int | None = None) -> Policy:
     """
     file = find_policy(Path(path), step)
     try:
-        _require_small(file)
+        with zipfile.ZipFile(file) as archive:
+            bounded_entries(archive)
         saved = torch.load(file, map_location="cpu", weights_only=True)
         if not is_mapping(saved):
             raise ValueError("it holds no policy")
@@ -195,15 +195,6 @@ def load_policy(path: str | Path, step: int | None = None) -> Policy:
     except Exception as error:  # torch raises many exception types for invalid files
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise TelicError(f"{file} is not a telic policy: {reason[:300]}.") from error
-
-
-def _require_small(file: Path) -> None:
-    """Raise ValueError if the archive has too many entries or unpacks to too many bytes."""
-    with zipfile.ZipFile(file) as archive:
-        entries = archive.infolist()
-    size = sum(entry.file_size for entry in entries)
-    if len(entries) > _MOST_PARTS or size > _MOST_BYTES:
-        raise ValueError(f"{len(entries)} parts of {size:,} bytes are too much")
 
 
 def _require_sound(saved: Mapping[str, Any]) -> None:
@@ -303,26 +294,22 @@ def play_episode(policy: Policy, seed: int, environment: Environment) -> Traject
                 **{name: result.info[name] for name in fields},
             }
             for name, value in row.items():
-                columns.setdefault(name, []).append(value[0])
+                columns.setdefault(name, []).append(value)
             if bool(result.terminated | result.truncated):
                 break
             obs = result.obs
         stacked = {name: torch.stack(values).numpy() for name, values in columns.items()}
-        return Trajectory(
+        return cut_episode(
             stacked,
-            TrajectoryFacts(
-                env_id=env_id,
-                env_kwargs=env_args,
-                dt_s=env.spec.dt_s or 1.0,
-                seed=seed,
-                label=f"seed{seed}",
-                global_step=policy.facts["step"],
-                total_return=float(stacked["reward"].sum()) if stacked else None,
-                obs_names=env.spec.obs_names,
-                action_names=env.spec.action_names,
-                body_names=env.spec.body_names,
-                joint_names=env.spec.joint_names,
-            ),
+            0,
+            len(stacked["reward"]),
+            env.spec,
+            environment,
+            dt_s=env.spec.dt_s or 1.0,
+            seed=seed,
+            label=f"seed{seed}",
+            global_step=policy.facts["step"],
+            total_return=float(stacked["reward"].sum()),
         )
     finally:
         env.close()

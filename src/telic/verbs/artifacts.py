@@ -7,6 +7,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from telic import session as sessions
+from telic import training
 from telic.core.request import RunsRequest, argument, inner, location, option
 from telic.core.verb import Shown, verb
 from telic.errors import TelicError, UsageError
@@ -156,11 +158,9 @@ def show(request: _MemberRequest) -> RunPage | dict[str, Any] | SearchSummary | 
 
 
 def _run_page(thing: Thing, member: str | None) -> RunPage:
-    from telic.training.folder import run_facts
-
     run = RunFolder(thing.path)
     members = [_member(folder) for folder in run.members() if member in (None, folder.name)]
-    facts = run_facts(run)
+    facts = training.folder.run_facts(run)
     if run.manifest.exists():
         facts["command"] = read_fields(run.manifest, command=str | None)["command"]
     return RunPage(facts, members, len(members) == 1 or member is not None)
@@ -264,22 +264,19 @@ class _ExportRequest(_PolicyRequest):
 @verb(_ExportRequest)
 def export(request: _ExportRequest) -> dict[str, Any]:
     """Export a policy as ONNX and NumPy with its normalizer and a card; checked to 1e-5."""
-    from telic.session.report.document import policy_proof
-    from telic.session.sim_to_sim import sim_to_sim
-    from telic.training.export.bundle import export_run
-
     policy = request.choose()
     proof = check = None
     if policy.is_judged:
-        proof = policy_proof(SessionFolder(policy.home))
-        check = sim_to_sim(SessionFolder(policy.home)) if request.verify else None
+        session = SessionFolder(policy.home)
+        proof = sessions.report.policy_proof(session)
+        check = sessions.sim_to_sim.sim_to_sim(session) if request.verify else None
     elif request.verify:
         raise UsageError(
             f"{policy.home.name} has no judge: --verify needs the policy that a session judged.",
             hint="Name a session, without --member and --step.",
         )
     out = request.out or policy.home / "export"
-    return export_run(
+    return training.export.bundle.export_run(
         policy.run, member=policy.member, step=policy.step, out=out, proof=proof, check=check
     )
 
@@ -311,18 +308,15 @@ class _PlayRequest(_PolicyRequest):
 @verb(_PlayRequest, examples=_PLAY_EXAMPLES)
 def play_artifact(request: _PlayRequest) -> dict[str, Any]:
     """Render an episode of a trained policy as an mp4; of a session, the policy it judged best."""
-    from telic.training.videos import choose_member, play_run
-
     policy = request.choose()
     trajectory: Path | None = None
     if request.command is not None:
-        from telic.training.folder import environment_of
-        from telic.training.policy import commanded_episode
-
-        member, environment = choose_member(policy.run, policy.member), environment_of(policy.run)
-        seed = request.seed or 0
-        trajectory = commanded_episode(member, policy.step, seed, environment, request.command)
-    return play_run(
+        member = training.videos.choose_member(policy.run, policy.member)
+        environment = training.folder.environment_of(policy.run)
+        trajectory = training.policy.commanded_episode(
+            member, policy.step, request.seed or 0, environment, request.command
+        )
+    return training.videos.play_run(
         policy.run,
         member=policy.member,
         step=policy.step,
@@ -358,9 +352,7 @@ def report(request: ArtifactRequest) -> ReportPlace:
         return ReportPlace(files.markdown, files.page)
     folder = SessionFolder(thing.path)
     if folder.summary.exists():
-        from telic.session.report.document import rewrite_report
-
-        rewrite_report(folder)
+        sessions.report.rewrite_report(folder)
     elif not folder.report.exists():
         raise UsageError(
             f"{thing.name} has no report yet.", hint="It is written when it ends or is stopped."

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from telic import session as sessions
 from telic.authors.request import read_criteria
 from telic.core.events import Listener, read_events
 from telic.core.request import RunsRequest, WatchedRequest, argument, inner, option
@@ -250,15 +251,15 @@ class _BranchRequest(_SessionRequest):
 @verb(_BranchRequest, examples=STEER)
 def branch(request: _BranchRequest) -> dict[str, str]:
     """Start a new session from an iteration of another one."""
-    from telic.session.branch import branch_session as make_branch
-
     origin = request.folder
     changes: dict[str, Any] = {}
     if request.iterations is not None:
         changes["iterations"] = request.iterations
     if request.note is not None:
         check_note(origin, request.note)
-    session = make_branch(origin, request.iteration, note=request.note, **changes)
+    session = sessions.branch.branch_session(
+        origin, request.iteration, note=request.note, **changes
+    )
     return {
         "session": session.name,
         "path": str(session.path),

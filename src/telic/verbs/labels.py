@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from telic import session as sessions
 from telic.authors.request import SessionConfig
 from telic.core.request import RunsRequest, argument, inner, option
 from telic.core.verb import Shown, as_data, verb
@@ -59,20 +60,18 @@ def _as_line(label: EpisodeLabel) -> dict[str, Any]:
 def label(request: _LabelRequest) -> Shown[dict[str, Any]]:
     """Label whether an episode is what you asked for; labels calibrate the judge."""
     workspace = Workspace(request.runs_dir)
-    from telic.session import labels
-
     folder = workspace.session(request.session)
     threshold = read_record(folder.config, SessionConfig).threshold
     if request.answer is None:
         if not folder.judge.exists():
             raise UsageError(f"{folder.name} has no judge yet, so there is nothing to label.")
-        standing, rows = labels.calibration_of(folder, threshold), folder.labels
-        listed = [_as_line(each) for each in labels.EpisodeLabel.read(rows)]
+        standing, rows = sessions.labels.calibration_of(folder, threshold), folder.labels
+        listed = [_as_line(each) for each in sessions.labels.EpisodeLabel.read(rows)]
         data: dict[str, Any] = {"session": folder.name, "labels": listed}
-        data |= {"vetoes": as_data(labels.Veto.read(folder.vetoes))}
+        data |= {"vetoes": as_data(sessions.labels.Veto.read(folder.vetoes))}
         hint = standing.words if listed else f"Add one: telic label yes --session {folder.name}"
         return Shown({**data, "calibration": as_data(standing)}, _COLUMNS, hint)
-    made = labels.add_label(
+    made = sessions.labels.add_label(
         folder,
         request.answer == "yes",
         iteration=request.iteration,
@@ -83,7 +82,7 @@ def label(request: _LabelRequest) -> Shown[dict[str, Any]]:
         by=request.by,
     )
     standing, is_wrong = (
-        labels.calibration_of(folder, threshold),
+        sessions.labels.calibration_of(folder, threshold),
         made.passed and not made.is_wanted,
     )
     veto = f' Withdraw the pass: telic veto {folder.name} --why "..."' if is_wrong else ""
@@ -107,12 +106,11 @@ class _VetoRequest(RunsRequest):
 @verb(_VetoRequest, examples=EXAMPLES)
 def veto(request: _VetoRequest) -> Shown[dict[str, Any]]:
     """Withdraw a pass: the session becomes unproven, permanently and on record."""
-    from telic.session.labels import add_veto
-    from telic.session.report.document import rewrite_report
-
     folder = Workspace(request.runs_dir).session(request.session)
-    made = add_veto(folder, request.why, request.author, request.by)
-    rewrite_report(folder, redraws=False)  # without new plots: the judged result is unchanged
+    made = sessions.labels.add_veto(folder, request.why, request.author, request.by)
+    sessions.report.rewrite_report(
+        folder, redraws=False
+    )  # without new plots: the judged result is unchanged
     best = verified(folder).best_iteration
     hint = f'Try again: telic branch {folder.name} --iteration {best} --note "..."'
     return Shown({"session": folder.name, **as_data(made)}, hint=hint)

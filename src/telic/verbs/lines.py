@@ -8,12 +8,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from telic import session as sessions
 from telic.core.config import Record
 from telic.errors import TelicError
+from telic.llm import work_orders
 from telic.session.records import is_running, session_state
 from telic.storage.files import read_fields, read_record
 from telic.storage.layout import DAMAGED, RunFolder, SessionFolder
 from telic.storage.workspace import ArtifactKind, Thing
+from telic.training.folder import run_facts, status_of
 
 STUDY_MARK = "~"
 """separates task and study in an id; names never contain it"""
@@ -126,14 +129,11 @@ def _session(thing: Thing) -> ArtifactLine:
     request = read_fields(folder.config, intent=str, env=str)
     judged = [each for each in judged_facts(folder) if each.get("number") != 0]  # 0: its origin
     origin = labels = None
-    if folder.origin.exists():  # rare; import the reader only if needed
-        from telic.session.branch import origin_of
-
-        origin = origin_of(folder)
+    if folder.origin.exists():
+        origin = sessions.branch.origin_of(folder)
     if folder.labels.exists():
-        from telic.session import labels as readers
-
-        labels = readers.effective_labels(readers.EpisodeLabel.read(folder.labels))
+        read = sessions.labels.EpisodeLabel.read(folder.labels)
+        labels = sessions.labels.effective_labels(read)
     scores = [each["score"] for each in judged if each["score"] is not None]
     known: dict[str, Any] = {"score": max(scores, default=None), "seconds": None}
     known["steps"] = sum(each.get("steps") or 0 for each in judged) or None
@@ -166,8 +166,6 @@ def open_orders(path: Path) -> int:
     """Return the number of unanswered work orders of a session or search."""
     if not (path / "orders").is_dir():
         return 0
-    from telic.llm import work_orders  # imports all of llm; rarely needed
-
     try:
         lines = work_orders.list_orders(path / "orders")
         return sum(line.state in ("open", "rejected") for line in lines)
@@ -176,8 +174,6 @@ def open_orders(path: Path) -> int:
 
 
 def _run(thing: Thing) -> ArtifactLine:
-    from telic.training.folder import run_facts
-
     facts = run_facts(RunFolder(thing.path))
     names = [member.name for member in RunFolder(thing.path).members()]
     seeds = [name.rpartition("_seed_") for name in names]
@@ -205,8 +201,6 @@ def state_of(thing: Thing) -> str:
     if thing.kind == "session":
         return session_state(SessionFolder(thing.path))
     if thing.kind == "run":
-        from telic.training.folder import status_of
-
         return status_of(RunFolder(thing.path))
     if thing.is_running:
         return "running"

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from telic import bench
 from telic.core.events import LogMessage
 from telic.core.request import (
     PlacedRequest,
@@ -128,10 +129,7 @@ def _is_unfinished(benchmark: Benchmark) -> int:
 @verb(_IntentsRequest, examples=_EXAMPLES, exit_code=_is_unfinished)
 def intents(request: _IntentsRequest) -> Benchmark:
     """Run every intent of a suite as a session: pass rates with intervals, a page with videos."""
-    from telic.bench.intents import bench_intents
-    from telic.bench.results import load_suite
-
-    suite = load_suite(request.suite)
+    suite = bench.results.load_suite(request.suite)
     cases = suite.select(
         only=list(request.only),
         env=request.env,
@@ -139,8 +137,8 @@ def intents(request: _IntentsRequest) -> Benchmark:
         sample=request.sample,
     )
     request.on_event(LogMessage(message=f"{len(cases)} cases chosen"))
-    bench = partial(
-        bench_intents,
+    run_cases = partial(
+        bench.intents.bench_intents,
         suite,
         cases,
         runs_dir=request.runs_dir,
@@ -150,10 +148,10 @@ def intents(request: _IntentsRequest) -> Benchmark:
         **read_options(IntentRequest, request.settings),
     )
     if request.on is None:
-        return bench(jobs=request.jobs)
+        return run_cases(jobs=request.jobs)
     with remote_verbs(request) as elsewhere:
         jobs = request.jobs if request.jobs > 1 else elsewhere.pool.at_once
-        return bench(jobs=jobs, run_session=elsewhere.run_session)
+        return run_cases(jobs=jobs, run_session=elsewhere.run_session)
 
 
 class _JudgesRequest(RunsRequest):
@@ -165,12 +163,10 @@ class _JudgesRequest(RunsRequest):
 @verb(_JudgesRequest)
 def judges(request: _JudgesRequest) -> JudgeReport:
     """Score episodes of known truth with the composer's judges."""
-    from telic.bench.judges import bench_judges, load_pairs
-
-    known = {pair.id: pair for pair in load_pairs()}
+    known = {pair.id: pair for pair in bench.judges.load_pairs()}
     if unknown := [name for name in request.only if name not in known]:
         raise UnknownName("pair", unknown[0], list(known))
-    return bench_judges(
+    return bench.judges.bench_judges(
         [known[name] for name in request.only or known],
         output=Path(request.runs_dir) / "bench_judges" / "results.json",
     )

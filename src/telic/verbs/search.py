@@ -9,6 +9,7 @@ from telic.core.request import PlacedRequest, option
 from telic.core.verb import Shown, verb
 from telic.envs.simulators.names import permit_env, refuse_simulated
 from telic.search.config import SearchConfig
+from telic.verbs.elsewhere import do_elsewhere
 
 if TYPE_CHECKING:
     from telic.search.runner import Search
@@ -47,8 +48,6 @@ def search(request: _SearchRequest) -> Search:
         "simulator does not offer; for its tasks see telic envs --search",
     )
     if request.on is not None:
-        from telic.verbs.elsewhere import do_elsewhere
-
         return do_elsewhere(request, ("search",), "search:search")
     from telic.search.runner import run_search
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from telic import session as sessions
 from telic.authors.request import SessionConfig
 from telic.core.request import PlacedRequest, RunsRequest, argument, option
 from telic.core.verb import Shown, verb
 from telic.envs.simulators.names import permit_env, refuse_simulated
 from telic.errors import UsageError
+from telic.llm import work_orders
 from telic.sandbox.nursery import loading, prewarmed
-from telic.session import WORKERS
 from telic.session.records import exit_code
 from telic.storage.layout import changed_at
 from telic.storage.reading import given_text
+from telic.verbs.elsewhere import do_elsewhere
 
 if TYPE_CHECKING:
     from telic.authors.author import MeasurableIntent
@@ -56,10 +59,9 @@ def _exit_code(session: Session | MeasurableIntent) -> int:
 
 def _read(request: IntentRequest) -> MeasurableIntent:
     """Return the criteria that the composer derives from an intent, without training or writing."""
-    from telic.authors.author import MeasurableIntent
-    from telic.session.motion import composed
+    from telic.authors.author import MeasurableIntent  # imports torch
 
-    made = composed(request)
+    made = sessions.motion.composed(request)
     doubts = [*made.doubts]
     if not made.motions and not made.shown:
         doubts.append("no demonstration of this exists: its judge is not validated on a good one")
@@ -79,13 +81,10 @@ def run(request: IntentRequest) -> Session | MeasurableIntent:
     if request.dry_run:
         return _read(request)
     if request.on is not None:
-        from telic.verbs.elsewhere import do_elsewhere
-
         return do_elsewhere(request, ("run",), "session:run")
-    with prewarmed(WORKERS):
+    with prewarmed(sessions.WORKERS):
         with loading():  # while the workers import, too
-            from telic.session.loop import run_session
-
+            run_session = sessions.loop.run_session
         return run_session(
             **request.options(),
             runs_dir=request.runs_dir,
@@ -156,16 +155,12 @@ telic orders all answers/             hand in answers/KEY.json for every order
 )
 def orders(request: _OrdersRequest) -> Shown[list[WorkOrderLine]] | WorkOrder | _AnswersTaken:
     """List the work orders of a session that runs with --model host, show one, or answer it."""
-    from telic.llm import work_orders  # imports all of llm
-
     if request.key == "all" and request.file is not None:
         return _AnswersTaken(*work_orders.answer_orders(request.folder, Path(request.file)))
     if request.key in (None, "all"):
         return Shown(work_orders.list_orders(request.folder), hint=_ORDERS_HINT)
     if request.file is None:
         return work_orders.read_order(request.folder, request.key)
-    import sys
-
     text = sys.stdin.read() if request.file == "-" else given_text(request.file, "The answer")
     path = work_orders.answer_order(request.folder, request.key, text)
     return _AnswersTaken({path.name.partition(".")[0]: str(path)}, {})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
@@ -13,7 +12,6 @@ from telic.core.request import VerbRequest, argument, context, inner, location, 
 from telic.core.text import pairs
 from telic.core.verb import Question, Verb, verb
 from telic.errors import UsageError
-from telic.storage.reading import read_text
 from telic.studies.adapter_check import (
     AdapterCheck,
     SmokeProof,
@@ -37,6 +35,7 @@ from telic.studies.contract import (
     ContractCheck,
     amend,
     check_contract,
+    contract_diff,
     draft_contract,
     hash_evaluator,
 )
@@ -272,12 +271,8 @@ def _amend_question(request: ContractRequest) -> Question | None:
     study = request.open()
     if request.amend is None or not study.state.approvals:
         return None
-    before = study.folder.contract_version(study.state.contract_version or 0)
-    old = read_text(before).splitlines() if before.is_file() else []
-    new = read_text(study.folder.contract).splitlines()
-    diff = "\n".join(difflib.unified_diff(old, new, "agreed", "now", lineterm=""))
     return Question(
-        f"{diff}\nAmend the contract of {study.name}: {request.amend}",
+        f"{contract_diff(study)}\nAmend the contract of {study.name}: {request.amend}",
         request.terminal_command("contract", "--amend", request.amend),
     )
 

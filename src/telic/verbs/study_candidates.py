@@ -158,11 +158,7 @@ def propose(request: ProposeRequest) -> ProposedCandidate:
 
 
 def make_candidate(
-    study: Study,
-    draft: CandidateDraft,
-    actor: StudyActor,
-    key: str | None,
-    origin: dict[str, Any] | None = None,
+    study: Study, draft: CandidateDraft, actor: StudyActor, key: str | None
 ) -> Candidate:
     """Create the candidate of a request, or return the existing one (idempotent)."""
     with study.locked():
@@ -170,8 +166,7 @@ def make_candidate(
             if _key_of(study, name, 1) == key:
                 return study.candidate(name)
         title = draft.title or draft.kind or "candidate"
-        values = draft.authored(key) | ({} if origin is None else {"origin": origin})
-        return new_candidate(study, title, values, actor, draft.contents())
+        return new_candidate(study, title, draft.authored(key), actor, draft.contents())
 
 
 def mend_candidate(

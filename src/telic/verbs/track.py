@@ -17,6 +17,7 @@ from telic.report.html import render_page
 from telic.storage.files import write_json, write_text
 from telic.storage.layout import MemberFolder, RunFolder, list_runs
 from telic.storage.workspace import Workspace
+from telic.verbs.elsewhere import do_elsewhere
 
 if TYPE_CHECKING:
     from telic.tracking.reports import TrackingReport
@@ -83,8 +84,6 @@ def train_tracking(request: _TrackRequest) -> TrackedRun | Shown[dict[str, Any]]
     if request.dry_run:
         return Shown(dotted(config.model_dump(mode="json")))
     if request.on is not None:
-        from telic.verbs.elsewhere import do_elsewhere
-
         return _tracked(do_elsewhere(request, ("track", "train"), "track:train_tracking"))
     names = ("seeds", "name", "fresh", "device", "threads", "evaluations", "on_event")
     given = {name: getattr(request, name) for name in (*names, "should_stop")}

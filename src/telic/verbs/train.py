@@ -6,11 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from telic import training
 from telic.core.events import LogMessage
 from telic.core.request import VerbRequest, argument, option
 from telic.core.verb import Shown, verb
+from telic.envs.access import MODEL_FILES
 from telic.envs.simulators.names import permit_env
+from telic.training import plan
 from telic.training.job import TrainRequest
+from telic.verbs.elsewhere import do_elsewhere
 from telic.verbs.search import search_methods
 
 if TYPE_CHECKING:
@@ -40,22 +44,21 @@ def train(request: TrainRequest) -> Run | TrainJob:
     """Train a policy for every reward, variant and seed, all of a reward together."""
     permit_env(request.env, {"python": request.python, **(request.env_args or {})})
     if request.on is not None:
-        from telic.verbs.elsewhere import do_elsewhere
-
         return do_elsewhere(request, ("train",), "train:train")
-    from telic.training import plan, videos
-    from telic.training.run import execute
-
     job = plan.plan.do(request)
     if request.dry_run:
         return job
     tell_what_is_assumed(job.env, job.env_args, request.on_event)
     runs_dir, name = Path(request.runs_dir), request.name
     wanted = None if request.videos == "none" else request.videos
-    if wanted and not request.fresh and (undrawn := videos.find_undrawn(job.key, runs_dir, name)):
-        run = videos.finished_run(undrawn)
-        return videos.draw_run(run, wanted, request.on_event, request.should_stop)
-    run = execute(
+    if (
+        wanted
+        and not request.fresh
+        and (undrawn := training.videos.find_undrawn(job.key, runs_dir, name))
+    ):
+        run = training.videos.finished_run(undrawn)
+        return training.videos.draw_run(run, wanted, request.on_event, request.should_stop)
+    run = training.run.execute(
         job,
         runs_dir,
         name=name,
@@ -66,13 +69,11 @@ def train(request: TrainRequest) -> Run | TrainJob:
         command=request.command,
         videos=wanted,
     )
-    return videos.draw_run(run, request.videos, request.on_event, request.should_stop)
+    return training.videos.draw_run(run, request.videos, request.on_event, request.should_stop)
 
 
 def tell_what_is_assumed(env: str, env_args: Mapping[str, Any], tell: Listener) -> None:
     """Report what is assumed about a robot given as a file, before a long training starts."""
-    from telic.envs.access import MODEL_FILES
-
     if not env.endswith(MODEL_FILES):
         return
     from telic.envs.factory import make
@@ -95,10 +96,8 @@ def presets(
     request: _PresetsRequest,
 ) -> Shown[dict[str, dict[str, Any]]]:
     """Show the settings that training starts from, or the methods of policy search."""
-    from telic.training.plan import PRESETS, preset_for
-
     if request.search:
         return search_methods()
-    every = sorted({env for by_env in PRESETS.values() for env in by_env})
+    every = sorted({env for by_env in plan.PRESETS.values() for env in by_env})
     envs = [request.env] if request.env else every
-    return Shown({name: {env: preset_for(name, env) for env in envs} for name in PRESETS})
+    return Shown({name: {env: plan.preset_for(name, env) for env in envs} for name in plan.PRESETS})

@@ -22,6 +22,7 @@ from telic.errors import TelicError
 from telic.judges.validation import Trial
 from telic.rewards.contract import RewardSpec
 from telic.search.records import SearchConfig, SearchFolder, SearchRunFolder, SearchSummary
+from telic.session._report_sections import reward_terms
 from telic.session.branch import BranchOrigin
 from telic.session.certificate import Certificate
 from telic.session.control import (
@@ -32,7 +33,6 @@ from telic.session.control import (
 )
 from telic.session.labels import EpisodeLabel, Veto
 from telic.session.records import Checkpoint, SessionSummary, SessionWait, verified
-from telic.session.report._sections import reward_terms
 from telic.session.robustness import RobustnessCard, summary_line
 from telic.storage.files import (
     as_record,

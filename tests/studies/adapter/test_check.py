@@ -47,34 +47,32 @@ def test_a_draft_is_valid_and_says_what_it_leaves_open(folder):
     assert {each["field"] for each in drafted["questions"]} >= {"commands.eval", "metrics"}
 
 
-@pytest.mark.parametrize(
-    ("parts", "problem"),
-    [
-        ({"commands__train": {"argv": ["python", "gone.py"]}}, "the file gone.py was not found"),
-        (
-            {"commands__train": {"argv": ["nowhere-train"]}},
-            "the program nowhere-train was not found",
-        ),
-        ({"commands__train": {"argv": ["python", "train.py", "--task=xxx"]}}, "--task=xxx"),
-        ({"commands__train": {"argv": ["python", "train.py", "&&", "ls"]}}, "shell operator"),
-        ({"commands__train": {"argv": ["python", "train.py", "{oops}"]}}, "placeholder"),
-        ({"commands__trian": None}, "unknown key trian"),
-        (
-            {"provenance__seeds": {"status": "inferred", "evidence": ["train.py:99"]}},
-            "train.py:99: the file has 6 lines",
-        ),
-        (
-            {"provenance__seeds": {"status": "inferred", "evidence": ["../secret:1"]}},
-            "outside of the repository",
-        ),
-        ({"provenance__seeds": {"status": "inferred"}}, "cites the line"),
-    ],
+def cites(*places):
+    source = {"status": "inferred", **({"evidence": places} if places else {})}
+    return {"provenance__seeds": source}
+
+
+WRONG = (
+    ({"commands__train": {"argv": ["python", "gone.py"]}}, "the file gone.py was not found"),
+    ({"commands__train": {"argv": ["nowhere-train"]}}, "the program nowhere-train was not found"),
+    ({"commands__train": {"argv": ["python", "train.py", "--task=xxx"]}}, "--task=xxx"),
+    ({"commands__train": {"argv": ["python", "train.py", "&&", "ls"]}}, "shell operator"),
+    ({"commands__train": {"argv": ["python", "train.py", "{oops}"]}}, "placeholder"),
+    ({"commands__trian": None}, "unknown key trian"),
+    (cites("train.py:99"), "train.py:99: the file has 6 lines"),
+    (cites("../secret:1"), "outside of the repository"),
+    (cites(), "cites the line"),
 )
-def test_what_is_wrong_is_named(folder, parts, problem):
-    change(folder, **parts)
-    code, found = checked(folder)
-    assert code == 4 and not found["ok"]
-    assert any(problem in each for each in found["problems"]), found["problems"]
+
+
+def test_what_is_wrong_is_named(folder):
+    held = folder.adapter.read_bytes()
+    for parts, problem in WRONG:
+        change(folder, **parts)
+        code, found = checked(folder)
+        assert code == 4 and not found["ok"]
+        assert any(problem in each for each in found["problems"]), found["problems"]
+        folder.adapter.write_bytes(held)
 
 
 def test_citations_of_earlier_versions_are_read(folder):

@@ -3,8 +3,6 @@
 import os
 from pathlib import Path
 
-import pytest
-
 from telic.studies.documents.adapter import Adapter
 from telic.studies.documents.base import read_yaml
 from telic.studies.draft import draft_adapter
@@ -72,20 +70,18 @@ def test_a_documented_command_is_completed_and_every_value_cites_a_line(tmp_path
     assert Adapter.parse(adapter.as_data()) == adapter
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "python train.py --task=xxx",
-        "python train.py --task TASK",
-        "python train.py --task=<name>",
-        "python train.py --task=quad --push-to-hub",
-        "python train.py --task=quad && scp model.pt host:",
-    ],
-)
-def test_stand_ins_and_uploads_are_never_proposed(tmp_path, command):
-    found = draft_adapter(make(tmp_path, {"README.md": f"`{command}`\n", "train.py": TRAINER}))
-    assert argv(found) is None
-    assert why(found, "commands.train")[0].startswith("train.py requires --task")
+def test_stand_ins_and_uploads_are_never_proposed(tmp_path):
+    for words in (
+        "--task=xxx",
+        "--task TASK",
+        "--task=<name>",
+        "--task=quad --push-to-hub",
+        "--task=quad && scp model.pt host:",
+    ):
+        readme = f"`python train.py {words}`\n"
+        found = draft_adapter(make(tmp_path, {"README.md": readme, "train.py": TRAINER}))
+        assert argv(found) is None, words
+        assert why(found, "commands.train")[0].startswith("train.py requires --task")
 
 
 def test_what_drives_hardware_is_named_and_not_proposed(tmp_path):
@@ -173,9 +169,9 @@ def test_hostile_files_neither_stop_nor_mislead_it(tmp_path):
     assert argv(found) is not None and argv(found).startswith("python train.py --task=quad")
 
 
-def test_two_thousand_files_are_read_within_the_bounds(tmp_path):
+def test_a_thousand_files_are_read_within_the_bounds(tmp_path):
     body = "import argparse\n" + "def f(x):\n    return x.learn()\n" * 50
-    for number in range(2000):
+    for number in range(1000):
         folder = tmp_path / f"package{number % 40}"
         folder.mkdir(exist_ok=True)
         (folder / f"module{number}.py").write_text(body)

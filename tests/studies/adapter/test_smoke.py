@@ -1,10 +1,13 @@
 """Smoke runs prove an adapter: what the repository ignores or lacks is found out."""
 
+import os
 import sys
+from collections import defaultdict
+from types import SimpleNamespace
 
 import pytest
 
-from telic.studies.adapter_check import prove_adapter
+from telic.studies.adapter_check import _checks, _evaluator, prove_adapter
 from telic.studies.launch.process import RunProcess
 from tests.studies.launch import toy_study
 from tests.studies.launch.toy_study import AGENT, make_study
@@ -16,7 +19,7 @@ run_dir, seed, steps = pathlib.Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv
 draw = random.Random({seed})
 with (run_dir / "metrics.jsonl").open("w") as log:
     for step in range(1, {steps} + 1):
-        print(json.dumps({{"step": step, "{metric}": draw.random(), "falls": 0.0}}), file=log)
+        print(json.dumps({{"step": step, "success": draw.random(), "falls": 0.0}}), file=log)
 (run_dir / "policy.json").write_text("{{}}")
 (run_dir / "done").write_text("yes")
 """
@@ -25,8 +28,6 @@ import json, os, pathlib, sys
 
 out = pathlib.Path(sys.argv[1]); out.mkdir(parents=True, exist_ok=True)
 (out / "metrics.jsonl").write_text(json.dumps({"step": 1, "success": 0.5, "falls": 0.0}) + "\\n")
-if TRAINS:
-    (pathlib.Path(sys.argv[2])).write_text("trained on")
 """
 
 
@@ -35,14 +36,14 @@ def prove(tmp_path, monkeypatch):
     """Make a study around a trainer and prove its adapter; returns the checks by name."""
     studies = []
 
-    def run(seed="seed", steps="steps", metric="success", evaluator="", smoke=None, **seeds):
+    def run(seed="seed", steps="steps", evaluator=""):
         monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "config"))
-        text = TRAINER.format(seed=seed, steps=steps, metric=metric)
+        text = TRAINER.format(seed=seed, steps=steps)
         monkeypatch.setattr(toy_study, "TRAIN", text)
         command = [sys.executable, "train.py", "{run_dir}", "{seed}", "{steps}"]
         adapter = {**toy_study.ADAPTER}
         adapter["commands"] = {**adapter["commands"], "train": {"argv": command}}
-        adapter["seeds"] = {"flag": "--seed", "controllable": True, **seeds}
+        adapter["seeds"] = {"flag": "--seed", "controllable": True}
         adapter["outputs"] = {**adapter["outputs"], "checkpoint_glob": "policy.json"}
         monkeypatch.setattr(toy_study, "ADAPTER", adapter)
         if evaluator:
@@ -50,7 +51,7 @@ def prove(tmp_path, monkeypatch):
             words = [sys.executable, "evaluate.py", "{run_dir}", "{checkpoint}", "{seed}"]
             protocol = {"schema": "telic.eval_protocol/1", "eval_seeds": [7777], "episodes": 1}
             monkeypatch.setattr(toy_study, "PROTOCOL", {**protocol, "command": {"argv": words}})
-        baseline = {**toy_study.CONTRACT["baseline"], "steps": 1000, "smoke_steps": smoke}
+        baseline = {**toy_study.CONTRACT["baseline"], "steps": 1000}
         estimate = {"est": {"wall_clock_h": 1}}
         contract = {**toy_study.CONTRACT, "baseline": {**baseline, **estimate}}
         monkeypatch.setattr(toy_study, "CONTRACT", contract)
@@ -66,15 +67,32 @@ def prove(tmp_path, monkeypatch):
 
 
 def test_an_honest_trainer_and_evaluator_pass(prove):
-    checks, proof = prove(evaluator=EVALUATOR.replace("TRAINS", "False"))
+    checks, proof = prove(evaluator=EVALUATOR)
     assert proof.ok and len(proof.runs) == 4
     names = ("starts", "metric", "steps", "seed", "repeat", "evaluator")
     assert {name: check.passed for name, check in checks.items()} == dict.fromkeys(names, True)
 
 
-def test_an_evaluator_must_not_train(prove):
-    checks, proof = prove(evaluator=EVALUATOR.replace("TRAINS", "True"))
-    assert checks["evaluator"].passed is False and not proof.ok
+def test_an_evaluator_must_not_train(tmp_path):
+    (tmp_path / "evaluations/nominal").mkdir(parents=True)
+    (tmp_path / "policy.json").touch()
+    os.utime(tmp_path / "policy.json", (1, 1))
+    command = SimpleNamespace(argv=["python", "evaluate.py", "{checkpoint}"])
+    outputs = SimpleNamespace(checkpoint_glob="**/policy.json")
+    study = SimpleNamespace(
+        protocol=SimpleNamespace(command=command),
+        adapter=SimpleNamespace(outputs=outputs),
+        folder=SimpleNamespace(artefacts=lambda run: tmp_path),
+    )
+    measured = {"run": "r-1", "primary": 0.5, "problem": ""}
+    assert _evaluator(study, measured).passed
+    for path in (tmp_path / "policy.json", tmp_path / "evaluations/nominal/policy.json"):
+        path.touch()
+        found = _evaluator(study, measured)
+        assert found.passed is False and "policy.json, as a trainer does" in found.why
+        path.unlink()
+    command.argv.pop()
+    assert _evaluator(study, measured).why == "its command has no {checkpoint}"
 
 
 def test_an_ignored_seed_and_ignored_steps_are_found(prove):
@@ -84,17 +102,34 @@ def test_an_ignored_seed_and_ignored_steps_are_found(prove):
     assert checks["steps"].passed is False and "twice as many at 500" in checks["steps"].why
 
 
-def test_what_is_not_reproducible_must_be_declared(prove):
-    checks, proof = prove(seed="time.time_ns()")
-    assert checks["seed"].passed and checks["repeat"].passed is False and not proof.ok
+def sheet(seed, *, steps=37.0, score=0.5, **changes):
+    curve = {"success": ((steps, score),)}
+    facts = {"run": f"r-{seed}", "steps": steps, "primary": score, "curves": curve}
+    return SimpleNamespace(payload={**facts, "missing": (), "problem": "", **changes})
 
 
-def test_declared_nondeterminism_and_a_size_of_smoke_runs_pass(prove):
-    checks, proof = prove(seed="time.time_ns()", deterministic="no", smoke=37)
-    assert proof.ok and "declared" in checks["repeat"].why
-    assert checks["steps"].why == "37 steps end at 37 in the log, twice as many at 74"
+def judged(sheets, deterministic=None):
+    """Return whether each check passed, by name, for measured smoke runs."""
+    run = SimpleNamespace(status="finished", why="", reservation=SimpleNamespace(env_steps=37))
+    study = SimpleNamespace(
+        state=SimpleNamespace(runs=defaultdict(lambda: run)),
+        metric_spec=SimpleNamespace(primary=SimpleNamespace(key="success")),
+        adapter=SimpleNamespace(
+            seeds=SimpleNamespace(controllable=True, deterministic=deterministic)
+        ),
+        protocol=SimpleNamespace(command=None),
+    )
+    return {check.name: check for check in _checks(study, sheets, 1)}
 
 
-def test_a_missing_metric_is_found(prove):
-    checks, proof = prove(metric="reward")
-    assert checks["metric"].passed is False and not proof.ok
+def test_what_is_not_reproducible_must_be_declared_and_a_missing_metric_is_found():
+    others = {(1, 2): [sheet(1, steps=74.0)], (2, 1): [sheet(2, score=0.7)]}
+    same, differs = [sheet(1), sheet(1)], [sheet(1), sheet(1, score=0.6)]
+    found = judged({(1, 1): same, **others})
+    assert all(check.passed is not False for check in found.values())
+    assert found["steps"].why == "37 steps end at 37 in the log, twice as many at 74"
+    assert judged({(1, 1): differs, **others})["repeat"].passed is False
+    declared = judged({(1, 1): differs, **others}, "no")["repeat"]
+    assert declared.passed and "declared" in declared.why
+    lacking = sheet(1, primary=None, missing=("success",))
+    assert judged({(1, 1): [lacking, lacking], **others})["metric"].passed is False

@@ -1,54 +1,27 @@
-import shutil
-
 import pytest
 
-from telic.studies.folder import StudyFolder
 from tests.studies.candidates.small_study import established, make_study, promoted
-from tests.studies.fresh import FreshStudy
 
 
-@pytest.fixture(scope="session")
-def kept(tmp_path_factory):
-    """Repositories made once: with an agreed study, with a baseline, with a promoted candidate."""
-    made = {name: tmp_path_factory.mktemp(name) for name in ("agreed", "based", "promoted")}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TELIC_CONFIG_DIR", str(made["agreed"] / "config"))
-        study = make_study(made["agreed"] / "repo")
-        for before, after, act in (
-            ("agreed", "based", established),
-            ("based", "promoted", lambda study: promoted(study, 0.2)),
-        ):
-            shutil.copytree(made[before], made[after], dirs_exist_ok=True)
-            patch.setenv("TELIC_CONFIG_DIR", str(made[after] / "config"))
-            study = FreshStudy(StudyFolder.find(made[after] / "repo"))
-            act(study)
-    return made
+def _promoted(root):
+    study = make_study(root)
+    established(study)
+    promoted(study, 0.2)
 
 
 @pytest.fixture
-def use(kept, tmp_path, monkeypatch):
-    """Return a function that gives a copy of a kept repository."""
-
-    def copy(name):
-        monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "config"))
-        shutil.copytree(kept[name], tmp_path, dirs_exist_ok=True)
-        return FreshStudy(StudyFolder.find(tmp_path / "repo"))
-
-    return copy
+def study(kept):
+    """A study with an agreed contract."""
+    return kept("small", make_study)
 
 
 @pytest.fixture
-def study(use):
-    return use("agreed")
-
-
-@pytest.fixture
-def based(use):
+def based(kept):
     """A study whose baseline is the incumbent."""
-    return use("based")
+    return kept("based", lambda root: established(make_study(root)))
 
 
 @pytest.fixture
-def claimed(use):
+def claimed(kept):
     """A study with a baseline and a better candidate at the end of its promotion."""
-    return use("promoted")
+    return kept("promoted", _promoted)

@@ -1,10 +1,9 @@
 """A small repository with an agreed study, and ways to pretend that runs happened in it."""
 
-import hashlib
 import secrets
-import subprocess
 from pathlib import Path
 
+from telic.studies.administration import create_study
 from telic.studies.candidates import FILES, PATCH_NAME, new_candidate, transition
 from telic.studies.contract import amend
 from telic.studies.decide import decide_candidate
@@ -12,108 +11,51 @@ from telic.studies.documents.base import RUNNER, StudyActor, update_yaml, write_
 from telic.studies.evidence import store
 from telic.studies.evidence.audit import audit_result
 from telic.studies.evidence.measurement import Measurement
-from telic.studies.folder import StudyFolder, activate
 from telic.studies.rules.checks import validate_candidate
 from telic.studies.rules.results import advance
 from tests.studies.fresh import FreshStudy
+from tests.studies.launch import toy_study
+from tests.studies.launch.toy_study import EVALUATOR, HUMAN
 
-HUMAN = StudyActor(kind="human", name="ada")
 AGENT = StudyActor(kind="agent", name="claude", session="s1")
-EVALUATOR = "print('evaluate')\n"
 REWARD = "weight = 1\nbonus = 0\nseed = 3\n"
 HEADER = "--- a/src/reward.py\n+++ b/src/reward.py\n@@ -1,3 +1,3 @@\n"
 PATCH = HEADER + "-weight = 1\n+weight = 2\n bonus = 0\n seed = 3\n"
 SEED_PATCH = HEADER + " weight = 1\n bonus = 0\n-seed = 3\n+seed = 42\n"
 
 
-def git(root, *words):
-    subprocess.run(["git", *words], cwd=root, check=True, capture_output=True)
-
-
-def make_repository(root: Path) -> None:
-    (root / "src").mkdir(parents=True)
-    (root / "src" / "reward.py").write_text(REWARD)
-    (root / "evaluate.py").write_text(EVALUATOR)
-    (root / ".gitignore").write_text(".telic/\n")
-    git(root, "init", "-q")
-    git(root, "config", "user.email", "ada@example.org")
-    git(root, "config", "user.name", "ada")
-    git(root, "add", ".")
-    git(root, "commit", "-q", "-m", "first")
-
-
-def contract_data():
-    return {
-        "schema": "telic.contract/1",
-        "version": 1,
-        "task": {"task_id": "walk", "statement": "walk on"},
-        "metrics": {"spec": "metric_spec.yaml"},
-        "scope": {
-            "kinds": ["config", "reward_tuning", "reward_engineering", "curriculum", "dr_tuning"],
-            "params": {
-                "reward.weight": {"type": "float", "min": 0.5, "max": 4, "max_step_ratio": 2.0},
-                "ppo.epochs": {"type": "int", "min": 1, "max": 20},
-                "mode": {"type": "str", "choices": ["a", "b"]},
-                "dr.mass": {"type": "float", "min": 0, "max": 5},
-            },
-            "files": {"allow": ["src/**"], "deny": ["**/eval*.py"]},
-            "limits": {"max_diff_lines": 20, "max_changed_params": 2},
+CONTRACT = {
+    "scope": {
+        "kinds": ["config", "reward_tuning", "reward_engineering", "curriculum", "dr_tuning"],
+        "params": {
+            "reward.weight": {"type": "float", "min": 0.5, "max": 4, "max_step_ratio": 2.0},
+            "ppo.epochs": {"type": "int", "min": 1, "max": 20},
+            "mode": {"type": "str", "choices": ["a", "b"]},
+            "dr.mass": {"type": "float", "min": 0, "max": 5},
         },
-        "budget": {"gpu_h": 10, "launches": 60, "per_candidate": {"gpu_h": 6}},
-        "hardware": {"hosts": ["local"], "launcher": "local"},
-        "baseline": {"command": "train", "seeds": [901, 902, 903, 904, 905]},
-        "evaluation": {"protocol": "eval_protocol.yaml"},
-        "automation": {"max_debug_attempts": 2},
-        "exceptions": [
-            {"rule": "evaluator_required", "reason": "a toy", "approved_by": "human:ada"},
-        ],
-    }
+        "files": {"allow": ["src/**"], "deny": ["**/eval*.py"]},
+        "limits": {"max_diff_lines": 20, "max_changed_params": 2},
+    },
+    "budget": {"gpu_h": 10, "launches": 60, "per_candidate": {"gpu_h": 6}},
+    "baseline": {"seeds": [901, 902, 903, 904, 905]},
+    "automation": {"max_debug_attempts": 2},
+    "stop_rules": [],
+    "exceptions": toy_study.CONTRACT["exceptions"],
+}
 
 
 def make_study(root: Path) -> FreshStudy:
-    make_repository(root)
-    folder = StudyFolder(root.absolute(), "walk", "first")
-    activate(folder)
+    files = {"src/reward.py": REWARD, "evaluate.py": EVALUATOR, ".gitignore": ".telic/\n"}
+    toy_study.commit_files(root, files)
+    study = FreshStudy(create_study(root, "walk", "first", HUMAN, statement="walk on").folder)
+    folder = study.folder
     train = {"argv": ["python", "train.py", "--seed", "{seed}", "{overrides}"]}
-    write_yaml(
-        folder.adapter,
-        {
-            "schema": "telic.adapter/1",
-            "commands": {"train": train, "eval": None, "smoke": None, "resume": None},
-            "config": {"system": "argparse", "override_style": "--k v"},
-            "logging": {},
-            "metrics": {"map": {"success": "success"}},
-            "files": {"evaluator": {"globs": ["evaluate.py"]}},
-            "launcher": {"kind": "local"},
-            "seeds": {"flag": "--seed", "controllable": True},
-            "outputs": {},
-        },
-    )
-    write_yaml(
-        folder.metric_spec,
-        {
-            "schema": "telic.metric_spec/1",
-            "primary": {"key": "success", "direction": "max"},
-            "replication_unit": "training_seed",
-            "guardrails": [
-                {"key": "falls", "direction": "min", "rule": "absolute", "threshold": 0.2}
-            ],
-            "extractor": {"kind": "jsonl", "path": "metrics.jsonl"},
-        },
-    )
-    write_yaml(
-        folder.protocol,
-        {
-            "schema": "telic.eval_protocol/1",
-            "evaluator_files": {
-                "evaluate.py": hashlib.sha256(EVALUATOR.encode()).hexdigest(),
-            },
-            "episodes": 10,
-        },
-    )
-    write_yaml(folder.contract, contract_data())
-    study = FreshStudy(folder)
-    study.append("study.created", None, {"by": "ada"}, HUMAN)
+    commands = {**toy_study.ADAPTER["commands"], "train": train}
+    adapter = {**toy_study.ADAPTER, "commands": commands, "logging": {}, "outputs": {}}
+    write_yaml(folder.adapter, {**adapter, "provenance": {}})
+    write_yaml(folder.metric_spec, toy_study.METRIC_SPEC)
+    write_yaml(folder.protocol, toy_study.PROTOCOL)
+    update_yaml(folder.contract, CONTRACT)
     amend(study, HUMAN, "the first agreement")
     return study
 

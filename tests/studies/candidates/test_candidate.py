@@ -34,37 +34,24 @@ def test_what_an_author_leaves_open_is_filled_in(study):
     assert made.isolation.mode == "in_place" and len(made.base_commit or "") == 40
     assert made.content_hash == made.compute_hash()
     assert study.state.candidates[made.id].content_hash == made.content_hash
-
-
-def test_steps_of_the_whole_plan_follow_from_those_of_one_training(study):
     made = study.candidate(make(study, plan={"steps": 1000, "est": {"gpu_h": 1.0}}))
-    assert made.plan.est.env_steps == 20 + 250 + 5 * 1000
+    assert made.plan.est.env_steps == 20 + 250 + 5 * 1000, "those of all runs"
     said = study.candidate(make(study, plan={"steps": 9, "est": {"env_steps": 7}}))
     assert said.plan.est.env_steps == 7
+    made = new_candidate(study, "as it is", {"kind": "baseline"}, AGENT)
+    assert made.plan.phases == ("smoke", "incumbent_validation")
+    assert made.plan.seeds["incumbent_validation"] == (901, 902, 903, 904, 905)
 
 
-def test_a_patch_asks_for_its_own_worktree(study):
+def test_a_change_of_files_has_its_own_worktree_and_is_read_as_a_diff(study, tmp_path):
     made = study.candidate(make(study, patch=PATCH, change={}))
     assert made.isolation.mode == "worktree"
     assert study.folder.candidate_file(made.id).with_name("patch.diff").read_text() == PATCH
-
-
-def test_a_person_reads_the_patch_that_they_approve(study):
-    seen = approval_diff(study, "experiment", make(study, patch=PATCH, change={}))
-    assert PATCH in seen
-
-
-def test_a_person_reads_a_new_file_as_a_diff_of_its_base(study, tmp_path):
+    assert PATCH in approval_diff(study, "experiment", made.id)
     (tmp_path / "new.py").write_text("weight = 3\nbonus = 0\nseed = 3\n")
     name = make(study, files={"src/reward.py": tmp_path / "new.py"}, change={})
     seen = approval_diff(study, "experiment", name).splitlines()
     assert "-weight = 1" in seen and "+weight = 3" in seen and " bonus = 0" in seen
-
-
-def test_a_baseline_takes_its_seeds_from_the_contract(study):
-    made = new_candidate(study, "as it is", {"kind": "baseline"}, AGENT)
-    assert made.plan.phases == ("smoke", "incumbent_validation")
-    assert made.plan.seeds["incumbent_validation"] == (901, 902, 903, 904, 905)
 
 
 def test_ids_are_never_used_again_not_even_after_a_crash(study, monkeypatch):
@@ -74,13 +61,10 @@ def test_ids_are_never_used_again_not_even_after_a_crash(study, monkeypatch):
     assert make(study, "next").startswith("c-0002-")
 
 
-@pytest.mark.parametrize("key", ["status", "validation", "id", "content_hash"])
-def test_an_author_cannot_write_what_the_system_keeps(study, key):
-    with pytest.raises(InvalidDocument, match="E_DRAFT"):
-        new_candidate(study, "sly", {**draft(study), key: "accepted"}, AGENT)
-
-
-def test_a_file_may_not_leave_the_candidates_folder(study, tmp_path):
+def test_an_author_writes_neither_what_the_system_keeps_nor_elsewhere(study, tmp_path):
+    for key in ("status", "validation", "id", "content_hash"):
+        with pytest.raises(InvalidDocument, match="E_DRAFT"):
+            new_candidate(study, "sly", {**draft(study), key: "accepted"}, AGENT)
     with pytest.raises(InvalidDocument, match="leaves"):
         make(study, files={"../../../evil.py": tmp_path / "repo" / "evaluate.py"})
 
@@ -107,24 +91,15 @@ def test_a_patch_stays_until_it_is_dropped(study, tmp_path):
     assert made.change.overrides
 
 
-def test_two_authors_do_not_overwrite_each_other(study):
+def test_a_candidate_is_revised_by_one_author_at_a_time_until_it_is_launched(study):
     name = make(study)
     revise_candidate(study, name, {"change": OTHER_STEP}, AGENT, base_revision=1)
     with pytest.raises(StudyError, match="E_REVISION"):
         revise_candidate(study, name, {"change": OTHER_STEP}, HUMAN, base_revision=1)
-
-
-def test_revising_a_validated_candidate_makes_it_a_draft(study):
-    name = make(study)
     validate_candidate(study, name)
     revise_candidate(study, name, {"change": OTHER_STEP}, AGENT)
     assert study.state.candidates[name].status == "draft"
     assert validate_candidate(study, name).ok
-
-
-def test_a_launched_candidate_is_not_changed_any_more(study):
-    name = make(study)
-    validate_candidate(study, name)
     start_run(study, name)
     with pytest.raises(GateRefused, match="child"):
         revise_candidate(study, name, {"change": OTHER_STEP}, AGENT)

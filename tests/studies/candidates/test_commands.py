@@ -1,12 +1,10 @@
 import json
-import sys
 
 import pytest
 from typer.testing import CliRunner
 
 from telic.cli.main import app
-from telic.studies.evidence.audit import audit_result
-from tests.studies.candidates.small_study import AGENT, PATCH, add_evidence, complete, measure
+from tests.studies.candidates.small_study import PATCH, add_evidence, complete, measure
 
 BETTER = "c-0002-more-weight"
 CHANGE = "change: {overrides: {reward.weight: {from: 1.0, to: 2.0}}}\n"
@@ -94,48 +92,6 @@ def test_a_patch_and_a_revision(study, telic, idea, tmp_path):
     )
 
 
-def test_the_same_change_again_is_named_and_can_be_withdrawn(study, telic, idea):
-    _, made = telic(study, "propose", idea(study))
-    _, again = telic(study, "propose", idea(study))
-    said = {check["id"]: check["why"] for check in again["checks"] if not check["passed"]}
-    assert made["id"] in said["V15"]
-    code, done = telic(study, "decide", again["id"], "withdraw", "--because", "a copy")
-    assert (code, done["recorded"]) == (0, True)
-    assert telic(study, "status", again["id"])[1]["status"] == "rejected"
-
-
-def test_an_agent_can_only_propose_to_accept(claimed, telic):
-    audit_result(claimed, BETTER, AGENT)
-    code, made = telic(claimed, "decide", BETTER, "accept", "--because", "it is better")
-    assert (code, made["recorded"]) == (0, False)
-    code, refused = telic(claimed, "decide", "c-0001-as-it-is", "revert", "--because", "no")
-    assert code == 3 and "agent may not" in refused["message"]
-
-
 def test_a_word_that_is_no_verdict_is_usage(claimed, telic):
     code, refused = telic(claimed, "decide", BETTER, "acept", "--because", "x")
     assert code == 2 and "accept" in refused["hint"]
-
-
-READING = [["status"], ["status", "queue"], ["status", BETTER], ["audit", BETTER], ["next"]]
-
-
-@pytest.mark.parametrize("words", READING, ids=" ".join)
-def test_no_command_starts_anything_but_git_questions_or_opens_a_socket(claimed, telic, words):
-    seen = []
-
-    def watch(event, details):
-        if not watching:
-            return
-        if event in ("os.exec", "os.fork", "os.posix_spawn", "os.system", "pty.spawn"):
-            seen.append(event)
-        if event == "subprocess.Popen" and str(details[1][0]) != "git":
-            seen.append(f"{event} {details[1]}")
-        if event.startswith("socket.") and event not in ("socket.gethostname", "socket.__new__"):
-            seen.append(event)
-
-    watching = True
-    sys.addaudithook(watch)
-    telic(claimed, *words)
-    watching = False
-    assert seen == []

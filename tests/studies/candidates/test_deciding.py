@@ -39,71 +39,73 @@ BASELINE, BETTER = "c-0001-as-it-is", "c-0002-more-weight"
 
 
 def test_an_accepted_baseline_is_the_first_incumbent(based):
-    study = based
-    state = study.state
-    assert state.incumbent is not None and state.incumbent.candidate == BASELINE
+    state = based.state
+    assert state.incumbent.candidate == state.baseline == BASELINE
     assert state.incumbent.iqm == pytest.approx(0.5, abs=0.01) and state.incumbent.n == 5
-    assert state.baseline == BASELINE
     assert state.noise_floor == pytest.approx(0.0158, abs=1e-3)
-    (recorded,) = study.events_of("decision.recorded")
+    (recorded,) = based.events_of("decision.recorded")
     assert recorded.data["decision"] == "d-0001" and recorded.sig is not None
     assert recorded.data["audit"] and recorded.data["evidence"]
+    before = snapshot(based)
+    with pytest.raises(GateRefused, match="takes over is not named"):
+        decide_candidate(based, BASELINE, "revert", HUMAN, "start over")
+    with pytest.raises(StudyError, match="E_NO_INCUMBENT"):
+        decide_candidate(based, BASELINE, "revert", HUMAN, "start over", to="c-0009-x")
+    assert snapshot(based) == before
 
 
-def test_a_better_candidate_moves_the_incumbent(claimed):
+def test_a_better_candidate_becomes_the_incumbent_until_it_is_reverted(claimed):
     study, name = claimed, BETTER
     assert audit_result(study, name, AGENT).audit.verdict == "valid_improvement"
-    made = decide_candidate(study, name, "accept", HUMAN, "all five seeds are better")
-    assert made.recorded and made.incumbent == name
-    assert study.state.incumbent.candidate == name
-
-
-def test_an_agent_only_proposes_where_people_decide(claimed):
-    study, name = claimed, BETTER
-    audit_result(study, name, AGENT)
     made = decide_candidate(study, name, "accept", AGENT, "it is better")
     assert not made.recorded and "person" in made.why
     assert study.state.candidates[name].status == "completed"
     assert study.events[-1].kind == "decision.proposed"
+    made = decide_candidate(study, name, "accept", HUMAN, "all five seeds are better")
+    assert made.recorded and made.incumbent == study.state.incumbent.candidate == name
+    with pytest.raises(GateRefused, match="agent may not"):
+        decide_candidate(study, name, "revert", AGENT, "I changed my mind")
+    assert (
+        decide_candidate(study, name, "revert", HUMAN, "it broke on the robot").incumbent
+        == BASELINE
+    )
+    assert study.state.candidates[name].status == "reverted"
+    assert study.state.incumbent.iqm == pytest.approx(0.5, abs=0.01)
 
 
 def test_an_agent_accepts_where_the_contract_lets_it(claimed):
-    study, name = claimed, BETTER
-    change_contract(study, {"automation": {"decide": "auto"}})
-    audit_result(study, name, AGENT)
-    assert decide_candidate(study, name, "accept", AGENT, "it is better").incumbent == name
+    change_contract(claimed, {"automation": {"decide": "auto"}})
+    audit_result(claimed, BETTER, AGENT)
+    assert decide_candidate(claimed, BETTER, "accept", AGENT, "it is better").incumbent == BETTER
 
 
 def test_nobody_accepts_what_an_audit_does_not_support(based):
-    study = based
-    name = promoted(study, -0.1, change=SMALLER)
-    assert audit_result(study, name, AGENT).audit.verdict == "no_improvement"
-    before = snapshot(study)
+    name = promoted(based, -0.1, change=SMALLER)
+    assert audit_result(based, name, AGENT).audit.verdict == "no_improvement"
+    before = snapshot(based)
     with pytest.raises(GateRefused, match="the audit says no_improvement"):
-        decide_candidate(study, name, "accept", HUMAN, "I like it")
-    assert snapshot(study) == before
-    assert decide_candidate(study, name, "reject", AGENT, "no gain").incumbent == BASELINE
+        decide_candidate(based, name, "accept", HUMAN, "I like it")
+    assert snapshot(based) == before
+    assert decide_candidate(based, name, "reject", AGENT, "no gain").incumbent == BASELINE
 
 
 def test_a_decision_needs_evidence_and_a_reason(study):
-    name = new_candidate(study, "as it is", {"kind": "baseline", "plan": COST}, AGENT).id
-    validate_candidate(study, name)
-    complete(study, name)
-    with pytest.raises(GateRefused, match="E_NO_EVIDENCE"):
-        decide_candidate(study, name, "reject", HUMAN, "no", cause="phase_rule")
-    with pytest.raises(StudyError, match="E_REASON"):
-        decide_candidate(study, name, "reject", HUMAN, " ", cause="phase_rule")
-
-
-def test_a_short_trial_may_reject_but_never_accept(study):
     name = make(study)
     validate_candidate(study, name)
-    measure(study, complete(study, name)[0], 0.1)
+    (run,) = complete(study, name)
+    with pytest.raises(StudyError, match="E_REASON"):
+        decide_candidate(study, name, "reject", HUMAN, " ", cause="phase_rule")
+    measure(study, run, 0.1)
     with pytest.raises(GateRefused, match="no audit"):
         decide_candidate(study, name, "accept", HUMAN, "it looks good")
     with pytest.raises(GateRefused, match="neither an audit"):
         decide_candidate(study, name, "reject", AGENT, "a feeling")
     assert decide_candidate(study, name, "reject", AGENT, "last", cause="phase_rule").recorded
+    name = new_candidate(study, "as it is", {"kind": "baseline", "plan": COST}, AGENT).id
+    validate_candidate(study, name)
+    complete(study, name)
+    with pytest.raises(GateRefused, match="E_NO_EVIDENCE"):
+        decide_candidate(study, name, "reject", HUMAN, "no", cause="phase_rule")
 
 
 def test_an_old_audit_does_not_decide_about_new_runs(claimed):
@@ -117,47 +119,17 @@ def test_an_old_audit_does_not_decide_about_new_runs(claimed):
         decide_candidate(study, name, "accept", HUMAN, "the first five were fine")
 
 
-def test_altered_evidence_decides_nothing(claimed):
-    study, name = claimed, BETTER
-    made = audit_result(study, name, AGENT)
-    path = study.folder.evidence_file(made.evidence.id)
+def test_altered_evidence_and_a_broken_ledger_decide_nothing(claimed):
+    made = audit_result(claimed, BETTER, AGENT)
+    path = claimed.folder.evidence_file(made.evidence.id)
     held = read_json(path)
-    held["payload"]["verdict"] = "no_improvement"
-    write_json(path, held)
+    write_json(path, {**held, "payload": {**held["payload"], "verdict": "no_improvement"}})
     with pytest.raises(BrokenIntegrity, match="not what was recorded"):
-        decide_candidate(study, name, "reject", HUMAN, "the audit says so")
-
-
-def test_a_broken_ledger_blocks_decisions(claimed):
-    study, name = claimed, BETTER
-    audit_result(study, name, AGENT)
-    text = study.folder.ledger.read_text()
-    study.folder.ledger.write_text(text.replace("five seeds agree", "five seeds argue"))
+        decide_candidate(claimed, BETTER, "reject", HUMAN, "the audit says so")
+    text = claimed.folder.ledger.read_text()
+    claimed.folder.ledger.write_text(text.replace("five seeds agree", "five seeds argue"))
     with pytest.raises(BrokenIntegrity, match="E_LEDGER_BROKEN"):
-        decide_candidate(study, name, "accept", HUMAN, "it is better")
-
-
-def test_a_revert_brings_the_one_before_back(claimed):
-    study, name = claimed, BETTER
-    audit_result(study, name, AGENT)
-    decide_candidate(study, name, "accept", HUMAN, "better")
-    with pytest.raises(GateRefused, match="agent may not"):
-        decide_candidate(study, name, "revert", AGENT, "I changed my mind")
-    made = decide_candidate(study, name, "revert", HUMAN, "it broke on the robot")
-    assert made.incumbent == BASELINE
-    assert study.state.candidates[name].status == "reverted"
-    incumbent = study.state.incumbent
-    assert incumbent is not None and incumbent.iqm == pytest.approx(0.5, abs=0.01)
-
-
-def test_without_anyone_before_there_is_no_revert(based):
-    study = based
-    before = snapshot(study)
-    with pytest.raises(GateRefused, match="takes over is not named"):
-        decide_candidate(study, BASELINE, "revert", HUMAN, "start over")
-    with pytest.raises(StudyError, match="E_NO_INCUMBENT"):
-        decide_candidate(study, BASELINE, "revert", HUMAN, "start over", to="c-0009-x")
-    assert snapshot(study) == before
+        decide_candidate(claimed, BETTER, "accept", HUMAN, "it is better")
 
 
 NOISE = (0.01, -0.01, 0.0, 0.005, -0.005)
@@ -255,13 +227,3 @@ def test_an_exploit_is_given_up_and_accepted_only_by_a_person(claimed):
     with pytest.raises(GateRefused, match="E_EXPLOIT"):
         decide_candidate(claimed, BETTER, "accept", AGENT, "the numbers are good")
     assert decide_candidate(claimed, BETTER, "reject", AGENT, "gamed", cause="exploit").recorded
-
-
-def test_a_crash_before_the_ledger_line_decides_nothing(claimed, monkeypatch):
-    audit_result(claimed, BETTER, AGENT)
-    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
-        patch.setattr("telic.studies.decide.transition", lambda *_: 1 / 0)
-        decide_candidate(claimed, BETTER, "accept", HUMAN, "better")
-    state = claimed.state
-    assert state.incumbent is not None and state.incumbent.candidate == BASELINE
-    assert decide_candidate(claimed, BETTER, "accept", HUMAN, "better").decision == "d-0002"

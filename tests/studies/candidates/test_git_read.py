@@ -1,3 +1,4 @@
+import shutil
 import subprocess
 
 import pytest
@@ -8,19 +9,20 @@ from telic.studies import _git_read as git_read
 GOOD = "--- a/reward.py\n+++ b/reward.py\n@@ -1 +1 @@\n-weight = 1\n+weight = 2\n"
 
 
+def git(root, *words):
+    subprocess.run(["git", *words], cwd=root, check=True, capture_output=True)
+
+
 @pytest.fixture
 def repository(tmp_path):
     root = tmp_path / "repo"
     root.mkdir()
     (root / "reward.py").write_text("weight = 1\n")
-    for words in (
-        ("init", "-q"),
-        ("config", "user.email", "a@example.org"),
-        ("config", "user.name", "a"),
-        ("add", "."),
-        ("commit", "-q", "-m", "first"),
-    ):
-        subprocess.run(["git", *words], cwd=root, check=True)
+    git(root, "init", "-q")
+    git(root, "config", "user.email", "a@example.org")
+    git(root, "config", "user.name", "a")
+    git(root, "add", ".")
+    git(root, "commit", "-q", "-m", "first")
     return root
 
 
@@ -28,28 +30,24 @@ def snapshot(root):
     return {p: p.read_bytes() for p in root.rglob("*") if p.is_file()}
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("commit", "-m", "x"),
-        ("apply", "x.diff"),
-        ("apply", "--check", "--apply", "x.diff"),
-        ("hash-object", "-w", "x"),
-        ("read-tree", "HEAD"),
-        ("diff",),
-        ("diff", "--no-ext-diff", "--output=x"),
-        ("fetch",),
-        ("worktree", "add", "x"),
-        ("notes", "add", "-m", "x"),
-        ("notes", "--ref=refs/notes/telic", "append", "-F", "-", "--output=x"),
-    ],
-)
-def test_what_writes_or_runs_foreign_code_is_refused(repository, words):
-    with pytest.raises(Refused, match="not one of the read-only"):
-        git_read.ask(repository, *words)
+REFUSED = """
+commit -m x
+apply x.diff
+apply --check --apply x.diff
+hash-object -w x
+read-tree HEAD
+diff
+diff --no-ext-diff --output=x
+fetch
+worktree add x
+notes --ref=refs/notes/telic append -F - --output=x
+"""
 
 
-def test_only_commands_built_here_count_as_allowed():
+def test_what_writes_or_runs_foreign_code_is_refused(repository):
+    for line in REFUSED.strip().splitlines():
+        with pytest.raises(Refused, match="not one of the read-only"):
+            git_read.ask(repository, *line.split())
     assert not git_read.is_allowed(["git", "status", "--porcelain"])
     assert not git_read.is_allowed(["sh", "-c", "git status --porcelain"])
 
@@ -69,11 +67,108 @@ def test_a_patch_is_checked_against_its_base_whatever_lies_in_the_tree(repositor
     assert snapshot(repository) == before
 
 
-def test_a_file_system_monitor_named_by_the_repository_does_not_run(repository, tmp_path):
-    mark, hook = tmp_path / "ran", tmp_path / "hook"
-    hook.write_text(f"#!/bin/sh\ntouch {mark}\n")
-    hook.chmod(0o755)
-    words = ["git", "config", "core.fsmonitor", str(hook)]
-    subprocess.run(words, cwd=repository, check=True)
-    git_read.changed_paths(repository)
+EVIL = "* filter=evil diff=evil\na.txt filter=e.v=il\n"
+SETTINGS = [
+    *(
+        f"filter.{name}.{how}"
+        for name in ("evil", "e.v=il")
+        for how in ("clean", "process", "smudge")
+    ),
+    *("diff.evil.textconv", "diff.evil.command", "diff.external", "core.fsmonitor", "core.pager"),
+    *("core.hooksPath", "core.sshCommand", "core.attributesFile"),
+]
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["itself", "a sub-module"])
+def test_no_program_that_a_repository_names_is_started(repository, tmp_path, inside):
+    mark, program, named = tmp_path / "mark", tmp_path / "evil.sh", repository
+    program.write_text(f"#!/bin/sh\ntouch {mark}\ncat\n")
+    program.chmod(0o755)
+    if inside:
+        named = repository / "sub"
+        shutil.copytree(repository, tmp_path / "other")
+        words = ("-c", "protocol.file.allow=always", "submodule", "add", "-q", "../other", "sub")
+        git(repository, *words)
+        git(repository, "commit", "-q", "-m", "sub-module")
+    (named / "reward.py").write_text("another\n")
+    (named / ".gitattributes").write_text(EVIL.replace("a.txt", "reward.py"))
+    for setting in SETTINGS:
+        git(named, "config", setting, str(tmp_path if setting == "core.hooksPath" else program))
+    git(named, "config", "filter.evil.required", "true")
+    assert any(path.endswith("reward.py") for path in git_read.changed_paths(repository))
+    git_read.differing_paths(repository, "HEAD", "HEAD")
+    patch = tmp_path / "some.patch"
+    patch.write_text(GOOD)
+    git_read.why_patch_fails(repository, patch, git_read.head_commit(repository))
+    git_read.read_patch(repository, patch)
     assert not mark.exists()
+
+
+def read(folder, text):
+    (folder / "x.diff").write_text(text)
+    return git_read.read_patch(folder, folder / "x.diff")
+
+
+TWO_FILES = """\
+diff --git a/src/reward.py b/src/reward.py
+--- a/src/reward.py
++++ b/src/reward.py
+@@ -1,3 +1,3 @@
+ keep
+--- a/eval.py
++++ b/eval.py
+ keep
+diff --git a/old.py b/new.py
+similarity index 100%
+rename from old.py
+rename to new.py
+"""
+
+
+def test_a_changed_line_that_looks_like_a_header_is_not_a_file(tmp_path):
+    found = read(tmp_path, TWO_FILES)
+    assert found.files == ("src/reward.py", "new.py", "old.py") and found.problems == ()
+
+
+def test_a_new_file_counts_once_and_each_line(tmp_path):
+    text = "--- /dev/null\n+++ b/a b.py\n@@ -0,0 +1,2 @@\n+one\n+two\n"
+    assert read(tmp_path, text) == (("a b.py",), (), ("one", "two"), ())
+
+
+LINK = "diff --git a/x b/x\nnew file mode 120000\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+/etc\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        (LINK, "mode 120000"),
+        ("--- a/../x\n+++ b/../x\n@@ -1 +1 @@\n-a\n+b\n", "leaves the repository"),
+        ("--- x\n+++ x\n@@ -1 +1 @@\n-a\n+b\n", "touches no file"),
+        ("diff --git a/x b/x\nGIT binary patch\n", "binary"),
+        ("nothing here\n", "touches no file"),
+    ],
+)
+def test_what_nobody_could_review_is_a_problem(tmp_path, text, part):
+    assert any(part in each for each in read(tmp_path, text).problems)
+
+
+PATTERNS = """
+src/**/reward*.py   src/reward.py            yes
+src/**/reward*.py   src/a/b/reward_x.py      yes
+src/**/reward*.py   src/a/b/other.py         no
+**/eval*.py         eval.py                  yes
+**/eval*.py         a/evaluate.py            yes
+**/eval*.py         a/medieval.py            no
+assets/**           assets/robot/mesh.stl    yes
+assets              assets/robot/mesh.stl    yes
+assets              assets2/x                no
+src/reward*         src/rewards/deep/x.py    no
+a?b                 a.b                      yes
+a?b                 a/b                      no
+"""
+
+
+def test_patterns_mean_what_people_expect():
+    for line in PATTERNS.strip().splitlines():
+        pattern, path, fits = line.split()
+        assert (git_read.first_match(path, [pattern]) is not None) == (fits == "yes"), line

@@ -10,7 +10,6 @@ from telic.studies.rules.checks import validate_candidate
 from telic.studies.rules.results import advance
 from tests.studies.candidates.small_study import (
     AGENT,
-    HUMAN,
     change_contract,
     complete,
     end_run,
@@ -38,12 +37,6 @@ def queued(study):
     return name
 
 
-def test_looking_at_the_jobs_writes_nothing(study, queued):
-    before = {p: p.read_bytes() for p in study.folder.path.rglob("*") if p.is_file()}
-    assert ready(study) == [f"{queued}/smoke/1"]
-    assert before == {p: p.read_bytes() for p in study.folder.path.rglob("*") if p.is_file()}
-
-
 def test_places_and_gpus_are_limited(study):
     limits, gpus = {"limits": {"max_concurrent": 2}}, {"gpus": [4, 7]}
     change_contract(study, {"scope": limits, "hardware": gpus})
@@ -54,11 +47,6 @@ def test_places_and_gpus_are_limited(study):
     start_run(study, name, seed=1, gpu=4)
     change_contract(study, {"scope": {"limits": {"max_concurrent": 3}}, "hardware": {"gpus": [4]}})
     assert study.jobs[0].status == "running" and study.jobs[1].reason == "no GPU is free"
-
-
-def test_nothing_is_ready_in_a_paused_study(study, queued):
-    study.append("study.status", None, {"status": "paused", "reason": "lunch"}, HUMAN)
-    assert study.jobs[0].reason == "the study is paused"
 
 
 def test_jobs_follow_their_runs(study, queued):
@@ -73,18 +61,15 @@ def test_jobs_follow_their_runs(study, queued):
     assert (failed.status, failed.run_id, failed.attempts) == ("failed", run, 2)
 
 
-def test_a_run_that_was_lost_three_times_has_failed(study, queued):
-    for _ in range(3):
-        assert ready(study)
-        end_run(study, start_run(study, queued), "lost")
-    assert study.jobs[0].status == "failed"
-
-
-def test_an_aborted_launch_was_no_attempt(study, queued):
+def test_losses_are_attempts_and_aborted_launches_are_none(study, queued):
     intent = {"run": "r-x", "candidate": queued, "phase": "smoke", "seed": 1, "nonce": "n"}
     study.append("launch.intent", queued, intent, RUNNER)
     study.append("launch.aborted", queued, {"run": "r-x", "reason": "crash"}, RUNNER)
-    assert ready(study) and (study.jobs[0].run_id, study.jobs[0].attempts) == (None, 0)
+    assert (study.jobs[0].run_id, study.jobs[0].attempts) == (None, 0)
+    for _ in range(3):
+        assert ready(study) == [f"{queued}/smoke/1"]
+        end_run(study, start_run(study, queued), "lost")
+    assert study.jobs[0].status == "failed"
 
 
 def test_a_new_revision_starts_over_but_not_beside_a_live_run(study, queued):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from telic.storage.files import write_json
 from telic.studies import approvals, contract
+from telic.studies.administration import create_study
 from telic.studies.approvals import Consent
 from telic.studies.documents.base import StudyActor, write_yaml
 from telic.studies.documents.candidate import Candidate, Hypothesis, Origin
@@ -13,6 +14,12 @@ AGENT = StudyActor(kind="agent", name="coder")
 HUMAN = StudyActor(kind="human", name="ada")
 ENGINE = StudyActor(kind="engine", name="loop")
 CONSENT = Consent(by="ada", method="tty", at="2026-08-01T09:00:00.000Z")
+
+
+def begin(root):
+    """Make a study as `init` leaves it."""
+    root.mkdir()
+    return create_study(root, "g1-walk", "speed", AGENT, statement="walk")
 
 
 def complete(study):
@@ -27,6 +34,7 @@ def complete(study):
     write_yaml(study.folder.metric_spec, spec.as_data())
     write_yaml(study.folder.protocol, Protocol(episodes=10, env_ids=("G1Flat",)).as_data())
     contract.amend(study, AGENT, "first version")
+    return study
 
 
 def approve_all(study):

@@ -5,27 +5,25 @@ import pytest
 from telic.errors import UnknownName, UsageError
 from telic.studies._ledger import Ledger
 from telic.studies.administration import create_study, set_study_status, why_stopped
+from telic.studies.candidates import new_candidate
+from telic.studies.contract import hash_evaluator
+from telic.studies.documents.base import RUNNER
 from telic.studies.errors import GateRefused, StudyError
 from telic.studies.folder import StudyFolder, read_registry
+from telic.studies.next import next_step
 from telic.studies.study import Study
-from tests.studies.core.small import AGENT, HUMAN, content
+from tests.studies.core.small import AGENT, HUMAN, add_candidate, content
 
 
-def test_a_new_study_is_complete_and_active(study):
+def test_a_new_study_is_complete_and_active_and_begun_once(study):
     assert StudyFolder.find(study.root).path == study.folder.path
     assert study.contract.task.statement == "walk"
     assert [each.kind for each in Ledger(study.folder).entries()] == ["study.created"]
     assert read_registry(study.root).tasks == {"g1-walk": ("speed",)}
-
-
-def test_beginning_twice_is_beginning_once(study):
     before = content(study.root)
     create_study(study.root, "g1-walk", "speed", HUMAN, statement="something else")
     assert content(study.root) == before
-
-
-def test_what_a_killed_process_began_is_finished(study):
-    study.folder.contract.unlink()
+    study.folder.contract.unlink()  # as a killed process may have left it
     study.folder.registry.unlink()
     create_study(study.root, "g1-walk", "speed", AGENT, statement="walk")
     assert Study.find(study.root).contract.version == 1
@@ -35,9 +33,8 @@ def test_what_a_killed_process_began_is_finished(study):
 def test_nothing_but_the_note_of_its_last_line_is_written_outside_the_repository(
     repository, tmp_path, own_key
 ):
-    before = {p for p in tmp_path.rglob("*") if repository not in p.parents}
     create_study(repository, "g1-walk", "speed", AGENT)
-    assert {p for p in tmp_path.rglob("*") if repository not in p.parents} == before
+    assert set(tmp_path.iterdir()) == {repository, own_key}
     assert sorted(path.name for path in own_key.iterdir()) == ["heads", "signing.key"]
 
 
@@ -61,14 +58,11 @@ def test_the_active_study_and_the_named_one(study):
         StudyFolder.find(study.root, "g1-run")
 
 
-@pytest.mark.parametrize("name", ["G1", "x", "-ab", "a_b", "../up", "a" * 64])
-def test_bad_names_are_refused(repository, name):
-    with pytest.raises(StudyError, match="E_SLUG"):
-        create_study(repository, name, "speed", AGENT)
+def test_bad_names_no_study_and_no_folder_are_explained(repository):
+    for name in ("G1", "x", "-ab", "a_b", "../up", "a" * 64):
+        with pytest.raises(StudyError, match="E_SLUG"):
+            create_study(repository, name, "speed", AGENT)
     assert list(repository.iterdir()) == []
-
-
-def test_no_study_and_no_folder_are_explained(repository):
     with pytest.raises(StudyError, match="telic study init"):
         StudyFolder.find(repository)
     with pytest.raises(UsageError, match="not a folder"):
@@ -97,3 +91,36 @@ def test_a_study_is_not_kept_behind_a_link(tmp_path, place):
     with pytest.raises(StudyError, match="is a link"):
         create_study(root, "walk", "speed", HUMAN, statement="walk")
     assert not list(outside.iterdir())
+
+
+def test_a_closed_study_takes_nothing_more(agreed):
+    set_study_status(agreed, "closed", HUMAN, "the question is answered")
+    study = agreed
+    assert study.state.study_status == "closed"
+    assert next_step(study).args == {"rule": "closed"}
+    with pytest.raises(GateRefused, match="the study is closed"):
+        new_candidate(agreed, "more", {"kind": "baseline"}, HUMAN)
+    with pytest.raises(StudyError, match="E_CLOSED"):
+        set_study_status(agreed, "open", HUMAN, "one more")
+
+
+def test_a_study_is_not_closed_over_a_live_run(agreed):
+    add_candidate(agreed)
+    study = agreed
+    intent = {"run": "r-1", "candidate": "c-0001-try", "phase": "smoke", "seed": 1, "nonce": "n"}
+    study.append("launch.intent", "c-0001-try", intent, RUNNER)
+    with pytest.raises(GateRefused, match="r-1 still runs"):
+        set_study_status(agreed, "closed", HUMAN, "enough")
+
+
+def test_hashes_of_the_evaluator_are_filled_in(agreed):
+    with pytest.raises(StudyError, match="Neither the protocol nor the adapter"):
+        hash_evaluator(agreed)
+    (agreed.root / "evaluate.py").write_text("one")
+    first = hash_evaluator(agreed, ["evaluate.py"])
+    (agreed.root / "evaluate.py").write_text("two")
+    again = hash_evaluator(agreed)
+    assert again == agreed.protocol.evaluator_files
+    assert again.keys() == first.keys() and again != first
+    with pytest.raises(StudyError, match="not a file of the repository"):
+        hash_evaluator(agreed, ["../other.py"])

@@ -10,7 +10,8 @@ from telic.studies.decide import decide_candidate
 from telic.studies.documents.base import RUNNER, SYSTEM, ActorKind, StudyActor
 from telic.studies.documents.candidate import CandidateStatus
 from telic.studies.errors import GateRefused, StudyError
-from tests.studies.core.small import AGENT, ENGINE, HUMAN, add_candidate, content
+from tests.studies.core.small import AGENT, ENGINE, HUMAN, add_candidate, begin, complete, content
+from tests.studies.fresh import FreshStudy
 
 NAME = "c-0001-try"
 ACTORS: dict[ActorKind, StudyActor] = {
@@ -43,16 +44,16 @@ STATUSES = [each.value for each in CandidateStatus]
 
 
 @pytest.fixture
-def in_status(made_once, agreed):
-    """Return a function that leads a candidate into a status along allowed steps."""
+def in_status(kept):
+    """Return a function that gives a study with a candidate in a status."""
 
-    def lead(status):
-        add_candidate(agreed)
+    def lead(root, status):
+        study = FreshStudy(complete(begin(root)).folder)
+        add_candidate(study)
         for to in PATHS[status]:
-            go(agreed, to)
-        return agreed
+            go(study, to)
 
-    return lambda status: made_once(f"in {status}", lambda: lead(status))
+    return lambda status: kept(f"in {status}", lambda root: lead(root, status))
 
 
 PATHS = {
@@ -70,7 +71,7 @@ PATHS = {
 
 def go(study, to, actor=None):
     """Take a step as the first actor who may."""
-    status = Ledger(study.folder).state().candidates[NAME].status
+    status = study.state.candidates[NAME].status
     allowed = ALLOWED.get((status.value, to), {"human"})
     actor = actor or ACTORS[sorted(allowed)[0]]
     data = {"run": "r-1", "phase": "promotion", "revision": 2}
@@ -93,7 +94,7 @@ def test_what_is_not_allowed_is_refused_without_a_trace(in_status, status):
 def test_what_is_allowed_moves_the_candidate(in_status, pair):
     study = in_status(pair[0])
     assert go(study, pair[1]).data["from"] == pair[0]
-    assert Ledger(study.folder).state().candidates[NAME].status == pair[1]
+    assert study.state.candidates[NAME].status == pair[1]
 
 
 def test_a_failed_candidate_is_repaired_before_an_agent_rejects_it(in_status):

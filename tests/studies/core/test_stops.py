@@ -22,11 +22,10 @@ def stops(monkeypatch, tmp_path):
     """Return a function that gives the effects of the rules that hold, by rule."""
     monkeypatch.setattr(module, "utc_now", lambda: NOW)
 
-    def find(held=None, *, direction="max", target=None, levels=(), rails=(), **rule):
+    def find(held=None, *, direction="max", target=None, levels=(), **rule):
         held = held or state()
         held.stop_rules = (StopRule(**rule),) if rule else ()
         monkeypatch.setattr(module, "hacking_levels", lambda study: levels)
-        audit = SimpleNamespace(guardrails=rails)
         study = SimpleNamespace(
             state=held,
             incumbent=held.incumbent,
@@ -34,7 +33,6 @@ def stops(monkeypatch, tmp_path):
             metric_spec=SimpleNamespace(
                 primary=Primary(key="x", direction=direction, target=target)
             ),
-            audits=lambda name: (audit,),
         )
         return {each.rule: each.effect for each in check_stops(study)}
 
@@ -45,15 +43,9 @@ def incumbent(low, high):
     return state(incumbents={"p": Incumbent(candidate="c-1", ci=(low, high))})
 
 
-def decided(*ends, phase="promotion", iqms=()):
-    values = list(iqms) + [None] * len(ends)
-    common = {"candidate": "c-1", "phase": phase, "actor": "human:ada", "at": NOW}
-    found = {
-        f"d-{n}": DecisionState(
-            **common, verdict=to, to=to, incumbent=Incumbent(candidate="c-1", iqm=values[n])
-        )
-        for n, to in enumerate(ends)
-    }
+def decided(*ends, phase="promotion"):
+    facts = {"candidate": "c-1", "phase": phase, "actor": "human:ada", "at": NOW}
+    found = {f"d-{n}": DecisionState(**facts, verdict=x, to=x) for n, x in enumerate(ends)}
     return state(decisions=found)
 
 
@@ -65,11 +57,8 @@ def candidates(*statuses):
     return state(candidates=made)
 
 
-def test_a_quiet_study_continues(stops):
-    assert stops() == {}
-
-
 def test_the_target_counts_when_the_interval_reaches_it(stops):
+    assert stops() == {}, "a quiet study continues"
     reached = {"target_reached": "close"}
     assert stops(incumbent(0.91, 0.95), rule="target_reached", value=0.9) == reached
     assert stops(incumbent(0.89, 0.95), rule="target_reached", value=0.9) == {}
@@ -78,32 +67,24 @@ def test_the_target_counts_when_the_interval_reaches_it(stops):
     assert stops(incumbent(0.1, 0.25), **lower) == {}
 
 
-def test_an_empty_budget_stops(stops):
+def test_budget_counts_and_deadline(stops):
     assert stops(state(budget_limits=StudyBudget(launches=0))) == {"budget_exhausted": "stop"}
-
-
-def test_counts(stops):
-    one, two = {"value": 1}, {"value": 2}
-    assert stops(candidates("draft"), rule="max_candidates", **one) == {"max_candidates": "stop"}
-    assert stops(candidates("draft"), rule="max_candidates", **two) == {}
-    assert stops(decided("rejected"), rule="max_iterations", **one) == {"max_iterations": "stop"}
-    assert stops(decided("rejected"), rule="max_iterations", **two) == {}
-
-
-def test_no_progress(stops):
-    assert stops(decided(*["rejected"] * 5), rule="no_progress") == {"no_progress": "stop"}
-    assert stops(decided(*["rejected"] * 4), rule="no_progress") == {}
-    assert stops(decided("accepted", *["rejected"] * 4), rule="no_progress") == {}
-    assert stops(decided(*["rejected"] * 5, phase="short_trial"), rule="no_progress") == {}
-
-
-def test_the_deadline(stops):
+    for held, rule in (
+        (candidates("draft"), "max_candidates"),
+        (decided("rejected"), "max_iterations"),
+    ):
+        assert stops(held, rule=rule, value=1) == {rule: "stop"}
+        assert stops(held, rule=rule, value=2) == {}
     over = {"wallclock_deadline": "stop"}
     assert stops(rule="wallclock_deadline", at="2026-08-01T08:59:59Z") == over
     assert stops(rule="wallclock_deadline", at="2026-08-01T09:00:01Z") == {}
 
 
-def test_a_streak_of_failures_pauses(stops):
+def test_failures_in_a_row(stops):
+    assert stops(decided(*["rejected"] * 5), rule="no_progress") == {"no_progress": "stop"}
+    assert stops(decided(*["rejected"] * 4), rule="no_progress") == {}
+    assert stops(decided("accepted", *["rejected"] * 4), rule="no_progress") == {}
+    assert stops(decided(*["rejected"] * 5, phase="short_trial"), rule="no_progress") == {}
     paused = {"failure_streak": "pause"}
     assert stops(candidates(*["debug"] * 3)) == paused
     assert stops(candidates("debug", "debug", "rejected")) == {}

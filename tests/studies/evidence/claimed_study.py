@@ -6,12 +6,14 @@ import math
 from telic.storage.files import write_json
 from telic.studies.candidates import transition
 from telic.studies.contract import amend
+from telic.studies.decide import decide_candidate
 from telic.studies.documents.base import RUNNER, SYSTEM, update_yaml
+from telic.studies.evidence.audit import audit_result
 from telic.studies.evidence.measurement import analyze_run
-from tests.studies.candidates.small_study import HUMAN, end_run, make, make_study, start_run
+from tests.studies.candidates.small_study import AGENT, HUMAN, end_run, make, make_study, start_run
 from tests.studies.fresh import FreshStudy
 
-POINTS = 60
+POINTS = 24
 STEPS = 1_000_000
 BASE, BETTER, GAMED = 0.60, 0.80, 0.45
 SELECTION, PROMOTION, VALIDATION = (1, 2), (101, 102, 103, 104, 105), (901, 902, 903, 904, 905)
@@ -133,3 +135,14 @@ def baseline(study):
     runs = run_phase(study, name, "incumbent_validation", VALIDATION, BASE)
     transition(study, name, "completed", RUNNER, "validation is over")
     return name, runs
+
+
+def established_study(root):
+    """Make a study whose baseline is the incumbent."""
+    study = measured_study(root)
+    name, runs = baseline(study)
+    for run in runs:
+        analyze_run(study, run, AGENT)
+    audit_result(study, name, AGENT)
+    decide_candidate(study, name, "accept", HUMAN, "the baseline repeats")
+    return study

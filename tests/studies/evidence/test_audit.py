@@ -168,10 +168,12 @@ VOID = [
 ]
 
 
-@pytest.mark.parametrize(("code", "change"), VOID)
-def test_what_voids_a_claim(code, change):
-    found = audit_claim(facts(**change))
-    assert found.verdict == "invalid" and code in failed(found)
+def test_what_voids_a_claim():
+    for code, change in VOID:
+        found = audit_claim(facts(**change))
+        assert found.verdict == "invalid" and code in failed(found), (code, change)
+    (reason,) = audit_claim(facts(candidate=arm("new", OURS, launched_steps=9e5))).reasons
+    assert reason.startswith("A08: ") and "plan.steps" in reason, "it says what would mend it"
 
 
 def test_the_budget_is_what_was_launched_not_what_was_logged_or_how_long_it_took():
@@ -191,24 +193,18 @@ def test_other_hardware_alone_is_inconclusive():
 GUARD = {"key": "falls", "direction": "min"}
 
 
-@pytest.mark.parametrize(
-    ("rule", "passes"),
-    [
-        (Guardrail(**GUARD, rule="absolute", threshold=0.2), True),
-        (Guardrail(**GUARD, rule="absolute", threshold=0.101), False),  # the mean is 0.102
-        (Guardrail(**GUARD, rule="non_inferior", margin=0.05), True),
-        (Guardrail(**GUARD, rule="non_inferior", margin=0.0001), False),
-        (
-            Guardrail(key="other", direction="max", rule="absolute", threshold=0),
-            False,
-        ),  # unmeasured
-        (Guardrail(**GUARD, rule="absolute", threshold=0.1, severity="warn"), True),
-    ],
-)
-def test_guardrails_are_tested_by_their_interval(rule, passes):
-    found = audit_claim(facts(guardrails=(rule,)))
-    assert ("A10" not in failed(found)) is passes
-    assert found.verdict == ("valid_improvement" if passes else "inconclusive")
+def test_guardrails_are_tested_by_their_interval():
+    for rule, passes in (
+        ({"rule": "absolute", "threshold": 0.2}, True),
+        ({"rule": "absolute", "threshold": 0.101}, False),  # the mean is 0.102
+        ({"rule": "non_inferior", "margin": 0.05}, True),
+        ({"rule": "non_inferior", "margin": 0.0001}, False),
+        ({"key": "unmeasured", "rule": "absolute", "threshold": 9}, False),
+        ({"rule": "absolute", "threshold": 0.1, "severity": "warn"}, True),
+    ):
+        found = audit_claim(facts(guardrails=(Guardrail(**{**GUARD, **rule}),)))
+        assert ("A10" not in failed(found)) is passes
+        assert found.verdict == ("valid_improvement" if passes else "inconclusive")
 
 
 def test_a_baseline_measures_the_noise_floor():
@@ -223,18 +219,13 @@ def test_a_baseline_measures_the_noise_floor():
     assert broken.verdict == "invalid"
 
 
-def test_a_failed_check_says_what_would_mend_it():
-    (reason,) = audit_claim(facts(candidate=arm("new", OURS, launched_steps=9e5))).reasons
-    assert reason.startswith("A08: ") and "plan.steps" in reason
-
-
 def test_the_rule_rarely_accepts_noise():
     """Five against five without any difference: at most a few in a hundred pass."""
     rng = np.random.default_rng(11)
     accepted = 0
-    for trial in range(150):
+    for trial in range(100):
         pair = [rng.normal(1, 0.1, 5).tolist() for _ in range(2)]
         primary = Primary(key="s", direction="max", min_effect_rel=0)
         found = audit_claim(facts(*pair, id=f"a-{trial}", sigma_0=None, primary=primary))
         accepted += found.verdict == "valid_improvement"
-    assert accepted <= 12
+    assert accepted <= 8

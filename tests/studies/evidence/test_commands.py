@@ -38,16 +38,6 @@ def test_from_a_finished_run_to_a_report(study, call):
     assert "telic study decide" in Path(written["markdown"]).read_text()
 
 
-def test_a_probe_without_runs_under_perturbations_is_refused(study, call):
-    name = study.state.incumbent.candidate
-    assert "E_PROBE_RUNS" in call("audit", name, "--probe", code=2)
-
-
-def test_what_cannot_be_done_says_why(call, study):
-    assert "E_NO_RUN" in call("audit", "r-nothing", code=2)
-    assert "c-9999-nobody" in call("audit", "c-9999-nobody", code=2)
-
-
 def test_no_command_may_start_a_process(study, call, monkeypatch):
     """The guard is on: what a command reaches cannot start anything."""
     from telic.verbs import study_runs

@@ -2,8 +2,6 @@
 
 import math
 
-import pytest
-
 from telic.studies.evidence._logs import Series
 from telic.studies.evidence.measurement import Vitals, learning_signatures, vital_signatures
 
@@ -34,41 +32,20 @@ def signs(changes=None, primary="success", direction="max"):
     return {each.id: each for each in learning_signatures(series, primary, direction)}
 
 
-def test_a_healthy_run_shows_nothing():
-    assert signs() == {}
-
-
-@pytest.mark.parametrize(
-    ("code", "severity", "changes"),
-    [
-        ("nan_inf", "fatal", {"policy_loss": line([1.0, math.nan, 2.0])}),
-        ("metric_divergence", "warn", {"success": line([0.01 * wobble(i) for i in range(100)])}),
-    ],
-)
-def test_a_planted_trouble_is_seen(code, severity, changes):
-    found = signs(changes)
-    assert set(found) == {code} and found[code].severity == severity
-
-
-def test_a_flat_return_is_no_divergence():
+def test_each_trouble_of_a_curve_is_seen_and_nothing_else():
+    flat = line([0.01 * wobble(i) for i in range(100)])
+    bad = {each.id: each.severity for each in signs({"loss": line([1.0, math.nan])}).values()}
+    assert signs() == {} and bad == {"nan_inf": "fatal"}
+    assert {each.id: each.severity for each in signs({"success": flat}).values()} == {
+        "metric_divergence": "warn"
+    }
     assert signs({"success": line([0.5] * 100), "return": line([1.0] * 100)}) == {}
-
-
-def test_few_points_say_nothing():
     few = {name: Series(each.steps[:9], each.values[:9]) for name, each in HEALTHY.items()}
     few["success"] = line([0.5] * 9)
-    assert list(learning_signatures(few, "success", "max")) == []
-
-
-def test_a_metric_to_be_minimised_is_turned():
-    found = signs(
-        {"error": line([5.0 + 0.01 * wobble(i) for i in range(100)])},
-        primary="error",
-        direction="min",
-    )
-    assert set(found) == {"metric_divergence"}
-    falling = {"error": line([100.0 - i for i in range(100)])}
-    assert signs(falling, primary="error", direction="min") == {}
+    assert list(learning_signatures(few, "success", "max")) == [], "few points say nothing"
+    error = line([5.0 + 0.01 * wobble(i) for i in range(100)])
+    assert set(signs({"error": error}, "error", "min")) == {"metric_divergence"}
+    assert signs({"error": line([100.0 - i for i in range(100)])}, "error", "min") == {}
 
 
 WELL = Vitals(is_alive=True, silent_s=30.0, gap_s=5.0, free_disk_gb=50.0)
@@ -84,8 +61,8 @@ VITAL = [
 ]
 
 
-@pytest.mark.parametrize(("code", "severity", "base", "bad", "good"), VITAL)
-def test_vital_signs_fire_and_are_silent(code, severity, base, bad, good):
-    found = {each.id: each.severity for each in vital_signatures(base._replace(**bad))}
-    assert found == {code: severity}
-    assert list(vital_signatures(base._replace(**good))) == []
+def test_vital_signs_fire_and_are_silent():
+    for code, severity, base, bad, good in VITAL:
+        found = {each.id: each.severity for each in vital_signatures(base._replace(**bad))}
+        assert found == {code: severity}
+        assert list(vital_signatures(base._replace(**good))) == []

@@ -28,14 +28,8 @@ from tests.studies.walk import world as worlds
 from tests.studies.walk.person import AGENT, HUMAN, consent, new_idea
 from tests.studies.walk.world import World
 
-FREE = (
-    "ledger.jsonl.lock",
-    "heartbeat",
-    "supervisor.log",
-    "pid.json",
-    "key",
-)
-"""projections that are made again, plans for people, signs of life: nothing rests on them"""
+FREE = ("ledger.jsonl.lock", "heartbeat", "supervisor.log", "pid.json", "key")
+"""signs of life: nothing rests on them"""
 MOST_STEPS = 200
 """a loop that gets nowhere fails instead of hanging"""
 
@@ -93,11 +87,6 @@ def noticed(study: Study) -> bool:
         return True
 
 
-def test_an_honest_study_is_not_suspected(study):
-    assert study.ledger.verify().ok and changed_files(study) == ()
-    assert not noticed(study)
-
-
 # ---------------------------------------------------------------------------- files
 
 
@@ -120,52 +109,24 @@ def _better(text: str) -> str:
     return text[:-3] + "x" + text[-2:]
 
 
-def test_no_kind_of_file_can_be_edited_unnoticed(study):
-    kinds = {_kind(study, path): path for path in _files(study)}
-    assert _edit_all(study, list(kinds.values())) == []
-
-
-@pytest.mark.slow
-def test_no_file_can_be_edited_unnoticed(study):
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_no_file_can_be_edited_emptied_or_removed_unnoticed(study, every):
+    assert not noticed(study), "an honest study is not suspected"
     files = _files(study)
     assert {"evidence", "runs", "candidates"} <= {part for path in files for part in path.parts}
-    assert _edit_all(study, files) == []
-    assert not noticed(study)
-
-
-def _kind(study: Study, path: Path) -> tuple[str, ...]:
-    parts = path.relative_to(study.folder.path.parents[1]).parts
-    return tuple(part for part in parts if "-" not in part)
-
-
-def _edit_all(study: Study, files: list[Path]) -> list[Path]:
-    """Edit, empty and remove each file; returns those of which nobody noticed."""
-    unnoticed, tried = [], 0
-    for path in files:
+    kinds = {tuple(part for part in path.parts if "-" not in part): path for path in files}
+    unnoticed = []
+    for path in files if every else kinds.values():
         held = path.read_bytes()
-        for forged in (_better(held.decode(errors="replace")).encode(), b"{}\n"):
-            if forged == held:
-                continue
-            tried += 1
-            path.write_bytes(forged)
+        for forged in {_better(held.decode(errors="replace")).encode(), b"{}\n", None} - {held}:
+            path.unlink() if forged is None else path.write_bytes(forged)
             if not noticed(study):
-                unnoticed.append(path.relative_to(study.folder.path))
-        path.unlink()
-        tried += 1
-        if not noticed(study):
-            unnoticed.append(path.relative_to(study.folder.path))
+                unnoticed.append((path, forged))
         path.write_bytes(held)
-    print(f"{tried} edits of {len(files)} files, {len(unnoticed)} unnoticed")
-    return unnoticed
+    assert unnoticed == []
 
 
-def test_a_file_that_came_after_the_run_is_noticed(study):
-    run = next(iter(study.state.runs))
-    (study.folder.run(run) / "artefacts/better.csv").write_text("step,success\n1,0.99\n")
-    assert noticed(study)
-
-
-def test_measuring_again_from_changed_bytes_is_refused(study):
+def test_nothing_is_added_to_a_run_or_measured_from_changed_bytes(study):
     for name in study.state.runs:
         log = study.folder.run(name) / "artefacts/metrics.jsonl"
         held = log.read_text()
@@ -174,6 +135,8 @@ def test_measuring_again_from_changed_bytes_is_refused(study):
             analyze_run(Study(study.folder), name, AGENT)
         log.write_text(held)
         assert analyze_run(Study(study.folder), name, AGENT).payload["primary"] < 0.9
+    log.with_name("better.csv").write_text("step,success\n1,0.99\n")
+    assert noticed(study)
 
 
 @pytest.mark.parametrize("how", ["log", "log and list", "exit", "exit and list", "no seal"])
@@ -264,45 +227,27 @@ def _refuses_to_go_on(study: Study) -> bool:
 @pytest.mark.parametrize("stride", [17, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_chain_written_anew_is_noticed_at_every_line_and_field(study, stride):
     lines = _lines(study)
-    unnoticed = []
+    other = {
+        "at": "2026-01-01T00:00:00.000Z",
+        "kind": "note.added",
+        "actor": {"kind": "human", "name": "mallory"},
+        "subject": "c-0009-mine",
+    }
     for number, line in list(enumerate(lines))[::stride]:
-        for key in ("at", "kind", "actor", "subject", "data"):
+        for key, value in {**other, "data": {**line["entry"]["data"], "x": 1}}.items():
             forged = json.loads(json.dumps(lines))
-            forged[number]["entry"][key] = _other(key, line["entry"][key])
+            forged[number]["entry"][key] = value
             _forge(study, forged)
-            if not _refuses_to_go_on(study):
-                unnoticed.append((number + 1, key))
-    print(f"{5 * len(lines[::stride])} chains written anew, {len(unnoticed)} unnoticed")
-    assert unnoticed == []
-
-
-def _other(key, value):
-    match key:
-        case "actor":
-            return {"kind": "human", "name": "mallory"}
-        case "data":
-            return {**value, "x": 1}
-        case "subject":
-            return "c-0009-mine"
-        case "kind":
-            return "note.added"
-    return "2026-01-01T00:00:00.000Z"
+            assert _refuses_to_go_on(study), (number + 1, key)
 
 
 @pytest.mark.parametrize("stride", [19, pytest.param(1, marks=pytest.mark.slow)])
-def test_a_chain_cut_short_is_noticed_at_every_length(study, stride):
-    lines = _lines(study)
-    for length in {*range(1, len(lines), stride), len(lines) - 1}:
-        _forge(study, lines[:length])
-        assert _refuses_to_go_on(study), length
-
-
-@pytest.mark.parametrize("stride", [19, pytest.param(1, marks=pytest.mark.slow)])
-def test_a_chain_with_a_line_left_out_is_noticed(study, stride):
+def test_a_chain_cut_short_or_with_a_line_left_out_is_noticed(study, stride):
     lines = _lines(study)
     for number in {*range(0, len(lines), stride), len(lines) - 1}:
-        _forge(study, [*lines[:number], *lines[number + 1 :]])
-        assert _refuses_to_go_on(study), number
+        for kept in (lines[: number or 1], [*lines[:number], *lines[number + 1 :]]):
+            _forge(study, kept)
+            assert _refuses_to_go_on(study), number
 
 
 FORGED = (
@@ -318,14 +263,13 @@ FORGED = (
 )
 
 
-@pytest.mark.parametrize(("type_", "data"), FORGED)
-def test_a_line_added_without_the_key_is_noticed(study, type_, data):
+def test_a_line_added_without_the_key_is_noticed(study):
     lines = _lines(study)
     human = {"kind": "human", "name": "ada"}
-    fields = {"kind": type_, "actor": human, "subject": "c-0001-baseline", "data": data}
-    added = {**lines[-1], "entry": {**lines[-1]["entry"], **fields}}
-    _forge(study, [*lines, added])
-    assert _refuses_to_go_on(study)
+    for kind, data in FORGED:
+        fields = {"kind": kind, "actor": human, "subject": "c-0001-baseline", "data": data}
+        _forge(study, [*lines, {**lines[-1], "entry": {**lines[-1]["entry"], **fields}}])
+        assert _refuses_to_go_on(study), kind
 
 
 def test_the_note_outside_cannot_be_written_without_the_key(study):
@@ -340,15 +284,15 @@ def test_the_note_outside_cannot_be_written_without_the_key(study):
     assert noticed(study)
 
 
-@pytest.mark.parametrize("left", [1, 5, 12])
-def test_a_ledger_cut_short_is_noticed_when_the_notes_are_gone_too(study, left):
+def test_a_ledger_cut_short_is_noticed_when_the_notes_are_gone_too(study):
     """Every line that is left was signed with this key; only the missing notes show it."""
     shutil.rmtree(Path(os.environ["TELIC_CONFIG_DIR"]) / "heads")
     lines = study.ledger.path.read_bytes().splitlines(keepends=True)
-    study.ledger.path.write_bytes(b"".join(lines[:left]))
-    check = Study(study.folder).ledger.verify()
-    assert not check.ok and "the note of its last line is gone" in check.why
-    assert _refuses_to_go_on(study)
+    for left in (1, 5, 12):
+        study.ledger.path.write_bytes(b"".join(lines[:left]))
+        check = Study(study.folder).ledger.verify()
+        assert not check.ok and "the note of its last line is gone" in check.why
+        assert _refuses_to_go_on(study)
 
 
 def test_a_persons_decision_without_their_signature_is_noticed_on_any_machine(study):

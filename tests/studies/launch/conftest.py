@@ -1,31 +1,16 @@
-import shutil
 import time
 
 import pytest
 
-from telic.studies.folder import StudyFolder
 from telic.studies.launch.process import RunProcess
 from telic.studies.launch.recovery import reconcile
-from tests.studies.fresh import FreshStudy
 from tests.studies.launch.toy_study import make_baseline, make_study
 
 
-@pytest.fixture(scope="session")
-def template(tmp_path_factory):
-    """A repository with an approved study and a validated candidate, made once."""
-    home = tmp_path_factory.mktemp("template")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TELIC_CONFIG_DIR", str(home / "config"))
-        make_baseline(make_study(home / "repo"))
-    return home
-
-
 @pytest.fixture
-def study(template, tmp_path, monkeypatch):
-    """A copy of the study; runs that a test leaves behind are ended."""
-    monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "config"))
-    shutil.copytree(template, tmp_path, dirs_exist_ok=True)
-    made = FreshStudy(StudyFolder.find(tmp_path / "repo"))
+def study(kept):
+    """An approved study with a validated candidate; runs that a test leaves behind are ended."""
+    made = kept("launching", lambda root: make_baseline(make_study(root)))
     yield made
     for folder in made.folder.runs.glob("*"):
         RunProcess(folder).ask_to_stop("user", "the test is over")

@@ -18,6 +18,7 @@ from collections import Counter
 from pathlib import Path
 
 from telic.errors import TelicError
+from telic.studies.folder import StudyFolder
 from telic.studies.launch.attempt import TOKEN, LaunchRequest
 from telic.studies.launch.launch import launch
 from telic.studies.launch.process import RunProcess
@@ -87,8 +88,8 @@ def fork(folder) -> int:
         os._exit(1)
 
 
-def trial(study: FreshStudy, luck: random.Random) -> dict:
-    """Let a driver or two work for a random time, then kill them; say what was going on."""
+def trial(study: FreshStudy, luck: random.Random) -> tuple[str, int]:
+    """Let drivers work for a random time and kill them; return the last entry and the errors."""
     drivers = [fork(study.folder) for _ in range(2 if luck.random() < TWO_AT_ONCE else 1)]
     if luck.random() < AIMED:
         wait_for_intent(study)
@@ -106,7 +107,7 @@ def trial(study: FreshStudy, luck: random.Random) -> dict:
         moment = json.loads(last)["entry"]["kind"]
     except ValueError:
         moment = "a torn line"
-    return {"moment": moment, "failed": failed}
+    return moment, failed
 
 
 def wait_for_intent(study: FreshStudy) -> None:
@@ -170,34 +171,24 @@ def run_trials(count: int, seed: int, home: Path) -> dict:
     """Run `count` trials over as many studies as it takes; return what was seen."""
     luck = random.Random(seed)
     os.environ["TELIC_CONFIG_DIR"] = str(home / "config")
-    moments, outcomes, problems, failed, studies = Counter(), Counter(), [], 0, 0
-    made = make_trial_study(home / "template")
-    done = 0
+    moments, problems, failed, finished, studies, done = Counter(), [], 0, 0, 0, 0
+    make_trial_study(home / "template")
     while done < count:
         studies += 1
-        where = home / f"study-{studies}"
-        shutil.copytree(home / "template", where)
-        study = FreshStudy(type(made.folder).find(where / "repo"))
-        while done < count:
+        shutil.copytree(home / "template", home / f"study-{studies}")
+        study = FreshStudy(StudyFolder.find(home / f"study-{studies}" / "repo"))
+        statuses = {"validated"}
+        while done < count and statuses & {"validated", "launched"}:
             done += 1
-            seen = trial(study, luck)
-            moments[seen["moment"]] += 1
-            failed += seen["failed"]
-            state = FreshStudy(study.folder).state
-            statuses = [each.status for each in state.candidates.values()]
-            if not set(statuses) & {"validated", "launched"}:
-                break
+            moment, errors = trial(study, luck)
+            moments[moment] += 1
+            failed += errors
+            statuses = {each.status for each in study.state.candidates.values()}
         settle(study)
         problems += [f"study {studies}: {each}" for each in faults(study)]
-        outcomes.update(run.status.value for run in study.state.runs.values())
-    return {
-        "trials": done,
-        "studies": studies,
-        "faults": problems,
-        "driver_errors": failed,
-        "killed_after": dict(moments),
-        "runs": dict(outcomes),
-    }
+        finished += sum(run.status == "finished" for run in study.state.runs.values())
+    found = {"faults": problems, "driver_errors": failed, "finished": finished}
+    return {**found, "trials": done, "killed_after": dict(moments)}
 
 
 def without_claim() -> None:

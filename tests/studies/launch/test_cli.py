@@ -36,23 +36,13 @@ def test_a_dry_run_that_would_be_refused_ends_with_3(run, study, candidate):
     assert shut == ["G01", "G15"]
 
 
-def test_launch_and_wait(run, study, candidate):
+def test_runs_are_launched_and_awaited_until_the_phase_is_complete(run, study, candidate):
     words = ("--confirm", "RUN_CANDIDATE", "--wait", "--json")
-    found = json.loads(run(candidate, *words).output)
-    assert found["status"] == "finished" and starts(study) == [(found["launched"]["nonce"], 1)]
-    second = json.loads(run(candidate, *words).output)
-    assert second["status"] == "finished" and starts(study)[1][1] == 2
-
-
-def test_a_wrong_confirmation_ends_with_2(run, study, candidate):
-    assert run(candidate, "--confirm", "yes").exit_code == 2
-    assert starts(study) == []
-
-
-def test_a_shut_gate_ends_with_3_and_its_reason(run, study, candidate):
-    study.folder.stop_file.write_text("")
-    found = run(candidate, "--confirm", "RUN_CANDIDATE")
-    assert found.exit_code == 3 and "G15" in found.output
+    for count in (1, 2, 3):
+        found = json.loads(run(candidate, *words).output)
+        assert found["status"] == "finished"
+        assert starts(study)[count - 1] == (found["launched"]["nonce"], count)
+    assert study.state.candidates[candidate].status == "completed"
 
 
 def test_a_run_is_stopped_and_settled(run, study, candidate, monkeypatch):

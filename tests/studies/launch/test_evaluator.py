@@ -1,99 +1,120 @@
-"""The evaluator cannot be changed by the candidate: it runs in a checkout of the base commit."""
+"""The score is that of the contract's evaluator, in a checkout that no candidate can change."""
 
 import json
+import os
 import sys
 
 import pytest
 
+from telic.errors import TelicError
+from telic.studies.contract import amend, check_contract
+from telic.studies.documents.base import update_yaml
+from telic.studies.evidence.measurement import analyze_run
 from telic.studies.launch import supervisor
 from telic.studies.launch.attempt import TOKEN, LaunchRequest
 from telic.studies.launch.launch import launch
-from telic.studies.launch.recovery import reconcile
+from telic.studies.launch.supervisor import choose_checkpoint
 from telic.studies.rules.results import ingest
 from tests.studies.launch import toy_study
 from tests.studies.launch.kills import settle
-from tests.studies.launch.toy_study import AGENT, make_baseline, make_candidate, make_study
+from tests.studies.launch.test_gates import REASON
+from tests.studies.launch.toy_study import (
+    AGENT,
+    HUMAN,
+    change_contract,
+    make_baseline,
+    make_candidate,
+    make_study,
+)
 
+# The training boasts of 0.99; the evaluator plays the newest policy that it left.
 TRAIN = """\
 import json, pathlib, sys
 run_dir = pathlib.Path(sys.argv[1])
-(run_dir / "policy.json").write_text(json.dumps({"seed": int(sys.argv[2])}))
+row = {"step": 1, "success": 0.99, "falls": 0.0}
+(run_dir / "metrics.jsonl").write_text(json.dumps(row) + chr(10))
+(run_dir / "old.ckpt").write_text("0.1")
+(run_dir / "policy.ckpt").write_text("0.4")
 (run_dir / "done").write_text("yes")
 """
 EVALUATE = """\
 import json, pathlib, sys
 from helper import score
-out = pathlib.Path(sys.argv[1]); out.mkdir(parents=True, exist_ok=True)
-row = {"step": 1, "success": score(json.loads(pathlib.Path(sys.argv[2]).read_text())), "falls": 0.0}
-(out / "metrics.jsonl").write_text(json.dumps(row) + chr(10))
+policy, seed, out, episodes, *more = sys.argv[1:]
+worth = score(float(pathlib.Path(policy).read_text())) + int(seed) % 10 / 100 - 0.2 * len(more)
+row = {"success": round(worth, 4), "falls": 0.1, "episodes": int(episodes), "seed": int(seed)}
+pathlib.Path(out, "metrics.jsonl").write_text(json.dumps(row) + chr(10))
+sys.exit(3 if seed == "7009" else 0)
 """
-HELPER = "def score(policy):\n    return 0.1 + policy['seed'] / 10000\n"
+HELPER = "def score(worth):\n    return worth\n"
 CHEAT = """\
 --- a/helper.py
 +++ b/helper.py
 @@ -1,2 +1,2 @@
- def score(policy):
--    return 0.1 + policy['seed'] / 10000
+ def score(worth):
+-    return worth
 +    return 1.0
 """
+WORDS = ["python", "evaluate.py", "{checkpoint}", "{seed}", "{run_dir}", "{episodes}"]
+
+
+def evaluated_study(root):
+    """Make a study with an evaluator that imports a helper."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(toy_study, "TRAIN", TRAIN)
+        patch.setattr(toy_study, "EVALUATOR", EVALUATE)
+        patch.setattr(toy_study, "FILES", {"helper.py": HELPER})
+        adapter = {**toy_study.ADAPTER, "outputs": {"checkpoint_glob": "*.ckpt"}}
+        train = {"argv": ["python", "train.py", "{run_dir}", "{seed}"]}
+        adapter["commands"] = {**adapter["commands"], "train": train}
+        patch.setattr(toy_study, "ADAPTER", adapter)
+        protocol = {"schema": "telic.eval_protocol/1", "eval_seeds": [7001, 7003], "episodes": 10}
+        protocol["perturbations"] = [{"name": "pushed", "args": ["--push"]}]
+        patch.setattr(toy_study, "PROTOCOL", {**protocol, "command": {"argv": WORDS}})
+        scope = {**toy_study.CONTRACT["scope"], "files": {"allow": ["helper.py"]}}
+        contract = {**toy_study.CONTRACT, "scope": scope, "exceptions": []}
+        contract["generated_code"] = {"allowed": True, "sandbox": "process"}
+        patch.setattr(toy_study, "CONTRACT", contract)
+        study = make_study(root)
+    toy_study.approve(study, "generated_code")
 
 
 @pytest.fixture
-def study(tmp_path, monkeypatch):
-    monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "config"))
-    monkeypatch.setattr(toy_study, "TRAIN", TRAIN)
-    monkeypatch.setattr(toy_study, "EVALUATOR", EVALUATE)
-    adapter = {**toy_study.ADAPTER, "outputs": {"checkpoint_glob": "policy.json"}}
-    train = {"argv": ["python", "train.py", "{run_dir}", "{seed}"]}
-    adapter["commands"] = {**adapter["commands"], "train": train}
-    monkeypatch.setattr(toy_study, "ADAPTER", adapter)
-    words = ["python", "evaluate.py", "{run_dir}", "{checkpoint}", "{seed}"]
-    protocol = {"schema": "telic.eval_protocol/1", "eval_seeds": [7777], "episodes": 1}
-    monkeypatch.setattr(toy_study, "PROTOCOL", {**protocol, "command": {"argv": words}})
-    scope = {**toy_study.CONTRACT["scope"], "files": {"allow": ["helper.py", "reward.py"]}}
-    contract = {**toy_study.CONTRACT, "scope": scope, "exceptions": []}
-    contract["generated_code"] = {"allowed": True, "sandbox": "process"}
-    monkeypatch.setattr(toy_study, "CONTRACT", contract)
-    made = toy_study.make_repository
-
-    def with_helper(root):
-        made(root)
-        (root / "helper.py").write_text(HELPER)
-        toy_study.git(root, "add", ".")
-        toy_study.git(root, "commit", "-qm", "helper")
-
-    monkeypatch.setattr(toy_study, "make_repository", with_helper)
-    study = make_study(tmp_path / "repo")
-    toy_study.approve(study, "generated_code")
-    return study
+def study(kept):
+    return kept("evaluated", evaluated_study)
 
 
 def run(study, name, seed=1):
     """Launch one smoke run, wait for it and return its measurement."""
-    request = LaunchRequest(name, "smoke", seed, confirm=TOKEN)
-    found = launch(study, request, AGENT).run
+    found = launch(study, LaunchRequest(name, "smoke", seed, confirm=TOKEN), AGENT).run
     settle(study)
-    reconcile(study)
     return ingest(study, found, AGENT).payload
 
 
-def test_a_candidate_that_edits_what_the_evaluator_imports_changes_no_score(study):
+def test_the_evaluator_scores_and_neither_the_training_nor_the_candidate(study):
     honest = run(study, make_baseline(study))
-    assert honest["primary"] == pytest.approx(0.1001), honest["problem"]
-    draft = {
-        "kind": "config",
-        "hypothesis": {
-            "statement": "s",
-            "mechanism": "m",
-            "falsifier": "f",
-            "expected": {"metric": "success", "direction": "max"},
-        },
-        "evidence_refs": list(study.state.evidence)[:1],
-        "plan": {"est": {"wall_clock_h": 0.1}},
-    }
+    assert honest["primary"] == pytest.approx(0.41), "newest checkpoint, first unseen seed"
+    assert honest["perturbed"] == {"pushed": pytest.approx(0.21)}
+    assert honest["guardrails"] == {"falls": pytest.approx(0.1)}
+    refs, plan = list(study.state.evidence)[:1], {"est": {"wall_clock_h": 0.1}}
+    draft = {"kind": "config", "hypothesis": REASON, "evidence_refs": refs, "plan": plan}
     cheat = run(study, make_candidate(study, patch=CHEAT, **draft))
     assert cheat["primary"] == honest["primary"], "measured in a checkout of the base commit"
     assert cheat["code_hash"] == honest["code_hash"]
+    inside = study.folder.artefacts(cheat["run"]) / "evaluations/nominal/7001/metrics.jsonl"
+    assert json.loads(inside.read_text())["episodes"] == 10
+    inside.write_text('{"success": 0.9, "falls": 0.0}\n')
+    with pytest.raises(TelicError, match="E_ARTEFACTS"):
+        analyze_run(study, cheat["run"], AGENT)
+
+
+def test_an_evaluation_that_fails_fails_the_run(study):
+    update_yaml(study.folder.protocol, {"eval_seeds": [7009]})
+    change_contract(study, {})
+    found = launch(study, LaunchRequest(make_baseline(study), "smoke", 1, TOKEN), AGENT).run
+    settle(study)
+    assert study.state.runs[found].status == "failed"
+    assert "evaluation nominal/7009: ended with code 3" in study.state.runs[found].why
 
 
 def test_a_fake_interpreter_for_some_seeds_is_found(study, tmp_path, monkeypatch):
@@ -115,12 +136,8 @@ def test_an_evaluator_that_is_changed_after_the_launch_does_not_run(tmp_path):
     tree.mkdir()
     (folder / "artefacts").mkdir(parents=True)
     (tree / "evaluate.py").write_text("print(1)")
-    evaluator = {
-        "tree": str(tree),
-        "files": supervisor.importable_files(tree),
-        "checkout": supervisor.importable_files(tree),
-        "programs": [sys.executable],
-    }
+    files = supervisor.importable_files(tree)
+    evaluator = {"tree": str(tree), "files": files, "checkout": files, "programs": [sys.executable]}
     (tree / "numpy.py").write_text("")  # would be imported instead of the installed one
     step = {"name": "train", "folder": ".", "argv": [sys.executable, "-c", ""], "cwd": str(tree)}
     order = {"nonce": "n", "cwd": str(tree), "grace_s": 0.1, "timeout_s": None}
@@ -128,3 +145,41 @@ def test_an_evaluator_that_is_changed_after_the_launch_does_not_run(tmp_path):
     (folder / supervisor.ORDER_FILE).write_text(json.dumps(order))
     found = supervisor._Supervisor(folder)._step(order["steps"][0])
     assert "numpy.py of the evaluator was changed after the launch" in found["error"]
+
+
+FAULTY = (
+    ({"eval_seeds": [101]}, "eval_seeds: 101 is also in the promotion pool"),
+    ({"eval_seeds": [3]}, "eval_seeds: 3 is also in the selection pool"),
+    ({"eval_seeds": []}, "eval_seeds: the evaluator needs"),
+    ({"command": {"argv": ["e.py"]}}, "without {seed} every evaluation would be the same"),
+    ({"perturbations": ["windy", "windy"]}, "each needs a name of its own"),
+    ({"perturbations": [{"nam": "windy"}]}, "perturbations: "),
+)
+
+
+def test_a_protocol_that_could_not_be_followed_is_not_agreed_on(study):
+    held = study.folder.protocol.read_bytes()
+    for protocol, problem in FAULTY:
+        study.folder.protocol.write_bytes(held)
+        update_yaml(study.folder.protocol, protocol)
+        assert any(problem in each for each in check_contract(study).problems), problem
+        with pytest.raises(TelicError, match="E_CONTRACT"):
+            amend(study, HUMAN, "measured otherwise")
+    study.folder.protocol.write_bytes(held)
+    update_yaml(study.folder.adapter, {"outputs": {"checkpoint_glob": None}})
+    (problem,) = check_contract(study).problems
+    assert "{checkpoint} needs outputs.checkpoint_glob" in problem
+
+
+def test_the_checkpoint_is_the_one_that_the_rule_names(tmp_path):
+    for place, name in enumerate(("step-300.pt", "best.pt", "step-1000.pt", "step-20.pt")):
+        (tmp_path / name).write_text("")
+        os.utime(tmp_path / name, (place, place))
+    for rule, name in (
+        ("last", "step-20.pt"),
+        ("best_on_validation", "best.pt"),
+        ("fixed_step", "step-1000.pt"),
+    ):
+        chosen = choose_checkpoint(tmp_path, {"checkpoint_glob": "*.pt", "selection": rule})
+        assert chosen.name == name
+    assert choose_checkpoint(tmp_path, {"checkpoint_glob": None, "selection": "last"}) is None

@@ -34,36 +34,25 @@ def wants(of: Machine, gpus=(), gpu_gb=None, disk_gb=None):
     return preflight(of, Hardware(min_free_gpu_gb=gpu_gb, min_free_disk_gb=disk_gb), gpus)
 
 
-def test_what_the_driver_prints_is_read_and_the_unknown_stays_unknown():
+def test_what_the_driver_prints_is_read_and_the_unknown_stays_unknown(tmp_path):
     first, second, third = read_gpus(PRINTED)
     assert (first.index, first.free_gb, second.name) == (0, 2.0, "NVIDIA A100-SXM4-40GB")
-    assert third.free_gb is None
-    assert read_gpus("") == ()
+    assert third.free_gb is None and read_gpus("") == ()
+    found = look(tmp_path, at_gpus=False)
+    assert found.processors >= 1 and found.free_disk_gb > 0 and found.gpus is None
 
 
-def test_enough_of_everything_is_no_problem():
-    assert wants(machine(), gpus=(1,), gpu_gb=10, disk_gb=20) == []
-    assert wants(machine(gpus=None)) == []
-
-
-@pytest.mark.parametrize(
-    ("changes", "asked", "problem"),
-    [
+def test_what_is_missing_is_said():
+    assert wants(machine(), gpus=(1,), gpu_gb=10, disk_gb=20) == wants(machine(gpus=None)) == []
+    for changes, asked, problem in (
         ({}, {"gpus": (0,), "gpu_gb": 10}, "GPU 0 has 2 GB free"),
         ({}, {"gpus": (2,), "gpu_gb": 10}, "GPU 2 has 0 GB free"),
         ({}, {"gpus": (5,)}, "GPU 5 does not exist"),
         ({"gpus": None}, {"gpus": (0,)}, "no driver answers"),
         ({"free_disk_gb": 1}, {"disk_gb": 20}, "1 GB of disk are free"),
-    ],
-)
-def test_what_is_missing_is_said(changes, asked, problem):
-    (found,) = wants(machine(**changes), **asked)
-    assert problem in found
-
-
-def test_this_machine_is_looked_at(tmp_path):
-    found = look(tmp_path, at_gpus=False)
-    assert found.processors >= 1 and found.free_disk_gb > 0 and found.gpus is None
+    ):
+        (found,) = wants(machine(**changes), **asked)
+        assert problem in found
 
 
 def test_a_program_answers_or_says_why_not(tmp_path):

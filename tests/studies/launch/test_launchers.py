@@ -52,6 +52,7 @@ def test_a_run_on_slurm_is_supervised_sealed_and_charged(study, on, until_over, 
     assert json.loads(job.read_text())["env"]["WANDB_MODE"] == "disabled"
 
 
+@pytest.mark.slow  # the limit of local runs is in test_supervisor
 def test_a_run_on_slurm_has_a_time_limit(study, on, until_over, monkeypatch):
     pytest.importorskip("submitit")
     monkeypatch.setattr(attempt, "SMOKE_TIMEOUT_S", 1.0)

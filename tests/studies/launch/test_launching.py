@@ -31,7 +31,9 @@ def test_a_look_shows_everything_and_writes_nothing(study, candidate):
     }
 
 
-def test_a_launch_runs_once_and_is_settled(study, candidate, until_over):
+def test_a_launch_runs_once_and_is_settled(study, candidate, until_over, monkeypatch):
+    monkeypatch.setenv("MY_API_KEY", "planted-secret-1")
+    monkeypatch.setenv("INNOCENT", "planted-secret-2")
     done = launch(study, request(candidate), AGENT)
     state = study.state
     assert state.candidates[candidate].status == "launched"
@@ -44,41 +46,14 @@ def test_a_launch_runs_once_and_is_settled(study, candidate, until_over):
     assert starts(study) == [(done.nonce, 1)]
     assert types(study)[-3:] == ["launch.intent", "launch.started", "run.finished"]
     assert study.ledger.verify().ok
-
-
-def test_what_is_recorded(study, candidate, until_over, monkeypatch):
-    monkeypatch.setenv("MY_API_KEY", "planted-secret-1")
-    monkeypatch.setenv("INNOCENT", "x q7Rk2LpZx9TfW4bN8sVd3HyJ")
-    done = launch(study, request(candidate), AGENT)
-    until_over(study)
-    names = {each.name for each in done.folder.iterdir()}
-    assert names >= {
-        "cmd.json",
-        "env.json",
-        "git.json",
-        "hw.json",
-        "stdout.log",
-        "stderr.log",
-        "heartbeat",
-        "pid.json",
-        "exit.json",
-        "artefacts",
-    }
-    intent = next(e for e in study.events if e.kind == "launch.intent").data
+    names = ("cmd", "env", "git", "hw", "pid", "exit")
+    assert {each.name for each in done.folder.iterdir()} >= {f"{name}.json" for name in names}
+    intent = study.events_of("launch.intent")[0].data
     assert intent["argv"] == json.loads((done.folder / "cmd.json").read_text())["argv"]
-    assert set(intent["gates"]) == {*GATES}
-    assert all(intent["gates"].values())
+    assert set(intent["gates"]) == {*GATES} and all(intent["gates"].values())
     assert json.loads((done.folder / "env.json").read_text())["withheld"] == ["MY_API_KEY"]
     written = b"".join(p.read_bytes() for p in study.folder.state_root.rglob("*") if p.is_file())
-    assert b"planted-secret-1" not in written and b"q7Rk2LpZx9TfW4bN8sVd3HyJ" not in written
-
-
-def test_the_last_seed_completes_the_phase(study, candidate, until_over):
-    for seed in (1, 2, 3):
-        launch(study, request(candidate, seed), AGENT)
-        state = until_over(study)
-    assert state.candidates[candidate].status == "completed"
-    assert sorted(seed for _, seed in starts(study)) == [1, 2, 3]
+    assert b"planted-secret" not in written
 
 
 def test_a_shut_gate_is_recorded_and_starts_nothing(study, candidate):

@@ -34,6 +34,8 @@ time.sleep(float(os.environ.get("TOY_SLEEP", "0.05")))
 (run_dir / "done").write_text("yes")
 '''
 EVALUATOR = "print('evaluate')\n"
+FILES: dict[str, str] = {}
+"""more files of the repository"""
 PATCH = """\
 --- a/reward.py
 +++ b/reward.py
@@ -49,11 +51,16 @@ def git(root: Path, *words: str) -> None:
 
 
 def make_repository(root: Path) -> None:
-    root.mkdir(parents=True)
-    (root / "train.py").write_text(TRAIN)
-    (root / "reward.py").write_text("weight = 1\nbonus = 0\n")
-    (root / "evaluate.py").write_text(EVALUATOR)
-    (root / ".gitignore").write_text(".telic/\nstarts.txt\n")
+    reward = "weight = 1\nbonus = 0\n"
+    files = {"train.py": TRAIN, "reward.py": reward, "evaluate.py": EVALUATOR, **FILES}
+    commit_files(root, {**files, ".gitignore": ".telic/\nstarts.txt\n"})
+
+
+def commit_files(root: Path, files: dict[str, str]) -> None:
+    """Make a repository of these files."""
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
     git(root, "init", "-q")
     git(root, "config", "user.email", "ada@example.org")
     git(root, "config", "user.name", "ada")

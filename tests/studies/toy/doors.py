@@ -12,23 +12,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 from typer.main import get_command
 
 from telic.cli.main import app
-
-
-class Door(Protocol):
-    """How somebody reaches a study; words are those of `telic study`, an answer is plain data."""
-
-    def agent(self, *words: str) -> Any:
-        """Do something as a coding agent, who has no terminal."""
-        ...
-
-    def person(self, *words: str) -> None:
-        """Do something as a person, who agrees to what is asked."""
-        ...
 
 
 class Refused(AssertionError):

@@ -15,7 +15,7 @@ from telic.studies.evidence.measurement import analyze_run
 from telic.studies.evidence.review import review_candidate
 from telic.studies.next import next_step
 from telic.studies.queue import fresh_seeds
-from tests.studies.launch.toy_study import CONTRACT, EVALUATOR, PATCH
+from tests.studies.launch.toy_study import EVALUATOR, PATCH
 
 HUMAN = StudyActor(kind="human", name="ada")
 AGENT = StudyActor(kind="agent", name="coder", session="s1")
@@ -23,6 +23,7 @@ TWIN = StudyActor(kind="agent", name="reviewer", session="s1")
 """who may be the author by another name"""
 BETTER_EVALUATOR = EVALUATOR + "# better\n"
 COST = {"wall_clock_h": 0.01}
+CLAIMS = ("promotion", "incumbent_validation")
 
 
 def consent() -> Consent:
@@ -47,14 +48,12 @@ def _agree(world, study, said) -> None:
 
 
 def _ask(world, study, said) -> None:
+    more = {"launches": 5000 + len(study.state.runs), "wall_clock_h": 5000}
     match said.args.get("gate"):
         case "G13":
-            update_yaml(study.folder.contract, {"hardware": {"hosts": ["local"], "gpus": []}})
-            amend(study, HUMAN, "it may run here")
+            _change(study, {"hardware": {"hosts": ["local"], "gpus": []}})
         case "G14":
-            more = {"launches": 5000 + len(study.state.runs), "wall_clock_h": 5000}
-            update_yaml(study.folder.contract, {"budget": {**more, "per_candidate": more}})
-            amend(study, HUMAN, "it may cost more")
+            _change(study, {"budget": {**more, "per_candidate": more}})
         case "G18":
             world.commit(ours_only=False)
         case "G19":
@@ -67,11 +66,13 @@ def _ask(world, study, said) -> None:
             raise AssertionError(f"nobody can answer {gate}: {said}")
 
 
+def _change(study, changes) -> None:
+    update_yaml(study.folder.contract, changes)
+    amend(study, HUMAN, "a person allows it")
+
+
 def _repair(world, study, said) -> None:
-    if "run" in said.args:
-        analyze_run(study, said.args["run"], HUMAN, is_unusable=True)
-    else:
-        raise AssertionError(f"nobody can repair {said}")
+    analyze_run(study, said.args["run"], HUMAN, is_unusable=True)
 
 
 def _review(world, study, said) -> None:
@@ -98,7 +99,10 @@ def _mend(world, study, said) -> None:
         withdraw(study, name, HUMAN, "not worth it")
         return
     try:
-        seeds = _seeds(study, name)
+        seeds = {
+            phase: list(fresh_seeds(study, phase, *(([name], 5) if phase in CLAIMS else ([], 1))))
+            for phase in study.candidate(name).plan.phases
+        }
     except GateRefused as refused:
         assert refused.code == "E_SEEDS"
         # no seeds are left for it: it is given up, which is what was offered beside mending it
@@ -108,15 +112,6 @@ def _mend(world, study, said) -> None:
         return
     changes = {"plan": {"seeds": seeds, "est": COST}, "base_commit": world.head}
     revise_candidate(study, name, changes, AGENT)
-
-
-def _seeds(study, name) -> dict:
-    seeds = {}
-    for phase in study.candidate(name).plan.phases:
-        count = 5 if phase in ("promotion", "incumbent_validation") else 1
-        arms = [name] if phase in ("promotion", "incumbent_validation") else []
-        seeds[phase] = list(fresh_seeds(study, phase, arms, count))
-    return seeds
 
 
 def _propose(world, study, said) -> None:
@@ -141,21 +136,12 @@ def new_idea(world, study) -> str:
     }
     if world.luck.random() < 0.1:
         draft["plan"]["phases"] = ["smoke", "short_trial"]
-    if world.luck.random() < 0.3:
-        return _new_code(study, draft)
-    return new_candidate(study, "idea", draft, AGENT).id
-
-
-def _new_code(study, draft) -> str:
-    """Propose what a model wrote: somebody else has to look at it."""
-    code = {
-        "kind": "code",
-        "change": {},
-        "isolation": {"mode": "worktree"},
-        "origin": {"engine": "coder", "model": "some-model"},
-    }
-    attached = {PATCH_NAME: PATCH.encode()}
-    return new_candidate(study, "idea", {**draft, **code}, AGENT, attached).id
+    attached = {}
+    if world.luck.random() < 0.3:  # code that a model wrote: somebody else has to look at it
+        origin = {"engine": "coder", "model": "some-model"}
+        draft |= {"kind": "code", "change": {}, "origin": origin}
+        draft["isolation"], attached = {"mode": "worktree"}, {PATCH_NAME: PATCH.encode()}
+    return new_candidate(study, "idea", draft, AGENT, attached).id
 
 
 def _decide(world, study, said) -> None:
@@ -176,9 +162,7 @@ def _stop(world, study, said) -> None:
     elif "--resume" in said.command:
         set_study_status(study, "open", HUMAN, "go on")
     elif world.luck.random() < 0.5 and said.args["rule"] != "target_reached":
-        update_yaml(study.folder.contract, {"stop_rules": [], "budget": {"launches": 5000}})
-        update_yaml(study.folder.contract, {"budget": {"wall_clock_h": 5000}})
-        amend(study, HUMAN, "it may cost more")
+        _change(study, {"stop_rules": [], "budget": {"launches": 5000, "wall_clock_h": 5000}})
     else:
         set_study_status(study, "closed", HUMAN, "enough")
 
@@ -193,4 +177,3 @@ _ANSWERS = {
     "decide": _decide,
     "stop": _stop,
 }
-SCOPE = CONTRACT["scope"]

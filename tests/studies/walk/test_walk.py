@@ -19,8 +19,8 @@ BASELINE = "c-0001-baseline"
 
 
 def test_a_study_does_not_get_stuck(tmp_path):
-    found = explore(12, 30_000, tmp_path / "home")
-    assert not found.stuck and len(found.states) > 5
+    found = explore(2, 20, 30_000, tmp_path / "home")
+    assert not found.stuck and len(found.states) > 6
 
 
 @pytest.fixture
@@ -42,15 +42,6 @@ def go_on(walk, is_there, most=60):
             return
         assert walk.step()
     raise AssertionError("it did not get there:\n" + "\n".join(walk.story))
-
-
-def test_an_incumbent_under_another_evaluator_is_a_question(walk):
-    go_on(walk, lambda state: state.incumbent is not None)
-    plan_incumbent_check(walk.world.study, AGENT)
-    (walk.world.root / "evaluate.py").write_text(BETTER_EVALUATOR)
-    before = len(walk.world.study.state.runs)
-    go_on(walk, lambda state: len(state.runs) > before, most=6)
-    assert any(line.startswith("next: ask") for line in walk.story)
 
 
 def call_risky(study, name):
@@ -132,7 +123,6 @@ def test_a_tree_with_an_older_evaluator_leads_on(walk, is_trusted):
 
 
 @pytest.mark.long
-def test_ten_thousand_lives_do_not_get_stuck(tmp_path):
-    found = explore(10_000, 0, tmp_path / "home")
-    assert not found.stuck and len(found.states) > 3000
-    assert len(found.sequences) > 9000
+def test_a_thousand_lives_do_not_get_stuck(tmp_path):
+    found = explore(1000, 60, 0, tmp_path / "home")
+    assert not found.stuck and len(found.states) > 1000

@@ -1,13 +1,8 @@
-"""Walk a study at random, and ask at every step: does `next` name something that can be done?
-
-A life continues for a few steps from a moment of an earlier one; a moment that led to a new state
-is kept, and others continue from there. So lives become long, and each costs little.
-"""
+"""Walk a study at random, and ask at every step: does `next` name something that can be done?"""
 
 import json
 import random
-from collections import Counter
-from collections.abc import Sequence
+import shutil
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,11 +16,8 @@ from tests.studies.launch.toy_study import prove
 from tests.studies.walk import world as worlds
 from tests.studies.walk.moves import MOVES
 from tests.studies.walk.person import AGENT, answer
-from tests.studies.walk.world import Crash, Moment, World
+from tests.studies.walk.world import Crash, World
 
-STEPS = 2
-"""of each life, after the moment that it branches off from"""
-MOST_MOMENTS = 500
 WHIM = 0.3
 """share of the steps at which something happens that nobody asked for"""
 CRASHES = 0.12
@@ -34,11 +26,9 @@ CRASHES = 0.12
 class Walk:
     """One study's life; `story` is what happened, for whoever has to find out why it got stuck."""
 
-    def __init__(self, world: World, story: Sequence[str] = ()) -> None:
+    def __init__(self, world: World) -> None:
         self.world = world
-        self.story = list(story)
-        self.is_over = False
-        self.seen: Counter[str] = Counter()
+        self.story: list[str] = []
         self.states: set[str] = set()
 
     def step(self) -> bool:
@@ -49,10 +39,8 @@ class Walk:
         said = self._next()
         if said is None:
             return True
-        self.seen[f"{said.action} {said.args.get('gate', '')}".strip()] += 1
         self.states.add(self._state(said))
         if said.action == "stop" and said.args.get("rule") == "closed":
-            self.is_over = True
             return False
         before = self._traces()
         self.story.append(f"next: {said.action} {said.args} {said.command} ({said.why})")
@@ -125,73 +113,33 @@ class Walk:
         return json.dumps(found, default=str)
 
 
-class Moments:
-    """Moments of lives that led somewhere new; from each of them other lives branch off."""
-
-    def __init__(self, first: Moment, luck: random.Random) -> None:
-        self._held = [first]
-        self._chosen: Counter[Moment] = Counter()
-        self._luck = luck
-        self._texts: dict[bytes, bytes] = {}
-
-    def choose(self) -> Moment:
-        """Return a moment from which few lives went on; now and then the very beginning."""
-        some = self._luck.sample(self._held, min(3, len(self._held)))
-        chosen = min([*some, self._held[0]], key=lambda each: self._chosen[each])
-        self._chosen[chosen] += 1
-        return chosen
-
-    def keep(self, moment: Moment) -> None:
-        """Take in a moment; files that many moments share are held once."""
-        for name, (text, mode) in moment.files.items():
-            moment.files[name] = self._texts.setdefault(text, text), mode
-        if len(self._held) < MOST_MOMENTS:
-            self._held.append(moment)
-        else:
-            self._held[self._luck.randrange(1, MOST_MOMENTS)] = moment
-
-
-def live_on(start: Moment, home: Path, luck: random.Random, steps: int) -> tuple[Walk, Moment]:
-    """Go on from a moment; raises AssertionError with the whole story when it gets stuck."""
-    world = start.restore(home, luck)
-    taken = Walk(world, start.story)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TELIC_CONFIG_DIR", str(home / "config"))
-        worlds.enter(patch, world)
-        try:
-            for _ in range(steps):
-                if not taken.step():
-                    break
-        except Exception as error:
-            story = "\n".join(taken.story)
-            raise AssertionError(f"a life got stuck:\n{story}\n{error!r}") from error
-    return taken, Moment.of(world, taken.story)
-
-
 class Seen(NamedTuple):
-    """The states and sequences of actions that lives led to, and the stories that got stuck."""
+    """The states that lives led to, and the stories that got stuck."""
 
     states: set[str]
-    sequences: set[str]
     stuck: list[str]
 
 
-def explore(lives: int, seed: int, home: Path, steps: int = STEPS) -> Seen:
-    """Live many lives, each branching off from a moment of another; ends when one gets stuck."""
+def explore(lives: int, steps: int, seed: int, home: Path) -> Seen:
+    """Live many lives of a study from its beginning; ends when one gets stuck."""
+    kept = home.with_name("kept")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TELIC_CONFIG_DIR", str(home / "config"))
         worlds.make_template(home)
-    luck = random.Random(seed)
-    moments, seen = Moments(Moment.of(World(home, luck), []), luck), Seen(set(), set(), [])
-    for _ in range(lives):
-        try:
-            life, end = live_on(moments.choose(), home, random.Random(luck.random()), steps)
-        except AssertionError as error:
-            seen.stuck.append(str(error))
-            break
-        if life.states - seen.states and not life.is_over:
-            moments.keep(end)
-        seen.states.update(life.states)
-        # without the names of runs and candidates, which differ every time
-        seen.sequences.add("\n".join(" ".join(line.split()[:2]) for line in life.story))
+        shutil.copytree(home, kept)
+    seen = Seen(set(), [])
+    for life in range(lives):
+        shutil.rmtree(home)
+        shutil.copytree(kept, home)
+        taken = Walk(World(home, random.Random(f"{seed}/{life}")))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("TELIC_CONFIG_DIR", str(home / "config"))
+            worlds.enter(patch, taken.world)
+            try:
+                while len(taken.story) < steps and taken.step():
+                    pass
+            except Exception as error:
+                story = "\n".join(taken.story)
+                seen.stuck.append(f"{seed}/{life} got stuck:\n{story}\n{error!r}")
+        seen.states.update(taken.states)
     return seen

@@ -9,11 +9,7 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Sequence
-from copy import copy
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from telic.studies import _git_read as git_read
 from telic.studies._ledger import Ledger
@@ -33,7 +29,6 @@ class World:
 
     ODDS = (14, 2, 1, 1, 1, 1)
     """of how a run ends"""
-    KEPT = ("head", "commits", "moved", "trees", "dirty")
 
     def __init__(self, home: Path, luck: random.Random) -> None:
         self.home, self.luck = home, luck
@@ -114,43 +109,6 @@ class World:
             return real(*args, **kwargs)
 
         return written
-
-
-@dataclass(frozen=True, eq=False)
-class Moment:
-    """Everything that a study and its world are at one moment."""
-
-    files: dict[str, tuple[bytes | None, int]]
-    """content and mode by place below the home; None is a folder"""
-    outside: dict[str, Any]
-    story: tuple[str, ...]
-
-    @classmethod
-    def of(cls, world: World, story: Sequence[str]) -> "Moment":
-        files = {}
-        for folder, _, names in os.walk(world.home):
-            files[folder] = None, 0o755
-            for name in names:
-                path = os.path.join(folder, name)
-                with open(path, "rb") as file:
-                    files[path] = file.read(), os.stat(path).st_mode
-        outside = {name: copy(getattr(world, name)) for name in World.KEPT}
-        return cls(files, outside, tuple(story))
-
-    def restore(self, home: Path, luck: random.Random) -> World:
-        """Make the world what it was; what happens then is another matter."""
-        shutil.rmtree(home)
-        for path, (content, mode) in self.files.items():
-            if content is None:
-                os.mkdir(path)
-                continue
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT, mode)
-            os.write(handle, content)
-            os.close(handle)
-        world = World(home, luck)
-        for name, value in self.outside.items():
-            setattr(world, name, copy(value))
-        return world
 
 
 def enter(patch, world: World) -> None:

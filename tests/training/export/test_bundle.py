@@ -1,6 +1,7 @@
 import hashlib
 import importlib.util
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 import torch
 
 import telic
-from telic.errors import UnknownName, UsageError
+from telic.errors import BadFile, UnknownName, UsageError
 from telic.storage.layout import RunFolder
 from telic.training.export.bundle import check_bundle, export_run
 
@@ -90,7 +91,7 @@ def test_the_script_plays_in_gymnasium_as_the_policy_does(bundle, monkeypatch):
     while not done:
         obs, reward, terminated, truncated, _ = env.step(policy(obs))
         total, done = total + reward, terminated or truncated
-    assert runner(out, monkeypatch).play(1) == [pytest.approx(total)]
+    assert runner(out, monkeypatch).play_in_gym(1) == [pytest.approx(total)]
 
 
 def test_a_member_and_a_checkpoint_can_be_chosen(run):
@@ -160,3 +161,7 @@ def test_a_file_that_was_added_to_a_signed_bundle_is_a_fault_and_is_not_run(run,
     (bundle / "policy.npz").unlink()
     (bundle / "policy.npz").symlink_to("policy.onnx")
     assert "policy.npz is missing or was changed" in check_bundle(bundle)[2]
+    (bundle / "policy.npz").unlink()
+    os.mkfifo(bundle / "policy.npz")
+    with pytest.raises(BadFile, match="named pipe"):
+        check_bundle(bundle)

@@ -41,7 +41,7 @@ sys.meta_path.insert(0, Refuse())
 sys.path.insert(0, sys.argv[1])
 import json
 import run_policy
-returns = run_policy.play(2)
+returns = run_policy.play_in_gym(2)
 print(json.dumps([returns, sorted(set(sys.modules) & {"telic", "torch"})]))
 """
 

@@ -21,7 +21,7 @@ from telic.motions.formats import _people as people
 from telic.motions.formats import _robots as robots
 from telic.motions.formats._pickles import read_pickle
 from telic.motions.formats._track import MOST_VALUES, Arrays, MotionTrack, ReadOptions
-from telic.storage.reading import read_bytes
+from telic.storage.reading import bounded_entries, read_bytes
 
 _LARGEST = 2_000_000_000
 _MOST_ARRAYS = 10_000
@@ -59,7 +59,7 @@ def read_motions(path: Path, options: ReadOptions = ReadOptions()) -> Iterator[M
     start = content[:512].lstrip(b"\xef\xbb\xbf \t\r\n")
     try:
         if start[:4] == b"PK\x03\x04":
-            yield from _array_tracks(_unpacked(content, where), where, name, options)
+            yield from _array_tracks(_unpacked(content), where, name, options)
         elif content[:1] in (b"\x80", b"x") or start[:2] in (b"(d", b"cn", b"(l"):
             yield from _array_tracks(read_pickle(content, where), where, name, options)
         elif start[:9].upper() == b"HIERARCHY":
@@ -78,12 +78,9 @@ def read_motions(path: Path, options: ReadOptions = ReadOptions()) -> Iterator[M
         raise BadFile(f"{where} is damaged: {reason}.") from None
 
 
-def _unpacked(content: bytes, where: str) -> dict[str, np.ndarray]:
+def _unpacked(content: bytes) -> dict[str, np.ndarray]:
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        entries = archive.infolist()
-    size = sum(entry.file_size for entry in entries)
-    if len(entries) > _MOST_ARRAYS or size > 8 * MOST_VALUES:
-        raise BadFile(f"{where}: {len(entries)} arrays of {size:,} bytes are too much.")
+        bounded_entries(archive, _MOST_ARRAYS, 8 * MOST_VALUES)
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
         found: dict[str, np.ndarray] = {}
         for key in arrays.files:

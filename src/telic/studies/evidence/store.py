@@ -10,25 +10,21 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from telic import __version__
 from telic.errors import TelicError
-from telic.storage.files import plain, read_json, read_record, write_json
+from telic.storage.files import plain, read_json, write_json
 from telic.storage.reading import file_hash, read_bytes
 from telic.studies.candidates import FILES, files_of
 from telic.studies.canonical import content_hash, existing_key, utc_now
-from telic.studies.contract import contract_hash
-from telic.studies.documents.base import StudyActor, read_document
+from telic.studies.documents.base import StudyActor
 from telic.studies.documents.candidate import Candidate, Evidence, EvidenceKind, Producer
-from telic.studies.documents.contract import Contract
-from telic.studies.errors import BrokenIntegrity, StudyError
-from telic.studies.folder import StudyFolder
+from telic.studies.errors import BrokenIntegrity
 from telic.studies.launch.process import RunProcess
 from telic.studies.launch.supervisor import MANIFEST_FILE, seal_of
-from telic.studies.state import StudyState
 
 if TYPE_CHECKING:
     from telic.studies.study import Study
@@ -75,29 +71,6 @@ def add_evidence(
         write_json(study.folder.evidence_file(name), sheet.as_data())
         study.append("evidence.added", name, {**entry, "candidate": candidate}, actor)
     return sheet
-
-
-def read_evidence(folder: StudyFolder, name: str) -> Evidence:
-    """Return an evidence record, or raise StudyError E_NO_EVIDENCE."""
-    path = folder.evidence_file(name)
-    if not path.is_file():
-        raise StudyError("E_NO_EVIDENCE", f"Unknown evidence {name}.")
-    return read_record(path, Evidence)
-
-
-def altered(folder: StudyFolder, state: StudyState, names: Iterable[str]) -> list[str]:
-    """Return the evidence whose file is missing or differs from the ledger."""
-    found: list[str] = []
-    for name in names:
-        entry = state.evidence.get(name)
-        if entry is None or not folder.evidence_file(name).is_file():
-            found.append(name)
-            continue
-        sheet = read_evidence(folder, name)
-        hashes = {sheet.compute_hash(), sheet.content_hash, entry.hash}
-        if len(hashes) > 1 or content_hash(sheet.payload) != sheet.payload_hash:
-            found.append(name)
-    return found
 
 
 # ---------------------------------------------------------------------------- integrity
@@ -156,7 +129,7 @@ def require_unaltered(study: Study, run: str, below: Path) -> None:
 def changed_files(study: Study) -> tuple[str, ...]:
     """Return one sentence per difference from the recorded hashes."""
     found: list[str] = []
-    for check in (_evidence, _revisions, _contracts, _runs):
+    for check in (_evidence, _revisions, _runs):
         try:
             found += check(study)
         except TelicError as error:  # an unreadable file counts as changed
@@ -194,15 +167,6 @@ def _revisions(study: Study) -> Iterator[str]:
         for file, content in files_of(record, path.parent).items():
             if hashlib.sha256(content).hexdigest() != attached[file]:
                 yield f"{file} of revision {number} of {name} is not what came with it"
-
-
-def _contracts(study: Study) -> Iterator[str]:
-    for event in study.events_of("contract.amended"):
-        path = study.folder.contract_version(int(event.data["version"]))
-        if not path.is_file():
-            yield f"{path.name} of contract.history is gone"
-        elif contract_hash(read_document(path, Contract)) != event.data["hash"]:
-            yield f"{path.name} of contract.history is not the version that was agreed on"
 
 
 def _runs(study: Study) -> Iterator[str]:

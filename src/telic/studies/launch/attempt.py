@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import secrets
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ from telic.jobs.pool import PlacedJob, placed_command
 from telic.jobs.process import own_python
 from telic.jobs.spec import JOB_FILE, JobSpec
 from telic.storage.reading import file_hash
-from telic.studies.canonical import signing_key, utc_now
+from telic.studies.canonical import run_id, signing_key, utc_now
 from telic.studies.documents.adapter import CommandSpec
 from telic.studies.documents.candidate import (
     Candidate,
@@ -119,7 +120,8 @@ class LaunchAttempt:
     """Snapshot of a study for one launch request, with cached values.
 
     Later ledger entries do not affect what was evaluated. With `processes` the GPU
-    driver may be queried; `is_final` marks the last check before the start (the tree must exist).
+    driver may be queried; `is_final` marks the last check before the start (the tree must exist),
+    of the attempt `first`.
     """
 
     def __init__(
@@ -127,14 +129,15 @@ class LaunchAttempt:
         study: Study,
         request: LaunchRequest,
         *,
-        run_id: str,
-        nonce: str,
         processes: bool,
-        is_final: bool = False,
+        first: LaunchAttempt | None = None,
     ) -> None:
-        self.study, self.request, self.run_id, self.nonce = study.pinned(), request, run_id, nonce
-        self.processes, self.is_final, self.now = processes, is_final, utc_now()
-        self.run_folder, self.artefacts = study.folder.run(run_id), study.folder.artefacts(run_id)
+        self.study, self.request, self.now = study.pinned(), request, utc_now()
+        self.processes, self.is_final = processes, first is not None
+        self.run_id = first.run_id if first else run_id()
+        self.nonce = first.nonce if first else secrets.token_hex(8)
+        self.run_folder = study.folder.run(self.run_id)
+        self.artefacts = study.folder.artefacts(self.run_id)
 
     @property
     def candidate(self) -> Candidate:

@@ -6,7 +6,6 @@ This is the only way to start a run, so every training process has passed all ga
 from __future__ import annotations
 
 import contextlib
-import secrets
 import subprocess
 import time
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ from telic.errors import TelicError
 from telic.jobs.spec import JOB_FILE
 from telic.storage.files import write_json
 from telic.studies import _git_read as git_read
-from telic.studies.canonical import content_hash, run_id
+from telic.studies.canonical import content_hash
 from telic.studies.documents.base import RUNNER, StudyActor
 from telic.studies.documents.candidate import CheckResult, RunStatus
 from telic.studies.errors import EnvironmentBlocked
@@ -97,14 +96,7 @@ def launch(study: Study, request: LaunchRequest, actor: StudyActor) -> LaunchRes
     prepare_tree(study.folder, first.candidate)
     prepare_evaluator(study.folder, first.candidate, first.study.protocol)
     with study.locked():
-        attempt = LaunchAttempt(
-            study,
-            first.request,
-            run_id=first.run_id,
-            nonce=first.nonce,
-            processes=True,
-            is_final=True,
-        )
+        attempt = LaunchAttempt(study, first.request, processes=True, first=first)
         results = evaluate(attempt)
         _refuse_closed(study, attempt, results, actor)
         _write_run_folder(attempt)
@@ -138,8 +130,7 @@ def _first_attempt(study: Study, request: LaunchRequest, *, processes: bool) -> 
     ]
     if request.retry_of is None and same and same[-1][1].may_be_retried:
         request = request._replace(retry_of=same[-1][0])
-    nonce = secrets.token_hex(8)
-    return LaunchAttempt(study, request, run_id=run_id(), nonce=nonce, processes=processes)
+    return LaunchAttempt(study, request, processes=processes)
 
 
 def _refuse_closed(

@@ -1,1 +1,10 @@
 """Policy export: ONNX and NumPy files, the model card, and the bundle of all files."""
+
+from typing import TYPE_CHECKING
+
+from telic import lazy_modules
+
+if TYPE_CHECKING:
+    from telic.training.export import bundle  # noqa: F401
+
+__getattr__ = lazy_modules(__name__)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -35,7 +34,7 @@ from telic.storage.files import (
 from telic.storage.keys import signer_of, usable_key
 from telic.storage.layout import MemberFolder, RunFolder
 from telic.storage.locks import RunLock
-from telic.storage.reading import read_text
+from telic.storage.reading import file_hash, read_text
 from telic.storage.scalars import Column, EvaluationRow, downsample, read_columns, read_rows
 from telic.training.export import run_policy
 from telic.training.export.deployment import FOLDER, RobotCheck, deploy
@@ -351,8 +350,7 @@ class _Bundle:
 
 
 def _fingerprint(path: Path) -> dict[str, Any]:
-    content = path.read_bytes()
-    return {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+    return {"sha256": file_hash(path), "bytes": path.stat().st_size}
 
 
 def learning_curve(

@@ -167,13 +167,13 @@ class Agreement(Record):
         return f"here {here}, plain MuJoCo {there}, difference {difference}"
 
     @property
-    def blocks(self) -> list[doc.ReportBlock]:
+    def blocks(self) -> list[doc.AnyBlock]:
         """Content blocks for the model card."""
         told = f"{self.episodes} episodes from the same starts, scored by the session's judge"
         rows = [("simulated by telic", self.here), ("run.py in plain MuJoCo", self.there)]
         rows += [("difference", self.difference), ("largest of one start", self.apart)]
         shown = [(name, MISSING if value is None else f"{value:.3f}") for name, value in rows]
-        blocks: list[doc.ReportBlock] = [doc.Table((told, "mean score"), shown)]
+        blocks: list[doc.AnyBlock] = [doc.Table((told, "mean score"), shown)]
         if self.one_step is not None:
             words = "One control step, made again here from where run.py was, ends within "
             blocks.append(doc.Text(f"{words}{self.one_step:.1g} m or rad of where it ended there."))
@@ -318,7 +318,7 @@ class RobotBundle(NamedTuple):
         if self.about is None:
             why = doc.Text(f"Nothing to deploy. {self.reason}")
             return doc.Section("On the robot", (why, doc.Text(" ".join(self.origin))))
-        blocks: list[doc.ReportBlock] = [
+        blocks: list[doc.AnyBlock] = [
             doc.Text(
                 (
                     doc.Link(f"{FOLDER}/", f"{FOLDER}/README.md"),

@@ -17,7 +17,7 @@ if __name__ == "__main__" and not getattr(sys.flags, "safe_path", False):
     del sys.path[0]  # files in this folder must not shadow imported modules
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,22 @@ FUNCTIONS: dict[str, Callable[[Array], Array]] = {
 }
 
 
+def network(x: Array, kinds: Sequence[str], layers: Sequence[tuple[Array, Array]]) -> Array:
+    """Apply the operations of the policy network to normalized inputs (..., D)."""
+    kept, left = x, iter(layers)
+    for kind in kinds:
+        if kind == "affine":
+            weight, bias = next(left)
+            x = x @ weight + bias
+        elif kind == "keep":
+            kept = x
+        elif kind == "add":
+            x = x + kept
+        else:
+            x = FUNCTIONS[kind](x)
+    return x
+
+
 def load(folder: Path = HERE) -> Callable[..., Array]:
     """Load the policy as a function, using onnxruntime if installed and NumPy otherwise."""
     try:
@@ -66,17 +82,7 @@ def load_numpy(path: Path) -> Callable[..., Array]:
         if memory is not None:
             x = np.concatenate((x, np.asarray(memory, dtype=np.float32)), axis=-1)
         x = np.clip((x - data["shift"]) * data["scale"], -data["limit"], data["limit"])
-        kept, left = x, iter(layers)
-        for kind in kinds:
-            if kind == "affine":
-                weight, bias = next(left)
-                x = x @ weight + bias
-            elif kind == "keep":
-                kept = x
-            elif kind == "add":
-                x = x + kept
-            else:
-                x = FUNCTIONS[kind](x)
+        x = network(x, kinds, layers)
         if "half" not in data:
             return x.argmax(-1)
         return data["middle"] + data["half"] * np.clip(x, -1.0, 1.0)

@@ -1,0 +1,572 @@
+"""Sections of a session's report: evidence, criteria, history, reward, judge and costs."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from telic.authors.answers import Analysis
+from telic.authors.candidate import (
+    MemberScore,
+    RewardCandidate,
+    SessionIteration,
+    latest_lessons,
+)
+from telic.authors.request import SessionConfig
+from telic.core.confidence import proven_mean
+from telic.core.request import command_words
+from telic.core.stats import Interval, bootstrap
+from telic.core.text import MISSING, count, duration, figure, percent
+from telic.judges.criteria import Composition, scope_words
+from telic.judges.validation import Trial
+from telic.judges.verdict import Judgement
+from telic.rendering import RenderJob, render
+from telic.report import document as doc
+from telic.report.charts import Bar, ChartLine, ColumnChart, Gauge, LineChart, Point
+from telic.report.html import LARGEST_INLINE
+from telic.rewards.contract import RewardSpec
+from telic.session.certificate import Certificate
+from telic.session.control import DeliveredNotes
+from telic.session.labels import (
+    EpisodeLabel,
+    Veto,
+    calibration_of,
+    choose_episodes,
+    worst_first,
+)
+from telic.session.records import SessionSummary
+from telic.session.robustness import read_card
+from telic.storage.files import read_fields, read_record
+from telic.storage.layout import MemberFolder, RunFolder, SessionFolder
+from telic.storage.reading import read_text
+from telic.storage.scalars import RowKind, read_rows
+from telic.storage.trajectories import Environment
+
+Blocks = Sequence[doc.AnyBlock]
+FULL_CREDIT = 0.995
+_STRIPS = {
+    "p10": "a poor episode (p10)",
+    "median": "the median episode",
+    "p90": "a good episode (p90)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EndedSession:
+    """Records of a session that has ended or was stopped."""
+
+    folder: SessionFolder
+    config: SessionConfig
+    author: Composition | None
+    """the author's first composition, or None if the session ended before it was written"""
+    history: list[SessionIteration]
+    summary: SessionSummary
+    redraws: bool = True
+    """whether to render existing pictures again"""
+    note: Callable[[str], None] = print
+    """callback for messages about missing parts of the report"""
+
+    @property
+    def best(self) -> SessionIteration | None:
+        """Return the iteration with the delivered policy."""
+        number = self.summary.best_iteration
+        return next((each for each in self.history if each.number == number), None)
+
+    @property
+    def member(self) -> MemberScore | None:
+        """Return the best policy."""
+        return self.best.best_member if self.best else None
+
+    def candidate(self, number: int) -> RewardCandidate:
+        """Return the candidate of an iteration."""
+        return read_record(self.folder.iteration(number).candidate, RewardCandidate)
+
+    @property
+    def analysis(self) -> Analysis | None:
+        """Return the model's analysis of the session, if it wrote one."""
+        path = self.folder.analysis
+        return read_record(path, Analysis) if path.exists() else None
+
+    @property
+    def author_name(self) -> str:
+        """Return the author of criteria, reward and judge."""
+        if self.config.model is None:
+            return "the composer, without a model"
+        others = ", ".join(f"{role}: {model}" for role, model in self.config.model_for.items())
+        return f"{self.config.model} ({others})" if others else self.config.model
+
+
+def listed(lines: Sequence[str]) -> list[doc.AnyBlock]:
+    """Return a list block, or nothing if it would be empty."""
+    return [doc.Items(tuple(lines))] if lines else []
+
+
+def score_text(value: float | None) -> str:
+    """Format a score; "unknown" for None."""
+    return "unknown" if value is None else f"{value:.2f}"
+
+
+def step_count(value: int | None) -> str:
+    """Format a number of environment steps."""
+    return f"{value:,}" if value else MISSING
+
+
+def command(config: SessionConfig, request: Path) -> str:
+    """Return the command that repeats a request stored in the file `request`."""
+    others = SessionConfig.model_fields.keys() - {"intent", "env"}
+    options = {name: getattr(config, name) for name in others}
+    words = command_words(SessionConfig, options, str(request))
+    return shlex.join(["telic", "run", config.intent, "--env", config.env, *words])
+
+
+def gauge(config: SessionConfig, member: MemberScore) -> doc.Inline:
+    """Return a policy's score as a gauge, or "unknown"."""
+    value, interval = member.judgement.score, interval_of(member.judgement)
+    if value is None:
+        return "unknown"
+    if interval is None:
+        return Gauge(value, value, value, config.threshold, f"{value:.2f}")
+    text = f"{value:.2f} ({interval.low:.2f} to {interval.high:.2f})"
+    return Gauge(interval.low, value, interval.high, config.threshold, text)
+
+
+def interval_of(judgement: Judgement) -> Interval | None:
+    """Return the confidence interval of a policy's score, or None if unknown."""
+    scores = [verdict.score for verdict in judgement.verdicts]
+    known = [score for score in scores if score is not None]
+    if judgement.alpha is None or judgement.low is None:  # record of an earlier version
+        return bootstrap(known)
+    # Unknown scores may take any value in [0, 1]: use 0 for the lower bound, 1 for the upper.
+    missing = [*(1.0 - score for score in known), *[0.0] * judgement.unknown]
+    return Interval(judgement.low, 1.0 - proven_mean(missing, judgement.alpha))
+
+
+def draw_pictures(
+    folder: SessionFolder,
+    number: int,
+    member: MemberScore,
+    where: Environment,
+    note: Callable[[str], None],
+    redraws: bool = True,
+) -> None:
+    """Render median.mp4 and strips of the p10, median and p90 episodes; report failures to `note`.
+
+    A video that is too large to embed also gets a smaller version, median_small.mp4. Existing
+    files are kept unless `redraws`.
+    """
+    jobs: dict[str, RenderJob] = {}
+    for label, index in choose_episodes(member.judgement.verdicts).items():
+        names = [f"strip_{label}.png"]
+        names += ["median.mp4", "median_small.mp4"] if label == "median" else []
+        for name in names:
+            jobs[name] = RenderJob(
+                trajectory=folder.iteration(number).episode(member.member, index),
+                output=folder.report_dir / name,
+                env=where[0],
+                env_args=where[1],
+            )
+    small = jobs.pop("median_small.mp4").model_copy(update={"width": 240, "fps": 12.0})
+    video = jobs["median.mp4"].output
+
+    def draw(*wanted: RenderJob) -> None:
+        missing = [each for each in wanted if redraws or not each.output.exists()]
+        for each in missing:
+            each.output.unlink(missing_ok=True)  # a stale file must not hide a failure
+        for rendering in render(missing) if missing else ():
+            if rendering.error:
+                note(f"{rendering.output.name}: {rendering.error}")
+
+    draw(*jobs.values())
+    if video.exists() and video.stat().st_size > LARGEST_INLINE:
+        draw(small)
+    else:
+        small.output.unlink(missing_ok=True)
+
+
+def video_section(ended: EndedSession) -> Blocks:
+    folder, best, member = ended.folder, ended.best, ended.member
+    if best is None or member is None:
+        return []
+    where = ended.config.env, ended.candidate(best.number).env_args
+    draw_pictures(folder, best.number, member, where, ended.note, ended.redraws)
+    verdicts = member.judgement.verdicts
+    chosen = choose_episodes(verdicts)
+    blocks: list[doc.AnyBlock] = []
+    video, small = folder.report_dir / "median.mp4", folder.report_dir / "median_small.mp4"
+    if video.exists():
+        title = f"The median episode, score {score_text(verdicts[chosen['median']].score)}"
+        row: list[doc.AnyBlock] = [doc.Video(video, title, small if small.exists() else None)]
+        order = [index for index in worst_first(verdicts) if verdicts[index].score is not None]
+        scores = [score for index in order if (score := verdicts[index].score) is not None]
+        if scores:
+            shown = [order.index(index) for index in chosen.values() if index in order]
+            span = f"from {scores[0]:.2f} to {scores[-1]:.2f}"
+            label = f"Scores of {count(len(scores), 'episode')}, {span}"
+            note = (
+                f"{label}. Initial states were not used in training. Highlighted: the episodes "
+                "shown here; the dashed line is the threshold."
+            )
+            chart = ColumnChart(label, tuple(scores), tuple(shown), ended.config.threshold)
+            row.append(doc.Figure(chart, title, note))
+        blocks.append(doc.Beside(tuple(row), "footage"))
+    for name, title in _STRIPS.items():
+        strip = folder.report_dir / f"strip_{name}.png"
+        if strip.exists():
+            label = f"Six frames of {title}, score {score_text(verdicts[chosen[name]].score)}"
+            blocks.append(doc.Picture(strip, label, label))
+    return blocks
+
+
+def criteria_table(ended: EndedSession) -> Blocks:
+    """Return a table of criteria with their targets and measured values."""
+    member = ended.member
+    if member is None or not member.judgement.leaves:
+        return listed([each.title for each in ended.author.criteria] if ended.author else [])
+    leaves = {
+        leaf.title: leaf
+        for verdict in reversed(member.judgement.verdicts)
+        for leaf in verdict.leaves
+    }
+    earned = member.judgement.leaves
+    whole = sum(leaves[title].weight for title in earned)
+    rows: list[tuple[doc.Words, ...]] = []
+    for title, (credit, value) in earned.items():
+        leaf = leaves[title]
+        weight = percent(leaf.weight / whole) if whole else MISSING
+        sign = "≥" if leaf.goal > leaf.zero else "≤"
+        rows.append(
+            (
+                title,
+                "constraint" if leaf.is_guard else weight,
+                f"{sign} {leaf.goal:.4g} {leaf.unit}".strip(),
+                f"{figure(value)} {leaf.unit}".strip(),
+                Bar(credit, percent(credit), "good" if credit >= FULL_CREDIT else "middling"),
+            )
+        )
+    # An open goal ("as fast as possible") is compared with the best known value for the robot.
+    goals: list[str] = []
+    for each in ended.author.criteria if ended.author else ():
+        if each.is_open and each.title in earned:
+            best = "no reference value is known for this robot"
+            if each.best is not None:
+                known = f"{each.best:.3g} {each.unit} ({each.best_source})"
+                best = f"the best known for this robot is {known}"
+            value = figure(earned[each.title][1])
+            goals.append(f"As much as possible: {value} {each.unit} was reached; {best}.")
+    note = (
+        f"Of the best policy ({member.member}), over {member.judgement.episodes} fresh episodes. "
+        "The whole score is multiplied by the credit of a constraint."
+    )
+    heads = ("criterion", "weight", "target", "measured (median)", "credit")
+    return [doc.Table(heads, rows), *listed(goals), doc.Text(note, "note")]
+
+
+def robustness_table(ended: EndedSession) -> Blocks:
+    """Return the policy's results under conditions not used in training."""
+    card = read_card(ended.folder)
+    if card is None:
+        return []
+    rows = [
+        (
+            row.condition,
+            row.words,
+            (row.reason or "unknown")
+            if row.passing is None
+            else f"{row.passing} of {row.episodes}",
+            MISSING if row.passing is None else score_text(row.score),
+        )
+        for row in card.rows
+    ]
+    note = (
+        f"The delivered policy ({card.member}, {card.step:,} steps), by the code of the same "
+        f"judge, from fresh initial states; an episode passes with {card.threshold:g}. This is not "
+        "part of the pass."
+    )
+    heads = ("condition", "what differs", "episodes that pass", "mean score")
+    return [doc.Table(heads, rows), doc.Text(note, "note")]
+
+
+def seen_section(ended: EndedSession) -> Blocks:
+    """Return the vision model's observations of the best policy, and any judge disagreements."""
+    rows: list[tuple[str, ...]] = []
+    differ: list[str] = []
+    verdicts = ended.member.judgement.verdicts if ended.member else ()
+    for number, verdict in enumerate(verdicts, start=1):
+        for seen in verdict.seen:
+            is_timed = seen.start_s is not None and seen.end_s is not None
+            when = f"{seen.start_s:.1f} to {seen.end_s:.1f} s" if is_timed else MISSING
+            rows.append((str(number), seen.criterion, score_text(seen.score), when, seen.evidence))
+        for conflict in verdict.disagreements:
+            settled = "settled by a closer look." if conflict.resolved else "not settled."
+            differ.append(
+                f"Episode {number}, “{conflict.criterion}”: code gives {conflict.code:.2f} "
+                f"({conflict.measured}), vision {conflict.vision:.2f} ({conflict.seen}); {settled}"
+            )
+    if not rows:
+        return []
+    heads = ("episode", "criterion", "score", "when", "what was seen")
+    return [
+        doc.Table(heads, rows),
+        *(listed(differ) or [doc.Text("Code and vision agree.", "note")]),
+    ]
+
+
+def people_section(ended: EndedSession) -> Blocks:
+    """Return vetoes and labels, and disagreements between people and the judges."""
+    labels = EpisodeLabel.read(ended.folder.labels)
+    blocks = listed([veto.words for veto in Veto.read(ended.folder.vetoes)])
+    if not labels:
+        return blocks
+    rows = [
+        (
+            f"{label.iteration}, {label.member}, {label.episode}",
+            "yes" if label.is_wanted else "no",
+            score_text(label.score),
+            MISSING if label.passed is None else "differ" if label.disagrees else "agree",
+            label.author if label.by == "person" else f"{label.author} (an agent)",
+            label.why or MISSING,
+        )
+        for label in labels
+    ]
+    heads = ("iteration, policy, episode", "wanted", "score", "person and judge", "who", "why")
+    calibration = calibration_of(ended.folder, ended.config.threshold)
+    return [*blocks, doc.Table(heads, rows), doc.Text(calibration.words, "note")]
+
+
+def interpretation_section(ended: EndedSession) -> Blocks:
+    """Return the interpretation of ambiguous words and the words that were left out."""
+    lines = list(ended.summary.doubts)
+    if ended.author is not None:
+        left = (*ended.author.not_understood, *ended.author.dropped)
+        scope = scope_words([each.words for each in ended.author.covered], left)
+        lines = [scope, *lines] if scope else lines
+    words = listed(lines) or [doc.Text("No word was ambiguous or left out.")]
+    return [*words, doc.Text(f"Written by {ended.author_name}.", "note")]
+
+
+_CURVE_POINTS = 120
+
+
+def iterations_section(ended: EndedSession) -> Blocks:
+    """Return a table of iterations: changes and their reasons, policies, and failures."""
+    if not ended.history:
+        return []
+
+    def policies(members: Sequence[MemberScore], best: str | None = None) -> doc.Items:
+        rows: list[doc.Words] = []
+        for member in members:
+            name = doc.Strong(member.member) if member.member == best else doc.Mono(member.member)
+            rows.append((name, gauge(ended.config, member)))
+        return doc.Items(tuple(rows), "rated")
+
+    candidates = [ended.candidate(iteration.number) for iteration in ended.history]
+    rows: list[tuple[doc.Cell, ...]] = []
+    for iteration, candidate in zip(ended.history, candidates, strict=True):
+        lines = [iteration.change]
+        lines += [f"Could not be trained: {iteration.failure}"] if iteration.failure else []
+        lines += [f"Alarm: {alarm}" for alarm in iteration.alarms]
+        lines += [f"Not judged: {reason}" for reason in iteration.unjudged]
+        lines += [f"Judge in doubt: {iteration.judge_doubted}"] if iteration.judge_doubted else []
+        lines += [f"Why: {candidate.diagnosis}"] if candidate.diagnosis else []
+        variants = candidate.variants if len(candidate.variants) > 1 else ()
+        for number, variant in enumerate(variants, start=1):
+            named = [*variant.structure]
+            named += [f"{name} {figure(value)}" for name, value in variant.weights.items()]
+            named += ["starts from the policies of its parent"] if variant.warm else []
+            lines.append(f"Variant {number}: {', '.join(named) or 'as the reward says'}")
+        path = ended.folder.iteration(iteration.number).notes
+        notes = read_record(path, DeliveredNotes).notes if path.exists() else ()
+        lines += [f"Answers: “{note.text}”" for note in notes]
+        screening = (doc.Soft("screening runs"), policies(iteration.trials))
+        trained = policies(iteration.members, iteration.best)
+        rows.append(
+            (
+                f"{iteration.number}{' ★' if iteration is ended.best else ''}",
+                MISSING if iteration.parent is None else str(iteration.parent),
+                doc.Stack(tuple(lines)),
+                doc.Stack((trained, *(screening if iteration.trials else ()))),
+                "nothing" if iteration.passed else ", ".join(iteration.tags) or "nothing",
+                duration(iteration.training_s),
+                step_count(iteration.steps),
+            )
+        )
+    heads = ("iteration", "from", "change", "policies", "failed", "training", "steps")
+    note = "Dots are scores, lines their 95 % intervals, the mark the threshold. ★ is the best."
+    learned = listed([f"{each.text} ({each.tier})" for each in latest_lessons(candidates)])
+    return [
+        doc.Table(heads, rows, kind="attempts"),
+        doc.Text(note, "note"),
+        *([doc.Heading("Lessons"), *learned] if learned else []),
+    ]
+
+
+def analysis_section(ended: EndedSession) -> Blocks:
+    found = ended.analysis
+    return [] if found is None else [doc.Text(found.story), *listed(found.findings)]
+
+
+def curves_section(ended: EndedSession) -> Blocks:
+    charts: list[doc.AnyBlock] = []
+    runs = [
+        (title, run, scores, each.variant)
+        for each in ended.history
+        for title, run, scores in (
+            (
+                f"Iteration {each.number}, screening",
+                RunFolder(ended.folder.iteration(each.number).path / "trial"),
+                each.trials,
+            ),
+            (f"Iteration {each.number}", ended.folder.iteration(each.number).run, each.members),
+        )
+    ]
+    for title, run, scores, kept in runs:
+        variants: dict[int, list[MemberFolder]] = {}
+        for score in scores:
+            variants.setdefault(score.variant, []).append(MemberFolder(run.path / score.member))
+        lines: list[ChartLine] = []
+        for variant, members in sorted(variants.items()):
+            name = f"variant {variant + 1}{' ★' if variant == kept else ''}"
+            marks = [Point(x, y, y, y) for x, y, *_ in _over_seeds(members, "eval", "mean_return")]
+            points = _over_seeds(members, "train", "episodic_return")
+            lines += [ChartLine(name, points, marks)] if points else []
+        if lines:
+            seeds = count(max(map(len, variants.values())), "seed")
+            last = ", ".join(f"{line.name} ends at {figure(line.points[-1].y)}" for line in lines)
+            label = f"{title}: return over steps, {seeds}; {last}"
+            chart = LineChart(label, tuple(lines), "steps", "return")
+            charts.append(doc.Figure(chart, title))
+    note = (
+        "Return under the iteration's own reward: the line is the mean over training seeds, the "
+        "band their range, dots are evaluations without exploration. Rewards differ between "
+        "iterations and variants, so compare heights within a line only."
+    )
+    return [doc.Beside(tuple(charts)), doc.Text(note, "note")] if charts else []
+
+
+def _over_seeds(members: Sequence[MemberFolder], kind: RowKind, name: str) -> list[Point]:
+    """Return mean, minimum and maximum at every step for which all members have a value.
+
+    Neighboring points are merged, keeping the widest band, until they fit the chart.
+    """
+    values: dict[int, list[float]] = {}
+    for member in members:
+        for row in read_rows(member.scalars, kind):
+            if row.get(name) is not None:
+                values.setdefault(row["global_step"], []).append(row[name])
+    steps = [step for step, own in sorted(values.items()) if len(own) == len(members)]
+    size = -(-len(steps) // _CURVE_POINTS) or 1
+    points: list[Point] = []
+    for group in (steps[start : start + size] for start in range(0, len(steps), size)):
+        own = [values[step] for step in group]
+        mean = sum(sum(each) / len(each) for each in own) / len(own)
+        points.append(Point(group[-1], mean, min(map(min, own)), max(map(max, own))))
+    return points
+
+
+class TermShare(NamedTuple):
+    """Contribution of a reward term to the return of an episode."""
+
+    name: str
+    words: str
+    weight: float | None
+    total: float | None
+    """mean sum over an evaluation episode"""
+    share: float | None
+    """share of the sum of absolute values of all terms"""
+
+
+def reward_terms(member: MemberFolder, step: int) -> list[TermShare]:
+    """Return a policy's reward terms in the evaluation at `step`, largest share first."""
+    spec = RewardSpec()
+    if member.reward_spec.exists():
+        spec = read_record(member.reward_spec, RewardSpec)
+    rows = [row for row in read_rows(member.scalars, "eval") if row["global_step"] <= step]
+    totals: dict[str, float] = rows[-1].get("reward_terms", {}) if rows else {}
+    described = {term.name: term for term in spec.terms}
+    size = sum(map(abs, totals.values()))
+    shares: list[TermShare] = []
+    for name in dict.fromkeys([*totals, *described]):
+        term, total = described.get(name), totals.get(name)
+        share = abs(total) / size if total is not None and size > 0.0 else None
+        words = term.description if term else ""
+        shares.append(TermShare(name, words, term.weight if term else None, total, share))
+    return sorted(shares, key=lambda term: -(term.share or 0.0))
+
+
+def reward_section(ended: EndedSession) -> Blocks:
+    best, member = ended.best, ended.member
+    if best is None or member is None:
+        first = ended.author.reward if ended.author else None
+        return [doc.Code(first, "python", "Reward as first written")] if first else []
+    files = MemberFolder(ended.folder.iteration(best.number).run.path / member.member)
+    spec = read_record(files.reward_spec, RewardSpec) if files.reward_spec.exists() else None
+    rows: list[tuple[doc.Words, ...]] = []
+    for term in reward_terms(files, member.step):
+        is_cost = term.total is not None and term.total < 0
+        share: doc.Words = MISSING
+        if term.share is not None:
+            text = f"{percent(term.share)}{' (a cost)' if is_cost else ''}"
+            share = Bar(term.share, text, "cost" if is_cost else "")
+        weight, total = figure(term.weight), figure(term.total)
+        rows.append((doc.Mono(term.name), term.words, weight, total, share))
+    findings: list[dict[str, Any]] = []
+    if files.summary.exists():
+        kind = list[dict[str, Any]] | None
+        findings = read_fields(files.summary, findings=kind)["findings"] or []
+    heads = ("term", "meaning", "weight", "over an episode", "share")
+    return [
+        *([doc.Formula(spec.latex)] if spec and spec.latex else []),
+        *([doc.Table(heads, rows)] if rows else []),
+        *listed([finding["message"] for finding in findings]),
+        doc.Code(read_text(files.reward_code), "python", "Code of the reward, as trained"),
+    ]
+
+
+def judge_section(ended: EndedSession) -> Blocks:
+    if ended.author is None:
+        return []
+    note = "Hidden from reward authors. It runs confined, on recorded episodes."
+    blocks: list[doc.AnyBlock] = [doc.Text(note, "note")]
+    if ended.folder.trial.exists():
+        trial = read_record(ended.folder.trial, Trial)
+        rows = [
+            (each.name, "good" if each.is_good else "bad", score_text(each.score), figure(each.pay))
+            for each in trial.examples
+        ]
+        blocks += [
+            doc.Heading("Validation on reference episodes, before any training"),
+            doc.Table(("example", "should be", "judge's score", "reward pays"), rows),
+            *listed((*trial.judge_problems, *trial.reward_problems)),
+        ]
+    if ended.author.objections:
+        rows = [
+            (each.about, each.text, f"withdrawn: {each.withdrawn}" if each.withdrawn else "open")
+            for each in ended.author.objections
+        ]
+        blocks += [
+            doc.Heading("Objections of reviewers"),
+            doc.Table(("about", "objection", "state"), rows),
+        ]
+    if ended.folder.certificate.exists():
+        certificate = read_record(ended.folder.certificate, Certificate)
+        good = certificate.good or "none"
+        mutants = [
+            (
+                each.criterion,
+                f"{each.caught} of {each.total}",
+                MISSING if each.changed is None else str(each.changed),
+            )
+            for each in certificate.mutants
+        ]
+        blocks += [
+            doc.Heading("Can its verdict be trusted?"),
+            doc.Text(f"Independent confirmation that what passed is good: {good}."),
+        ]
+        if mutants:
+            heads = ("criterion", "mutants noticed", "mutants that change what it measures")
+            what = "Mutants: passing episodes, frozen, cut, slowed, reversed, shuffled or mirrored."
+            blocks += [doc.Text(what), doc.Table(heads, mutants)]
+    return [*blocks, doc.Code(ended.author.judge, "python", "Code of the judge")]

@@ -1,1 +1,0 @@
-"""Session report as a single HTML page and as Markdown."""

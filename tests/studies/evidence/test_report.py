@@ -1,0 +1,120 @@
+"""The report: byte by byte the same, nothing made up, notes kept, one file that asks nobody."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from telic.studies.administration import create_study
+from telic.studies.next import NextAction
+from telic.studies.report import NOTES_END, NOTES_START, kept_notes, write_study_report
+from tests.studies.candidates.small_study import HUMAN
+from tests.studies.evidence.claimed_study import established_study
+from tests.studies.evidence.told_study import tell
+from tests.studies.fresh import FreshStudy
+
+TITLES = [
+    "Status",
+    "Contract and approvals",
+    "Budget",
+    "Candidates",
+    "Last audit",
+    "Reward reflection",
+    "Robustness",
+    "Next",
+    "Reproduction",
+]
+
+
+ACTION = NextAction(action="propose", why="nothing is left", command="telic study propose FILE")
+
+
+@pytest.fixture
+def study(kept):
+    """A study that has much to tell."""
+    return kept("told", lambda root: tell(established_study(root)))
+
+
+def markdown(study):
+    return write_study_report(study, ACTION).report.read_text()
+
+
+def test_the_numbered_sections_come_in_order(study):
+    found = re.findall(r"^## (\d+)\. (.*)$", markdown(study), re.MULTILINE)
+    assert found == [(str(place), title) for place, title in enumerate(TITLES, start=1)]
+
+
+def test_equal_facts_give_equal_bytes_and_no_event(study):
+    head = study.ledger.head
+    first = write_study_report(study, ACTION)
+    before = first.report.read_bytes(), first.report_page.read_bytes()
+    write_study_report(FreshStudy(study.folder), ACTION)
+    assert (first.report.read_bytes(), first.report_page.read_bytes()) == before
+    assert study.ledger.head == head
+
+
+def test_it_says_what_the_evidence_says(study):
+    text = markdown(study)
+    state = study.state
+    assert "c-0004-tracking-weight is trusted: success 0.78" in text
+    assert state.ledger_head.hash in text and state.protocol_hash[:12] in text
+    assert re.search(r"c-0002-longer-horizon.*rejected.*five seeds show no gain worth having", text)
+    assert "c-0004-tracking-weight: valid improvement." in text, "the newest audit"
+    assert "valid improvement" in text and "no improvement" in text and "invalid" in text
+    assert "--reward.weight 2.0" in text
+    assert "| falls | 0.09" in text, "an absolute guardrail is shown as it was measured"
+
+
+def test_people_keep_their_notes(study):
+    path = write_study_report(study, ACTION).report
+    own = "\nAda: try a smaller step next.\n\n<!-- a comment -->\n"
+    text = path.read_text()
+    start, end = text.index(NOTES_START) + len(NOTES_START), text.index(NOTES_END)
+    path.write_text(text[:start] + own + text[end:])
+    for _ in range(2):
+        assert kept_notes(markdown(study)) == own
+
+
+def test_foreign_words_stay_words(study):
+    folder = write_study_report(study, ACTION)
+    assert "<b>prevents" not in folder.report.read_text()
+    page = folder.report_page.read_text()
+    assert "<b>prevents" not in page and "&lt;b&gt;prevents" in page
+
+
+class _Tags(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.open, self.seen, self.asks = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.append(tag)
+        self.asks += [
+            v for k, v in attrs if k in ("src", "srcset") or (k == "href" and v[0] != "#")
+        ]
+        if tag not in ("meta", "br", "hr", "img"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_whole_and_asks_nobody(study):
+    page = write_study_report(study, ACTION).report_page.read_text()
+    found = _Tags()
+    found.feed(page)
+    assert found.open == [] and found.asks == [] and "script" not in found.seen
+    assert "default-src &#39;none&#39;" in page and found.seen.count("svg") >= 4
+    for title in ("Results", *TITLES[1:]):
+        assert f"<h2>{title}</h2>" in page
+    assert "nan" not in re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL).lower().split()
+
+
+def test_an_empty_study_has_a_report_too(tmp_path, monkeypatch):
+    monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "config"))
+    (tmp_path / "repository").mkdir()
+    study = FreshStudy(create_study(tmp_path / "repository", "walk", "first", HUMAN).folder)
+    folder = write_study_report(study)
+    text = folder.report.read_text()
+    assert "No incumbent yet" in text and "No result has been audited." in text
+    assert "<svg" not in folder.report_page.read_text()
