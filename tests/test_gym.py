@@ -75,7 +75,7 @@ def test_the_reward_of_a_run_runs_here_only_when_it_is_trusted(reward, tmp_path)
     run = telic.train(
         "HalfCheetah-v5", reward=str(reward), steps=2048, runs_dir=runs, videos="none"
     )
-    with pytest.raises(Refused, match="have not named"):
+    with pytest.raises(Refused, match="have not approved"):
         gymnasium.make("telic/session", session=run.path)
     env = gymnasium.make("telic/session", session=run.path, trust=True)
     env.reset(seed=0)

@@ -19,7 +19,7 @@ class TelicError(Exception):
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         from telic.core.text import printable
 
-        # Names and file contents may hold control characters; errors display them.
+        # Escape control characters in names and file contents.
         message, hint = printable(message), None if hint is None else printable(hint)
         super().__init__(message)
         self.message = message
@@ -52,7 +52,7 @@ class UnknownName(UsageError):
         listed = near or known[:_LISTED]
         hint = f"{'Closest' if near else 'Known'}: {', '.join(listed)}." if listed else ""
         if see:
-            hint = f"{hint} See all {len(known)} with: {see}".strip()
+            hint = f"{hint} List all {len(known)}: {see}".strip()
         super().__init__(f'No {kind} named "{name}".', hint=hint or None)
         self.name = name
         self.near = near
@@ -95,7 +95,7 @@ class MissingExtra(UsageError):
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(
-            f"{purpose} needs the package {package}, which is not installed.",
+            f"{purpose} requires the package {package}, which is not installed.",
             hint=f"Install it with: pip install 'telic[{extra}]'",
         )
 
@@ -161,6 +161,6 @@ def telling_places() -> Generator[None]:
         place = str(error.filename)
         shown = place if len(place) <= _SHOWN else f"{place[:_SHOWN]}…"
         raise UsageError(
-            f"{shown} can be no file or folder here: {error.strerror}.",
-            hint="Give another place.",
+            f"{shown} cannot be used as a file or folder: {error.strerror}.",
+            hint="Choose another path.",
         ) from error

@@ -84,9 +84,9 @@ class RewardedEnvs:
         if self.reward is not None:
             if self.reward.seen_memory:
                 raise UsageError(
-                    f"{self.reward.name} shows its memory to the policy, which other libraries "
-                    "cannot observe.",
-                    hint='Write memory_to = "critic"; a gait declares phase_hz instead.',
+                    f"{self.reward.name} requires a policy that observes its memory, which other "
+                    "libraries do not support.",
+                    hint='Set memory_to = "critic"; for a gait, declare phase_hz instead.',
                 )
             probes = build(name, num_envs=_PROBE_ENVS, device=device, **arguments)
             probe(self.reward, probes)
@@ -278,7 +278,7 @@ def _of_session(path: Path, trust: bool) -> tuple[str, dict[str, Any], Reward]:
         best = {"best_iteration": int | None, "best_member": str | None}
         found = read_fields(SessionFolder(path).summary, **best)
         if found["best_iteration"] is None:
-            raise UsageError(f"{path} has no judged policy, and so no best reward.")
+            raise UsageError(f"{path} has no judged policy, and thus no best reward.")
         run, member = (
             SessionFolder(path).iteration(found["best_iteration"]).run,
             found["best_member"],

@@ -163,13 +163,13 @@ def test_no_verb_runs_code_that_a_foreign_folder_names(theirs, way):
             refused.append(str(error))
         assert not mark.exists(), (label, name)
     # The words of at least one refusal are those about code, so the code was really met.
-    assert any("code that you have not named" in each for each in refused), refused
+    assert any("code that you have not approved" in each for each in refused), refused
 
 
 def test_code_is_used_again_once_this_user_named_it(theirs, tmp_path):
     home, _ = theirs
     code = f"the class {home / 'evil.py'}:Env"
-    with pytest.raises(TelicError, match="not named yourself"):
+    with pytest.raises(TelicError, match="not approved"):
         keys.require_permitted(code)
     keys.permit(code)
     keys._granted.clear()  # as in a later process

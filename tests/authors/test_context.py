@@ -43,7 +43,7 @@ def test_it_is_made_once_and_says_how_the_session_decides(tmp_path):
         "noise of ±0.1",
         "bfoot 0.63 m from hip to ground",
         "does not observe x (`qpos[0]`)",
-        "`rooty` (`qpos[2]`) is an angle that is not wrapped",
+        "`rooty` (`qpos[2]`) is an unwrapped angle",
         "+6.28 for every front flip",
     ):
         assert part in first, part

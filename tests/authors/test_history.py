@@ -58,8 +58,8 @@ def test_a_reviser_is_told_zero_goal_value_and_credit_and_the_tries_left(tmp_pat
     assert "| runs | weight 3 | 0.5 m/s | 2.5 m/s | 1.5 | 50% |" in told
     assert "| stays up | multiplies all | 0.3  | 0.8  | 0.9 | 100% |" in told
     assert "- reward1_seed_1: 0.50; runs 1.5 earns 50%\n" in told + "\n"
-    assert "3 more rewards may be tried" in told and "the judge is in doubt: it slides" in told
-    assert "the last one that will be tried" in past.text(0.8, most=2)
+    assert "3 rewards are left" in told and "judge doubtful: it slides" in told
+    assert "This is the last revision" in past.text(0.8, most=2)
     assert "tried" not in past.text(0.8).partition("Best so far")[2].partition("\n")[0]
 
 
@@ -84,8 +84,8 @@ def test_a_reviser_reads_in_words_where_measuring_and_looking_disagree(tmp_path)
     lines = [line for line in told.splitlines() if line.startswith("- ")]
     assert lines == [
         "- reward1_seed_1: 0.50; lands 0.35 earns 62%",
-        "- lands (1.25 s to 3.00 s): measured 0.62 (lands: 0.35 s); seen 0.10, 0.20 at a second "
+        "- lands (1.25 s to 3.00 s): measured 0.62 (lands: 0.35 s); seen 0.10, 0.20 on a second "
         "look (It leans on its head.)",
-        "- the whole: measured 0.62 (lands: 0.35 s); seen 0.10 (It leans on its head.)",
+        "- the intent: measured 0.62 (lands: 0.35 s); seen 0.10 (It leans on its head.)",
     ]
     assert "{" not in told

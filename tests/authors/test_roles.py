@@ -189,7 +189,7 @@ def test_a_revision_of_nothing_or_of_refused_code_goes_back(revising):
 
 def test_a_reviser_who_never_gives_anything_usable_is_given_up(revising):
     _, revise = revising([{**REVISION, "weights": [{"sped": 1.0}]}] * 3)
-    with pytest.raises(RewardError, match="No weight is named sped"):
+    with pytest.raises(RewardError, match="Unknown weights: sped"):
         revise()
 
 

@@ -104,7 +104,7 @@ def test_a_session_is_paused_resumed_and_stopped_from_outside(running, tmp_path)
 
 @pytest.mark.long
 def test_a_running_session_is_not_resumed_and_keeps_its_limits(running, tmp_path):
-    assert "nothing to resume" in telic("resume", folder=tmp_path, check=2).stderr
+    assert "cannot be resumed" in telic("resume", folder=tmp_path, check=2).stderr
     telic("pause", folder=tmp_path)
     refused = telic("resume", "--max-hours", "2", folder=tmp_path, check=2)
     assert f"telic stop {NAME}" in refused.stderr
@@ -147,11 +147,11 @@ REFUSALS = [
     (["note", " "], 2, "empty"),
     (["approve"], 2, "nothing to approve"),
     (["approve", "--criteria", "none.json"], 2, "none.json"),
-    (["branch", "--iteration", "7"], 2, "it has: 1"),
+    (["branch", "--iteration", "7"], 2, "available: 1"),
     (["branch"], 2, "--iteration"),
     (["resume", NAME, "--max-hours", "-1"], 2, "max_hours"),
     (["list", "--runs-dir", "nowhere"], 0, ""),
-    (["note", "x", "--runs-dir", "nowhere"], 2, "holds none yet"),
+    (["note", "x", "--runs-dir", "nowhere"], 2, "contains none"),
 ]
 
 

@@ -97,5 +97,5 @@ def test_a_session_on_a_new_machine_knows_its_time_after_ten_seconds_of_training
     for event in told:
         view(event)
     said = capsys.readouterr().out
-    assert "known after ten seconds of training" in said
+    assert "available after ten seconds of training" in said
     assert "about 30.0 s if the first iteration passes, at most 2 h 30 min" in said

@@ -325,7 +325,7 @@ def test_what_is_done_while_something_else_is_done_is_one_phase_or_named(said):
         if made is None:
             continue  # a contradiction
         phases = max(1, len(made.phases) - ("then" in text))
-        noted = any("is read as the next movement" in doubt for doubt in made.doubts)
+        noted = any("is interpreted as the next movement" in doubt for doubt in made.doubts)
         assert noted == (phases > 1), text
         together += phases == 1
         assert phases == 1 or {one, other} & {"crouch", "stand", "lie down"}, text

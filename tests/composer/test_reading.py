@@ -717,7 +717,7 @@ def test_a_slip_of_one_letter_is_forgiven_and_said_and_more_is_not_guessed():
     for typed, meant in {"backflp": "flip", "balanse": "balance", "cirlce": "circle"}.items():
         parsed = read(typed)
         assert (parsed.frames[0].verb, parsed.claims[0].words) == (meant, typed)
-        assert f'"{typed}" is read as' in parsed.corrected[0]
+        assert f'"{typed}" is interpreted as' in parsed.corrected[0]
     assert {correct_spelling(typed) for typed in ("jummping", "jmping", "jupming")} == {"jumping"}
     for typed in ("bakflpi", "rum", "jumpers", "jpuimng"):
         assert correct_spelling(typed) == typed and read(typed).frames == ()

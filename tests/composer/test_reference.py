@@ -69,7 +69,9 @@ def test_a_wave_while_walking_is_recognised_and_its_look_alikes_are_not(waving):
 
 def test_what_is_followed_is_said_and_judged(waving):
     made = waving[0]
-    assert any("it follows the motion walk_wave: made for this robot" in x for x in made.doubts)
+    assert any(
+        "it follows the motion walk_wave: generated for this robot" in x for x in made.doubts
+    )
     titles = [each.title for each in made.criteria]
     assert "moves as in the motion walk_wave" in titles
     assert (
@@ -139,9 +141,9 @@ def test_no_motion_is_used_unless_words_or_the_option_ask_for_it(specs):
 def test_what_cannot_be_followed_is_refused_with_a_reason(specs):
     with pytest.raises(UnknownName, match="wave"):
         chosen(specs, "walk forward", "wave")  # it has no arms
-    with pytest.raises(Refused, match="cannot be followed"):
+    with pytest.raises(Refused, match="No motion can be followed"):
         chosen(specs, "walk forward, then do a backflip", "walk")
-    with pytest.raises(UsageError, match="neither a library"):
+    with pytest.raises(UsageError, match="neither a motion library"):
         chosen(specs, "walk forward", "nowhere/walk-1")
     with pytest.raises(Exception, match="composer"):
         SessionConfig(intent="walk", env=BIPED, motion="walk", model="host")

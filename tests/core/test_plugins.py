@@ -46,13 +46,13 @@ def test_a_part_is_found_by_name_and_its_package_is_imported_when_it_is_used(ins
 def test_two_packages_may_not_bring_the_same_name(install):
     install("one", "proposers", "swarm = one:make")
     install("two", "proposers", "swarm = two:make")
-    with pytest.raises(PluginError, match=r"brought by one and by two.*rename one of them"):
+    with pytest.raises(PluginError, match=r"provided by one and by two.*rename one of them"):
         plugin_names("proposers")
 
 
 def test_no_package_may_take_a_name_of_ours(install):
     install("one", "providers", "anthropic = one:make")
-    with pytest.raises(PluginError, match=r"telic itself and by one \(telic.providers\)"):
+    with pytest.raises(PluginError, match=r"telic and by one \(telic.providers\)"):
         choose("acme:large")
     assert choose("anthropic:claude-sonnet-5-5").name == "anthropic:claude-sonnet-5-5"
 
@@ -61,13 +61,13 @@ def test_no_package_may_take_a_name_of_ours(install):
     ("code", "complaint"),
     [
         ("import nowhere_at_all", "ModuleNotFoundError: No module named 'nowhere_at_all'"),
-        ("make = 3", "which is a int and cannot be called"),
+        ("make = 3", "a int that is not callable"),
         ("", "AttributeError"),
     ],
 )
 def test_a_broken_package_says_which_one_it_is_and_what_to_do(install, code, complaint):
     install("broken", "environments", "Bounce-v0 = broken:make", code)
-    with pytest.raises(PluginError, match="broken brings") as caught:
+    with pytest.raises(PluginError, match="broken provides") as caught:
         make("Bounce-v0", num_envs=1)
     assert complaint in caught.value.message and caught.value.hint
 

@@ -58,7 +58,7 @@ def test_names_that_are_no_files_stay_as_they_are(tmp_path: Path, monkeypatch):
         assert located(name) == name
     (tmp_path / "own.py").write_text("")
     assert located("own.py:Class") == f"{tmp_path / 'own.py'}:Class"
-    with pytest.raises(Refused, match="not named yourself"):
+    with pytest.raises(Refused, match="not approved"):
         env_access("own.py:Class", {})
     permit_env("own.py:Class")
     assert env_access("own.py:Class", {}).python_path == [tmp_path]

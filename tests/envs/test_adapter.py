@@ -147,7 +147,7 @@ def test_info_describes_the_state_before_the_new_episode():
     assert torch.equal(after.info["episode_start"], ended)
     assert torch.allclose(after.info["time"][ended], torch.tensor(0.02))
     env.step(torch.ones(4, dtype=torch.int64))
-    with pytest.raises(UsageError, match="moved on"):
+    with pytest.raises(UsageError, match="had advanced"):
         after.info["state"]
 
 
@@ -220,7 +220,7 @@ def test_spaces_are_flattened_with_names(own):
 def test_unbounded_actions_are_scaled_and_said_so(own):
     env = make(f"{own}:Counter", num_envs=1, act="unbounded")
     assert (env.action_low.item(), env.action_high.item()) == (-1.0, 1.0)
-    assert any("no limits" in note for note in env.spec.notes)
+    assert any("no bounds" in note for note in env.spec.notes)
 
 
 @pytest.mark.parametrize(

@@ -106,11 +106,11 @@ def notes(tmp_path, text, **arguments):
 
 
 def test_a_robot_that_faces_elsewhere_by_its_names_is_told_so(tmp_path):
-    assert "faces 90° from there" in notes(tmp_path, scene(walker("y")))
+    assert "faces 90° from it" in notes(tmp_path, scene(walker("y")))
     assert "faces" not in notes(tmp_path, scene(walker("x")))
     sides = walker("y").replace("FL", "left_1").replace("FR", "right_1")
     sides = sides.replace("RL", "left_2").replace("RR", "right_2")
-    assert "faces 90° from there" in notes(tmp_path, scene(sides, '<motor joint="left_1"/>'))
+    assert "faces 90° from it" in notes(tmp_path, scene(sides, '<motor joint="left_1"/>'))
 
 
 def test_a_second_robot_is_noted(tmp_path):

@@ -162,7 +162,7 @@ def test_what_reaches_for_nothing_has_no_block(tmp_path):
         "<mujoco><worldbody><body><joint name='a' type='slide' axis='1 0 0'/><geom size='.1'/>"
         "</body></worldbody><actuator><motor joint='a'/></actuator></mujoco>"
     )
-    with pytest.raises(BadEnvironment, match="no arm that reaches"):
+    with pytest.raises(BadEnvironment, match="no arm with a hand"):
         make(str(cart), num_envs=1, task="push")
 
 

@@ -53,7 +53,7 @@ def test_long_observations_are_told_in_blocks():
 
 
 def test_classic_tasks_and_model_files_are_described_too(tmp_path):
-    assert "One of 2 choices" in describe_text("CartPole-v1")
+    assert "Discrete, 0 to 1" in describe_text("CartPole-v1")
     assert "push left" in describe_text("CartPole-v1")
     model = tmp_path / "cart.xml"
     model.write_text(

@@ -81,7 +81,7 @@ def test_an_info_of_the_past_keeps_what_was_asked_and_refuses_what_was_not():
     height = step.info["xpos"].clone()
     env.step(torch.zeros(4, 8))
     assert torch.equal(step.info["xpos"], height)
-    with pytest.raises(UsageError, match="moved on"):
+    with pytest.raises(UsageError, match="had advanced"):
         step.info["xquat"]
 
 

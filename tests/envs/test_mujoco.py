@@ -157,7 +157,7 @@ def test_members_of_a_population_equal_their_solo_environments_bit_for_bit():
 
 
 def test_seeds_that_do_not_divide_the_batch_are_refused():
-    with pytest.raises(ConfigError, match="equal slices"):
+    with pytest.raises(ConfigError, match="not divisible by"):
         make("Hopper-v5", num_envs=5, seed=(1, 2))
 
 

@@ -96,5 +96,5 @@ def test_who_rests_has_reached_nothing(arm):
 def test_what_makes_no_sense_is_told(arm):
     with pytest.raises(BadFile, match="neither a site nor a body"):
         arm(hand="claw")
-    with pytest.raises(ConfigError, match="lowest value is above"):
+    with pytest.raises(ConfigError, match="a lower bound exceeds"):
         make(str(arm()), num_envs=1, goal=((1, 0), (0, 1), (0, 1)))

@@ -106,8 +106,8 @@ def test_sessions_can_be_held_on_it_and_workers_may_read_its_decoder(tmp_path):
 
 
 def test_a_decoder_that_does_not_fit_is_refused(tmp_path):
-    with pytest.raises(BadFile, match="6 drives"):
+    with pytest.raises(BadFile, match="robot has 6"):
         make(token_robot(tmp_path, base=np.zeros(3)), num_envs=1)
     (tmp_path / "tokens.npz").write_bytes(b"nonsense")
-    with pytest.raises(BadFile, match="not a decoder"):
+    with pytest.raises(BadFile, match="not a token decoder"):
         make(str(tmp_path / "robot.xml"), num_envs=1)

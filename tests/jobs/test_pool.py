@@ -85,7 +85,7 @@ def test_the_last_attempt_ends_it(tmp_path):
         tmp_path, Scripted("refused", gone("gone")), spec(), place="local?attempts=2"
     )
     assert record.state == "failed" and record.reason == "gone (attempt 2 of 2)"
-    assert record.attempts[0].ended == "it could not be started: no such queue"
+    assert record.attempts[0].ended == "failed to start: no such queue"
 
 
 def test_no_more_run_at_once_than_asked_for(tmp_path):
@@ -115,7 +115,7 @@ def test_a_silent_attempt_is_given_up(tmp_path):
     launcher = Silent(RUNNING)
     (record,) = settled(tmp_path, launcher, spec(), place="local?silence_s=0.6")
     assert record.state == "done" and launcher.stopped[0] == "job"
-    assert record.attempts[0].ended == "no sign of life for 0.6 s"
+    assert record.attempts[0].ended == "no heartbeat for 0.6 s"
 
 
 def test_the_same_work_goes_on_under_its_name(tmp_path):
@@ -135,7 +135,7 @@ def test_what_another_process_does_is_not_done_twice(tmp_path):
     record = read_record(path, JobRecord)
     parent = record.driver.model_copy(update={"pid": os.getppid(), "started": _began(os.getppid())})
     write_json(path, record.model_copy(update={"state": "running", "driver": parent}))
-    with pytest.raises(Refused, match="is being done by process"):
+    with pytest.raises(Refused, match="is already running in process"):
         settled(tmp_path, Scripted(), spec("other", key="k"))
     write_json(path, record.model_copy(update={"state": "running"}))
     gone_driver = record.driver.model_copy(update={"started": 1.0})

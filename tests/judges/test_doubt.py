@@ -39,7 +39,7 @@ def test_a_judge_that_most_pictures_contradict_is_doubted():
     told = judge_doubted([disputed(1.0, 0.1, 0.2)] * 2 + [disputed(1.0, 1.0, 1.0)])
     assert told is not None
     assert '"runs" in 2 of 3 watched episodes' in told
-    assert "code 1.00" in told and "seen 0.20" in told and "runs: 1 m/s" in told
+    assert "code 1.00" in told and "vision 0.20" in told and "runs: 1 m/s" in told
 
 
 def test_a_failure_that_looks_right_casts_doubt_too():

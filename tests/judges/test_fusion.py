@@ -110,7 +110,7 @@ def test_one_unknown_judge_leaves_the_score_to_the_other_and_is_named():
     code, vision = measured(runs=0.9), watched(0.4, tags=("falls",))
     alone = fuse(code, unknown("vision", "the service is down"))
     assert alone.source == "fused" and alone.score == code.score and alone.leaves == code.leaves
-    assert alone.reason == "code alone; vision is unknown: the service is down"
+    assert alone.reason == "code only; vision is unknown: the service is down"
     assert alone.by_judge == {"code": 0.9, "vision": None}
     seen = fuse(unknown("code", "judge_fn.py: KeyError"), vision)
     assert seen.score == 0.4 and seen.tags == ("falls",) and "KeyError" in (seen.reason or "")

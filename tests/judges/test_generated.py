@@ -225,22 +225,22 @@ GOOD_ONES = [
 BROKEN = {
     "unknown quantity": ({"measure": "mean(foward_velocity)"}, "foward_velocity"),
     "unknown word": ({"measure": "", "quantity": "mean of front_paw_speed"}, "front_paw_speed"),
-    "named in words": ({"measure": "", "quantity": "mean of forward_velocity"}, "give `measure`"),
+    "named in words": ({"measure": "", "quantity": "mean of forward_velocity"}, "define `measure`"),
     "not here": ({"measure": "mean(lateral_velocity)"}, "has no lateral_velocity"),
     "zero above goal": ({"zero": 4.0}, "other side of zero"),
     "no range": ({"zero": 3.0}, "both 3"),
     "no numbers": ({"zero": None}, "finite numbers"),
     "duplicate": ({"title": "is up"}, "must be unique"),
-    "no such phase": ({"phase": 2}, "no phase 2"),
+    "no such phase": ({"phase": 2}, "phase 2 does not exist"),
     "code": ({"measure": "__import__('os')"}, "cannot be measured"),
 }
 UNREACHABLE = {
-    "9 m": ({"measure": "highest(height)", "goal": 9.0, "unit": "m"}, "out of reach"),
-    "constant": ({"measure": "highest(0 * height + 1)", "goal": 1.0}, "whatever the robot does"),
-    "per foot": ({"measure": "foot_contact"}, "not one number"),
+    "9 m": ({"measure": "highest(height)", "goal": 9.0, "unit": "m"}, "is unreachable"),
+    "constant": ({"measure": "highest(0 * height + 1)", "goal": 1.0}, "regardless of the motion"),
+    "per foot": ({"measure": "foot_contact"}, "must be a single number"),
     "arguments": ({"measure": "share_above(height)"}, "cannot be measured"),
     "attribute": ({"measure": "height.base"}, "cannot be measured"),
-    "share of 2": ({"measure": "share(height > 0.1)", "goal": 2.0}, "out of reach"),
+    "share of 2": ({"measure": "share(height > 0.1)", "goal": 2.0}, "is unreachable"),
 }
 
 

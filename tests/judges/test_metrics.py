@@ -68,7 +68,8 @@ def test_jumps_are_flights_and_rest_is_none():
 def test_a_call_without_an_episode_is_code_with_words_a_unit_and_quantities():
     value = tracks.share_above(metrics.pace("forward"), 0.123456)
     assert str(value) == 'share_above(pace("forward"), 0.1235)'
-    assert value.words == "share of the time with speed forward, over half seconds above 0.123"
+    words = "fraction of the time with speed forward, averaged over half seconds above 0.123"
+    assert value.words == words
     assert value.unit == "" and tracks.highest("height").unit == "m"
     assert value.quantities == ("x_position", "y_position")
     assert str(tracks.less("pitch", sign=-1)) == 'less("pitch", sign=-1)'

@@ -105,7 +105,7 @@ def test_a_recorder_that_does_not_name_its_files_is_not_believed(tmp_path, told)
 )
 def test_a_message_of_another_shape_ends_the_recording(tmp_path, message):
     beside = Rewards([order(tmp_path)])
-    with pytest.raises(WorkerDied, match="protocol"):
+    with pytest.raises(WorkerDied, match="invalid message"):
         beside.answer(message)
 
 

@@ -40,7 +40,7 @@ def test_every_criterion_is_a_field_described_by_its_title():
         (sighting(11), "less than or equal to 10"),
         (sighting(0.5), "valid integer"),
         (sighting(5, start=2.0, end=1.0), "before start_s"),
-        (sighting(5, end=None), "together or not at all"),
+        (sighting(5, end=None), "both be given, or neither"),
         (sighting(5, evidence=""), "at least 1 character"),
         (sighting(5, tags=["clumsy"]), "too_slow"),
     ],
@@ -90,7 +90,7 @@ def test_repeated_answers_give_the_median_its_evidence_and_the_spread():
 
 def test_what_cannot_be_seen_is_unknown_never_zero():
     verdict = seen_verdict([answer(5, 5, None)], CRITERIA)
-    assert verdict.score is None and verdict.reason == "it cannot be seen: whole None"
+    assert verdict.score is None and verdict.reason == "not visible: whole None"
     assert verdict.seen[0].score == 0.5
     partly = seen_verdict([answer(None, 0, 4)], CRITERIA)
     assert [each.score for each in partly.seen] == [None, 0.0, 0.4]

@@ -11,7 +11,7 @@ def test_what_others_have_reserved_is_not_there_for_me():
     budget = Budget(usd=1.0)
     with budget.reserved(Charge(usd=0.6)) as settle:
         with (
-            pytest.raises(BudgetExceeded, match=r"may cost 0\.6000 USD; 0\.4000 of the budget"),
+            pytest.raises(BudgetExceeded, match=r"may cost 0\.6000 USD, but only 0\.4000 of 1"),
             budget.reserved(Charge(usd=0.6)),
         ):
             pass

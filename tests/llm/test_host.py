@@ -148,7 +148,7 @@ def test_an_unknown_or_ambiguous_key_is_explained(tmp_path):
     publish(tmp_path, "aa2", REQUEST)
     with pytest.raises(UnknownName):
         read_order(tmp_path, "zz")
-    with pytest.raises(UsageError, match="start of 2 work orders: aa1, aa2"):
+    with pytest.raises(UsageError, match="matches 2 work orders: aa1, aa2"):
         read_order(tmp_path, "aa")
     assert list_orders(tmp_path / "nowhere") == []
 
@@ -163,7 +163,7 @@ def test_an_answered_order_is_closed_whoever_answers_at_the_same_time(tmp_path):
             answer_order(tmp_path, KEY, answer.model_dump_json())
             taken.append(answer)
         except UsageError as error:
-            assert "has been answered" in error.message and error.exit_code == 2
+            assert "has already been answered" in error.message and error.exit_code == 2
 
     threads = [threading.Thread(target=hand_in, args=(answer,)) for answer in answers]
     for thread in threads:
@@ -173,7 +173,7 @@ def test_an_answered_order_is_closed_whoever_answers_at_the_same_time(tmp_path):
     (first,) = taken
     kept = (tmp_path / f"{KEY}.answer.json").read_text()
     assert Plan.model_validate_json(kept) == first
-    with pytest.raises(UsageError, match="the first answer counts"):
+    with pytest.raises(UsageError, match="has already been answered"):
         answer_order(tmp_path, KEY, GOOD.model_dump_json())
     assert (tmp_path / f"{KEY}.answer.json").read_text() == kept
     assert not list(tmp_path.glob(".unfinished-*"))

@@ -144,7 +144,7 @@ def test_a_real_servers_failures_are_told_apart(server, models, monkeypatch, tmp
     nonsense = (200, {}, completion("Once upon a time", finish="length"))
     server.answers = [nonsense, good]
     assert models(choose(server.model)).ask(question("four")).attempts == 2
-    assert "cut off" in json.dumps(server.seen[-1][2])
+    assert "truncated" in json.dumps(server.seen[-1][2])
     written = b"".join(each.read_bytes() for each in tmp_path.rglob("*.json"))
     assert KEY.encode() not in written
 

@@ -59,9 +59,9 @@ def test_values_are_put_into_a_template_and_never_read_as_one():
 @pytest.mark.parametrize(
     ("template", "values", "problem"),
     [
-        ("{{intent}}", {"env": "Ant"}, "do not fit: env, intent"),
-        ("{{intent}}", {"intent": "run", "env": "Ant"}, "do not fit: env"),
-        *((template, {"a": 1}, "do not fit") for template in ("{{a", "{{a b}}", "{{}}", "{{1}}")),
+        ("{{intent}}", {"env": "Ant"}, "do not match: env, intent"),
+        ("{{intent}}", {"intent": "run", "env": "Ant"}, "do not match: env"),
+        *((template, {"a": 1}, "do not match") for template in ("{{a", "{{a b}}", "{{}}", "{{1}}")),
     ],
 )
 def test_a_template_and_values_that_do_not_fit_are_refused(template, values, problem):

@@ -31,7 +31,7 @@ def test_a_missing_reply_names_the_role_and_the_key(models, tmp_path):
     record(tmp_path / "tape" / "replies")
     changed = question("Changed?", role="reviewer")
     key = changed.key("acme:large")
-    with pytest.raises(UsageError, match=f"role reviewer with the key {key}.*holds 0"):
+    with pytest.raises(UsageError, match=f"role reviewer with the key {key}.*contains 0"):
         models(Replay(tmp_path / "tape" / "replies")).ask(changed)
 
 

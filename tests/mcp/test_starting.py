@@ -66,7 +66,7 @@ async def test_code_that_an_agent_names_is_not_the_users(host, repository, name)
             ("start_search", {"method": "cma"}),
             ("start_session", {"intent": "go"}),
         ):
-            with pytest.raises(Refusal, match="have not named yourself"):
+            with pytest.raises(Refusal, match="have not approved"):
                 await call(tool, env=name, model=None, **more)
     assert not (repository / "mark").exists() and not list(repository.glob("runs/*/*.json"))
 

@@ -66,7 +66,7 @@ def test_nothing_outside_the_repository_is_read(repository, path):
     outside = repository.parent / "outside.json"
     outside.write_text("{}")
     (repository / "link.json").symlink_to(outside)
-    with pytest.raises(UsageError, match="leads out of the repository"):
+    with pytest.raises(UsageError, match="is outside the repository"):
         Workplace(repository, repository / "runs").inside(path)
 
 

@@ -49,9 +49,9 @@ def _fast(clip: MotionClip) -> MotionClip:
     ("spoil", "word"),
     [
         (_sunk, "below the ground"),
-        (_slid, "no foot stands still"),
-        (_bent, "left_knee is 0.5"),
-        (_lifted, "nothing is near the ground"),
+        (_slid, "no foot is at rest"),
+        (_bent, "left_knee exceeds its limit by 0.5"),
+        (_lifted, "nothing touches the ground"),
         (_fast, "lasts"),
     ],
 )

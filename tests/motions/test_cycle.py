@@ -55,7 +55,7 @@ def test_a_period_and_its_waves_are_found(biped):
 def test_a_clip_that_waves_cannot_hold_is_refused(biped):
     clip = swinging(biped, 0.2)
     noise = np.random.default_rng(0).normal(size=clip.joint_pos.shape) * 0.3
-    with pytest.raises(UsageError, match="too long or too rich"):
+    with pytest.raises(UsageError, match="too long or too complex"):
         cycle_of(biped, clip.replace(joint_pos=clip.joint_pos + noise))
 
 

@@ -86,10 +86,10 @@ def test_the_order_of_unnamed_joints_follows_from_body_positions(tmp_path: Path)
     other = CLIP.replace(joint_pos=CLIP.joint_pos[:, ::-1])
     arrays = dict(np.load(_file(tmp_path, mjlab_npz(CLIP))))
     (track,) = _read(tmp_path, npz(**{**arrays, "joint_pos": other.joint_pos}))
-    with pytest.raises(BadFile, match=r"off by 0\.\d+ m at \d"):
+    with pytest.raises(BadFile, match=r"deviates by 0\.\d+ m at \d"):
         robot_clip(track, ROBOT, MotionOrigin())
     (track,) = _read(tmp_path, npz(**{**arrays, "fps": 25.0}))
-    with pytest.raises(BadFile, match=r"belong to (49|50|51)\.\d frames per second"):
+    with pytest.raises(BadFile, match=r"imply (49|50|51)\.\d frames per second"):
         robot_clip(track, ROBOT, MotionOrigin())
 
 
@@ -100,7 +100,7 @@ def _file(tmp_path: Path, content: bytes) -> Path:
 
 def test_an_unknown_frame_rate_is_asked_for(tmp_path: Path) -> None:
     (track,) = _read(tmp_path, lafan_csv(CLIP), options=ReadOptions())
-    with pytest.raises(BadFile, match="does not state its frame rate") as raised:
+    with pytest.raises(BadFile, match="does not contain its frame rate") as raised:
         robot_clip(track, ROBOT, MotionOrigin())
     assert "--fps" in str(raised.value)
     assert robot_clip(track, ROBOT, MotionOrigin(), ReadOptions(fps=60.0)).fps == 60.0

@@ -62,7 +62,7 @@ def test_a_robot_without_two_like_sides_is_refused_by_name(tmp_path):
     lame.write_text(
         text.replace('name="left_shin" pos="0 0 -0.45"', 'name="left_shin" pos="0 0 -0.3"')
     )
-    with pytest.raises(BadEnvironment, match="left_knee has no partner"):
+    with pytest.raises(BadEnvironment, match="left_knee has no mirrored counterpart"):
         symmetry(motion_robot(str(lame)))
 
 

@@ -100,7 +100,7 @@ def test_a_script_that_also_evaluates_may_evaluate(with_adapter):
     ],
 )
 def test_nobody_answers_for_a_person(repository, line):
-    assert "needs a person" in (shell_refusal(line, repository) or "")
+    assert "requires a person" in (shell_refusal(line, repository) or "")
 
 
 def test_an_adapter_that_cannot_be_read_lets_nothing_through_that_it_names(repository):

@@ -79,7 +79,7 @@ def test_an_environment_that_draws_itself_can_do_nothing_else(scene, monkeypatch
         trajectory=scene / "told.npz", output=video, env=env, env_args=limit, caption=False
     )
     (drawn,) = render([job], backend="rays")
-    assert "not named yourself" in drawn.error and not video.exists()
+    assert "not approved" in drawn.error and not video.exists()
     permit_env(env)
     (drawn,) = render([job], backend="rays")
     assert drawn.error is None and video.stat().st_size > 500

@@ -96,7 +96,7 @@ def test_a_backend_that_crashes_is_replaced_and_that_is_said(cheetah_file, tmp_p
     def crash(*given, **options):
         started.append(1)
         if len(started) < crashes:
-            raise WorkerDied("The worker was ended by SIGABRT.")
+            raise WorkerDied("The worker was killed by SIGABRT.")
         return real(*given, **options)
 
     monkeypatch.setattr(backends, "run_worker", crash)
@@ -106,7 +106,7 @@ def test_a_backend_that_crashes_is_replaced_and_that_is_said(cheetah_file, tmp_p
     (done,) = render([job], backend="egl", listener=heard)
     assert (done.error, done.backend) == (None, "rays")
     (said,) = [event["message"] for event in heard if event["event"] == "log"]
-    assert said.startswith("Rendering continues with rays: egl failed (The worker was ended by")
+    assert said.startswith("Rendering continues with rays: egl failed (The worker was killed by")
     started.clear()
     crashes = 9
     (failed,) = render([job], backend="egl")
@@ -127,11 +127,11 @@ def test_a_job_that_fails_does_not_stop_the_others(cheetah, cheetah_file, tmp_pa
     results = render(jobs, backend="rays", processes=2)
     assert [result.output.name for result in results] == [f"{name}.png" for name in names]
     errors = [result.error or "" for result in results]
-    assert "5 positions a step" in errors[0]
+    assert "5 positions per step" in errors[0]
     assert "is not a trajectory" in errors[1]
     assert errors[2] == ""
     assert "Trajectory not found" in errors[3]
-    with pytest.raises(TelicError, match="was not made"):
+    with pytest.raises(TelicError, match="was not rendered"):
         render_one(tmp_path / "none.npz", tmp_path / "x.mp4", env="HalfCheetah-v5")
 
 
@@ -198,7 +198,7 @@ def test_what_has_no_model_draws_itself_if_the_same_comes_out_again(tmp_path, mo
     frames = read_frames(Path("same.mp4"))
     assert len(frames) == 3 and read_video_facts(Path("same.mp4")).fps == 2.0
     assert [int(np.nonzero(f[20, :, 0] > 128)[0][0]) // 10 for f in frames] == [1, 2, 3]
-    assert "did not give the recorded observations" in str(changed.error)
+    assert "gave different observations" in str(changed.error)
     assert "seed is unknown" in str(pole.error)
 
 

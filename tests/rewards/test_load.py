@@ -90,16 +90,19 @@ def test_weights_are_in_place_before_init_reads_them(small):
         ("def reward_fn(obs, action, info):\n    return 0.0, {}\n", r"takes \(obs, action, info\)"),
         (
             "def reward_fn(obs, action, next_obs, info, mj_data, mj_model):\n    pass\n",
-            r'info\["qpos"\], info\["xpos"\] and others hold the state',
+            r'info\["qpos"\], info\["xpos"\] and others contain the simulation state',
         ),
         ("x = 1 / 0\ndef reward_fn(obs, action, next_obs, info):\n    pass\n", "line 1: ZeroDiv"),
         (
             "class R(RewardFunction):\n  def __init__(self, k):\n    self.k = k\n",
-            "__init__ needs k. Give every",
+            "__init__ requires k. Give all",
         ),
         ("class R(RewardFunction):\n  def __init__(self):\n    {}['x']\n", 'line 3: no key "x"'),
         ("class R(RewardFunction):\n  weights = {'a': 'b'}\n", "dictionary of numbers"),
-        ("class R(RewardFunction):\n  memory = {'n': [0.0]}\n", 'The memory "n" is declared as'),
+        (
+            "class R(RewardFunction):\n  memory = {'n': [0.0]}\n",
+            'The memory "n" has an invalid declaration',
+        ),
         ("class R(RewardFunction):\n  memory_to = 'all'\n", 'memory_to is "all"'),
         ("class R(RewardFunction):\n  memory_to = ('beat',)\n", "memory_to is "),
         ("class R(RewardFunction):\n  memory = {'beat': 0.0}\n  memory_to = 'beat'\n", '"beat"'),

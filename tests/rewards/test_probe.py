@@ -49,7 +49,7 @@ def test_numbers_that_are_not_finite_name_their_term(text, small):
     assert f'reward line {caught.value.line}, term "v" is ' in str(caught.value)
     assert " in 32 of 32 values" in str(caught.value)
     assert "(first at step 0)" in str(caught.value)
-    assert "Look for a division, a root, a logarithm" in str(caught.value)
+    assert "Check for a division, root, logarithm" in str(caught.value)
 
 
 def test_the_count_and_first_step_of_bad_values_are_right(small):
@@ -67,7 +67,7 @@ def test_an_unknown_info_name_gets_the_closest_and_all(small):
     message = str(caught.value)
     assert 'reward line 5: no info named "x_vel" (step 0)' in message
     assert "Closest: x_velocity" in message
-    assert "This environment offers: action, " in message
+    assert "Available: action, " in message
 
 
 def test_statistics_are_those_of_the_values(small):
@@ -110,8 +110,8 @@ def test_dead_and_dominating_terms_are_named_with_their_line(small):
         "        }\n        return v, terms"
     )
     found = findings(text, small)
-    assert found["dead_term"] == 'reward line 8, term "z" was 0 on all 32 transitions of the probe.'
-    assert 'reward line 7, term "v" makes 100% of the reward' in found["dominating_term"]
+    assert found["dead_term"] == 'reward line 8, term "z" was 0 in all 32 transitions of the probe.'
+    assert 'reward line 7, term "v" is 100% of the reward' in found["dominating_term"]
 
 
 def test_terms_returned_now_and_then_are_named(small):

@@ -14,7 +14,7 @@ def call(reward, moment):
 
 
 def test_a_call_before_start_is_refused(small):
-    with pytest.raises(RewardError, match="called before it was started"):
+    with pytest.raises(RewardError, match="called before start"):
         call(load_reward("run_forward"), small.transitions[0])
 
 

@@ -60,7 +60,7 @@ def test_a_batched_reward_must_not_keep_values_outside_memory(small):
     with pytest.raises(RewardError) as caught:
         decide(batched(line, "weights = {'a': 1.0}\n    last = None"), small)
     assert caught.value.line == 6
-    assert "last keeps a value from one step to the next" in str(caught.value)
+    assert "last keeps a value between steps" in str(caught.value)
     assert 'Declare memory = {"last": 0.0}' in str(caught.value)
 
 
@@ -117,7 +117,7 @@ def test_state_that_shows_only_in_training_is_kept_apart(small):
     reward = load_reward(text)
     decision = reward.decide(small)
     assert (decision.mode, decision.is_stateful) == ("looped", True)
-    assert "a resumed run starts it from scratch" in finding(decision, "not_resumable").message
+    assert "a resumed run starts without it" in finding(decision, "not_resumable").message
     reward.start(8, "cpu")
     moment = small.transitions[0]
     obs = moment.obs.clone()
@@ -198,14 +198,14 @@ def test_discrete_actions_are_python_integers():
     "line, message",
     [
         ("return 1.0", r"returned float.*Return the total"),
-        ("return obs, {}", r"the total is an array of shape \(2,\); it must be one number"),
-        ("return 0.0, {'a': None}", r'line 2, term "a" is a NoneType; it must be one number'),
+        ("return obs, {}", r"the total is an array of shape \(2,\), expected a number"),
+        ("return 0.0, {'a': None}", r'line 2, term "a" is a NoneType, expected a number'),
         (
             "return 1.0 / (float(obs[0]) - 2.0), {}",
             r"line 2: ZeroDivisionError.*\(step 0, environment 1\)",
         ),
         ("return info['x_vel'], {}", r'no info named "x_vel" .*Closest: x_velocity'),
-        ("return info['mj_data'], {}", r"The simulator is not offered"),
+        ("return info['mj_data'], {}", r"The simulator is not available"),
         ("return {'a': 1}['b'], {}", r'no key "b" in the dictionary'),
     ],
 )

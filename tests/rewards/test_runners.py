@@ -85,8 +85,11 @@ def test_what_describes_the_environment_cannot_be_changed_for_others(small):
 @pytest.mark.parametrize(
     "line, message",
     [
-        ("return obs, {}", r"the total has shape \(3, 2\) for 3 environments.*\.sum\(-1\)"),
-        ("return obs[:, :1], {}", r"has shape \(3, 1\).*Drop keepdim"),
+        (
+            "return obs, {}",
+            r"the total has shape \(3, 2\), expected \(3,\) for 3 environments.*\.sum\(-1\)",
+        ),
+        ("return obs[:, :1], {}", r"has shape \(3, 1\).*Omit keepdim"),
         ("return obs[0], {}", r"the total has shape \(2,\).*x\[:, 3\]"),
         ("return obs[:, 0], {'a': obs}", r'line 5, term "a" has shape \(3, 2\)'),
         ("return obs[:, 0], {'a': 'text'}", r'term "a" is a str, not a tensor'),
@@ -104,7 +107,7 @@ def test_wrong_results_are_explained(line, message):
     [
         ("self.memory['n'] = obs.sum(); return obs[:, 0], {}", r'memory "n" became \(\).*\(3,\)'),
         ("self.memory['n'] = 1.0; return obs[:, 0], {}", r'memory "n" became float'),
-        ("self.memory['m'] = obs; return obs[:, 0], {}", r"memory m was never declared.*has n"),
+        ("self.memory['m'] = obs; return obs[:, 0], {}", r"memory m was not declared.*has n"),
     ],
 )
 def test_memory_must_keep_its_shape(line, message):

@@ -65,7 +65,7 @@ def test_what_is_left_out_is_gone_with_all_that_names_it(scene):
     assert (model.nsensor, model.nq, model.nu) == (0, 7 + 8, 8)
     names = [model.geom(g).name for g in range(model.ngeom)]
     assert "wall_x" not in names and "top" in names
-    with pytest.raises(BadFile, match='"cat" fits no body or geom'):
+    with pytest.raises(BadFile, match='"cat" matches no body or geom'):
         guessed(scene(), {"leave_out": ["cat"]})
 
 

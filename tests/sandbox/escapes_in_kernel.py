@@ -306,7 +306,7 @@ ATTEMPTS = [*FILES, *NETWORK, *PROCESSES, *BY_NUMBER, *SECRETS, *THREADS]
 
 # Each of these ends its worker: name, source, class of the error, part of its message.
 KILLERS = [
-    ("hard_exit", "def attempt():\n    os._exit(0)\n", "WorkerDied", "exit code 0"),
+    ("hard_exit", "def attempt():\n    os._exit(0)\n", "WorkerDied", "code 0"),
     ("system_exit", "def attempt():\n    raise SystemExit(0)\n", "WorkerDied", "SystemExit"),
     (
         "interrupt",
@@ -329,13 +329,13 @@ KILLERS = [
         "    while True:\n"
         "        pass\n",
         "WorkerDied",
-        "no sign of life",
+        "no heartbeat",
     ),
     (
         "stopped_process",
         "def attempt():\n    import signal\n    os.kill(os.getpid(), signal.SIGSTOP)\n",
         "WorkerDied",
-        "no sign of life",
+        "no heartbeat",
     ),
     (
         "garbage_on_the_wire",
@@ -344,13 +344,13 @@ KILLERS = [
         "    import time\n"
         "    time.sleep(9)\n",
         "WorkerDied",
-        "not a message",
+        "an invalid message",
     ),
     (
         "unknown_message",
         "def attempt():\n    channel.post('obey', order='x')\n    import time\n    time.sleep(9)\n",
         "WorkerDied",
-        "not a message",
+        "an invalid message",
     ),
     (
         "error_class_of_choice",
@@ -358,13 +358,13 @@ KILLERS = [
         "    channel.post('error', error={'class': 'os', 'fields': {}})\n"
         "    import time\n    time.sleep(9)\n",
         "WorkerDied",
-        "cannot be read",
+        "an unreadable error",
     ),
     (
         "endless_line",
         "def attempt():\n    while True:\n        os.write(channel._outbox, b'x' * 60000)\n",
         "WorkerDied",
-        "not a message",
+        "an invalid message",
     ),
     (
         "closed_pipe",
@@ -415,7 +415,7 @@ KILLERS = [
         "        with contextlib.suppress(OSError):\n"
         "            os.write(1, b'x' * (1 << 20))\n",
         "WorkerDied",
-        "no sign of life",
+        "no heartbeat",
     ),
 ]
 if platform.machine() == "x86_64":

@@ -230,7 +230,7 @@ ATTEMPTS = [
     refused("huge_text", body(f"x = {'a' * 30_000!r}"), "characters"),
     refused("null_byte", body("x = 1\x00"), "null bytes"),
     refused(
-        "not_python", "def reward_fn(obs, action, next_obs, info)\n  return 0", "not valid Python"
+        "not_python", "def reward_fn(obs, action, next_obs, info)\n  return 0", "invalid Python"
     ),
     # what objects have besides what they offer
     refused("unpickle_by_a_record", "info.spec.parse_raw(b'', proto='pickle')", '"parse_raw"'),
@@ -266,19 +266,19 @@ ATTEMPTS = [
     refused("generator_throw", "(i for i in (1,)).throw(ValueError)", '"throw"'),
     refused("text_encode", "'x'.encode('idna')", '"encode"'),
     refused("text_translate", "'x'.translate({})", '"translate"'),
-    refused("compiler_only_error", "[(y := 1) for x in (z := [1])]", "not valid Python"),
+    refused("compiler_only_error", "[(y := 1) for x in (z := [1])]", "invalid Python"),
     # what passes by its name and is stopped by what the object is
     stopped(
-        "own_name_on_an_array", "class A:\n    pickle_me = 1\nobs.pickle_me", "cannot be asked"
+        "own_name_on_an_array", "class A:\n    pickle_me = 1\nobs.pickle_me", "is not accessible"
     ),
-    stopped("tensor_name_on_an_array", "obs.cuda()", "cannot be asked"),
-    stopped("array_name_on_a_number", "(1.5).tolist()", "cannot be asked"),
-    stopped("episode_name_on_info", "info.quantity('x')", "cannot be asked"),
-    stopped("attribute_of_a_function", "reward_fn.name", "cannot be asked"),
-    stopped("attribute_of_a_builtin", "len.name", "cannot be asked"),
-    stopped("attribute_of_a_type", "float.real", "cannot be asked"),
-    stopped("attribute_of_a_device", "torch.zeros(1).device.start", "cannot be asked"),
-    stopped("by_getattr", "getattr(obs, 'cuda')", "cannot be asked"),
+    stopped("tensor_name_on_an_array", "obs.cuda()", "is not accessible"),
+    stopped("array_name_on_a_number", "(1.5).tolist()", "is not accessible"),
+    stopped("episode_name_on_info", "info.quantity('x')", "is not accessible"),
+    stopped("attribute_of_a_function", "reward_fn.name", "is not accessible"),
+    stopped("attribute_of_a_builtin", "len.name", "is not accessible"),
+    stopped("attribute_of_a_type", "float.real", "is not accessible"),
+    stopped("attribute_of_a_device", "torch.zeros(1).device.start", "is not accessible"),
+    stopped("by_getattr", "getattr(obs, 'cuda')", "is not accessible"),
     # what passes the list and is stopped by the stand-ins, the interpreter or the memory limit
     stopped("recursion", "def f(x):\n    return f(x)\nf(1)", "RecursionError"),
     stopped("memory_text", "x = 'a' * 10 ** 11", "MemoryError"),
@@ -287,19 +287,19 @@ ATTEMPTS = [
     stopped("memory_torch", "x = torch.zeros(10 ** 12)", "tried to allocate"),
     stopped("memory_format", 'x = f"{1:>99999999999}"', "MemoryError"),
     stopped("memory_shift", "x = 1 << (1 << 40)", "MemoryError"),
-    stopped("make_a_tensor_class", "torch.Tensor(4)", "only serves isinstance"),
+    stopped("make_a_tensor_class", "torch.Tensor(4)", "is only for isinstance"),
     stopped("stop_iteration", "next(iter([]))", "StopIteration"),
 ]
 
 # Each of these ends its worker, so each gets one of its own: name, source, error, reason.
 KILLERS = [
-    ("endless_loop", body("while True:\n    pass"), "WorkerDied", "no sign of life"),
-    ("endless_power", body("x = 9 ** 9 ** 9"), "WorkerDied", "no sign of life"),
+    ("endless_loop", body("while True:\n    pass"), "WorkerDied", "no heartbeat"),
+    ("endless_power", body("x = 9 ** 9 ** 9"), "WorkerDied", "no heartbeat"),
     (
         "endless_catch",
         body("while True:\n    try:\n        1 / 0\n    except Exception:\n        continue"),
         "WorkerDied",
-        "no sign of life",
+        "no heartbeat",
     ),
     (
         "growing_list",

@@ -93,8 +93,8 @@ def test_an_ordinary_user_is_confined_as_well_as_root(act):
 )
 def test_a_process_with_threads_is_not_confined_by_halves(act):
     found = act("threads_first")
-    assert "1 other threads run already (python" in found["said"]
-    assert "Confine first" in found["said"]
+    assert "1 other threads are running (python" in found["said"]
+    assert "Confine the process before" in found["said"]
     assert found["socket"] == "done"
 
 

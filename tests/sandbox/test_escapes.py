@@ -139,7 +139,7 @@ def in_kernel_outcomes(canary, confined):
 
 def end_of(canary: Canary, killer: tuple, mode: str) -> TelicError | None:
     name, source, _, reason = killer
-    patience_s = 1.5 if "no sign of life" in reason else 60.0
+    patience_s = 1.5 if "no heartbeat" in reason else 60.0
     try:
         worker(canary, f"{mode}-{name}", mode, {name: source}, patience_s).run()
     except TelicError as error:

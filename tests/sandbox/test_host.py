@@ -115,7 +115,7 @@ def test_who_must_wait_stands_still_and_is_not_called_silent(folder):
 def test_silence_is_ended_and_says_what_went_on(folder):
     with pytest.raises(WorkerDied) as caught:
         make(folder, "fall_silent", beat_s=0.5).run()
-    assert "no sign of life for 0.5 s while running the reward of test.py" in str(caught.value)
+    assert "no heartbeat for 0.5 s while running the reward of test.py" in str(caught.value)
 
 
 def test_beats_keep_a_slow_worker_alive(folder):
@@ -136,9 +136,9 @@ def test_preparation_has_its_own_patience(folder):
 
 
 def test_processor_and_wall_time_are_limited(folder):
-    with pytest.raises(ResourceError, match="1 s of processor time"):
+    with pytest.raises(ResourceError, match="CPU time limit of 1 s"):
         make(folder, "burn", limits=Limits(cpu_s=1)).run()
-    with pytest.raises(ResourceError, match=r"more than its 0\.3 s"):
+    with pytest.raises(ResourceError, match=r"time limit of 0\.3 s"):
         make(folder, "fall_silent", limits=Limits(wall_s=0.3)).run()
 
 

@@ -228,7 +228,7 @@ def test_a_faithful_gate_is_a_sentence_and_the_critic_is_asked_all_the_same(tmp_
     request = small(episodes=4, faithful=True, switches={"gate_at": 50})
     _, first, *_ = _run(tmp_path, request, answer)
     assert first.candidates[0].mean >= 50 and first.note is None
-    assert asked[1].role == "critic" and "From a mean return of 50 on" in asked[1].prompt
+    assert asked[1].role == "critic" and "If the mean return is at least 50" in asked[1].prompt
     assert list(first.candidates[1].params) == BAD, "nothing limits the edit"
 
 
@@ -245,12 +245,12 @@ def test_prompts_hold_what_the_switches_say(tmp_path):
     critic = asked["critic"]
     assert "You may return the policy unchanged" in critic
     assert "pole stands on a cart" in critic and "The median episode" in critic
-    assert "2 episodes" in critic and "From a mean return of 480 on" in critic
+    assert "2 episodes" in critic and "If the mean return is at least 480" in critic
     assert "params[4]: weight of pole angle on push left" in critic
     asked.clear()
     _run(tmp_path / "three", small(method="threetraj", episodes=8), answer)
     assert all(f"The {which} episode" in asked["critic"] for which in ("worst", "median", "best"))
-    assert "From a mean return" not in asked["critic"]
+    assert "If the mean return" not in asked["critic"]
     asked.clear()
     _run(
         tmp_path / "plus",

@@ -36,7 +36,7 @@ def test_raw_observations_enter_as_they_are_and_a_table_has_none():
     assert not raw.protocol.is_scaled and " raw" in raw.label and raw.switches.confirm
     scaled = make_plan(SearchConfig(env="Pong-v0", method="cma"))
     assert scaled.protocol == raw.protocol.model_copy(update={"is_scaled": True})
-    with pytest.raises(ConfigError, match="number of a state"):
+    with pytest.raises(ConfigError, match="a state index"):
         make_plan(SearchConfig(env="Nim-v0", method="tabular", raw=True))
 
 
@@ -56,11 +56,11 @@ def test_a_faithful_run_has_its_published_number_of_iterations_and_raw_observati
         ({"switches": {"evidence": "everything"}}, "evidence"),
         ({"switches": {"history_view": "best"}}, "history_view"),
         ({"switches": {"rollouts": 0}}, "rollouts"),
-        ({"episodes": 10, "model": "host"}, "no room for one iteration"),
-        ({"method": "cma", "env": "Nim-v0"}, "table of choices"),
-        ({"method": "tabular"}, "no numbered states"),
-        ({"method": "cma", "model": "host"}, "asks no model"),
-        ({"policy": "table"}, "no numbered states"),
+        ({"episodes": 10, "model": "host"}, "too small for one iteration"),
+        ({"method": "cma", "env": "Nim-v0"}, "table of actions"),
+        ({"method": "tabular"}, "no discrete states"),
+        ({"method": "cma", "model": "host"}, "uses no model"),
+        ({"policy": "table"}, "no discrete states"),
     ],
 )
 def test_a_wrong_request_is_refused_in_a_sentence(changes, complaint):

@@ -149,14 +149,14 @@ def another_stick(copy):
 TAMPERED = {
     judge_in_author: "the judge was changed after its validation",
     judge_on_disk: "the judge was changed after its validation",
-    judge_while_judging: "the judge of iteration 1 is not on record",
+    judge_while_judging: "the judge of iteration 1 is not recorded",
     another_judge_judged: "the judge was changed after its validation",
     reward_of_a_policy: "was changed after it was proposed",
     reward_on_record: "was changed after it was proposed",
     reward_in_candidate: "was changed after it was proposed",
     no_trial: "could not be validated: the worker died",
     a_problem: "The judge passes everything.",
-    another_stick: "by other criteria than the examples",
+    another_stick: "different criteria for the policies",
 }
 
 
@@ -321,9 +321,9 @@ def another_episode(copy):
 FORGED = {
     forged_score: "iter_1/judgment.json was not written by this session",
     forged_trial: "trial.json was not written by this session",
-    forged_journal: "line 1 of journal.jsonl was changed",
-    another_threshold: "session.json is not the request that this session was begun with",
-    another_policy: "is not the one that was judged",
+    forged_journal: "line 1 of journal.jsonl was modified",
+    another_threshold: "session.json is not the request that started this session",
+    another_policy: "differs from the one that was judged",
     another_episode: "episode 0 of",
 }
 
@@ -419,10 +419,10 @@ def test_a_robot_that_is_changed_makes_the_records_so_far_somebody_elses(tmp_pat
     records.write(folder.asked, MeasurableIntent(criteria=()))
     assert list(records.doubts()) == []
     file.write_text(file.read_text() + " ")
-    assert "were changed while the session ran" in next(records.doubts())
+    assert "were modified while the session was running" in next(records.doubts())
     resumed_later = SessionJournal(folder, "stand still", env, "")
     assert list(resumed_later.doubts()) == [
-        "the files of its environment were changed since the session began"
+        "the environment's files were modified after the session started"
     ]
 
 

@@ -124,7 +124,7 @@ def test_one_word_does_not_make_a_pass(session, outcome):
     assert session_state(session) == outcome
     write_json(session.summary, {**read_json(session.summary), "outcome": "passed"})
     assert shown(session).state == "unproven"
-    assert shown(session).reasons[0] == "summary.json was changed after the session ended"
+    assert shown(session).reasons[0] == "summary.json was modified after the session ended"
 
 
 def test_a_journal_that_is_gone_or_edited_proves_nothing(session):
@@ -196,7 +196,7 @@ def test_a_veto_is_not_undone_by_putting_back_all_files_of_before(session, tmp_p
         shutil.rmtree(session.path)
         shutil.copytree(before, session.path)
     assert shown(session).state == "unproven"
-    assert "2 lines were written here, 1 are left" in shown(session).reasons[0]
+    assert "2 lines were written, but only 1 are left" in shown(session).reasons[0]
 
 
 def test_a_veto_counts_for_a_session_of_another_user(config, tmp_path, monkeypatch):

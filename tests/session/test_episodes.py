@@ -133,7 +133,7 @@ def test_a_verdict_on_a_changed_recording_is_unknown(tmp_path):
     passing = judged([score("x", 1.0, zero=0.0, goal=1.0)], 1.0)
     kept, changed = (of_recording(file, passing) for file in files)
     assert (kept.score, kept.recording) == (1.0, files[0].sha256)
-    assert changed.score is None and "was changed after it was recorded" in (changed.reason or "")
+    assert changed.score is None and "was modified after it was recorded" in (changed.reason or "")
 
 
 @pytest.mark.parametrize("fault", [TelicError("torn"), WorkerDied("torn"), RewardError("torn")])

@@ -37,7 +37,7 @@ def test_a_failure_that_looks_right_keeps_its_score_and_casts_doubt():
     assert after[0] == worse
     assert after[1].judgement.score == best.judgement.score and after[1].low == best.low
     told = judge_doubted([verdict for each in after for verdict in each.judgement.verdicts])
-    assert told is not None and '"runs"' in told and "seen 1.00" in told
+    assert told is not None and '"runs"' in told and "vision 1.00" in told
 
 
 def test_a_failure_that_looks_like_one_casts_no_doubt():

@@ -44,7 +44,7 @@ WRITERS = ("elicitor", "reward_author", "judge_author", "reviewer")
 def test_an_outage_before_training_ends_with_a_paragraph_and_goes_on_later(asking, role):
     with pytest.raises(ModelUnavailable, match="not available after 2 attempts") as error:
         asking.run({**PASSING, role: DOWN})
-    assert "\n" not in str(error.value) and "Run the same command again" in error.value.hint
+    assert "\n" not in str(error.value) and "Rerun the same command" in error.value.hint
     assert session_state(asking.folder) == "interrupted" and not asking.folder.summary.exists()
     paid = {each["role"] for each in asking.told("model.reply")}
     session, asked = asking.run(PASSING, until="session.forecast")
@@ -79,7 +79,7 @@ def test_without_eyes_the_code_judge_stands_alone_and_says_so(asking, fault):
         for verdict in member["judgement"]["verdicts"]:
             assert verdict["score"] == 1.0 and verdict["by_judge"].get("vision") is None
         reasons = [each["reason"] or "" for each in member["judgement"]["verdicts"]]
-        assert any(each.startswith("code alone; vision is unknown:") for each in reasons)
+        assert any(each.startswith("code only; vision is unknown:") for each in reasons)
 
 
 @pytest.mark.slow
@@ -93,7 +93,9 @@ def test_episodes_that_somebody_looked_at_are_still_those_that_were_judged(askin
     verdicts = [each for member in members for each in member["judgement"]["verdicts"]]
     assert any(each["by_judge"].get("vision") == 0.95 for each in verdicts)
     assert all(each["recording"] for each in verdicts)
-    assert not any("is not the one that was judged" in each for each in session.summary.reasons)
+    assert not any(
+        "differs from the one that was judged" in each for each in session.summary.reasons
+    )
 
 
 @pytest.mark.slow
@@ -136,7 +138,7 @@ def spent_calls(asking) -> int:
 def test_code_that_is_refused_again_and_again_says_how_to_ask_anew(asking):
     nosy = {**REWARD, "source": "import os\n" + REWARD["source"]}
     with pytest.raises(
-        RewardError, match="reward_author gave no usable answer in 3 tries"
+        RewardError, match="reward_author returned no usable answer in 3 attempts"
     ) as error:
         asking.run({**PASSING, "reward_author": nosy})
     assert "--fresh" in error.value.hint
@@ -320,8 +322,11 @@ def test_a_disk_that_fills_up_again_and_again_loses_nothing(asking, home, tmp_pa
         try:
             session, _ = asking.run(VARYING, iterations=2)
         except ResourceError as error:
-            assert "The disk is full" in error.message and "saved before is intact" in error.message
-            assert "run the same command again" in error.hint
+            assert (
+                "The disk is full" in error.message
+                and "Previously saved data is intact" in error.message
+            )
+            assert "rerun the same command" in error.hint
             kept = {each.stem for each in asking.runs_dir.rglob("replies/*.json")}
             new = asking.requests[before:]
             lost += [each.role for each in new if each.key("scripted") not in kept]
@@ -394,7 +399,7 @@ def test_a_judge_whose_worker_is_killed_leaves_scores_unknown(asking, real_judge
 
     real_judge.setattr(host.Worker, "_launch", launch_and_kill)
     session, _ = asking.run(PASSING)
-    assert_unknown(asking, session, "ended by SIGKILL")
+    assert_unknown(asking, session, "killed by SIGKILL")
 
 
 @pytest.mark.long
@@ -408,7 +413,7 @@ def test_a_judge_that_never_ends_is_ended_and_leaves_scores_unknown(asking, real
 
     real_judge.setattr(host.Worker, "_hear", impatiently)
     session, _ = asking.run(judged_by(ENDLESS))
-    assert_unknown(asking, session, "no sign of life for 0.5 s while judging")
+    assert_unknown(asking, session, "no heartbeat for 0.5 s while judging")
 
 
 @pytest.mark.slow

@@ -103,7 +103,7 @@ def test_an_agents_label_is_kept_and_changes_no_score(session):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"iteration": 7}, "it has: 1"),
+        ({"iteration": 7}, "available: 1"),
         ({"member": "reward_seed_9"}, "reward_seed_1"),
         ({"episode": "5"}, "1 to 4"),
         ({"episode": "0"}, "1 to 4"),
@@ -159,7 +159,12 @@ def test_the_report_says_what_people_say(session):
     add_label(session, False, why="it slides", author="ada")
     add_veto(session, "a look-alike", "bob")
     said = str(people_section(_read(session)))
-    for words in ("vetoed by bob", "it slides", "differ", "fewer than 6 labels change no score"):
+    for words in (
+        "vetoed by bob",
+        "it slides",
+        "differ",
+        "fewer than 6 labels do not change scores",
+    ):
         assert words in said
 
 

@@ -164,13 +164,13 @@ def test_the_page_tells_the_whole_story(tmp_path):
     text = Reader(page).text
     assert told == []
     for part in (text, markdown.replace("\\", "")):
-        assert "The best policy scores 0.95 on 64 fresh episodes" in part
+        assert "The best policy scores 0.95 on 64 new episodes" in part
         assert "2 of 3 training seeds must prove 0.8; 3 of 3 did." in part
         assert "≥ 3 m/s" in part and "faster" in part and "9.8.7" in part
         assert "25%" in part and "−10" in part  # the cost's share of the reward
         assert "telic run 'run fast' --env HalfCheetah-v5" in part
         assert "iter_2/train --member reward_seed_1 --step 256" in part  # what was judged
-        assert "wall clock" in part and "judging" in part
+        assert "elapsed time" in part and "judging" in part
     headings = [tag for tag, _ in Reader(page).elements if re.fullmatch("h[1-6]", tag)]
     assert headings[0] == "h1" and headings.count("h1") == 1
     assert page.count('class="line"') == 2  # a learning curve per iteration
@@ -234,7 +234,7 @@ def test_what_the_eye_saw_and_where_judges_differ(tmp_path):
     member = member.model_copy(update={"judgement": judgement})
     page, markdown, _ = Session(tmp_path, iteration(1, member), seeds=(1,)).report()
     for part in (Reader(page).text, markdown):
-        assert "1.0 to 2.5 s" in part and "vision 0.40 (limps); not settled." in part
+        assert "1.0 to 2.5 s" in part and "vision 0.40 (limps); not resolved." in part
 
 
 def test_what_could_not_be_judged_is_unknown_and_says_why(tmp_path):

@@ -109,7 +109,7 @@ def test_what_is_damaged_is_refused_by_name(played, tmp_path, name, damage):
     fake = shutil.copytree(folder, tmp_path / "deploy")
     copies = "import shutil, sys\nshutil.copy({!r}, sys.argv[sys.argv.index('--out') + 1])\n"
     (fake / "run.py").write_text(copies.format(str(tmp_path / "told.npz")))
-    with pytest.raises(BadFile, match=name if damage != "objects" else "holds no arrays"):
+    with pytest.raises(BadFile, match=name if damage != "objects" else "contains no arrays"):
         play_bundle(fake, starts, tmp_path)
 
 
@@ -125,7 +125,7 @@ def test_a_script_that_needs_telic_fails(played, tmp_path, module):
 def test_agreement_is_told_with_what_is_unknown():
     whole = sim_to_sim.compared([0.9, 0.9, None], [0.8, 0.94, 0.9], 0.8, 0.0)
     assert (whole.episodes, whole.unjudged) == (3, 1)
-    assert whole.words == "here 0.900, plain MuJoCo 0.880, difference -0.020"
+    assert whole.words == "telic 0.900, plain MuJoCo 0.880, difference -0.020"
     assert whole.apart == pytest.approx(0.1)
     none = sim_to_sim.compared([0.9], [None], 0.8, 0.0)
     assert none.difference is None and none.apart is None

@@ -39,7 +39,7 @@ def test_a_session_is_passed_here_and_claimed_elsewhere(session, tmp_path, monke
 def test_an_own_key_that_others_may_read_is_named_as_the_reason(session, tmp_path):
     key_file().chmod(0o644)
     found = verify(session.path)
-    assert found["state"] == "claimed" and "own signing key cannot be used" in found["reasons"][0]
+    assert found["state"] == "claimed" and "your signing key cannot be used" in found["reasons"][0]
 
 
 def test_a_signed_text_is_checked_to_the_last_byte(session, tmp_path, monkeypatch):

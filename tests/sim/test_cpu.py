@@ -102,7 +102,7 @@ def test_a_loaded_state_goes_on_bit_for_bit_in_another_simulation(ant):
         for _ in range(20):
             sim.step(torch.full((2, ant.nu), -0.5), 5)
     assert torch.equal(one.state(), other.state())
-    with pytest.raises(ConfigError, match="does not fit"):
+    with pytest.raises(ConfigError, match="does not match"):
         CpuSimulation(ant, 3).load_state(one.state())
 
 

@@ -154,7 +154,7 @@ def test_a_state_continues_where_it_was_taken(cheetah):
     cheetah.load_state(state)
     cheetah.step(ctrl, 5)
     torch.testing.assert_close(cheetah.state(), after, rtol=1e-4, atol=1e-4)
-    with pytest.raises(ConfigError, match="does not fit"):
+    with pytest.raises(ConfigError, match="does not match"):
         cheetah.load_state(state[:2])
 
 
@@ -175,7 +175,8 @@ def test_room_follows_from_the_model():
 
 @pytest.mark.skipif(why_no_gpu() is None, reason="this machine has a GPU")
 @pytest.mark.parametrize(
-    ("device", "text"), [("cuda", "cannot be used"), ("gpu", "not known"), ("cuda:x", "not known")]
+    ("device", "text"),
+    [("cuda", "cannot be used"), ("gpu", "Unknown device"), ("cuda:x", "Unknown device")],
 )
 def test_without_a_gpu_the_reason_is_told(device, text):
     with pytest.raises(ConfigError, match=text):

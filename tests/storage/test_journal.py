@@ -98,7 +98,7 @@ def test_a_chain_written_again_without_the_key_is_not_accepted(tmp_path, key):
     filled(path, None)
     assert Journal(path, "walk", key).verify().unsigned == 6
     bare = Journal(path, "walk", key, guard="path").verify()
-    assert (bare.ok, bare.bad_seq, bare.why) == (False, 1, "its signature is missing or wrong")
+    assert (bare.ok, bare.bad_seq, bare.why) == (False, 1, "its signature is missing or invalid")
     path.unlink()
     filled(path, SigningKey(b"of a forger".ljust(32)))
     for _ in range(2):  # no note of the last line, and after an attempt to append
@@ -138,7 +138,7 @@ def test_a_guarded_journal_that_was_cut_short_is_foreign(tmp_path, key, keep):
     path.write_bytes(b"".join(lines[:keep]))
     journal = Journal(path, "walk", key, guard="path")
     check = journal.verify()
-    assert check.foreign and not check.ok and "6 lines were written here" in check.why
+    assert check.foreign and not check.ok and "6 lines were written, but" in check.why
     with pytest.raises(JournalBroken):
         journal.append("score", {"value": 1})
     journal.adopt()
@@ -149,7 +149,7 @@ def test_a_last_line_that_was_whole_once_is_not_taken_for_a_crash(tmp_path, key)
     path = tmp_path / "j.jsonl"
     filled(path, key, guarded=True)
     path.write_bytes(path.read_bytes()[:-5])
-    with pytest.raises(JournalBroken, match="complete once"):
+    with pytest.raises(JournalBroken, match="complete before"):
         Journal(path, "walk", key, guard="path").append("score", {"value": 1})
 
 

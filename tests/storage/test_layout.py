@@ -32,9 +32,9 @@ def test_a_run_is_found_by_id_prefix_path_and_latest(runs, monkeypatch):
 def test_a_run_that_is_not_there_gets_the_closest_names(runs):
     with pytest.raises(UnknownName, match="cheetah-b2"):
         Workspace(runs).run("chetah-b2")
-    with pytest.raises(UsageError, match="start of 2 ids"):
+    with pytest.raises(UsageError, match="matches 2 ids"):
         Workspace(runs).run("cheetah")
-    with pytest.raises(UsageError, match="holds none yet"):
+    with pytest.raises(UsageError, match="contains none"):
         Workspace(runs / "nowhere").run("latest")
 
 

@@ -53,5 +53,5 @@ def test_a_shortened_series_keeps_its_ends_and_its_spike():
     assert 50.0 in short_y
     assert downsample([1, 2, 3], [1, None, 3], 5) == ([1, 3], [1, 3])
     assert downsample([], [], 5) == ([], [])
-    with pytest.raises(ValueError, match="3 are the least"):
+    with pytest.raises(ValueError, match="minimum is 3"):
         downsample([1], [1], 2)

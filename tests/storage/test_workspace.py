@@ -37,7 +37,7 @@ def test_one_look_up_finds_every_kind(workspace):
         str(workspace.runs_dir / "search_20260101_bb"): "search",
     }.items():
         assert workspace.find(name, *everything).kind == kind, name
-    with pytest.raises(UsageError, match="start of 2 ids"):
+    with pytest.raises(UsageError, match="matches 2 ids"):
         workspace.find("2026")
     with pytest.raises(UnknownName, match="run_1"):
         workspace.find("run_2")

@@ -199,7 +199,7 @@ def test_a_robot_moved_by_tokens_moves_as_the_tracker_does(trained, tmp_path, mo
     monkeypatch.setattr(deploy, "write_decoder", off)
     used = np.random.default_rng(0).uniform(-1, 1, (9, tracker.shape.width))
     monkeypatch.setattr(deploy, "_used", lambda tracker, player: used)
-    with pytest.raises(TelicError, match="off what the tracker does"):
+    with pytest.raises(TelicError, match="from the tracker"):
         deploy.write_token_robot(tracker, library(), tmp_path / "other")
 
 

@@ -26,9 +26,11 @@ def dog(tmp_path_factory):
 def test_a_command_is_three_numbers_that_it_was_trained_with():
     assert read_command("0.5, 0,-0", SPANS) == (0.5, 0.0, 0.0)
     for text in ("", "1", "a,b,c", "1,2", "0,0,0,0", "nan,0,0", "inf,0,0"):
-        with pytest.raises(UsageError, match="is not understood"):
+        with pytest.raises(UsageError, match="Invalid --command"):
             read_command(text, SPANS)
-    with pytest.raises(UsageError, match=r"forward commands of -0\.4 to 0\.8 m/s"):
+    with pytest.raises(
+        UsageError, match=r"0\.9 is outside the range of this policy, -0\.4 to 0\.8 m/s"
+    ):
         read_command("0.9,0,0", SPANS)
 
 

@@ -44,7 +44,7 @@ def test_members_share_the_environments(members):
 
 
 def test_overlap_is_refused_on_a_gpu(pretend):
-    with pytest.raises(ConfigError, match="take turns"):
+    with pytest.raises(ConfigError, match="alternate"):
         plan("HalfCheetah-v5", device="cuda", settings={"overlap": True})
 
 
@@ -166,7 +166,7 @@ def test_two_processes_on_one_gpu_share_a_policy(tmp_path):
     run = execute(job, tmp_path, on_event=events)
     assert run.status == "completed" and run.summary["total_timesteps"] >= 65536
     told = [each["message"] for each in events if each["event"] == "log"]
-    assert any("as one recording" in each for each in told)
+    assert any("as one CUDA graph" in each for each in told)
     state = RunFolder(run.path).state
     first, second = state, max(state.parent.glob("state-1-*.pt"))
     one, other = (

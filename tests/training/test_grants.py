@@ -166,7 +166,7 @@ def test_what_nobody_asked_for_is_refused_and_not_written(message, tmp_path):
     write_json(run.summary, {"kept": True})
     before = contents(tmp_path)
     with RunKeeper(job, run, lambda event: None) as keeper:
-        with pytest.raises(WorkerDied, match="broke the protocol"):
+        with pytest.raises(WorkerDied, match="sent an invalid message"):
             keeper.receive(json.loads(json.dumps(message)))
         with pytest.raises(WorkerDied, match="without a result"):
             keeper.summary()
@@ -184,7 +184,7 @@ LIES = """
 
 def test_a_worker_that_lies_about_the_run_ends_it_and_its_text_is_harmless(tmp_path):
     heard = []
-    with pytest.raises(WorkerDied, match="broke the protocol"):
+    with pytest.raises(WorkerDied, match="sent an invalid message"):
         execute(hostile(LIES, steps=8192), tmp_path, name="run", on_event=heard.append)
     run = RunFolder(tmp_path / "run")
     assert not run.summary.exists()

@@ -53,7 +53,7 @@ def test_of_many_jobs_of_one_name_one_makes_the_folder(tmp_path):
         assert len(made) == 1
         assert seeds_of(RunFolder(tmp_path / f"same_{round_number}")) == (made, made, made)
         for error in refused:
-            assert "is in use" in str(error) or "exists already" in str(error)
+            assert "is in use" in str(error) or "already exists" in str(error)
 
 
 def test_of_many_jobs_of_one_name_one_trains_what_its_manifest_says(tmp_path):

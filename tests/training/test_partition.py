@@ -151,7 +151,7 @@ def test_a_manifest_that_speaks_of_others_is_refused(tmp_path, groups):
     run = RunFolder(tmp_path / "run")
     create_run(three(), run)
     write_json(run.manifest, {**read_json(run.manifest), "processes": groups})
-    with pytest.raises(BadFile, match="not of the members"):
+    with pytest.raises(BadFile, match="are not those of this run"):
         member_groups(three(), run)
 
 

@@ -158,8 +158,8 @@ def test_a_policy_takes_one_observation_or_many_and_refuses_wrong_ones(tmp_path)
     ("change", "says"),
     [
         ({"variants": [{"hidden": 3}]}, "cannot differ"),
-        ({"seeds": (1, 1)}, "different"),
-        ({"weights": {"speed": 1.0}}, "own reward"),
+        ({"seeds": (1, 1)}, "distinct"),
+        ({"weights": {"speed": 1.0}}, "built-in reward"),
         ({"settings": {"gama": 1}}, "gamma"),
         ({"preset": "defualt"}, "default"),
     ],
@@ -186,7 +186,7 @@ def test_what_is_guessed_of_a_robot_in_a_file_is_said_before_it_is_trained():
     told, quiet = Heard(), Heard()
     tell_what_is_assumed(str(dog), {"max_episode_steps": 20}, told)
     said = [str(event.get("message")) for event in told]
-    assert any(line.startswith("Feet, taken to be") for line in said)
+    assert any(line.startswith("Assumed feet") for line in said)
     assert any(line.startswith("Default reward:") for line in said)
     tell_what_is_assumed("InvertedPendulum-v5", {}, quiet)
     assert not list(quiet)

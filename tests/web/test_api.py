@@ -110,7 +110,7 @@ def test_runs_are_compared_over_training_seeds_with_an_interval(own):
     # Welch: s = 1 each, error sqrt(2/3), 4 degrees of freedom; two tests share 5 %
     half = 3.495 * (2 / 3) ** 0.5
     assert abs(far["low"] - (10 - half)) < 0.01 and "higher" in far["words"]
-    assert near["low"] < 0 < near["high"] and "No difference" in near["words"]
+    assert near["low"] < 0 < near["high"] and "No significant difference" in near["words"]
     alone = compared(own, "a", "one")["rows"][1]["difference"]
     assert alone["low"] is None and "more training seeds" in alone["words"]
 
@@ -120,7 +120,7 @@ def test_only_results_that_were_measured_alike_are_compared(own):
     make_measured(own, "elsewhere", [20.0, 21.0], env="Ant-v5")
     make_measured(own, "paid", [200.0, 210.0], reward="class Other: ...\n")
     other = compared(own, "a", "elsewhere")
-    assert "different environments" in other["obstacles"][0]
+    assert "environments differ" in other["obstacles"][0]
     assert other["rows"][1]["difference"] is None
     assert {"name": "env", "values": ["HalfCheetah-v5", "Ant-v5"]} in other["settings"]
     task = compared(own, "a", "paid")

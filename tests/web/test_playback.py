@@ -79,4 +79,4 @@ def test_a_recording_of_another_model_is_refused_in_words(own, recorded):
     files = recorded.get(f"/api/artifacts/{RUN}/files", params={"kind": "recording"}).json()
     key = next(file["key"] for file in files if file["step"] == 5)
     answer = recorded.get(f"/api/artifacts/{RUN}/playback/{key}/poses")
-    assert answer.status_code == 422 and "does not fit" in answer.json()["message"]
+    assert answer.status_code == 422 and "does not match" in answer.json()["message"]

@@ -202,7 +202,7 @@ def _recording(spec: EnvSpec) -> Iterator[str]:
     others = sorted(set(spec.info_keys) - {*columns, *quantities, "dt", "episode_start"})
     if others:
         yield (
-            f"In `info` for a reward and not recorded, so a judge cannot use it: "
+            "Available in `info` for a reward but not recorded, so a judge cannot use it: "
             f"`{' '.join(others)}`."
         )
 
@@ -220,8 +220,8 @@ def _unseen(spec: EnvSpec) -> Iterator[str]:
             places.append(f"{slide.axis} (`qpos[{slide.qpos}]`)")
     if places:
         yield (
-            f"The policy does not observe {' and '.join(places)}: it cannot know where it is along "
-            "there, only how fast it moves. Reward and judge can measure it."
+            f"The policy does not observe {' and '.join(places)}: it knows its velocity along "
+            "this axis, but not its position. Reward and judge can measure it."
         )
 
 
@@ -236,14 +236,14 @@ def _unwrapped(spec: EnvSpec) -> Iterator[str]:
         if hinge is not None and hinge.qpos == joint.qpos_address:
             turn = f", by {hinge.sign * 2 * math.pi:+.2f} for every {_ABOUT[hinge.axis]}"
         yield (
-            f"`{joint.name}` (`qpos[{joint.qpos_address}]`) is an angle that is not wrapped: it "
-            f"counts beyond ±{math.pi:.2f}{turn}."
+            f"`{joint.name}` (`qpos[{joint.qpos_address}]`) is an unwrapped angle that continues "
+            f"beyond ±{math.pi:.2f}{turn}."
         )
     if root is not None and root.quaternion is not None:
         yield (
             "The torso's orientation is a quaternion, w first; `q` and `-q` are the same "
-            "orientation. `roll`, `pitch` and `yaw` are wrapped; what ends in `_rotation` or "
-            "`_turns` adds up over the episode and is not."
+            "orientation. `roll`, `pitch` and `yaw` are wrapped; quantities whose names end in "
+            "`_rotation` or `_turns` accumulate over the episode and are not."
         )
 
 
@@ -266,9 +266,9 @@ def _termination(spec: EnvSpec) -> str:
     ends, rules = spec.arguments.get("terminate_when_unhealthy"), RULES.get(spec.id)
     is_free = rules is None and spec.arguments.get("healthy_z_range", ()) is None
     if ends is False or is_free or (rules is not None and rules.ends == "never"):
-        return "An episode never ends early, whatever the robot does: falling costs no time."
+        return "An episode never ends early, whatever the robot does: a fall costs no time."
     if rules is None and ends is None:
-        return "The environment itself decides whether an episode ends early."
+        return "The environment decides whether an episode ends early."
     why = "when it is unhealthy" if rules is None else rules.ends.rpartition("=False: ")[2]
     ranges = [
         f"{name} = {value}"
@@ -276,7 +276,7 @@ def _termination(spec: EnvSpec) -> str:
         if name.startswith("healthy_") and name.endswith("_range")
     ]
     here = f" (here {', '.join(ranges)})" if ranges else ""
-    return f"An episode ends early: {why}{here}. Steps after that earn nothing."
+    return f"An episode ends early: {why}{here}. Later steps earn nothing."
 
 
 def _terrain(spec: EnvSpec) -> Iterator[str]:
@@ -285,7 +285,7 @@ def _terrain(spec: EnvSpec) -> Iterator[str]:
     ground = ground_in(spec.arguments)
     if ground.kind == "flat":
         kinds = ", ".join(f"`{kind}`" for kind in TERRAINS)
-        yield f"The ground is flat. Where the intent needs another, it can be {kinds}."
+        yield f"The ground is flat. If the intent needs other terrain, it can be {kinds}."
         return
     tall = spec.robot.rest_height if spec.robot and spec.robot.rest_height else 0.3
     sizes = {
@@ -293,11 +293,11 @@ def _terrain(spec: EnvSpec) -> Iterator[str]:
         "high (`ground_step`)",
         "slopes": f"a slope {STAIRS_M:g} m long, up to {math.degrees(steepest(ground.hardest)):.0f}"
         " degrees steep (`ground_step`: its rise for each metre)",
-        "rough": "lumps (`ground_step`: the highest)",
+        "rough": "lumps (`ground_step`: the largest height)",
     }
-    start = "at the foot, with the way up ahead along +x"
+    start = "at the foot, with the ascent ahead along +x"
     if spec.arguments.get("terrain_start") != "foot":
-        start = "in the middle of a field, its highest place"
+        start = "in the middle of a field, at its highest point"
     yield (
         f"The ground is `{ground.kind}`: fields of {FIELD_M:g} m side by side, from easy to hard, "
         f"each with {sizes[ground.kind]}. An episode begins {start}. `ground_height` is that of "

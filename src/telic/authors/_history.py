@@ -88,12 +88,12 @@ class SessionHistory(NamedTuple):
         latest, best = self.history[-1], self.best
         left = ""
         if most is not None and most - latest.number <= 1:
-            left = " This revision is the last one that will be tried: prefer a safe change."
+            left = " This is the last revision: prefer a safe change."
         elif most is not None:
-            left = f" {most - latest.number} more rewards may be tried, this one included."
+            left = f" {most - latest.number} rewards are left, including this one."
         parts = [
             "## Iterations\n\n" + "\n".join(self._line(iteration) for iteration in self.history),
-            f"A policy passes when it proves {threshold:g}. Best so far: iteration "
+            f"A policy passes if its lower bound reaches {threshold:g}. Best so far: iteration "
             f"{best.number}.{left}",
         ]
         for number in dict.fromkeys((latest.number, best.number)):
@@ -113,13 +113,13 @@ class SessionHistory(NamedTuple):
             parts.append(f"## Lessons so far\n\n{lines}")
         if self.is_stuck:
             parts.append(
-                f"## Stuck\n\nNo new best for {latest.number - best.number} iterations. "
-                "Small changes no longer help: try another structure of the reward, or "
-                "another iteration to start from. Hard lessons hold; others may be challenged."
+                f"## Stuck\n\nNo new best for {latest.number - best.number} iterations. Small "
+                "changes no longer help: try a different reward structure, or start from a "
+                "different iteration. Hard lessons hold; others may be challenged."
             )
         if notes:
             lines = "\n".join(f"- {note}" for note in notes)
-            parts.append(f"## Feedback from people, to be followed\n\n{lines}")
+            parts.append(f"## User feedback to follow\n\n{lines}")
         return "\n\n".join(parts)
 
     @property
@@ -134,7 +134,7 @@ class SessionHistory(NamedTuple):
         judged = f", judged at {' and '.join(f'{step:,}' for step in steps)}" if steps else ""
         facts = [
             f"{iteration.number}. from {iteration.parent or 'nothing'}: {iteration.change}",
-            f"score {_known(iteration.score)} (proven by seed: {proven})",
+            f"score {_known(iteration.score)} (lower bound by seed: {proven})",
         ]
         parent = next((each for each in self.history if each.number == iteration.parent), None)
         if parent and parent.score is not None and iteration.score is not None:
@@ -146,7 +146,7 @@ class SessionHistory(NamedTuple):
         if iteration.failure:
             facts.append(f"could not be trained: {iteration.failure}")
         if iteration.judge_doubted:
-            facts.append(f"the judge is in doubt: {iteration.judge_doubted}")
+            facts.append(f"judge doubtful: {iteration.judge_doubted}")
         return "; ".join((*facts, *iteration.alarms, *iteration.unjudged))
 
     def _code(self, iteration: SessionIteration) -> str:
@@ -232,7 +232,7 @@ def judgement_text(iteration: SessionIteration) -> str:
         own = [leaf for verdict in verdicts for leaf in verdict.leaves if leaf.title == title]
         leaf, waits = own[0], sum(leaf.waits for leaf in own)
         counts = "multiplies all" if leaf.is_guard else f"weight {leaf.weight:g}"
-        why = f" (in {waits} of {len(own)} it does not count: what must come first is missing)"
+        why = f" (not counted in {waits} of {len(own)}: an earlier phase was not completed)"
         lines.append(
             f"| {title} | {counts} | {leaf.zero:g} {leaf.unit} | {leaf.goal:g} {leaf.unit} | "
             f"{'–' if value is None else f'{value:.3g}'} | {credit:.0%}{why if waits else ''} |"
@@ -251,15 +251,15 @@ def judgement_text(iteration: SessionIteration) -> str:
         lines.append(f"- {member.member}: {'; '.join((score, *failed))}")
     disputes: dict[str, None] = {}
     for dispute in [each for verdict in verdicts for each in verdict.disagreements][:_DISPUTES]:
-        what, when = "the whole" if dispute.criterion == WHOLE else dispute.criterion, ""
+        what, when = "the intent" if dispute.criterion == WHOLE else dispute.criterion, ""
         if dispute.start_s is not None and dispute.end_s is not None:
             when = f" ({dispute.start_s:.2f} s to {dispute.end_s:.2f} s)"
         measured, seen = f"{dispute.code:.2f} ({dispute.measured})", f"{dispute.vision:.2f}"
         if dispute.asked_again is not None:
-            seen += f", {dispute.asked_again:.2f} at a second look"
+            seen += f", {dispute.asked_again:.2f} on a second look"
         disputes[f"- {what}{when}: measured {measured}; seen {seen} ({dispute.seen})"] = None
     if disputes:
-        lines += ["", "Where code and vision disagree:", "", *disputes]
+        lines += ["", "Disagreements between code and vision:", "", *disputes]
     reasons = {verdict.reason for verdict in verdicts if verdict.score is None}
     if reasons:
         count = f"{best.judgement.unknown} of {best.judgement.episodes} episodes"

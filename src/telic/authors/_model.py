@@ -71,8 +71,8 @@ _RANGES = {
 }
 _TRIES = 3
 _ASK_AGAIN = (
-    "Use a stronger model, or start from scratch with --fresh: the same command would only read "
-    "the same paid answers again."
+    "Use a stronger model, or start from scratch with --fresh: the same command would only "
+    "reuse the paid replies."
 )
 _HARDEST = 0.6
 """maximum difficulty of requested terrain"""
@@ -134,7 +134,7 @@ class ModelAuthor:
                 return given
             refusals.append(problem)
         raise RewardError(
-            f"The {role} gave no usable answer in {_TRIES} tries. {refusals[-1][:500]}",
+            f"The {role} returned no usable answer in {_TRIES} attempts. {refusals[-1][:500]}",
             hint=_ASK_AGAIN,
         )
 
@@ -209,9 +209,7 @@ class ModelAuthor:
             except TelicError as error:
                 return f"{error}\n\n```python\n{written.source}\n```"
             is_same = program_hash(written.source) in refused
-            return (
-                "It is the same program that was rejected. Fix the problems." if is_same else None
-            )
+            return "This program was already rejected. Fix the problems." if is_same else None
 
         return self._ask_until(
             "reward_author" if is_reward else "judge_author",
@@ -272,7 +270,7 @@ class ModelAuthor:
                 return self._write(WrittenReward, written.env_args, written.criteria, *given)
             return self._write(WrittenJudge, written.env_args, in_code, *given)
         except RewardError as error:
-            self._brief.emit(LogMessage(message=f"the {about} is kept as it was: {error.message}"))
+            self._brief.emit(LogMessage(message=f"the {about} was kept unchanged: {error.message}"))
             return None
 
     # ---- revisions
@@ -307,7 +305,7 @@ class ModelAuthor:
             sheet = Footage(episode, files.judged_dir / "looked", where).sheet()
             return [Image(data=sheet.read_bytes())]
         except TelicError as error:
-            self._brief.emit(LogMessage(message=f"the reviser gets no picture: {error}"))
+            self._brief.emit(LogMessage(message=f"no image for the reviser: {error}"))
             return []
 
     def _flaw(self, past: SessionHistory, revision: Revision, is_last: bool) -> str | None:
@@ -317,7 +315,7 @@ class ModelAuthor:
         """
         if revision.based_on not in past.candidates:
             there = ", ".join(map(str, sorted(past.candidates)))
-            return f"Iteration {revision.based_on} does not exist; there are: {there}."
+            return f"Iteration {revision.based_on} does not exist; existing iterations: {there}."
         try:
             if revision.source is not None:
                 check_reward(revision.source)
@@ -328,7 +326,7 @@ class ModelAuthor:
             return f"{error}{code}"
         named = {name for weights in revision.weights for name in weights}
         if strange := sorted(named - set(own)):
-            return f"No weight is named {', '.join(strange)}; there are: {', '.join(own)}."
+            return f"Unknown weights: {', '.join(strange)}; existing weights: {', '.join(own)}."
         if revision.source is None:
             return None  # unchanged code has run before
         written = read_record(self._folder.author, Composition)
@@ -462,7 +460,7 @@ def within(asked: Mapping[str, Any], preset: PpoSettings) -> tuple[dict[str, Any
     moved: list[str] = []
     for name, value in asked.items():
         if name not in allowed or isinstance(value, bool | str):
-            moved.append(f"{name}={value} is not a setting that may be changed")
+            moved.append(f"{name}={value} cannot be changed")
             continue
         low, high = allowed[name]
         kept = min(max(float(value), low), high)

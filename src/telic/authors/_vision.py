@@ -103,7 +103,7 @@ class VisionJudge:
             given, again, doubts, strict=True
         ):
             if not second.seen:
-                reason = f"vision was not asked again: {second.reason}"
+                reason = f"no second look by the vision model: {second.reason}"
                 settled.append(fused.model_copy(update={"reason": reason}))
                 continue
             measured = [self._measured(episode, dispute) for dispute in disputes.values()]
@@ -165,7 +165,7 @@ class VisionJudge:
                 if own:
                     windows = dict.fromkeys(map(_window, own.values()))
                     drawn = {
-                        f"{name}, the time in doubt": footage.close_up(window)
+                        f"{name}, disputed interval": footage.close_up(window)
                         for window in list(windows)[:2]
                     }
             except TelicError as error:
@@ -264,12 +264,12 @@ def contrast_of(
         led = demonstrate(
             env, env_args, {**look_alikes(look, written.motions), GOOD: tuple(written.motions)}
         )
-        found["for comparison: a scripted demonstration, which is right"] = led.trajectory(GOOD)
+        found["for comparison: a scripted demonstration, which is correct"] = led.trajectory(GOOD)
     if bad:
         name = bad[0].name
         group = led if led is not None and name in led.names else failure_modes(env, env_args)
         if name in group.names:
-            words = f'for comparison: a robot that only "{name}", which is wrong'
+            words = f'for comparison: a robot that only "{name}", which is incorrect'
             found[words] = group.trajectory(name)
     return found
 

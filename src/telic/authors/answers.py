@@ -17,7 +17,7 @@ from telic.robots.terrain import TerrainKind
 
 _Setting = float | int | bool | str
 
-SETTINGS = "changes of the trainer's settings by name, within the bounds given; usually none"
+SETTINGS = "changes of trainer settings by name, within the given bounds; usually none"
 
 
 class Elicited(Record):
@@ -25,41 +25,41 @@ class Elicited(Record):
 
     criteria: tuple[Criterion, ...] = Field(min_length=1, max_length=10)
     phases: tuple[EpisodePhase, ...] = Field(
-        default=(), max_length=6, description="of what is done in sequence; criteria name them"
+        default=(), max_length=6, description="phases of a sequence; criteria name them"
     )
     covered: tuple[Covered, ...] = Field(
-        default=(), description="which criteria stand for which words of the intent"
+        default=(), description="mapping of words of the intent to criteria"
     )
-    seconds: float = Field(ge=0.5, le=60, description="length of an episode")
+    seconds: float = Field(ge=0.5, le=60, description="episode length, s")
     ends_when_it_falls: bool = Field(default=True)
     terrain: TerrainKind = Field(
-        default="flat", description="the terrain, where the environment has a choice"
+        default="flat", description="terrain, if the environment offers a choice"
     )
     terrain_start: Literal["top", "foot"] = Field(
-        default="top", description="start of slopes and stairs: foot, if the robot is to go up"
+        default="top", description="start on slopes and stairs; foot for climbing up"
     )
     ambiguous: tuple[str, ...] = Field(
-        default=(), description="what is ambiguous, and how it is taken"
+        default=(), description="ambiguities and their chosen interpretation"
     )
     not_understood: tuple[str, ...] = Field(
-        default=(), description="words of the intent, quoted, that no criterion measures"
+        default=(), description="quoted words of the intent that no criterion measures"
     )
     demonstration: tuple[Motion, ...] = Field(
         default=(),
         validation_alias=AliasChoices("demonstration", "puppet"),  # language: quoted
-        description="motion of the torso in a scripted demonstration, one after another; "
-        "empty if the behaviour is not one of the torso",
+        description="torso motions of a scripted demonstration, in order; empty if the behavior "
+        "does not involve the torso",
     )
     fine: tuple[str, ...] = Field(
-        default=(), description="which of the named failure modes would be right here"
+        default=(), description="failure modes that would be correct for this intent"
     )
 
 
 class WrittenReward(Record):
     """A reward file."""
 
-    reasoning: str = Field(description="what an optimiser would do with it, in a few sentences")
-    source: str = Field(description="the whole Python file")
+    reasoning: str = Field(description="expected optimizer behavior, in a few sentences")
+    source: str = Field(description="complete Python file")
     steps: int = Field(ge=10_000, le=20_000_000, description="environment steps per policy")
     settings: dict[str, _Setting] = Field(default={}, description=SETTINGS)
 
@@ -68,25 +68,25 @@ class WrittenJudge(Record):
     """A judge file."""
 
     reasoning: str = Field(description="how look-alikes are ruled out, in a few sentences")
-    source: str = Field(description="the whole Python file")
+    source: str = Field(description="complete Python file")
 
 
 class Withdrawal(Record):
     """An earlier objection that no longer holds."""
 
-    objection: int = Field(description="its number")
-    why: str = Field(min_length=10, description="what in the present file settles it, in words")
+    objection: int = Field(description="number of the objection")
+    why: str = Field(min_length=10, description="what in the current file resolves it")
 
 
 class Review(Record):
-    """The problems a reviewer finds; none is an approval, if no objection is open."""
+    """Problems found by a reviewer. No problems is an approval, if no objection is open."""
 
-    reasoning: str = Field(description="what you checked, in a few sentences")
+    reasoning: str = Field(description="what was checked, in a few sentences")
     reward_problems: tuple[str, ...] = Field(
-        default=(), description="bugs and exploits of the reward, each with the line and the fix"
+        default=(), description="bugs and exploits of the reward, each with its line and a fix"
     )
     judge_problems: tuple[str, ...] = Field(
-        default=(), description="what the judge gets wrong, each with the criterion and the fix"
+        default=(), description="faults of the judge, each with its criterion and a fix"
     )
     withdrawn: tuple[Withdrawal, ...] = Field(
         default=(), description="open objections that no longer hold; all others stay open"
@@ -96,32 +96,32 @@ class Review(Record):
 class Revision(Record):
     """A revision: the next reward to try."""
 
-    diagnosis: str = Field(description="what the policy does instead, and which term is to blame")
-    change: str = Field(description="what is changed, in one sentence")
-    based_on: int = Field(ge=0, description="the iteration whose reward is edited")
-    source: str | None = Field(default=None, description="the whole new file; None: the same code")
+    diagnosis: str = Field(description="what the policy does instead, and the responsible term")
+    change: str = Field(description="the change, in one sentence")
+    based_on: int = Field(ge=0, description="iteration whose reward is edited")
+    source: str | None = Field(default=None, description="complete new file; None: unchanged")
     weights: tuple[dict[str, float], ...] = Field(
         default=(),
         max_length=4,
-        description="sets of new weights by term, compared in screening runs; "
-        "empty: those in the file",
+        description="sets of new weights by term, compared in screening runs; empty: those of "
+        "the file",
     )
     settings: dict[str, _Setting] = Field(default={}, description=SETTINGS)
-    steps: int | None = Field(default=None, ge=10_000, le=20_000_000, description="None: as before")
+    steps: int | None = Field(default=None, ge=10_000, le=20_000_000, description="None: unchanged")
     seconds: float | None = Field(
-        default=None, ge=0.5, le=60, description="length of an episode; None: as before"
+        default=None, ge=0.5, le=60, description="episode length, s; None: unchanged"
     )
-    ends_when_it_falls: bool | None = Field(default=None, description="None: as before")
+    ends_when_it_falls: bool | None = Field(default=None, description="None: unchanged")
     warm: bool = Field(
         default=False,
-        description="start from the policies of `based_on` instead of from scratch; right when "
-        "the behaviour is nearly there and the change is small",
+        description="start from the policies of `based_on` instead of from scratch, if the "
+        "behavior is nearly correct and the change is small",
     )
     lessons: tuple[Lesson, ...] = ()
 
 
 class Analysis(Record):
-    """The analysis of a session, in words."""
+    """Analysis of a session in words."""
 
     schema_version: Literal[1] = 1
     story: str = Field(description="three to six sentences: what was tried, why the best is best")

@@ -28,26 +28,26 @@ SHORT = 0.3
 
 
 class Lesson(Record):
-    """Something learned that later revisions should keep to."""
+    """Lesson for later revisions."""
 
-    text: str = Field(min_length=1, description="one sentence, true beyond this one iteration")
+    text: str = Field(min_length=1, description="one sentence that holds beyond this iteration")
     tier: Tier = Field(
         default="strong",
-        description="hard: never go against it; strong: keep to it; soft: may be challenged; "
-        "retired: found wrong, kept so that it is not found again",
+        description="hard: always follow; strong: follow by default; soft: may be challenged; "
+        "retired: found to be wrong, kept to avoid repeating it",
     )
 
 
 class Variant(Record):
     """Variant of a candidate's reward and training setup."""
 
-    weights: dict[str, float] = Field(default={}, description="changes of the reward's weights")
-    warm: bool = Field(default=False, description="starts from the parent's policies")
+    weights: dict[str, float] = Field(default={}, description="changed reward weights")
+    warm: bool = Field(default=False, description="start from the parent's policies")
     reward: str | None = Field(
-        default=None, description="another reward than the candidate's; None: the same"
+        default=None, description="reward that replaces the candidate's; None: the same"
     )
     structure: tuple[str, ...] = Field(
-        default=(), description="what this reward does otherwise than as it was first written"
+        default=(), description="difference from the originally written reward"
     )
 
 
@@ -59,9 +59,9 @@ class RewardCandidate(Record):
     variants: tuple[Variant, ...] = Field(default=(Variant(),), min_length=1)
     """variants compared in screening runs; the best one is trained in full"""
     rungs: tuple[float, ...] = ()
-    """of earlier versions"""
+    """written by earlier versions"""
     env_args: dict[str, Any]
-    settings: dict[str, Any] = Field(default={}, description="changes of the trainer's settings")
+    settings: dict[str, Any] = Field(default={}, description="changed trainer settings")
     steps: int
     parent: int | None = None
     """iteration that the candidate is derived from"""
@@ -216,7 +216,7 @@ def weights_in(source: str) -> dict[str, float]:
         return {str(name): float(weight) for name, weight in value.items()}
     except (ValueError, TypeError, AttributeError):
         raise RewardError(
-            f"Line {declaration.lineno}: weights must be a dictionary of plain numbers.",
+            f"Line {declaration.lineno}: weights must be a dictionary with numeric literals.",
             hint='Write weights = {"speed": 1.0, "control": 0.1}.',
             line=declaration.lineno,
         ) from None

@@ -203,7 +203,7 @@ def next_candidate(
             tried.add(key)
             variants.append(kept.model_copy(update={"weights": weights}))
             words.append(name)
-    words += ["more steps, as its score was still rising"] if rises else []
+    words += ["more steps, because its score was still rising"] if rises else []
     return base.model_copy(
         update={
             "reward": text,
@@ -212,7 +212,7 @@ def next_candidate(
             "steps": int(base.steps * (LONGEST if rises else LONGER)),
             "parent": parent.number,
             "change": f"from iteration {parent.number}: {', '.join(words)}",
-            "diagnosis": f"failed: {', '.join(parent.tags) or 'nothing that has a name'}",
+            "diagnosis": f"failed: {', '.join(parent.tags) or 'no named change'}",
             "lessons": (),
         }
     )

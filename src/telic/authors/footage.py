@@ -46,7 +46,7 @@ class Footage:
     def __init__(self, episode: Path, folder: Path, environment: Environment | None = None) -> None:
         self.trajectory: Trajectory = read_registered_trajectory(episode, environment)
         if not len(self.trajectory):
-            raise TelicError(f"{episode} holds no steps to look at.")
+            raise TelicError(f"{episode} contains no steps.")
         self._episode, self._folder = episode, folder
         self._name = f"{episode.stem}_{fingerprint(episode.read_bytes(), 8)}"
         self._dt_s = self.trajectory.facts.dt_s
@@ -79,14 +79,13 @@ class Footage:
             )
         if self._moves_in_space:
             oblique = self._spread(_ROW)
-            words = "the whole episode, seen obliquely"
+            words = "the whole episode, oblique view"
             rows.append(StillRow(words=words, steps=oblique, view="three-quarter"))
         if decisive := self.decisive(criteria):
             notes = tuple(f"criterion {number}" for number in decisive)
             rows.append(
                 StillRow(
-                    words="the moments that decide: the worst of what must hold, the best of what "
-                    "must be reached",
+                    words="the decisive moments: the worst for constraints, the best for goals",
                     steps=tuple(decisive.values()),
                     notes=notes,
                 )
@@ -99,7 +98,7 @@ class Footage:
         first, last = (0, length - 1) if window is None else (round(at / dt_s) - 1 for at in window)
         middle, half = (first + last) / 2, max((last - first) * 0.6, _WHOLE / 2)
         steps = np.clip(np.linspace(middle - half, middle + half, _WHOLE), 0, length - 1)
-        words = f"closely, the camera following up and down too, from {steps[0] * dt_s:.2f} s"
+        words = f"close-up, with the camera also following vertically, from {steps[0] * dt_s:.2f} s"
         rows = [StillRow(words=words, steps=_steps(steps), near=True)]
         if self._moves_in_space:
             front = _steps(steps[::2])
@@ -199,7 +198,7 @@ class Footage:
         track = self.trajectory["xpos"][:, spec.body_names.index(spec.torso)]  # (T, 3)
         away = track - track[0]
         if np.abs(away).max() < _STILL_M:
-            return "Measured: its torso did not leave its place."
+            return "Measured: its torso stayed in place."
         rows = np.unique(np.linspace(0, len(track) - 1, _PLACES).round().astype(int))
         sideways = np.abs(away[:, 1]).max() >= _STILL_M
         shown = "; ".join(
@@ -207,10 +206,12 @@ class Footage:
             f"{f' {away[row, 1]:+.2f}' if sideways else ''} {track[row, 2]:.2f}"
             for row in rows
         )
-        axes = "x, y from its start and z" if sideways else "x from its start and z"
+        axes = (
+            "x and y relative to the start, and z" if sideways else "x relative to the start, and z"
+        )
         top, bottom = int(track[:, 2].argmax()), int(track[:, 2].argmin())
         return (
-            f"Measured, its torso was at {axes} (m): {shown}. Highest at {(top + 1) * dt_s:.2f} s "
+            f"Measured torso position, {axes} (m): {shown}. Highest at {(top + 1) * dt_s:.2f} s "
             f"({track[top, 2]:.2f} m), lowest at {(bottom + 1) * dt_s:.2f} s "
             f"({track[bottom, 2]:.2f} m)."
         )
@@ -246,7 +247,7 @@ class Footage:
             )
             for drawing in render([job]):
                 if drawing.error:
-                    raise TelicError(f"The episode cannot be drawn: {drawing.error}")
+                    raise TelicError(f"The episode cannot be rendered: {drawing.error}")
         return path
 
 

@@ -46,7 +46,7 @@ def parse_criteria(data: Any) -> tuple[Criterion, ...]:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "a criterion"
         raise UsageError(
-            f"A criterion cannot be read: {where}: {first['msg']}.",
+            f"Invalid criterion: {where}: {first['msg']}.",
             hint="Edit a copy of the session's criteria.json.",
         ) from None
 
@@ -57,7 +57,7 @@ def read_criteria(path: str, option: str) -> tuple[Criterion, ...]:
 
 
 class SessionConfig(Config):
-    """An intent and how much to spend on it."""
+    """Intent of a session with its settings and limits."""
 
     schema_version: Literal[1] = 1
     intent: str = Field(
@@ -65,14 +65,14 @@ class SessionConfig(Config):
         json_schema_extra=FieldHelp(scope="argument", is_positional=True),
     )
     env: str = Field(default=ENV, description="Environment id or path of an MJCF file.")
-    iterations: int = Field(default=ITERATIONS, ge=1, description="Maximum number of rewards.")
+    iterations: int = Field(default=ITERATIONS, ge=1, description="Maximum number of iterations.")
     seeds: tuple[int, ...] = Field(
         default=SEEDS, description="Training seeds per reward: 1,2,3 or 1-3."
     )
     first_rewards: int = Field(
         default=FIRST_REWARDS,
         ge=1,
-        description="Initial reward candidates that screening runs compare.",
+        description="Number of initial reward candidates, compared in screening runs.",
     )
     threshold: float = Field(
         default=THRESHOLD,
@@ -83,11 +83,11 @@ class SessionConfig(Config):
     episodes: int = Field(
         default=EPISODES,
         ge=4,
-        description="Fresh evaluation episodes per policy; raised where so few prove nothing.",
+        description="New evaluation episodes per policy; increased if too few for a pass.",
     )
     start_seed: int | None = Field(
         default=None,
-        description="Seed of the evaluation episodes; default: drawn for each session.",
+        description="Seed of the evaluation episodes; default: random for each session.",
     )
     steps: int | None = Field(
         default=None,
@@ -97,44 +97,42 @@ class SessionConfig(Config):
     motion: str | None = Field(
         default=None,
         description="Reference motion of the reward: a family (walk, wave, bow, ...), a library "
-        "folder, FOLDER/CLIP, or none. Default: generated when the prompt needs one.",
+        "folder, FOLDER/CLIP, or none. Default: generated if the prompt needs one.",
     )
-    device: str = Field(default="cpu", description="cpu or cuda.")
+    device: str = Field(default="cpu", description="Device: cpu or cuda.")
     devices: tuple[str, ...] = Field(
         default=(),
-        description="Train on several devices at once: cuda:0,cuda:1 or cpu,cpu. Policies are "
-        "spread over them.",
+        description="Several devices to train on in parallel: cuda:0,cuda:1 or cpu,cpu. "
+        "Policies are distributed over them.",
     )
     model: str | None = Field(
         default=None,
-        description="Author of reward and judge: provider:model, or host (work orders). Default: "
-        "the composer, which needs no model.",
+        description="Author of reward and judge: provider:model, or host (work orders). "
+        "Default: the composer, which uses no model.",
     )
     model_for: dict[str, str] = Field(
         default={},
-        description=f"Model of one role, e.g. vision=google:gemini-2.5-pro. Roles: "
+        description="Model for one role, e.g. vision=google:gemini-2.5-pro. Roles: "
         f"{', '.join(ROLES)}.",
         json_schema_extra=FieldHelp(many=True, read=texts, metavar="ROLE=MODEL"),
     )
     effort_for: dict[str, str] = Field(
         default={},
-        description="Reasoning effort of one role, e.g. reviewer=high: minimal, low, medium, high, "
-        "xhigh, max.",
+        description="Reasoning effort for one role, e.g. reviewer=high: minimal, low, medium, "
+        "high, xhigh, max.",
         json_schema_extra=FieldHelp(many=True, read=texts, metavar="ROLE=EFFORT"),
     )
-    vision: bool = Field(default=True, description="Let the model also watch episodes.")
+    vision: bool = Field(default=True, description="Also judge episodes with the vision model.")
     judge: str | None = Field(
         default=None,
-        description="Additional judge from an installed package; the lower score counts.",
+        description="Additional judge from an installed package; the lower score is used.",
     )
     criteria: tuple[Criterion, ...] | None = Field(
         default=None,
-        description="File of criteria to use instead of reading them from the intent.",
+        description="File with criteria to use instead of those derived from the prompt.",
         json_schema_extra=FieldHelp(read=read_criteria),
     )
-    approve: bool = Field(
-        default=False, description="Wait for telic approve before training starts."
-    )
+    approve: bool = Field(default=False, description="Wait for telic approve before training.")
     accept_partial: bool = Field(
         default=False,
         description="Accept a pass even if parts of the prompt are not measured.",
@@ -143,9 +141,9 @@ class SessionConfig(Config):
         default=True,
         description="Evaluate robustness (pushes, noise, changed dynamics) after a pass.",
     )
-    max_calls: int | None = Field(default=None, ge=1, description="Maximum model calls.")
+    max_calls: int | None = Field(default=None, ge=1, description="Maximum number of model calls.")
     max_usd: float | None = Field(default=None, gt=0, description="Maximum model cost in USD.")
-    max_hours: float | None = Field(default=None, gt=0, description="Maximum hours of work.")
+    max_hours: float | None = Field(default=None, gt=0, description="Maximum duration in hours.")
     max_steps: int | None = Field(
         default=None,
         ge=1,
@@ -159,7 +157,7 @@ class SessionConfig(Config):
         given = {_OLD_ROLES.get(role, role): word for role, word in dict(value or {}).items()}
         for role, word in given.items():
             if role not in ROLES:
-                raise UsageError(f'No role is named "{role}".', hint=f"Roles: {', '.join(ROLES)}.")
+                raise UsageError(f'Unknown role "{role}".', hint=f"Roles: {', '.join(ROLES)}.")
             if info.field_name == "effort_for" and word not in _EFFORTS:
                 raise UnknownName("reasoning effort", word, list(_EFFORTS))
         return given
@@ -174,11 +172,11 @@ class SessionConfig(Config):
     def _has_a_model_to_vary(self) -> Self:
         if self.model is None and (self.model_for or self.effort_for):
             raise ValueError(
-                "models and efforts of single roles need a model for the others; name one with "
-                "--model"
+                "models or efforts for single roles require a model for the other roles; set "
+                "one with --model"
             )
         if self.model is not None and self.motion not in (None, "none"):
-            raise ValueError("only rewards of the composer follow a motion: leave --model out")
+            raise ValueError("reference motions require rewards of the composer: omit --model")
         return self
 
     @field_validator("intent")
@@ -192,7 +190,7 @@ class SessionConfig(Config):
     @classmethod
     def _seeds_differ(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
         if not seeds or len(set(seeds)) < len(seeds):
-            raise ValueError("seeds must be one number or several that differ, such as 1-3.")
+            raise ValueError("seeds must be one or more distinct integers, such as 1-3.")
         return seeds
 
     @property

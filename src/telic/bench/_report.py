@@ -31,7 +31,7 @@ def build_report(tally: Tally, folder: Path) -> doc.Report:
     rate, brand = tally.overall, doc.Text("telic benchmark", "where")
     head: list[doc.AnyBlock] = [
         brand,
-        doc.Text(f"{tally.suite}: no case has come to an end yet"),
+        doc.Text(f"{tally.suite}: no finished case yet"),
     ]
     if rate.share is not None and rate.low is not None and rate.high is not None:
         interval = f"{percent(rate.low)} to {percent(rate.high)} with 95 % confidence"
@@ -40,10 +40,10 @@ def build_report(tally: Tally, folder: Path) -> doc.Report:
             ("passed", f"{rate.passed} of {rate.total}"),
             ("median time to a pass", duration(tally.median_seconds_to_pass)),
             ("median steps to a pass", figure(tally.median_steps_to_pass)),
-            ("all cases took", duration(tally.seconds)),
-            ("models cost", money(tally.usd)),
+            ("total time of all cases", duration(tally.seconds)),
+            ("cost of models", money(tally.usd)),
         ]
-        note = "of the intents became a policy that does them"
+        note = "of the intents were learned by a policy"
         head = [
             brand,
             doc.Hero(percent(rate.share), note, (tally.about, gauge)),
@@ -84,10 +84,10 @@ def _card(result: CaseResult, folder: Path) -> doc.Card:
     case, blocks = result.case, list[doc.AnyBlock]()
     pictures: list[doc.Picture | doc.Video] = []
     if result.video:
-        says = f"the median episode of “{case.intent}”"
+        says = f"median episode of “{case.intent}”"
         pictures.append(doc.Video(folder / result.video, says, plays=False))
     if result.strip:
-        pictures.append(doc.Picture(folder / result.strip, "moments of the median episode"))
+        pictures.append(doc.Picture(folder / result.strip, "frames of the median episode"))
     if result.score is not None:
         proven = "" if result.low is None else f"proves {result.low:.2f}"
         blocks.append(doc.Hero(f"{result.score:.2f}", "", proven))
@@ -100,7 +100,7 @@ def _card(result: CaseResult, folder: Path) -> doc.Card:
         blocks.append(doc.Table(("criterion", "measured", "credit"), rows))
     if result.checks:
         held = ", ".join(f"{title} {percent(share)}" for title, share in result.checks.items())
-        blocks.append(doc.Text(f"checked by the suite: {held}", "note"))
+        blocks.append(doc.Text(f"checks of the suite: {held}", "note"))
     missing = [f"not understood: {', '.join(result.not_understood)}"]
     reasons = [result.reason or "", *(missing if result.not_understood else [])]
     blocks += [doc.Text(reason, "reason") for reason in reasons if reason]

@@ -243,7 +243,7 @@ def _reason(
         return "; ".join(summary.reasons)
     if outcome == "unconfirmed":
         failed = [title for title, share in checks.items() if share < _HOLDS]
-        return f"its own judge passed it, but checks of the suite failed: {', '.join(failed)}"
+        return f"passed by its own judge, but checks of the suite failed: {', '.join(failed)}"
     if outcome == "stopped" or best is None:
         return summary.reason or "stopped before a policy was judged"
     if best.score is None:
@@ -280,7 +280,7 @@ def hold(
     verdicts = judge_files(source, episodes, folder, environment)
     for verdict in verdicts:
         if verdict.score is None:
-            raise TelicError(f"The suite's checks cannot be evaluated: {verdict.reason}")
+            raise TelicError(f"The checks of the suite cannot be evaluated: {verdict.reason}")
     return {
         title: sum(verdict.leaves[index].credit for verdict in verdicts) / len(verdicts)
         for index, title in enumerate(checks)

@@ -42,19 +42,19 @@ class JudgePair(Config):
 
     id: str = Field(description="short name")
     env: str = Field(description="environment id")
-    intent: str = Field(description="what the robot should do")
-    good: tuple[Motion, ...] = Field(default=(), description="motions that do it")
+    intent: str = Field(description="intent")
+    good: tuple[Motion, ...] = Field(default=(), description="demonstrations that satisfy it")
     wrong: dict[str, tuple[Motion, ...]] = Field(default={}, description="look-alikes")
-    right: tuple[str, ...] = Field(default=(), description="failure modes that do what is asked")
+    right: tuple[str, ...] = Field(default=(), description="failure modes that satisfy the intent")
     undecided: tuple[str, ...] = Field(
-        default=(), description="failure modes and intents to leave out"
+        default=(), description="failure modes and intents to exclude"
     )
 
 
 class JudgeSet(Config):
-    """All pairs."""
+    """Set of pairs."""
 
-    pair: tuple[JudgePair, ...] = Field(min_length=1, description="the pairs")
+    pair: tuple[JudgePair, ...] = Field(min_length=1, description="pairs")
 
 
 class Example(NamedTuple):
@@ -101,7 +101,7 @@ class JudgeReport(Record):
     false_passes: tuple[str, ...]
     """negative examples that pass, "pair: example" """
     failure_mode_passes: tuple[str, ...]
-    """false passes that are failure modes"""
+    """false passes on failure modes"""
     missed: tuple[str, ...]
     """positive examples that do not pass"""
     unknown: tuple[str, ...]

@@ -43,24 +43,24 @@ FINAL: tuple[CaseOutcome, ...] = (*ENDED, "unconfirmed", "refused")
 class Case(Config):
     """One intent for one robot."""
 
-    id: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$", description="short name, also of its folder")
+    id: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$", description="short name, used for the folder")
     env: str = Field(description="environment id or path of an MJCF file")
-    intent: str = Field(min_length=1, description="what the robot should do, in words")
-    category: str = Field(min_length=1, description="kind of behaviour: locomotion, pose, ...")
+    intent: str = Field(min_length=1, description="the intent")
+    category: str = Field(min_length=1, description="kind of behavior: locomotion, pose, ...")
     difficulty: Difficulty = Field(description="easy, medium or hard")
     checks: dict[str, str] = Field(
         default={},
         description="conditions on an episode by title, hidden from the authors of rewards and "
-        "judges; a pass must satisfy them",
+        "judges; a pass must satisfy them all",
     )
 
 
 class Suite(Config):
-    """A set of intents to benchmark."""
+    """Suite of intents to benchmark."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$", description="short name")
-    about: str = Field(default="", description="what it measures, in a sentence")
-    case: tuple[Case, ...] = Field(min_length=1, description="the cases")
+    about: str = Field(default="", description="description in one sentence")
+    case: tuple[Case, ...] = Field(min_length=1, description="cases of the suite")
 
     @field_validator("case")
     @classmethod
@@ -99,7 +99,7 @@ class Suite(Config):
         ]
         if not cases:
             raise ConfigError(
-                f"No case of the suite {self.name} fits.", hint="Choose less narrowly."
+                f"No case of the suite {self.name} matches.", hint="Use fewer filters."
             )
         return tuple(cases if sample is None else _sampled(cases, sample))
 
@@ -145,8 +145,8 @@ class BenchConfig(Config):
 
     schema_version: Literal[1] = 1
     suite: str = Field(description="name of the suite")
-    telic: str = Field(description="version that measured")
-    options: dict[str, Any] = Field(description="options of each session, defaults included")
+    telic: str = Field(description="telic version")
+    options: dict[str, Any] = Field(description="session options, including defaults")
 
 
 class CriterionResult(Record):
@@ -169,7 +169,7 @@ class CaseResult(Event):
     case: Case
     outcome: CaseOutcome
     reason: str | None = None
-    """why it did not pass"""
+    """reason why it did not pass"""
     tags: tuple[str, ...] = ()
     score: float | None = None
     low: float | None = None
@@ -182,7 +182,7 @@ class CaseResult(Event):
     """None if unknown"""
     criteria: tuple[CriterionResult, ...] = ()
     checks: dict[str, float] = Field(
-        default={}, description="share of the judged episodes in which each check of the suite held"
+        default={}, description="fraction of judged episodes that satisfy each check of the suite"
     )
     not_understood: tuple[str, ...] = ()
     session: str | None = None

@@ -76,7 +76,7 @@ def show_ledger(report: LedgerReport) -> None:
     problems = list(report.changed)
     if not check["ok"]:
         where = f"line {check['bad_seq']} is bad, {check['why']}"
-        problems = [f"The ledger was changed: {where}. Launches and decisions are blocked."]
+        problems = [f"The ledger was modified: {where}. Launches and decisions are blocked."]
     for problem in problems:
         errors.print(f"[bold red]✗[/] {escape(problem)}", soft_wrap=True)
     if check["ok"]:
@@ -132,7 +132,7 @@ def _show_gates(gates: DryRun) -> None:
         variables = " ".join(f"{name}={value}" for name, value in start["environment"].items())
         words = {name: shlex.join(start[name]) for name in ("argv", "started_by")}
         print_data({**start, **words, "environment": variables})
-    verdict = "every gate is open" if gates.is_open else "it would be refused"
+    verdict = "all gates are open" if gates.is_open else "the run would be refused"
     console.print(f"\nDry run: nothing was started; {verdict}.")
 
 

@@ -219,14 +219,14 @@ def _forecast(event: Any) -> _Lines:
     rate, is_measured = event.steps_per_second, bool(event.measured_runs)
     if rate is not None and not is_measured:
         first, most = duration(event.first_seconds), duration(event.most_seconds)
-        basis = f"{number(rate)} steps/s as measured now"
+        basis = f"{number(rate)} steps/s measured"
         yield f"forecast: about {first} if the first iteration passes, at most {most} ({basis})"
     else:
         first = _amount(event.first_steps, event.first_seconds)
         most = _amount(event.most_steps, event.most_seconds)
         yield f"forecast: {first} if the first iteration passes, at most {most}"
     if rate is None:
-        why = "not trained on this machine before; known after ten seconds of training"
+        why = "not trained on this machine before; available after ten seconds of training"
         yield f"  [dim]time unknown: {why}[/]"
     if event.calls:
         price = "price unknown" if event.usd is None else _dollars(event.usd)
@@ -323,7 +323,7 @@ _LINES: dict[str, Callable[[Any], Iterable[str]]] = {
         f"feedback of {escape(note.author)}: {escape(note.text)}" for note in x.notes
     ],
     "search.start": _search_start,
-    "search.forecast": lambda x: [f"about {x.calls:,} model calls, if no answer needs repair"],
+    "search.forecast": lambda x: [f"about {x.calls:,} model calls, if no answer is repaired"],
     "search.iteration": _search_iteration,
     "search.run": lambda x: [f"run {x.run}: [bold]{number(x.fresh.mean)}[/] on fresh episodes"],
     "bench.case": lambda x: [f"\n[bold]── {x.case}[/]"],

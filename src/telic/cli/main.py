@@ -88,7 +88,7 @@ app = typer.Typer(
     name="telic",
     cls=_RootGroup,
     help=_WHAT,
-    epilog='Start with: telic run "run forward fast"      Ask any command: telic COMMAND --help',
+    epilog='Start with: telic run "run forward fast"      Help for a command: telic COMMAND --help',
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -109,8 +109,8 @@ def version(
 _MARKUP = "rich"
 _PLAIN = (bool, int, float, Path, str)
 _JSON, _DEBUG = "as_json", "debug"
-_AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
-_Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.", hidden=True)]
+_AsJson = Annotated[bool, typer.Option("--json", help="Print a single JSON document.")]
+_Debug = Annotated[bool, typer.Option("--debug", help="Show Python tracebacks.", hidden=True)]
 
 
 class _VerbCommand(TyperCommand):

@@ -27,7 +27,7 @@ _OF_JUMP, _LEAST_HOP_M = 0.6, 0.08
 """height of a high hop as a fraction of a high jump, and minimum hop height in metres"""
 _LONGEST_S, _BEATS = 30.0, 4
 _FLIGHT, _LATE = 0.7, 0.25
-"""of the time between two jumps: share that may be spent in the air, and a jump may be late by"""
+"""maximum fraction of the time between jumps in the air, and tolerance of a jump's time"""
 
 
 def beats(period_s: float) -> int:
@@ -50,7 +50,7 @@ def jump(frame: Frame, scene: Scene, draft: Draft) -> None:
         wait = signals.Waiting(jumps, period)
         due = Part(wait, "due")
         in_time = terms.InTime(wait, _LATE * period)
-        draft.pay("land", 1.0, in_time, "once per jump: down again in time")
+        draft.pay("land", 1.0, in_time, "once per jump, on a timely landing")
         if scene.has("speed"):
             draft.pay("rest", 0.5, When(Not(due), slow), "at rest between the jumps")
         height, rise = When(due, height), When(due, rise)
@@ -58,10 +58,10 @@ def jump(frame: Frame, scene: Scene, draft: Draft) -> None:
         left = Below(times, count - 0.5)
         height, rise = When(left, height), When(left, rise)
         if scene.has("speed"):
-            draft.pay("rest", 1.0, When(Not(left), slow), "at rest once it is done")
+            draft.pay("rest", 1.0, When(Not(left), slow), "at rest afterwards")
         # The last landing ends the phase; it is already counted and rewarded like the others.
         draft.pay("land", 1.0, terms.Done(jumps, count), "once per jump: down again")
-    draft.pay("height", 1.0, height, f"height above standing, in parts of {target:.2g} m")
+    draft.pay("height", 1.0, height, f"height above standing, as a fraction of {target:.2g} m")
     draft.pay("rise", 0.3, rise, "upward velocity")
     _judge_jump(frame, goal, period, scene, draft)
     done = (count or 1) - 0.5
@@ -69,7 +69,7 @@ def jump(frame: Frame, scene: Scene, draft: Draft) -> None:
     if is_far:
         _leap(frame, scene, draft)
     manners.allow_height(scene, draft, scene.stands + 2.0 * target + 0.5)
-    # Keep the reward for standing low enough that jumping is worth the risk.
+    # Keep the reward for standing low enough to make jumping worth the risk.
     manners.stay_on_feet(scene, draft, alive=manners.ALIVE if period is None else None)
     draft.seconds = 5.0 if count is None else max(3.0, 1.5 * count + 1.5)
     draft.seconds = draft.seconds if period is None else ((count or 0) + 0.5) * period
@@ -88,7 +88,7 @@ def _jump_goal(
     else:
         count = beats(period)
         if count < 2:
-            why = f"an episode lasts {_LONGEST_S:g} s at most, which is less than two of these"
+            why = f"an episode lasts at most {_LONGEST_S:g} s, less than two of these periods"
             raise scene.cannot(f"jump every {period:g} s", why)
         most = scene.gravity * (0.5 * _FLIGHT * period) ** 2 / 2.0  # h = g (t / 2)^2 / 2
         if goal.source != "as given" and goal.value > most:
@@ -118,7 +118,7 @@ def _judge_jump(frame: Frame, goal: Goal, period: float | None, scene: Scene, dr
 
 
 def _leap(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Cover ground in the air."""
+    """Cover distance in the air."""
     is_aside = frame.direction in ("left", "right")
     quantity = "lateral_velocity" if is_aside else "forward_velocity"
     scene.require(quantity, f"jump to the {frame.direction}" if is_aside else "jump forward")
@@ -142,7 +142,7 @@ def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Take off and land repeatedly, in place or while travelling."""
     scene.require("air_time", "hop")
     landings, hops = signals.Flights(_FLIGHT_S), metrics.flights(_FLIGHT_S, _RISE_M)
-    words = "at each landing, for the time in the air before it"
+    words = "at each landing, for the preceding flight time"
     draft.pay("hop", 5.0, terms.Hop(landings), words)
     draft.pay("rise", 0.3, Pay(Measured("vertical_velocity"), 0.0, 2.0), "upward velocity")
     title, value = "hops at least once per second", tracks.per_second(hops)
@@ -157,7 +157,7 @@ def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
             goal = goal._replace(value=max(_OF_JUMP * goal.value, least), source=part)
             draft.doubt(sizes.goal_note(f'"{frame.word}"', goal, "m above standing"))
         target, most = goal.value, None if goal.is_open else 1.5
-        words = f"height above standing, in parts of {target:.2g} m"
+        words = f"height above standing, as a fraction of {target:.2g} m"
         draft.pay("height", 1.0, Ratio(scene.above_start(), target, low=0.0, most=most), words)
         value = tracks.highest(metrics.in_air(tracks.less("height", scene.starts)))
         zero, within = 0.15 * target, 0.5 * target if goal.is_exact else None
@@ -247,7 +247,7 @@ def _somersault(
     # Spin is rewarded until the turn is complete, then penalized while rest is rewarded, which
     # yields one turn. Height and a ground-contact cost for the torso make it a flip, not a roll.
     draft.pay("turn", 1.0, terms.TurnProgress(over), f"new progress of the {which} turn")
-    words = "turning the right way before the turn is complete, calm after it"
+    words = "rotating in the right direction before the turn is complete, calm after it"
     draft.pay("spin", 1.0, terms.TurnSpin(over), words)
     if is_flip and scene.has("height_above_start"):
         lift = Pay(Measured("height_above_start"), -0.3, 1.2)

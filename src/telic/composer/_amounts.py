@@ -37,7 +37,7 @@ class Reading:
 
     @property
     def end(self) -> int:
-        """Place after its last word."""
+        """Position after its last word."""
         return self.at[-1] + 1
 
 
@@ -120,7 +120,7 @@ def _with_unit(
 
 
 def _read_per(tokens: Sequence[Token], place: int) -> tuple[float, str, tuple[int, ...]] | None:
-    """Read "per second", "a minute", "every 2 m": how much, of which unit, and where it stands."""
+    """Read "per second", "a minute", "every 2 m". Return amount, unit and positions."""
     if place >= len(tokens) or tokens[place].word not in _PER:
         return None
     value, after = _read_number(tokens, place + 1) or (1.0, place + 1)
@@ -132,7 +132,7 @@ def _read_per(tokens: Sequence[Token], place: int) -> tuple[float, str, tuple[in
 
 
 def _read_rule(tokens: Sequence[Token], place: int) -> tuple[set[str], int, Sense | None]:
-    """Read "for at least about": the prepositions, the place after them all, and the rule."""
+    """Read "for at least about". Return the prepositions, the next position and the rule."""
     before: set[str] = set()
     rule: Sense | None = None
     while place < len(tokens):
@@ -152,7 +152,7 @@ def _read_rule(tokens: Sequence[Token], place: int) -> tuple[set[str], int, Sens
 
 
 def _read_range(tokens: Sequence[Token], place: int) -> tuple[float, float, int] | None:
-    """Read "2", "1-2", "1 to 2" or "between 1 and 2 m/s": middle, half width, place after it."""
+    """Read "2", "1-2", "1 to 2", "between 1 and 2 m/s". Return middle, half width, next place."""
     between = place < len(tokens) and tokens[place].word == "between"
     first = _read_number(tokens, place + between)
     if first is None:
@@ -232,7 +232,7 @@ def _is_half_more(words: Sequence[str], place: int) -> bool:
 
 
 def _skip(tokens: Sequence[Token], place: int, others: Sequence[str] = ()) -> int:
-    """Return the place after articles, where something follows them."""
+    """Return the position after articles, if something follows them."""
     after = place
     while after < len(tokens) and tokens[after].word in (*determiners(), *others):
         after += 1

@@ -24,7 +24,7 @@ from telic.composer.scene import Scene
 from telic.errors import Contradiction, NotUnderstood
 from telic.judges.tracks import Measure
 
-_SPEED, _WAY, _AHEAD = "the speed in m/s", "the way from the start in m", "the way forward in m"
+_SPEED, _WAY, _AHEAD = "the speed in m/s", "the distance to the start in m", "the way forward in m"
 _FEET, _HANDS = "the height of the feet above the ground in m", "the hands on the ground"
 _TURN, _TILT = "the turn of the heading in turns", "the cosine of the tilt"
 _HEIGHT = "the height of the torso in m"
@@ -71,14 +71,14 @@ def require_possible(parsed: ParsedIntent, scene: Scene) -> None:
     """Raise Contradiction if the demands of an intent are mutually exclusive."""
     demands = [demand for frame in parsed.frames for demand in _of_frame(frame, scene)]
     demands += [demand for limit in parsed.limits for demand in _of_limit(limit, scene)]
-    hint = 'Leave one of them out, or say that it comes later: "..., then ...".'
+    hint = 'Remove one of them, or put it in a later phase: "..., then ...".'
     _require(demands, "{} cannot both be done: {}.", hint)
 
 
 def require_consistent(draft: Draft) -> None:
     """Raise Contradiction if criteria of one phase are mutually exclusive."""
     demands = [demand for part in draft.parts for demand in _of_part(part, draft.seconds)]
-    hint = "Change the goal of one of them, or leave it out."
+    hint = "Change the goal of one of them, or remove it."
     _require(demands, "The criteria {} cannot both be met: {}.", hint)
 
 
@@ -180,14 +180,14 @@ def _of_part(part: JudgePart, seconds: float) -> Iterator[Demand]:
         return
     name, args = part.value.name, part.value.args
     if name == "net_speed" and low > 0.0:
-        yield Demand("the way from the start", low * seconds, _FAR, part.title, None, False)
+        yield Demand("the distance to the start", low * seconds, _FAR, part.title, None, False)
     elif name in ("highest", "lowest", "farthest"):
-        # The largest is at most so much: always. It is at least so much: once.
+        # A largest value of at most x holds always; of at least x, once.
         always = (name != "lowest") == (high < _FAR)
         yield _about(args[0], Demand("", low, high, part.title, None, always))
     elif name in ("share_above", "share_below") and low > 0.5:
         ends = (-_FAR, float(args[1])) if name == "share_below" else (float(args[1]), _FAR)
-        # More than half of the time here and more than half of the time there is too much.
+        # More than half of the time for each exceeds the total.
         found = _about(args[0], Demand("", *ends, part.title))
         yield found._replace(quantity=f"{found.quantity}, for most of the time,")
 
@@ -195,7 +195,7 @@ def _of_part(part: JudgePart, seconds: float) -> Iterator[Demand]:
 def _about(track: Any, demand: Demand) -> Demand:
     """Return a demand on a track as one on the quantity behind it."""
     if str(track).startswith(("gone(", "displacement")):
-        return demand._replace(quantity="the way from the start")
+        return demand._replace(quantity="the distance to the start")
     if isinstance(track, Measure) and track.name == "less" and track.args[2] > 0:
         quantity, less, _ = track.args
         return demand._replace(quantity=quantity, low=demand.low + less, high=demand.high + less)
@@ -203,17 +203,17 @@ def _about(track: Any, demand: Demand) -> Demand:
 
 
 def not_understood(parsed: ParsedIntent, lost: Sequence[str], hint: str) -> NotUnderstood:
-    """Return the refusal of an intent whose verbs `lost` are unknown; none: nothing is known."""
+    """Return the refusal of an intent with the unknown verbs `lost`; none: nothing is known."""
     words = ", ".join(f'"{word}"' for word in lost)
     message = (
-        f"I do not know how to judge {words}, and that is what is to be done."
+        f"I do not know how to judge {words}, which is the requested action."
         if lost
-        else f'Nothing in "{parsed.intent}" is a movement the composer knows.'
+        else f'Nothing in "{parsed.intent}" is a movement known to the composer.'
     )
     given = re.findall(r"\w+", parsed.intent.lower())
     foreign = [word for word in given if word in word_table("requests")["foreign"]["words"]]
     if len(foreign) > 1 or (foreign and len(given) < 4) or not parsed.intent.isascii():
-        hint = f"Only English is read. {hint}"
+        hint = f"Only English is supported. {hint}"
     return NotUnderstood(message, hint=hint)
 
 
@@ -236,4 +236,4 @@ def what_instead(
     near = next((each for each in options if each != intent and works(each)), None)
     nearest = f'Nearest: "{near}". ' if near else ""
     can = f"{name} can: {', '.join(able)}. " if able else "Try another environment. "
-    return f"{nearest}{can}Or let a model write: --model PROVIDER:MODEL (see telic run --help)."
+    return f"{nearest}{can}Or use a model: --model PROVIDER:MODEL (see telic run --help)."

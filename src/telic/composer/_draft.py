@@ -238,12 +238,12 @@ def edit(drafts: Sequence[Draft], criteria: Sequence[Criterion]) -> None:
     parts = [part for draft in drafts for part in draft.parts]
     if not any(part.weight > 0.0 for part in parts):
         raise UsageError(
-            "No criterion with a weight is left, so every episode would be worth the same.",
+            "No criterion with a weight is left, so all episodes would have the same score.",
             hint=f"Keep one of: {', '.join(t for t, part in known.items() if not part.is_guard)}.",
         )
     for each in parts:
         if each.zero == each.goal:
             raise UsageError(
-                f'"{each.title}" earns nothing and everything at the same value, {each.goal:g}.',
-                hint="Give zero and goal different values: partial credit needs a range.",
+                f'"{each.title}" earns no credit and full credit at the same value, {each.goal:g}.',
+                hint="Set zero and goal to different values: partial credit needs a range.",
             )

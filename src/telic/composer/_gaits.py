@@ -43,8 +43,8 @@ _GENTLE = -2.5
 _FASTER = 1.2
 """multiple of the minimum speed of a gait above which the stride frequency increases"""
 _SWING_LEGS, _BOB, _SLOW = 0.1, 0.14, 0.03
-"""swing height of a foot in lengths of the leg; of sqrt(g L), how fast the body of a walker goes up
-and down, and from where it moves"""
+"""swing height of a foot in leg lengths; vertical body speed of a walk and minimum speed of motion,
+in sqrt(g L)"""
 SUPPORT = {"two_legs", "one_leg", "rear_legs", "front_legs", "hands"}
 """postures that specify the stance feet, so that no pattern of all feet is judged"""
 _HARDEST = {"stairs": 0.6, "slopes": 0.6, "rough": 0.7}
@@ -81,7 +81,7 @@ def gait_meant(frame: Frame, scene: Scene) -> Gait | None:
     if corners is None:
         landings = _landings(name, feet, scene)
     elif name == "skip":
-        raise scene.cannot(name, "skipping is a gait of two feet, and it has four; gallop is")
+        raise scene.cannot(name, "skipping requires two feet, but it has four; try gallop")
     else:
         by_foot = {corners[corner]: at for corner, at in zip(_CORNERS, pattern, strict=True)}
         landings = tuple((by_foot[foot],) for foot in range(4))
@@ -136,14 +136,14 @@ def _landings(name: str, feet: int, scene: Scene) -> tuple[tuple[float, ...], ..
     # In a trot, two fore-and-aft feet land half a stride apart, like the pairs of a quadruped.
     if name in _PAIRED and not (feet == 2 and (is_in_plane or name == "trot")):
         has = {1: "one", 2: "two", 3: "three"}.get(feet, str(feet))
-        why = f"a {name} takes four feet at the corners of the body, and it has {has}"
+        why = f"a {name} requires four feet at the corners of the body, but it has {has}"
         raise scene.cannot(name, why)
     if name == "skip" and feet == 2 and is_in_plane:
-        raise scene.cannot(name, "its feet are one before the other, not left and right")
+        raise scene.cannot(name, "its feet are fore and aft, not left and right")
     if feet == 1 and name in (*ON_GROUND, "skip", "gallop"):
-        raise scene.cannot(name, "it has one foot, so that it can only hop")
+        raise scene.cannot(name, "it has one foot, so it can only hop")
     if feet != 2 and name in ("skip", "gallop"):
-        raise scene.cannot(name, f"that is a gait of two or four feet, and it has {feet}")
+        raise scene.cannot(name, f"this gait requires two or four feet, but it has {feet}")
     if name == "skip":
         return ((0.0, 0.25), (0.5, 0.75))
     if feet == 2:
@@ -177,7 +177,7 @@ def step_in(
         # Penalize vertical motion, and start with small actions on robots with strong actuators.
         usual = _BOB * math.sqrt(scene.gravity * (scene.leg or 1.0))
         bob = SquareCost(Measured("vertical_velocity"), usual, 4.0)
-        draft.pay("level", 0.5, bob, "going up and down, as a cost")
+        draft.pay("level", 0.5, bob, "vertical motion, as a cost")
         if scene.bounces:
             draft.settings |= {"log_std": _GENTLE}
             draft.practice = max(draft.practice, 2.0)
@@ -190,7 +190,7 @@ def step_in(
 
 def keep_time(gait: Gait, scene: Scene, draft: Draft, only: Tensor | None = None) -> None:
     """Reward feet for following an observed clock, `only` while a condition holds."""
-    words = f"feet on and off the ground as in a {gait.name}, {gait.hertz:.2g} strides a second"
+    words = f"foot contacts as in a {gait.name}, {gait.hertz:.2g} strides per second"
     swing = _SWING_LEGS * (scene.leg or 1.0)
     pays = Rhythm(Beat(gait.hertz), gait.landings, gait.duty, swing)
     draft.pay("rhythm", 1.5, pays if only is None else When(only, pays), words)
@@ -283,7 +283,7 @@ def go_in_steps(gait: str | None, scene: Scene, draft: Draft, weight: float = 0.
     leg = scene.leg
     if leg is None or not scene.has("slide_share", "x_position"):
         return
-    draft.pay("grip", weight, Cost(Slip(), most=2.0), "feet slipping over the ground, as a cost")
+    draft.pay("grip", weight, Cost(Slip(), most=2.0), "foot slip, as a cost")
     draft.require("does not slide along", tracks.last("slide_share"), 0.8, 0.5, tag="drags")
     slow = _SLOW * math.sqrt(scene.gravity * leg)
     axes = tuple(f"{axis}_position" for axis in scene.axes)
@@ -302,12 +302,12 @@ def go_in_steps(gait: str | None, scene: Scene, draft: Draft, weight: float = 0.
 def require_ground(frame: Frame, scene: Scene) -> None:
     """Refuse climbing without climbable terrain, and terrain that cannot be generated."""
     if frame.ground is not None and "terrain" not in scene.spec.arguments:
-        why = "its environment is flat; robots that telic drives by position have it (telic robots)"
+        why = "its environment is flat; position-controlled robots have terrain (telic robots)"
         raise scene.cannot(f"go over {frame.ground}", why)
     if frame.ground is None and frame.direction in ("up", "down"):
         raise scene.cannot(
             f"go {frame.direction}",
-            f'there is nothing to climb; say what: "go {frame.direction} the stairs", or the slope',
+            f'there is nothing to climb; name it: "go {frame.direction} the stairs", or the slope',
         )
 
 
@@ -343,7 +343,7 @@ def lay_ground(
         count = float(steps_of(scene.stands)) if stairs else STAIRS_M
         share = Climbed(count)
         pays = Pay(share if climbs > 0 else Not(share))
-        draft.pay("climb", 1.0, pays, "share of the way up or down that is made")
+        draft.pay("climb", 1.0, pays, "completed fraction of the climb or descent")
         what, unit = ("steps", "steps") if stairs else ("m of the slope", "m")
         goal = float(math.floor(_ENOUGH * count)) if stairs else _ENOUGH * count
         title = f"{'climbs' if climbs > 0 else 'gets down'} {goal:.2g} {what}"

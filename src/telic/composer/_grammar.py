@@ -32,7 +32,7 @@ from telic.envs.spec import EnvSpec
 
 # Parts whose motion is that of the whole robot: "without moving the cart".
 _WHOLE = {"torso", "cart", "base"}
-# Parts a limit may be about: not "bending the knees", which is not judged.
+# Parts that a limit may refer to: not "bending the knees", which is not judged.
 _JUDGED_PARTS = {*_WHOLE, "pole", "poles", "tip"}
 _TRAVELS = {"go", "hop", "jump"}
 _MANNERS = {"direction", "posture", "degree", "part"}
@@ -100,7 +100,7 @@ class Clause:
     """Items between two conjunctions."""
 
     join: str
-    """how it follows the clause before: start, and, while, stop, then, after, before, first"""
+    """relation to the previous clause: start, and, while, stop, then, after, before, first"""
     is_opening: bool = False
     """whether it starts a sentence"""
     items: list[Item] = field(default_factory=list[Item])
@@ -109,7 +109,7 @@ class Clause:
 
     @property
     def acts(self) -> bool:
-        """True where it has a verb of its own, not only one that keeps something."""
+        """True if it has an action verb, not only a verb such as "keep"."""
         return any(item.is_acting for item in self.items)
 
 
@@ -135,7 +135,7 @@ def outline(tokens: Sequence[Token], spec: EnvSpec) -> Outline:
     groups: list[list[Clause]] = []
     now, opened = 0, ""
     for clause in (each for each in clauses if each.items):
-        # A full stop between "run" and "keep upright" does not make the second come later.
+        # A full stop between "run" and "keep upright" does not start a new phase.
         later = clause.join in ("then", "after", "before") or (
             clause.join == "stop" and clause.acts
         )
@@ -168,10 +168,10 @@ def _clauses(items: Sequence[Item], words: Sequence[str]) -> tuple[list[Clause],
     clauses, joints = [Clause("start", is_opening=True)], set[int]()
     unread: str | None = None
     negated: Item | None = None
-    """the last thing that is not to be done"""
+    """last negated item"""
     for place, item in enumerate(items):
         last, after = clauses[-1], items[place + 1] if place + 1 < len(items) else None
-        if item.slot == "delay":  # part of the next clause, or of the one before it
+        if item.slot == "delay":  # belongs to the next or the previous clause
             unread = None
             if last.items and after is not None and after.is_acting:
                 clauses.append(Clause("then"))
@@ -191,12 +191,12 @@ def _clauses(items: Sequence[Item], words: Sequence[str]) -> tuple[list[Clause],
             join = "aside" if unread == "condition" and words[item.at[0]] == "," else join
             if join == "while" and last.items and not rest:  # "jump and wave at the same time"
                 _join_at_once(clauses)
-            # "without running and jumping": "and" continues what is not to be done
+            # "without running and jumping": "and" continues the negation
             is_and = item.is_join("and") and words[item.at[0]] not in (",", ".", "but")
             is_ing = item.end < len(words) and words[item.end].endswith("ing")
             forms = [words[k] for k in negated.at] if negated else []
             is_list = is_ing and any(form.endswith("ing") for form in forms)
-            if join in ("negation", "aside", "or"):  # of what is offered the first is meant
+            if join in ("negation", "aside", "or"):  # the first alternative is used
                 is_if = words[item.at[0]] in _IF and not last.items and len(clauses) > 1
                 unread, negated = "condition" if is_if else join, None
             elif join != "manner" and not (
@@ -220,8 +220,8 @@ def _join_at_once(clauses: list[Clause]) -> None:
 
 
 def _join_meant(join: str, word: str, rest: Sequence[Item], last: Clause) -> str:
-    """Return what joins: "hop forward with small jumps" says a manner, a purpose is kept or not."""
-    if join == "purpose":  # kept where it says how to be, or what not to do
+    """Return the conjunction: "hop forward with small jumps" is a manner; a purpose may be kept."""
+    if join == "purpose":  # kept if it is a manner or a prohibition
         kept = any(each.limit or each.slot == "verb" for each in rest)
         return "and" if kept and not any(each.is_acting for each in rest) else "aside"
     given = [each.act for each in rest if each.slot not in ("degree", "number")]
@@ -385,7 +385,7 @@ class _Scanner:
         return Item(slot, match.at, senses, limit=limit, amount=amount)
 
     def _number(self, reading: Reading, phrase: Item | None) -> list[Item]:
-        """Return a number: "three legs" counts no hops, "20 feet" gone are a length."""
+        """Read a number: "three legs" does not count hops, "20 feet" travelled are a length."""
         end, part = reading.end, self._parts.get(reading.end)
         item = Item("number", reading.at, reading=reading)
         if reading.bare is not None and part is not None:
@@ -399,7 +399,7 @@ class _Scanner:
             item = Item("number", at, reading=Reading(at, feet, rule=reading.rule))
         if phrase is not None and phrase.end > end:
             return [item]
-        after = self._phrase(item.end)  # says what the number measures: "1 m high"
+        after = self._phrase(item.end)  # dimension of the number: "1 m high"
         senses = after.senses if after is not None else ()
         about = [str(sense.says.get("dimension")) for sense in senses if sense.slot == "degree"]
         about = [each for each in about if each in _MEASURED.get(item.unit or "", ())]
@@ -426,7 +426,7 @@ class _Scanner:
         while at:
             place = at[-1] + 1
             while (match := lexicon().find(self._tokens, place, "forbidden")) is None:
-                # "letting the pole": a part passed belongs to the limit
+                # "letting the pole": a named part belongs to the limit
                 if part := self._parts.get(place):
                     at, place = (*at, *part.at), part.end
                 elif place < len(self._words) and self._words[place] in ignored_words():
@@ -466,11 +466,11 @@ class _Scanner:
         if reading is None or reading.amount is None:
             return limit
         if unit != reading.amount.unit:
-            return None  # so much of it is allowed, and how much it is is not judged
+            return None  # a limited amount is allowed, and the amount is not judged
         return replace(limit, at=(*limit.at, *reading.at), amount=_at_most(reading.amount))
 
     def _has_object(self, verb: Item, after: Item | None) -> bool:
-        """Return whether something else is moved: "turn your head", "pick up a box"."""
+        """Return whether the verb moves something else: "turn your head", "pick up a box"."""
         if verb.slot != "verb":
             return False
         place = verb.end

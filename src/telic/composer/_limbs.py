@@ -14,7 +14,7 @@ from telic.rewards.terms import Pay, Ratio, Small
 
 _RAISE_M, _WAVE_M, _KICK_MPS = 0.3, 0.15, 2.0
 _AWAY_M, _REACH_S = 0.12, 3.0
-"""distance of what keeps away from a target; longest episode of reaching for one"""
+"""minimum distance from an avoided target, and maximum episode length for reaching"""
 
 
 def reach(frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -57,7 +57,7 @@ def lift(frame: Frame, scene: Scene, draft: Draft) -> None:
         if not others:
             raise scene.cannot(f"lift its {name}", "it has no other foot to stand on")
         off, held = signals.OnlyFeet(mine, others), metrics.on_feet(mine, others)
-        draft.pay("off", 1.0, Pay(off), f"{name} off the ground, on the others")
+        draft.pay("off", 1.0, Pay(off), f"{name} off the ground, standing on the others")
         if not scene.is_going:
             draft.pay("still", 0.5, Small(Measured("speed"), 2.0), "not going anywhere")
         value = tracks.share(held)
@@ -70,10 +70,10 @@ def lift(frame: Frame, scene: Scene, draft: Draft) -> None:
         name, torso, target = frame.part or "limb", scene.has("height"), frame.given("m")
         if not target:
             target = _RAISE_M
-            draft.doubt(f'"{frame.word}" is taken as {target:g} m above where the {name} began')
+            draft.doubt(f'"{frame.word}" is interpreted as {target:g} m above its initial height')
         rise = signals.Rise(ends, from_torso=torso)
         seen = metrics.rise(ends, from_torso=torso)
-        meaning = f"{name} above where it began, in parts of {target:.2g} m"
+        meaning = f"{name} above its initial height, as a fraction of {target:.2g} m"
         draft.pay("raise", 1.0, Ratio(rise, target, low=-0.5, most=1.0), meaning)
         title, value = f"raises its {name} %s", tracks.highest(seen)
         draft.score(title, value, 0.2 * target, 0.9 * target, weight=1.5, tag="too_low")
@@ -94,7 +94,7 @@ def swing(frame: Frame, scene: Scene, draft: Draft) -> None:
     ends = _ends(frame, scene, "swing")
     name, reach_m, torso = frame.part or "limb", frame.given("m") or _WAVE_M, scene.has("height")
     if frame.word.startswith("sw"):
-        draft.doubt(f'"{frame.word}" is judged as going up and down, like a wave')
+        draft.doubt(f'"{frame.word}" is judged as moving up and down, like a wave')
     rise = signals.Rise(ends, highest=True, from_torso=torso)
     waves = signals.Cycles(rise, reach_m, 0.3 * reach_m)
     draft.pay("wave", 1.0, terms.Done(waves), f"once per wave of the {name}")
@@ -115,13 +115,13 @@ def swing(frame: Frame, scene: Scene, draft: Draft) -> None:
 def _swing_up(scene: Scene, draft: Draft) -> None:
     """Bring poles from hanging to upright."""
     angle, seen = signals.PoleAngle(), metrics.pole_angle()
-    draft.pay("raise", 1.0, terms.Cosine(angle), "how far up the poles point")
+    draft.pay("raise", 1.0, terms.Cosine(angle), "height of the pole tips")
     value = tracks.share_below(seen, 0.3)
     draft.score("keeps the pole up", value, 0.15, 0.5, weight=3.0, tag="too_low")
     title, value = "the pole is up in the last second", tracks.mean_of_last(seen, 1.0)
     draft.score(title, value, 1.0, 0.3, weight=2.0, tag="falls")
     if scene.on_rail:
-        draft.doubt("episodes start with the pole up: it must be caught again when it has fallen")
+        draft.doubt("episodes start with the pole upright: it must be caught again after a fall")
     draft.ends_when(Below(angle, 0.3), tracks.below(seen, 0.3))
 
 
@@ -140,7 +140,7 @@ def kick(frame: Frame, scene: Scene, draft: Draft) -> None:
     speed = _KICK_MPS * (0.5 if frame.degree in ("slow", "little") else 1.0)
     fast = signals.KickSpeed(foot, mine, others, sign)
     seen = metrics.kick_speed(foot, mine, others, sign)
-    words = "speed of the free foot, seen from the torso"
+    words = "speed of the free foot relative to the torso"
     draft.pay("kick", 2.0, Ratio(fast, speed, low=0.0, most=1.5), words)
     title, value = f"swings its {frame.part or 'foot'} at %s", tracks.highest(seen)
     draft.score(title, value, 0.2 * speed, speed, weight=3.0, tag="too_slow")
@@ -184,7 +184,7 @@ def _ends(frame: Frame, scene: Scene, what: str) -> tuple[str, ...]:
     if frame.part and not frame.bodies:
         names = ", ".join(name for name in spec.body_names if name != "world")
         raise scene.cannot(f"{what} its {frame.part}", f"its bodies are {names}")
-    if not frame.bodies:  # none was named: a hand to wave, a foot to kick
+    if not frame.bodies:  # default: a hand to wave, a foot to kick
         hands = [name for name in spec.body_names if "lower_arm" in name or "hand" in name]
         if what == "swing" and hands:
             return (hands[0],)
@@ -195,9 +195,9 @@ def _ends(frame: Frame, scene: Scene, what: str) -> tuple[str, ...]:
             raise scene.cannot(f"{what} a limb", "it has neither feet nor hands")
         return feet[:1]
     if spec.torso in frame.bodies:
-        raise scene.cannot(f"{what} its {frame.part}", "that is what all else hangs on")
+        raise scene.cannot(f"{what} its {frame.part}", "all other bodies are attached to it")
     if feet := tuple(body for body in frame.bodies if body in spec.feet):
-        # "a foot" may be any: of a name that all feet share, one is meant
+        # "a foot" may be any: of equally named feet, one is chosen
         return feet[:1] if frame.part in ("foot", "leg") else feet
     sides = [[body for body in frame.bodies if side in body] for side in ("left", "right")]
     return tuple(side[-1] for side in sides if side) or frame.bodies[-1:]

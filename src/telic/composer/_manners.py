@@ -22,7 +22,7 @@ _RESTS_ON = 5.0
 """contact force above which a body carries weight, in units of 1 % of the robot's weight"""
 _OF_LEGS = ("go", "circle", "turn", "stand", "stop", "obey")
 _AT_EASE, _LEANS = 0.2, 0.25
-"""rad: distance of arms and waist from their resting pose, and lean of the torso"""
+"""tolerances, rad: deviation of arms and waist from the resting pose, and lean of the torso"""
 _DRIFT_M, _TURN_RAD, _HEIGHT_M = 0.5, 0.5, 0.15
 _THRIFT = 0.7
 """fraction of the measured effort of a plain gait that counts as low (tables/calibration.toml)"""
@@ -38,9 +38,9 @@ def stay_on_feet(scene: Scene, draft: Draft, *, alive: float | None = None) -> N
     `alive` is the weight of each step without a fall, or None to choose it by the robot's height.
     """
     if scene.ends_fallen:
-        # A tall robot falls by lunging, and lunging must not pay for the rest of the episode.
+        # A tall robot falls when lunging; lunging must not pay for the rest of the episode.
         weight = alive or (1.0 if scene.is_tall else ALIVE)
-        draft.pay("alive", weight, Alive(), "still on its feet")
+        draft.pay("alive", weight, Alive(), "not fallen")
         draft.require("does not terminate early", metrics.full_length(), 0.2, 0.9, tag="falls")
     # Environments that check only the height do not terminate when the robot lies on its back.
     checks_tilt = scene.ends_fallen and "healthy_angle_range" in scene.spec.arguments
@@ -100,7 +100,7 @@ def stay_straight(
     elif way != "ahead":
         plain = {0.0: "left", 180.0: "left", 90.0: "forward", -90.0: "forward"}
         across = Along(plain.get(degrees, degrees + 90.0))
-        draft.pay("straight", 0.2, Cost(Size(across), most=2.0), "not going aside")
+        draft.pay("straight", 0.2, Cost(Size(across), most=2.0), "no lateral motion")
     if not scene.spec.feet or scene.is_turning or frame.ground is not None:
         return
     value = metrics.drift("ahead" if way == "ahead" else degrees)
@@ -114,7 +114,7 @@ def stay_straight(
 
 def face_ahead(draft: Draft) -> None:
     """Penalize turning."""
-    draft.pay("ahead", 0.2, Cost(Size(Measured("heading_rate")), most=3.0), "not turning")
+    draft.pay("ahead", 0.2, Cost(Size(Measured("heading_rate")), most=3.0), "no turning")
 
 
 def hold_still(scene: Scene, draft: Draft, weight: float = 1.0) -> None:
@@ -122,7 +122,7 @@ def hold_still(scene: Scene, draft: Draft, weight: float = 1.0) -> None:
     if not scene.has("speed"):
         scene.require("joint_speed", "hold still")
     else:
-        draft.pay("still", weight, Small(Measured("speed"), 4.0), "not moving")
+        draft.pay("still", weight, Small(Measured("speed"), 4.0), "no motion")
         title, value = "stands still", tracks.share_below("speed", 0.25)
         draft.score(title, value, 0.5, 0.9, weight=2.0 * weight, tag="drifts")
         # A robot that jumps occasionally is also at rest most of the time.
@@ -147,12 +147,12 @@ def carry_oneself(frames: Sequence[Frame], scene: Scene, draft: Draft) -> None:
     if not of_legs or not is_driven or not scene.has("upper_pose_error"):
         return
     arms = AtEase(Measured("upper_pose_error"), _AT_EASE)
-    draft.pay("carriage", 0.8, arms, "arms and waist near the pose it stands in")
+    draft.pay("carriage", 0.8, arms, "arms and waist near the standing pose")
     if scene.has("uprightness"):
-        draft.pay("poise", 1.0, Poise(1.0 - math.cos(_LEANS)), "upright, not swaying")
+        draft.pay("poise", 1.0, Poise(1.0 - math.cos(_LEANS)), "upright, without swaying")
     if scene.has("leg_splay") and len(scene.spec.feet) == 2:
         legs = AtEase(Measured("leg_splay"), _AT_EASE)
-        draft.pay("stance", 0.6, legs, "legs below it, neither spread nor turned")
+        draft.pay("stance", 0.6, legs, "legs neither spread nor turned")
 
 
 def charge_change(scene: Scene, draft: Draft, weight: float) -> None:
@@ -194,7 +194,7 @@ def save_effort(scene: Scene, draft: Draft, *, is_thrift: bool = False) -> None:
     elif plain is not None:
         zero, goal = 2.0 * plain, plain
     elif is_thrift:
-        draft.doubt("no effort of a plain gait is measured for this robot: a fixed bound is taken")
+        draft.doubt("the effort of a plain gait is unknown for this robot: a fixed bound is used")
     draft.score(title, value, zero, goal, weight=0.5, tag="jitters")
 
 
@@ -242,7 +242,7 @@ def respect(limit: Limit, scene: Scene, draft: Draft) -> None:
             change_slowly(scene, draft)
         case _:
             why = "this robot cannot do otherwise"
-            draft.doubt(f'"{limit.words}" asks for nothing: {why}', holds=True)
+            draft.doubt(f'"{limit.words}" has no effect: {why}', holds=True)
 
 
 def _stated(limit: Limit, unit: str) -> float | None:
@@ -257,10 +257,10 @@ def _stay(limit: Limit, scene: Scene, draft: Draft) -> None:
     if limit.kind == "no_forward":
         title, value = f"stays within {most:g} m ahead", tracks.highest("displacement")
         backward = Measured("forward_velocity", sign=-1)
-        draft.pay("stay", 0.3, Pay(backward, -2.0, 0.0), "not going forward")
+        draft.pay("stay", 0.3, Pay(backward, -2.0, 0.0), "no forward motion")
     else:
         # Small weight: if the cost exceeded the alive reward, the robot would learn to fall.
-        meaning = "not going anywhere, and not being elsewhere"
+        meaning = "no motion away from the start"
         draft.pay("stay", 0.2, Stay(Gone(scene.axes), most), meaning)
         title, value = f"stays within {most:g} m", tracks.farthest("displacement")
         if scene.has("y_position"):

@@ -35,7 +35,7 @@ def find_part(tokens: Sequence[Token], start: int, spec: EnvSpec) -> BodyPart | 
     word = tokens[start].word
     if tokens[start].silent:
         return None
-    if word not in vocabulary():  # a body's name as the model has it
+    if word not in vocabulary():  # name of a body in the model
         for name in spec.body_names:
             if name.lower() == word and name != "world":
                 return BodyPart((start,), name, (name,))
@@ -44,7 +44,7 @@ def find_part(tokens: Sequence[Token], start: int, spec: EnvSpec) -> BodyPart | 
     joint = _after_places(tokens, start)
     if joint == start or joint >= len(tokens) or tokens[joint].word not in ("or", "and"):
         return None
-    # The first of "left or right foot", whose noun comes later.
+    # The first part of "left or right foot", whose noun comes later.
     last = _after_places(tokens, joint + 1)
     if last == joint + 1 or (noun := _find_noun(tokens, last)) is None:
         return None
@@ -67,8 +67,8 @@ def _everyday_name(tokens: Sequence[Token], start: int, spec: EnvSpec) -> BodyPa
     is_counted = lexicon().find(tokens, after + 1, "unit") is not None
     if number is not None and not is_counted and noun in _PAIRED and not is_plural:
         places, end = [number, *places], after + 1
-    # The one name of a part is in English order (front left), and "front legs" is also the name of
-    # a robot's only front leg.
+    # A part with a single name is in English order (front left); "front legs" may also name the
+    # only front leg.
     grouped = noun in _PAIRED and places and not _ONE_OF_MANY & set(places)
     plural = grouped or (is_plural and (noun in _PAIRED or noun == "pole"))
     name = {"foot": "feet"}.get(noun, f"{noun}s") if plural else noun
@@ -79,7 +79,7 @@ def _everyday_name(tokens: Sequence[Token], start: int, spec: EnvSpec) -> BodyPa
 
 
 def _after_places(tokens: Sequence[Token], place: int) -> int:
-    """Return the place after words that say where: "front left"; a noun may begin with one."""
+    """Return the position after location words: "front left"; a noun may begin with one."""
     while place < len(tokens) and tokens[place].word in _places():
         if _find_noun(tokens, place) is not None:
             break
@@ -88,7 +88,7 @@ def _after_places(tokens: Sequence[Token], place: int) -> int:
 
 
 def _find_noun(tokens: Sequence[Token], start: int) -> tuple[str, bool, int] | None:
-    """Return the longest noun at a place, whether it is plural, and the place after it."""
+    """Return the longest noun at a position, whether it is plural, and the next position."""
     words, best = list[str](), None
     for place in range(start, len(tokens)):
         if not words or tokens[place].word not in determiners():

@@ -22,7 +22,7 @@ _WANDERS = {*_DEEDS, "kick", "swing", "sit", "balance", "turn"}
 _HOW = ("amount", "bounds", "degree", "dimension", "factor")
 _RESTING = {"lie": ("lying",), "sit": ("low",)}
 _HELD = {"stand", "stand_up", "balance", "sit", "lie"}
-"""verbs of poses in which something else may be done"""
+"""verbs of poses during which another action is possible"""
 _ON_REAR_OR_FRONT = {"rear_legs", "front_legs"}
 _POSES = {"low", "two_legs", "one_leg", *_ON_REAR_OR_FRONT}
 _LOW_VERBS = {"sit", "lie", "roll", "flip", "stand_up", "lean"}
@@ -61,7 +61,7 @@ def arrange(parsed: ParsedIntent) -> list[list[Frame]]:
 
 
 def _oriented(phases: Sequence[Sequence[Frame]]) -> list[list[Frame]]:
-    """Return phases with where the body faces by then, and what that makes of words like "back"."""
+    """Return phases with the heading at their start, which defines words like "back"."""
     found: list[list[Frame]] = []
     heading: float | None = 0.0
     for index, phase in enumerate(phases):
@@ -69,7 +69,7 @@ def _oriented(phases: Sequence[Sequence[Frame]]) -> list[list[Frame]]:
         for frame in phase:
             update: dict[str, Any] = {"phase": index, "heading": heading}
             if frame.is_of_start and heading and abs(heading - _ABOUT_FACE) < 1.0:
-                # "turn around and walk back": where it came from is ahead now
+                # "turn around and walk back": the start is now ahead
                 update |= {"direction": OPPOSITE[frame.direction or "backward"]}
                 update["is_of_start"] = False
             elif frame.is_of_start and heading:
@@ -113,7 +113,7 @@ def comes_home(frame: Frame) -> bool:
 
 
 def limits_of(parsed: ParsedIntent) -> tuple[Limit, ...]:
-    """Return the limits, and for what is done in place that it stays there."""
+    """Return the limits; actions in place imply staying in place."""
     stays = [
         Limit(kind="no_drift", words=f"{frame.word} in place")
         for frame in parsed.frames
@@ -138,7 +138,7 @@ def goes_low(frames: Sequence[Frame], limits: tuple[Limit, ...]) -> bool:
 
 
 def _with_ways(frames: Sequence[Frame]) -> list[Frame]:
-    """Give distances to the frame they are about: "run and stop at 5 m", "and come back"."""
+    """Assign distances to the travelling frame: "run and stop at 5 m", "and come back"."""
     found: list[Frame] = []
     for frame in frames:
         last = next((k for k in range(len(found))[::-1] if found[k].verb in ("go", "hop")), None)
@@ -160,13 +160,13 @@ def _with_ways(frames: Sequence[Frame]) -> list[Frame]:
 
 
 def _goes_back(frame: Frame) -> bool:
-    """Return whether a frame is a way back of unstated distance: "and walk back"."""
+    """Return whether a frame is a return of unstated distance: "and walk back"."""
     is_back = frame.is_of_start and frame.direction == "backward" and frame.amount is None
     return frame.verb == "go" and (frame.gait == "return" or is_back) and not frame.duration_s
 
 
 def _completed(frames: Sequence[Frame]) -> list[Frame]:
-    """Count what is kept up, and split a deed that ends lying: "jump onto your back"."""
+    """Set counts of continued actions, and split one that ends lying: "jump onto your back"."""
     found: list[Frame] = []
     for frame in frames:
         row, seconds = word_table("acts")[frame.verb], frame.duration_s
@@ -186,14 +186,14 @@ def _is_done_anyway(frame: Frame, before: list[Frame]) -> bool:
     """Return whether a frame is implied by the previous ones: a flip includes landing."""
     verbs, is_timed = {each.verb for each in before}, frame.duration_s is not None
     if {*frame.postures} - {"upright"}:
-        return False  # "and rear up" is not how a flip lands
+        return False  # "and rear up" does not describe the landing of a flip
     if frame.verb == "balance":
         return "swing" in verbs
     if frame.verb not in ("stand", "stop"):
         return False
     stops = any(each.verb == "go" and each.way_m is not None for each in before)
     if frame.verb == "stop" and not is_timed and stops:
-        return True  # where a way ends, it stops
+        return True  # travelling a distance includes stopping
     if verbs & {"flip", "roll", "reach"}:
         return not is_timed
     is_landing = not frame.until_end and not is_timed and frame.verb == "stand"

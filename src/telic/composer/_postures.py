@@ -27,9 +27,9 @@ _SLOWS_S, _LATE = 1.2, 0.2
 """time to come to rest: seconds, or a fraction of a stated duration"""
 _OTHER_POSES = {*word_table("postures")} - {"upright", "level", "straight_line"}
 _REARED, _HAUNCHES, _TILTED = 0.7, 0.6, 0.35
-"""rad: a torso is reared up from there on; that of a sitting dog, and from where on it sits"""
+"""rad: pitch of a reared-up torso, of a sitting dog's torso, and minimum pitch of sitting"""
 _LEANS, _OF_FOUR = {"little": 0.15, "usual": 0.26, "much": 0.5}, 0.6
-"""rad: lean of the torso, and what part of it four legs can tilt it by"""
+"""rad: lean of the torso, and the fraction of it that four legs reach"""
 _DEEP = 0.3
 """height of a deep squat as a fraction between lying and standing"""
 _KNEE_LEGS = 0.3
@@ -58,7 +58,7 @@ def stand(frame: Frame, scene: Scene, draft: Draft) -> None:
         about = height + (scene.stands if frame.is_change else 0.0)
         if not scene.lies < about < 1.3 * scene.stands:
             why = f"it stands {scene.stands:.2g} m high, and lies {scene.lies:.2g} m high"
-            raise scene.cannot(f"hold its torso {about:.2g} m high", why)
+            raise scene.cannot(f"torso {about:.2g} m high", why)
         width = max(abs(about - scene.stands) / 3.0, 0.01)
         draft.pay("about", 1.0, terms.Peak(Measured("height"), about, 2.0 * width), "height")
         title = f"holds its torso {about:.2g} m high (±{width:.2g} m)"
@@ -164,7 +164,7 @@ def _sit_on_haunches(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Sit like a dog: rear down, front up, and front feet on the ground."""
     low, front = scene.stands - 0.2 * (scene.stands - scene.lies), scene.feet("front")
     pitch, seen = Measured("pitch", sign=-1), tracks.less("pitch", sign=-1)
-    draft.pay("sit", 1.0, terms.Peak(pitch, _HAUNCHES, 0.3), "its front above its rear")
+    draft.pay("sit", 1.0, terms.Peak(pitch, _HAUNCHES, 0.3), "front above the rear")
     title, value = "sits on its haunches", tracks.share_between(seen, _TILTED, 1.2)
     draft.score(title, value, 0.2, 0.7, weight=5.0, tag="under_rotates")
     feet = tuple(scene.foot_places(front))
@@ -191,7 +191,7 @@ def lean(frame: Frame, scene: Scene, draft: Draft) -> None:
     if frame.turns:
         angle = 2.0 * math.pi * frame.turns
     else:
-        draft.doubt(f'"{frame.word}" is taken as {math.degrees(angle):.0f} degrees {way}')
+        draft.doubt(f'"{frame.word}" is interpreted as {math.degrees(angle):.0f} degrees {way}')
     if not scene.is_going:
         manners.stay_on_feet(scene, draft)
     if frame.bows:
@@ -260,7 +260,7 @@ def stand_up(frame: Frame, scene: Scene, draft: Draft) -> None:
         _get_up(rest, frame, scene, draft)
         return
     if frame.phase == 0 and rest is not None and rest > 0.8 * scene.stands:
-        draft.doubt("it stands when an episode starts: standing up is taken as staying up")
+        draft.doubt("it stands when an episode starts: standing up is interpreted as staying up")
         stand(frame, scene, draft)
         return
     goal, height = scene.stands / 1.3, Measured("height")
@@ -278,12 +278,12 @@ def _get_up(rest: float, frame: Frame, scene: Scene, draft: Draft) -> None:
     """Get up from an arbitrary dropped attitude and stay standing."""
     scene.require("uprightness", "get up")
     draft.env_args["starts"] = "fallen"
-    draft.doubt(f'"{frame.word}": every episode begins with a fall, in any attitude')
+    draft.doubt(f'"{frame.word}": every episode begins with a fall, in any orientation')
     draft.seconds = max(draft.seconds, _GET_UP_S, (frame.duration_s or 0.0) + _GET_UP_S)
     manners.be_upright(draft, 1.0)
     tall = Ratio(Measured("height"), rest, low=0.0, most=1.0)
     pays = terms.Both(tall, Pay(Measured("uprightness"), 0.0, 1.0))
-    draft.pay("height", 1.5, pays, "height of the torso while the right way up")
+    draft.pay("height", 1.5, pays, "height of the torso while upright")
     stands = metrics.standing(_UPRIGHT, _TALL * rest)
     title, value = "is on its feet in the second half", tracks.mean_of_end(stands, 2)
     draft.score(title, value, 0.1, 0.9, weight=3.0, tag="stays_down")
@@ -337,11 +337,11 @@ def hold(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
             go_on_hands(scene, draft)
         case "straight_line" if scene.has("y_position"):
             aside = Cost(Size(Measured("lateral_velocity")), most=2.0)
-            draft.pay("straight", 0.4, aside, "not going aside")
+            draft.pay("straight", 0.4, aside, "no lateral motion")
             title, value = "deviates at most 0.15 m per metre", metrics.aside_per_metre()
             draft.score(title, value, 0.5, 0.15, weight=1.0, tag="drifts")
         case "straight_line":
-            draft.doubt("in a plane every way is straight", holds=True)
+            draft.doubt("every path in a plane is straight", holds=True)
         case _:
             _hold_feet(posture, frame, scene, draft)
 
@@ -377,7 +377,7 @@ def _hold_feet(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> No
         if len(feet) < most:
             raise scene.cannot(what, "it has one foot")
         if len(feet) == most:
-            draft.doubt(f"it has {most} feet: this asks for nothing else", holds=True)
+            draft.doubt(f"it has {most} feet, so this has no effect", holds=True)
             return
         named = scene.foot_places(tuple(body for body in frame.bodies if body in scene.spec.feet))
         if named and most == 1:
@@ -400,7 +400,7 @@ def _hold_feet(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> No
         held, lowest = metrics.on_feet(others, mine, clear_m=seen), signals.FeetUp(others)
     draft.pay("legs", weight, Pay(on), title)
     if clear is not None:
-        words = f"the other feet up by {clear:.2g} m"
+        words = f"other feet raised by {clear:.2g} m"
         draft.pay("lifted", 0.5, Ratio(lowest, clear, low=None, most=1.0), words)
     value = tracks.share(held)
     draft.score(f"{title}", value, 0.25, 0.7, weight=4.0, tag="too_low")
@@ -408,7 +408,7 @@ def _hold_feet(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> No
         # Rearing up requires a pitched torso, not just balance.
         sign, end = (-1, "front") if posture == "rear_legs" else (1, "rear")
         raised = Ratio(Measured("pitch", sign=sign), _REARED, most=1.0)
-        draft.pay("rear", 1.0, raised, f"its {end} raised")
+        draft.pay("rear", 1.0, raised, f"{end} raised")
         title = f"raises its {end} by 40 degrees"
         value = tracks.share_between(tracks.less("pitch", sign=sign), _REARED, 2.4)
         draft.score(title, value, 0.2, 0.6, weight=4.0, tag="too_low")
@@ -417,7 +417,7 @@ def _hold_feet(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> No
 def go_on_hands(scene: Scene, draft: Draft) -> None:
     """Be on hands and knees with a low, level torso. Quadrupeds satisfy this trivially."""
     if not scene.is_tall:
-        draft.doubt("it is on all its feet anyway", holds=True)
+        draft.doubt("it is always on all its feet", holds=True)
         return
     hands = scene.hands
     if not hands or scene.spec.robot is None:
@@ -463,18 +463,18 @@ def do_it(style: Style, frame: Frame, scene: Scene, draft: Draft) -> None:
     if style == "alternating" or (style == "natural" and is_striding):
         scene.require("stride_alternation", "alternate between its feet")
         alternates = Pay(signals.SoFar("stride_alternation", 5))
-        draft.pay("alternate", 0.3, alternates, "one side after the other")
+        draft.pay("alternate", 0.3, alternates, "alternating sides")
         value = tracks.last("stride_alternation")
         draft.score("alternates its feet", value, 0.3, 0.75, weight=1.5, tag="one_sided")
     if style == "natural":
-        draft.doubt("natural is taken as smooth, gentle on the motors and with alternating feet")
+        draft.doubt("natural is interpreted as smooth, low-effort and with alternating feet")
     if style == "symmetric":
         scene.require("stride_alternation", "be symmetric")
         robot = scene.spec.robot
         assert robot is not None and robot.sides is not None  # implied by the quantity
         one, other = (tuple(side) for side in robot.sides)
         skew = Cost(signals.Skew(one, other, len(scene.spec.feet)))
-        draft.pay("symmetric", 0.5, skew, "both sides used alike")
+        draft.pay("symmetric", 0.5, skew, "both sides used equally")
         value = metrics.skew(one, other)
         draft.score("uses both sides alike", value, 0.5, 0.15, weight=1.0, tag="one_sided")
     if style == "limping":
@@ -492,7 +492,7 @@ def do_it(style: Style, frame: Frame, scene: Scene, draft: Draft) -> None:
         scene.require("speed", "be explosive")
         fast = max(0.5 * scene.top_speed, 0.2)
         pays = Ratio(Measured("speed"), fast, low=0.0, most=2.0)
-        draft.pay("burst", 0.3, pays, "fast, whatever the direction")
+        draft.pay("burst", 0.3, pays, "fast, in any direction")
         title, value = f"bursts to {fast:.2g} m/s", tracks.highest("speed")
         draft.score(title, value, 0.3 * fast, fast, tag="too_slow")
 
@@ -514,4 +514,4 @@ def _limp(frame: Frame, scene: Scene, draft: Draft) -> None:
         title, value = "uses one side more than the other", metrics.skew(one, other)
         draft.score(title, value, 0.05, 0.2, weight=3.0, tag="one_sided")
     else:
-        raise scene.cannot("limp", "it has no two sides")
+        raise scene.cannot("limp", "it has no left and right side")

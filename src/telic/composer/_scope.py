@@ -91,7 +91,7 @@ def audit_words(
         is_speed = claim.slot == "degree" and claim.value and claim.dimension == "speed"
         number = parsed.frames[claim.index].given("m/s") if is_speed else None
         if number is not None:
-            doubts.append(f'"{claim.words}" is taken as {number:g} m/s, the given number')
+            doubts.append(f'"{claim.words}" is interpreted as {number:g} m/s, the given number')
     # Report only the longer of overlapping phrases such as "far" and "as far as you can".
     dropped = [
         claim.words
@@ -144,7 +144,7 @@ class _Ablation:
             return self._alone(lambda draft: respect(limit, scene, draft))
         frame = self.parsed.frames[index]
         if claim.slot == "verb" and frame.gait == "return":
-            return self.without(index, {"gait": None})  # to where it began, or just back
+            return self.without(index, {"gait": None})  # back to the start, or just backward
         whole = self.without(index, None)
         match claim.slot:
             case "verb":
@@ -152,7 +152,7 @@ class _Ablation:
             case "target":
                 return (whole or self.all) if frame.verb == "reach" else None
             case _ if whole is None and len(self.parsed.frames) > 1:
-                # "land on your feet, stably" after a flip, which lands by itself
+                # "land on your feet, stably" after a flip, which includes landing
                 own = claim.value in ("upright", "steady") or claim.slot == "until_end"
                 return self.all if own and frame.verb in ("stand", "balance") else None
             case "posture":
@@ -201,7 +201,7 @@ class _Ablation:
 
     def _posture(self, posture: Posture, frame: Frame) -> tuple[str, ...] | None:
         scene, held = self.scene, supported(frame, self.scene).postures
-        if posture not in held:  # two legs of a quadruped mean the hind legs
+        if posture not in held:  # for a quadruped, two legs are the hind legs
             posture = next((each for each in held if each not in frame.postures), posture)
         is_pole = posture == "upright" and scene.has("pole_angle")
         if is_pole or posture in OWN.get(frame.verb, ()):
@@ -212,7 +212,7 @@ class _Ablation:
         value, acts = claim.value, word_table("acts")[frame.verb]
         is_plain = claim.words.split()[-1] in _PLAIN_UP
         if value == "up" and "upright" in acts and not is_plain:
-            return None  # "stay in the air" is not to stand
+            return None  # "stay in the air" does not mean standing
         is_own = value in acts.get("directions", ())
         if value == "right" and self.scene.on_rail:
             is_own = frame.verb == "go"
@@ -243,7 +243,7 @@ class _Ablation:
             return None  # not so in "fast, slowly"
         if degree in word_table("acts")[frame.verb].get("degrees", ()):
             return self.all
-        # "slowly, at 1 m/s": what the number is called
+        # "slowly, at 1 m/s": the word describes the number
         is_rate = frame.amount is not None and frame.amount.unit != "m"
         is_called = claim.dimension == frame.dimension and is_rate
         is_speed = is_called and (degree is None or frame.dimension == "speed")
@@ -314,9 +314,9 @@ def _changes(slot: str, frame: Frame) -> Iterator[dict[str, Any]]:
 def follow_edits(
     parsed: ParsedIntent, made: Composition, criteria: Sequence[Criterion], build: Build
 ) -> tuple[ParsedIntent, list[Criterion]]:
-    """Return the intent with the numbers that edited goals stand for, and the criteria by it.
+    """Return the intent with numbers changed to edited goals, and its criteria.
 
-    Criteria may be those of an earlier call. Raises UnknownName for one that is not the judge's.
+    Criteria may be those of an earlier call. Raises UnknownName for a criterion of another judge.
     """
     present = made
     for each in criteria:

@@ -70,7 +70,7 @@ def _with_best(goal: Goal, scene: Scene, what: str) -> Goal:
         and best > froude_speed(scene, FROUDE["run"])
     ):
         # The goal cannot exceed the best known value.
-        source = f"{_NEAR_BEST:.0%} of the best that is known"
+        source = f"{_NEAR_BEST:.0%} of the best known value"
         goal = goal._replace(value=_NEAR_BEST * best, source=source)
     return goal._replace(best=best, best_source=scene.known[f"best_{what}_source"])
 
@@ -88,7 +88,7 @@ def speed(frame: Frame, scene: Scene) -> Goal:
         plain = frame.model_copy(update={"factor": None, "dimension": None, "degree": None})
         return compared(frame, speed(plain, scene), "m/s")
     amount, top = frame.amount, scene.top_speed
-    reached = "its known top speed" if "top_speed" in scene.known else "the top speed of its size"
+    reached = "its known top speed" if "top_speed" in scene.known else "the top speed for its size"
     if amount and amount.unit in ("m/s", "share") and amount.value > 0.0:
         is_exact = amount.rule != "at_least"
         if amount.unit == "share":
@@ -161,11 +161,11 @@ def jump_height(frame: Frame, scene: Scene) -> Goal:
             return Goal(BELOW * amount.value, True, f"below the given {amount.value:g} m")
         return Goal(amount.value, bool(frame.bounds), "as given")
     own, known = _JUMP_LEGS * leg, float(scene.known.get("jump", 0.0))
-    value, source = own, f"{_JUMP_LEGS:g} of the length of its legs, {leg:.2g} m"
+    value, source = own, f"{_JUMP_LEGS:g} of the leg length, {leg:.2g} m"
     if known > own:
         value, source = known, "this robot's reference jump"
     if not value:
-        value, source = _UNKNOWN_JUMP, "an estimate: nothing is known of this robot"
+        value, source = _UNKNOWN_JUMP, "an estimate: nothing is known about this robot"
     is_about = frame.degree is not None and frame.dimension in (None, "height")
     degree = frame.degree if frame.degree and is_about else "moderate"
     share = _TABLE["up"].get(degree, 1.0)
@@ -184,7 +184,7 @@ def leap_length(frame: Frame, scene: Scene) -> Goal:
     if length is not None and frame.dimension == "distance":
         return Goal(length, False, "as given")
     own, known = _LEAP_LEGS * leg, 0.5 * float(scene.known.get("top_speed", 0.0))
-    value, source = own, f"the length of its legs, {leg:.2g} m"
+    value, source = own, f"the leg length, {leg:.2g} m"
     if known > own or not own:
         value, source = known or _UNKNOWN_LEAP, "half a second at its known top speed"
     degree = frame.degree if frame.dimension == "distance" else None
@@ -202,8 +202,8 @@ def goal_note(name: str, goal: Goal, unit: str = "m/s") -> str:
     way = "about" if goal.is_exact else "at least"
     more = ""
     if goal.is_open:
-        known = "no best is known" if goal.best is None else f"the best known is {goal.best:.2g}"
-        more = f", and as much more as it can ({known})"
+        known = "no best value" if goal.best is None else f"the best known: {goal.best:.2g}"
+        more = f", and as much more as possible ({known})"
     return f"{name}: {way} {goal.value:.2g} {unit} ({goal.source}){more}"
 
 
@@ -212,7 +212,7 @@ def require_sizes(frames: Iterable[Frame], scene: Scene) -> None:
     for frame in frames:
         for value, least, most, unit in _sizes(frame, scene):
             if value > most:
-                why = f"an episode of {LONGEST_S:g} s has room for {most:.3g} {unit} at most"
+                why = f"an episode of {LONGEST_S:g} s allows at most {most:.3g} {unit}"
             elif 0.0 < value < least:
                 why = f"less than {least:.2g} {unit} is only a stumble"
             else:

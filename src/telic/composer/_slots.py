@@ -17,7 +17,7 @@ _STRONGER = {"fast": "very_fast", "slow": "very_slow"}
 _LEAST = {"slow": "very_slow", "little": "little"}
 _LEVEL = {"forward", "backward", "left", "right"}
 _BESIDES = ("up", "in_place")
-"""directions that another one goes before"""
+"""directions that are overridden by another one"""
 _MEASURES = {"m/s": "speed", "steps": "count"} | dict.fromkeys(("rad/s", "rad", "turns"), "turning")
 _LEANS_RAD = 1.1
 """angle below which rolling is leaning to a side"""
@@ -149,7 +149,7 @@ class Slots:
         if verb == "go" and targets:
             return "reach"
         if verb == "reach" and not targets:
-            # "reach 2 m/s": nothing is reached for.
+            # "reach 2 m/s" does not reach for anything.
             given = [implied_verb(item) for item in self.deed.items if item.reading]
             return next((each for each in given if each is not None), verb)
         if verb == "lift" and name == "torso":
@@ -198,10 +198,10 @@ class Slots:
             is_both = {climbs, direction} == {"up", "down"}
             if is_both and all(item.at < other.at for _, other, _ in given):
                 self.claims = [claim for claim in self.claims if claim not in given]
-                is_both = False  # the first is meant, and the other named
+                is_both = False  # the first is used, and the other must be judged too
             if kind in (None, sense.value) and not is_both:
                 if climbs and own and own not in (climbs, "forward") and self.deed.at:
-                    # "reverse up the ramp": on slopes and stairs it goes ahead; that is reported.
+                    # "reverse up the ramp": on slopes and stairs it goes forward; this is reported.
                     verb = Item("verb", self.deed.at)
                     self.claims.append(("direction", verb, Sense("direction", own)))
                 direction = climbs or direction
@@ -211,7 +211,7 @@ class Slots:
         fills |= {"direction": direction, "hardest": hardest}
 
     def _degree(self) -> tuple[float | None, Degree | None, str | None]:
-        """Return a comparison as a factor, a degree in words, and what either is about."""
+        """Return a comparison as a factor, a degree in words, and the dimension of either."""
         says, nouns = self.deed.says, self._senses("dimension")
         found = self._take("degree")
         unread = [(item, sense) for item, sense in nouns if item.reading is None]
@@ -236,10 +236,10 @@ class Slots:
             reading = item.reading
             is_other = item.unit == "steps" and self.verb != "go"
             if reading is None or dimension == "energy" or is_other:
-                continue  # no share of the power is measured
+                continue  # power is not measured
             amount, count = reading.amount, reading.count
             if reading.bare is not None:
-                # "speed 2" is one; of "two quick jumps" it is how many.
+                # "speed 2" is one number; in "two quick jumps" it is a count.
                 is_named = any(self._senses("dimension")) or 0 < reading.bare < 1
                 amount, count = self._bare(reading, dimension if is_named else None)
             if item.unit == "times" and amount is not None:  # "turn one and a half times"
@@ -268,7 +268,7 @@ class Slots:
                         for way, rule in ((-1, "at_least"), (1, "at_most"))
                     )
                 if count is not None and reading.rule is not None:
-                    # Of times, one more or less is what comes next.
+                    # For counts, a strict comparison starts at the next integer.
                     step = _STRICTER[reading.rule] * reading.is_strict
                     fills |= {"count": max(1, count + step), "count_rule": reading.rule}
             self.claims.append((next(iter(given)).removesuffix("_s"), item, None))
@@ -290,7 +290,7 @@ class Slots:
         return None, int(value) if counted and value >= 1 and value == int(value) else None
 
     def _postures(self, shift: int | None) -> set[str]:
-        """Return all postures: those named, of the verb, of a leg that is named, of a height."""
+        """Return all postures: named, or implied by the verb, a named leg or a height."""
         named = self._take("posture")
         found = {*self.deed.says.get("postures", ()), *(sense.value for _, sense in named)}
         found |= {each for _, sense in named for each in sense.says.get("postures", ())}

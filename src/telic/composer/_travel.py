@@ -70,7 +70,7 @@ def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> 
         sign = _ON_AXIS[name]
         along = Measured("heading_velocity", sign=sign)
         pace = tracks.less("heading_velocity", sign=sign)
-        draft.pay("speed", 1.0, Ratio(along, goal.value, most=most), f"speed {name} of the body")
+        draft.pay("speed", 1.0, Ratio(along, goal.value, most=most), "forward speed of the body")
         title = f"averages %s {name}, where it faces"
         zero, value = 0.1 * goal.value, tracks.mean(pace)
         draft.score(title, value, zero, goal.value, weight=3.0, tag="too_slow", of=goal)
@@ -86,7 +86,7 @@ def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> 
         gaits.step_in(gait, frame, scene, draft)
         gaits.go_in_steps(frame.gait, scene, draft)
     elif frame.gait in sizes.FROUDE and not scene.spec.feet:
-        draft.doubt(f'it has no feet: of "{frame.word}" only the speed can be judged')
+        draft.doubt(f'it has no feet: only the speed of "{frame.word}" can be judged')
     stay_on_feet(scene, draft)
     low, high = 0.7 * goal.value, 1.4 * goal.value
     lasts = SETTLED * (frame.duration_s or _SEQUEL_S)
@@ -144,7 +144,7 @@ def be_fast(
     else:
         tag, within = "too_slow", None
         pays = Ratio(along, target, most=None if goal.is_open else most)
-        draft.pay("speed", 1.0, pays, f"speed {way}, in parts of {target:.2g} m/s")
+        draft.pay("speed", 1.0, pays, f"speed {way}, as a fraction of {target:.2g} m/s")
     title = f"averages %s {way}"
     draft.score(title, value, 0.1 * target, target, within=within, weight=3.0, tag=tag, of=goal)
     if goal.is_given:
@@ -166,7 +166,7 @@ def speed_meant(frame: Frame, scene: Scene, draft: Draft) -> sizes.Goal:
     if known is not None and goal.value > known:
         draft.doubt(
             f"this robot's reference speed is {known:g} m/s (two to four minutes of plain "
-            f"training): {goal.value:.2g} m/s may need more steps, or a GPU"
+            f"training): {goal.value:.2g} m/s may require more steps, or a GPU"
         )
     return goal
 
@@ -183,7 +183,7 @@ def _go_distance(
     is_least = bool(given) and rule == "at_least"
     aim = target * (_OVERSHOOT if is_least else 1.0)
     if not given:
-        draft.doubt(f'"{frame.word}" is taken as {target:g} m along the rail')
+        draft.doubt(f'"{frame.word}" is interpreted as {target:g} m along the rail')
     made, seen = signals.Made(way), metrics.way_made(way)
     pays = terms.Arrive(made, aim, max(0.2 * target, 0.1))
     draft.pay("way", 1.0, pays, f"close to {aim:.2g} m {direction}")
@@ -202,8 +202,8 @@ def _go_distance(
     if frame.gait in sizes.FROUDE and not gaits.SUPPORT & {*frame.postures}:
         usual = sizes.speed(frame.model_copy(update={"amount": None}), scene).value
         if gait is not None and gait.hertz * target / usual < _STRIDES:
-            draft.doubt(f"{target:g} m is too short a way to judge how its feet land")
-        elif gait is not None:  # judged only on the way, since the robot stands after arrival
+            draft.doubt(f"{target:g} m is too short to judge the order of its touchdowns")
+        elif gait is not None:  # judged only on the way, because the robot stands after arrival
             under_way = Below(made, 0.85 * target)
             gaits.step_in(gait, frame, scene, draft, under_way, (way, 0.85 * target))
         gaits.go_in_steps(frame.gait, scene, draft, weight=0.2)
@@ -229,7 +229,7 @@ def _take_steps(frame: Frame, scene: Scene, draft: Draft, direction: str, way: m
     draft.seconds = min(max(1.0 * count + 2.0, 4.0), sizes.LONGEST_S)
     made, there = signals.Made(way), round(_STEP_LEGS * leg * count, 3)
     draft.pay("way", 1.0, terms.Arrive(made, there, 0.5 * there), f"close to {there:.2g} m")
-    draft.pay("step", 1.0, terms.Touchdown(signals.Strides()), "a foot comes down")
+    draft.pay("step", 1.0, terms.Touchdown(signals.Strides()), "touchdown of a foot")
     per_step = len(scene.spec.feet) / 2.0 / draft.seconds
     goal, within = per_step * count, per_step * max(0.5, 0.1 * count)
     value, title = metrics.touchdowns(), f"takes {count} step{'s' if count > 1 else ''}"
@@ -264,8 +264,8 @@ def _step_in_place(frame: Frame, scene: Scene, draft: Draft) -> None:
         raise scene.cannot(f"{frame.gait or 'go'} in place", "it has no feet to step with")
     scene.require("stride_alternation", f"{frame.gait or 'go'} in place")
     strides = signals.Strides()
-    draft.pay("step", 3.0, terms.Touchdown(strides), "a foot comes down")
-    draft.pay("stay", 0.7, Small(Measured("horizontal_speed"), 4.0), "not going anywhere")
+    draft.pay("step", 3.0, terms.Touchdown(strides), "touchdown of a foot")
+    draft.pay("stay", 0.7, Small(Measured("horizontal_speed"), 4.0), "no displacement")
     title, value = "takes at least 2 steps per second", metrics.touchdowns()
     draft.score(title, value, 0.3, 2.0, weight=2.0, tag="drags")
     gait = gaits.gait_meant(frame, scene)
@@ -302,15 +302,15 @@ def circle(frame: Frame, scene: Scene, draft: Draft) -> None:
         radius = radius if length is None else length
     rate, laps = target / radius, float(frame.count or 1)
     draft.seconds = min(1.3 * laps * 2.0 * math.pi / rate + 1.0, sizes.LONGEST_S)
-    draft.doubt(f"the circle is taken as one with a radius of {radius:.2g} m, to the {side}")
+    draft.doubt(f"the circle is assumed to have a radius of {radius:.2g} m, to the {side}")
     heading, turned, wound = Turns(side), metrics.turned(side), metrics.winding(side)
-    ahead, where = Ratio(signals.Ahead(), target, most=1.2), "where it faces"
+    ahead, where = Ratio(signals.Ahead(), target, most=1.2), "along its heading"
     if frame.direction == "backward":
         ahead = Ratio(Measured("heading_velocity", sign=-1), target, most=1.2)
-        back, where = tracks.less("heading_velocity", sign=-1), "away from where it faces"
+        back, where = tracks.less("heading_velocity", sign=-1), "against its heading"
         value = tracks.share_above(back, 0.3 * target)
         draft.score("goes backward", value, 0.3, 0.75, weight=2.0, tag="drifts")
-    draft.pay("speed", 1.0, ahead, f"speed {where}, in parts of {target:.2g} m/s")
+    draft.pay("speed", 1.0, ahead, f"speed {where}, as a fraction of {target:.2g} m/s")
     turning = Exact(Part(heading, "rate"), rate, 0.6 * rate)
     draft.pay("turn", 1.0, turning, f"turning {side} at {rate:.2g} rad/s")
     title = f"goes round {'once' if laps == 1 else f'{laps:g} times'} to the {side}"
@@ -337,9 +337,9 @@ def turn(frame: Frame, scene: Scene, draft: Draft) -> None:
     amount, turns = frame.amount, frame.all_turns
     if amount is None and frame.degree == "little" and frame.dimension == "turning":
         turns = 0.125
-        draft.doubt(f'"{frame.word}" a little is taken as 45 degrees')
-    elif frame.amount is QUARTER:  # none was given
-        draft.doubt(f'"{frame.word}" before what comes next is taken as 90 degrees')
+        draft.doubt(f'"{frame.word}" a little is interpreted as 45 degrees')
+    elif frame.amount is QUARTER:  # no angle was given
+        draft.doubt(f'"{frame.word}" before the next part is interpreted as 90 degrees')
     if turns is not None:
         _turn_by(frame, draft, side_of(frame), turns)
     else:
@@ -395,10 +395,10 @@ def _turn_by(frame: Frame, draft: Draft, side: str, turns: float) -> None:
     slow = 1.0 if frame.degree not in sizes.GENTLE else 0.5
     draft.seconds = min(max(3.0, 3.0 * math.pi * turns / slow + 2.0), 30.0)
     heading, turned = Turns(side), metrics.turned(side)
-    meaning = f"turned to the {side}, in parts of {turns:.3g} turns"
+    meaning = f"turned to the {side}, as a fraction of {turns:.3g} turns"
     draft.pay("turn", 1.0, terms.TurnBy(heading, turns, at_least=is_least), meaning)
     there = terms.TurnedThere(heading, turns, tolerance, at_least=is_least)
-    draft.pay("there", 1.0, there, "there, and no longer turning")
+    draft.pay("there", 1.0, there, "at the target heading, not turning")
     title, within = f"rotates %s to the {side}", None if is_least else tolerance
     value, tag = (tracks.highest if is_least else tracks.last)(turned), "under_rotates"
     draft.score(title, value, 0.2 * turns, turns, within=within, weight=3.0, tag=tag)
@@ -438,7 +438,7 @@ class CommandRange(NamedTuple):
 def command_range(frame: Frame, scene: Scene, draft: Draft) -> CommandRange:
     """Return the command range: as stated, or scaled by leg length."""
     if "commands" not in scene.spec.arguments or not scene.has("command_error"):
-        why = "its environment gives none; robots that telic drives by position do (telic robots)"
+        why = "its environment gives no commands; position-controlled robots do (telic robots)"
         raise scene.cannot("obey commands", why)
     given, lowest = frame.given("m/s"), None
     ends = [bound.value for bound in frame.bounds if bound.unit == "m/s"]
@@ -463,8 +463,8 @@ def command_range(frame: Frame, scene: Scene, draft: Draft) -> CommandRange:
     low, high = back * ahead if lowest is None else lowest, forth * ahead
     right, left = right * aside, left * aside
     draft.doubt(
-        f'"{frame.word}": commands of {low:g} to {high:g} m/s ahead, {right:g} to {left:g} m/s to '
-        f"the left and up to {turn:g} rad/s of turning, another one every {_EVERY_S:g} s"
+        f'"{frame.word}": commands of {low:g} to {high:g} m/s forward, {right:g} to {left:g} m/s '
+        f"to the left and up to {turn:g} rad/s of yaw, resampled every {_EVERY_S:g} s"
     )
     return CommandRange((ahead, aside, turn), ((low, high), (right, left), (-turn, turn)))
 
@@ -482,18 +482,18 @@ def track_commands(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.seconds = max(10.0, (frame.duration_s or 0.0) + 1.0)
     draft.practice = 3.0  # multiple of the steps for walking, as there are three rates
     draft.settings |= {"log_std": gaits.STEPPING}
-    # With every step the hips of a biped sway and turn by more than the command. An instantaneous
+    # With every step, the hips of a biped sway and yaw by more than the command. An instantaneous
     # reward would make the policy hold its hips still, so the mean rate is rewarded. Oscillations
     # that cancel in the mean are penalized separately.
     sways = len(scene.feet()) <= 2
     missed = signals.CommandError(most[0], most[2], mean_s=0.4 if sways else 0.0)
     if sways:
-        words = "turning to and fro with every step, as a cost"
+        words = "yaw oscillation with every step, as a cost"
         draft.pay("sway", 0.1, terms.Sway(missed), words)
-    words = "velocity over the ground close to the commanded one"
+    words = "horizontal velocity close to the command"
     draft.pay("obey", 2.5, terms.FollowVelocity(missed), words)
-    draft.pay("turn", 1.5, terms.FollowTurn(missed), "turning rate close to the commanded one")
-    draft.pay("level", 0.5, terms.Level(), "going up and down, rolling and pitching, as a cost")
+    draft.pay("turn", 1.5, terms.FollowTurn(missed), "yaw rate close to the command")
+    draft.pay("level", 0.5, terms.Level(), "vertical motion, roll and pitch, as a cost")
     if scene.has("action_change"):
         charge_change(scene, draft, 0.1)
     for place, (_, unit, what, never, weight) in enumerate(_RATES):
@@ -528,7 +528,7 @@ def require_alone(frames: Sequence[Frame]) -> None:
     other = next((frame for frame in frames if frame is not first), None)
     if first is not None and other is not None:
         raise Refused(
-            f'"{first.word}" is all that a robot can do at once: the commands say what it does, so '
-            f'"{other.word}" cannot be asked for besides.',
-            hint='Omit one of them; give the gait with the command: "trot as commanded".',
+            f'"{first.word}" cannot be combined with other actions: the commands define the '
+            f'motion, so "{other.word}" cannot be added.',
+            hint='Omit one of them, or combine the gait with the command: "trot as commanded".',
         )

@@ -23,7 +23,7 @@ _HIDDEN = frozenset({"strayed"})
 def put_in_order(drafts: Sequence[Draft], always: Draft) -> None:
     """Label criteria with their phase and add gates between consecutive phases.
 
-    Judged throughout is only what the phases do not all judge by themselves.
+    Throughout the episode, only criteria that are not part of all phases are judged.
     """
     own = [{part.title for part in draft.parts} for draft in drafts]
     always.parts = [
@@ -34,8 +34,8 @@ def put_in_order(drafts: Sequence[Draft], always: Draft) -> None:
         main = max(draft.parts, key=lambda part: part.weight)
         draft.parts = [_titled(part, f"{name}: {part.title}") for part in draft.parts]
         if not main.is_about and not main.is_guard:
-            # Skipping a phase and doing the others well halves the score: what matters most in the
-            # phase is required a third of the way to its goal.
+            # Skipping a phase and doing the others well halves the score: the main criterion of a
+            # phase is required to a third of its goal.
             bit = 0.3 * (main.goal - main.zero)
             guard = main.with_numbers(main.zero - bit, main.zero + bit, 0.0)
             guard = guard.model_copy(update={"is_guard": True, "is_open": False, "best": None})
@@ -43,12 +43,12 @@ def put_in_order(drafts: Sequence[Draft], always: Draft) -> None:
         if is_last:
             continue
         if not any(end.seconds for end in draft.reached):
-            # It ends when something was done: paying for waiting is a reason not to do it.
+            # A phase ends when something was done: rewarding waiting would discourage it.
             draft.terms = [term for term in draft.terms if term.name != "alive"]
         needed = round(0.4 * sum(each.seconds for each in drafts[index + 1 :]), 2)
         gate = JudgePart(
             title=f"{name}: done with {needed:g} s left",
-            quantity="time left for what comes next",
+            quantity="time left for the next phase",
             measure=TIME_LEFT,
             kind="phased",
             goal=needed,
@@ -57,7 +57,7 @@ def put_in_order(drafts: Sequence[Draft], always: Draft) -> None:
             tag=main.tag,
         )
         draft.parts.append(gate)
-    # Every phase counts the same: the last one has no gate, and must not matter less.
+    # All phases have equal weight: the last one has no gate, and must not matter less.
     weights = [sum(part.weight for part in draft.parts) for draft in drafts]
     for draft, weight in zip(drafts, weights, strict=True):
         scale = max(weights) / weight
@@ -104,7 +104,7 @@ def composition(
 
 
 def _reward_file(intent: str, env: str, phases: Sequence[Draft], always: Draft) -> str:
-    """Return the text of a reward: phases one after another, if any, and what holds throughout."""
+    """Return the text of a reward: sequential phases, if any, and the terms for all of them."""
     if not phases:
         always = replace(always, reached=[])  # nothing comes after it
     weights: dict[str, float] = {}

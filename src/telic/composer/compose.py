@@ -104,7 +104,7 @@ def compose(
                 made = compose(pattern.sub(deed, intent), spec, criteria, reference)
             except BadEnvironment:
                 continue
-            doubt = f'it is read as "{pattern.sub(deed, intent)}"'
+            doubt = f'it is interpreted as "{pattern.sub(deed, intent)}"'
             return made.model_copy(update={"intent": intent, "doubts": (doubt, *made.doubts)})
     parsed = parse(intent, spec)
     scene = _scene(parsed, spec)
@@ -177,8 +177,8 @@ def _compose(
     scene = _scene(parsed, spec)._replace(reference=reference)
     if not 0 < len(phases) <= len(ORDINALS):
         raise Refused(
-            f"The composer cannot teach {len(phases)} movements one after another.",
-            hint=f"Ask for at most {len(ORDINALS)} in a row.",
+            f"The composer does not support {len(phases)} movements in sequence.",
+            hint=f"Use at most {len(ORDINALS)}.",
         )
     frames = [frame for phase in phases for frame in phase]
     travel.require_alone(frames)
@@ -238,15 +238,15 @@ def _drafts(
         drafts.append(_phase(phase, scene._replace(is_last=not after, lies_next=lies_next)))
     for phase, draft in zip(phases[1:], drafts[1:], strict=True):
         if phase[0].at_once:
-            words = f'"{phase[0].word}" is read as the next movement'
-            draft.doubt(f"{words}: both at once are not judged")
+            words = f'"{phase[0].word}" is interpreted as the next movement'
+            draft.doubt(f"{words}: doing both at once is not judged")
     for before, now, draft in zip(phases, phases[1:], drafts[1:], strict=False):
         postures.rest_in_time(before, now, draft)
     always, drafts = (drafts[0], []) if len(drafts) == 1 else (Draft(), drafts)
     for index, phase in enumerate(phases):
         if any(map(comes_home, phase)):
-            # The place of the start is not observed, and a phase forgets what was before it: it is
-            # remembered throughout, where the policy sees it, and pays on the way back.
+            # The initial position is not observed, and phases have separate memories: it is stored
+            # for the whole episode, visible to the policy, and used on the way back.
             home = Home(Gone(scene.axes), index)
             always.pay("home", 2.0, home, "near the start, on the way back")
             axes = tuple(f"{axis}_position" for axis in scene.axes)
@@ -275,7 +275,7 @@ def _phase(frames: Sequence[Frame], scene: Scene) -> Draft:
         draft.words.append(frame.word)
         if comes_home(frame):  # the way back is judged throughout the episode
             scene.require("displacement", "come back")
-            draft.pay("still", 0.2, Small(Measured("speed"), 2.0), "at rest in the end")
+            draft.pay("still", 0.2, Small(Measured("speed"), 2.0), "at rest at the end")
             travel.stop_in_the_end(draft, 1.0, 0.4, 1.0)
             manners.stay_on_feet(scene, draft)
             postures.end_at_rest(draft, frame.duration_s or 1.0)
@@ -295,7 +295,7 @@ def _phase(frames: Sequence[Frame], scene: Scene) -> Draft:
             except BadEnvironment as error:
                 if add in poses and frame.verb in ("stand", "balance", "stand_up"):
                     raise  # the pose is the behaviour itself
-                draft.doubt(f"{error.message.rstrip('.')}, so that it is not judged")
+                draft.doubt(f"{error.message.rstrip('.')}, so it is not judged")
     if scene.reference is not None:
         follow_motion(scene.reference, draft)
     return draft

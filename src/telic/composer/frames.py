@@ -45,48 +45,46 @@ class Frame(Record):
     """One action. Frames of the same phase are simultaneous; phases are sequential."""
 
     verb: Act
-    word: str = Field(description="the word of the intent it was read from")
-    gait: str | None = Field(default=None, description="run, walk, trot, ...; for ways of going")
+    word: str = Field(description="source word of the intent")
+    gait: str | None = Field(default=None, description="run, walk, trot, ...; for locomotion")
     direction: Direction | None = None
     degree: Degree | None = None
     dimension: str | None = Field(
         default=None,
-        description="what the degree or amount is about: speed, height, distance, turning, "
-        "energy, duration or count",
+        description="dimension of the degree or amount: speed, height, distance, turning, energy, "
+        "duration or count",
     )
     amount: Amount | None = None
-    bounds: tuple[Amount, ...] = Field(default=(), description="both ends of a given range")
+    bounds: tuple[Amount, ...] = Field(default=(), description="bounds of a given range")
     count: int | None = None
-    count_rule: AmountRule = Field(default="about", description="that often, or more, or less")
+    count_rule: AmountRule = Field(default="about", description="number of times, or a bound")
     duration_s: float | None = None
-    period_s: float | None = Field(default=None, description="to be done once in so many seconds")
-    until_end: bool = Field(default=False, description="to be kept up until the episode ends")
-    ground: TerrainKind | None = Field(default=None, description="what it goes over; None: flat")
+    period_s: float | None = Field(default=None, description="period of a repetition, s")
+    until_end: bool = Field(default=False, description="continue until the episode ends")
+    ground: TerrainKind | None = Field(default=None, description="terrain; None: flat")
     hardest: float | None = Field(
-        default=None, description="how hard the hardest of that ground is; None: as usual"
+        default=None, description="difficulty of the hardest field; None: default"
     )
     part: str | None = Field(default=None, description='everyday name: "torso", "front legs"')
     bodies: tuple[str, ...] = Field(
-        default=(), description="bodies of this environment the part is; empty: it has none"
+        default=(), description="bodies of this environment; empty: it has none"
     )
     postures: tuple[Posture, ...] = ()
     styles: tuple[Style, ...] = ()
     factor: float | None = Field(
-        default=None, description="in parts of what the verb means by itself: 0.5 is half as fast"
+        default=None, description="factor relative to the verb's default: 0.5 is half as fast"
     )
-    bows: bool = Field(default=False, description="it comes up again: a bow, not a lean")
-    is_change: bool = Field(default=False, description="the amount is a change: 5 cm lower")
+    bows: bool = Field(default=False, description="return to the initial pose: a bow, not a lean")
+    is_change: bool = Field(default=False, description="the amount is relative: 5 cm lower")
     heading: float | None = Field(
         default=0.0,
-        description="degrees to the left of the start that the body faces by then; None: unknown",
+        description="heading at this point, degrees to the left of the start; None: unknown",
     )
     is_of_start: bool = Field(
-        default=False, description="its direction is seen from the start, not from the body"
+        default=False, description="the direction refers to the start, not to the body"
     )
-    at_once: bool = Field(
-        default=False, description="to be done at the same time as the action before it"
-    )
-    phase: int = Field(default=0, description="place in the sequence, from 0")
+    at_once: bool = Field(default=False, description="simultaneous with the previous action")
+    phase: int = Field(default=0, description="index of the phase, from 0")
 
     def given(self, unit: Unit) -> float | None:
         """Return the stated amount if it has this unit, else None."""
@@ -115,22 +113,22 @@ class Limit(Record):
 
     kind: LimitKind
     amount: Amount | None = Field(default=None, description="limit value, if given")
-    words: str = Field(description="the words of the intent it was read from")
-    part: str | None = Field(default=None, description="what it is about, where it is a part")
-    bodies: tuple[str, ...] = Field(default=(), description="bodies of this environment that it is")
+    words: str = Field(description="source words of the intent")
+    part: str | None = Field(default=None, description="body part that it refers to")
+    bodies: tuple[str, ...] = Field(default=(), description="bodies of this environment")
 
 
 class WordClaim(Record):
     """Words that fill a slot of a frame or define a limit, to be covered by a criterion."""
 
     words: str
-    at: tuple[int, ...] = Field(description="places of the words among the tokens")
+    at: tuple[int, ...] = Field(description="positions of the words among the tokens")
     slot: str = Field(description="verb, direction, degree, amount, ..., or limit")
-    value: str = Field(default="", description="what the words mean in that slot")
-    dimension: str | None = Field(default=None, description="what a degree is about, if it says so")
-    index: int = Field(default=0, description="which frame, or which limit")
+    value: str = Field(default="", description="meaning of the words in that slot")
+    dimension: str | None = Field(default=None, description="dimension of a degree, if stated")
+    index: int = Field(default=0, description="index of the frame or limit")
     judged_as: str = Field(
-        default="", description="what these words are judged as, where they say more than that"
+        default="", description="interpretation, if it is more specific than the words"
     )
 
 
@@ -141,16 +139,16 @@ class ParsedIntent(Record):
     frames: tuple[Frame, ...]
     limits: tuple[Limit, ...]
     not_understood: tuple[str, ...]
-    claims: tuple[WordClaim, ...] = Field(default=(), description="which words fill which slot")
+    claims: tuple[WordClaim, ...] = Field(default=(), description="words by slot")
     unknown: tuple[tuple[int, str], ...] = Field(
-        default=(), description="what was not understood, each word with its place"
+        default=(), description="words not understood, with their positions"
     )
     unread: tuple[str, ...] = Field(
-        default=(), description="what was not understood, as one would quote it"
+        default=(), description="words not understood, as quoted to users"
     )
     corrected: tuple[str, ...] = Field(
-        default=(), description="typing errors that were undone, in words"
+        default=(), description="descriptions of corrected typing errors"
     )
     lost: tuple[str, ...] = Field(
-        default=(), description="words where a verb should be, of which nothing was made"
+        default=(), description="words in verb position without a meaning"
     )

@@ -42,12 +42,12 @@ def read_wish(note: str, intent: str, spec: EnvSpec, reference: Reference | None
 
     def unread(why: str) -> NotUnderstood:
         return NotUnderstood(
-            f'The composer cannot follow "{note}": {why}.',
-            hint=f"It can follow: {_FOLLOWED}. A model reads any note: --model.",
+            f'The composer cannot apply "{note}": {why}.',
+            hint=f"Supported: {_FOLLOWED}. Models accept any note: --model.",
         )
 
     if is_observed(intent, spec):
-        raise unread("it follows notes about how a robot moves only")
+        raise unread("it only supports notes about the motion of a robot")
     phrases = Lexicon(
         (phrase, Sense("", wish))
         for wish, given in word_table("notes")["wishes"].items()
@@ -65,11 +65,11 @@ def read_wish(note: str, intent: str, spec: EnvSpec, reference: Reference | None
     claims = [claim for claim in read.claims if claim.at[-1] >= first]
     unknown = [word for place, word in read.unknown if place >= first]
     if unknown or not claims:
-        raise unread(f"it does not know “{' '.join(unknown) or note}”")
+        raise unread(f"unknown words: “{' '.join(unknown) or note}”")
     known = {"stand", *(frame.verb for frame in parse(plain, spec).frames)}
     for claim in claims:
         if claim.slot == "verb" and claim.value not in known:
-            raise unread(f"“{claim.words}” is something else to do, for another session")
+            raise unread(f"“{claim.words}” is a different behavior, which needs another session")
     tags = tuple(dict.fromkeys(tag for claim in claims for tag in _tags(claim, read)))
     reward = None
     try:
@@ -81,7 +81,7 @@ def read_wish(note: str, intent: str, spec: EnvSpec, reference: Reference | None
     except TelicError as error:
         raise unread(error.message.rstrip(".")) from None
     if reward is None and not tags:
-        raise unread("nothing that it teaches would change by it")
+        raise unread("it would not change the reward")
     return Wish(words, tags, reward)
 
 

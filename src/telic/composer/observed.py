@@ -70,7 +70,7 @@ _LIFT_M, _MOST_LIFT_M = 0.15, 0.3
 _SECONDS = {"push": 4.0, "pick": 5.0}
 _STEPS = {"push": 1_500_000, "pick": 5_000_000}
 _LOG_STD = -1.0
-"""actions are wide: large initial ones throw the block off the table"""
+"""actions are wide: large initial actions throw the block off the table"""
 
 
 class Observable(NamedTuple):
@@ -251,7 +251,7 @@ class _Reading:
                 return None
             if not said:
                 self.doubts.append(
-                    f"a high return is taken as {value:g}, where it counts as solved"
+                    f"a high return is interpreted as {value:g}, where it counts as solved"
                 )
             return (Want("return", "return", value, None, f"earns a return of {value:g}"),)
         # A different verb or unit may be intended: "oscillate the cart", "at 1 Hz".
@@ -285,7 +285,7 @@ class _Reading:
             factor = value / said[0].bare if said[0].bare else 1.0
             return Want("near", what.name, value, said[0].spread * factor)
         if not tolerance:
-            self.doubts.append(f"near is taken as within {what.near:g} of {value:g}")
+            self.doubts.append(f"near is interpreted as within {what.near:g} of {value:g}")
         return Want("near", what.name, value, abs(tolerance[0]) if tolerance else what.near)
 
 
@@ -301,10 +301,10 @@ def what_can_be_said(spec: EnvSpec) -> str:
     missing = ""
     if not any("goal" in phrase["example"] for phrase in phrases):
         missing = (
-            " To bring something somewhere, both must be observed by name: a Dict with puck and "
-            "goal, say."
+            " To move an object to a goal, both must be observed by name, e.g. a Dict with puck "
+            "and goal."
         )
-    return f"Ask for example: {', '.join(examples)}. Observed are: {listed}.{missing}"
+    return f"Examples: {', '.join(examples)}. Observed values: {listed}.{missing}"
 
 
 # ---- criteria and terms
@@ -332,7 +332,7 @@ def compose_observed(
         draft.pay("alive", 1.0, Alive(), "the episode continues")
     steps = spec.max_episode_steps
     if steps is None:
-        draft.doubt(f"episodes have no time limit here: {_UNLIMITED_STEPS} steps are taken")
+        draft.doubt(f"episodes have no time limit here: {_UNLIMITED_STEPS} steps are used")
     return _finished(
         (intent, spec, criteria),
         draft,
@@ -366,7 +366,7 @@ def _ask(want: Want, known: dict[str, Observable], draft: Draft) -> None:
     """Add the reward terms and criteria of one condition."""
     number = sum(name.startswith(("near", "there", "earned")) for name in draft.names) + 1
     if want.kind == "return":
-        draft.pay(f"earned_{number}", 1.0, Pay(Given("env_reward")), "its own reward")
+        draft.pay(f"earned_{number}", 1.0, Pay(Given("env_reward")), "built-in reward")
         zero = want.value - max(abs(want.value), 1.0)
         value, meaning = tracks.total("env_reward"), "return of the episode"
         _once(want.title, value, meaning, zero, want.value, "", draft)
@@ -380,7 +380,7 @@ def _ask(want: Want, known: dict[str, Observable], draft: Draft) -> None:
         if want.helped_by is not None:
             led, low, high = known[want.helped_by[0]], *want.helped_by[1:]
         pays = Missing(Observed(led.kind, led.columns), high, shortened(high - low))
-        draft.pay(f"way_{number}", 1.0, pays, f"{what.name}: what is missing")
+        draft.pay(f"way_{number}", 1.0, pays, f"missing {what.name}")
         there = Reached(x, want.value)
         draft.pay(f"there_{number}", 20.0, there, f"{what.name} from {want.value:g} on")
         title, meaning = want.title or f"gets {what.name} to {want.value:g}", f"highest {what.name}"
@@ -464,8 +464,8 @@ def compose_block(
     is_kept_down = words.pop("denied", None) is not None and task == "pick"
     if task not in words or is_kept_down or found.is_denied:
         raise Refused(
-            f'"{intent}" does not say what to do with the block.',
-            hint=f"Ask for example: {', '.join(EXAMPLES)}.",
+            f'"{intent}" does not state what to do with the block.',
+            hint=f"Examples: {', '.join(EXAMPLES)}.",
         )
     draft, lift = Draft(), None
     if not _has(tokens, _phrases(), "where"):
@@ -478,8 +478,8 @@ def compose_block(
             draft.doubt(f"no height is given: {lift:g} m above its initial position is assumed")
     if lift is not None and not 0.0 < lift <= _MOST_LIFT_M:
         raise Refused(
-            f"A block is lifted up to {_MOST_LIFT_M:g} m, not {lift:g} m.",
-            hint=f'Say for example "lift the block {100 * _LIFT_M:g} cm".',
+            f"The maximum lifting height of a block is {_MOST_LIFT_M:g} m, not {lift:g} m.",
+            hint=f'Example: "lift the block {100 * _LIFT_M:g} cm".',
         )
     titles = _push(draft) if task == "push" else _pick(lift, draft)
     if "soon" in words:
@@ -509,7 +509,7 @@ def _be_there(draft: Draft, farthest: float) -> tuple[str, str]:
     """Reward and judge that the block reaches the goal and stays there."""
     block, away = Block(), metrics.block("target")
     draft.pay("near", 1.0, Near(Part(block, "near"), 8.0), "hand close to the block")
-    draft.pay("bring", 4.0, Pay(Part(block, "way")), "share of the block's way to the goal")
+    draft.pay("bring", 4.0, Pay(Part(block, "way")), "share of the block's way done")
     draft.pay("there", 2.0, Pay(Below(Part(block, "away"), 0.05)), "block at the goal")
     title, value = "brings the block within 0.04 m of the goal", tracks.mean_of_last(away, 1.0)
     brings = draft.score(title, value, farthest, 0.04, weight=3.0, tag="too_far")

@@ -108,7 +108,7 @@ def parse(intent: str, spec: EnvSpec) -> ParsedIntent:
         claims=claims if frames else (),
         unknown=tuple((place, tokens[place].text) for place in sorted(words & unknown)),
         lost=_lost_verbs(tokens, clauses.items, used, unknown, unread),
-        corrected=tuple(f'"{typed}" is read as "{meant}"' for typed, meant in read),
+        corrected=tuple(f'"{typed}" is interpreted as "{meant}"' for typed, meant in read),
         unread=unread,
     )
 

@@ -44,27 +44,27 @@ class HandCourse(Record):
 
     body: str
     other: str = Field(description="the hand that does not wave")
-    rest_m: float = Field(description="height of the resting hand above the torso")
-    high_m: float = Field(description="mean height while it waves")
-    swing_m: PositiveFloat = Field(description="how far to either side it goes")
+    rest_m: float = Field(description="height of the resting hand above the torso, m")
+    high_m: float = Field(description="mean height while waving, m")
+    swing_m: PositiveFloat = Field(description="lateral amplitude, m")
 
 
 class Reference(Record):
     """Cyclic reference motion that a reward can track."""
 
     name: str
-    source: str = Field(description="where it is from, in words")
-    hertz: PositiveFloat = Field(description="cycles a second")
+    source: str = Field(description="description of the source")
+    hertz: PositiveFloat = Field(description="frequency of the cycle, Hz")
     limbs: dict[str, tuple[JointCourse, ...]] = Field(description='joints by limb: "right arm"')
-    rest: dict[str, float] = Field(description="joints as the robot stands")
+    rest: dict[str, float] = Field(description="joints in the standing pose")
     forward_mps: float = 0.0
     landings: tuple[tuple[float, ...], ...] = Field(
-        default=(), description="for each foot, when it lands in a cycle; empty: both stand"
+        default=(), description="landing phase of each foot in the cycle; empty: both stand"
     )
     duty: float = 1.0
-    hand: HandCourse | None = Field(default=None, description="of a motion that waves")
+    hand: HandCourse | None = Field(default=None, description="waving hand, if any")
     mirrored: dict[str, tuple[JointCourse, ...]] = Field(
-        default={}, description="what its arms do in a mirror"
+        default={}, description="mirrored arm courses"
     )
 
     @property
@@ -76,9 +76,9 @@ class Reference(Record):
 class MotionWish(Record):
     """Motion requested by the words of an intent."""
 
-    waves: str | None = Field(default=None, description='"left" or "right"; None: nothing waves')
-    forward_mps: float | None = Field(default=None, description="None: it stays where it is")
-    hertz: float | None = Field(default=None, description="strides a second, where it goes")
+    waves: str | None = Field(default=None, description='"left" or "right"; None: no wave')
+    forward_mps: float | None = Field(default=None, description="speed; None: it stays in place")
+    hertz: float | None = Field(default=None, description="stride frequency when travelling, Hz")
 
 
 def motion_wanted(parsed: ParsedIntent, scene: Scene) -> MotionWish | None:

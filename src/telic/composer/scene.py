@@ -64,7 +64,7 @@ class Scene(NamedTuple):
     def require(self, quantity: str, what: str) -> None:
         """Raise BadEnvironment if a required quantity is not available."""
         if not self.has(quantity):
-            raise self.cannot(what, f"it needs {QUANTITIES[quantity].need.words}")
+            raise self.cannot(what, f"it requires {QUANTITIES[quantity].need.words}")
 
     def cannot(self, what: str, why: str) -> BadEnvironment:
         """Return the error for a behaviour that this robot cannot perform."""

@@ -35,8 +35,8 @@ class Config(Record):
             key, equals, text = assignment.partition("=")
             if not equals:
                 raise ConfigError(
-                    f'"{assignment}" is not a setting.',
-                    hint="Write it as key=value, e.g. gamma=0.98.",
+                    f'Invalid setting "{assignment}".',
+                    hint="Use key=value, e.g. gamma=0.98.",
                 )
             _assign(values, key.strip().replace("-", "_"), read_value(text))
         return self.parse(values)

@@ -31,11 +31,11 @@ def plugin_names(kind: _PluginKind, own: Collection[str] = ()) -> list[str]:
     for name, entries in found.items():
         packages = sorted(_package(entry) for entry in entries)
         if name in own:
-            packages.insert(0, "telic itself")
+            packages.insert(0, "telic")
         if len(packages) > 1:
             raise PluginError(
-                f'"{name}" is brought by {" and by ".join(packages)} (telic.{kind}).',
-                hint="A name means one thing: rename one of them, or uninstall a package.",
+                f'"{name}" is provided by {" and by ".join(packages)} (telic.{kind}).',
+                hint="Names must be unique: rename one of them, or uninstall a package.",
             )
     return sorted(found)
 
@@ -49,15 +49,15 @@ def load_plugin(kind: _PluginKind, name: str, own: Collection[str] = ()) -> Any:
         part = entry.load()
     except Exception as error:  # third-party code may raise anything
         raise PluginError(
-            f'{_package(entry)} brings "{name}" (telic.{kind}) and cannot be loaded: '
+            f'{_package(entry)} provides "{name}" (telic.{kind}), which failed to load: '
             f"{type(error).__name__}: {error}",
-            hint=f"It names {entry.value}. Update the package, or uninstall it.",
+            hint=f"Its entry point is {entry.value}. Update or uninstall the package.",
         ) from error
     if not callable(part):
         raise PluginError(
-            f'{_package(entry)} brings "{name}" (telic.{kind}) as {entry.value}, which is a '
-            f"{type(part).__name__} and cannot be called.",
-            hint="An entry point names a function or a class that makes the part.",
+            f'{_package(entry)} provides "{name}" (telic.{kind}) as {entry.value}, a '
+            f"{type(part).__name__} that is not callable.",
+            hint="An entry point must name a function or class that creates the plugin.",
         )
     return part
 

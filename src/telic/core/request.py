@@ -201,7 +201,7 @@ def _refusal(request: type[VerbRequest], error: ValidationError) -> TelicError:
         return UnknownName("option", name, list(request.model_fields))
     field = next((each for each in fields_of(request) if each.name == name), None)
     if field is not None and problem["type"] == "missing":
-        return UsageError(f"{field.flag} is required: {field.help}")
+        return UsageError(f"Missing {field.flag}: {field.help}")
     if field is not None and problem["type"] == "literal_error" and field.choices:
         what = field.how.what or name.replace("_", " ")
         return UnknownName(what, str(problem["input"]), list(field.choices))
@@ -348,8 +348,8 @@ def _check_folder(path: Path) -> None:
         is_other = True
     if is_other:
         raise UsageError(
-            f"{str(path)[:200]} is not a folder that can hold runs.",
-            hint="Name a folder with --runs-dir; a new one is made.",
+            f"{str(path)[:200]} cannot be used as a folder of runs.",
+            hint="Choose a folder with --runs-dir; it is created if missing.",
         )
 
 

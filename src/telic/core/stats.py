@@ -71,7 +71,7 @@ def welch(a: np.ndarray, b: np.ndarray, alternative: str = "two-sided") -> float
 
 
 def paired_greater(a: np.ndarray, b: np.ndarray) -> float | None:
-    """Return the one-sided p-value of the paired t-test that a is larger, or None if undefined.
+    """Return the p-value of a one-sided paired t-test (a > b), or None if it is undefined.
 
     If all differences are equal, the t statistic is undefined and a sign test is used: under the
     null hypothesis each sign is equally likely, so n positive differences have probability 2^-n.
@@ -94,7 +94,7 @@ def is_one_gap(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def mann_whitney_greater(a: np.ndarray, b: np.ndarray) -> float | None:
-    """Return the one-sided p-value of the Mann-Whitney test that a is larger.
+    """Return the p-value of a one-sided Mann-Whitney test (a > b).
 
     Exact for small samples; with ties, a permutation test of the pooled ranks, exhaustive if
     feasible and sampled otherwise. None if a sample is empty or all values are equal.

@@ -58,10 +58,9 @@ def table(tensor: Any) -> list[list[float]]:
 
 
 def use_one_thread() -> None:
-    """Limit torch to one thread from now on.
+    """Limit torch to one thread.
 
-    For small batches during a training, where additional threads would mostly wait for a processor
-    and for each other.
+    With small batches, additional threads would mostly wait for a core and for each other.
     """
     torch.set_num_threads(1)
 

@@ -138,9 +138,9 @@ def read_count(text: str, option: str) -> int:
     except ValueError:
         raise ConfigError(f'{option} "{text}" is not a number.', hint="Try 500k or 2M.") from None
     if not math.isfinite(value) or value < 1 or value != int(value):
-        raise ConfigError(f"{option} {text} must be a whole number of at least 1.")
+        raise ConfigError(f"{option} {text} must be an integer of at least 1.")
     if value > _LARGEST_COUNT:
-        raise ConfigError(f"{option} {text} is more than any machine can do.")
+        raise ConfigError(f"{option} {text} is too large.")
     return int(value)
 
 
@@ -155,14 +155,14 @@ def integer_list(text: str, option: str) -> tuple[int, ...]:
                 raise ValueError(part)
             if len(out) + end - start >= _MOST_NUMBERS:
                 raise ConfigError(
-                    f"{option} {text} is more than {_MOST_NUMBERS:,} numbers.",
-                    hint="Each of them is work of its own: give a few.",
+                    f"{option} {text} contains more than {_MOST_NUMBERS:,} numbers.",
+                    hint="Each of them starts a separate run; pass fewer.",
                 )
             out += range(start, end + 1)
     except ValueError:
         raise ConfigError(
-            f'{option} "{text}" is not a list of whole numbers.',
-            hint=f"Write {option} 1,2,3 or 1-3.",
+            f'{option} "{text}" is not a list of integers.',
+            hint=f"Use {option} 1,2,3 or 1-3.",
         ) from None
     return tuple(out)
 
@@ -178,9 +178,7 @@ def texts(words: Sequence[str], option: str) -> dict[str, str]:
     for word in words:
         name, equals, text = word.partition("=")
         if not equals or not name:
-            raise ConfigError(
-                f'{option} "{word}" is not understood.', hint=f"Write {option} name=value."
-            )
+            raise ConfigError(f'Invalid {option} "{word}".', hint=f"Use {option} name=value.")
         out[name.strip()] = text
     return out
 
@@ -216,7 +214,7 @@ def crossed(words: Sequence[str], option: str) -> tuple[dict[str, Any], ...]:
     for name, values in pairs(words, option).items():
         choices = values if is_row(values) else [values]
         if len(combinations) * len(choices) > _MOST_NUMBERS:
-            raise ConfigError(f"{option} makes more than {_MOST_NUMBERS:,} combinations.")
+            raise ConfigError(f"{option} gives more than {_MOST_NUMBERS:,} combinations.")
         combinations = [{**chosen, name: choice} for chosen in combinations for choice in choices]
     return tuple(combinations)
 

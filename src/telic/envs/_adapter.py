@@ -39,10 +39,10 @@ def make_gymnasium(
     in one thread and ignore `num_threads`; other arguments are passed to their constructor.
     """
     if num_envs < 1:
-        raise ConfigError(f"num_envs={num_envs} is not a number of environments.")
+        raise ConfigError(f"num_envs={num_envs} must be a positive integer.")
     if device != "cpu":
         raise ConfigError(
-            f"{env_id} is a Python environment and runs on the CPU only.",
+            f"{env_id} is a Python environment, which runs on the CPU only.",
             hint='Use device="cpu"; MuJoCo tasks and model files also run on a GPU.',
         )
     build = builder(env_id, arguments)
@@ -146,8 +146,8 @@ class GymnasiumEnv(VecEnv):
     def present(self) -> Info:
         """Raise UsageError: Gymnasium's interface has no access to the state outside of a step."""
         raise UsageError(
-            f"{self.spec.id} cannot show its present state.",
-            hint="Leave critic_sees empty; it works for the built-in tasks and for MJCF files.",
+            f"{self.spec.id} does not provide the current state outside a step.",
+            hint="Leave critic_sees empty; it is supported by the built-in tasks and MJCF files.",
         )
 
     def stagger(self) -> None:
@@ -225,8 +225,8 @@ class GymnasiumEnv(VecEnv):
             return stack([given.get(name, missing) for given in infos], self.device)
         if serial != self._serial:
             raise UsageError(
-                f'info["{name}"] was first asked for after the environment had moved on.',
-                hint="Ask before the next step; what was asked once can be kept.",
+                f'info["{name}"] was first accessed after the environment had advanced.',
+                hint="Access it before the next step; accessed values stay available.",
             )
         held = self._held
         rows = [held[i][name] if i in held else self._read(name, i) for i in range(self.num_envs)]

@@ -37,12 +37,12 @@ _LIFT_M = 0.1
 class ReachArguments(CustomArguments):
     """Arguments of the arm tasks."""
 
-    max_episode_steps: PositiveInt | None = Field(150, description="time limit; None: unlimited")
+    max_episode_steps: PositiveInt | None = Field(150, description="steps; None: unlimited")
     task: ArmTask = Field(
-        "reach", description="with the hand to the target, or with a block: push or pick it there"
+        "reach", description="move the hand to the target, or push or pick a block to it"
     )
     goal: Box | None = Field(
-        None, description="x, y and z of targets, lowest and highest, m; None: the robot's own"
+        None, description="target box, x, y and z, lower and upper, m; None: default"
     )
 
 
@@ -62,8 +62,8 @@ class ReachTask(CustomTask):
     # pyrefly: ignore[bad-override-mutable-attribute]
     arguments: ReachArguments
     meanings: ClassVar[Mapping[str, str]] = {
-        "reward_dist": "minus the distance to the target",
-        "reward_ctrl": "minus the control cost",
+        "reward_dist": "negative distance to the target",
+        "reward_ctrl": "negative control cost",
     }
 
     def __init__(self, arguments: ReachArguments, sim: Simulation, notes: Sequence[str]) -> None:
@@ -85,7 +85,7 @@ class ReachTask(CustomTask):
         box = like.new_tensor(arguments.goal or own).view(3, 2)
         self._nearest, self._wide = box[:, 0], box[:, 1] - box[:, 0]
         if bool((self._wide < 0).any()):
-            raise ConfigError(f"goal={arguments.goal}: a lowest value is above its highest.")
+            raise ConfigError(f"goal={arguments.goal}: a lower bound exceeds its upper bound.")
         self.obs_names = (
             *(f"{name} position" for name in self.actuators),
             *(f"{name} velocity" for name in self.actuators),
@@ -94,7 +94,7 @@ class ReachTask(CustomTask):
 
     def reward_note(self) -> str:
         """Describe the default reward."""
-        return f"{OWN_REWARD} - distance of the hand to the target - ctrl_cost_weight * effort."
+        return f"{OWN_REWARD} - hand-target distance - ctrl_cost_weight * effort."
 
     def start(self, seed: Tensor, episode: Tensor) -> tuple[Tensor, ...]:
         """Sample initial states near the resting pose, and a target uniformly in its box."""
@@ -124,9 +124,9 @@ class BlockTask(ReachTask):
     """Push or pick task: reward is minus block-goal and half the hand-block distance and effort."""
 
     meanings: ClassVar[Mapping[str, str]] = {
-        "reward_dist": "minus the distance of the block to the goal",
-        "reward_near": "minus half the distance of the hand to the block",
-        "reward_ctrl": "minus the control cost",
+        "reward_dist": "negative distance between block and goal",
+        "reward_near": "negative half distance between hand and block",
+        "reward_ctrl": "negative control cost",
     }
 
     def __init__(self, arguments: ReachArguments, sim: Simulation, notes: Sequence[str]) -> None:
@@ -135,8 +135,8 @@ class BlockTask(ReachTask):
         self.seen = []
         if arguments.task == "pick" and not has_gripper(model):
             raise ConfigError(
-                f'task="pick": {self.id} has no gripper to hold a block with.',
-                hint='An arm without one can push: task="push".',
+                f'task="pick": {self.id} has no gripper.',
+                hint='An arm without a gripper can push: task="push".',
             )
         body = int(model.body(BLOCK).id)
         self._block = sim.field("xpos")[:, body]
@@ -156,8 +156,8 @@ class BlockTask(ReachTask):
     def reward_note(self) -> str:
         """Describe the default reward."""
         return (
-            f"{OWN_REWARD} - distance of the block to the goal - half that of the hand to the "
-            "block - ctrl_cost_weight * effort."
+            f"{OWN_REWARD} - block-goal distance - half the hand-block distance - "
+            "ctrl_cost_weight * effort."
         )
 
     def start(self, seed: Tensor, episode: Tensor) -> tuple[Tensor, ...]:

@@ -34,26 +34,26 @@ class Classic(NamedTuple):
 
 CLASSIC = {
     "CartPole": Classic(
-        "A pole on a cart; its own task is to keep the pole upright by pushing the cart.",
+        "A pole on a cart; the default task is to keep the pole upright by pushing the cart.",
         ("cart_position", "cart_velocity", "pole_angle", "pole_angular_velocity"),
         ("push left", "push right"),
     ),
     "Pendulum": Classic(
-        "A pendulum with a weak motor; its own task is to swing up and stay upright.",
+        "A pendulum with a weak motor; the default task is to swing it up and keep it upright.",
         ("cos_angle", "sin_angle", "angular_velocity"),
     ),
     "Acrobot": Classic(
-        "Two links hanging from a pivot; its own task is to swing the end above a line.",
+        "Two links hanging from a pivot; the default task is to swing the tip above a line.",
         ("cos_angle_1", "sin_angle_1", "cos_angle_2", "sin_angle_2", "velocity_1", "velocity_2"),
         ("torque -1", "torque 0", "torque +1"),
     ),
     "MountainCar": Classic(
-        "A car in a valley, too weak to climb; its own task is to reach the flag on the hill.",
+        "A car in a valley, too weak to climb; the default task is to reach the flag on the hill.",
         ("position", "velocity"),
         ("push left", "coast", "push right"),
     ),
     "MountainCarContinuous": Classic(
-        "A car in a valley, too weak to climb; its own task is to reach the flag on the hill.",
+        "A car in a valley, too weak to climb; the default task is to reach the flag on the hill.",
         ("position", "velocity"),
     ),
 }
@@ -66,17 +66,15 @@ class EnvSummary(Record):
 
     id: str
     description: str
-    fast: bool = Field(description="simulated in batches; else one Python object each")
-    max_episode_steps: int | None = Field(description="time limit; None: unlimited")
+    fast: bool = Field(description="simulated in batches; otherwise in Python objects")
+    max_episode_steps: int | None = Field(description="time limit in steps; None: unlimited")
     obs_dim: int | None = Field(
-        default=None, description="values observed; None: not looked at yet"
+        default=None, description="observation size; None: not inspected yet"
     )
-    act_dim: int | None = Field(
-        default=None, description="values of an action; None: not looked at yet"
-    )
+    act_dim: int | None = Field(default=None, description="action size; None: not inspected yet")
     dt_s: float | None = Field(default=None, description="simulated seconds per step")
     install: str | None = Field(
-        default=None, description="what to install first; None: nothing is missing"
+        default=None, description="install command; None: nothing is missing"
     )
 
 
@@ -117,7 +115,7 @@ def catalogue() -> list[EnvSummary]:
             install=extra[1] if extra is not None and is_missing else None,
         )
         lines.append(line)
-    about = "Brought by an installed package."
+    about = "Provided by an installed package."
     for name in _brought():
         line = EnvSummary(id=name, description=about, fast=True, max_episode_steps=None)
         lines.append(line)
@@ -159,7 +157,7 @@ def describe_text(env: str | EnvSpec) -> str:
     ]
     if spec.num_actions is not None:
         last = spec.num_actions - 1
-        sections.append(f"## Action\n\nOne of {spec.num_actions} choices, 0 to {last}.")
+        sections.append(f"## Action\n\nDiscrete, 0 to {last}.")
     else:
         limits = zip(spec.action_names, spec.action_low, spec.action_high, strict=True)
         rows = [(k, name, f"{low:g}", f"{high:g}") for k, (name, low, high) in enumerate(limits)]
@@ -170,7 +168,7 @@ def describe_text(env: str | EnvSpec) -> str:
         numbers = [f"{k}={v}" for k, v in spec.arguments.items() if k in named]
         where = f"\n\nHere {', '.join(numbers)}." if numbers else ""
         ends = f"Episodes end: {rules.ends}.{where}"
-        sections.append(f"## Its own reward\n\n{rules.reward}\n\n{ends}")
+        sections.append(f"## Built-in reward\n\n{rules.reward}\n\n{ends}")
     sections.append(_table("info", ("name", "meaning"), spec.info_keys.items()))
     rest = spec.robot.rest_qpos if spec.robot else ()
     if spec.robot is not None:

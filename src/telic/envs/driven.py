@@ -61,8 +61,8 @@ HEIGHT, STEP = "ground_height", "ground_step"
 """Info keys of the terrain."""
 MEANINGS = {
     HEIGHT: "height of the ground below the base, m",
-    STEP: "of the field the base is over: height of a step of its stairs, rise of its slope for "
-    "each metre, or its highest lump, m; 0 on flat ground",
+    STEP: "obstacle size of the field below the base: step height of stairs, slope in m/m, or "
+    "maximum lump height, m; 0 on flat ground",
 }
 
 
@@ -85,12 +85,12 @@ Span = Annotated[tuple[float, float], Field(description="lowest and highest")]
 class VelocityCommands(Config):
     """Ranges of velocity commands and their resampling period."""
 
-    forward: Span = Field((-1.0, 1.0), description="m/s ahead; negative: back")
-    sideways: Span = Field((-0.5, 0.5), description="m/s to the left; negative: to the right")
-    turn: Span = Field((-1.0, 1.0), description="rad/s to the left; negative: to the right")
-    every_s: float = Field(5.0, gt=0, description="seconds until another command")
-    still: float = Field(0.1, ge=0, le=1, description="share of commands to stand still")
-    heading: float = Field(0.3, ge=0, le=1, description="share of commands that give a heading")
+    forward: Span = Field((-1.0, 1.0), description="forward velocity, m/s; negative: backward")
+    sideways: Span = Field((-0.5, 0.5), description="m/s left; negative: right")
+    turn: Span = Field((-1.0, 1.0), description="rad/s left; negative: right")
+    every_s: float = Field(5.0, gt=0, description="interval between commands, s")
+    still: float = Field(0.1, ge=0, le=1, description="fraction of zero commands")
+    heading: float = Field(0.3, ge=0, le=1, description="fraction of heading commands")
 
 
 class Commander:
@@ -134,35 +134,35 @@ class RobotArguments(CustomArguments):
     """Arguments of a robot whose actuators telic built."""
 
     commands: VelocityCommands | None = Field(
-        None, description="velocity commands, redrawn every few seconds; None: no commands"
+        None, description="velocity commands, resampled every few seconds; None: no commands"
     )
     variation: RandomizationLevel = Field(
         "none",
         description="domain randomization of friction, masses, actuators, sensors and pushes",
     )
     sees_velocity: bool = Field(
-        False, description="observe the velocity of the trunk, as a state estimator would give it"
+        False, description="observe the velocity of the trunk, as provided by a state estimator"
     )
     terrain: TerrainKind = Field(
         "flat",
-        description="kind of terrain; episodes that cross their field continue on harder ones",
+        description="terrain; episodes that cross their field continue on harder fields",
     )
     terrain_hardest: float = Field(
         1.0, gt=0, le=1, description="difficulty of the hardest fields, relative to the maximum"
     )
     terrain_seed: int = Field(0, ge=0, lt=2**31, description="seed of the terrain")
     terrain_start: Literal["top", "foot"] = Field(
-        "top", description="start on a field: in its middle, or before the way up"
+        "top", description="initial position on a field: in the middle, or at the foot"
     )
     starts: Literal["standing", "fallen"] = Field(
         "standing",
-        description="initial states; fallen: dropped in a random attitude and joint pose",
+        description="initial states; fallen: dropped in a random orientation and joint pose",
     )
     history: PositiveInt = Field(1, description="number of stacked observations")
     terminate_when_unhealthy: bool = Field(
         False,
-        description="end the episode when it has fallen: tilted by more than 70 degrees, or with a "
-        "forbidden body on the ground (illegal_contacts)",
+        description="end the episode after a fall: tilted by more than 70 degrees, or with a "
+        "forbidden body (illegal_contacts) on the ground",
     )
 
 
@@ -179,7 +179,7 @@ class RobotTask(CustomTask):
     arguments: RobotArguments
     meanings: ClassVar[Mapping[str, str]] = {
         **CustomTask.travel_meanings,
-        **{f"command_{name}": f"commanded rate, {name}, 0 if none" for name in NAMES},
+        **{f"command_{name}": f"command, {name}; 0 without one" for name in NAMES},
         **MEANINGS,
     }
 
@@ -244,7 +244,7 @@ class RobotTask(CustomTask):
     def reward_note(self) -> str:
         """Describe the default reward."""
         if self.arguments.commands is not None:
-            return "Default reward: tracking the commanded velocity and turning rate."
+            return "Default reward: tracking of the commanded velocity and yaw rate."
         return super().reward_note()
 
     # ---- episodes

@@ -66,14 +66,14 @@ def builder(env_id: str, arguments: Mapping[str, Any]) -> Callable[[], gymnasium
             env = make(**arguments)
         except TypeError as error:
             raise BadEnvironment(
-                f"{env_id} cannot be made with {dict(arguments)}: {error}.",
-                hint="The arguments go to the environment's constructor as they are.",
+                f"{env_id} cannot be created with {dict(arguments)}: {error}.",
+                hint="The arguments are passed to the environment's constructor.",
             ) from error
         for needed in ("reset", "step", "observation_space", "action_space"):
             if not hasattr(env, needed):
                 raise BadEnvironment(
-                    f'{env_id} gave a {type(env).__name__} without "{needed}".',
-                    hint="Derive from gymnasium.Env; see gymnasium.farama.org.",
+                    f'{env_id} returned a {type(env).__name__} without "{needed}".',
+                    hint="Derive it from gymnasium.Env; see gymnasium.farama.org.",
                 )
         return env
 
@@ -94,7 +94,7 @@ def _make_registered(env_id: str, **arguments: Any) -> gymnasium.Env:
                 env_id, max_episode_steps=-1, disable_env_checker=True, **arguments
             )
     except gymnasium.error.DependencyNotInstalled as error:
-        raise BadEnvironment(f"{env_id} cannot be made: {error}.") from error
+        raise BadEnvironment(f"{env_id} cannot be created: {error}.") from error
     except gymnasium.error.Error as error:
         unknown = (gymnasium.error.UnregisteredEnv, gymnasium.error.DeprecatedEnv)
         if env_id in gymnasium.registry and not isinstance(error, unknown):
@@ -123,7 +123,7 @@ def _import(name: str) -> Callable[..., Any] | None:
     except (ImportError, OSError, ValueError, SyntaxError) as error:
         raise BadEnvironment(
             f'Cannot import "{place}" for the environment "{name}": {error}.',
-            hint="Give package.module:Class (importable from here) or path/to/file.py:Class.",
+            hint="Pass package.module:Class (importable from here) or path/to/file.py:Class.",
         ) from error
     finally:
         sys.path.remove(here)
@@ -173,7 +173,7 @@ def examine_env(
     classic = CLASSIC.get(env_id.rpartition("-v")[0])
     notes: list[str] = []
     if action.unbounded:
-        notes.append("The action space has no limits; actions are scaled to [-1, 1].")
+        notes.append("The action space has no bounds; actions are in [-1, 1].")
     if classic is not None and classic.choices:
         choices = ", ".join(f"{number} {words}" for number, words in enumerate(classic.choices))
         notes.append(f"Actions: {choices}.")
@@ -225,18 +225,18 @@ def _try(
 def _meanings(
     own_keys: Mapping[str, Any], readers: Mapping[str, object], dt: float | None
 ) -> dict[str, str]:
-    meanings = dict.fromkeys(own_keys, "as the environment gives it")
+    meanings = dict.fromkeys(own_keys, "value from the environment's info")
     words = {
         **_FIELDS,
-        "contacts": "size of the net external force on each body (N, nbody), newtons",
-        "state": "the environment's own state (N, ...)",
+        "contacts": "magnitude of the net external force on each body (N, nbody), newtons",
+        "state": "state of the environment (N, ...)",
     }
     meanings |= {name: words[name] for name in readers}
     if dt is not None:
         meanings["dt"] = "simulated seconds per step (N,)"
-        meanings.setdefault("time", "simulated time since the episode began (N,), s")
-    meanings["action"] = "action as given"
-    meanings["env_reward"] = "the environment's own reward (N,)"
+        meanings.setdefault("time", "simulated time since the start of the episode (N,), s")
+    meanings["action"] = "action as passed to step"
+    meanings["env_reward"] = "the environment's reward (N,)"
     meanings["episode_start"] = "whether this was the first step of its episode (N,)"
     return meanings
 
@@ -264,7 +264,7 @@ def _register_package(env_id: str) -> None:
         return
     if importlib.util.find_spec(_ROBOTICS) is None:
         raise BadEnvironment(
-            f"{name} belongs to the package {_ROBOTICS}, which is not installed.",
+            f"{name} requires the package {_ROBOTICS}, which is not installed.",
             hint="Install it with: pip install 'telic[robotics]'",
         )
     with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
@@ -273,8 +273,8 @@ def _register_package(env_id: str) -> None:
             module = importlib.import_module(_ROBOTICS)
         except ModuleNotFoundError as error:  # missing dependencies: glfw, pettingzoo
             raise BadEnvironment(
-                f"{name} belongs to the package {_ROBOTICS}, which needs {error.name}, "
-                "and that is not installed.",
+                f"{name} requires the package {_ROBOTICS}, which requires {error.name}, which is "
+                "not installed.",
                 hint=f"Install it with: pip install {error.name}",
             ) from error
     gymnasium.register_envs(module)
@@ -329,14 +329,14 @@ def _names(space: Any, stem: str, env_id: str) -> list[str]:
         return [n for k, part in parts for n in _names(part, f"{stem}_{k}", env_id)]
     if isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) >= 2:
         raise BadEnvironment(
-            f"{env_id} observes images {space.shape}, and policies here read rows of numbers.",
+            f"{env_id} observes images {space.shape}, but policies require vectors.",
             hint="Use an environment (or a wrapper) that observes the state.",
         )
     sized = spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary
     if not isinstance(space, sized):
         raise BadEnvironment(
-            f"{env_id} observes a {type(space).__name__} space, whose size is not fixed.",
-            hint="Observe Box, Discrete, MultiDiscrete, MultiBinary, or Dict and Tuple of those.",
+            f"{env_id} observes a {type(space).__name__} space, which has no fixed size.",
+            hint="Use Box, Discrete, MultiDiscrete, MultiBinary, or Dict and Tuple of these.",
         )
     size = spaces.flatdim(space)
     return [stem] if size == 1 else [f"{stem}_{k}" for k in range(size)]
@@ -368,8 +368,8 @@ def action_codec(space: Any, env_id: str) -> ActionCodec:
         return ActionCodec(("action",), (0.0,), (count - 1.0,), count, False, choose)
     if not isinstance(space, spaces.Box):
         raise BadEnvironment(
-            f"{env_id} takes actions of a {type(space).__name__} space; "
-            "policies here choose one of n (Discrete) or give numbers (Box).",
+            f"{env_id} takes actions of a {type(space).__name__} space; supported are Discrete "
+            "and Box.",
             hint="Wrap the environment so that its action_space is Discrete or Box.",
         )
     shape, dtype = space.shape, space.dtype

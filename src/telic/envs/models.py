@@ -53,9 +53,9 @@ def read_model(path: str, ground: Ground = _FLAT) -> tuple[mujoco.MjModel, list[
             model = lay(mujoco.MjSpec.from_file(os.path.abspath(file)), ground)
     if model.nu == 0:
         raise BadEnvironment(
-            f'"{path}" has no actuators, so there is nothing a policy could do.',
-            hint="Let telic add position actuators with gains from the inertia: telic robots "
-            f"{file.name} --describe > {file.stem}.toml, and use {file.stem}.toml.",
+            f'"{path}" has no actuators to control.',
+            hint=f"To add position actuators, run telic robots {file.name} --describe > "
+            f"{file.stem}.toml, and use {file.stem}.toml.",
         )
     require_z_up(model, file.name)
     height = missing_floor(model)
@@ -64,9 +64,7 @@ def read_model(path: str, ground: Ground = _FLAT) -> tuple[mujoco.MjModel, list[
         plane, place = mujoco.mjtGeom.mjGEOM_PLANE, (0, 0, height)
         spec.worldbody.add_geom(name="telic_ground", type=plane, size=(0, 0, 0.05), pos=place)
         model = spec.compile()
-        notes.append(
-            f"The model has no floor to stand on: one was added at a height of {height:.3g} m."
-        )
+        notes.append(f"The model has no floor; one was added at a height of {height:.3g} m.")
     names = action_names(model)
     limited: dict[str, list[str]] = {}
     for i in np.flatnonzero(model.actuator_ctrllimited == 0):
@@ -76,7 +74,7 @@ def read_model(path: str, ground: Ground = _FLAT) -> tuple[mujoco.MjModel, list[
         limited.setdefault(f"[{low:.3g}, {high:.3g}] ({why})", []).append(names[i])
     for limits, which in limited.items():
         notes.append(
-            f"No ctrlrange in the model for {', '.join(which)}: controls are limited to {limits}."
+            f"No ctrlrange in the model for {', '.join(which)}; controls are limited to {limits}."
         )
     return model, notes
 
@@ -97,9 +95,7 @@ def _read_urdf(file: Path, notes: list[str]) -> mujoco.MjModel:
         model = spec.compile()
     except ValueError as error:
         raise unreadable(file.name, error) from error
-    notes.append(
-        "URDF: each joint got a motor with its effort limit; the base is fixed to the world."
-    )
+    notes.append("URDF: a motor with the effort limit was added to each joint; the base is fixed.")
     return model
 
 
@@ -115,7 +111,7 @@ def _sensible_range(model: mujoco.MjModel, i: int) -> tuple[float, float, str]:
             return low, high, "the joint's range"
         rest = float((model.key_qpos[0] if model.nkey else model.qpos0)[model.jnt_qposadr[joint]])
         wide = (_WIDE_RAD if model.jnt_type[joint] == HINGE else _WIDE_M) * gear
-        return rest * gear - wide, rest * gear + wide, "around the pose it starts in"
+        return rest * gear - wide, rest * gear + wide, "the range around the initial pose"
     if model.actuator_forcelimited[i]:
         most = float(np.abs(model.actuator_forcerange[i]).max()) / gain
         return -most, most, "its force range"
@@ -123,9 +119,9 @@ def _sensible_range(model: mujoco.MjModel, i: int) -> tuple[float, float, str]:
         most = float(np.abs(model.jnt_actfrcrange[joint]).max()) / (gain * gear)
         return -most, most, "the joint's force range"
     if not on_joint or gear != 1.0 or gain != 1.0 or model.actuator_biastype[i] != 0:
-        return -1.0, 1.0, "its gear scales it"
+        return -1.0, 1.0, "unit controls, scaled by its gear"
     most = holding_force(model, joint)
-    return -most, most, "twice what holds the robot against gravity"
+    return -most, most, "twice the holding force against gravity"
 
 
 def is_position(model: mujoco.MjModel, i: int) -> bool:
@@ -147,8 +143,8 @@ def action_limits(model: mujoco.MjModel, rest_qpos: np.ndarray) -> np.ndarray:
     scales = annotated_numbers(model, SCALES) or [0.0] * int(model.nu)
     if len(scales) != model.nu:
         raise BadEnvironment(
-            f'The text "{SCALES}" of the model is of {len(scales)} actuators; it has {model.nu}.',
-            hint="Remove that text from the model; the scales are then guessed.",
+            f'The text "{SCALES}" of the model has {len(scales)} values, not {model.nu}.',
+            hint="Remove that element to have the scales inferred.",
         )
     for i in range(model.nu):
         joint = int(model.actuator_trnid[i, 0])

@@ -248,7 +248,7 @@ class MujocoEnv(VecEnv):
                 raise TelicError(
                     f"MuJoCo fails in {int(failed.sum())} of {self.num_envs} simulations of "
                     f"{self.spec.id}, in some on the first step of an episode.",
-                    hint="The model is at fault; try it in MuJoCo's viewer.",
+                    hint="Check the model in MuJoCo's viewer.",
                 )
             terminated, truncated, done = terminated & ~failed, truncated | failed, done | failed
         return terminated, truncated, done

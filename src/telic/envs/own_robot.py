@@ -36,18 +36,18 @@ class CustomArguments(TaskArguments):
 
     keyframe: int | str | None = Field(
         default=None,
-        description="initial pose, by number or name; None: the first if the model has any; "
-        "-1: the model's default pose",
+        description="initial keyframe, by number or name; None: the first one, if any; -1: the "
+        "model's default pose",
     )
     reset_noise_scale: NonNegativeFloat = Field(
-        0.01, description="uniform noise of the initial positions and velocities"
+        0.01, description="amplitude of uniform noise on initial positions and velocities"
     )
     forward_reward_weight: float = Field(1.0, description="reward per m/s along x")
     ctrl_cost_weight: float = Field(
-        0.1, description="cost of full effort: the mean squared action, each scaled to [-1, 1]"
+        0.1, description="cost of full effort: mean squared action, each scaled to [-1, 1]"
     )
     healthy_z_range: tuple[float, float] | None = Field(
-        None, description="torso heights that count as healthy; None: all"
+        None, description="healthy torso heights; None: all"
     )
     healthy_reward: float = Field(1.0, description="reward per step within healthy_z_range")
     terminate_when_unhealthy: bool = Field(
@@ -66,8 +66,8 @@ class CustomTask(Task[CustomArguments]):
     travel_meanings: ClassVar[Mapping[str, str]] = {
         "x_velocity": "mean velocity along x over the step, m/s",
         "reward_forward": "weighted forward velocity",
-        "reward_ctrl": "minus the control cost",
-        "reward_survive": "reward for being healthy",
+        "reward_ctrl": "negative control cost",
+        "reward_survive": "reward while healthy",
     }
 
     def __init__(self, arguments: CustomArguments, sim: Simulation, notes: Sequence[str]) -> None:
@@ -75,7 +75,7 @@ class CustomTask(Task[CustomArguments]):
         model, device = sim.model, sim.device
         path = Path(arguments.xml_file)
         self.id = path.name
-        self.description = f"The robot of {path.name}, with a task that follows from its model."
+        self.description = f"The robot of {path.name}, with a default task derived from its model."
         qpos, qvel = start_pose(model, arguments.keyframe)
         self.qpos0, self.qvel0 = self.qpos.new_tensor(qpos), self.qvel.new_tensor(qvel)
         self.robot = robot_of(model, qpos)
@@ -85,8 +85,8 @@ class CustomTask(Task[CustomArguments]):
         self._height = root.slide("z")
         if arguments.healthy_z_range is not None and self._forward and self._height is None:
             raise ConfigError(
-                f"healthy_z_range={arguments.healthy_z_range} has no meaning for {self.id}: "
-                "its torso cannot move up and down."
+                f"healthy_z_range={arguments.healthy_z_range} is invalid for {self.id}, whose "
+                "torso cannot move vertically."
             )
         # Observe joint positions except global x and y, velocities, and sensors.
         hidden = {slide.qpos for slide in root.slides if slide.axis in "xy" and can_travel}
@@ -130,7 +130,7 @@ class CustomTask(Task[CustomArguments]):
     def reward_note(self) -> str:
         """Describe the default reward."""
         if self._forward is None:
-            return f"{OWN_REWARD} zero, for nothing in the model can travel along x. Give a reward."
+            return f"{OWN_REWARD} zero, because the robot cannot move along x. Provide a reward."
         healthy = " + healthy_reward" if self.arguments.healthy_z_range is not None else ""
         return (
             f"{OWN_REWARD} forward_reward_weight * x_velocity{healthy} "
@@ -192,7 +192,7 @@ def start_pose(model: mujoco.MjModel, keyframe: int | str | None) -> tuple[np.nd
     if keyframe is None:
         keyframe = 0 if model.nkey else -1
     if keyframe >= model.nkey:
-        raise ConfigError(f"keyframe={keyframe}: the model has {model.nkey} keyframes.")
+        raise ConfigError(f"keyframe={keyframe}, but the model has {model.nkey} keyframes.")
     if keyframe < 0:
         return model.qpos0.copy(), np.zeros(int(model.nv))
     return model.key_qpos[keyframe].copy(), model.key_qvel[keyframe].copy()
@@ -256,18 +256,18 @@ def assumptions(model: mujoco.MjModel, robot: Robot) -> list[str]:
     others = [names[tree] for tree in driven_trees(model) if tree != robot.torso]
     if others:
         notes.append(
-            f"The robot is taken to be {names[robot.torso]}; actions also drive "
+            f"{names[robot.torso]} is assumed to be the robot; actions also drive "
             f"{', '.join(others)}, which is not measured."
         )
     if robot.feet:
         feet = ", ".join(names[foot] for foot in robot.feet)
-        notes.append(f"Feet, taken to be the limbs' last bodies lowest at rest: {feet}.")
+        notes.append(f"Assumed feet, the lowest end bodies of limbs at rest: {feet}.")
     angle = _named_facing(model, robot, names)
     if angle is not None and abs(angle) > _FAR_DEG:
         notes.append(
-            f"Forward is +x, but by the names of its bodies the robot faces {angle:.0f}° from "
-            "there (x towards y). If the names are right: telic robots FILE --describe > "
-            f"mine.toml, then facing_deg = {angle:.0f} in it, and use mine.toml."
+            f"Forward is +x, but the body names suggest that the robot faces {angle:.0f}° from "
+            "it (x towards y). If so, run telic robots FILE --describe > mine.toml, set "
+            f"facing_deg = {angle:.0f} in it, and use mine.toml."
         )
     return notes
 

@@ -27,18 +27,18 @@ class RobotFacts(Record):
 
     kind: RobotKind
     mass_kg: float
-    joints: int = Field(description="that move")
+    joints: int = Field(description="names of moving joints")
     actuators: int
     base: str | None
-    height_m: float | None = Field(description="of the base above the floor, standing")
-    leg_m: float | None = Field(description="mean height of the hips, standing")
+    height_m: float | None = Field(description="height of the standing base above the floor")
+    leg_m: float | None = Field(description="mean hip height when standing")
     feet: tuple[str, ...]
     illegal_contacts: tuple[str, ...]
-    imu: str | None = Field(description="site of the inertial sensor; None: the base itself")
-    hand: str | None = Field(default=None, description="of an arm: what reaches")
-    goal: Box | None = Field(default=None, description="of an arm: where targets are, m")
+    imu: str | None = Field(description="site of the inertial sensor; None: the base")
+    hand: str | None = Field(default=None, description="hand of an arm")
+    goal: Box | None = Field(default=None, description="target box of an arm, m")
     action_scales: dict[str, float] = Field(
-        description="how far from the pose an action of 1 goes, by actuator, rad or m"
+        description="position offset for an action of 1, by actuator, rad or m"
     )
 
 

@@ -165,8 +165,8 @@ class JointSpec(Record):
     __offered__: ClassVar[str] = "a robot"
     name: str
     kind: JointKind
-    qpos_address: int = Field(description="first column of this joint in qpos")
-    dof_address: int = Field(description="first column of this joint in qvel")
+    qpos_address: int = Field(description="first qpos column of the joint")
+    dof_address: int = Field(description="first qvel column of the joint")
     low: float | None = Field(description="lower limit in metres or radians; None: unlimited")
     high: float | None = Field(description="upper limit in metres or radians; None: unlimited")
 
@@ -176,34 +176,32 @@ class EnvSpec(Record):
 
     __offered__: ClassVar[str] = "an environment"
     id: str
-    description: str = Field(description="one or two sentences for a person")
-    obs_names: tuple[str, ...] = Field(description="one name per column of the observation")
-    action_names: tuple[str, ...] = Field(description="one name per column of the action")
+    description: str = Field(description="description in one or two sentences")
+    obs_names: tuple[str, ...] = Field(description="names of observation columns")
+    action_names: tuple[str, ...] = Field(description="names of action columns")
     action_low: tuple[float, ...]
     action_high: tuple[float, ...]
-    num_actions: int | None = Field(
-        default=None, description="number of choices if actions are discrete"
-    )
+    num_actions: int | None = Field(default=None, description="number of discrete actions")
     dt_s: float | None = Field(
         description="simulated seconds per step; None: the task has no clock"
     )
-    max_episode_steps: int | None = Field(description="time limit; None: unlimited")
-    info_keys: dict[str, str] = Field(description="name of each info value: meaning")
+    max_episode_steps: int | None = Field(description="time limit in steps; None: unlimited")
+    info_keys: dict[str, str] = Field(description="meaning of each info value")
     body_names: tuple[str, ...] = Field(
-        default=(), description="in the order of the by-body info values"
+        default=(), description="in the order of per-body info values"
     )
     joints: tuple[JointSpec, ...] = ()
     torso: str | None = Field(
-        default=None, description="body whose motion is the motion of the robot"
+        default=None, description="body whose motion defines the motion of the robot"
     )
-    feet: tuple[str, ...] = Field(default=(), description="bodies meant to touch the ground")
+    feet: tuple[str, ...] = Field(default=(), description="bodies intended for ground contact")
     robot: Robot | None = Field(
-        default=None, description="facts measured quantities need; see robot_of"
+        default=None, description="robot structure required by quantities; see robot_of"
     )
     solved_return: float | None = Field(
         default=None, description="return that counts as solved; None: unspecified"
     )
-    notes: tuple[str, ...] = Field((), description="guesses made and limits a user should know of")
+    notes: tuple[str, ...] = Field((), description="assumptions and limitations for the user")
     arguments: dict[str, object] = Field(default_factory=dict, description="constructor arguments")
 
     @property

@@ -29,17 +29,17 @@ Read = Callable[[str], Tensor]
 class TaskArguments(Config):
     """Arguments common to all tasks; tasks add others with Gymnasium's names and defaults."""
 
-    xml_file: str = Field(description="model: the name of a Gymnasium asset, or a path")
+    xml_file: str = Field(description="model: name of a Gymnasium asset, or a path")
     frame_skip: PositiveInt = Field(description="physics steps per control step")
-    max_episode_steps: PositiveInt | None = Field(1000, description="time limit; None: unlimited")
+    max_episode_steps: PositiveInt | None = Field(1000, description="steps; None: unlimited")
     phase_hz: float | None = Field(
         None,
         gt=0,
-        description="adds a phase variable to the observation: sine and cosine of so many turns a "
-        "second since the episode began, for gaits",
+        description="frequency of a phase variable, Hz; its sine and cosine are appended to the "
+        "observation, for gaits",
     )
     default_camera_config: dict[str, Any] = Field(
-        default_factory=dict, description="taken as in Gymnasium; videos place their own camera"
+        default_factory=dict, description="accepted but unused; videos have their own camera"
     )
 
 
@@ -50,15 +50,15 @@ Applied = Literal["none", "sin", "cos"]
 class SeenBlock(Record):
     """Contiguous observation columns computed from columns of one field."""
 
-    field: str = Field(description="of mjData, flat")
-    first: int = Field(ge=0, description="number in it of the first column")
+    field: str = Field(description="flat field of mjData")
+    first: int = Field(ge=0, description="index of the first column in the field")
     count: int = Field(ge=1, description="columns")
     minus: int | None = Field(
-        default=None, description="number of the first column of the same field to subtract"
+        default=None, description="index of the first column of the same field to subtract"
     )
-    applied: Applied = Field(default="none", description="function of each number")
-    low: float | None = Field(default=None, description="numbers below are cut to it")
-    high: float | None = Field(default=None, description="numbers above are cut to it")
+    applied: Applied = Field(default="none", description="function applied to each value")
+    low: float | None = Field(default=None, description="lower clipping limit")
+    high: float | None = Field(default=None, description="upper clipping limit")
 
 
 class StepOutcome(NamedTuple):
@@ -207,18 +207,18 @@ FIELDS = {
     "xquat": "orientation of each body frame, w first (N, nbody, 4)",
     "xipos": "centre of mass of each body in the world (N, nbody, 3), m",
     "cvel": "velocity about the tree's centre of mass: rotation, translation (N, nbody, 6)",
-    "subtree_com": "centre of mass of each body with all that hangs on it (N, nbody, 3), m",
+    "subtree_com": "centre of mass of each body's subtree (N, nbody, 3), m",
     "cfrc_ext": "external force on each body: torque, force (N, nbody, 6)",
     "site_xpos": "position of each site in the world (N, nsite, 3), m",
     "sensordata": "sensor readings (N, nsensordata)",
-    "time": "simulated time since the episode began (N,), s",
+    "time": "simulated time since the start of the episode (N,), s",
 }
 _COMPUTED = {
-    "contacts": "size of the net external force on each body (N, nbody), newtons",
-    "action": "action as given (N, act_dim)",
+    "contacts": "magnitude of the net external force on each body (N, nbody), newtons",
+    "action": "action as passed to step (N, act_dim)",
     "dt": "simulated seconds per step (N,)",
     "episode_start": "whether this was the first step of its episode (N,)",
-    "diverged": "whether numbers exploded in this episode (N,)",
+    "diverged": "whether the simulation diverged in this episode (N,)",
 }
 
 
@@ -285,16 +285,16 @@ class LatestTransition:
     def _present_value(self, name: str) -> Tensor:
         if name not in FIELDS and name != "contacts":
             raise UsageError(
-                f'"{name}" belongs to a transition, not to a state.',
-                hint=f"A state has: {', '.join(FIELDS)}, contacts.",
+                f'"{name}" describes a transition and is not available for a single state.',
+                hint=f"Available for a state: {', '.join(FIELDS)}, contacts.",
             )
         return self._readers[name](self._sim.field).clone()
 
     def _value(self, serial: int, name: str) -> Tensor:
         if serial != self._serial:
             raise UsageError(
-                f'info["{name}"] was first asked for after the environment had moved on.',
-                hint="Ask before the next step; what was asked once can be kept.",
+                f'info["{name}"] was first accessed after the environment had advanced.',
+                hint="Access it before the next step; accessed values stay available.",
             )
         return self._readers[name](self._read).clone()
 

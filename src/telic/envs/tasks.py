@@ -31,22 +31,22 @@ _Range = tuple[float, float]
 _MEANINGS = {
     "x_position": "position along x, m",
     "y_position": "position along y, m",
-    "z_distance_from_origin": "height of the torso above its default, m",
+    "z_distance_from_origin": "height of the torso relative to its default, m",
     "distance_from_origin": "horizontal distance from the origin, m",
     "tendon_length": "length of each tendon (N, ntendon), m",
     "tendon_velocity": "rate of each tendon's length (N, ntendon), m/s",
     "x_velocity": "mean velocity along x over the step, m/s",
     "y_velocity": "mean velocity along y over the step, m/s",
     "reward_forward": "weighted forward velocity",
-    "reward_ctrl": "minus the control cost",
-    "reward_quadctrl": "minus the control cost",
-    "reward_contact": "minus the contact cost",
-    "reward_impact": "minus the contact cost",
+    "reward_ctrl": "negative control cost",
+    "reward_quadctrl": "negative control cost",
+    "reward_contact": "negative contact cost",
+    "reward_impact": "negative contact cost",
     "reward_survive": "reward for being healthy",
-    "reward_linup": "height of the torso over the physics time step",
-    "reward_dist": "minus the weighted distance to the target",
-    "distance_penalty": "minus the penalty for the tip being away from its place",
-    "velocity_penalty": "minus the penalty for the poles turning",
+    "reward_linup": "torso height divided by the physics time step",
+    "reward_dist": "negative weighted distance to the target",
+    "distance_penalty": "negative penalty for the distance of the tip from its target",
+    "velocity_penalty": "negative penalty for the velocities of the poles",
 }
 _READERS: dict[str, Callable[[Read], Tensor]] = {
     "x_position": lambda read: read("qpos")[:, 0],
@@ -55,30 +55,30 @@ _READERS: dict[str, Callable[[Read], Tensor]] = {
     "tendon_length": lambda read: read("ten_length"),
     "tendon_velocity": lambda read: read("ten_velocity"),
 }
-_CLIPPED = (_Range, "the contact cost is clipped to it")
-_SHOW = (bool, "show this block of the observation")
+_CLIPPED = (_Range, "bounds for clipping the contact cost")
+_SHOW = (bool, "include this block in the observation")
 _ARGUMENTS: dict[str, tuple[Any, str]] = {
-    "xml_file": (str, "model: the name of a Gymnasium asset, or a path"),
+    "xml_file": (str, "model: name of a Gymnasium asset, or a path"),
     "frame_skip": (PositiveInt, "physics steps per control step"),
-    "max_episode_steps": (PositiveInt | None, "time limit; None: unlimited"),
-    "main_body": (int | str, "body whose motion is the robot's: number or name"),
+    "max_episode_steps": (PositiveInt | None, "time limit in steps; None: unlimited"),
+    "main_body": (int | str, "body that defines the robot's motion, by number or name"),
     "forward_reward_weight": (float, "reward per m/s forward"),
     "ctrl_cost_weight": (float, "cost per squared action"),
     "contact_cost_weight": (float, "cost per squared contact force"),
     "impact_cost_weight": (float, "cost per squared contact force"),
-    "uph_cost_weight": (float, "accepted and without effect, as in Gymnasium"),
+    "uph_cost_weight": (float, "accepted without effect, as in Gymnasium"),
     "reward_dist_weight": (float, "cost per metre to the target"),
     "reward_control_weight": (float, "cost per squared action"),
     "contact_cost_range": _CLIPPED,
     "impact_cost_range": _CLIPPED,
-    "contact_force_range": (_Range, "contact forces are clipped to it, observed and charged"),
+    "contact_force_range": (_Range, "clipping range of contact forces, for observation and cost"),
     "healthy_reward": (float, "reward per step while healthy"),
     "terminate_when_unhealthy": (bool, "end the episode when unhealthy"),
     "healthy_z_range": (_Range, "healthy heights of the torso, m"),
     "healthy_angle_range": (_Range, "healthy angles of the torso, rad"),
     "healthy_state_range": (_Range, "healthy range of all other positions and velocities"),
     "reset_noise_scale": (NonNegativeFloat, "noise of the initial pose and velocity"),
-    "exclude_current_positions_from_observation": (bool, "do not observe x and y"),
+    "exclude_current_positions_from_observation": (bool, "exclude x and y from the observation"),
     "include_cinert_in_observation": _SHOW,
     "include_cvel_in_observation": _SHOW,
     "include_qfrc_actuator_in_observation": _SHOW,
@@ -196,7 +196,7 @@ class HalfCheetah(Locomotion):
     """Planar two-legged runner."""
 
     id = "HalfCheetah-v5"
-    description = "A two-legged robot in the vertical plane; its own task is to run forward fast."
+    description = "A planar two-legged robot; the default task is to run forward fast."
     rules = Rules(_FORWARD + _EFFORT)
     normal_velocities = True
     meanings: ClassVar = _info("x_position x_velocity reward_forward reward_ctrl")
@@ -207,7 +207,7 @@ class Swimmer(Locomotion):
     """Chain of links in a viscous fluid; positions refer to its front tip."""
 
     id = "Swimmer-v5"
-    description = "A chain of three links in a viscous plane; its own task is to swim towards +x."
+    description = "Three links in a viscous plane; the default task is to swim towards +x."
     rules = Rules(_FORWARD + _EFFORT)
     place = 2
     meanings: ClassVar = _info(
@@ -224,7 +224,7 @@ class Walker2d(Locomotion):
     """Planar biped."""
 
     id = "Walker2d-v5"
-    description = "Two legs in the vertical plane; its own task is to walk forward without falling."
+    description = "A planar biped; the default task is to walk forward without falling."
     height_column = 1
     clips_velocities = True
     rules = Rules(_FORWARD + " + healthy_reward" + _EFFORT, _UNHEALTHY + _TILTED)
@@ -238,7 +238,7 @@ class Hopper(Walker2d):
     """Planar one-legged robot; all other positions and velocities must stay in bounds, too."""
 
     id = "Hopper-v5"
-    description = "One leg in the vertical plane; its own task is to hop forward without falling."
+    description = "A planar one-legged robot; the default task is to hop forward without falling."
     rules = Rules(
         _FORWARD + " + healthy_reward" + _EFFORT,
         _UNHEALTHY + _TILTED + ", or another number outside healthy_state_range",
@@ -251,7 +251,7 @@ class Ant(Locomotion):
 
     id = "Ant-v5"
     description = (
-        "A four-legged robot; its own task is to walk towards +x without falling or jumping."
+        "A four-legged robot; the default task is to walk towards +x without falling or jumping."
     )
     rules = Rules(
         _FORWARD + " + healthy_reward" + _EFFORT + " - contact_cost_weight * |contact forces|^2",
@@ -327,7 +327,7 @@ class Humanoid(_Person):
     """Walking humanoid; velocities refer to its centre of mass."""
 
     id = "Humanoid-v5"
-    description = "A person-like robot; its own task is to walk towards +x without falling."
+    description = "A humanoid robot; the default task is to walk towards +x without falling."
     rules = Rules(
         _FORWARD + " of the centre of mass + healthy_reward" + _EFFORT + " - contact_cost_weight "
         "* |contact forces|^2, the last within contact_cost_range",
@@ -349,7 +349,7 @@ class HumanoidStandup(_Person):
     """Humanoid standing up: height / timestep + 1, minus control and impact costs."""
 
     id = "HumanoidStandup-v5"
-    description = "A person-like robot lying on its back; its own task is to get up."
+    description = "A humanoid robot lying on its back; the default task is to stand up."
     rules = Rules(
         "uph_cost_weight * torso height / timestep + 1 - ctrl_cost_weight * |action|^2 "
         "- impact_cost_weight * |contact forces|^2, the last within impact_cost_range"
@@ -382,8 +382,8 @@ class InvertedPendulum(GymnasiumTask):
     """Pole on a cart."""
 
     id = "InvertedPendulum-v5"
-    description = "A cart with a pole; its own task is to keep the pole up."
-    rules = Rules("1 while the pole stands", "when the pole leans by more than 0.2 rad")
+    description = "A cart with a pole; the default task is to keep the pole upright."
+    rules = Rules("1 while the pole is upright", "when the pole leans by more than 0.2 rad")
     meanings: ClassVar = _info("reward_survive")
     Arguments = _arguments("InvertedPendulum-v5", terminate_when_unhealthy=True)
 
@@ -406,7 +406,7 @@ class InvertedDoublePendulum(GymnasiumTask):
     """Double pole on a cart."""
 
     id = "InvertedDoublePendulum-v5"
-    description = "A cart with a pole on a pole; its own task is to keep both up."
+    description = "A cart with a double pole; the default task is to keep both poles upright."
     rules = Rules(
         "healthy_reward - 0.01 x^2 - (y - 2)^2 - 0.001 v1^2 - 0.005 v2^2, with the tip at (x, y) "
         "and joint velocities v1, v2",
@@ -449,12 +449,9 @@ class Reacher(GymnasiumTask):
     """Planar two-link arm with a target within reach."""
 
     id = "Reacher-v5"
-    description = (
-        "An arm of two links in a plane; its own task is to bring the fingertip to a target."
-    )
+    description = "A planar two-link arm; the default task is to move the fingertip to a target."
     rules = Rules(
-        "- reward_dist_weight * distance of the fingertip to the target "
-        "- reward_control_weight * |action|^2"
+        "- reward_dist_weight * fingertip-target distance - reward_control_weight * |action|^2"
     )
     meanings: ClassVar = _info("reward_dist reward_ctrl")
     obs_names = (
@@ -469,7 +466,7 @@ class Reacher(GymnasiumTask):
             tip, target = (int(sim.model.body(name).id) for name in ("fingertip", "target"))
         except KeyError as error:
             raise BadEnvironment(
-                f'The model "{arguments.xml_file}" lacks a body Reacher needs: {error}.',
+                f'The model "{arguments.xml_file}" lacks a body required by Reacher: {error}.',
                 hint='Name the bodies "fingertip" and "target".',
             ) from error
 

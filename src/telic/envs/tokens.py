@@ -83,8 +83,8 @@ class TokenDriver:
         """Action limits, (width, 2)."""
         if len(self._base) != int(sim.model.nu):
             raise BadFile(
-                f"{file} drives {len(self._base)} joints, and the robot has {sim.model.nu} drives.",
-                hint="Write both again: telic track export --tokens.",
+                f"{file} controls {len(self._base)} joints, but the robot has {sim.model.nu}.",
+                hint="Export both again: telic track export --tokens.",
             )
 
     @property
@@ -181,9 +181,9 @@ def read_decoder(file: Path) -> tuple[DecoderFacts, dict[str, np.ndarray]]:
         facts = DecoderFacts.model_validate(json.loads(str(values.pop("facts"))))
     except (OSError, ValueError, KeyError, BadZipFile) as error:
         raise BadFile(
-            f"{file} is not a decoder of tokens, or is damaged ({type(error).__name__}).",
-            hint="Write it again: telic track export --tokens.",
+            f"{file} is not a token decoder, or it is damaged ({type(error).__name__}).",
+            hint="Export it again: telic track export --tokens.",
         ) from error
     if unknown := [name for name in facts.senses if name not in SENSES]:
-        raise BadFile(f"{file} senses {unknown[0]}, which no robot here can.")
+        raise BadFile(f"{file} observes {unknown[0]}, which is not supported.")
     return facts, values

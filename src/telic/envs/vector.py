@@ -168,7 +168,7 @@ class BodyInfo:
 
     def __getattr__(self, name: str) -> Tensor:
         if name not in _BY_BODY:
-            raise AttributeError(f"a body has no {name}; it has {', '.join(_BY_BODY)}")
+            raise AttributeError(f"a body has no {name}, only {', '.join(_BY_BODY)}")
         return self._info[_BY_BODY[name]][:, self._row]
 
 
@@ -270,19 +270,19 @@ class VecEnv:
         expected = (self.num_envs,) if self.num_actions else (self.num_envs, self.act_dim)
         if action.shape != expected:
             raise ConfigError(
-                f"An action of shape {tuple(action.shape)} does not fit {self.num_envs} x "
+                f"An action of shape {tuple(action.shape)} does not match {self.num_envs} x "
                 f"{self.spec.id}: expected {expected}."
             )
         if not has_begun:
-            raise UsageError("step was called before reset.", hint="Call env.reset() once first.")
+            raise UsageError("step was called before reset.", hint="Call env.reset() first.")
 
     def _check_state(self, state: dict[str, Any]) -> None:
         """Raise ConfigError if a state is from another environment or batch size."""
         rows = len(state["seed"])
         if state["id"] != self.spec.id or rows != self.num_envs:
             raise ConfigError(
-                f"A state of {rows} x {state['id']} does not fit {self.num_envs} x {self.spec.id}.",
-                hint="Make the environment as it was when the state was saved.",
+                f"A state of {rows} x {state['id']} cannot fit {self.num_envs} x {self.spec.id}.",
+                hint="Create the environment with the settings used when the state was saved.",
             )
 
 
@@ -295,8 +295,8 @@ def seed_rows(seed: int | Sequence[int], num_envs: int, device: torch.device) ->
     seeds = [seed] if isinstance(seed, int) else list(seed)
     if not seeds or num_envs % len(seeds):
         raise ConfigError(
-            f"num_envs={num_envs} cannot be cut into {len(seeds)} equal slices, one per seed.",
-            hint="Give a multiple of the number of seeds.",
+            f"num_envs={num_envs} is not divisible by the number of seeds, {len(seeds)}.",
+            hint="Use a multiple of the number of seeds.",
         )
     share = num_envs // len(seeds)
     rows = [derive(one, "env", i) for one in seeds for i in range(share)]

@@ -111,4 +111,4 @@ def _check(name: str, cwd: Path) -> None:
     parts = PurePosixPath(name)
     is_inside = (cwd / name).resolve().is_relative_to(cwd.resolve())
     if parts.is_absolute() or ".." in parts.parts or "\\" in name or not is_inside:
-        raise BadFile(f'A file named "{name[:100]}" came with a job and leads elsewhere.')
+        raise BadFile(f'A job returned a file named "{name[:100]}", which is outside its folder.')

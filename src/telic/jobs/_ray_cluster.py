@@ -99,7 +99,7 @@ class RayJobs:
         brought = list(read_json(folder.brought)) if folder.brought.exists() else []
         parcel = pack(cwd, [*spec.sends, *(name for name in brought if (cwd / name).exists())])
         if parcel is None:
-            raise RuntimeError("the files that it needs are changing all the time")
+            raise RuntimeError("its input files keep changing")
         task = self._run.options(
             num_cpus=spec.cores, num_gpus=spec.gpus, max_retries=0, name=spec.name
         )
@@ -160,8 +160,8 @@ class RayJobs:
             return
         if not self._ray.is_initialized():
             raise Refused(
-                "The connection to the Ray cluster is lost.",
-                hint="Copied files are kept: run the same command again when the cluster is back.",
+                "The connection to the Ray cluster was lost.",
+                hint="Copied files are kept: rerun the same command when the cluster is available.",
             )
         self._fetched = now
         for letter in self._ray.get(self._mailbox.take.remote()):
@@ -246,7 +246,7 @@ def attempt_elsewhere(text: str, content: bytes, attempt: int, mailbox: Any) -> 
             end = run_attempt(spec, cwd, log, beat, node=node, holds=(lock,))
         last = mail.letter(JobBeat(time=time.time(), node=node, pid=os.getpid()))
         if last.parcel is None and spec.folder is not None:
-            end = end.model_copy(update={"error": "what it made did not stand still"})
+            end = end.model_copy(update={"error": "its files kept changing"})
         return end.model_dump_json(), last
 
 

@@ -56,7 +56,7 @@ class JobBoard:
             if known is not None:
                 if known.is_driven and known.driver != ProcessId.own():
                     raise Refused(
-                        f"{known.name} is being done by process {known.driver.pid}.",
+                        f"{known.name} is already running in process {known.driver.pid}.",
                         hint=f"Wait for it, or stop it: telic jobs {known.name} --stop",
                     )
                 spec = spec.model_copy(update={"name": known.name})

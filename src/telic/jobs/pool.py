@@ -57,11 +57,11 @@ class _Work:
     earlier: int
     """attempts by previous drivers, which do not count towards the limit"""
     heard: float = 0.0
-    """time of the latest sign of life, by this process's clock"""
+    """time of the latest heartbeat or output, by this process's clock"""
     beat: float = 0.0
     """modification time of the beat file"""
     stopping: str | None = None
-    """why it was asked to stop"""
+    """reason for the stop request"""
     asked: float = 0.0
 
     @property
@@ -192,7 +192,7 @@ class JobPool:
         now = time.time()
         running_s = sum(now - work.record.attempts[-1].started for work in self._running.values())
         is_spent = self._spent_s + running_s >= limit_s
-        return f"the budget of {limit_s:g} s of all jobs is spent" if is_spent else None
+        return f"the total time budget of {limit_s:g} s is used up" if is_spent else None
 
     def _start(self, work: _Work) -> None:
         if work.folder.stop.exists():
@@ -206,7 +206,7 @@ class JobPool:
         try:
             handle = self._connected.start(work.spec, work.folder, number)
         except (OSError, RuntimeError, TelicError) as error:
-            self._again(work, f"it could not be started: {error}")
+            self._again(work, f"failed to start: {error}")
             return
         work.change_attempt(handle=handle)
 
@@ -242,10 +242,10 @@ class JobPool:
             self._ask_to_stop(work, "asked to stop")
         if work.stopping is not None and now - work.asked > _STOP_S:
             self._connected.stop(work.spec, now=True)
-            self._settle(work, "stopped", f"{work.stopping}, and it did not end by itself")
+            self._settle(work, "stopped", f"{work.stopping}, but it did not exit")
         elif work.heard and now - work.heard > self.place.silence_s:
             self._connected.stop(work.spec, now=True)
-            self._again(work, f"no sign of life for {self.place.silence_s:g} s")
+            self._again(work, f"no heartbeat for {self.place.silence_s:g} s")
 
     def _ask_to_stop(self, work: _Work, reason: str) -> None:
         if work.stopping is None:

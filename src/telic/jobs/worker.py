@@ -75,7 +75,7 @@ def run_attempt(
             parent_death_signal=signal.SIGTERM,
         )
     except OSError as error:
-        why = f"it could not be started on {node}: {error}"
+        why = f"failed to start on {node}: {error}"
         return AttemptEnd(code=None, seconds=0.0, node=node, error=why)
 
     def is_asked() -> bool:

@@ -99,13 +99,13 @@ class JudgeCode:
         except Exception as error:  # boundary to foreign code
             raise RewardError(
                 f"{label} cannot be loaded: {type(error).__name__}: {error}"[:500],
-                hint="Everything outside of judge(episode) runs once, before any episode.",
+                hint="Code outside judge(episode) runs once, before any episode.",
             ) from None
         self._function = scope.get("judge")
         if not callable(self._function):
             raise RewardError(
                 f"{label} defines no function judge(episode).",
-                hint="Write: def judge(episode): return [score(...)]",
+                hint="Define it: def judge(episode): return [score(...)]",
             )
 
     def __call__(self, trajectory: Trajectory, spec: EnvSpec) -> Verdict:
@@ -146,7 +146,7 @@ def _summed(verdict: Verdict) -> Verdict:
     try:
         return judged(verdict.leaves, total_score(verdict.leaves))
     except UsageError as error:
-        return unknown("code", f"the verdict cannot be read: {bounded_text(error, 300)}")
+        return unknown("code", f"invalid verdict: {bounded_text(error, 300)}")
 
 
 def judge_files(
@@ -225,7 +225,7 @@ def _measure_confined(
     )
     answers: object = result.get("verdicts")
     if not is_row(answers) or len(answers) != len(paths):
-        raise WorkerDied("The judge did not give one verdict for each episode.")
+        raise WorkerDied("The judge did not return one verdict per episode.")
     return [_believed(each) for each in answers]
 
 
@@ -233,11 +233,11 @@ def _believed(answer: object) -> Verdict:
     try:
         given = Verdict.model_validate(answer)
     except ValidationError as error:
-        return unknown("code", f"the verdict cannot be read: {bounded_text(error, 300)}")
+        return unknown("code", f"invalid verdict: {bounded_text(error, 300)}")
     if given.score is None:
         return unknown("code", bounded_text(given.reason or "the judge gave no reason", 500))
     if not all(map(is_consistent, given.leaves)):
-        return unknown("code", "a score claims more credit than its measured value earns")
+        return unknown("code", "a score claims more credit than its measured value gives")
     return judged(given.leaves, 1.0)
 
 
@@ -326,7 +326,7 @@ def judge_too(
         other = judge(read_trajectory(path, environment), spec)
         update: dict[str, Any] = {}
         if verdict.score is not None and other.score is None:
-            update = {"score": None, "reason": f"{name} could not tell: {other.reason}"}
+            update = {"score": None, "reason": f"{name} returned no score: {other.reason}"}
         elif verdict.score is not None and other.score is not None:
             scores = [
                 each.model_copy(update={"title": f"{name}: {each.title}"}) for each in other.leaves

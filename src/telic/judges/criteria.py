@@ -26,11 +26,11 @@ _Way = Literal["at_least", "at_most", "about"]
 class Criterion(Record):
     """One measurable part of an intent."""
 
-    title: str = Field(min_length=1, description="short and plain; the judge's score has the same")
-    quantity: str = Field(description="what is measured, in words")
+    title: str = Field(min_length=1, description="short plain title, also of the judge's score")
+    quantity: str = Field(description="description of the measured value")
     measure: str = Field(
         default="",
-        description="what is measured, as an expression of quantities: mean(forward_velocity), "
+        description="expression of quantities to measure: mean(forward_velocity), "
         "share(uprightness > 0.8); empty only if no quantity expresses it",
     )
     phase: int = Field(
@@ -38,25 +38,25 @@ class Criterion(Record):
     )
     kind: CriterionKind = Field(
         default="sustained",
-        description="held over time, added up over the episode, or the end of a phase",
+        description="sustained over time, accumulated over the episode, or at the end of a phase",
     )
-    direction: _Way = Field(default="at_least", description="which side of the goal is right")
+    direction: _Way = Field(default="at_least", description="correct side of the goal")
     zero: float | None = Field(
-        default=None, description="value that earns nothing; None: only the judge's code says it"
+        default=None, description="value that earns nothing; None: known only to the judge's code"
     )
     goal: float | None = Field(
-        default=None, description="value that earns everything; of `about`, the very value meant"
+        default=None, description="value that earns full credit; for `about`, the target value"
     )
     unit: str = ""
-    weight: float = Field(default=1.0, ge=0, description="share in the score; 0 for a constraint")
-    is_guard: bool = Field(default=False, description="the whole score is multiplied by its credit")
+    weight: float = Field(default=1.0, ge=0, description="weight in the score; 0 for a constraint")
+    is_guard: bool = Field(default=False, description="multiply the whole score by its credit")
     is_stated: bool = Field(
-        default=False, description="stands for a stated phrase: without it nothing passes"
+        default=False, description="represents a stated phrase, without which nothing passes"
     )
-    tag: str | None = Field(default=None, description="failure tag when it is missed, one word")
-    source: str = Field(default="", description="where its numbers come from, where it is known")
-    is_open: bool = Field(default=False, description="more is better: as fast as possible")
-    best: float | None = Field(default=None, description="of what is open, the best known so far")
+    tag: str | None = Field(default=None, description="one-word failure tag")
+    source: str = Field(default="", description="source of its numbers, if known")
+    is_open: bool = Field(default=False, description='more is better, as in "as fast as possible"')
+    best: float | None = Field(default=None, description="best known value if open-ended")
     best_source: str = Field(default="", description="source of the best value")
 
 
@@ -64,9 +64,9 @@ class EpisodePhase(Record):
     """A phase of a sequence; the next phase begins when its end condition is met."""
 
     until: str = Field(
-        default="", description="condition that ends it, as height > 1.5; empty for the last"
+        default="", description="end condition, such as height > 1.5; empty for the last"
     )
-    seconds: float = Field(default=0.0, ge=0, description="how long it must have held in all")
+    seconds: float = Field(default=0.0, ge=0, description="total time the condition must hold, s")
 
 
 class Motion(Record):
@@ -74,30 +74,30 @@ class Motion(Record):
 
     seconds: float = Field(gt=0, le=60)
     forward_mps: float = Field(
-        default=0.0, description="along +x, or along its heading, see circle"
+        default=0.0, description="velocity along +x, or along the heading, see circle"
     )
     left_mps: float = Field(default=0.0, description="along +y")
-    turn_rps: float = Field(default=0.0, description="about the vertical, radians/s, left positive")
-    circle: bool = Field(default=False, description="forward follows the heading")
-    jumps: int = Field(default=0, ge=0, le=50, description="flights, evenly spread")
-    height_m: float = Field(default=0.0, ge=0, le=5, description="of each jump")
+    turn_rps: float = Field(default=0.0, description="yaw rate, rad/s, left positive")
+    circle: bool = Field(default=False, description="forward velocity follows the heading")
+    jumps: int = Field(default=0, ge=0, le=50, description="number of flights, evenly spaced")
+    height_m: float = Field(default=0.0, ge=0, le=5, description="height of each jump")
     pitch_turns: float = Field(
-        default=0.0, description="turns head over heels, backward negative; in the air if it jumps"
+        default=0.0, description="pitch turns, negative backward; in the air if it jumps"
     )
-    roll_turns: float = Field(default=0.0, description="turns sideways, to the right positive")
-    stride_hz: float = Field(default=0.0, ge=0, description="legs swing this often")
+    roll_turns: float = Field(default=0.0, description="roll turns, to the right positive")
+    stride_hz: float = Field(default=0.0, ge=0, description="stride frequency of the legs")
     feet: tuple[tuple[float, ...], ...] = Field(
         default=(),
-        description="a gait: for each foot when it lands in a stride, 0 to 1; a trot of four feet "
-        "is ((0,), (0.5,), (0.5,), (0,)). Empty: feet hover and legs only swing",
+        description="gait: landing phases in a stride for each foot, 0 to 1; a trot of four "
+        "feet is ((0,), (0.5,), (0.5,), (0,)). Empty: feet hover and legs only swing",
     )
     told: tuple[float, float, float] | None = Field(
         default=None,
-        description="commands meanwhile: speed ahead and to the left, turning rate; "
-        "None: those of its environment",
+        description="commands: velocity forward and to the left, yaw rate; None: those of the "
+        "environment",
     )
     duty: float = Field(
-        default=0.6, gt=0, lt=1, description="share of a stride a foot stays down at each landing"
+        default=0.6, gt=0, lt=1, description="stance duration per landing, relative to a stride"
     )
 
 
@@ -113,7 +113,7 @@ class ShownMotion(Record):
 
     name: str
     motion: Motion
-    joints: tuple[JointCourse, ...] = Field(description="in time with the motion's stride_hz")
+    joints: tuple[JointCourse, ...] = Field(description="in phase with the motion's stride_hz")
     is_good: bool = False
 
 
@@ -125,7 +125,7 @@ class Covered(Record):
 
     words: str
     criteria: tuple[str, ...] = Field(
-        default=(), description="titles; none: it holds by itself on this robot"
+        default=(), description="titles; empty: satisfied by any motion of this robot"
     )
 
 
@@ -142,8 +142,8 @@ class Objection(Record):
     number: int
     about: Literal["reward", "judge"]
     text: str
-    file: str = Field(description="hash of the program that it was raised about")
-    withdrawn: str | None = Field(default=None, description="why; None: it is open")
+    file: str = Field(description="hash of the criticized program")
+    withdrawn: str | None = Field(default=None, description="reason; None: it is open")
 
 
 class Composition(Record):
@@ -157,7 +157,7 @@ class Composition(Record):
     reward: str
     judge: str
     env_args: dict[str, Any]
-    settings: dict[str, Any] = Field(default={}, description="changes of the trainer's settings")
+    settings: dict[str, Any] = Field(default={}, description="changed trainer settings")
     steps: int
     """environment steps per policy"""
     doubts: tuple[str, ...]
@@ -188,9 +188,9 @@ class CriterionScore(Record):
     goal: FiniteFloat
     weight: FiniteFloat = Field(default=1.0, ge=0.0)
     credit: float = Field(ge=0.0, le=1.0)
-    """share earned, 0 to 1, before gates"""
+    """credit earned, 0 to 1, before gates"""
     counted: float = Field(ge=0.0, le=1.0)
-    """share that counts: 0 behind a closed gate"""
+    """credit that counts: 0 behind a closed gate"""
     passed: bool
     tag: str | None = Field(default=None, max_length=100)
     """failure tag if it is not passed"""
@@ -264,7 +264,7 @@ def score_near(
 ) -> CriterionScore:
     """Score closeness to a target: full credit within the tolerance, none at four times it.
 
-    The measured value is the distance to the target, as its unit states: 0.4 m/s off.
+    The measured value is the distance to the target, with the unit "m/s off".
     """
     return score(
         f"{title} (within {tolerance:g} of {target:g})",
@@ -286,7 +286,7 @@ def total_score(scores: Sequence[CriterionScore]) -> float:
     if weights <= 0.0:
         raise UsageError("A judge must return at least one score with a weight.")
     if not math.isfinite(weights):
-        raise UsageError("The weights of a judge's scores add up to more than a number holds.")
+        raise UsageError("The sum of the judge's score weights is too large.")
     mean = sum(each.weight * each.counted for each in scores) / weights
     worst = min((each.counted for each in scores if each.is_stated), default=mean)
     mean = (mean + min(mean, worst)) / 2.0

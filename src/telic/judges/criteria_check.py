@@ -66,7 +66,7 @@ def criteria_problems(
         if count > 1:
             yield f'{count} criteria are called "{title}": every title must be unique.'
     if not any(each.weight > 0.0 and not each.is_guard for each in criteria):
-        yield "No criterion has a weight, so every episode would be worth the same."
+        yield "No criterion has a weight, so all episodes would have the same score."
     for each in criteria:
         for problem in _problems(each, len(phases), spec):
             yield f'"{each.title}": {problem}'
@@ -75,11 +75,11 @@ def criteria_problems(
         if phase.until and (problem := problem_of_measure(condition, spec)):
             yield f"The end of phase {number} cannot be measured: {problem}"
         elif not phase.until and number < len(phases):
-            yield f"Phase {number} has no end: give the condition that ends it as `until`."
+            yield f"Phase {number} has no end: define its end condition as `until`."
     if terrain != "flat" and "terrain" not in spec.arguments:
-        yield f"{spec.id} has no choice of ground: terrain must be flat, not {terrain}."
+        yield f"{spec.id} supports flat terrain only, not {terrain}."
     for name in set(fine).difference(HABITS):
-        yield f'"{name}" is not a failure mode; there are: {", ".join(HABITS)}.'
+        yield f'"{name}" is not a failure mode; available: {", ".join(HABITS)}.'
 
 
 def _problems(criterion: Criterion, phases: int, spec: EnvSpec) -> Iterator[str]:
@@ -89,9 +89,9 @@ def _problems(criterion: Criterion, phases: int, spec: EnvSpec) -> Iterator[str]
     elif zero == goal:
         yield f"zero and goal are both {goal:g}: partial credit needs a range."
     elif (way == "at_least" and goal < zero) or (way == "at_most" and goal > zero):
-        yield f"{way} needs the goal on the other side of zero: zero {zero:g}, goal {goal:g}."
+        yield f"{way} requires the goal on the other side of zero: zero {zero:g}, goal {goal:g}."
     if criterion.phase > phases:
-        yield f"no phase {criterion.phase} exists."
+        yield f"phase {criterion.phase} does not exist."
     if criterion.measure:
         problem = problem_of_measure(criterion, spec)
         yield from [f"it cannot be measured: {problem}"] if problem else ()
@@ -99,8 +99,8 @@ def _problems(criterion: Criterion, phases: int, spec: EnvSpec) -> Iterator[str]
     named = set(re.findall(r"\w+", criterion.quantity))
     if known := sorted(named & QUANTITIES.keys()):
         yield (
-            f"it names {', '.join(known)}, which can be measured: give `measure` as an expression, "
-            f"for example mean({known[0]})."
+            f"it mentions {', '.join(known)}, which can be measured: define `measure` as an "
+            f"expression, for example mean({known[0]})."
         )
     for name in sorted(each for each in named if "_" in each and each not in QUANTITIES):
         if name not in METRICS:
@@ -131,14 +131,14 @@ def measured_problems(
     try:
         result = run_confined(f"{__name__}:check_confined", payload, folder, [(env, env_args)])
     except TelicError as error:
-        return (f"The criteria could not be tried on recordings: {error}",)
+        return (f"The criteria could not be evaluated on recordings: {error}",)
     return tuple(map(str, result.get("problems", ())))
 
 
 def check_confined(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
     """Evaluate measures on recordings; entry point of the confined worker, without foreign code."""
     use_one_thread()
-    channel.heartbeat(_CHECK_S, "trying criteria on recordings")
+    channel.heartbeat(_CHECK_S, "evaluating criteria on recordings")
     criteria = [Criterion.model_validate(row) for row in payload["criteria"]]
     return {"problems": list(problems_here(payload["env"], payload["env_args"], criteria))}
 
@@ -165,14 +165,14 @@ def problems_here(
             continue
         values = [value for value in rows if math.isfinite(value)]
         if not values:
-            yield f'"{criterion.title}" is not a number in any recording.'
+            yield f'"{criterion.title}" has no numeric value in any recording.'
             continue
         low, high, goal = min(values), max(values), criterion.goal or 0.0
         credit = score_criterion(criterion, low).credit
         if high - low < _CONSTANT and credit > 0.0 and not _varies(criterion, low, changed):
             yield (
                 f'"{criterion.title}": {criterion.measure} is {few_digits(low)} in all '
-                "recordings, whatever the robot does."
+                "recordings, regardless of the motion."
             )
         is_share = criterion.measure.startswith("share") or "uprightness" in criterion.measure
         most = (
@@ -183,7 +183,7 @@ def problems_here(
         if abs(goal) > most:
             rest = rows[0]
             yield (
-                f'"{criterion.title}": the goal {goal:g} {criterion.unit} is out of reach; '
+                f'"{criterion.title}": the goal {goal:g} {criterion.unit} is unreachable; '
                 f"{few_digits(rest)} at rest, {few_digits(low)} to {few_digits(high)} with "
                 f"random actions and networks, at most about {few_digits(most)}."
             )

@@ -127,8 +127,8 @@ def _open_mujoco(env_id: str, env_args: dict[str, Any], num_envs: int) -> Mujoco
     env = open_env(env_id, env_args, num_envs)
     if not isinstance(env, MujocoEnv):
         raise UsageError(
-            f"{env_id} has no poses to move a robot through.",
-            hint="Only robots that MuJoCo simulates here can follow a kinematic reference.",
+            f"{env_id} does not support setting poses.",
+            hint="Only MuJoCo robots simulated by telic can follow a kinematic reference.",
         )
     return env
 

@@ -64,7 +64,7 @@ def fuse(code: Verdict, vision: Verdict) -> Verdict:
                 "source": "fused",
                 "seen": vision.seen,
                 "by_judge": by_judge,
-                "reason": f"{judge.source} alone; {other.source} is unknown: {other.reason}",
+                "reason": f"{judge.source} only; {other.source} is unknown: {other.reason}",
                 "recording": code.recording,
             }
         )
@@ -114,8 +114,8 @@ def _disagreements(code: Verdict, vision: Verdict, margin: float) -> tuple[Disag
             continue
         measured = [
             f"{each.title}: "
-            f"{'not measured' if each.value is None else f'{each.value:g} {each.unit}'}"
-            f" (nothing at {each.zero:g}, all at {each.goal:g})"
+            f"{'not measured' if each.value is None else f'{each.value:g} {each.unit}'} (no "
+            f"credit at {each.zero:g}, full at {each.goal:g})"
             for each in (code.leaves if made is None else (made,))
         ]
         disputes.append(
@@ -193,7 +193,7 @@ def extend(code: Sequence[Verdict], fused: Mapping[int, Verdict]) -> list[Verdic
             "source": "fused",
             "score": max(0.0, own.score - loss),
             "by_judge": {"code": own.score, "vision": None},
-            "reason": f"not watched; lowered by {loss:.2f} as the nearest episodes that were",
+            "reason": f"not watched; lowered by {loss:.2f}, like the nearest watched episodes",
         }
         out.append(own.model_copy(update=update))
     return out
@@ -246,9 +246,9 @@ def judge_doubted(verdicts: Sequence[Verdict], *, only_less: bool = False) -> st
     what = "the whole" if criterion == WHOLE else f'"{criterion}"'
     code, vision = fmean(each.code for each in own), fmean(each.last_seen for each in own)
     return (
-        f"the judge's code and the pictures disagree on {what} in {len(own)} of {len(watched)} "
-        f"watched episodes, also after a closer look: code {code:.2f} ({_short(own[0].measured)}), "
-        f"seen {vision:.2f} ({_short(own[0].seen)})"
+        f"code and vision judge disagree on {what} in {len(own)} of {len(watched)} watched "
+        f"episodes, even after a closer look: code {code:.2f} ({_short(own[0].measured)}), "
+        f"vision {vision:.2f} ({_short(own[0].seen)})"
     )
 
 

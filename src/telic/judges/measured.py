@@ -128,7 +128,7 @@ def read_judge(text: str) -> JudgeFile:
         criteria = tuple(Criterion.model_validate(row) for row in found.get(_CRITERIA, ()))
         phases = tuple(EpisodePhase.model_validate(row) for row in found.get(_PHASES, ()))
     except (ValueError, TypeError, ValidationError) as error:
-        raise RewardError(f"judge_fn.py cannot be read: {error}"[:500]) from None
+        raise RewardError(f"judge_fn.py is invalid: {error}"[:500]) from None
     has_code = any(isinstance(node, ast.FunctionDef) and node.name == _JUDGE for node in body)
     return JudgeFile(criteria, phases, "".join(lines) if has_code or not criteria else "")
 
@@ -161,7 +161,7 @@ def _parsed(text: str) -> ast.expr:
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         raise UsageError(
             f'"{text[:80]}" is not an expression of quantities.',
-            hint="Write for example mean(forward_velocity) or share(uprightness > 0.85).",
+            hint="Use, for example, mean(forward_velocity) or share(uprightness > 0.85).",
         ) from None
 
 
@@ -217,7 +217,7 @@ class _Measuring(ast.NodeVisitor):
         values = [self.visit(each) for each in parts]
         for each in values:
             if isinstance(each, str | tuple):
-                raise UsageError(f"{each!r} is not a number: it cannot be computed with.")
+                raise UsageError(f"{each!r} is not a number.")
         if type(how) not in _OPERATORS:
             raise UsageError(f"{type(how).__name__} is not allowed in an expression.")
         with np.errstate(all="ignore"):
@@ -258,7 +258,7 @@ class _Measuring(ast.NodeVisitor):
     def visit_Subscript(self, node: ast.Subscript) -> Any:
         values, column = self.visit(node.value), getattr(node.slice, "value", None)
         if np.ndim(values) != 2 or type(column) is not int or not 0 <= column < values.shape[1]:
-            raise UsageError(f"{ast.unparse(node)}: there is no such column.")
+            raise UsageError(f"{ast.unparse(node)}: this column does not exist.")
         return values[:, column]
 
     def visit_Call(self, node: ast.Call) -> Any:
@@ -290,7 +290,7 @@ def _evaluate(
     try:
         value = np.asarray(_Measuring(episode, left).visit(_parsed(text)))
         if value.dtype.kind not in "fib" or value.ndim > 1:
-            raise UsageError(f"{text} is not one number, or one for each step.")
+            raise UsageError(f"{text} must be a single number, or one per step.")
     except TelicError:
         raise
     except Exception as error:  # wrong number or types of arguments
@@ -324,7 +324,7 @@ def problem_of_measure(criterion: Criterion, spec: EnvSpec) -> str | None:
     try:
         for name in measured_names(criterion.measure):
             if name in QUANTITIES and not QUANTITIES[name].available(spec):
-                return f"{spec.id} has no {name}: it needs {QUANTITIES[name].need.words}"
+                return f"{spec.id} has no {name}, which requires {QUANTITIES[name].need.words}"
     except TelicError as error:
         return str(error)
     return None
@@ -339,7 +339,7 @@ def score_criterion(
     """Score a measured value with the agreed numbers."""
     zero, goal = criterion.zero, criterion.goal
     if zero is None or goal is None:
-        raise UsageError(f'The criterion "{criterion.title}" has no zero or no goal.')
+        raise UsageError(f'The criterion "{criterion.title}" lacks zero or goal.')
     tag = criterion.tag or criterion.title[:100]
     common: dict[str, Any] = {"unit": criterion.unit, "tag": tag, "after": after}
     if criterion.is_guard:

@@ -46,7 +46,7 @@ def every_metric() -> dict[str, Callable[..., Any]]:
 
 @metric("m", *_PLACES)
 def place(episode: Episode, direction: Way, aside: str | None = None) -> Array:
-    """Place along {direction}."""
+    """Position along {direction}."""
     if direction == "ahead":
         direction = math.degrees(float(episode["heading"][0]))
     if not isinstance(direction, str):
@@ -59,26 +59,26 @@ def place(episode: Episode, direction: Way, aside: str | None = None) -> Array:
 
 @metric("m", *_PLACES)
 def way_made(episode: Episode, direction: Way) -> Array:
-    """Way made {direction}."""
+    """Distance covered {direction}."""
     along = place(episode, direction)
     return along - along[0]
 
 
 @metric("1", *_PLACES)
 def way_there(episode: Episode, direction: Way, metres: float) -> Episode:
-    """Part of the episode until {metres} m are made {direction}."""
+    """Part of the episode until {metres} m are covered {direction}."""
     return episode.before(episode.first(way_made(episode, direction) > metres))
 
 
 @metric("m/s", *_PLACES)
 def pace(episode: Episode, direction: Way, aside: str | None = None) -> Array:
-    """Speed {direction}, over half seconds."""
+    """Speed {direction}, averaged over half seconds."""
     return episode.pace(place(episode, direction, aside))
 
 
 @metric("m/s", *_PLACES)
 def net_speed(episode: Episode, direction: Way, aside: str | None = None) -> float:
-    """Way made {direction} over the full time."""
+    """Distance covered {direction} per second of the full time."""
     way = place(episode, direction, aside)
     return float(way[-1] - way[0]) / max(episode.full_seconds - episode.dt, episode.dt)
 
@@ -87,21 +87,21 @@ def net_speed(episode: Episode, direction: Way, aside: str | None = None) -> flo
 def speed_error(
     episode: Episode, direction: Way, goal: float, aside: str | None = None, at_least: bool = False
 ) -> float:
-    """Difference of the speed {direction} over the full time from {goal} m/s, as a share of it."""
+    """Difference of the speed {direction} over the full time from {goal} m/s, relative to it."""
     ratio = net_speed(episode, direction, aside) / goal
     return max(1.0 - ratio, 0.0) if at_least else abs(ratio - 1.0)
 
 
 @metric("1", *_PLACES)
 def still_under_way(episode: Episode, direction: Way, target: float) -> float:
-    """Way made {direction} in the last fifth of the recording, in parts of {target} m."""
+    """Distance covered {direction} in the last fifth of the recording, relative to {target} m."""
     made = way_made(episode, direction)
     return float(abs(made[-1] - made[int(0.8 * len(made))])) / target
 
 
 @metric("1", *_PLACES)
 def turned_back(episode: Episode, direction: Way, aside: str | None = None) -> float:
-    """Share of the way {direction} that it went back again."""
+    """Fraction of the distance {direction} that was lost by moving back."""
     way = place(episode, direction, aside)
     return float((np.max(way) - way[-1]) / max(np.max(way) - way[0], 0.5))
 
@@ -115,13 +115,13 @@ def gone(episode: Episode, axes: Sequence[str] = _PLACES) -> Array:
 
 @metric("1", "y_position", "distance_travelled")
 def aside_per_metre(episode: Episode) -> float:
-    """Way to either side for each metre travelled."""
+    """Lateral displacement per meter travelled."""
     return float(np.ptp(episode["y_position"])) / max(1.0, last(episode, "distance_travelled"))
 
 
 @metric("1", *_PLACES)
 def drift(episode: Episode, direction: Way) -> float:
-    """Largest way aside per metre made, going {direction}."""
+    """Largest lateral displacement per meter covered {direction}."""
     if direction == "ahead":
         direction = math.degrees(float(episode["heading"][0]))
     degrees = direction if not isinstance(direction, str) else DEGREES[direction]
@@ -131,14 +131,14 @@ def drift(episode: Episode, direction: Way) -> float:
 
 @metric("degrees", "heading")
 def facing_error(episode: Episode, degrees: float) -> float:
-    """Mean angle of the heading from {degrees} degrees to the left of the start."""
+    """Mean error of the heading relative to {degrees} degrees to the left of the start."""
     off = (episode["heading"] - math.radians(degrees) + np.pi) % (2.0 * np.pi) - np.pi
     return float(np.degrees(np.abs(off)).mean())
 
 
 @metric("turns", *_PLACES)
 def winding(episode: Episode, side: str) -> Array:
-    """Turns of the path about its own middle to the {side}."""
+    """Turns of the path about its center to the {side}."""
     x, y = episode["x_position"], episode["y_position"]
     angle = np.unwrap(np.arctan2(y - y.mean(), x - x.mean()))
     angle = -angle if side == "right" else angle
@@ -147,7 +147,7 @@ def winding(episode: Episode, side: str) -> Array:
 
 @metric("m", *_PLACES)
 def radius(episode: Episode) -> float:
-    """Mean distance from the middle of the path."""
+    """Mean distance from the center of the path."""
     x, y = episode["x_position"], episode["y_position"]
     return float(np.hypot(x - x.mean(), y - y.mean()).mean())
 
@@ -160,20 +160,20 @@ def turned(episode: Episode, side: str) -> Array:
 
 @metric("steps", "ground_height", "ground_step")
 def climbed(episode: Episode, sign: int) -> Array:
-    """Height of the ground climbed since the start, in steps; of slopes, as way along the slope."""
+    """Height of the ground climbed, in steps; for slopes, distance along the slope."""
     ground, step = episode["ground_height"], max(float(episode["ground_step"][0]), 1e-3)
     return (-(ground - ground[0]) if sign < 0 else ground - ground[0]) / step
 
 
 @metric("1")
 def full_length(episode: Episode) -> float:
-    """Share of its full length that the episode lasted."""
+    """Duration of the episode as a fraction of its full length."""
     return episode.seconds / episode.full_seconds
 
 
 @metric("1", "action_strength")
 def shaking(episode: Episode) -> float:
-    """Mean change of the action from step to step, where 2 is full force."""
+    """Mean change of the action between steps, where 2 is the full range."""
     pushed = np.clip(episode["action_strength"], -1.0, 1.0)
     return float(np.mean(np.abs(np.diff(pushed, axis=0)))) if len(pushed) > 1 else 0.0
 
@@ -196,7 +196,7 @@ def touchdowns(episode: Episode) -> float:
 
 @metric("1", "foot_phase", "foot_phase_lock")
 def phase_match(episode: Episode, one: Feet, other: Feet) -> float:
-    """Cosine of the phase between pairs of feet, 1 together and -1 half a stride apart."""
+    """Cosine of the phase between pairs of feet: 1 in phase, -1 half a stride apart."""
     phase, lock = episode["foot_phase"][-1], episode["foot_phase_lock"][-1]
     a, b = list(one), list(other)
     return float((lock[a] * lock[b] * np.cos(2.0 * np.pi * (phase[a] - phase[b]))).mean())
@@ -204,13 +204,13 @@ def phase_match(episode: Episode, one: Feet, other: Feet) -> float:
 
 @metric("1", "foot_phase", "foot_phase_lock")
 def phase_apart(episode: Episode, one: Feet, other: Feet) -> float:
-    """Minus the cosine of the phase between pairs of feet, 1 half a stride apart."""
+    """Negative cosine of the phase between pairs of feet: 1 half a stride apart."""
     return -phase_match(episode, one, other)
 
 
 @metric("1", "foot_phase", "foot_phase_lock")
 def phase_lags(episode: Episode, one: Feet, other: Feet) -> Array:
-    """Share of a stride between the landings of pairs of feet."""
+    """Phase between the landings of pairs of feet, as a fraction of a stride."""
     phase, lock = episode["foot_phase"][-1], episode["foot_phase_lock"][-1]
     a, b = list(one), list(other)
     return np.abs((phase[a] - phase[b] + 0.5) % 1.0 - 0.5) * lock[a] * lock[b]
@@ -218,7 +218,7 @@ def phase_lags(episode: Episode, one: Feet, other: Feet) -> Array:
 
 @metric("1", "foot_phase", "foot_phase_lock", "foot_contact")
 def lands_as_one(episode: Episode, one: Feet, other: Feet) -> float:
-    """Cosine of the phase between its feet, or share of its steps on one foot alone."""
+    """Cosine of the phase between the two feet, or fraction of steps on a single foot."""
     down = episode["foot_contact"] > 0
     alone = down & (down.sum(-1, keepdims=True) == 1)
     on_one = float(alone.sum(0).max()) / max(float(down.any(-1).sum()), 1.0)
@@ -239,7 +239,7 @@ def _treads(episode: Episode, slow: float, leg: float, axes: Sequence[str]) -> t
 def way_per_touch(
     episode: Episode, slow: float, leg: float, axes: Sequence[str] = _PLACES
 ) -> float:
-    """Way made per touch of the foot that touches most often, in lengths of the leg.
+    """Distance covered per touchdown of the foot with the most touchdowns, in leg lengths.
 
     `slow`: minimum speed that counts as moving; `axes`: axes along which it can move.
     """
@@ -249,7 +249,7 @@ def way_per_touch(
 
 @metric("leg lengths", "foot_contact", "stride_frequency", *_PLACES)
 def way_per_step(episode: Episode, slow: float, leg: float, axes: Sequence[str] = _PLACES) -> float:
-    """Way made per step of the foot that steps least, in lengths of the leg."""
+    """Distance covered per step of the foot with the fewest steps, in leg lengths."""
     way, treads = _treads(episode, slow, leg, axes)
     swings = last(episode, "stride_frequency") * episode.seconds
     return way / max(min(swings, float(treads.min())), 1.0) if way > 2.0 else 1.0
@@ -262,7 +262,7 @@ def on_feet(
     mine: Feet = (),
     clear_m: float | None = None,
 ) -> Array:
-    """It stands on the right feet only, the others clear of the ground.
+    """The robot stands on the right feet only, with the others off the ground.
 
     `clear_m`: minimum height of the others above the lowest foot.
     """
@@ -276,7 +276,7 @@ def on_feet(
 
 @metric("1", "foot_contact", "foot_height")
 def on_few_feet(episode: Episode, most: int, clear_m: float | None = None) -> Array:
-    """It stands on at most {most} feet, the others clear of the ground."""
+    """The robot stands on at most {most} feet, with the others off the ground."""
     down = episode["foot_contact"] > 0
     held = (down.sum(-1) <= most) & down.any(-1)
     if clear_m is None:
@@ -290,7 +290,7 @@ def _feet_up(episode: Episode) -> Array:
 
 @metric("1", "contact_force")
 def touching(episode: Episode, bodies: Sequence[str], least: float) -> Array:
-    """More than {least} N acts on {bodies}."""
+    """A force above {least} N acts on {bodies}."""
     forces = [episode.quantity("contact_force", body) for body in bodies]
     return np.stack(forces, -1).max(-1) > least
 
@@ -303,7 +303,7 @@ def on_hands_only(episode: Episode, hands: Sequence[str], least: float) -> Array
 
 @metric("1", "foot_duty_factor", is_total=True)
 def skew(episode: Episode, one: Feet, other: Feet) -> float:
-    """Difference of the sides' shares of time on the ground."""
+    """Difference between the duty factors of the two sides."""
     duty = episode["foot_duty_factor"][-1]
     return float(abs(duty[list(one)].mean() - duty[list(other)].mean()))
 
@@ -321,7 +321,7 @@ def flights(episode: Episode, least_s: float, least_m: float) -> Array:
 
 @metric("1", "air_time", "height")
 def flying(episode: Episode, least_s: float, least_m: float) -> Array:
-    """It is in a flight of over {least_s} s that rises {least_m} m."""
+    """The robot is in a flight of over {least_s} s that rises {least_m} m."""
     air = episode["air_time"]
     return (air > least_s) & (episode.since(episode["height"], air == 0) > least_m)
 
@@ -334,20 +334,20 @@ def in_air(episode: Episode, track: Track) -> Array:
 
 @metric("m", "feet_in_contact", *_PLACES)
 def leap(episode: Episode, direction: Way) -> Array:
-    """Way made {direction} in one flight."""
+    """Distance covered {direction} in one flight."""
     return episode.since(place(episode, direction), episode["feet_in_contact"] > 0)
 
 
 @metric("1", is_total=True)
 def on_time(episode: Episode, times: Array, period: float, late: float, count: int) -> float:
-    """Share of {count} repetitions done {period} s after the one before."""
+    """Fraction of {count} repetitions done {period} s after the previous one."""
     done = np.flatnonzero(np.diff(times, prepend=0.0) > 0) * episode.dt
     return float((np.abs(np.diff(done) - period) < late).sum()) / count
 
 
 @metric("1", "uprightness", "feet_in_contact")
 def landed(episode: Episode, turns: Array, least: float, has_feet: bool = True) -> Array:
-    """It is on its feet after more than {least} turns."""
+    """The robot is on its feet after more than {least} turns."""
     over = turns > least
     stands = over & (episode["uprightness"] > 0.7)
     return stands & (episode["feet_in_contact"] > 0) if has_feet else stands
@@ -358,7 +358,7 @@ def landed(episode: Episode, turns: Array, least: float, has_feet: bool = True) 
 
 @metric("1", "height", "uprightness")
 def standing(episode: Episode, upright: float, height: float | None = None) -> Array:
-    """The torso is the right way up, and high enough."""
+    """The torso is upright and high enough."""
     held = episode["uprightness"] > upright
     return held if height is None else held & (episode["height"] > height)
 
@@ -377,7 +377,7 @@ def lying(episode: Episode, height: float, flat: bool) -> Array:
 def rise(
     episode: Episode, bodies: Sequence[str], highest: bool = False, from_torso: bool = True
 ) -> Array:
-    """Height of {bodies} above where it began."""
+    """Height of {bodies} relative to its initial height."""
     ends = np.stack([episode.quantity("body_height", body) for body in bodies], -1)
     if from_torso:
         ends = ends - episode["height"][:, None]
@@ -398,7 +398,7 @@ def _is_free(episode: Episode, foot: int, others: Feet) -> Array:
 
 @metric("m/s", "body_position", "foot_contact")
 def kick_speed(episode: Episode, body: str, foot: int, others: Feet = (), sign: int = 1) -> Array:
-    """Speed of {body} off the ground, seen from the torso."""
+    """Speed of {body} off the ground, relative to the torso."""
     return np.where(_is_free(episode, foot, others), _swing(episode, body, sign), 0.0)
 
 
@@ -411,20 +411,20 @@ def kicks(
     others: Feet = (),
     sign: int = 1,
 ) -> Array:
-    """Swings of {body} faster than {least} m/s that come back."""
+    """Back-and-forth swings of {body} faster than {least} m/s."""
     swing = _swing(episode, body, sign)
     return episode.count(_is_free(episode, foot, others) & (swing > least), swing < 0.0)
 
 
 @metric("rad", "pole_angles")
 def pole_angle(episode: Episode) -> Array:
-    """Angle of the pole that is farthest from upright."""
+    """Angle of the pole farthest from upright."""
     return np.abs(episode["pole_angles"]).max(-1)
 
 
 @metric("m", "body_position")
 def block(episode: Episode, seen_from: str) -> Array:
-    """Distance of the block from the {seen_from}; from its start, the height."""
+    """Distance of the block from the {seen_from}; for its start, the height."""
     where = episode.quantity("body_position", "block")
     if seen_from == "start":
         return where[:, 2] - where[0, 2]
@@ -433,7 +433,7 @@ def block(episode: Episode, seen_from: str) -> Array:
 
 @metric("1", "body_position")
 def block_in_hand(episode: Episode) -> float:
-    """Share of the time off the table in which the hand is within 0.08 m of the block."""
+    """Fraction of the time off the table with the hand within 0.08 m of the block."""
     up = block(episode, "start") > 0.03
     return float(np.mean(block(episode, "fingertip")[up] < 0.08)) if np.any(up) else 0.0
 
@@ -466,7 +466,7 @@ def settled(commands: Array, dt: float) -> Array:
 
 @metric("1", "heading", *_PLACES)
 def command_error(episode: Episode, which: int, least: float) -> float:
-    """Mean error of commanded rate {which}, as a share of that of standing still.
+    """Mean error of commanded rate {which}, relative to that of standing still.
 
     `which`: 0 for the speed ahead, 1 for sideways speed, 2 for the turning rate; `least`: minimum
     commanded value used for normalization.
@@ -481,7 +481,7 @@ def command_error(episode: Episode, which: int, least: float) -> float:
 
 @metric("1", "heading", *_PLACES)
 def moves_at_rest(episode: Episode, largest: Sequence[float]) -> float:
-    """Largest mean rate while commanded to stand, of the largest commands."""
+    """Largest mean rate while commanded to stand, relative to the largest commands."""
     commands, done = commanded_and_done(episode)
     counts = settled(commands, episode.dt)
     rests = (counts if counts.any() else True) & (np.abs(commands).max(-1) < 1e-6)
@@ -500,7 +500,7 @@ def hand_up(episode: Episode, body: str, least_m: float) -> Array:
 
 @metric("times", "body_position", "body_height", "heading")
 def hand_waves(episode: Episode, body: str, least_m: float, far_m: float) -> Array:
-    """Times that {body}, while up, went {far_m} m to both sides."""
+    """Number of times that {body}, while raised, moved {far_m} m to both sides."""
     up, hand = hand_up(episode, body, least_m), episode.quantity("body_position", body)
     ahead, aside = hand[:, 0] - episode["x_position"], hand[:, 1] - episode["y_position"]
     aside = aside * np.cos(episode["heading"]) - ahead * np.sin(episode["heading"])
@@ -513,10 +513,10 @@ def hand_waves(episode: Episode, body: str, least_m: float, far_m: float) -> Arr
 def motion_error(
     episode: Episode, hertz: float, joints: Sequence[tuple[str, Sequence[float]]], shifts: int
 ) -> float:
-    """Mean distance of the joints from the motion, at the place in its cycle that fits best.
+    """Mean deviation of the joints from the motion, at the best matching phase of its cycle.
 
-    Each joint has a name and Fourier coefficients: the mean, then cosine and sine per harmonic.
-    The motion is compared at `shifts` phases of its cycle.
+    Each joint has a name and Fourier coefficients: the mean, then cosine and sine per harmonic. The
+    motion is compared at `shifts` phases of its cycle.
     """
     done = np.stack([episode.quantity("joint_position", joint) for joint, _ in joints], -1)
     at = 2.0 * math.pi * hertz * episode.dt * np.arange(1, len(done) + 1)

@@ -187,14 +187,14 @@ class Rewards:
         """Return the memory after the next action of an order, or the initial one if it is None."""
         number, action = message.get("order"), message.get("action")
         if not isinstance(number, int) or not 0 <= number < len(self._orders):
-            raise WorkerDied("The recorder broke the protocol.")
+            raise WorkerDied("The recorder sent an invalid message.")
         order = self._orders[number]
         if self._running != (order.policy, order.reward):
             self.close()
             if order.reward is None:
                 raise UsageError(
-                    "This policy sees its reward's memory, and the reward is missing.",
-                    hint="Give the reward that it was trained with.",
+                    "This policy observes its reward's memory, but the reward is missing.",
+                    hint="Provide the reward used for its training.",
                 )
             self._running = (order.policy, order.reward)
             self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -207,7 +207,7 @@ class Rewards:
         try:
             memory = self._memories.get(timeout=_PLAYING_S)
         except queue.Empty:
-            raise WorkerDied("The reward gave no memory in time.") from None
+            raise WorkerDied("The reward did not return its memory in time.") from None
         if isinstance(memory, TelicError):
             raise memory
         return {"memory": bounded(memory, len(order.paths))}
@@ -250,7 +250,7 @@ def bounded(memory: object, rows: int) -> list[list[float]]:
         for value in row:
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
             if not is_number or not math.isfinite(value):
-                raise WorkerDied("The reward's memory holds something that is not a finite number.")
+                raise WorkerDied("The reward's memory contains a value that is not finite.")
         table.append([float(min(max(cast("float", x), -_LARGEST), _LARGEST)) for x in row])
     if len({len(row) for row in table}) != 1:
         raise WorkerDied("The reward's memory is not a row of numbers for each episode.")

@@ -203,31 +203,31 @@ last = _reduction("last", "{track} at the end.", lambda track: track[-1])
 
 @metric()
 def share(episode: Episode, mask: Array) -> float:
-    """Share of the time in which {mask}."""
+    """Fraction of the time in which {mask}."""
     return episode.share(mask)
 
 
 @metric()
 def share_above(episode: Episode, track: Track, limit: float) -> float:
-    """Share of the time with {track} above {limit}."""
+    """Fraction of the time with {track} above {limit}."""
     return episode.share(values_of(episode, track) > limit)
 
 
 @metric()
 def share_below(episode: Episode, track: Track, limit: float) -> float:
-    """Share of the time with {track} below {limit}."""
+    """Fraction of the time with {track} below {limit}."""
     return episode.share(values_of(episode, track) < limit)
 
 
 @metric()
 def share_between(episode: Episode, track: Track, low: float, high: float) -> float:
-    """Share of the time with {track} between {low} and {high}."""
+    """Fraction of the time with {track} between {low} and {high}."""
     return episode.share(between(episode, track, low, high))
 
 
 @metric()
 def share_near(episode: Episode, track: Track, value: float, within: float) -> float:
-    """Share of the time with {track} within {within} of {value}."""
+    """Fraction of the time with {track} within {within} of {value}."""
     return episode.share(np.abs(values_of(episode, track) - value) < within)
 
 
@@ -239,13 +239,13 @@ def widest(episode: Episode, tracks: Sequence[str]) -> float:
 
 @_of_track(is_total=True)
 def last_in_full_time(episode: Episode, track: Track, seconds: float) -> float:
-    """{track} at the end, for {seconds} s of the full time."""
+    """Final {track}, relative to {seconds} s of the full time."""
     return last(episode, track) * seconds / episode.full_seconds
 
 
 @metric("1/s", is_total=True)
 def per_second(episode: Episode, track: Track) -> float:
-    """{track}, per second of the full time."""
+    """{track} per second of the full time."""
     return last(episode, track) / episode.full_seconds
 
 
@@ -257,43 +257,43 @@ def mean_of_last(episode: Episode, track: Track, seconds: float) -> float:
 
 @metric()
 def mean_of_end(episode: Episode, mask: Array, part: int) -> float:
-    """Share of the last 1/{part} of the recording in which {mask}."""
+    """Fraction of the last 1/{part} of the recording in which {mask}."""
     return float(np.mean(mask[len(mask) - math.ceil(len(mask) / part) :]))
 
 
 @metric("s")
 def longest(episode: Episode, mask: Array) -> float:
-    """Longest unbroken time in which {mask}."""
+    """Longest continuous time in which {mask}."""
     return episode.longest(mask)
 
 
 @metric()
 def longest_below(episode: Episode, track: Track, limit: float) -> float:
-    """Longest unbroken time with {track} below {limit}, as a share of the full time."""
+    """Longest continuous time with {track} below {limit}, as a fraction of the full time."""
     return episode.longest(values_of(episode, track) < limit) / episode.full_seconds
 
 
 @metric("s")
 def time_above(episode: Episode, track: Track, limit: float) -> float:
-    """Time in all with {track} above {limit}."""
+    """Total time with {track} above {limit}."""
     return float(np.sum(values_of(episode, track) > limit)) * episode.dt
 
 
 @metric()
 def share_until(episode: Episode, mask: Array) -> float:
-    """Share of the recording until {mask}; 1 if that never happens."""
+    """Fraction of the recording until {mask}; 1 if that never happens."""
     return float(np.argmax(mask)) / len(mask) if np.any(mask) else 1.0
 
 
 @metric(is_total=True)
 def reaches(episode: Episode, value: float, goal: float) -> float:
-    """1 if {value} is {goal} or more, else 0."""
+    """1 if {value} is at least {goal}, else 0."""
     return float(value >= goal)
 
 
 @metric()
 def spread(episode: Episode, track: Track) -> float:
-    """Standard deviation of {track} over its mean, after the first quarter."""
+    """Standard deviation of {track} relative to its mean, after the first quarter."""
     values = values_of(episode, track)[len(episode) // 4 :]
     return float(np.std(values) / max(float(np.mean(values)), 1e-6))
 
@@ -322,21 +322,21 @@ def between(episode: Episode, track: Track, low: float, high: float) -> Array:
 
 @_of_track()
 def less(episode: Episode, track: Track, minus: float = 0.0, sign: int = 1) -> Array:
-    """A track less a number; `sign` -1 negates it."""
+    """A track minus a number; `sign` -1 negates it."""
     values = values_of(episode, track) - minus if minus else values_of(episode, track)
     return -values if sign < 0 else values
 
 
 @metric("times")
 def cycles(episode: Episode, track: Track, high: float, low: float) -> Array:
-    """Times that {track} was above {high} and then below {low}."""
+    """Number of times that {track} was above {high} and then below {low}."""
     values = values_of(episode, track)
     return episode.count(values > high, values < low)
 
 
 @metric("per second")
 def pace_of(episode: Episode, track: Track) -> Array:
-    """{track} per second, over half seconds."""
+    """{track} per second, averaged over half seconds."""
     return episode.pace(values_of(episode, track))
 
 

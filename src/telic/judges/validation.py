@@ -173,8 +173,8 @@ def judge_problems(
             problems.append(f'The judge cannot judge "{example.name}": {example.reason}')
         elif example.name == GOOD and example.score < RECOGNISED:
             problems.append(
-                f"The judge gives a {example.name}, a scripted demonstration of what was asked, "
-                f"only {example.score:.2f}. {example.reason}"
+                f"The judge gives a {example.name}, a scripted demonstration of the intent, only "
+                f"{example.score:.2f}. {example.reason}"
             )
     bad = list(bad_examples(examples, fine))
     passing = [
@@ -188,14 +188,14 @@ def judge_problems(
         )
     if examples and len(bad) < _FEWEST:
         problems.append(
-            f"All failure modes but {len(bad)} are called right here, so nothing shows that the "
-            "judge rejects anything."
+            f"All failure modes except {len(bad)} are declared correct, so it is unknown whether "
+            "the judge rejects anything."
         )
     sticks = [example.leaves for example in examples if example.leaves]
     if any(not same_stick(sticks[0], other) for other in sticks[1:]):
         problems.append(
-            "The judge measures differently from episode to episode: titles, zero, goal and weight "
-            "of its scores must be the same for every episode."
+            "The judge measures inconsistently: titles, zero, goal and weight of its scores "
+            "must be the same for all episodes."
         )
     return tuple(problems)
 
@@ -266,7 +266,7 @@ def reward_problems(examples: Sequence[ExampleResult], fine: Sequence[str]) -> t
     """Return the failure modes that a reward pays more than the demonstration."""
     strange = [example.name for example in examples if example.pay is None]
     if strange:
-        return (f'The reward pays "{strange[0]}" what is not a finite number.',)
+        return (f'The reward of "{strange[0]}" is not a finite number.',)
     good = _recognized(examples)
     if good is None or good.score is None or good.pay is None:
         return ()
@@ -343,7 +343,7 @@ def _checked(given: ExampleResult) -> ExampleResult:
     if given.score is None:
         return given
     is_sound = given.leaves and all(map(is_consistent, given.leaves))
-    reason = "a score claims more credit than its measured value earns"
+    reason = "a score claims more credit than its measured value gives"
     update = {"score": total_score(given.leaves)} if is_sound else {"score": None, "reason": reason}
     return given.model_copy(update=update)
 
@@ -365,7 +365,7 @@ def validate_confined(state: None, payload: dict[str, Any], channel: Any) -> dic
     use_one_thread()
 
     def alive() -> None:
-        channel.heartbeat(_TRIAL_S, "trying reward and judge on examples")
+        channel.heartbeat(_TRIAL_S, "evaluating reward and judge on examples")
 
     alive()
     second = payload["second"]
@@ -522,5 +522,5 @@ def _tried(
 def _words(made: CriterionScore) -> str:
     unit = "" if made.unit == "1" else made.unit
     value = "not measured" if made.value is None else f"{few_digits(made.value)} {unit}".strip()
-    waits = ", which does not count: an earlier criterion is not met" if made.waits else ""
+    waits = ", not counted because an earlier criterion is not met" if made.waits else ""
     return f"{made.title}: {value} earns {made.credit:.0%}{waits}"

@@ -202,16 +202,16 @@ class PersonCalibration(Record):
     def words(self) -> str:
         """Describe the effect of the labels."""
         if not self.labels:
-            return "No episode that this judge scored has a label."
+            return "No labeled episode was scored by this judge."
         text = (
             f"People and judge agree on {self.agreeing} of {count(self.labels, 'labelled episode')}"
         )
         if self.labels < HANDFUL:
-            return f"{text}; fewer than {HANDFUL} labels change no score."
+            return f"{text}; fewer than {HANDFUL} labels do not change scores."
         if not self.shift:
-            return f"{text}; no higher threshold agrees with clearly more: scores are unchanged."
+            return f"{text}; no higher threshold agrees much better: scores are unchanged."
         return (
-            f"{text}. Scores are lowered by {self.shift:.2f} from now on, with which "
+            f"{text}. Scores are now lowered by {self.shift:.2f}, with which "
             f"{self.agreeing_after} would have agreed."
         )
 
@@ -239,8 +239,8 @@ def lowered(verdicts: Sequence[Verdict], calibration: PersonCalibration) -> list
     if not calibration.shift:
         return list(verdicts)
     why = (
-        f"lowered by {calibration.shift:.2f}: {count(calibration.labels, 'label')} of people ask "
-        "more than this judge"
+        f"lowered by {calibration.shift:.2f}: {count(calibration.labels, 'label')} are stricter "
+        "than this judge"
     )
     return [
         verdict

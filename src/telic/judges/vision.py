@@ -42,28 +42,28 @@ Tag = Literal[
 class LookFor(Record):
     """Visible signs of one criterion."""
 
-    visible: str = Field(min_length=1, description="what is seen when it is fulfilled")
-    how: str = Field(min_length=1, description="where to look, and what to compare with what")
-    not_this: str = Field(min_length=1, description="what looks alike and is not it")
+    visible: str = Field(min_length=1, description="what is visible when it is satisfied")
+    how: str = Field(min_length=1, description="where to look, and what to compare")
+    not_this: str = Field(min_length=1, description="what looks similar but does not count")
     measure: str | None = Field(
-        default=None, description="the quantity that would settle it, from the list; else null"
+        default=None, description="quantity from the list that would settle a doubt; else null"
     )
 
 
 class Sighting(Record):
     """Evidence of one criterion in the pictures."""
 
-    evidence: str = Field(min_length=1, description="one sentence: what is seen, and when")
-    start_s: float | None = Field(description="start of the time where it shows; null: no clock")
-    end_s: float | None = Field(description="end of that time")
+    evidence: str = Field(min_length=1, description="one sentence: what is visible, and when")
+    start_s: float | None = Field(description="start of the evidence, s; null: no clock")
+    end_s: float | None = Field(description="end of the evidence, s")
     tenths: int | None = Field(
-        ge=0, le=10, description="score by the rubric, 0 to 10; null: cannot be seen"
+        ge=0, le=10, description="score by the rubric, 0 to 10; null: not visible"
     )
 
     @model_validator(mode="after")
     def _check_window(self) -> Self:
         if (self.start_s is None) != (self.end_s is None):
-            raise ValueError("start_s and end_s are given together or not at all")
+            raise ValueError("start_s and end_s must both be given, or neither")
         if self.start_s is not None and self.end_s is not None and self.end_s < self.start_s:
             raise ValueError(f"end_s {self.end_s:g} is before start_s {self.start_s:g}")
         return self
@@ -77,7 +77,7 @@ class Sighting(Record):
 class WholeSighting(Sighting):
     """Evidence of the intent as a whole."""
 
-    tags: tuple[Tag, ...] = Field(default=(), description="what is lacking, the worst first")
+    tags: tuple[Tag, ...] = Field(default=(), description="what is lacking, worst first")
 
 
 def _names(criteria: Sequence[str]) -> dict[str, str]:
@@ -139,7 +139,7 @@ def seen_verdict(forms: Sequence[Record], criteria: Sequence[str]) -> Verdict:
         )
     whole = seen[-1]
     if whole.score is None:
-        blind = unknown("vision", f"it cannot be seen: {whole.evidence}")
+        blind = unknown("vision", f"not visible: {whole.evidence}")
         return blind.model_copy(update={"seen": tuple(seen)})
     scores = [answer for answer in whole.answers if answer is not None]
     standing = [answer[WHOLE] for answer in answers if answer[WHOLE].score == whole.score]

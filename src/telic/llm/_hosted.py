@@ -186,7 +186,7 @@ def translate(error: Exception, address: Address) -> TelicError:
         names = " or ".join(KEY_NAMES[address.provider])
         return RequestRejected(message, hint=f"Check the key in {names}.")
     if isinstance(error, theirs.ModelRequestRejectedError | theirs.UserError):
-        return RequestRejected(message, hint="Check the model's name and the request's size.")
+        return RequestRejected(message, hint="Check the model name and the size of the request.")
     if isinstance(error, theirs.ModelQuotaExceededError):
         return ModelUnavailable(message, hint="The account has no credit or quota left.")
     status = error.status_code if isinstance(error, theirs.ModelHTTPError) else 500

@@ -36,7 +36,7 @@ class InvalidAnswer(UsageError):
 def read_answer(text: str, record: type[Answer], finish: Finish = "complete") -> Answer:
     """Parse a reply into a record. Raise InvalidAnswer listing the problems."""
     if finish == "refusal":
-        raise InvalidAnswer("The answer was declined or filtered; there is nothing to read.")
+        raise InvalidAnswer("The answer was declined or filtered.")
     content = without_fence(text)
     try:
         answer = record.model_validate_json(content)
@@ -54,7 +54,7 @@ def read_answer(text: str, record: type[Answer], finish: Finish = "complete") ->
     if len(lines) > _LISTED:
         lines = [*lines[:_LISTED], f"- and {len(lines) - _LISTED} more"]
     if finish == "length":
-        lines.insert(0, "The answer was cut off at its length limit. Answer more briefly.")
+        lines.insert(0, "The answer was truncated at its length limit. Answer more briefly.")
     raise InvalidAnswer("\n".join(lines))
 
 
@@ -73,7 +73,7 @@ def without_fence(text: str) -> str:
     """Strip whitespace and an enclosing Markdown code fence from a text."""
     if len(text) > LONGEST_ANSWER:
         raise InvalidAnswer(
-            f"The answer has {len(text):,} characters; the most that is read is {LONGEST_ANSWER:,}."
+            f"The answer has {len(text):,} characters; the maximum is {LONGEST_ANSWER:,}."
         )
     lines = text.strip().splitlines()
     if len(lines) >= 2 and lines[0].startswith(_FENCE) and lines[-1].strip() == _FENCE:

@@ -106,9 +106,9 @@ class Budget:
         left = self.usd - (taken.usd or 0.0)
         if most.usd > left + 1e-9:
             raise BudgetExceeded(
-                f"The next model call may cost {most.usd:.4f} USD; {max(0.0, left):.4f} of the "
-                f"budget of {self.usd:g} USD are left.",
-                hint="Raise the limit, allow shorter answers (max_tokens) or use a cheaper model.",
+                f"The next model call may cost {most.usd:.4f} USD, but only {max(0.0, left):.4f} "
+                f"of {self.usd:g} USD are left.",
+                hint="Raise the limit, shorten answers (max_tokens) or use a cheaper model.",
             )
 
 

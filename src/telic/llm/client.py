@@ -85,12 +85,12 @@ def choose(name: str | None, folder: Path | None = None) -> Provider:
     """Return the provider for a model name. The name "host" requires the session folder."""
     if not name:
         raise UsageError(
-            "No model was named.",
-            hint="Name one, e.g. --model anthropic:claude-sonnet-5-5, or --model host.",
+            "No model was specified.",
+            hint="Specify one, e.g. --model anthropic:claude-sonnet-5-5, or --model host.",
         )
     if name == HOST:
         if folder is None:
-            raise UsageError("The host agent needs a session folder for its work orders.")
+            raise UsageError("The host agent requires a session folder for its work orders.")
         return Host(folder / ORDERS)
     provider, colon, model = name.partition(":")
     if colon and provider not in PROVIDERS:
@@ -195,9 +195,9 @@ class Models:
         for part in parts:
             self.replies.set_aside(part.key)
         raise ModelAnswerError(
-            f"{name} gave no valid {request.answer.__name__} for the role "
-            f"{request.role}, also after a repair:\n{problem}",
-            hint="Nothing was scored. A stronger model, or more max_tokens, usually helps.",
+            f"{name} returned no valid {request.answer.__name__} for the role {request.role}, "
+            f"even after a repair:\n{problem}",
+            hint="Nothing was scored. Use a stronger model or increase max_tokens.",
         )
 
     def _send(self, request: Request[Any], end: float) -> StoredReply:
@@ -252,8 +252,8 @@ class Models:
             self._wait(wait_s)
         raise ModelUnavailable(
             f"{name} is not available after {attempt} attempts within {limits.deadline_s:g} s. "
-            f"The last one: {outage}",
-            hint="Nothing was scored. Run the same command again later to resume.",
+            f"Last error: {outage}",
+            hint="Nothing was scored. Rerun the same command later to resume.",
         )
 
     def _wait(self, seconds: float) -> None:

@@ -101,7 +101,7 @@ def without_keys(error: Exception) -> TelicError:
         return error
     return ModelUnavailable(
         redact(f"The provider failed with {type(error).__name__}: {error}"),
-        hint="This is not an outage of the service; it looks like a fault in the provider.",
+        hint="This is probably a bug in the provider, not an outage of the service.",
     )
 
 

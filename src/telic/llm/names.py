@@ -27,7 +27,7 @@ _FAMILIES: Mapping[str, str] = {
     "o4": "openai",
     "gemini": "google",
 }
-_SEE = "Write provider:model, e.g. anthropic:claude-sonnet-5-5, ollama:qwen3 or host."
+_SEE = "Use provider:model, e.g. anthropic:claude-sonnet-5-5, ollama:qwen3 or host."
 
 
 class Address(NamedTuple):
@@ -63,11 +63,11 @@ def parse_name(name: str) -> Address:
         known = [*PROVIDERS, *plugin_names("providers", PROVIDERS)]
         known += [f"{start}-…" for start in ("claude", "gpt", "gemini")]
         error = UnknownName("model provider", provider, known)
-        tag = f" For a model that Ollama serves write ollama:{name}." if colon else ""
+        tag = f" For a model served by Ollama, use ollama:{name}." if colon else ""
         error.hint = f"{error.hint or ''} {_SEE}{tag}".strip()
         raise error
     if not model:
-        raise UsageError(f'"{name}" names no model.', hint=_SEE)
+        raise UsageError(f'"{name}" contains no model name.', hint=_SEE)
     if "://" in model:
         return _server(provider, model)
     if provider in SERVERS:
@@ -75,7 +75,7 @@ def parse_name(name: str) -> Address:
         return Address(provider, model, _checked(base).rstrip("/"))
     if provider == COMPATIBLE:
         raise UsageError(
-            f'"{name}" has no address.', hint=f"Write {COMPATIBLE}:http://127.0.0.1:8080/v1#model."
+            f'"{name}" lacks an address.', hint=f"Use {COMPATIBLE}:http://127.0.0.1:8080/v1#model."
         )
     return Address(provider, model)
 
@@ -83,8 +83,8 @@ def parse_name(name: str) -> Address:
 def _server(provider: str, address: str) -> Address:
     if provider not in SERVERS and provider != COMPATIBLE:
         raise UsageError(
-            f'{provider} has a fixed address; "{address}" is not one of its models.',
-            hint=f"For another server write {COMPATIBLE}:{address}#model.",
+            f'{provider} has a fixed address, and "{address}" is not a model name.',
+            hint=f"For another server, use {COMPATIBLE}:{address}#model.",
         )
     url, hash_mark, model = _checked(address).partition("#")
     if not hash_mark and provider in SERVERS:
@@ -93,7 +93,7 @@ def _server(provider: str, address: str) -> Address:
         model = parts.path.strip("/").removeprefix("v1/")
         url = f"{parts.scheme}://{parts.netloc}/v1"
     if not model or model == "v1":
-        raise UsageError(f'"{address}" names no model.', hint=f"Write it after #: {url}#model.")
+        raise UsageError(f'"{address}" names no model.', hint=f"Append it after #: {url}#model.")
     return Address(provider, model, url.rstrip("/"))
 
 
@@ -101,10 +101,10 @@ def _checked(url: str) -> str:
     """Return the URL if it is valid and contains no credentials, as names are written to files."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError("The address of a server starts with http:// or https:// and a host.")
+        raise UsageError("A server address must start with http:// or https:// and a host.")
     if "@" in parts.netloc or parts.query:
         raise UsageError(
-            "The address of a server may not hold a password or a query: it is written down.",
-            hint="Put the key into the environment, e.g. OPENAI_COMPATIBLE_API_KEY.",
+            "A server address is stored in files and must not contain a password or query.",
+            hint="Set the key as an environment variable, e.g. OPENAI_COMPATIBLE_API_KEY.",
         )
     return url

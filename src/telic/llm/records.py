@@ -270,7 +270,7 @@ def fill_template(template: str, **values: object) -> str:
     names = set(_PLACEHOLDER.findall(template))
     if names != set(values) or template.count("{{") != len(_PLACEHOLDER.findall(template)):
         wrong = ", ".join(sorted(names ^ set(values))) or "a {{ without a name"
-        raise UsageError(f"The template and its values do not fit: {wrong}.")
+        raise UsageError(f"The template and its values do not match: {wrong}.")
     return _PLACEHOLDER.sub(lambda place: str(values[place[1]]), template)
 
 

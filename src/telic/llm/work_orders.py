@@ -151,8 +151,8 @@ def read_order(folder: Path, key: str) -> WorkOrder:
         raise UnknownName("work order", key, keys)
     if len(matches) > 1:
         raise UsageError(
-            f'"{key}" is the start of {len(matches)} work orders: {", ".join(matches)}.',
-            hint="Add a few letters.",
+            f'"{key}" matches {len(matches)} work orders: {", ".join(matches)}.',
+            hint="Use a longer prefix.",
         )
     return _read(folder / f"{matches[0]}.json")
 
@@ -214,8 +214,8 @@ def answer_order(folder: Path, key: str, text: str) -> Path:
         finally:
             draft.unlink()
     raise UsageError(
-        f"The work order {order.key} ({order.role}) has been answered; the first answer counts.",
-        hint=f"It is in {path}.",
+        f"The work order {order.key} ({order.role}) has already been answered.",
+        hint=f"The answer is in {path}.",
     )
 
 
@@ -224,7 +224,7 @@ def answer_orders(folder: Path, answers: Path) -> tuple[dict[str, str], dict[str
     files = sorted(answers.glob("*.json"))
     if not files:
         raise UsageError(
-            f"{answers} holds no answers.", hint="Name each one after its order: KEY.json"
+            f"{answers} contains no answers.", hint="Name each file after its order: KEY.json"
         )
     accepted, refused = dict[str, str](), dict[str, str]()
     for file in files:
@@ -292,5 +292,5 @@ class Host:
             await asyncio.sleep(min(_POLL_S, end - now))
         raise ModelUnavailable(
             f"The work order {key} ({request.role}) was not answered within {deadline_s:g} s.",
-            hint=f"It waits in {self.folder}; answer it and run the same command again.",
+            hint=f"It is still open in {self.folder}; answer it and rerun the same command.",
         )

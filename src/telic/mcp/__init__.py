@@ -24,7 +24,7 @@ The server only reads and writes files, unless it is started with [bold]--allow-
 class _ServeRequest(RunsRequest):
     """A server for coding agents."""
 
-    root: Path = location("The repository.", "--root", default=Path())
+    root: Path = location("Repository folder.", "--root", default=Path())
     allow_launch: bool = option(
         "Add the tools that start runs and sessions.", "--allow-launch", default=False
     )

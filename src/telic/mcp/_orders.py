@@ -18,9 +18,9 @@ from telic.verbs.artifacts import list_artifacts
 
 _CODE = "source"
 """field of an answer that contains a complete Python file"""
-_OrderName = Annotated[str, Field(description="The order's id, as next_work_order gave it.")]
-_Because = Annotated[str, Field(description="Reason, kept on record.")]
-_Answer = Annotated[dict[str, Any], Field(description="One object of the order's schema.")]
+_OrderName = Annotated[str, Field(description="Id of the order, as returned by next_work_order.")]
+_Because = Annotated[str, Field(description="Reason, stored with the order.")]
+_Answer = Annotated[dict[str, Any], Field(description="One JSON object matching the schema.")]
 
 
 def _folders(runs_dir: Path) -> dict[str, Path]:
@@ -52,9 +52,9 @@ def picture(call: Call, run: str, name: str) -> Path:
 
 def list_work(
     call: Call,
-    limit: Annotated[int, Field(ge=1, le=1000, description="Maximum number.")] = 20,
+    limit: Annotated[int, Field(ge=1, le=1000, description="Maximum number of entries.")] = 20,
 ) -> dict[str, Any]:
-    """List sessions, runs and searches: what was asked, state, score, open work orders."""
+    """List sessions, runs and searches with request, state, score and open work orders."""
     place = workplace(call)
     found = list_artifacts(runs_dir=place.runs_dir, root=place.root, limit=limit)
     return {"work": [plain(line) for line in found.data if line.kind != "study"]}
@@ -64,7 +64,7 @@ def next_work_order(call: Call) -> dict[str, Any]:
     """Return the next model request of a session or search.
 
     Answer it with one JSON object that matches its output_schema, using submit_work_order. Read its
-    inputs first. If there is none, call again later; what a study wants is in study_next.
+    inputs first. If there is none, call again later; for studies, call study_next.
     """
     for run, folder in _folders(workplace(call).runs_dir).items():
         for line in list_orders(folder):
@@ -80,7 +80,7 @@ def next_work_order(call: Call) -> dict[str, Any]:
                     "complaint": line.reason,
                 }
                 return {"order": asked, "why": ""}
-    return {"order": None, "why": "No work order is open."}
+    return {"order": None, "why": "All work orders are answered."}
 
 
 def submit_work_order(call: Call, order: _OrderName, answer: _Answer) -> dict[str, Any]:

@@ -118,7 +118,7 @@ LAUNCHES = (
         STARTS,
         command="run",
         defaults={"model": "host"},
-        help="Start a session in the background: from words to a trained policy with evidence.",
+        help="Start a session in the background: train a policy from an intent, with evidence.",
     ),
     VerbTool(
         "start_search",
@@ -140,14 +140,14 @@ OPINIONS = (
         required=("answer", "why"),
         hidden=("export",),
         thing="session",
-        help="Say whether a judged episode is what was asked for; recorded as an agent's label.",
+        help="Label whether a judged episode shows the intended behavior, as an agent.",
     ),
     VerbTool(
         "veto_session",
         "labels:veto",
         ADDS,
         thing="session",
-        help="Withdraw the pass of a session; it becomes unproven, permanently.",
+        help="Withdraw the pass of a session; it becomes unproven permanently.",
     ),
 )
 """tools for an agent's opinions: labels change no score, a veto can only reduce a claim"""

@@ -63,11 +63,11 @@ class Workplace:
         found = (root / path).resolve()
         if not found.is_relative_to(root):
             raise UsageError(
-                f"{path} leads out of the repository.",
-                hint="Only files of the repository are read.",
+                f"{path} is outside the repository.",
+                hint="Only files in the repository can be read.",
             )
         if not found.exists():
-            raise UsageError(f"There is no {path} in the repository.")
+            raise UsageError(f"{path} does not exist in the repository.")
         return found
 
 
@@ -152,7 +152,7 @@ def _readable(
 class Typed(BaseModel):
     """The code typed into the form."""
 
-    code: str = Field(title="Code", description="The letters that the question ends with.")
+    code: str = Field(title="Code", description="The letters at the end of the question.")
 
 
 class NoForm(BaseModel):
@@ -183,10 +183,10 @@ def consent_to(call: Call, question: Question, answer: object) -> Consent | None
     if isinstance(typed, NoForm):
         return None
     if not isinstance(typed, Typed):
-        raise GateRefused("E_NOT_CONFIRMED", "The person did not agree; nothing was recorded.")
+        raise GateRefused("E_NOT_CONFIRMED", "The person declined; nothing was recorded.")
     given, code = typed.code.strip().lower().encode(), _code(call, question).encode()
     if not hmac.compare_digest(given, code):
-        raise GateRefused("E_NOT_CONFIRMED", "The code was not typed; nothing was agreed to.")
+        raise GateRefused("E_NOT_CONFIRMED", "The code was not entered; nothing was confirmed.")
     return Consent(by=user_name(), method="elicitation", at=utc_now())
 
 

@@ -34,9 +34,9 @@ _MOST_POINTS, _MOST_EVENTS = 1000, 500
 _SHORTEST = 8  # shorter values are placeholders; removing them would damage ordinary words
 _INSTRUCTIONS = """\
 telic runs experiments with evidence. A study has a contract, candidates, runs, audits and a ledger.
-Call study_run: it takes every step that needs no person and returns the next one with the reason.
+Call study_run: it takes all steps that require no person and returns the next one and its reason.
 You draft and check; a person approves, amends and accepts: those tools ask them.
-next_work_order gives you what a session or a search wants written."""
+next_work_order returns what a session or a search needs to have written."""
 
 
 def make_server(place: Workplace) -> Server:

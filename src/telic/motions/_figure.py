@@ -35,7 +35,7 @@ class BodyPoint(NamedTuple):
     """A point that moves with a body."""
 
     body: int
-    """place among the bodies of the robot's kinematics"""
+    """index among the bodies of the robot's kinematics"""
     offset: tuple[float, float, float]
     """in the body's frame, m"""
 
@@ -52,13 +52,13 @@ class Sole(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RobotFigure:
-    """The named points of a robot on two legs."""
+    """Named points of a biped."""
 
     robot: MotionRobot
 
     @cached_property
     def rest(self) -> mujoco.MjData:
-        """The robot in its resting pose."""
+        """Simulation state in the resting pose."""
         data = mujoco.MjData(self.robot.model)
         data.qpos[:] = self.robot.facts.rest_qpos
         mujoco.mj_forward(self.robot.model, data)
@@ -75,7 +75,7 @@ class RobotFigure:
 
     @cached_property
     def feet(self) -> dict[Side, int]:
-        """The model's body of each foot; raises BadEnvironment for no or other feet."""
+        """Foot bodies; raises BadEnvironment unless there is a left and a right foot."""
         facts = self.robot.facts
         if (
             facts.sides is None
@@ -83,14 +83,14 @@ class RobotFigure:
             or any(len(x) != 1 for x in facts.sides)
         ):
             raise BadEnvironment(
-                f"{self.robot.name} has no distinguishable left and right foot: motions "
-                "are made for robots on two legs."
+                f"{self.robot.name} has no distinguishable left and right foot; motions require "
+                "a biped."
             )
         return {side: facts.feet[own[0]] for side, own in zip(SIDES, facts.sides, strict=True)}
 
     @cached_property
     def points(self) -> dict[str, BodyPoint]:
-        """The points by name: pelvis, head, left_hip, left_knee, …; arms only where there are."""
+        """Points by name: pelvis, head, left_hip, left_knee, …, and arms if the robot has two."""
         points = {"pelvis": self._point(self._above_legs(), self._between_hips())}
         for side in SIDES:
             points |= self._leg(side)
@@ -108,23 +108,23 @@ class RobotFigure:
 
     @property
     def has_arms(self) -> bool:
-        """True for a robot with two arms."""
+        """True if the robot has two arms."""
         return {"left_hand", "right_hand"} <= set(self.points)
 
     @cached_property
     def leg_length(self) -> float:
-        """Metres from hip to knee to ankle."""
+        """Length from hip to knee to ankle, m."""
         return self.length("left_hip", "left_knee", "left_ankle")
 
     def at_rest(self, name: str) -> np.ndarray:
-        """Return where a point is in the resting pose, in the world."""
+        """Return the world position of a point in the resting pose, m."""
         point = self.points[name]
         body = self.robot.kinematics.bodies[point.body]
         frame = self.rest.xmat[body].reshape(3, 3)
         return self.rest.xpos[body] + frame @ np.array(point.offset)
 
     def length(self, *names: str) -> float:
-        """Return metres from point to point in the resting pose."""
+        """Return the length of the path through the points in the resting pose, m."""
         places = [self.at_rest(name) for name in names]
         return float(sum(np.linalg.norm(b - a) for a, b in itertools.pairwise(places)))
 
@@ -133,18 +133,18 @@ class RobotFigure:
         return self.rest.xquat[self.feet[side]].copy()
 
     def rest_quat(self, name: str) -> np.ndarray:
-        """Return how the body of a point is turned in the resting pose."""
+        """Return the orientation of a point's body in the resting pose."""
         body = self.robot.kinematics.bodies[self.points[name].body]
         return self.rest.xquat[body].copy()
 
     def has_ankle(self, side: Side) -> bool:
-        """Say whether something turns the foot against the shin."""
+        """Return True if a joint rotates the foot relative to the shin."""
         knee = self.robot.kinematics.bodies[self.points[f"{side}_knee"].body]
         chain = self.chain(self.feet[side])
         return bool(self._joints(chain[chain.index(knee) + 1 :])) if knee in chain else False
 
     def bent(self) -> Tensor:
-        """Return the resting joints with no leg at its end: a straight knee has no way to bend."""
+        """Return the resting joint positions, with straight legs slightly bent."""
         low, high = torch.as_tensor(self.robot.low), torch.as_tensor(self.robot.high)
         joints = torch.as_tensor(self.robot.home.joint_pos)
         room = torch.clamp((high - low) / 2, max=_BENT_RAD)
@@ -154,9 +154,9 @@ class RobotFigure:
         return torch.where(torch.tensor(legs), inside, joints)
 
     def stands_on(self, side: Side) -> tuple[BodyPoint, float]:
-        """Return the point of a foot that rests while it stands, and its height then.
+        """Return the point of a foot that is fixed during stance, and its height, m.
 
-        It is the ankle; without one, the foot turns with the shin about the middle of its sole.
+        This is the ankle. Without an ankle joint, it is the middle of the sole.
         """
         ankle, sole = self.points[f"{side}_ankle"], self.soles[side]
         if self.has_ankle(side):
@@ -293,7 +293,7 @@ class RobotFigure:
     # ---- kinematic tree
 
     def chain(self, body: int) -> list[int]:
-        """Return the bodies from the root, left out, down to a body."""
+        """Return the bodies from the root (exclusive) to a body (inclusive)."""
         above = [body, *ancestors(self.robot.model, body)]
         return above[: above.index(self.robot.root)][::-1]
 
@@ -362,11 +362,11 @@ def _outermost(vertices: np.ndarray) -> np.ndarray:
     return np.unique(np.argmax(vertices @ directions.T, axis=0))
 
 
-# ---- human motion for a robot motion
-# Points have the names of `RobotFigure.points`. The person's limbs have the directions of the
-# robot's limbs but human lengths: a second representation of the same motion.
+# ---- human motion for a robot motion Points have the names of `RobotFigure.points`. Human limbs
+# have the directions of the robot's limbs but human lengths: a second representation of the same
+# motion.
 
-# from, to, length in metres for an adult of 1.75 m
+# start, end and length, m, of each bone of a 1.75 m tall adult
 _LEGS = (
     ("pelvis", "left_hip", 0.09),
     ("left_hip", "left_knee", 0.42),
@@ -390,12 +390,12 @@ LEG_M = 0.84
 
 
 def person_points(has_arms: bool) -> tuple[str, ...]:
-    """Return the points of the person for a robot with, or without, arms."""
+    """Return the names of human points for a robot with or without arms."""
     return ("pelvis", *(end for _, end, _ in (*_LEGS, *(_ARMS if has_arms else ()))))
 
 
 def figure_points(figure: RobotFigure, clip: MotionClip) -> dict[str, np.ndarray]:
-    """Return the robot's own points (T, 3) in the world, frame by frame."""
+    """Return the robot's points in each frame, (T, 3) in the world."""
     pos, quat = figure.robot.bodies_of(clip)
     found: dict[str, np.ndarray] = {}
     for name, point in figure.points.items():

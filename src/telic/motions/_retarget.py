@@ -52,9 +52,9 @@ class _Person:
 def retarget(
     track: SkeletonTrack, robot: MotionRobot, origin: MotionOrigin
 ) -> tuple[MotionClip, float | None]:
-    """Return a human motion on a robot, and the mean speed of its standing feet before, m/s.
+    """Retarget a human motion; return the clip and the mean foot sliding speed before, m/s.
 
-    Raises BadEnvironment if the robot has no two legs.
+    Raises BadEnvironment if the robot is not a biped.
     """
     figure = RobotFigure(robot)
     _require_continuous(track)
@@ -104,7 +104,7 @@ def retarget(
 
 
 def _require_continuous(track: SkeletonTrack) -> None:
-    """Raise BadFile for single-frame jumps, which inverse kinematics would hide by smoothing."""
+    """Raise BadFile for single-frame jumps, which inverse kinematics would smooth out."""
     for name, way in track.points.items():
         off = frame_jump(way)
         frame = int(np.argmax(off))

@@ -39,19 +39,19 @@ class WorstValue(NamedTuple):
 
 
 TESTS: dict[str, str] = {
-    "joint_limit_rad": "{part} is {value:.3f} rad beyond its limit",
+    "joint_limit_rad": "{part} exceeds its limit by {value:.3f} rad",
     "joint_speed": "{part} moves at {value:.1f} rad/s",
-    "joint_jump_rad": "{part} jumps by {value:.2f} rad",
+    "joint_jump_rad": "{part} jumps by {value:.2f} rad in one frame",
     "root_speed": "the root moves at {value:.1f} m/s",
-    "root_jump_m": "the root jumps by {value:.2f} m",
-    "root_spin": "the root turns at {value:.1f} rad/s",
-    "root_jump_rad": "the root snaps by {value:.2f} rad",
-    "self_collision_m": "{part} overlap by {value:.3f} m during a fifth of the clip",
-    "arm_phase": "{part} swings with the leg of its own side (correlation {value:.2f})",
-    "skate_m_s": "{part} slides at {value:.2f} m/s while it stands",
-    "sliding_s": "no foot stands still for {value:.2f} s on the ground",
+    "root_jump_m": "the root jumps by {value:.2f} m in one frame",
+    "root_spin": "the root rotates at {value:.1f} rad/s",
+    "root_jump_rad": "the root orientation jumps by {value:.2f} rad in one frame",
+    "self_collision_m": "{part} overlap by {value:.3f} m for a fifth of the clip",
+    "arm_phase": "{part} swings in phase with the leg of the same side (correlation {value:.2f})",
+    "skate_m_s": "{part} slides at {value:.2f} m/s during stance",
+    "sliding_s": "no foot is at rest for {value:.2f} s on the ground",
     "sunk_m": "{part} is {value:.3f} m below the ground",
-    "floating_s": "nothing is near the ground for {value:.2f} s",
+    "floating_s": "nothing touches the ground for {value:.2f} s",
 }
 """rejection messages of the tests, by name of the limit"""
 
@@ -59,41 +59,39 @@ TESTS: dict[str, str] = {
 class FilterLimits(Config):
     """Limits of the tests, or None to disable a test."""
 
-    seconds: float = Field(default=1.0, ge=0, description="least duration, s")
-    most_seconds: float = Field(default=600.0, gt=0, description="longest duration, s")
-    joint_limit_rad: float | None = Field(default=0.05, ge=0, description="beyond limits, rad")
-    joint_speed: float | None = Field(default=30.0, gt=0, description="fastest joint, rad/s")
+    seconds: float = Field(default=1.0, ge=0, description="minimum duration, s")
+    most_seconds: float = Field(default=600.0, gt=0, description="maximum duration, s")
+    joint_limit_rad: float | None = Field(default=0.05, ge=0, description="joint limit excess, rad")
+    joint_speed: float | None = Field(default=30.0, gt=0, description="joint speed, rad/s")
     joint_jump_rad: float | None = Field(
-        default=0.3, gt=0, description="a frame of a joint off its neighbors, rad"
+        default=0.3, gt=0, description="single-frame joint jump, rad"
     )
-    root_speed: float | None = Field(default=8.0, gt=0, description="fastest root, m/s")
-    root_jump_m: float | None = Field(
-        default=0.06, gt=0, description="a frame of the root off its neighbors, m"
-    )
-    root_spin: float | None = Field(default=25.0, gt=0, description="fastest turn, rad/s")
+    root_speed: float | None = Field(default=8.0, gt=0, description="root speed, m/s")
+    root_jump_m: float | None = Field(default=0.06, gt=0, description="single-frame root jump, m")
+    root_spin: float | None = Field(default=25.0, gt=0, description="root angular speed, rad/s")
     root_jump_rad: float | None = Field(
-        default=0.35, gt=0, description="a turn of the root in one frame off its neighbors, rad"
+        default=0.35, gt=0, description="single-frame jump of the root orientation, rad"
     )
     self_collision_m: float | None = Field(
-        default=0.05, gt=0, description="overlap of bodies during a fifth of the clip, m"
+        default=0.05, gt=0, description="body overlap during a fifth of the clip, m"
     )
     arm_phase: float | None = Field(
-        default=0.8, gt=0, description="correlation of an arm with its own leg in a walk"
+        default=0.8, gt=0, description="correlation of an arm with the leg of its side"
     )
-    skate_m_s: float | None = Field(default=0.2, gt=0, description="standing feet, m/s")
+    skate_m_s: float | None = Field(default=0.2, gt=0, description="speed of a foot in stance, m/s")
     sliding_s: float | None = Field(
-        default=1.0, gt=0, description="on the ground without a foot at rest, s"
+        default=1.0, gt=0, description="time on the ground without a foot at rest, s"
     )
-    sunk_m: float | None = Field(default=0.05, gt=0, description="soles below the ground, m")
-    floating_s: float | None = Field(default=1.0, gt=0, description="nothing near the ground, s")
+    sunk_m: float | None = Field(default=0.05, gt=0, description="sole depth below ground, m")
+    floating_s: float | None = Field(default=1.0, gt=0, description="time off the ground, s")
 
     def reasons(self, clip: MotionClip, measured: dict[str, WorstValue]) -> list[str]:
         """Return the reasons to reject a clip, or an empty list if it passes."""
         found: list[str] = []
         if clip.duration_s < self.seconds:
-            found.append(f"lasts {clip.duration_s:.2f} s; at least {self.seconds:g} s are required")
+            found.append(f"lasts {clip.duration_s:.2f} s; the minimum is {self.seconds:g} s")
         if clip.duration_s > self.most_seconds:
-            found.append(f"lasts {clip.duration_s:.0f} s; at most {self.most_seconds:g} s")
+            found.append(f"lasts {clip.duration_s:.0f} s; the maximum is {self.most_seconds:g} s")
         for name, text in TESTS.items():
             worst, most = measured.get(name), getattr(self, name)
             if worst is not None and most is not None and worst.value > most:
@@ -296,4 +294,4 @@ def _arm_phase(robot: MotionRobot, clip: MotionClip) -> dict[str, WorstValue]:
         return {}
     together = hands * feet
     value, when = float(together.mean() / (hands.std() * feet.std())), int(np.argmax(together))
-    return {"arm_phase": WorstValue(value, "the left or right arm", when / clip.fps)}
+    return {"arm_phase": WorstValue(value, "an arm", when / clip.fps)}

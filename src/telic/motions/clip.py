@@ -33,10 +33,10 @@ class MotionOrigin(Record):
     """Source of a clip and its processing steps."""
 
     source: str = Field(default="", description="file, data set or generator")
-    licence: str | None = Field(default=None, description="of the clip; None: unknown")
-    steps: tuple[str, ...] = Field(default=(), description="what was done to it, in order")
+    licence: str | None = Field(default=None, description="license of the clip; None: unknown")
+    steps: tuple[str, ...] = Field(default=(), description="processing steps, in order")
     parameters: dict[str, float | str] = Field(
-        default={}, description="parameters of the generator, by name"
+        default={}, description="generator parameters by name"
     )
 
     def then(self, step: str) -> MotionOrigin:
@@ -89,20 +89,20 @@ class MotionClip:
         if not self.name or len(self.name) > _MOST_NAME or not self.name.isprintable():
             raise BadFile(f"{self.name[:60]!r} is not a valid clip name.", hint="Use a short name.")
         if not 0.0 < self.fps <= _MOST_FPS:
-            raise BadFile(f"{self.name}: {self.fps} frames per second are invalid.")
+            raise BadFile(f"{self.name}: invalid frame rate {self.fps}.")
         twice = [name for name in self.joint_names if self.joint_names.count(name) > 1]
         if twice:
-            raise BadFile(f"{self.name} names the joint {twice[0]} twice.")
+            raise BadFile(f"{self.name} contains the joint {twice[0]} twice.")
         frames = len(self.root_pos) if np.ndim(self.root_pos) else 0
         if not _LEAST_FRAMES <= frames <= _MOST_FRAMES:
-            raise BadFile(f"{self.name} has {frames:,} frames; a motion needs two or more.")
+            raise BadFile(f"{self.name} has {frames:,} frames; at least two are required.")
 
         def column(name: str, values: Any, *shape: int, joints: Sequence[str] = ()) -> np.ndarray:
             array: Any = np.asarray(values)
             if array.dtype.kind not in "fiub" or array.shape != (frames, *shape):
                 raise BadFile(
-                    f"{name} of {self.name} is an array of {array.dtype} and the shape "
-                    f"{array.shape}; numbers of the shape {(frames, *shape)} were expected."
+                    f"{name} of {self.name} has dtype {array.dtype} and shape {array.shape}; "
+                    f"expected numbers with shape {(frames, *shape)}."
                 )
             with np.errstate(over="ignore"):  # overflow in float32 becomes inf
                 bad = ~np.isfinite(np.asarray(array, dtype=np.float32))
@@ -136,7 +136,7 @@ class MotionClip:
 
     @property
     def duration_s(self) -> float:
-        """Seconds from the first frame to the last."""
+        """Duration from the first to the last frame, s."""
         return (self.frames - 1) / self.fps
 
     def columns(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -182,7 +182,7 @@ def _unit(quat: np.ndarray, clip: str, name: str) -> np.ndarray:
     off = np.abs(length - 1.0) > _UNIT_WITHIN
     if off.any():
         frame = int(np.argmax(off))
-        raise BadFile(f"{clip}, frame {frame}: {name} has the length {length[frame]:.3g}, not 1.")
+        raise BadFile(f"{clip}, frame {frame}: {name} has norm {length[frame]:.3g}, not 1.")
     return continuous(from_numpy(quat / length[:, None])).numpy()
 
 

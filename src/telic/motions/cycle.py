@@ -117,9 +117,9 @@ def _courses(
     else:
         if off > _FAR_RAD:
             raise UsageError(
-                f"{clip.name} is too long or too rich for a reward: {_WAVES} waves for each joint "
-                f"are {off:.2g} rad off.",
-                hint="Name a shorter one, or follow it with a tracker: telic track train.",
+                f"{clip.name} is too long or too complex for a reward: {_WAVES} harmonics per "
+                f"joint deviate by {off:.2g} rad.",
+                hint="Use a shorter clip, or train a tracker: telic track train.",
             )
     values = np.round(sizes.T, 5).tolist()
     return {

@@ -1,9 +1,8 @@
-"""Families of generated motions and their plans: where root, feet and hands should be, over time.
+"""Families of generated motions and their plans: trajectories of root, feet and hands.
 
-Lengths are in legs (hip to ankle) and times in the time a leg takes to swing as a pendulum would,
-so that one plan is a brisk walk for a small robot and for a tall one. Steps are planned first; the
-root then moves as an inverted pendulum whose foot is the planned one, which keeps the point of
-balance (zero moment point) under the soles.
+Lengths are in leg lengths (hip to ankle) and times in units of the leg's pendulum period, so one
+plan is a brisk walk for small and tall robots. Steps are planned first. The root then moves as an
+inverted pendulum over the planned feet, which keeps the zero moment point under the soles.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ FPS = 50.0
 
 
 class Footing(NamedTuple):
-    """Placement of a foot: ahead, to the left, and yaw."""
+    """Foot placement: forward, to the left, and yaw."""
 
     x: float
     y: float
@@ -41,7 +40,7 @@ class Stride(NamedTuple):
     start_s: float
     end_s: float
     lift: float
-    """highest point of the swing, m"""
+    """maximum swing height, m"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ class FootPath:
     """Trajectory of a foot."""
 
     place: np.ndarray
-    """(T, 3) the middle of the sole, from where it stands at first, m"""
+    """(T, 3) center of the sole relative to its initial position, m"""
     yaw: np.ndarray
     """(T,)"""
     stands: np.ndarray
@@ -69,9 +68,9 @@ class MotionPlan:
     """(T,) root height relative to its resting height, m"""
     pitch: np.ndarray
     twist: np.ndarray
-    """(T,) yaw of the chest against the root, where the robot can"""
+    """(T,) yaw of the chest relative to the root, if the robot has a waist joint"""
     hands: dict[Side, np.ndarray] = field(default_factory=dict[Side, np.ndarray])
-    """(T, 3) from the shoulder, in the root's frame, in arm's lengths"""
+    """(T, 3) relative to the shoulder, in the root frame, in arm lengths"""
 
 
 def times(plan: MotionPlan) -> np.ndarray:
@@ -80,26 +79,26 @@ def times(plan: MotionPlan) -> np.ndarray:
 
 
 def smooth(share: np.ndarray) -> np.ndarray:
-    """Return 0 to 1 without a jerk at the ends, for shares that go from 0 to 1."""
+    """Return a smooth step from 0 to 1 with zero slope at both ends."""
     share = np.clip(share, 0.0, 1.0)
     return share**3 * (10 + share * (6 * share - 15))
 
 
 def _standing(duration_s: float, stance: dict[Side, Footing]) -> MotionPlan:
-    """Return a plan in which nothing moves."""
+    """Return a plan without motion."""
     return stepping(duration_s, stance, [], 1.0)
 
 
 def stepping(
     duration_s: float, stance: dict[Side, Footing], strides: list[Stride], height_m: float
 ) -> MotionPlan:
-    """Return the plan of a walk of given strides.
+    """Return a walk with the given strides.
 
     Args:
-        duration_s: how long it takes.
-        stance: where the feet stand at first.
-        strides: which feet go where, in order of time; one foot at a time.
-        height_m: of the mass above the ground, which says how it falls.
+        duration_s: duration, s.
+        stance: initial foot placements.
+        strides: strides in order of time, one foot at a time.
+        height_m: height of the center of mass, m, for the inverted pendulum.
     """
     frames = max(2, round(duration_s * FPS) + 1)
     feet: dict[Side, FootPath] = {side: _foot_path(frames, side, stance, strides) for side in SIDES}
@@ -152,7 +151,7 @@ def _middle(stance: dict[Side, Footing]) -> np.ndarray:
 
 
 def pendulum(balance: np.ndarray, height_m: float) -> np.ndarray:
-    """Return the ground path (T, 2) of a mass whose point of balance is as given.
+    """Return the path (T, 2) of a mass with the given zero moment point.
 
     Solves x - (height / gravity) x'' = balance, at rest before the first and after the last frame.
     """
@@ -166,7 +165,7 @@ def pendulum(balance: np.ndarray, height_m: float) -> np.ndarray:
 
 
 def cut(plan: MotionPlan, first: int, last: int) -> MotionPlan:
-    """Return the frames of a plan from `first` up to, and without, `last`."""
+    """Return the frames of a plan from `first` (inclusive) to `last` (exclusive)."""
     part = slice(first, last)
     names = ("root", "yaw", "height", "pitch", "twist")
     feet: dict[Side, FootPath] = {
@@ -181,7 +180,7 @@ def cut(plan: MotionPlan, first: int, last: int) -> MotionPlan:
 interpolate: Any = _interpolate  # untyped
 Parameters = Mapping[str, float]
 _DOUBLE = 0.24
-"""share of a step's time that both feet stand"""
+"""double support as a fraction of the step duration"""
 
 
 class Measures(NamedTuple):
@@ -189,38 +188,38 @@ class Measures(NamedTuple):
 
     leg_m: float
     height_m: float
-    """of its mass above the ground"""
+    """height of the center of mass above the ground, m"""
     stance: dict[Side, Footing]
-    """placements of its feet at rest"""
+    """foot placements in the resting pose"""
 
     @property
     def rhythm_s(self) -> float:
-        """Seconds that a leg takes to swing, as a pendulum would."""
+        """Period of the leg as a pendulum, s."""
         return math.pi * math.sqrt(self.leg_m * 2 / 3 / GRAVITY)
 
     @property
     def speed(self) -> float:
-        """Speed, m/s, that corresponds to 1 m/s for legs of 0.88 m."""
+        """Speed equivalent to 1 m/s for legs of 0.88 m, m/s."""
         return math.sqrt(self.leg_m / 0.88)
 
 
 class ParameterRange(NamedTuple):
-    """The values a parameter may have."""
+    """Range of a parameter."""
 
     low: float
     high: float
 
 
 class MotionFamily(NamedTuple):
-    """A kind of motion."""
+    """Family of motions with its parameters."""
 
     make: Callable[[Measures, Parameters], MotionPlan]
     says: str
     held: str
-    """the parameter whose values are kept apart for validation and tests"""
+    """parameter with values reserved for validation and test"""
     ranges: dict[str, ParameterRange]
     is_planar: bool = True
-    """whether it can be done in the vertical plane"""
+    """whether the motion is possible in the sagittal plane"""
     needs_arms: bool = False
 
 
@@ -239,7 +238,7 @@ def _whole(duration_s: float, hertz: float) -> float:
 
 
 def stand(body: Measures, p: Parameters) -> MotionPlan:
-    """Stand, swaying a little."""
+    """Stand and sway slightly."""
     plan = _standing(p["seconds"], body.stance)
     plan.root = plan.root + 0.01 * body.leg_m * np.sin(2 * math.pi * p["hertz"] * times(plan))[
         :, None
@@ -249,7 +248,7 @@ def stand(body: Measures, p: Parameters) -> MotionPlan:
 
 
 def squat(body: Measures, p: Parameters) -> MotionPlan:
-    """Go down into the knees and up again."""
+    """Squat and stand up."""
     plan = _standing(_whole(p["seconds"], p["hertz"]), body.stance)
     down = _waves(plan, p["hertz"])
     plan.height = -p["depth"] * body.leg_m * down
@@ -258,7 +257,7 @@ def squat(body: Measures, p: Parameters) -> MotionPlan:
 
 
 def shift(body: Measures, p: Parameters) -> MotionPlan:
-    """Move the weight ahead and back, and from foot to foot."""
+    """Shift the weight forward, backward and from foot to foot."""
     plan = _standing(_whole(p["seconds"], p["hertz"]), body.stance)
     phase = 2 * math.pi * p["hertz"] * times(plan)
     settle = smooth(times(plan) * 2) * smooth((times(plan)[-1] - times(plan)) * 2)
@@ -271,7 +270,7 @@ def shift(body: Measures, p: Parameters) -> MotionPlan:
 
 
 def bow(body: Measures, p: Parameters) -> MotionPlan:
-    """Lean the trunk ahead and come up again."""
+    """Lean the trunk forward and straighten up."""
     plan = _standing(_whole(p["seconds"], p["hertz"]), body.stance)
     down = _waves(plan, p["hertz"])
     plan.pitch = p["angle"] * down
@@ -281,7 +280,7 @@ def bow(body: Measures, p: Parameters) -> MotionPlan:
 
 
 def hop(body: Measures, p: Parameters) -> MotionPlan:
-    """Leap off both feet, on the spot or ahead."""
+    """Jump with both feet, in place or forward."""
     rise, dip = p["rise"] * body.leg_m, p["dip"] * body.leg_m
     flight = 2 * math.sqrt(2 * rise / GRAVITY)
     off = GRAVITY * flight / 2
@@ -329,7 +328,7 @@ def _walked(
 
 
 def walk(body: Measures, p: Parameters) -> MotionPlan:
-    """Walk straight at an even speed, ahead or backwards."""
+    """Walk straight at constant speed, forward or backward."""
     speed = p["speed"] * body.speed
     step_s = body.rhythm_s * 0.72 * (1.25 - 0.2 * abs(p["speed"])) * p["rhythm"]
     stride = speed * step_s
@@ -353,7 +352,7 @@ def walk(body: Measures, p: Parameters) -> MotionPlan:
 
 
 def start_stop(body: Measures, p: Parameters) -> MotionPlan:
-    """Walk off from standing, and stop again."""
+    """Start walking from standing, and stop."""
     step_s = body.rhythm_s * 0.72 * (1.25 - 0.2 * abs(p["speed"]))
     stride = p["speed"] * body.speed * step_s
     total = round(p["steps"])
@@ -369,7 +368,7 @@ def start_stop(body: Measures, p: Parameters) -> MotionPlan:
 
 
 def march(body: Measures, p: Parameters) -> MotionPlan:
-    """Step on the spot, knees high."""
+    """March in place with high knees."""
     step_s = body.rhythm_s * 0.8 / p["rhythm"]
     steps = 2 * round(p["seconds"] / step_s / 2)
 
@@ -380,7 +379,7 @@ def march(body: Measures, p: Parameters) -> MotionPlan:
 
 
 def step_over(body: Measures, p: Parameters) -> MotionPlan:
-    """Step over something low, one foot after the other."""
+    """Step over a low obstacle, one foot after the other."""
     step_s = body.rhythm_s * p["slow"]
     far = p["far"] * body.leg_m
 
@@ -391,7 +390,7 @@ def step_over(body: Measures, p: Parameters) -> MotionPlan:
 
 
 def side_step(body: Measures, p: Parameters) -> MotionPlan:
-    """Step aside, the other foot follows."""
+    """Step sideways and close with the other foot."""
     step_s = body.rhythm_s * 0.9
     width = p["width"] * body.leg_m
     first = 0 if width > 0 else 1
@@ -406,7 +405,7 @@ def side_step(body: Measures, p: Parameters) -> MotionPlan:
 
 
 def turn(body: Measures, p: Parameters) -> MotionPlan:
-    """Turn on the spot, step by step."""
+    """Turn in place with steps."""
     step_s = body.rhythm_s * 0.85
 
     def advance(number: int, side: Side) -> Footing:
@@ -465,7 +464,7 @@ def _wave_hand(plan: MotionPlan, p: Parameters) -> None:
 
 
 def reach(body: Measures, p: Parameters) -> MotionPlan:
-    """Reach out with one hand, and draw it back."""
+    """Reach out with one hand and retract it."""
     plan = _standing(_whole(p["seconds"], p["hertz"]), body.stance)
     side: Side = "left" if p["left"] > 0.5 else "right"
     sign = 1.0 if side == "left" else -1.0
@@ -483,14 +482,14 @@ def reach(body: Measures, p: Parameters) -> MotionPlan:
 
 
 def walk_wave(body: Measures, p: Parameters) -> MotionPlan:
-    """Walk, and wave with one hand."""
+    """Walk while waving with one hand."""
     plan = walk(body, {"rhythm": 1.0, **p, "lift": 0.08})
     _wave_hand(plan, p)
     return plan
 
 
 def walk_back(body: Measures, p: Parameters) -> MotionPlan:
-    """Walk backwards."""
+    """Walk backward."""
     return walk(body, {**p, "speed": -p["speed"]})
 
 

@@ -1,7 +1,7 @@
-"""Make clips of plans: any robot on two legs, many kinds, the same for the same seed.
+"""Generate clips from plans for any biped; equal seeds give equal clips.
 
-A plan says where root, feet and hands should be; inverse kinematics finds the joints. What a robot
-cannot do within its limits is not accepted, and says why.
+A plan defines trajectories of root, feet and hands; inverse kinematics computes the joints. Plans
+that exceed the robot's limits are rejected with a reason.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from telic.storage.files import make_folder
 
 LICENCE = "CC0-1.0"
 _STRETCH = 0.985
-"""share of a leg's length that it is stretched to at most"""
+"""maximum leg extension, as a fraction of the leg length"""
 _HELD: dict[Split, tuple[float, float]] = {"test": (0.4, 0.52), "validation": (0.72, 0.8)}
-"""parts of a parameter's range that training never draws from"""
+"""parts of a parameter's range that training never samples"""
 
 
 def family_names(robot: MotionRobot) -> list[str]:
-    """Return the families that a robot can do."""
+    """Return the names of the families a robot supports."""
     figure = RobotFigure(robot)
     planar = robot.facts.root.kind != "free"
     return [
@@ -52,7 +52,7 @@ def family_names(robot: MotionRobot) -> list[str]:
 def draw_parameters(
     family: MotionFamily, split: Split, rng: np.random.Generator
 ) -> dict[str, float]:
-    """Return parameters of a family; those kept for another split are not drawn."""
+    """Sample the parameters of a family, excluding values reserved for other splits."""
     shares = {name: float(rng.random()) for name in family.ranges}
     while split == "train" and any(a <= shares[family.held] < b for a, b in _HELD.values()):
         shares[family.held] = float(rng.random())
@@ -74,9 +74,9 @@ def generate(
     held_share: float = 0.2,
     skip: Container[str] = (),
 ) -> Iterator[MotionClip]:
-    """Yield clips, family by family in turn; the n-th is the same however many are asked for."""
+    """Yield clips, cycling through the families; clip n does not depend on `count`."""
     if not 0.0 <= held_share <= 0.9:
-        raise UsageError(f"{held_share} of the clips cannot be held out.", hint="0.2 is usual.")
+        raise UsageError(f"A held-out share of {held_share} is invalid.", hint="0.2 is typical.")
     known = family_names(robot)
     for name in families:
         if name not in known:
@@ -105,7 +105,7 @@ def generated_library(
     seed: int = 0,
     held_share: float = 0.2,
 ) -> MotionLibrary:
-    """Return the library of `generate`, generated on first use and cached."""
+    """Return the library of motions from `generate`, created on first use and cached."""
     asked = (robot.name, robot.file.read_bytes(), count, families, seed, held_share, _code())
     key = hashlib.sha256(repr(asked).encode()).hexdigest()[:12]
     folder = cache_folder() / "motions" / f"{Path(robot.name).stem}-{count}-{key}"
@@ -135,7 +135,7 @@ def _code() -> str:
 
 
 def _spread(number: int) -> float:
-    """Return the n-th number of a golden-ratio sequence in [0, 1), to balance splits."""
+    """Return number n of a golden-ratio sequence in [0, 1), to balance splits."""
     return (0.5 + number * 0.6180339887498949) % 1.0
 
 
@@ -147,12 +147,12 @@ def make_clip(
     name: str | None = None,
     split: Split = "train",
 ) -> MotionClip:
-    """Return the clip of a family with given parameters."""
+    """Generate the clip of a family for the given parameters."""
     if family not in all_families():
         raise UnknownName("family of motions", family, list(all_families()))
     missing = set(all_families()[family].ranges) - set(parameters)
     if missing:
-        raise UsageError(f"{family} needs the parameter {min(missing)}.")
+        raise UsageError(f"{family} requires the parameter {min(missing)}.")
     maker = _maker(robot)
     plan = all_families()[family].make(maker.measures, parameters)
     poses = maker.poses(plan)
@@ -188,7 +188,7 @@ def _maker(robot: MotionRobot) -> _Maker:
 
 
 class _Maker:
-    """Turns plans into poses of one robot."""
+    """Converts plans to poses of one robot."""
 
     def __init__(self, robot: MotionRobot) -> None:
         self.robot, self.figure = robot, RobotFigure(robot)
@@ -205,14 +205,14 @@ class _Maker:
             stance[side] = Footing(float((heel[0] + toe[0]) / 2), float((heel[1] + toe[1]) / 2))
         self.floor = low
         middle = np.mean([(each.x, each.y) for each in stance.values()], axis=0)
-        # Plans begin with the center of mass above the middle of the feet.
+        # Plans start with the center of mass above the midpoint of the feet.
         stance = {s: Footing(f.x - middle[0], f.y - middle[1]) for s, f in stance.items()}
         self.ahead = data.xpos[robot.root][:2] - self.centre[:2]
         self.measures = Measures(self.figure.leg_length, float(self.centre[2]) - low, stance)
         self.near = self.figure.bent()
 
     def poses(self, plan: MotionPlan) -> PoseBatch:
-        """Return the robot in a plan."""
+        """Return the robot's poses for a plan."""
         root_quat = from_euler("ZY", _tensor(np.stack([plan.yaw, plan.pitch], axis=1)))
         ahead = rotate(
             about(2, _tensor(plan.yaw)),
@@ -250,7 +250,7 @@ class _Maker:
         )
 
     def _within_reach(self, plan: MotionPlan, root_pos: Tensor, root_quat: Tensor) -> Tensor:
-        """Lower the root smoothly where the feet would be out of reach of the legs."""
+        """Lower the root smoothly where the feet would be out of reach."""
         drop = np.zeros(plan.frames)
         for side in SIDES:
             hip = _tensor(self.figure.at_rest(f"{side}_hip")) - from_numpy(self.robot.home.root_pos)
@@ -276,7 +276,7 @@ class _Maker:
     def _upper(
         self, plan: MotionPlan, root_pos: Tensor, root_quat: Tensor
     ) -> tuple[list[PointGoal], list[TurnGoal]]:
-        """Return the goals of hands and chest, which are empty for a robot without arms."""
+        """Return the goals of hands and chest; empty for a robot without arms."""
         if not self.figure.has_arms:
             return [], []
         own = multiply(

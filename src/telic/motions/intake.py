@@ -67,7 +67,7 @@ def motion_files(places: Sequence[Path | str]) -> list[Path]:
         else:
             raise UsageError(f"{path} does not exist.")
     if not found:
-        raise UsageError("The named folders contain no files.")
+        raise UsageError("The given folders contain no files.")
     return found
 
 
@@ -121,9 +121,9 @@ def _file_candidates(
 
 
 def _split_of(name: str, held_out: str | None) -> Split:
-    """Return the split of a file by a name pattern, or by a hash of its name and a fraction.
+    """Return the split of a file by name pattern, or by the hash of its name and a fraction.
 
-    All clips of a file and its mirrored version are in the same split.
+    All clips of a file and their mirror images are in the same split.
     """
     if held_out is None:
         return "train"
@@ -132,7 +132,7 @@ def _split_of(name: str, held_out: str | None) -> Split:
     except ValueError:
         return "test" if fnmatch.fnmatch(name, held_out) else "train"
     if not 0.0 <= share <= 0.9:
-        raise UsageError(f"--held-out {held_out}: a share of 0 to 0.9 or a pattern is expected.")
+        raise UsageError(f"--held-out {held_out}: expected a fraction from 0 to 0.9 or a pattern.")
     plain = name.lower().removesuffix("_m").removesuffix("_mirror").removesuffix("_mirrored")
     lot = int(hashlib.sha256(plain.encode()).hexdigest()[:8], 16) / 2**32
     return "train" if lot >= share else "test" if lot < share / 2 else "validation"
@@ -164,7 +164,7 @@ def _on_ground(clip: MotionClip, robot: MotionRobot) -> MotionClip:
     if not _LEAST_SHIFT_M < abs(offset) < _MOST_SHIFT_M:
         return clip
     moved = clip.root_pos - [0.0, 0.0, offset]
-    step = f"moved by {-offset:+.3f} m to the ground"
+    step = f"shifted by {-offset:+.3f} m to the ground"
     return clip.replace(root_pos=moved, origin=clip.origin.then(step))
 
 

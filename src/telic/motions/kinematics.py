@@ -202,9 +202,9 @@ def _links(model: mujoco.MjModel, root: int, joints: tuple[int, ...]) -> list[_L
         if len(own) < len(joints_of(model, body)):
             other = next(model.joint(j).name for j in joints_of(model, body) if j not in own)
             raise BadEnvironment(
-                f"The joint {other or body} is neither a hinge nor a slide: motions have one "
-                "number for each joint.",
-                hint="Use a model whose joints are hinges and slides.",
+                f"The joint {other or body} is neither a hinge nor a slide, so it has no single "
+                "position value.",
+                hint="Use a model with hinge and slide joints only.",
             )
         for joint in own or [None]:
             kind = -1 if joint is None else int(model.jnt_type[joint])

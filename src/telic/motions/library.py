@@ -55,7 +55,7 @@ class LibraryHead(Record):
     robot: str
     joint_names: tuple[str, ...]
     foot_names: tuple[str, ...] = ()
-    point_names: tuple[str, ...] = Field(default=(), description="of the human motion")
+    point_names: tuple[str, ...] = Field(default=(), description="names of the human points")
 
     @property
     def widths(self) -> list[int]:
@@ -85,22 +85,22 @@ class LibraryHead(Record):
 
 
 class ClipLine(Record):
-    """Metadata of a clip in clips.jsonl."""
+    """Metadata of a clip, stored in clips.jsonl."""
 
     name: str
-    first: int = Field(ge=0, description="row of its first frame")
+    first: int = Field(ge=0, description="index of the first row")
     frames: int = Field(ge=2)
     fps: float = Field(gt=0)
     sha256: str = ""
     split: Split = "train"
-    human_first: int = Field(default=-1, ge=-1, description="-1: no human motion")
+    human_first: int = Field(default=-1, ge=-1, description="-1 if there is none")
     has_contacts: bool = False
     origin: MotionOrigin = MotionOrigin()
-    report: dict[str, float] = Field(default={}, description="measured when it was added")
+    report: dict[str, float] = Field(default={}, description="values measured on import")
 
     @property
     def duration_s(self) -> float:
-        """Seconds from the first frame to the last."""
+        """Duration from the first to the last frame, s."""
         return (self.frames - 1) / self.fps
 
 
@@ -136,7 +136,7 @@ class LibraryWriter:
             self.head = read_record(path / _HEAD, LibraryHead)
             if (self.head.robot, self.head.joint_names) != (head.robot, head.joint_names):
                 raise BadFile(
-                    f"{path} holds motions of {self.head.robot}, not of {head.robot}.",
+                    f"{path} contains motions of {self.head.robot}, not of {head.robot}.",
                     hint="Use another folder.",
                 )
         else:
@@ -159,7 +159,7 @@ class LibraryWriter:
         feet = len(self.head.foot_names)
         if clip.joint_names != self.head.joint_names:
             raise BadFile(
-                f'The clip "{clip.name}" has other joints than {self.head.robot}.',
+                f'The clip "{clip.name}" does not have the joints of {self.head.robot}.',
                 hint=f"Retarget it: telic motions import FILE --robot {self.head.robot}",
             )
         if clip.contacts is not None and clip.contacts.shape[1] != feet:
@@ -167,7 +167,7 @@ class LibraryWriter:
         points = self.head.point_names
         if clip.human is not None and points and clip.human.names != points:
             raise BadFile(
-                f'The human motion of "{clip.name}" has another skeleton than the library.'
+                f'The human motion of "{clip.name}" and the library have different skeletons.'
             )
         rows, human = self.head.rows_of(clip), self.head.human_rows_of(clip)
         line = ClipLine(
@@ -264,7 +264,7 @@ class MotionLibrary:
             end, human = line.first + line.frames, line.human_first + line.frames
             if end > len(rows) or (line.human_first >= 0 and human > len(human_rows)):
                 raise BadFile(
-                    f'{where} ends before the clip "{line.name}": its frames are missing.',
+                    f'{where} is truncated: the frames of "{line.name}" are missing.',
                     hint="Import it again, or remove the clip's line from clips.jsonl.",
                 )
 
@@ -275,13 +275,13 @@ class MotionLibrary:
         if not (path / _HEAD).is_file():
             raise BadFile(
                 f"{path} is not a motion library.",
-                hint="Make one: telic motions generate --robot planar-biped --out FOLDER",
+                hint="Generate one: telic motions generate --robot planar-biped --out FOLDER",
             )
         head = read_record(path / _HEAD, LibraryHead)
         robot = motion_robot(head.robot)
         if head.joint_names != robot.joint_names:
             raise BadFile(
-                f"{path} has other joints than the robot {head.robot} has now.",
+                f"{path} does not have the current joints of the robot {head.robot}.",
                 hint="Import its motions again.",
             )
         rows = _mapped(path / _ROWS, sum(head.widths))
@@ -328,7 +328,7 @@ class MotionLibrary:
         )
 
     def frames(self, place: int, times_s: Tensor) -> MotionFrames:
-        """Return the frames of a clip at times (n,), clamped to its duration."""
+        """Return the frames of a clip at times (n,), clamped to the duration of the clip."""
         line = self.clips[place]
         rows = self._rows[line.first : line.first + line.frames]
         parts = split(_between(rows, line.fps, times_s, slice(3, 7)), self.head.widths, dim=1)

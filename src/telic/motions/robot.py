@@ -1,7 +1,7 @@
 """Robot model for motions: joints, limits, feet, state conversion and rendering.
 
-A robot is named by the built-in planar biped, a robot of the catalogue (unitree-g1), a Gymnasium
-task (Humanoid-v5) or a model file.
+Supported are the built-in planar biped, robots of the catalogue (unitree-g1), Gymnasium tasks
+(Humanoid-v5) and model files.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Pose(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class MotionRobot:
-    """Robot model on which clips are played."""
+    """Robot model that performs motion clips."""
 
     name: str
     """name as requested"""
@@ -192,8 +192,7 @@ def _built(name: str, *stamp: float) -> MotionRobot:
     facts = robot_of(model, rest, task)
     if facts.torso is None or "z" not in facts.root.moves:
         raise BadEnvironment(
-            f"{name} stands on a fixed base, or nothing of it can move up and down: motions are "
-            "for robots that move about."
+            f"{name} has a fixed base or cannot move vertically; motions require a mobile robot."
         )
     limits = [limb.range or (-np.inf, np.inf) for limb in facts.limbs]
     return MotionRobot(

@@ -22,19 +22,17 @@ from telic.errors import TelicError
 from telic.storage.reading import parse_json, read_text
 
 GATE = (
-    "telic: this starts the training of a study outside of the launch gate. Ask `telic study next` "
-    "what may be started; it prints the one command that passes the gates."
+    "telic: this starts training of a study outside the launch gate. Run `telic study next` to "
+    "see which runs may be started; it prints the command that passes the gates."
 )
-UNKNOWN = "telic: this may start training, and the adapter that decides it cannot be read. {}"
-PERSON = (
-    "telic: {} needs a person. Show the person the command; they type it in their own terminal."
-)
+UNKNOWN = "telic: this may start training, but the study's adapter cannot be read. {}"
+PERSON = "telic: {} requires a person. Show them the command to run in their own terminal."
 RECORDS = (
-    "telic: {} is a record of a study, which only telic writes; an edit would void what it proves. "
-    "Corrections are new entries: do what `telic study next` names."
+    "telic: {} is a record of a study, which only telic writes; an edit would invalidate the "
+    "study. To correct it, append a new entry: follow `telic study next`."
 )
 _PERSONS = {"approve": "", "run": "--resume", "report": "--close"}
-"""human-only commands, and the option that makes them so"""
+"""human-only commands, with the option that makes a command human-only"""
 _LARGEST_SCRIPT = 65_536
 _DEEPEST = 3
 
@@ -160,7 +158,7 @@ def _read_adapter(adapter: Path) -> Iterator[_Start]:
         if argv is None:
             continue
         if not is_row(argv) or not all(isinstance(word, str) for word in argv):
-            raise TelicError(f"{adapter} cannot be read: its commands are not lists of words.")
+            raise TelicError(f"{adapter} cannot be read: its commands must be lists of words.")
         words = [word for word in argv if not _PLACEHOLDER.search(word)]
         # The script, or else the module after -m, or else the program.
         script = next((i for i, word in enumerate(words) if word.endswith((".py", ".sh"))), None)

@@ -29,13 +29,13 @@ from telic.quantities.quantity import (
     spec_in,
 )
 
-MOTORS = robot_need("motors whose torque follows from action and joint", lambda robot: robot.motors)
+MOTORS = robot_need("motors with torque from action and joint state", lambda robot: robot.motors)
 LIMITS = robot_need("joints with limits", lambda robot: any(each.range for each in robot.limbs))
-LIMBS = robot_need("joints of its own", lambda robot: robot.limbs)
+LIMBS = robot_need("joints other than those of the base", lambda robot: robot.limbs)
 UPPER = robot_need(
-    "legs, and joints that belong to none of them", lambda robot: robot.legs and _upper(robot)
+    "legs, and joints that are not part of a leg", lambda robot: robot.legs and _upper(robot)
 )
-SPLAY = robot_need("legs with joints that move them aside", lambda robot: _splay(robot))
+SPLAY = robot_need("legs with abduction or rotation joints", lambda robot: _splay(robot))
 TARGET = robot_need("a target in the environment", lambda robot: robot.target is not None)
 
 
@@ -152,7 +152,7 @@ def _masses(robot: Robot, device: torch.device, dtype: torch.dtype) -> tuple[Ten
 
 @quantity(unit="m", latex=r"p_b", need=ROBOT, per="axis")
 def body_position(info: Fields, body: str) -> Tensor:
-    """Position (x, y, z) of a body's origin in the world."""
+    """Position (x, y, z) of a body's origin in the world, m."""
     return info["xpos"][..., body_row(spec_in(info), body), :]
 
 
@@ -174,7 +174,7 @@ def body_velocity(info: Fields, body: str) -> Tensor:
 
 @quantity(unit="N", latex=r"\|f_b\|", need=ROBOT)
 def contact_force(info: Fields, body: str) -> Tensor:
-    """Size of the contact force on a body."""
+    """Magnitude of the contact force on a body."""
     return touch(info)[..., body_row(spec_in(info), body)]
 
 
@@ -192,7 +192,7 @@ def joint_velocity(info: Fields, joint: str) -> Tensor:
 
 @quantity(unit="rad/s or m/s", latex=r"\sqrt{\frac{1}{J}\sum_j \dot q_j^2}", need=LIMBS)
 def joint_speed(info: Fields) -> Tensor:
-    """Root mean square velocity of the robot's joints: 0 is a robot that holds its pose."""
+    """Root mean square velocity of the robot's joints; 0 for a robot that holds its pose."""
     qvel = info["qvel"]
     own = places((each.dof for each in robot_in(info).limbs), qvel.device)
     return qvel[..., own].square().mean(-1).sqrt()
@@ -200,19 +200,19 @@ def joint_speed(info: Fields) -> Tensor:
 
 @quantity(unit="rad or m", latex=r"\sqrt{\frac{1}{U}\sum_j (q_j - q_j^0)^2}", need=UPPER)
 def upper_pose_error(info: Fields) -> Tensor:
-    """Root mean square distance from the resting pose of the joints of no leg: waist, arms."""
+    """Root mean square deviation of the waist and arm joints from the resting pose."""
     return _off_rest(info, _upper(robot_in(info)))
 
 
 @quantity(unit="rad or m", latex=r"\sqrt{\frac{1}{S}\sum_j (q_j - q_j^0)^2}", need=SPLAY)
 def leg_splay(info: Fields) -> Tensor:
-    """Root mean square distance from rest of the joints that move legs aside or turn them."""
+    """Root mean square deviation of abduction and rotation joints of the legs from rest."""
     return _off_rest(info, _splay(robot_in(info)))
 
 
 @quantity(unit="1", latex=r"\max_j |2 q_j - u_j - l_j| / (u_j - l_j)", need=LIMITS)
 def joint_limit_closeness(info: Fields) -> Tensor:
-    """Closeness of the nearest joint to its limit: 0 all in the middle, 1 one at its limit."""
+    """Closeness of joints to their limits: 0 if all are centered, 1 if one is at its limit."""
     qpos = info["qpos"]
     limited = [each for each in robot_in(info).limbs if each.range]
     ranges = tuple(each.range for each in limited)
@@ -247,7 +247,7 @@ def centre_of_mass_velocity(info: Fields) -> Tensor:
 
 @quantity(unit="1", latex=r"[\,\|f_i\| > 0.01\, m g\,]", need=FEET, per="foot")
 def foot_contact(info: Fields) -> Tensor:
-    """1 for each foot that touches something with over 1 % of the robot's weight, else 0."""
+    """1 for each foot with a contact force above 1 % of the robot's weight, else 0."""
     robot = robot_in(info)
     force = touch(info)
     on_feet = force.index_select(-1, places(robot.feet, force.device))
@@ -256,13 +256,13 @@ def foot_contact(info: Fields) -> Tensor:
 
 @quantity(unit="1", latex=r"\sum_i \text{contact}_i", need=FEET)
 def feet_in_contact(info: Fields) -> Tensor:
-    """Number of feet that touch something."""
+    """Number of feet in contact with anything."""
     return foot_contact.function(info).sum(-1)
 
 
 @quantity(unit="W", latex=r"\sum_j |\tau_j \dot q_j|", need=MOTORS)
 def power(info: Fields) -> Tensor:
-    """Mechanical power of all motors, braking counted as work, at the end of the step."""
+    """Mechanical power of all motors at the end of the step; braking counts as positive work."""
     qvel = info["qvel"]
     motors = _motors(robot_in(info), qvel.device, qvel.dtype)
     moving = qvel[..., motors.dof]
@@ -278,13 +278,13 @@ def power(info: Fields) -> Tensor:
 
 @quantity(unit="1", latex=r"\overline{a_i^2}", need=CONTINUOUS)
 def effort(info: Fields) -> Tensor:
-    """Mean of the squared actions, each scaled to [-1, 1] by its range: 1 is full force."""
+    """Mean of squared actions, each scaled to [-1, 1] by its range; 1 is full force."""
     return scaled_action(info).square().mean(-1)
 
 
 @quantity(unit="1", latex=r"a_i", need=CONTINUOUS, per="actuator")
 def action_strength(info: Fields) -> Tensor:
-    """Each action scaled to [-1, 1] by its range, whatever force or angle that is."""
+    """Each action scaled to [-1, 1] by its range."""
     return scaled_action(info)
 
 
@@ -299,16 +299,16 @@ def distance_to_target(info: Fields) -> Tensor:
 def distance_to_point(
     info: Fields, point: Sequence[float] | Tensor, body: str | None = None
 ) -> Tensor:
-    """Distance of a body (the torso unless named) to a point.
+    """Distance of a body (by default the torso) to a point.
 
-    A point (x, y) measures over the ground, a point (x, y, z) in space.
+    A point (x, y) gives the horizontal distance, a point (x, y, z) the distance in space.
     """
     spec, robot = spec_in(info), robot_in(info)
     row = body_row(spec, body) if body is not None else robot.torso
     if row is None:
         raise UsageError(
             f"{spec.id} has no torso to measure the distance from.",
-            hint=f"Name a body: {', '.join(spec.body_names)}.",
+            hint=f"Specify a body: {', '.join(spec.body_names)}.",
         )
     goal = torch.as_tensor(point, dtype=info["xpos"].dtype, device=info["xpos"].device)
     if goal.shape[-1] not in (2, 3):

@@ -55,7 +55,7 @@ def _turned(state: Tensor, info: Fields, axis: int, *, world: bool = False) -> U
 
 _AXES = (
     ("roll", 0, "the robot's own forward axis", "tipping over to the right is positive"),
-    ("pitch", 1, "the robot's own left axis", "a front flip is one turn, a backflip minus one"),
+    ("pitch", 1, "the robot's own left axis", "a front flip is +1 turn, a backflip -1"),
     ("yaw", 2, "the robot's own up axis", "to the left is positive"),
     ("heading", 2, "the world's vertical", "to the left is positive"),
 )
@@ -85,7 +85,7 @@ for _unit in ("rad", "turns"):
 
 @quantity(unit="m", latex=r"x_t - x_1", need=moves_along("x"), width=2)
 def displacement(state: Tensor, info: Fields) -> Update:
-    """Way made along x since the start; backward is negative."""
+    """Displacement along x since the start; backward is negative."""
     # memory: seen, initial x
     x = position(info, "x")
     start = torch.where(state[..., 0] > 0, state[..., 1], x)
@@ -94,7 +94,7 @@ def displacement(state: Tensor, info: Fields) -> Update:
 
 @quantity(unit="m", latex=r"\sum_t \|p_t - p_{t-1}\|_{xy}", need=moves_along("x"), width=4)
 def distance_travelled(state: Tensor, info: Fields) -> Update:
-    """Length of the path over the ground since the start, detours counted."""
+    """Length of the horizontal path since the start, including detours."""
     # memory: seen, total, last x, last y
     x = position(info, "x")
     y = position(info, "y")
@@ -111,7 +111,7 @@ def distance_travelled(state: Tensor, info: Fields) -> Update:
     per="foot",
 )
 def foot_duty_factor(state: Tensor, info: Fields) -> Update:
-    """Share of the episode so far in which each foot was on the ground."""
+    """Fraction of the episode so far in which each foot was on the ground."""
     # memory: steps, steps with ground contact per foot
     steps = state[..., :1] + 1.0
     on_ground = state[..., 1:] + foot_contact.function(info)
@@ -120,7 +120,7 @@ def foot_duty_factor(state: Tensor, info: Fields) -> Update:
 
 @quantity(unit="s", latex=r"t - t_\text{last contact}", need=FEET, width=1)
 def air_time(state: Tensor, info: Fields) -> Update:
-    """Time since all feet left the ground; 0 while any touches."""
+    """Time since the last foot left the ground; 0 while any foot is in contact."""
     airborne = (foot_contact.function(info).amax(-1) == 0).to(state.dtype)
     clock = (state[..., 0] + time_step(info)) * airborne
     return clock.unsqueeze(-1), clock
@@ -133,7 +133,7 @@ def air_time(state: Tensor, info: Fields) -> Update:
     width=5,
 )
 def stride_alternation(state: Tensor, info: Fields) -> Update:
-    """Share of touchdowns that follow a touchdown of the opposite side: 1 walking, 0 hopping.
+    """Share of touchdowns that follow one of the opposite side: 1 for walking, 0 for hopping.
 
     Sides are left and right, or back and front where a robot in the vertical plane has no others.
     Both sides landing in the same step is a touchdown that alternates with nothing. 0 before the
@@ -157,7 +157,7 @@ def stride_alternation(state: Tensor, info: Fields) -> Update:
 
 @quantity(unit="J", latex=r"\sum_t \sum_j |\tau_j \dot q_j|\,\Delta t", need=MOTORS, width=1)
 def energy(state: Tensor, info: Fields) -> Update:
-    """Mechanical work of all motors since the start, braking counted as work."""
+    """Mechanical work of all motors since the start; braking counts as positive work."""
     total = state[..., 0] + power.function(info) * time_step(info)
     return total.unsqueeze(-1), total
 
@@ -169,7 +169,7 @@ def energy(state: Tensor, info: Fields) -> Update:
     width=lambda spec: 1 + spec.act_dim,
 )
 def action_change(state: Tensor, info: Fields) -> Update:
-    """Mean squared change of the action, scaled to [-1, 1], since the last step; 0 at the first."""
+    """Mean squared change of the action, scaled to [-1, 1], since the last step; initially 0."""
     # memory: seen, last action
     action = scaled_action(info)
     change = state[..., 0] * (action - state[..., 1:]).square().mean(-1)

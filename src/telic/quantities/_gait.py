@@ -40,7 +40,7 @@ _LONG = 0.6
 _RISE = 0.03
 """rise above the stance height, relative to L, from which a foot counts as swinging"""
 _TURN = 2.0 * math.pi
-TWO_FEET = robot_need("two feet or more", lambda robot: len(robot.feet) > 1)
+TWO_FEET = robot_need("at least two feet", lambda robot: len(robot.feet) > 1)
 LEGS = robot_need("legs with feet", lambda robot: robot.legs)
 
 
@@ -48,9 +48,9 @@ LEGS = robot_need("legs with feet", lambda robot: robot.legs)
     unit="1", latex=r"\frac{1}{t}\sum_{s \le t} [\max_b \|f_b\| \le 0.01\, m g]", need=FEET, width=2
 )
 def flight_share(state: Tensor, info: Fields) -> Update:
-    """Share of the episode so far in which nothing of the robot touched anything.
+    """Fraction of the episode so far in which nothing of the robot touched anything.
 
-    A robot that slides on its shins has no foot on the ground either, and does not fly.
+    A robot that slides on its shins has no foot on the ground, but is not in flight.
     """
     robot, force = robot_in(info), touch(info)
     bodies = (body for body, root in enumerate(robot.body_root) if root == robot.torso)
@@ -77,7 +77,7 @@ def foot_height(info: Fields) -> Tensor:
 
 @quantity(unit="m/s", latex=r"c_i\,\|v_{\text{end of foot } i}^{xy}\|", need=LEGS, per="foot")
 def foot_slip(info: Fields) -> Tensor:
-    """Speed of the end of each foot over the ground while it touches it, 0 while it does not."""
+    """Horizontal speed of the end of each foot while in contact; 0 without contact."""
     robot, com = robot_in(info), info["subtree_com"]
     motion = info["cvel"].index_select(-2, places(robot.feet, com.device))
     roots = (robot.body_root[foot] for foot in robot.feet)
@@ -94,7 +94,7 @@ def foot_slip(info: Fields) -> Tensor:
     per="foot",
 )
 def foot_air_time(state: Tensor, info: Fields) -> Update:
-    """Time since each foot left the ground; 0 while it touches."""
+    """Time since each foot left the ground; 0 while in contact."""
     off = (foot_contact.function(info) == 0).to(state.dtype)
     clock = (state + time_step(info)) * off
     return clock, clock
@@ -107,9 +107,9 @@ def foot_air_time(state: Tensor, info: Fields) -> Update:
     width=lambda spec: 5 + 3 * num_feet(spec),
 )
 def slide_share(state: Tensor, info: Fields) -> Update:
-    """Share of the way so far that every foot on the ground made together with the body.
+    """Fraction of the path during which every foot on the ground slid along with the body.
 
-    A walking robot stands on a foot that stays where it is, a sliding one on none. Flight is 0.
+    A walking robot stands on a stationary foot, a sliding one on none. Flight counts as 0.
     """
     feet = _ends(info)[..., :2].to(state.dtype)
     body = info["xpos"][..., robot_in(info).torso or 0, :2].to(state.dtype)
@@ -171,9 +171,9 @@ def _landing(memory: Tensor, info: Fields) -> tuple[Tensor, Tensor]:
     width=lambda spec: 2 + _PER_FOOT * num_feet(spec),
 )
 def stance_share(state: Tensor, info: Fields) -> Update:
-    """Share of the episode so far in which a foot did not swing, averaged over the feet.
+    """Fraction of the episode so far in which a foot did not swing, averaged over the feet.
 
-    `duty_factor` counts contacts; a foot that bounces a little on the ground stands as well.
+    `duty_factor` counts contacts; here, a foot that bounces slightly on the ground also stands.
     """
     dt = time_step(info)
     before = state[..., 2:].chunk(_PER_FOOT, -1)[0]
@@ -236,9 +236,9 @@ def _cycles(state: Tensor, info: Fields) -> tuple[Tensor, Tensor, Tensor, Tensor
     per="foot",
 )
 def foot_phase(state: Tensor, info: Fields) -> Update:
-    """Phase of each foot in the cycle of the first foot: 0 with it, 0.5 half a cycle later.
+    """Phase of each foot in the cycle of the first foot: 0 in phase, 0.5 half a cycle later.
 
-    The circular mean over all cycles so far, in [0, 1); 0 before the first cycle is over.
+    Circular mean over all completed cycles, in [0, 1); 0 before the first.
     """
     memory, cosine, sine, _ = _cycles(state, info)
     return memory, (torch.atan2(sine, cosine) / _TURN).remainder(1.0)
@@ -252,9 +252,9 @@ def foot_phase(state: Tensor, info: Fields) -> Update:
     per="foot",
 )
 def foot_phase_lock(state: Tensor, info: Fields) -> Update:
-    """Regularity of each foot in the cycle of the first: 1 always at the same phase.
+    """Regularity of each foot's phase in the cycle of the first foot; 1 if it is constant.
 
-    The length of the mean direction of its phases; 0 before the first cycle is over.
+    Length of the mean direction of its phases; 0 before the first completed cycle.
     """
     memory, cosine, sine, count = _cycles(state, info)
     return memory, torch.hypot(cosine, sine) / count.clamp_min(1.0)

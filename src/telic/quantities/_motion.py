@@ -112,7 +112,7 @@ def spin_about(info: Fields, axis: int) -> Tensor:
 
 @quantity(unit="m", latex=r"x", need=moves_along("x"))
 def x_position(info: Fields) -> Tensor:
-    """Position of the torso along x, the direction called forward."""
+    """Position of the torso along x, the forward direction."""
     return position(info, "x")
 
 
@@ -142,14 +142,14 @@ def vertical_velocity(info: Fields) -> Tensor:
 
 @quantity(unit="m/s", latex=r"\sqrt{v_x^2 + v_y^2 + v_z^2}", need=TRAVELS)
 def speed(info: Fields) -> Tensor:
-    """Size of the torso's velocity, whatever its direction."""
+    """Magnitude of the torso's velocity in any direction."""
     squares = [velocity(info, axis).square() for axis in robot_in(info).root.moves]
     return sum(squares[1:], squares[0]).sqrt()
 
 
 @quantity(unit="m/s", latex=r"\sqrt{v_x^2 + v_y^2}", need=moves_along("x"))
 def horizontal_speed(info: Fields) -> Tensor:
-    """Size of the torso's velocity over the ground."""
+    """Magnitude of the torso's horizontal velocity."""
     return torch.hypot(velocity(info, "x"), velocity(info, "y"))
 
 
@@ -159,7 +159,7 @@ def horizontal_speed(info: Fields) -> Tensor:
     need=moves_along("x", "y") & turns_about("z"),
 )
 def heading_velocity(info: Fields) -> Tensor:
-    """Velocity over the ground in the direction the robot faces."""
+    """Horizontal velocity in the direction the robot faces."""
     x, y = direction(info, 0, 0), direction(info, 0, 1)
     along = velocity(info, "x") * x + velocity(info, "y") * y
     return along / torch.hypot(x, y).clamp_min(1e-9)
@@ -173,19 +173,19 @@ GROUND = Need(
 
 @quantity(unit="m", latex=r"z_\text{ground}", need=GROUND)
 def ground_height(info: Fields) -> Tensor:
-    """Height of the ground below the torso above the foot of every field.
+    """Height of the ground below the torso relative to the lowest level of its field.
 
-    What it changes by is what the robot climbed.
+    Its change is the height that the robot has climbed.
     """
     return info["ground_height"]
 
 
 @quantity(unit="m", latex=r"h_\text{step}", need=GROUND)
 def ground_step(info: Fields) -> Tensor:
-    """Size of what the field below the torso is made of; 0 on flat ground.
+    """Obstacle size of the terrain field below the torso; 0 on flat ground.
 
-    Of stairs it is the height of a step, of a slope its rise per meter, of rough ground the
-    highest lump.
+    For stairs it is the step height, for slopes the rise per meter, for rough ground the highest
+    lump.
     """
     return info["ground_step"]
 
@@ -204,7 +204,7 @@ def _ground(info: Fields) -> Tensor | float:
 
 @quantity(unit="m", latex=r"z - z_\text{rest}", need=moves_along("z"))
 def height_above_start(info: Fields) -> Tensor:
-    """Height of the torso above its height in the resting pose, where episodes start."""
+    """Height of the torso relative to the resting pose, in which episodes start."""
     rest = robot_in(info).rest_height
     return position(info, "z") - (0.0 if rest is None else rest)
 
@@ -213,7 +213,7 @@ def height_above_start(info: Fields) -> Tensor:
 def uprightness(info: Fields) -> Tensor:
     """Cosine of the angle between the robot's up direction and the world's.
 
-    1 is upright, 0 lying, -1 upside down.
+    1 is upright, 0 is lying, -1 is upside down.
     """
     return direction(info, 2, 2)
 
@@ -226,7 +226,7 @@ def heading(info: Fields) -> Tensor:
 
 @quantity(unit="rad/s", latex=r"\omega_z^\text{world}", need=turns_about("z"))
 def heading_rate(info: Fields) -> Tensor:
-    """Rate of turning about the world's vertical; to the left is positive."""
+    """Yaw rate about the world's vertical; turning left is positive."""
     if robot_in(info).root.hinge is not None:
         return spin_about(info, 2)
     parts = [spin_about(info, axis) * direction(info, axis, 2) for axis in range(3)]
@@ -258,7 +258,7 @@ def roll(info: Fields) -> Tensor:
 
 @quantity(unit="rad", latex=r"\psi = \operatorname{atan2}(f_y, f_x)", need=turns_about("z"))
 def yaw(info: Fields) -> Tensor:
-    """Angle about the vertical; the same as heading."""
+    """Angle about the vertical; same as heading."""
     return heading.function(info)
 
 
@@ -272,7 +272,7 @@ def roll_rate(info: Fields) -> Tensor:
 def pitch_rate(info: Fields) -> Tensor:
     """Angular velocity about the robot's own left axis.
 
-    Turning forward (nose down, a front flip) is positive, a backflip is negative.
+    Forward rotation (nose down, as in a front flip) is positive, a backflip is negative.
     """
     return spin_about(info, 1)
 
@@ -285,7 +285,7 @@ def yaw_rate(info: Fields) -> Tensor:
 
 @quantity(unit="rad/s", latex=r"\|\omega\|", need=TURNS)
 def angular_speed(info: Fields) -> Tensor:
-    """Size of the torso's angular velocity."""
+    """Magnitude of the torso's angular velocity."""
     return norm(spin(info))
 
 
@@ -330,7 +330,7 @@ _ON_GROUND = moves_along("x", "y") & turns_about("z")
 
 @quantity(unit="m/s", latex=r"v_y \cos\psi - v_x \sin\psi", need=_ON_GROUND)
 def sideways_velocity(info: Fields) -> Tensor:
-    """Velocity over the ground to the robot's own left; to its right is negative."""
+    """Horizontal velocity to the robot's left; to its right is negative."""
     x, y = direction(info, 0, 0), direction(info, 0, 1)
     aside = velocity(info, "y") * x - velocity(info, "x") * y
     return aside / torch.hypot(x, y).clamp_min(1e-9)
@@ -342,12 +342,12 @@ def sideways_velocity(info: Fields) -> Tensor:
     need=_ON_GROUND & TOLD,
 )
 def command_error(info: Fields) -> Tensor:
-    """Distance between the velocity over the ground, as the robot sees it, and the command."""
+    """Difference between the horizontal velocity in the robot's frame and the command."""
     ahead = heading_velocity.function(info) - info["command_forward"]
     return torch.hypot(ahead, sideways_velocity.function(info) - info["command_sideways"])
 
 
 @quantity(unit="rad/s", latex=r"|\omega_z - \omega_z^*|", need=turns_about("z") & TOLD)
 def turn_command_error(info: Fields) -> Tensor:
-    """Size of the difference between the rate of turning and the commanded one."""
+    """Absolute difference between the yaw rate and the commanded yaw rate."""
     return (heading_rate.function(info) - info["command_turn"]).abs()

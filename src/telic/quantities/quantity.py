@@ -139,13 +139,13 @@ class Quantity:
         if spec is None:
             raise UsageError(
                 f'Cannot measure "{self.name}": the environment of the values is not known.',
-                hint="Give a step's info, or Recording(fields, env.spec).",
+                hint="Pass a step's info, or Recording(fields, env.spec).",
             )
         if not self.need.test(spec):
             names = [each.name for each in QUANTITIES.values() if each.available(spec)]
             raise UsageError(
-                f'{spec.id} has no quantity "{self.name}": it needs {self.need.words}.',
-                hint=f"Available here: {', '.join(names) or 'none'}.",
+                f'{spec.id} has no quantity "{self.name}", which requires {self.need.words}.',
+                hint=f"Available quantities: {', '.join(names) or 'none'}.",
             )
         return spec
 
@@ -153,7 +153,7 @@ class Quantity:
         """Return the value: (N,) for a step's info, with the leading axes of a recording."""
         if self.width is not None:
             raise UsageError(
-                f'"{self.name}" remembers the episode, so it cannot be read off a single step.',
+                f'"{self.name}" accumulates over the episode, not over a single step.',
                 hint=f"In a reward: self.m, value = {self.name}.update(self.m, info). "
                 f"On a recording: {self.name}.over(recording).",
             )
@@ -169,9 +169,9 @@ class Quantity:
         if callable(width):
             if spec is None:
                 raise UsageError(
-                    f'The memory of "{self.name}" has one place per '
-                    f"{self.per or 'action or joint'}, which depends on the robot.",
-                    hint=f"Give spec=env.spec to {self.name}.start or {self.name}.memory.",
+                    f'The memory size of "{self.name}" depends on the robot (one value per '
+                    f"{self.per or 'action or joint'}).",
+                    hint=f"Pass spec=env.spec to {self.name}.start or {self.name}.memory.",
                 )
             width = width(spec)
         return (0.0,) * (width or 0)

@@ -17,14 +17,14 @@ class QuantityDescription(Record):
     """Description of one quantity for a person or a language model."""
 
     name: str
-    usage: str = Field(description="how to call it")
+    usage: str = Field(description="expression that computes it")
     unit: str
     kind: Literal["instant", "accumulated"]
     shape: str = Field(description="shape of the value for N environments")
-    formula: str = Field(description="in words")
+    formula: str = Field(description="description")
     latex: str
     memory: int | None = Field(
-        default=None, description="numbers that an accumulated one remembers; None: it depends"
+        default=None, description="memory size of an accumulated one; None: it depends"
     )
 
 

@@ -19,14 +19,14 @@ _DIRECTIONS: dict[View, tuple[float, float]] = {
     "three-quarter": (125.0, -20.0),
     "rear-quarter": (55.0, -20.0),
 }
-# A sphere of radius R fills the height at R / sin(fov / 2) = 2.6 R; the rest is air around it.
+# A sphere of radius R fills the height at R / sin(fov / 2) = 2.6 R; the rest is margin.
 _DISTANCE_PER_RADIUS = 3.2
-_AIR, _LITTLE_AIR = 1.3, 1.12  # around what stands in one place, and around what travels
+_AIR, _LITTLE_AIR = 1.3, 1.12  # margins for stationary and for moving robots
 _NEAR_PER_RADIUS = 2.7
 _SMOOTH_ACROSS_S = 0.35
 _SMOOTH_HEIGHT_S = 1.0
-_MOST_RISE = 8.0  # in radii of the robot: what rises or falls further is followed up and down
-_BELOW = 0.15  # share of what is seen that stays free below, where the caption is
+_MOST_RISE = 8.0  # in robot radii; beyond this, vertical motion is followed
+_BELOW = 0.15  # fraction of the image kept free at the bottom for the caption
 _MARKS_M = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 _MOST_MARKS = 6
 
@@ -99,7 +99,7 @@ def _followed(
         usual = _DISTANCE_PER_RADIUS
         height = np.full((len(boxes), 1), ((1 + _BELOW) * low + (1 - _BELOW) * high) / 2)
     look_at = np.column_stack((across, height))
-    away = np.abs(boxes - look_at[:, None]).max((0, 1))  # (3,), of what is furthest from it
+    away = np.abs(boxes - look_at[:, None]).max((0, 1))  # (3,), farthest point per axis
     seen = _distance_to_see(away, view, aspect, _LITTLE_AIR)
     return look_at, max(seen, 0.0 if near else usual * radius)
 

@@ -16,11 +16,11 @@ import numpy as np
 from telic.rendering import look
 from telic.rendering._camera import FOV_DEG, Camera, floor_height, radius_m
 
-_FLAT = 1e-3  # height that is left of a geom in its shadow: keeps its faces turned outwards
+_FLAT = 1e-3  # remaining height of a geom in its shadow: keeps its faces turned outwards
 _SHADOW_RGBA = np.array((*look.FLOOR_SHADOW, 1), dtype=np.float32)
-_MOST_GEOMS = 10_000  # with their shadows; what is beyond is not drawn
+_MOST_GEOMS = 10_000  # including shadows; further geoms are not drawn
 _NOWHERE, _STRAIGHT = np.zeros(3), np.eye(3).ravel()
-_SHADOW_LIFT = 2e-3  # of the robot's radius, above the floor
+_SHADOW_LIFT = 2e-3  # height above the floor, in robot radii
 _LIGHT = look.LIGHT_DIRECTION / np.linalg.norm(look.LIGHT_DIRECTION)
 
 

@@ -27,10 +27,10 @@ def prepare(payload: dict[str, Any], channel: HostChannel) -> list[RenderJob] | 
     os.environ.update(payload["variables"])
     jobs = [RenderJob.model_validate(values) for values in payload["jobs"]]
     try:
-        # With a broken OpenGL library even importing mujoco raises, and anything at that.
+        # With a broken OpenGL library, importing mujoco may raise any exception.
         from telic.rendering.replay import import_environments
     except Exception as error:
-        return f"a library of it is missing: {type(error).__name__}: {error}"
+        return f"a graphics library is missing: {type(error).__name__}: {error}"
     import_environments(jobs)
     return jobs
 
@@ -51,7 +51,7 @@ def run(
         stage = Stage(payload["backend"])
         stage.try_out()
         for number, job in enumerate(jobs):
-            channel.heartbeat(_SILENCE_S, f"it was drawing {job.output.name}")
+            channel.heartbeat(_SILENCE_S, f"it was rendering {job.output.name}")
 
             def progress(frame: int, frames: int, number: int = number) -> None:
                 if channel.should_stop():

@@ -16,11 +16,11 @@ class StillRow(Record):
     """Row of stills in a contact sheet, with height marks on each."""
 
     words: str
-    steps: tuple[int, ...] = Field(min_length=1, description="moments of the recording")
-    notes: tuple[str, ...] = Field(default=(), description="added to the time under each still")
-    view: View | None = Field(default=None, description="by default what suits the robot")
+    steps: tuple[int, ...] = Field(min_length=1, description="rows of the recording to draw")
+    notes: tuple[str, ...] = Field(default=(), description="offset of the displayed time, s")
+    view: View | None = Field(default=None, description="default: suits the robot")
     near: bool = Field(
-        default=False, description="follow the robot closely, also up and down, filling the frame"
+        default=False, description="follow the robot closely, also vertically, to fill the frame"
     )
 
 
@@ -38,29 +38,29 @@ class RenderJob(Record):
 
     trajectory: Path = Field(description="recorded episode (.npz)")
     output: Path = Field(description=".mp4 is a video, .png a strip of still frames")
-    env: str = Field(description="where it was played; what the file itself says is not believed")
-    env_args: dict[str, Any] = Field(default={}, description="its constructor arguments")
+    env: str = Field(description="environment of the episode; the recording is not trusted with it")
+    env_args: dict[str, Any] = Field(default={}, description="environment arguments")
     width: int | None = Field(
         default=None,
         ge=32,
         le=4096,
-        description="pixels; by default 480 with OpenGL, 320 with rays, 240 in a strip",
+        description="width in pixels; by default 480 with OpenGL, 320 with rays, 240 in a strip",
     )
     height: int | None = Field(
-        default=None, ge=24, le=4096, description="pixels; by default three quarters of the width"
+        default=None, ge=24, le=4096, description="height; by default three quarters of the width"
     )
     view: View | None = Field(
-        default=None, description="camera position; by default what suits the robot"
+        default=None, description="camera position; by default chosen for the robot"
     )
     caption: bool = Field(
-        default=True, description="show time, step and return; on a contact sheet only the time"
+        default=True, description="show time, step and return; on a contact sheet, time only"
     )
     fps: float = Field(
-        default=30.0, gt=0, le=120, description="most frames per second; playback is real time"
+        default=30.0, gt=0, le=120, description="maximum frames per second; playback is real time"
     )
-    frames: int = Field(default=6, ge=1, le=24, description="still frames in a strip")
+    frames: int = Field(default=6, ge=1, le=24, description="number of still frames in a strip")
     rows: tuple[StillRow, ...] = Field(
-        default=(), description="draw a contact sheet of these rows instead of a strip"
+        default=(), description="draw a contact sheet with these rows instead of a strip"
     )
     traces: tuple[FootTrace, ...] = Field(default=(), description="charts below a contact sheet")
 
@@ -68,7 +68,7 @@ class RenderJob(Record):
     @classmethod
     def _check_output(cls, output: Path) -> Path:
         if output.suffix not in (".mp4", ".png"):
-            raise ValueError(f"a rendering ends in .mp4 or .png, not {output.suffix!r}")
+            raise ValueError(f"the output must end in .mp4 or .png, not {output.suffix!r}")
         return output
 
     @property

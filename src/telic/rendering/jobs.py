@@ -118,7 +118,7 @@ def render_one(trajectory: Path, output: Path, *, env: str, **settings: Any) -> 
         raise ConfigError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}.") from None
     rendering = render([job])[0]
     if rendering.error:
-        raise TelicError(f"{output} was not made: {rendering.error}")
+        raise TelicError(f"{output} was not rendered: {rendering.error}")
     return rendering
 
 

@@ -25,7 +25,7 @@ FLOOR_DARK: _Colour = (0.62, 0.68, 0.73)
 FLOOR_LIGHT: _Colour = (0.74, 0.79, 0.83)
 FLOOR_LINE: _Colour = (0.84, 0.88, 0.91)
 FLOOR_SHADOW: _Colour = (0.44, 0.49, 0.54)
-FLOOR_REACH = 80.0  # how far the floor is seen, in radii of the robot
+FLOOR_REACH = 80.0  # visible extent of the floor, in robot radii
 LIGHT_DIRECTION = np.array([0.35, 0.55, -1.0])
 LIGHT_AMBIENT = 0.44
 LIGHT_DIFFUSE = 0.62
@@ -51,16 +51,16 @@ def load_dressed(path: Path, *, repaint: bool = False, ground: Ground = _FLAT) -
     """
     require_compilable(path)
     try:
-        if path.suffix == ".mjb":  # compiled: nothing left to dress
+        if path.suffix == ".mjb":  # compiled models cannot be styled
             return mujoco.MjModel.from_binary_path(str(path))
         with warnings.catch_warnings():
-            # remarks on old attributes of Gymnasium's files, which are not ours to change
+            # warnings about deprecated attributes in Gymnasium's model files
             warnings.simplefilter("ignore")
             spec = mujoco.MjSpec.from_file(str(path))
             _dress(spec, lay(spec, ground), repaint)
             return spec.compile()
     except ValueError as error:
-        raise BadEnvironment(f"{path} is not a model MuJoCo can load: {error}") from None
+        raise BadEnvironment(f"MuJoCo cannot load {path}: {error}") from None
 
 
 def _dress(spec: mujoco.MjSpec, plain: mujoco.MjModel, repaint: bool) -> None:
@@ -83,7 +83,7 @@ def _dress(spec: mujoco.MjSpec, plain: mujoco.MjModel, repaint: bool) -> None:
     for geom in spec.worldbody.geoms:
         if repaint and geom.type != mujoco.mjtGeom.mjGEOM_PLANE:
             geom.rgba, geom.material = (*_STILL, 1), ""
-    # MuJoCo counts the farthest distance it draws in extents.
+    # MuJoCo measures the far clipping distance in model extents.
     spec.visual.map.zfar = 2 * FLOOR_REACH * radius_m(plain) / float(plain.stat.extent)
     _show_what_is_hidden(spec)
     for body in spec.worldbody.bodies:
@@ -97,7 +97,7 @@ def _dress(spec: mujoco.MjSpec, plain: mujoco.MjModel, repaint: bool) -> None:
             if texture.name not in used and texture.type != mujoco.mjtTexture.mjTEXTURE_SKYBOX:
                 spec.delete(texture)
     spec.visual.quality.offsamples = 0
-    spec.visual.quality.shadowsize = 0  # the painter lays its own shadows; a map takes long to make
+    spec.visual.quality.shadowsize = 0  # the painter draws shadows itself; shadow maps are slow
     spec.visual.quality.numslices = 20
     spec.visual.quality.numstacks = 12
 
@@ -152,7 +152,7 @@ def _lay_floor(spec: mujoco.MjSpec, plain: mujoco.MjModel) -> None:
     material.textures = textures
     planes = [g for g in spec.worldbody.geoms if g.type == mujoco.mjtGeom.mjGEOM_PLANE]
     if not planes:
-        # A walking robot without a floor was given one to stand on; others are shown in the air.
+        # Walking robots without a floor were given one; other robots are shown in the air.
         added = missing_floor(plain)
         below = float(first_box(plain)[0, 2] - 1.5 * radius_m(plain)) if added is None else added
         planes = [spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, pos=(0, 0, below))]
@@ -160,8 +160,8 @@ def _lay_floor(spec: mujoco.MjSpec, plain: mujoco.MjModel) -> None:
         plane.material = "telic_floor"
         plane.rgba = _DEFAULT_GREY
     if len(planes) == 1:
-        # The painter moves the floor with the robot. With a size of whole pattern periods, its
-        # lines are at whole tiles from the origin.
+        # The painter moves the floor with the robot. A size of whole pattern periods keeps its
+        # lines at multiples of the tile size from the origin.
         period = 2 * tile_size_m(plain)
         reach = period * round(FLOOR_REACH * radius_m(plain) / period)
         planes[0].size = (reach, reach, 1)

@@ -19,7 +19,7 @@ from telic.rendering.job import FootTrace
 from telic.storage.files import disk_full, replacing, write_bytes
 
 _TEXT_RGB = (235, 235, 235)
-_SHADE = np.float32(0.42)  # brightness of the picture under text
+_SHADE = np.float32(0.42)  # brightness of the image below text
 _MARGIN = 8
 _DOTS = 4  # pixels between the dots of a ruler's line
 
@@ -123,7 +123,7 @@ def contact_sheet(
     for place, trace in enumerate(traces):
         if not place:
             words = f"height of each foot, {least:.2f} to {most:.2f} m, over {trace.seconds:.2f} s"
-            words += "; dark bars: it touches the ground; a line each second"
+            words += "; dark bars: ground contact; vertical lines: one second"
             draw.text((_MARGIN, top + 4), words, _INK, font)
             top += _HEADING
         for second in range(1, int(trace.seconds) + 1):
@@ -167,7 +167,7 @@ def write_video(path: Path, frames: Iterable[np.ndarray], fps: float) -> int:
     frames = iter(frames)
     first = next(frames, None)
     if first is None:
-        raise TelicError(f"{path} was not written: there is not a single frame.")
+        raise TelicError(f"{path} was not written: the video has no frames.")
     with replacing(path) as temporary, tempfile.TemporaryFile() as log:
         height, width = first.shape[:2]
         even = ["-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2"] if width % 2 or height % 2 else []
@@ -185,7 +185,7 @@ def write_video(path: Path, frames: Iterable[np.ndarray], fps: float) -> int:
         try:
             for frame in itertools.chain((first,), frames):
                 if frame.shape != first.shape:
-                    raise ValueError(f"frame {count} is {frame.shape}, the first {first.shape}")
+                    raise ValueError(f"frame {count} is {frame.shape}, not {first.shape}")
                 process.write(np.ascontiguousarray(frame).data)
                 count += 1
         except BrokenPipeError:

@@ -59,7 +59,7 @@ def draw_job(stage: Stage, job: RenderJob, progress: Callable[[int, int], None])
     try:
         trajectory = read_trajectory(job.trajectory, (job.env, job.env_args))
         if not len(trajectory):
-            raise TelicError(f"{job.trajectory} holds no steps to draw.")
+            raise TelicError(f"{job.trajectory} contains no steps to render.")
         _write(stage, job, trajectory, progress)
         way = "gymnasium" if model_file(trajectory.facts) is None else stage.backend
         return Rendering(output=job.output, backend=way)
@@ -149,7 +149,7 @@ class Stage:
         """
         path = model_file(trajectory.facts)
         if path is None or "qpos" not in trajectory:
-            raise BadEnvironment(f"{trajectory.facts.env_id} has no MuJoCo model to draw.")
+            raise BadEnvironment(f"{trajectory.facts.env_id} has no MuJoCo model to render.")
         width = job.width or size
         height = job.height or width * 3 // 4
         ground = ground_in(trajectory.facts.env_kwargs)
@@ -164,14 +164,14 @@ class Stage:
         poses = trajectory["qpos"]
         if poses.shape[1:] != (model.nq,):
             raise BadEnvironment(
-                f"The episode holds {poses.shape[1]} positions a step, but {path.name} has "
+                f"The episode has {poses.shape[1]} positions per step, but {path.name} has "
                 f"{model.nq}.",
                 hint="It was recorded with another version of the model; record it again.",
             )
         poses = poses[rows]
         poses = poses[: next(iter(np.flatnonzero(~np.isfinite(poses).all(1))), None)]
         if not len(poses):
-            raise BadEnvironment("The episode holds no finite pose to draw.")
+            raise BadEnvironment("The episode contains no finite pose to render.")
         view, is_near = (sheet_row.view, sheet_row.near) if sheet_row else (job.view, False)
         cameras = place_cameras(model, poses, frame_s, view, width / height, near=is_near)
         data = mujoco.MjData(model)
@@ -212,7 +212,7 @@ class Stage:
         picture = painter.paint(data, Camera(np.zeros(3), 4.0, 90.0, -20.0))
         painter.close()
         if picture.std() < 1:
-            raise PainterBroken("it draws nothing")
+            raise PainterBroken("it renders an empty image")
 
     def close(self) -> None:
         """Free the painter."""
@@ -249,7 +249,7 @@ def _own_frames(
 
     facts = trajectory.facts
     if facts.seed is None:
-        raise BadEnvironment(f"{facts.env_id} cannot be drawn: the episode's seed is unknown.")
+        raise BadEnvironment(f"{facts.env_id} cannot be rendered: the episode's seed is unknown.")
     # The time limit is applied by telic and is not an environment argument.
     own = {name: value for name, value in facts.env_kwargs.items() if name != "max_episode_steps"}
     env: Any = builder(facts.env_id, {**own, "render_mode": "rgb_array"})()
@@ -268,8 +268,8 @@ def _own_frames(
             recorded = trajectory["next_obs"][row]
             if not np.allclose(flatten(obs), recorded, atol=_TOLERANCE, rtol=_TOLERANCE):
                 raise BadEnvironment(
-                    f"{facts.env_id} cannot be drawn: replaying the recorded actions did not give "
-                    "the recorded observations."
+                    f"{facts.env_id} cannot be rendered: replaying the recorded actions gave "
+                    "different observations."
                 )
             if not repeats[row]:
                 continue

@@ -56,7 +56,7 @@ def _unpack(result: Any, code: RewardCode) -> tuple[Any, dict[str, Any]]:
         got = f"{len(result)} values ({', '.join(type(each).__name__ for each in result)})"
     raise RewardError(
         f"{code.label} returned {got}.",
-        hint='Return the total and a dictionary of its terms, e.g. total, {"speed": speed}.',
+        hint='Return the total and a dictionary of terms, e.g. total, {"speed": speed}.',
     )
 
 
@@ -151,16 +151,16 @@ class BatchedRunner:
         if isinstance(value, Tensor) and (value.ndim == 0 or value.shape == shape):
             return value.to(self._device, torch.float32).expand(shape)
         if not isinstance(value, Tensor):
-            hint = "Return one number per environment: a tensor of shape (N,)."
+            hint = "Return one value per environment: a tensor of shape (N,)."
             what = f"is a {type(value).__name__}, not a tensor."
             raise self._code.wrong_term(term, what, hint)
         got = tuple(value.shape)
-        hint = "Index columns with x[:, 3]: the first dimension counts environments."
+        hint = "Index columns with x[:, 3]: the first dimension is the environment."
         if got == (self._num_envs, 1):
-            hint = "Drop keepdim=True, or take [:, 0]."
+            hint = "Omit keepdim=True, or take [:, 0]."
         elif len(got) > 1 and got[0] == self._num_envs:
             hint = "Reduce the last dimension, e.g. with .sum(-1)."
-        what = f"has shape {got} for {self._num_envs} environments; it must be {shape}."
+        what = f"has shape {got}, expected {shape} for {self._num_envs} environments."
         raise self._code.wrong_term(term, what, hint)
 
     def _check_memory(self) -> None:
@@ -170,14 +170,14 @@ class BatchedRunner:
             if not isinstance(value, Tensor) or value.shape != expected:
                 got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
                 raise RewardError(
-                    f'{self._code.label}: the memory "{name}" became {got}; '
-                    f"it was declared with shape {expected}.",
+                    f'{self._code.label}: the memory "{name}" became {got}, but was declared '
+                    f"with shape {expected}.",
                     hint="Keep one row per environment; reduce only over the last dimension.",
                 )
         if len(memory) != len(self._initial):
             extra = ", ".join(sorted(set(memory) - set(self._initial)))
             raise RewardError(
-                f"{self._code.label}: the memory {extra} was never declared.",
+                f"{self._code.label}: the memory {extra} was not declared.",
                 hint=f"Add it to the class attribute memory, which has {', '.join(self._initial)}.",
             )
 
@@ -261,8 +261,8 @@ class LoopedRunner:
             example = next((x for x in values if np.size(x) != 1 or not np.isscalar(x)), values[0])
             shape = np.shape(example)
             kind = f"an array of shape {shape}" if shape else f"a {type(example).__name__}"
-            hint = "Reduce it, e.g. with np.sum(...), or return 0.0 where there is nothing."
-            what = f"is {kind}; it must be one number."
+            hint = "Reduce it, e.g. with np.sum(...), or return 0.0 where it is empty."
+            what = f"is {kind}, expected a number."
             raise self._code.wrong_term(term, what, hint) from error
         return from_numpy(array.reshape(-1)).to(self._device, torch.float32)
 
@@ -439,7 +439,7 @@ def _try_batched(
     if seen:
         what = (
             f"depends on other environments ({seen.first:.4g} alone, {seen.second:.4g} among "
-            f"{count}): something is summed or averaged over environments."
+            f"{count}): it is probably reduced over environments."
         )
         hint = "Reduce over the last dimension only, e.g. x.mean(-1)."
         raise code.wrong_term(seen.term, what, hint, BrokenRule)
@@ -449,9 +449,8 @@ def _try_batched(
     if seen:
         line = code.kept_names.get(kept)
         raise BrokenRule(
-            f"{code.place(line)}: {kept} keeps a value from one step to the next "
-            "outside memory, where it is neither reset with an episode, nor saved, nor apart for "
-            "each environment.",
+            f"{code.place(line)}: {kept} keeps a value between steps outside memory, where it is "
+            "neither reset with an episode, nor saved, nor separate for each environment.",
             hint=f'Declare memory = {{"{kept}": 0.0}} in the class and use self.memory["{kept}"].',
             line=line,
             term=seen.term or None,
@@ -459,9 +458,9 @@ def _try_batched(
     findings: list[RewardFinding] = []
     if code.kept_names:
         message = (
-            f"{code.name} keeps {', '.join(code.kept_names)} between steps. It made no difference "
-            "so far, but it is neither reset with an episode nor saved: use memory for what must "
-            "last."
+            f"{code.name} keeps {', '.join(code.kept_names)} between steps. It had no effect so "
+            "far, but it is neither reset with an episode nor saved: use memory for persistent "
+            "values."
         )
         findings.append(RewardFinding(name="kept_attribute", message=message))
     cost = microseconds(batched, recording)
@@ -481,7 +480,7 @@ def _try_single(
     _refuse_chance(code, recording, result, again)
     names = tuple(result.terms)
     mapped = VmapRunner(code, weights)
-    why = "mapped over all environments, it gives other numbers"
+    why = "torch.vmap over all environments gives different results"
     try:  # twice: state kept from one replay would change the next
         replays = [replay(mapped, recording) for _ in range(2)]
         if all(difference(result, each, _EQUAL) is None for each in replays):
@@ -498,15 +497,15 @@ def _try_single(
     cost = microseconds(lambda num_envs: LoopedRunner(code, weights, num_envs, device), recording)
     # Cost in microseconds equals percent of one core at 10,000 steps per second.
     message = (
-        f"{code.name} is called once for every environment: {cost:.2g} µs per environment step, "
-        f"i.e. {cost:.2g} % of one core at 10,000 steps per second, as {why}. Compute with tensors "
-        "of shape (N,) to make it many times cheaper."
+        f"{code.name} is called once per environment: {cost:.2g} µs per environment step, i.e. "
+        f"{cost:.2g} % of one core at 10,000 steps per second, because {why}. Computing with "
+        "tensors of shape (N,) is many times faster."
     )
     findings = [RewardFinding(name="looped", message=message, values={"looped": cost})]
     if is_stateful:
         message = (
-            f"{code.name} keeps state of its own for every environment, which checkpoints do not "
-            "hold: a resumed run starts it from scratch. Declare memory to save it."
+            f"{code.name} keeps state for each environment that checkpoints do not contain: a "
+            "resumed run starts without it. Declare memory to save it."
         )
         findings.append(RewardFinding(name="not_resumable", message=message))
     return RunnerChoice("looped", names, is_stateful, tuple(findings), cost, result)
@@ -524,7 +523,7 @@ def _refuse_chance(
     if seen is not None:
         what = (
             f"was {seen.first:.6g} and then {seen.second:.6g} for the same transition. A reward "
-            "must not depend on random numbers, the clock or anything global."
+            "must not depend on random numbers, the clock or global state."
         )
-        hint = "Compute it from obs, action, next_obs and info alone."
+        hint = "Compute it from obs, action, next_obs and info only."
         raise code.wrong_term(seen.term, what, hint, BrokenRule)

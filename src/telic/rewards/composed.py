@@ -28,8 +28,8 @@ from telic.rewards.node import Program, Recipe, StepView, Term
 
 STAGE, FINISH = "stage", "finish"
 _STAGES = [
-    {"name": STAGE, "description": "for every phase that is done, at every step", "latex": "k"},
-    {"name": FINISH, "description": "once for every phase: it is done", "latex": r"[\text{done}]"},
+    {"name": STAGE, "description": "paid at every step for each completed phase", "latex": "k"},
+    {"name": FINISH, "description": "paid once per completed phase", "latex": r"[\text{done}]"},
 ]
 """the two terms shared by all sequences"""
 

@@ -86,7 +86,7 @@ class TermSpec(Record):
     name: str
     description: str = ""
     latex: str | None = None
-    weight: float | None = Field(default=None, description="the tunable weight of the same name")
+    weight: float | None = Field(default=None, description="tunable weight with the same name")
 
 
 class RewardSpec(Record):
@@ -101,8 +101,8 @@ class RewardFinding(Record):
     """A warning about a reward that does not prevent training."""
 
     name: str = Field(description="stable name of the kind of finding, e.g. looped")
-    message: str = Field(description="what was seen, with numbers, and what to do")
-    values: dict[str, float] = Field(default_factory=dict, description="the numbers")
+    message: str = Field(description="observation, with numbers, and recommended action")
+    values: dict[str, float] = Field(default_factory=dict, description="measured values")
 
 
 def initial_memory(declared: Mapping[str, Any]) -> dict[str, Tensor]:
@@ -118,8 +118,8 @@ def initial_memory(declared: Mapping[str, Any]) -> dict[str, Tensor]:
             rows[name] = torch.tensor([numbers], dtype=torch.float32)
         else:
             raise RewardError(
-                f'The memory "{name}" is declared as {start!r}.',
-                hint="Write a number, its initial value, or a shape such as (3,).",
+                f'The memory "{name}" has an invalid declaration, {start!r}.',
+                hint="Use a number, its initial value, or a shape such as (3,).",
             )
     return rows
 

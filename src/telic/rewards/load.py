@@ -34,14 +34,17 @@ from telic.storage.reading import read_text
 _LONGEST = 200_000
 Call = Callable[[Any, Any, Any, Any], Any]
 """(obs, action, next_obs, info) -> (total, terms)"""
-_NO_FLOAT = "Values hold one number per environment, shape (N,): leave out float(...) and .item()."
+_NO_FLOAT = "Values have one number per environment, shape (N,): remove float(...) and .item()."
 _MISTAKES = {
     "only one element tensors can be converted": _NO_FLOAT,
     "cannot be converted to Scalar": _NO_FLOAT,
-    "Boolean value of Tensor with more than one value": "Values hold one number per environment: "
-    "write torch.where(condition, a, b) instead of if, & instead of and, torch.maximum for max.",
-    "must match the size of tensor": "An (N,) value meets an (N, k) one: reduce it with .sum(-1), "
-    "or add a dimension with [:, None].",
+    "Boolean value of Tensor with more than one value": "Values have one number per "
+    "environment: use "
+    "torch.where(condition, a, b) instead "
+    "of if, & instead of and, torch.maximum "
+    "for max.",
+    "must match the size of tensor": "Shapes (N,) and (N, k) are combined: reduce one with "
+    ".sum(-1), or add a dimension with [:, None].",
     "truth value of an array": "Compare single numbers: use np.any(...) or np.all(...).",
     "division by zero": "Guard the division, e.g. x / max(y, 1e-6).",
 }
@@ -136,7 +139,7 @@ class RewardCode:
                 f"{getattr(function, '__name__', 'The reward')} takes "
                 f"({', '.join(p.name for p in by_place)}).",
                 hint='It must take (obs, action, next_obs, info); info["qpos"], info["xpos"] and '
-                "others hold the state of the simulation.",
+                "others contain the simulation state.",
                 line=getattr(getattr(function, "__code__", None), "co_firstlineno", None),
             )
         return Instance(function, owner)
@@ -245,7 +248,7 @@ class RewardCode:
             what = f"{type(error).__name__}: {message}"
             hint = next((hint for part, hint in _MISTAKES.items() if part in message), None)
             hint = sizes if isinstance(error, IndexError) else hint
-        shown = f" The line is: {text}" if text else ""
+        shown = f" Line: {text}" if text else ""
         return RewardError(f"{self.place(line)}: {what}{when}.{shown}", hint=hint, line=line)
 
 
@@ -259,8 +262,8 @@ def _construct(kind: Any, weights: Mapping[str, float]) -> Any:
     ]
     if needed:
         raise RewardError(
-            f"{kind.__name__}.__init__ needs {', '.join(needed)}.",
-            hint="Give every argument of __init__ a default.",
+            f"{kind.__name__}.__init__ requires {', '.join(needed)}.",
+            hint="Give all arguments of __init__ a default value.",
         )
     instance = kind.__new__(kind)
     own = getattr(kind, "weights", None)
@@ -302,12 +305,12 @@ def read_code(source: object, *, trusted: bool = False, label: str | None = None
     if not isinstance(source, str | Path):
         raise RewardError(
             f"A {type(source).__name__} is not a reward.",
-            hint="Give a path, or the text of a file.",
+            hint="Pass a path, or the text of a file.",
         )
     text, name = _read(source)
     label = label or name
     if "\0" in text:
-        raise RewardError(f"{label} contains null bytes.", hint="Give a Python file.")
+        raise RewardError(f"{label} contains null bytes.", hint="Pass a Python file.")
     # LaTeX in ordinary strings makes Python warn of unknown escapes, which are harmless here.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)
@@ -318,8 +321,8 @@ def read_code(source: object, *, trusted: bool = False, label: str | None = None
             shown = (error.text or "").strip()
             raise RewardError(
                 f"{label} line {error.lineno} is not valid Python: {error.msg}."
-                + (f" The line is: {shown}" if shown else ""),
-                hint="Correct that line, or the one before it.",
+                + (f" Line: {shown}" if shown else ""),
+                hint="Check that line and the line before it.",
                 line=error.lineno,
             ) from None
         except (RecursionError, MemoryError) as error:
@@ -341,11 +344,11 @@ def _read(source: str | Path) -> tuple[str, str]:
             f'Reward file not found: "{str(source)[-200:]}".',
             hint=f"Closest: {', '.join(near)}."
             if near
-            else f"Give a path to a Python file, or one of {', '.join(example_names())}.",
+            else f"Pass the path of a Python file, or one of {', '.join(example_names())}.",
         ) from None
     except BadFile as error:
         raise RewardError(
-            f"This is not a reward: {error.message}", hint=error.hint or "Give a Python file."
+            f"This is not a reward: {error.message}", hint=error.hint or "Pass a Python file."
         ) from None
 
 
@@ -398,5 +401,5 @@ def unknown_info(name: str, known: Iterable[str]) -> tuple[str, str]:
     near = closest(name, known)
     nearest = f"Closest: {', '.join(near)}. " if near else ""
     if name in ("mj_data", "mj_model"):
-        nearest = 'The simulator is not offered; its fields are, e.g. info["qpos"]. '
-    return f'no info named "{name}"', f"{nearest}This environment offers: {', '.join(known)}."
+        nearest = 'The simulator is not available; its fields are, e.g. info["qpos"]. '
+    return f'no info named "{name}"', f"{nearest}Available: {', '.join(known)}."

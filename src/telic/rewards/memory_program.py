@@ -72,12 +72,12 @@ def memory_program(
         program = MemoryProgram.model_validate(result.get("program"))
         playing = player(program.model_dump(mode="json"))
     except ValueError as error:
-        raise TelicError(f"The memory of the reward cannot be shipped: {error}.") from None
+        raise TelicError(f"The memory of the reward cannot be exported: {error}.") from None
     for row in result["steps"]:
         playing.follow({name: np.array(value) for name, value in row["given"].items()})
         off = np.abs(playing.seen() - np.array(row["seen"])).max()
         if not off <= _CLOSE * max(1.0, float(np.abs(row["seen"]).max())):
-            raise TelicError(f"The memory of the reward plays differently without telic: {off:.2g}")
+            raise TelicError(f"The exported memory update deviates from the reward by {off:.2g}")
     return program
 
 
@@ -92,7 +92,7 @@ def trace_confined(state: None, payload: dict[str, Any], channel: Any) -> dict[s
     reward.decide(recording)
     code, moments = reward.code, [each.map(lambda x: x[:1]) for each in recording.transitions]
     if code is None or reward.mode != "batched":
-        raise TelicError("Only the memory of a reward for all environments at once can be traced.")
+        raise TelicError("Only the memory of a batched reward can be traced.")
     owner = code.create({}).owner
     rows = initial_memory(owner.memory)
     to = owner.memory_to

@@ -139,7 +139,7 @@ def bind(
     if unknown or missing or len(args) > len(parameters):
         wrong = f"unexpected {(*unknown, 'value')[0]}"
         wrong = f"missing {missing[0]}" if missing and not unknown else wrong
-        raise RewardError(f"{name}: {wrong}.", hint=f"It takes {', '.join(parameters)}.")
+        raise RewardError(f"{name}: {wrong}.", hint=f"Its arguments are {', '.join(parameters)}.")
     return tuple((key, shortened(values[key], digits)) for key in parameters)
 
 

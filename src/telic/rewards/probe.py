@@ -36,7 +36,7 @@ class TermStatistics(Statistics):
 
     name: str
     share: float | None = Field(
-        description="of the sum of all terms' mean absolute values; None: every term is 0"
+        description="fraction of the sum of all terms' mean absolute values; None if all are 0"
     )
 
 
@@ -47,16 +47,16 @@ class ProbeReport(Event):
 
     reward: str = ""
     name: str
-    mode: Mode = Field(description="how the code is run")
-    transitions: int = Field(description="environment steps it was tried on")
+    mode: Mode = Field(description="execution mode of the code")
+    transitions: int = Field(description="number of environment steps it was probed on")
     total: Statistics
     terms: tuple[TermStatistics, ...]
     microseconds_per_step: float | None = Field(
-        description="per environment step with 64 environments; None: nothing is computed"
+        description="cost per environment step with 64 environments; None if nothing is computed"
     )
-    memory_size: int = Field(description="numbers of memory per environment")
+    memory_size: int = Field(description="memory size per environment")
     is_stateful: bool = Field(
-        description="keeps state of its own for each environment, which checkpoints do not hold"
+        description="keeps state per environment that checkpoints do not contain"
     )
     spec: RewardSpec
     findings: tuple[RewardFinding, ...] = ()
@@ -111,9 +111,9 @@ def _require_finite(reward: Reward, result: ReplayResult) -> None:
         kind = "NaN" if values.isnan().any() else "infinite"
         step = int(bad.any(1).nonzero()[0])
         what = f"is {kind} in {int(bad.sum())} of {bad.numel()} values (first at step {step})."
-        hint = "Look for a division, a root, a logarithm or a large power: clamp its argument."
+        hint = "Check for a division, root, logarithm or large power, and clamp its argument."
         if code is None:
-            raise RewardError(f"The environment's own reward {term} {what}", term=term or None)
+            raise RewardError(f"The environment's built-in reward {term} {what}", term=term or None)
         raise code.wrong_term(term, what, hint)
 
 
@@ -161,9 +161,9 @@ def _term_findings(reward: Reward, result: ReplayResult) -> list[RewardFinding]:
             step, row = divmod(int(gap.argmax()), gap.shape[1])
             add(
                 "terms_gap",
-                f"The terms do not sum to the total: at step {step} in environment {row} they give "
-                f"{summed[step, row]:.4g}, the total is {total[step, row]:.4g}. Return every "
-                "summand, and only summands.",
+                f"The terms do not sum to the total: at step {step} in environment {row}, their "
+                f"sum is {summed[step, row]:.4g} and the total is {total[step, row]:.4g}. Return "
+                "all summands, and nothing else.",
                 gap=gap.max().item(),
             )
     shares, code = _shares(result), reward.code
@@ -174,15 +174,15 @@ def _term_findings(reward: Reward, result: ReplayResult) -> list[RewardFinding]:
             add(
                 "irregular_term",
                 f"{where} was returned in {count} of {len(values)} steps and counts as 0 in the "
-                "others. Return it always.",
+                "others. Return it in every step.",
             )
         if not values.any():
-            add("dead_term", f"{where} was 0 on all {values.numel()} transitions of the probe.")
+            add("dead_term", f"{where} was 0 in all {values.numel()} transitions of the probe.")
         share = shares[name]
         if share is not None and share > _DOMINANT and len(result.terms) > 1:
             add(
                 "dominating_term",
-                f"{where} makes {share:.0%} of the reward's size: the others hardly count.",
+                f"{where} is {share:.0%} of the reward's magnitude and dominates the others.",
                 share=share,
             )
     return findings

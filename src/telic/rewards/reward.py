@@ -45,7 +45,7 @@ class Reward:
         """Create a reward from code; None uses the environment's reward. See `load_reward`."""
         self.code = code
         self.name = "environment" if code is None else code.name
-        self.spec = RewardSpec(description="The environment's own reward.")
+        self.spec = RewardSpec(description="The environment's built-in reward.")
         self.weights: dict[str, float] = {}
         self.term_names: tuple[str, ...] = ()
         self.memory_size = 0
@@ -85,8 +85,8 @@ class Reward:
             known = ", ".join(f'"{name}"' for name in rows) or "there is none"
             raise RewardError(
                 f'{self.name}.memory_to is "{to}".',
-                hint='Write "critic", or "actor" to show the memory to the policy too, or the '
-                f"names that it sees, as a tuple (memory: {known}).",
+                hint='Use "critic", "actor" to also show the memory to the policy, or a tuple of '
+                f"names that the policy observes (memory: {known}).",
             )
         self.seen_memory = tuple(i for i, name in enumerate(columns) if name in shown)
         self.term_names = tuple(term.name for term in self.spec.terms)
@@ -112,7 +112,7 @@ class Reward:
                 known = f"Closest: {', '.join(near)}." if near else ""
                 raise ConfigError(
                     f'{self.name} has no weight named "{name}".',
-                    hint=known or f"Its weights: {', '.join(self.weights) or 'none'}.",
+                    hint=known or f"Available weights: {', '.join(self.weights) or 'none'}.",
                 )
             if not math.isfinite(value):
                 raise ConfigError(f"The weight {name}={value} is not a finite number.")
@@ -171,14 +171,14 @@ class Reward:
         """Compute one step's reward; `env_reward` is used only without reward code."""
         if self.decision is None or self._num_envs == 0:
             raise RewardError(
-                f"{self.name} was called before it was started.",
+                f"{self.name} was called before start().",
                 hint="Call probe(reward, env) and reward.start(num_envs, device) first.",
             )
         if self._runner is None:
             if env_reward is None:
                 raise RewardError(
-                    "The environment's own reward is missing.",
-                    hint="Give it to the call: reward(obs, action, next_obs, info, step.reward).",
+                    "The environment's built-in reward is missing.",
+                    hint="Pass it to the call: reward(obs, action, next_obs, info, step.reward).",
                 )
             return self.of_environment(info, env_reward)
         total, terms = self._runner.run(obs, action, next_obs, info)
@@ -236,7 +236,7 @@ def load_reward(
             None or "default" select the environment's reward.
         trusted: run a file as ordinary Python instead of checking it against the allow-list.
         weights: new values for some of the reward's weights.
-        label: name of a text in messages, e.g. "reward.py"; a file goes by its file name.
+        label: name of a text in messages, e.g. "reward.py"; files use their file name.
 
     Raises:
         RewardError: the source is missing, not Python, or defines no reward.
@@ -250,5 +250,5 @@ def load_reward(
     else:
         reward = Reward(read_code(source, trusted=trusted, label=label))
     if weights and reward.code is None:
-        raise ConfigError("The environment's own reward has no weights to change.")
+        raise ConfigError("The environment's built-in reward has no weights to change.")
     return reward.with_weights(weights) if weights else reward

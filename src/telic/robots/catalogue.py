@@ -54,7 +54,7 @@ class NamedRobot(NamedTuple):
     licence: str
     numbers: RobotNumbers
     says: dict[str, Any]
-    """Fields of `RobotRecord` that are not in the model."""
+    """Fields of `RobotRecord` that cannot be inferred from the model."""
     files: tuple[str, ...] = ()
     """Files and folders to extract from the package; by default the model's folder."""
     content: str | None = None
@@ -142,7 +142,7 @@ def fetch(robot: NamedRobot) -> Path:
         unpacked = Path(place) / "unpacked"
         unpack(archive, unpacked, robot.parts)
         if robot.content not in (None, _content_of(robot, unpacked)):
-            raise BadFile(f"The files of {robot.name} are not those on record.")
+            raise BadFile(f"The files of {robot.name} do not match the recorded hash.")
         # Move the model last: its existence implies that of the other files. Processes may race.
         for part in sorted(robot.parts, key=lambda part: robot.model.startswith(part)):
             make_folder((home / part).parent)

@@ -72,20 +72,20 @@ _Pattern = Annotated[str, AfterValidator(_checked_pattern)]
 class Drive(Config):
     """Position controller of one or more joints; unset gains are derived from the inertia."""
 
-    joints: _Pattern = Field(description="pattern of joint names")
-    effort: float = Field(gt=0, description="largest torque or force, N m or N")
-    armature: float = Field(default=0.0, ge=0, description="inertia of its rotor behind the gear")
-    stiffness: float | None = Field(default=None, gt=0, description="N m/rad; None: by inertia")
-    damping: float | None = Field(default=None, ge=0, description="N m s/rad; None: by stiffness")
+    joints: _Pattern = Field(description="regular expression for joint names")
+    effort: float = Field(gt=0, description="maximum torque or force, N m or N")
+    armature: float = Field(default=0.0, ge=0, description="reflected rotor inertia (armature)")
+    stiffness: float | None = Field(default=None, gt=0, description="N m/rad; None: inferred")
+    damping: float | None = Field(default=None, ge=0, description="N m s/rad; None: inferred")
     scale: float | None = Field(
         default=None,
         gt=0,
-        description="how far from the pose an action of 1 goes, rad or m; None: by the range",
+        description="position offset for an action of 1, rad or m; None: from the joint range",
     )
 
     @property
     def gains(self) -> tuple[float, float]:
-        """Stiffness and damping."""
+        """Stiffness and damping gains."""
         stiffness = self.stiffness or max(self.armature * _OMEGA**2, self.effort / _GIVES_RAD)
         damping = self.damping
         return stiffness, 2.0 * _DAMPING_RATIO * stiffness / _OMEGA if damping is None else damping
@@ -94,54 +94,54 @@ class Drive(Config):
 class RobotRecord(Config):
     """Robot description: a reference to an unmodified model, its pose and its actuators."""
 
-    model: str = Field(description="MJCF or URDF file; relative to this one")
+    model: str = Field(description="MJCF or URDF file, relative to this file")
     pose: dict[_Pattern, float] = Field(
-        default={}, description="joints by pattern; the others are as in the model's default pose"
+        default={}, description="joint positions by pattern; default: those of the model"
     )
     height: float | None = Field(
-        default=None, description="of the base above the floor; None: the lowest point touches it"
+        default=None, description="base height above the floor; None: lowest point on the floor"
     )
     drives: tuple[Drive, ...] = Field(
-        default=(), description="None: guessed from motors, limits and masses"
+        default=(), description="position drives; None: inferred from motors, limits and masses"
     )
     actuators: Literal["built", "model"] = Field(
-        default="built", description="position drives on its joints, or the model's own actuators"
+        default="built", description="position drives on the joints, or the model's own actuators"
     )
-    base: str | None = Field(default=None, description="body that carries the rest; None: guessed")
+    base: str | None = Field(default=None, description="base body; None: inferred")
     root: BaseMount | None = Field(
-        default=None, description="base: on a free joint, fixed, or as in the model; None: guessed"
+        default=None, description="base joint: free, fixed, or as in the model; None: inferred"
     )
     facing_deg: float = Field(
-        default=0.0, description="where the model faces, from x towards y; it is turned to face x"
+        default=0.0, description="heading of the model, from x towards y; it is rotated to face x"
     )
     leave_out: tuple[_Pattern, ...] = Field(
-        default=(), description="bodies and geoms of the model that are not the robot, by pattern"
+        default=(), description="name patterns of bodies and geoms that are not part of the robot"
     )
     locked: tuple[_Pattern, ...] = Field(
-        default=(), description="joints by pattern that stay as the pose has them"
+        default=(), description="name patterns of joints fixed in the given pose"
     )
     feet: tuple[_Pattern, ...] | None = Field(
-        default=None, description="bodies by pattern; None: the limbs' last ones that stand lowest"
+        default=None, description="name patterns of feet; None: the lowest end bodies of the limbs"
     )
     illegal_contacts: tuple[_Pattern, ...] | None = Field(
         default=None,
-        description="bodies by pattern that may not touch the ground; None: all but the legs",
+        description="patterns of bodies that must not touch the ground; None: all but the legs",
     )
     hand: str | None = Field(
-        default=None, description="of an arm: site or body that reaches; None: guessed"
+        default=None, description="hand of an arm, a site or body; None: inferred"
     )
     goal: Box | None = Field(
-        default=None, description="of an arm: x, y and z of targets, lowest and highest, m"
+        default=None, description="lower and upper corner of an arm's target box, x, y and z, m"
     )
     timestep_s: float | None = Field(
         default=None,
         gt=0,
         le=0.02,
-        description="of the physics; None: 0.005, or the model's own with its own actuators",
+        description="physics time step; None: 0.005, or the model's if it keeps its actuators",
     )
-    friction: float = Field(default=1.0, gt=0, description="of the floor")
+    friction: float = Field(default=1.0, gt=0, description="friction of the floor")
     collisions: Literal["ground", "all"] = Field(
-        default="ground", description="whether its parts touch only the ground, or each other too"
+        default="ground", description="collisions with the ground only, or also between bodies"
     )
 
     @classmethod
@@ -182,11 +182,11 @@ class RobotRecord(Config):
             raise unreadable(self.model, error) from error
 
     def posed(self, spec: mujoco.MjSpec) -> dict[str, float]:
-        """Return the pose by joint name; raise BadFile for a pattern without matches."""
+        """Return joint positions by name; raise BadFile for a pattern without matches."""
         joints = [joint.name for joint in spec.joints]
         found: dict[str, float] = {}
         for pattern, value in self.pose.items():
-            names = fitting(pattern, joints, "joint", f"{Path(self.model).name}, in its pose")
+            names = fitting(pattern, joints, "joint", f"{Path(self.model).name} (pose)")
             found |= dict.fromkeys(names, value)
         return found
 
@@ -292,7 +292,7 @@ def as_toml(record: RobotRecord, facts: Mapping[str, Any] | None = None) -> str:
         bodies = facts.get(name)
         guesses[name] = None if bodies is None else tuple(re.escape(body) for body in bodies)
     lines = [
-        "# A robot: its model is untouched; change here how it stands and is driven.",
+        "# Robot description. The model file is unchanged; edit the pose and the actuators here.",
         f"model = {_toml(record.model)}",
     ]
     for name, field in type(record).model_fields.items():
@@ -306,7 +306,7 @@ def as_toml(record: RobotRecord, facts: Mapping[str, Any] | None = None) -> str:
     for key, words in _REMARKS.items():
         if facts.get(key) is not None:
             lines.append(f"# {words}: {facts[key]}")
-    lines += ["", "[pose]  # joints by pattern, radians or metres"]
+    lines += ["", "[pose]  # name pattern = position, radians or metres"]
     lines += [f"{_toml(name)} = {value:g}" for name, value in record.pose.items()]
     for drive in record.drives:
         stiffness, damping = drive.gains
@@ -315,7 +315,7 @@ def as_toml(record: RobotRecord, facts: Mapping[str, Any] | None = None) -> str:
             scales: Mapping[str, float] = facts.get("action_scales") or {}
             own = [scales[name] for name in scales if re.fullmatch(drive.joints, name)]
             guess = f"{min(own):g}" if own else ""
-            scale = f"# scale = {guess}  # distance from the pose at an action of 1"
+            scale = f"# scale = {guess}  # position offset for an action of 1"
         lines += [
             "",
             "[[drives]]",
@@ -332,8 +332,8 @@ def as_toml(record: RobotRecord, facts: Mapping[str, Any] | None = None) -> str:
 _REMARKS = {
     "kind": "kind of robot",
     "mass_kg": "mass, kg",
-    "leg_m": "length of its legs, m",
-    "imu": "site of its inertial sensor",
+    "leg_m": "leg length, m",
+    "imu": "site of the inertial sensor",
 }
 """Properties shown as comments."""
 

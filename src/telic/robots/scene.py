@@ -27,7 +27,7 @@ def write_scene(model_file: Path, simulated: mujoco.MjModel, folder: Path) -> No
     tree = ElementTree.parse(model_file)
     root = tree.getroot()
     if next(root.iter("include"), None) is not None:
-        raise BadFile(f"{model_file} includes other files; a built robot is one file.")
+        raise BadFile(f"{model_file} includes other files; a built robot must be a single file.")
     taken = _take_assets(root, model_file.parent)
     for custom in root.iter("custom"):
         for text in custom.findall("text"):  # telic annotations, unused by MuJoCo
@@ -78,8 +78,8 @@ def _asset(folder: Path, name: str, home: Path) -> Path:
         if source.is_relative_to(place.resolve()) and not is_hidden(source, place):
             return source
     raise BadFile(
-        f"{name}, which the model names, lies outside of its folder of assets, {folder}.",
-        hint="Copy it there, and name it in the model as it is called there.",
+        f"{name}, which the model refers to, is outside its asset folder, {folder}.",
+        hint="Copy it there, and update the file name in the model.",
     )
 
 
@@ -117,14 +117,14 @@ def model_origin(model_file: Path) -> list[str]:
     """Return sentences on the origin and licence of a built robot."""
     if model_file.stem not in robot_names():
         return [
-            "The model is a robot of the author's own.",
-            "Its licence is unknown here: state it before sharing.",
+            "The robot model was provided by the author.",
+            "Its licence is unknown; add it before sharing.",
         ]
     robot = named_robot(model_file.stem)
     package = robot.package
     return [
-        f"The model is the {robot.title}, under {robot.licence}.",
-        f"It is {robot.model} of the Python package {package.name} {package.version} "
+        f"The model is the {robot.title}, licensed under {robot.licence}.",
+        f"Its source is {robot.model} of the Python package {package.name} {package.version} "
         f"(SHA-256 {package.sha256}).",
-        "Its meshes are unchanged; drives, floor and pose of scene.xml are by telic.",
+        "Its meshes are unchanged; telic added actuators, floor and initial pose in scene.xml.",
     ]

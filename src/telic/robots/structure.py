@@ -77,14 +77,14 @@ def annotated_bodies(model: mujoco.MjModel, name: str) -> tuple[int, ...] | None
         names = [] if text is None else TypeAdapter(list[str]).validate_json(text)
         return None if text is None else tuple(int(model.body(each).id) for each in names)
     except (ValidationError, KeyError):
-        raise _foreign_text(name, "bodies that it has") from None
+        raise _foreign_text(name, "bodies of the model") from None
 
 
 def _foreign_text(name: str, wanted: str) -> BadEnvironment:
     return BadEnvironment(
-        f'The text "{name}" of the model does not list {wanted}. Texts of that name are written by '
-        "telic, for the model as it was.",
-        hint="Remove that text from the model; its content is then guessed.",
+        f'The text element "{name}" of the model does not list {wanted}. telic wrote it for an '
+        "earlier version of the model.",
+        hint="Remove the text element to have its content inferred.",
     )
 
 
@@ -271,8 +271,8 @@ def require_z_up(model: mujoco.MjModel, name: str) -> None:
         return
     down = " ".join(f"{value:g}" for value in gravity)
     raise BadEnvironment(
-        f'Gravity of "{name}" is {down}: telic measures heights, falls and feet along z.',
-        hint="Turn the model so that z is up, by the quat of the bodies on its world, and give it "
+        f'Gravity of "{name}" is {down}, but telic requires it to point along -z.',
+        hint="Rotate the model so that z is up, using the quat of the top-level bodies, and set "
         '<option gravity="0 0 -9.81"/>.',
     )
 

@@ -193,20 +193,20 @@ def modules_with(provided: Provided) -> dict[str, Collection[str]]:
 
 # # Reasons for refusals, and what to write instead.
 
-NO_CHANCE = "A reward must be a function of its inputs: drop the randomness."
+NO_CHANCE = "A reward must be a function of its inputs: remove the randomness."
 NUMBERS_ONLY = "Foreign code may only compute with numbers: remove it."
 NO_FILES = "Foreign code may not read or write files: return numbers instead."
-NO_MEMORY = "Raw memory and shared storage are out of reach: use clone(), copy() or indexing."
+NO_MEMORY = "Raw memory and shared storage are not accessible: use clone(), copy() or indexing."
 NO_GRADIENT = "A reward is not differentiated: compute with plain values."
-NO_CLASSES = "Use isinstance(x, ...) to ask for a type."
+NO_CLASSES = "Use isinstance(x, ...) to check a type."
 OFFERED = "A reward may import numpy, math, torch, telic, typing and collections."
 STATE = "Keep state in self, or in a closure with nonlocal."
 
 REFUSED_SYNTAX: dict[type[ast.AST], tuple[str, str]] = {
-    ast.AsyncFunctionDef: ("async def", "Write a plain def."),
-    ast.AsyncFor: ("async for", "Write a plain for."),
-    ast.AsyncWith: ("async with", "Write a plain with."),
-    ast.Await: ("await", "Write plain, synchronous code."),
+    ast.AsyncFunctionDef: ("async def", "Use a plain def."),
+    ast.AsyncFor: ("async for", "Use a plain for."),
+    ast.AsyncWith: ("async with", "Use a plain with."),
+    ast.Await: ("await", "Use plain, synchronous code."),
     ast.Yield: ("yield", "Return a value or a list."),
     ast.YieldFrom: ("yield from", "Return a value or a list."),
     ast.Global: ("global", STATE),
@@ -218,11 +218,11 @@ REFUSED_SYNTAX: dict[type[ast.AST], tuple[str, str]] = {
 REFUSED_BUILTINS: dict[str, str] = {
     **dict.fromkeys(("open", "input", "file"), NO_FILES),
     **dict.fromkeys(("exec", "eval", "compile", "__import__"), "Write the code out directly."),
-    **dict.fromkeys(("globals", "locals", "vars", "dir"), "Name the values you need directly."),
+    **dict.fromkeys(("globals", "locals", "vars", "dir"), "Refer to the required values directly."),
     **dict.fromkeys(("type", "object", "__build_class__"), NO_CLASSES),
     **dict.fromkeys(("setattr", "delattr"), "Assign with self.name = value."),
     **dict.fromkeys(("id", "hash", "memoryview", "bytearray", "bytes", "ascii"), NUMBERS_ONLY),
-    **dict.fromkeys(("breakpoint", "help", "exit", "quit"), "Raise a ValueError to report."),
+    **dict.fromkeys(("breakpoint", "help", "exit", "quit"), "Raise a ValueError instead."),
     **dict.fromkeys(
         ("BaseException", "SystemExit", "KeyboardInterrupt", "GeneratorExit"),
         "Catch or raise Exception, or a narrower error such as KeyError or ValueError.",
@@ -264,7 +264,7 @@ REFUSED_ATTRIBUTES: dict[str, str] = {
     ),
     **dict.fromkeys(("mro", "register", "func_globals", "func_code", "im_func"), NUMBERS_ONLY),
     **dict.fromkeys(("fget", "fset", "fdel", "getter", "setter", "deleter"), NUMBERS_ONLY),
-    "with_traceback": "Raise the error as it is.",
+    "with_traceback": "Raise the error unchanged.",
 }
 
 INSPECTION = re.compile(r"(gi|cr|ag|f|tb|co)_[a-z]+$")
@@ -288,7 +288,7 @@ def why_not_member(path: str, name: str, offered: Collection[str]) -> str | None
     if _FILE_NAMES.search(name):
         return NO_FILES
     if name.startswith("set_") or name in {"seterr", "seterrcall", "setbufsize"}:
-        return "Settings are the trainer's: remove the call."
+        return "Settings belong to the trainer: remove the call."
     if name in {"ctypeslib", "lib", "as_strided", "frombuffer", "from_dlpack"}:
         return NO_MEMORY
     near = ", ".join(f"{path}.{each}" for each in closest(name, offered))
@@ -298,11 +298,11 @@ def why_not_member(path: str, name: str, offered: Collection[str]) -> str | None
 def why_not_attribute(name: str) -> str | None:
     """Return why the attribute `name` is refused on any object, or None if it is allowed."""
     if name.startswith("__") and name.endswith("__"):
-        return "Names with double underscores are Python's own machinery: remove it."
+        return "Names with double underscores are internal to Python: remove it."
     if name.startswith("_"):
-        return "Use public attributes; private ones only as self._name, set by this code itself."
+        return "Use public attributes; private ones only as self._name, defined by this code."
     if name in REFUSED_ATTRIBUTES:
         return REFUSED_ATTRIBUTES[name]
     if INSPECTION.match(name):
-        return "Attributes of frames, code and generators are out of reach: choose another name."
+        return "Attributes of frames, code and generators are not accessible: choose another name."
     return None

@@ -60,7 +60,7 @@ def _inherited(owner: object, name: str) -> Any:
     value = getattr(owner, name)
     if isinstance(value, types.MethodType):
         return value
-    raise AttributeError(f"super().{name} is not a method: write self.{name}.")
+    raise AttributeError(f"super().{name} is not a method: use self.{name}.")
 
 
 def _of_class(owner: type, name: str) -> Any:
@@ -70,16 +70,16 @@ def _of_class(owner: type, name: str) -> Any:
             if not is_own(cls) or isinstance(vars(cls)[name], types.FunctionType | type):
                 break
             return getattr(owner, name)
-    raise AttributeError(f"{owner.__name__}.{name}: ask an object of the class for it.")
+    raise AttributeError(f"{owner.__name__}.{name}: access it on an object of the class.")
 
 
 def _refuse(owner: object, name: str, why: str | None) -> NoReturn:
     kind = kind_of(type(owner))
     if why is None:
         near = closest(name, names_of(type(owner)))
-        why = f"Closest: {', '.join(near)}." if near else "Only what is listed can be asked for."
+        why = f"Closest: {', '.join(near)}." if near else "Only listed attributes are accessible."
     what = kind or ("a class" if isinstance(owner, type) else f"a {type(owner).__name__}")
-    raise AttributeError(f'"{name}" cannot be asked of {what}. {why}')
+    raise AttributeError(f'"{name}" is not accessible on {what}. {why}')
 
 
 class Guard(ast.NodeTransformer):

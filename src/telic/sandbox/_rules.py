@@ -90,9 +90,7 @@ class _Inspector:
 
     def visit(self, node: ast.AST, scope: LexicalScope) -> None:
         if type(node) not in SYNTAX:
-            what, fix = allowed.REFUSED_SYNTAX.get(
-                type(node), (type(node).__name__, "Write it another way.")
-            )
+            what, fix = allowed.REFUSED_SYNTAX.get(type(node), (type(node).__name__, "Rewrite it."))
             self.refuse(node, what, fix)
         for name in names_bound_by(node):
             self.check_binding(node, name, scope)
@@ -155,11 +153,11 @@ class _Inspector:
             self.refuse(node, f'the module "{name}" as a value', f"Call {name}.function(...).")
         elif name in self.bound.classes or name == "cls":
             if id(node) not in self._excused | self._called:
-                self.refuse(node, f'the class "{name}" as a value', f"Make an object: {name}(...).")
+                self.refuse(node, f'the class "{name}" as a value', f"Create one: {name}(...).")
         elif name in CALL_ONLY and id(node) not in self._called:
             self.refuse(node, f'"{name}" as a value', f"Call it: {name}(...).")
         elif name in DECORATORS and id(node) not in self._excused:
-            self.refuse(node, f'"{name}" as a value', f"Write @{name} above the method.")
+            self.refuse(node, f'"{name}" as a value', f"Put @{name} above the method.")
         elif not is_defined and name not in BUILTINS and name != "__name__":
             self.refuse_unknown(node)
 
@@ -190,7 +188,7 @@ class _Inspector:
         elif self.check_import(node, path):
             for alias in node.names:
                 if alias.name == "*":
-                    self.refuse(node, "import *", "Name what you import.")
+                    self.refuse(node, "import *", "Import each name explicitly.")
                 elif f"{path}.{alias.name}" not in self.modules:
                     self._excused.add(id(node))
                     self.check_member(node, path, alias.name)
@@ -209,7 +207,7 @@ class _Inspector:
         top = path.partition(".")[0]
         fix = allowed.REFUSED_IMPORTS.get(top, allowed.OFFERED)
         if any(alias.name in CLASSES for alias in node.names):
-            fix = "Write: from telic import RewardFunction"
+            fix = "Use: from telic import RewardFunction"
         self.refuse(node, f'the import of "{path}"', fix)
         return False
 
@@ -270,7 +268,7 @@ class _Inspector:
         """Refuse in-place changes of the reward's inputs."""
         root = root_of(target)
         if isinstance(root, ast.Name) and root.id in INPUTS - self.bound.assigned:
-            fix = f"The trainer owns {root.id}: make a new value, as in x = {root.id} + 0."
+            fix = f"The trainer owns {root.id}: create a new value, as in x = {root.id} + 0."
             self.refuse(target, what, fix)
 
     def visit_Subscript(self, node: ast.Subscript, scope: LexicalScope) -> None:
@@ -296,7 +294,7 @@ class _Inspector:
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler, scope: LexicalScope) -> None:
         if node.type is None:
-            self.refuse(node, "a bare except", "Write except Exception, or a narrower error.")
+            self.refuse(node, "a bare except", "Use except Exception, or a narrower error.")
         self.visit_children(node, scope)
 
     # Calls
@@ -324,7 +322,7 @@ class _Inspector:
         if name in {"isinstance", "issubclass"} and len(node.args) == 2:
             self.excuse(node.args[1])
         elif name == "super" and (node.args or node.keywords):
-            self.refuse(node, "super(...) with arguments", "Write super().")
+            self.refuse(node, "super(...) with arguments", "Use super().")
         elif name in {"getattr", "hasattr"}:
             match node.args:
                 case [_, ast.Constant(value=str(attribute)), *_]:
@@ -332,7 +330,7 @@ class _Inspector:
                     if why is None and attribute in self.bound.classes:
                         why = allowed.NO_CLASSES
                 case _:
-                    why = f'Give the name as a plain string: {name}(x, "name").'
+                    why = f'Pass the name as a plain string: {name}(x, "name").'
             if why:
                 self.refuse(node, f"this {name}(...)", why)
 
@@ -340,7 +338,7 @@ class _Inspector:
 
     def visit_ClassDef(self, node: ast.ClassDef, scope: LexicalScope) -> None:
         if node.keywords:
-            self.refuse(node, "a metaclass or class keyword", "Write class Name(RewardFunction):")
+            self.refuse(node, "a metaclass or class keyword", "Use class Name(RewardFunction):")
         for base in node.bases:
             is_member = isinstance(base, ast.Attribute) and self.module_of(base.value) is not None
             name = base.attr if is_member else getattr(base, "id", "")

@@ -80,7 +80,7 @@ class ConfinementPart(Record):
     name: str
     active: bool
     message: str
-    """what it does, or why it is inactive"""
+    """its effect, or why it is inactive"""
 
 
 class ConfinementReport(Record):
@@ -112,9 +112,9 @@ def confine(rules: Confinement) -> ConfinementReport:
     others = [name for name in kernel.threads()[1:] if not name.startswith(drivers)]
     if others and kernel.LINUX and version < kernel.SYNC_ABI:
         raise Refused(
-            f"This process cannot be confined: {len(others)} other threads run already "
-            f"({', '.join(others)}), and the file rules would not cover them.",
-            hint="Confine first, then start thread pools and simulations.",
+            f"This process cannot be confined: {len(others)} other threads are running "
+            f"({', '.join(others)}), which the file rules would not cover.",
+            hint="Confine the process before starting thread pools and simulations.",
         )
     # The initial environment stays readable in /proc/self/environ, so a worker must also be started
     # with `clean_environment`.
@@ -130,7 +130,7 @@ def confine(rules: Confinement) -> ConfinementReport:
     files = _attempt("files", lambda: _restrict_files(rules, version))
     if version and not files.active:
         raise Refused(
-            f"This kernel has file rules, but they could not be put in force: {files.message}.",
+            f"This kernel supports file rules, but they could not be enforced: {files.message}.",
             hint="Check that the run folder exists and can be read.",
         )
     parts.append(files)
@@ -177,10 +177,10 @@ def _data_bytes() -> int:
 
 def _give_up_privileges() -> str:
     if not kernel.LINUX:
-        raise NotImplementedError("only Linux has them")
+        raise NotImplementedError("available on Linux only")
     kernel.forbid_new_privileges()
     kernel.drop_capabilities()
-    return "no set-user-id programs, no powers of root"
+    return "no set-user-id programs, no root privileges"
 
 
 def _restrict_files(rules: Confinement, version: int) -> str:
@@ -196,7 +196,7 @@ def _restrict_files(rules: Confinement, version: int) -> str:
 
 def _filter_calls(children: bool) -> str:
     if not kernel.has_filter():
-        raise NotImplementedError(f"no filter is written for {sys.platform} on {kernel.MACHINE}")
+        raise NotImplementedError(f"no filter is available for {sys.platform} on {kernel.MACHINE}")
     kernel.install_filter(children)
     if children:
         return "seccomp: no sockets or signals to others; child processes are confined alike"
@@ -289,7 +289,7 @@ def _try(name: str, act: Callable[[], object]) -> ConfinementPart:
         act()
     except OSError as error:
         return ConfinementPart(name=name, active=True, message=f"stopped: {error.strerror}")
-    return ConfinementPart(name=name, active=False, message="not stopped on this system")
+    return ConfinementPart(name=name, active=False, message="not blocked on this system")
 
 
 def _fork() -> None:

@@ -312,7 +312,7 @@ class _Conversation:
     def exit_code(self) -> int:
         code = self.process.wait(LAST_WORDS_S)
         if code is None:
-            raise garbled("it closed its pipe and ran on")
+            raise garbled("it closed its pipe but kept running")
         return code
 
     def close(self) -> None:

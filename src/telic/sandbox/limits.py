@@ -63,8 +63,8 @@ class Watch:
         wall_s = self._limits.wall_s
         if wall_s is not None and now - self._started > wall_s:
             raise ResourceError(
-                f"The worker was ended: it ran for more than its {wall_s:g} s.",
-                hint="Give it more time, or less to do.",
+                f"The worker was killed: it exceeded its time limit of {wall_s:g} s.",
+                hint="Increase the time limit, or reduce the work.",
             )
         if now - self._memory_at > self.MEMORY_EVERY_S:
             self._memory_at = now
@@ -82,15 +82,15 @@ class Watch:
             return
         if resident > self._limits.memory_bytes:
             raise ResourceError(
-                f"The worker was ended: it used {resident / MEBIBYTE:,.0f} MiB of memory, more "
-                f"than the {self._limits.memory_bytes / MEBIBYTE:,.0f} MiB allowed.",
-                hint="Look for lists and tensors that grow with every step, or raise the limit.",
+                f"The worker was killed: it used {resident / MEBIBYTE:,.0f} MiB of memory; the "
+                f"limit is {self._limits.memory_bytes / MEBIBYTE:,.0f} MiB.",
+                hint="Check for lists and tensors that grow with every step, or raise the limit.",
             )
         if threads > self._limits.threads:
             raise ResourceError(
-                f"The worker was ended: it ran {threads} threads, more than the "
-                f"{self._limits.threads} allowed.",
-                hint="A reward needs no threads of its own.",
+                f"The worker was killed: it had {threads} threads; the limit is "
+                f"{self._limits.threads}.",
+                hint="A reward must not start threads.",
             )
 
     def _check_disk(self) -> None:
@@ -98,8 +98,8 @@ class Watch:
         grown = used - self._disk_before
         if grown > self._limits.disk_bytes:
             raise ResourceError(
-                f"The worker was ended: its folder grew by {grown / MEBIBYTE:,.0f} MiB, more than "
-                f"the {self._limits.disk_bytes / MEBIBYTE:,.0f} MiB allowed.",
+                f"The worker was killed: its folder grew by {grown / MEBIBYTE:,.0f} MiB; the "
+                f"limit is {self._limits.disk_bytes / MEBIBYTE:,.0f} MiB.",
                 hint="Keep fewer checkpoints and trajectories, or raise the limit.",
             )
 
@@ -141,7 +141,7 @@ def disk_usage(folders: Sequence[Path], most_files: int) -> int:
             count += 1
             if count > most_files:
                 raise ResourceError(
-                    f"The worker was ended: it made more than {most_files:,} files.",
+                    f"The worker was killed: it created more than {most_files:,} files.",
                     hint="Keep fewer checkpoints and trajectories.",
                 )
             try:
@@ -152,8 +152,8 @@ def disk_usage(folders: Sequence[Path], most_files: int) -> int:
                 continue
             if depth >= _DEEPEST:
                 raise ResourceError(
-                    f"The worker was ended: it nested folders more than {_DEEPEST} deep.",
-                    hint="A reward or a judge needs no folders of its own.",
+                    f"The worker was killed: it nested folders more than {_DEEPEST} levels deep.",
+                    hint="A reward or a judge must not create folders.",
                 )
             waiting.append((entry.path, depth + 1))
     return total

@@ -78,8 +78,8 @@ def compile_source(
             return compile(tree, f"<{filename}>", "exec", dont_inherit=True)
         except SyntaxError as error:  # compiler errors: "nonlocal x" without an outer x
             raise RefusedCode(
-                f"{filename}, line {error.lineno}: this is not valid Python: {error.msg}.",
-                hint="Correct the line.",
+                f"{filename}, line {error.lineno}: invalid Python: {error.msg}.",
+                hint="Fix the syntax error.",
                 line=error.lineno,
             ) from error
 
@@ -88,7 +88,7 @@ def _parse(source: str, filename: str, extra_modules: Provided) -> tuple[ast.Mod
     if len(source) > MAX_CHARACTERS:
         raise RefusedCode(
             f"{filename} has {len(source):,} characters, more than the {MAX_CHARACTERS:,} allowed.",
-            hint="A reward fits on a few pages: remove data and repetition.",
+            hint="Rewards are limited to a few pages: remove data and repetition.",
         )
     try:
         # LaTeX in an ordinary docstring ("\|a\|") is an invalid escape, which only warns.
@@ -97,17 +97,18 @@ def _parse(source: str, filename: str, extra_modules: Provided) -> tuple[ast.Mod
             tree = ast.parse(source, filename)
     except SyntaxError as error:
         raise RefusedCode(
-            f"{filename}, line {error.lineno}: this is not valid Python: {error.msg}.",
-            hint="Correct the line.",
+            f"{filename}, line {error.lineno}: invalid Python: {error.msg}.",
+            hint="Fix the syntax error.",
             line=error.lineno,
         ) from error
     except (RecursionError, MemoryError) as error:
         raise RefusedCode(
-            f"{filename} cannot be parsed: it is nested too deeply.", hint="Split it up."
+            f"{filename} cannot be parsed: it is nested too deeply.",
+            hint=("Split the code into smaller parts."),
         ) from error
     except ValueError as error:
         raise RefusedCode(
-            f"{filename} cannot be parsed: {error}.", hint="Write plain text without null bytes."
+            f"{filename} cannot be parsed: {error}.", hint="Use plain text without null bytes."
         ) from error
     if refusals := _sizes(tree):  # before walking: a tree may be too deep or too large
         raise _refused(refusals, filename)
@@ -129,11 +130,11 @@ def _sizes(tree: ast.Module) -> list[RefusedConstruct]:
         what = f"more than {MAX_DEPTH} levels of nesting" if depth > MAX_DEPTH else None
         what = f"more than {MAX_NODES:,} syntax elements" if count > MAX_NODES else what
         if what is not None:
-            return [RefusedConstruct(line, what, "Split it up.")]
+            return [RefusedConstruct(line, what, "Split the code into smaller parts.")]
         for node in level:
             value = node.value if isinstance(node, ast.Constant) else None
             if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
-                what, fix = "an integer of more than 64 bits", "Write it as a float."
+                what, fix = "an integer of more than 64 bits", "Use a float."
             elif isinstance(value, str | bytes) and len(value) > MAX_STRING:
                 what, fix = f"a text of {len(value):,} characters", "Shorten it."
             else:
@@ -157,7 +158,7 @@ def _refused(refusals: list[RefusedConstruct], filename: str) -> RefusedCode:
     return RefusedCode(
         f"{filename} uses {len(refusals)} constructs that are not allowed in a reward:"
         f"{''.join(lines)}{more}",
-        hint="\nA reward computes with its inputs, numpy, math, torch and telic.quantities.",
+        hint="\nA reward may use its inputs, numpy, math, torch and telic.quantities.",
         line=first.line,
     )
 
@@ -172,13 +173,13 @@ class FrozenModule:
     def __getattr__(self, name: str) -> NoReturn:
         near = closest(name, [each for each in vars(self) if not each.startswith("_")])
         hint = f" Closest: {', '.join(near)}." if near else ""
-        raise AttributeError(f"{vars(self)['__name__']}.{name} is not offered to a reward.{hint}")
+        raise AttributeError(f"{vars(self)['__name__']}.{name} is not available to rewards.{hint}")
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"{vars(self)['__name__']} cannot be changed.")
+        raise AttributeError(f"{vars(self)['__name__']} is read-only.")
 
     def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"{vars(self)['__name__']} cannot be changed.")
+        raise AttributeError(f"{vars(self)['__name__']} is read-only.")
 
     def __repr__(self) -> str:
         return f"<the part of {vars(self)['__name__']} that a reward may use>"
@@ -196,10 +197,10 @@ class _AskOnly(type):
         return issubclass(subclass, cls._real)
 
     def __call__(cls, *_: object, **__: object) -> NoReturn:
-        raise TypeError(f"{cls.__name__} only serves isinstance; use torch.tensor or np.array.")
+        raise TypeError(f"{cls.__name__} is only for isinstance; use torch.tensor or np.array.")
 
     def __setattr__(cls, name: str, value: object) -> NoReturn:
-        raise TypeError(f"{cls.__name__} cannot be changed.")
+        raise TypeError(f"{cls.__name__} is read-only.")
 
 
 def namespace(provided: Provided | None = None) -> dict[str, Any]:
@@ -277,7 +278,7 @@ def _importer(modules: Mapping[str, FrozenModule]) -> Callable[..., FrozenModule
         if isinstance(fromlist, list):
             return _import_for_compiled_code(name)
         if level or name not in modules:
-            raise ImportError(f'"{name}" is not offered. {OFFERED}')
+            raise ImportError(f'"{name}" is not available. {OFFERED}')
         return modules[name if fromlist else name.partition(".")[0]]
 
     return import_listed
@@ -290,7 +291,7 @@ def _import_for_compiled_code(name: str) -> Any:
     passes a list, an import statement a tuple or None. The result is returned to the C code only.
     """
     if name not in sys.modules and name.partition(".")[0] not in {"numpy", "torch"}:
-        raise ImportError(f'"{name}" is not offered. {OFFERED}')
+        raise ImportError(f'"{name}" is not available. {OFFERED}')
     return importlib.import_module(name)
 
 
@@ -301,7 +302,7 @@ _ABSENT = object()
 def _getattr(owner: object, name: str, default: object = _NO_DEFAULT) -> Any:
     """Read an attribute as the code itself could, after checking the name again."""
     if type(name) is not str or not name.isidentifier():
-        raise AttributeError("The name of an attribute must be a plain text.")
+        raise AttributeError("An attribute name must be a plain string.")
     try:
         return ask(owner, name)
     except AttributeError:

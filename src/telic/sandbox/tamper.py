@@ -61,9 +61,9 @@ class CodeSeal:
         if changed:
             more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
             raise Refused(
-                f"Something that results depend on was replaced while foreign code ran: "
-                f"{', '.join(changed[:5])}{more}. What was measured since then cannot be trusted.",
-                hint="Read the reward: it must compute from its inputs and change nothing else.",
+                "Functions or settings that affect results were replaced while foreign code "
+                f"ran: {', '.join(changed[:5])}{more}. Later measurements cannot be trusted.",
+                hint="Check the reward: it must compute from its inputs and modify nothing else.",
             )
 
 

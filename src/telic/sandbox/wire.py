@@ -115,9 +115,9 @@ def unpack_error(data: dict[str, Any]) -> TelicError:
     cls = getattr(errors, str(data.get("class")), None)
     fields: object = data.get("fields")
     if not (isinstance(cls, type) and issubclass(cls, TelicError) and is_record(fields)):
-        return WorkerDied("The confined process reported an error that cannot be read.")
+        return WorkerDied("The confined process reported an unreadable error.")
     if issubclass(cls, errors.BudgetExceeded):  # it has no budget, and would end a session with it
-        return WorkerDied("The confined process reported an error that it cannot have.")
+        return WorkerDied("The confined process reported an error that cannot occur there.")
     clean = {
         str(name): bounded_text(value) if isinstance(value, str) else value
         for name, value in fields.items()
@@ -135,17 +135,17 @@ def silent(seconds: float, doing: str) -> WorkerDied:
     """Return the error for a worker that was killed because it missed its heartbeat."""
     during = bounded_text(doing, 200)
     return WorkerDied(
-        f"The worker was ended: no sign of life for {seconds:g} s while {during}.",
-        hint="An endless or very slow loop is the usual cause: bound every loop and compute with "
-        "arrays.",
+        f"The worker was killed: no heartbeat for {seconds:g} s while {during}.",
+        hint="The usual cause is an endless or very slow loop: bound every loop and use array "
+        "operations.",
     )
 
 
 def garbled(reason: object) -> WorkerDied:
     """Return the error for a worker that was killed because it violated the protocol."""
     return WorkerDied(
-        f"The worker was ended: what it sent is not a message ({bounded_text(reason, 200)}).",
-        hint="Foreign code that writes to the worker's pipe does that; read the reward.",
+        f"The worker was killed: it sent an invalid message ({bounded_text(reason, 200)}).",
+        hint="Foreign code that writes to the worker's pipe causes this; check the reward.",
     )
 
 
@@ -154,8 +154,8 @@ def crashed(message: Message, log: Path, tail: str) -> TelicError:
     kind, text = bounded_text(message.get("type"), 100), bounded_text(message.get("text"), 2000)
     if kind == "MemoryError":
         return ResourceError(
-            f"The worker ran out of its memory limit. {text}".rstrip(),
-            hint="Look for lists and tensors that grow with every step, or raise the limit.",
+            f"The worker exceeded its memory limit. {text}".rstrip(),
+            hint="Check for lists and tensors that grow with every step, or raise the limit.",
         )
     if kind in {"SystemExit", "KeyboardInterrupt", "GeneratorExit"}:
         return WorkerDied(
@@ -169,17 +169,17 @@ def ended(code: int, cpu_limit_s: int | None, log: Path, tail: str) -> TelicErro
     """Return the error for a worker that ended without a final message."""
     if code >= 0:
         return WorkerDied(
-            f"The worker ended with exit code {code} before it gave a result.",
+            f"The worker exited with code {code} before returning a result.",
             hint=_see(log, tail),
         )
     number = signal.Signals(-code)
     if number == signal.SIGXCPU:
         return ResourceError(
-            f"The worker used more than its {cpu_limit_s} s of processor time.",
-            hint="Give it more time, or less to do.",
+            f"The worker exceeded its CPU time limit of {cpu_limit_s} s.",
+            hint="Increase the time limit, or reduce the work.",
         )
-    why = " Most likely the system lacks memory." if number == signal.SIGKILL else ""
-    return WorkerDied(f"The worker was ended by {number.name}.{why}", hint=_see(log, tail))
+    why = " The system is probably out of memory." if number == signal.SIGKILL else ""
+    return WorkerDied(f"The worker was killed by {number.name}.{why}", hint=_see(log, tail))
 
 
 def read_tail(log: Path, start: int) -> str:

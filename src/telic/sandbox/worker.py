@@ -59,7 +59,7 @@ class HostChannel:
                 case {"kind": "stop"}:
                     self._stopping = True
                 case _:
-                    raise EOFError("The host is gone.")
+                    raise EOFError("The host process has ended.")
 
     def heartbeat(self, seconds: float, doing: str = "") -> None:
         """Set the timeout until the next message; the worker is killed after it."""
@@ -143,9 +143,9 @@ def _serve(start: Message, channel: HostChannel) -> dict[str, Any]:
     channel.post("confined", report=report.model_dump())
     if report.missing and not start["unconfined"]:
         raise Refused(
-            f"Code that you did not write is not run here: {report.missing[0].name}, "
+            f"Foreign code cannot be run on this system: {report.missing[0].name}, "
             f"{report.missing[0].message}.",
-            hint="See telic doctor. To run it all the same: TELIC_UNCONFINED=allow",
+            hint="See telic doctor. To run it anyway: TELIC_UNCONFINED=allow",
         )
     sys.path.extend(late)
     return getattr(entry, function or "run")(state, payload, channel)

@@ -107,7 +107,7 @@ class ModelProposer:
         except ModelAnswerError as error:
             (draft,) = self._fallback.propose(view).drafts
             fitted = self._space.fit(draft.params).params
-            note = f"no valid answer from the model, so a numeric step instead: {str(error)[:300]}"
+            note = f"no valid answer from the model; used a numeric step: {str(error)[:300]}"
             return PolicyProposal([PolicyDraft(fitted, "fallback:climb")], note=note)
 
 
@@ -127,12 +127,12 @@ class ModelCritic:
         try:
             return self._asker.ask("critic", prompt, refused, self.name)
         except ModelAnswerError as error:
-            note = f"no valid answer from the critic, so no revision: {str(error)[:300]}"
+            note = f"no valid answer from the critic; no revision: {str(error)[:300]}"
             return PolicyProposal([], note=note)
 
 
 class Hybrid:
-    """CMA-ES with injected model candidates; for tables, a tabular model next to them."""
+    """CMA-ES with injected candidates of a model; for tables, a tabular method."""
 
     name = "hybrid"
 

@@ -26,12 +26,12 @@ _TEMPLATES = Path(__file__).parent / "prompts"
 _NEW = "Do not repeat a policy that was tried before."
 _KEEP = "You may return the policy unchanged."
 _LEAVE = (
-    "From a mean return of {gate} on, unless something fails again and again, leave the policy as "
-    "it is or change a single number a little, with a good reason.\n"
+    "If the mean return is at least {gate} and no failure recurs, leave the policy unchanged or "
+    "change a single parameter slightly, with a good reason.\n"
 )
 SYSTEM = (
-    "You improve small control policies by choosing their numbers. You answer with the numbers "
-    "asked for and a short reason, nothing else."
+    "You improve small control policies by choosing their parameters. Answer with the requested "
+    "parameters and a short reason, nothing else."
 )
 Memories = Mapping[int, Trace]
 
@@ -66,7 +66,7 @@ class Writer:
         known = ""
         if first is not None:
             params = self._list(first.params)
-            known = f"\nTried a moment ago: {params} with a mean return of {first.mean:.2f}.\n"
+            known = f"\nTried just now: {params} with a mean return of {first.mean:.2f}.\n"
         wanted = self._switches.candidates
         return self._fill(
             "search",
@@ -80,7 +80,7 @@ class Writer:
             history=self._history(view.history, memories),
             first=known,
             count="one policy" if wanted == 1 else f"{wanted} different policies",
-            explore="try other values" if self._space.is_table else "try both signs of a number",
+            explore="try other values" if self._space.is_table else "try both signs of a parameter",
             step=self._step(),
             rules=_NEW,
         )
@@ -109,7 +109,7 @@ class Writer:
             "critic_only",
             environment=self._environment(),
             history=self._history(view.history, memories),
-            evidence=evidence or "Nothing was tried yet.",
+            evidence=evidence or "No policy was tried yet.",
             iteration=view.iteration,
             iterations=self._terms.stated_iterations or view.iterations,
             target=f"{self._terms.target:g}",
@@ -134,13 +134,13 @@ class Writer:
             return f"Each is one of {', '.join(map(str, space.choices))}."
         digits = "decimal" if space.decimals == 1 else "decimals"
         return (
-            f"Each lies in [{space.low:g}, {space.high:g}], with at most {space.decimals} {digits}."
+            f"Each is in [{space.low:g}, {space.high:g}], with at most {space.decimals} {digits}."
         )
 
     def _step(self) -> str:
         if self._space.is_table:
-            return "Any number may take any of its values."
-        return f"A step of about {self._terms.step_size:g} in a number is a sensible small change."
+            return "Any parameter may take any of its values."
+        return f"A sensible small change of a parameter is about {self._terms.step_size:g}."
 
     def _history(self, history: History, memories: Memories) -> str:
         entries = history.shown(self._switches.history_view)
@@ -148,7 +148,7 @@ class Writer:
             return "Nothing yet."
         lines = [self._entry(entry, memories.get(entry.number)) for entry in entries]
         if hidden := len(history.shown("full")) - len(entries):
-            lines.append(f"- {hidden} more that are not listed")
+            lines.append(f"- {hidden} more not listed")
         return "\n".join(lines)
 
     def _entry(self, entry: Entry, memory: Trace | None) -> str:
@@ -193,7 +193,7 @@ def statistics(success: float, rollouts: Rollouts, candidate: int) -> str:
     ends, counts = np.unique(rollouts.ends[candidate], return_counts=True)
     solved = int((returns >= success).sum())
     how = "; ".join(
-        f"in {n} {_ENDS.get(str(end), 'it was cut short')}"
+        f"in {n} {_ENDS.get(str(end), 'it was truncated')}"
         for end, n in zip(ends, counts, strict=True)
     )
     return (
@@ -226,7 +226,7 @@ def describe_trace(
         before = step
     if len(trace.obs) > before + 1:
         lines.append(f"({len(trace.obs) - before - 1} steps left out)")
-    ending = _ENDS.get(trace.end, "it was cut short")
+    ending = _ENDS.get(trace.end, "it was truncated")
     lines.append(f"then {_numbers(trace.next_obs[-1])}; {ending} after {len(trace.obs)} steps")
     return "\n".join(lines)
 

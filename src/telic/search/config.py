@@ -31,82 +31,80 @@ class Switches(Config):
 
     proposer: str = Field(
         default="llm",
-        description=f"proposer of the first candidate: {', '.join(PROPOSERS)}, or a package's",
+        description=f"proposer of the first candidate: {', '.join(PROPOSERS)}, or one of a plugin",
     )
     context: tuple[_Context, ...] = Field(
-        default=("history",), description="what the proposer is shown"
+        default=("history",), description="information shown to the proposer"
     )
-    candidates: int = Field(
-        default=1, ge=1, description="candidates asked for in one call of a model"
-    )
+    candidates: int = Field(default=1, ge=1, description="candidates requested per model call")
     history_view: str = Field(
         default="best+recent:15",
-        description="entries shown: full, best:K, recent:K or best+recent:K",
+        description="history entries to show: full, best:K, recent:K or best+recent:K",
     )
     uncertainty: bool = Field(
-        default=True, description="show episodes and standard error of every entry"
+        default=True, description="show episode count and standard error of entries"
     )
     excerpts: int = Field(
-        default=0, ge=0, description="latest entries that carry an excerpt of eight steps"
+        default=0, ge=0, description="number of latest entries shown with an eight-step excerpt"
     )
     second: Literal["none", "critic", "propose_again"] = Field(
-        default="none", description="reviser that makes the second candidate"
+        default="none", description="reviser that proposes the second candidate"
     )
     second_sees_first: bool = Field(
-        default=True, description="whether the second call knows the first one's result"
+        default=True, description="show the first candidate's result in the second call"
     )
-    evidence: _EvidenceKind = Field(default="none", description="behaviour the critic is shown")
+    evidence: _EvidenceKind = Field(default="none", description="behavior shown to the critic")
     trace_steps: int = Field(
-        default=60, ge=4, description="most steps of a trace that are written out"
+        default=60, ge=4, description="maximum number of steps shown per trace"
     )
     thinning: Thinning = Field(
         default="turns",
-        description="steps of a long trace that are kept: where the action changes, or both ends",
+        description="steps to keep of a long trace: changes of the action, or both ends",
     )
     allow_no_change: bool = Field(
-        default=False, description="whether the second candidate may equal an earlier one"
+        default=False, description="allow the second candidate to equal an earlier one"
     )
     gate: Literal["off", "advise", "skip", "limit"] = Field(
         default="off",
-        description="from the threshold on: say so, skip the revision, or limit its size",
+        description="above the threshold: state it, skip the revision, or limit its size",
     )
     gate_at: Literal["default", "half", "learned"] | float = Field(
         default="default", description="threshold: the task's, half of it, learned, or a number"
     )
     max_edit: float = Field(
-        default=1.0, gt=0, description="largest change of a number under gate=limit"
+        default=1.0, gt=0, description="maximum change of a parameter under gate=limit"
     )
     select: Literal["single", "keep_best", "always_second", "race"] = Field(
         default="single",
-        description="which candidate counts; race plays both again while they look alike",
+        description="selection rule; race re-evaluates both candidates while similar",
     )
-    ties_to_second: bool = Field(default=False, description="whether an equal revision wins")
+    ties_to_second: bool = Field(default=False, description="prefer revisions of equal return")
     keeps_losers: bool = Field(
-        default=True, description="whether the history also holds the candidate that lost"
+        default=True, description="also keep the rejected candidate in the history"
     )
     rollouts: int = Field(default=20, ge=1, description="episodes per candidate")
     common_seeds: bool = Field(
-        default=True, description="whether candidates of an iteration meet the same starts"
+        default=True, description="use the same initial states for all candidates of an iteration"
     )
     confirm: int = Field(
-        default=20, ge=0, description="episodes a candidate needs to become the incumbent; 0: none"
+        default=20, ge=0, description="episodes required to become the incumbent; 0: none"
     )
     clip_actions: bool = Field(
-        default=True, description="whether continuous actions are cut to their range first"
+        default=True, description="clip continuous actions to their range before they are used"
     )
     report: Literal["selected", "all_candidates", "better_of_two", "incumbent"] = Field(
-        default="all_candidates", description="candidates whose mean is the headline"
+        default="all_candidates", description="candidates averaged in the headline result"
     )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if not _VIEW.fullmatch(self.history_view):
             raise ValueError(
-                f'history_view="{self.history_view}" is not full, best:K, recent:K or '
+                f'history_view="{self.history_view}" must be full, best:K, recent:K or '
                 "best+recent:K."
             )
         if self.proposer == "none" and self.second != "none":
-            raise ValueError("proposer=none makes one candidate, so second must be none.")
+            raise ValueError("proposer=none creates one candidate, so second must be none.")
         return self
 
     @property
@@ -121,7 +119,7 @@ class Switches(Config):
 
 
 class SearchConfig(Config):
-    """A task, a method and how much to spend."""
+    """Task, method and budget of a search."""
 
     schema_version: Literal[1] = 1
     env: str = Field(
@@ -131,17 +129,17 @@ class SearchConfig(Config):
     method: str = Field(default="r2po", description="Method: see telic presets --search.")
     switches: dict[str, Any] = Field(
         default={},
-        description="Change one choice of the method: name=value.",
+        description="Override a switch of the method: name=value.",
         json_schema_extra=FieldHelp(flags=("--switch",), many=True, read=pairs),
     )
     model: str | None = Field(
-        default=None, description="provider:model, or host (work orders). Default: no model."
+        default=None, description="provider:model, or host (requests as files). Default: none."
     )
-    runs: int = Field(default=1, ge=1, description="Independent repetitions.")
+    runs: int = Field(default=1, ge=1, description="Number of independent runs.")
     seed: int = Field(default=0, ge=0, description="Random seed.")
-    episodes: int = Field(default=4000, ge=1, description="Episode budget per run.")
+    episodes: int = Field(default=4000, ge=1, description="Number of episodes per run.")
     fresh_episodes: int = Field(
-        default=200, ge=1, description="Fresh episodes on which the best policy is evaluated."
+        default=200, ge=1, description="Number of new episodes to evaluate the best policy."
     )
     policy: str | None = Field(
         default=None,
@@ -150,16 +148,16 @@ class SearchConfig(Config):
     )
     faithful: bool = Field(
         default=False,
-        description="Reproduce the published setup: accounting, thresholds, success, steps.",
+        description="Reproduce the published accounting, thresholds, success and steps.",
     )
     raw: bool = Field(
         default=False, description="Use raw instead of scaled observations, as published."
     )
     stop_when_solved: bool = Field(
         default=False,
-        description="Stop a run once its best policy is proven good.",
+        description="Stop a run once the lower bound of its best policy reaches the goal.",
     )
-    max_calls: int | None = Field(default=None, ge=1, description="Maximum model calls.")
+    max_calls: int | None = Field(default=None, ge=1, description="Maximum number of model calls.")
     max_usd: float | None = Field(default=None, gt=0, description="Maximum model cost in USD.")
 
     @model_validator(mode="before")

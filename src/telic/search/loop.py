@@ -178,9 +178,9 @@ class SearchRun:
         """Raise ConfigError if the budget is too small for a single iteration."""
         if self.budget_left < self.cost:
             raise ConfigError(
-                f"A budget of {self.plan.config.episodes} episodes has no room for one iteration: "
+                f"A budget of {self.plan.config.episodes} episodes is less than one iteration: "
                 f"{self.cost // self.plan.rollouts} candidates of {self.plan.rollouts} episodes.",
-                hint="Raise --episodes, or lower the need with --switch rollouts=2.",
+                hint="Increase --episodes, or use fewer with --switch rollouts=2.",
             )
 
     # ------------------------------------------------------------------------------ loop parts
@@ -324,7 +324,7 @@ class SearchRun:
         gate = _gate_value(self.plan, self.history)
         is_good = gate is not None and first.mean >= gate
         if switches.gate == "skip" and is_good:
-            return PolicyProposal([], note="good enough: the revision was skipped")
+            return PolicyProposal([], note="revision skipped: the policy is good enough")
         evidence = describe_behaviour(switches.evidence, self.plan, rollouts, row)
         watched = WatchedCandidate(first, evidence, gate, self._model.memories)
         revised = self._critic.revise(view, watched)
@@ -536,5 +536,5 @@ def _limited(draft: PolicyDraft, first: PolicyCandidate, most: float) -> PolicyD
     near = np.round(np.clip(after, before - most, before + most), 6)
     if np.array_equal(near, after):
         return draft
-    note = f"a change larger than {most:g} was cut, because the policy was good already"
+    note = f"changes were limited to {most:g} per parameter, because the policy was already good"
     return draft._replace(params=tuple(near.tolist()), warnings=(*draft.warnings, note))

@@ -278,8 +278,8 @@ def make_plan(config: SearchConfig) -> SearchPlan:
     method = config.method.lower()
     if config.raw and task.is_table:
         raise ConfigError(
-            f"A policy of {task.id} sees the number of a state, which is not scaled.",
-            hint="Leave --raw out.",
+            f"A policy of {task.id} observes a state index, which is not scaled.",
+            hint="Omit --raw.",
         )
     base = switches_of(method, is_faithful=config.faithful)
     if config.faithful and base.excerpts:
@@ -293,12 +293,12 @@ def make_plan(config: SearchConfig) -> SearchPlan:
     switches = base.replace(**changes)
     if config.model is not None and not switches.asks_a_model and switches.second != "critic":
         raise ConfigError(
-            f"--method {method} asks no model, so --model {config.model} has nothing to do.",
-            hint="Leave --model out, or use --method r2po or hybrid.",
+            f"--method {method} uses no model, so --model {config.model} has no effect.",
+            hint="Omit --model, or use --method r2po or hybrid.",
         )
     if config.model is None and switches.second == "critic":
         if "second" in config.switches:
-            raise ConfigError("A critic is a language model.", hint="Add --model.")
+            raise ConfigError("A critic requires a language model.", hint="Add --model.")
         switches = switches.replace(second="none", evidence="none")
     policy = _policy(config, task, 1)
     _check_fit(switches.proposer, task)
@@ -307,9 +307,9 @@ def make_plan(config: SearchConfig) -> SearchPlan:
     plan = SearchPlan(config, task, switches, terms, policy, rollouts, confirm)
     if config.episodes < rollouts * switches.evaluations:
         raise ConfigError(
-            f"A budget of {config.episodes} episodes has no room for one iteration, which takes "
+            f"A budget of {config.episodes} episodes is too small for one iteration, which needs "
             f"{rollouts * switches.evaluations}.",
-            hint="Raise --episodes, or lower it with --switch rollouts=5.",
+            hint="Increase --episodes, or use fewer with --switch rollouts=5.",
         )
     return plan
 
@@ -330,12 +330,12 @@ def _check_fit(proposer: str, task: SearchTask) -> None:
         raise UnknownName("proposer", proposer, known)
     if proposer in ("cma", "ars") and task.is_table:
         raise ConfigError(
-            f"{proposer} searches real numbers, and a policy of {task.id} is a table of choices.",
+            f"{proposer} optimizes real numbers, but a policy of {task.id} is a table of actions.",
             hint="Use --method tabular, climb or random.",
         )
     if proposer == "tabular" and not task.is_table:
         raise ConfigError(
-            f"{task.id} has no numbered states, so the tabular method cannot count them.",
+            f"{task.id} has no discrete states, which the tabular method requires.",
             hint="Use --method cma.",
         )
 

@@ -80,7 +80,7 @@ class Space(Record):
         )
         outside = np.flatnonzero((given < self.low) | (given > self.high))
         warnings = [
-            f"params[{i}] = {given[i]:g} lies outside [{self.low:g}, {self.high:g}] and was clipped"
+            f"params[{i}] = {given[i]:g} is outside [{self.low:g}, {self.high:g}] and was clipped"
             for i in outside
         ]
         if is_rounded and np.any(np.abs(fitted - np.clip(given, self.low, self.high)) > 1e-9):
@@ -103,8 +103,8 @@ def make_policy(
         return _TablePolicy(task)
     if task.is_table:
         raise ConfigError(
-            f"{task.id} shows a policy the number of a state, so it must be a table, not {kind}.",
-            hint="Leave --policy out.",
+            f"A policy of {task.id} observes a state index, so it must be a table, not {kind}.",
+            hint="Omit --policy.",
         )
     if kind.startswith("linear"):
         has_bias = kind == "linear"
@@ -194,7 +194,7 @@ class _TablePolicy:
     def __init__(self, task: SearchTask) -> None:
         if task.states is None:
             raise ConfigError(
-                f"{task.id} has no numbered states, so a policy cannot be a table.",
+                f"{task.id} has no discrete states, so a policy cannot be a table.",
                 hint="Use --policy linear.",
             )
         self.space = Space(

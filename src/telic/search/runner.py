@@ -188,8 +188,8 @@ def _in_processes(
                         emit(summary)
         except BrokenProcessPool:
             raise WorkerDied(
-                f"A process of {folder.name} was ended from outside, perhaps for want of memory.",
-                hint="Run the same command again to resume, with fewer --jobs if it happens again.",
+                f"A process of {folder.name} was killed, possibly for lack of memory.",
+                hint="Rerun the same command to resume, with fewer --jobs if it happens again.",
             ) from None
         except BaseException:
             folder.stop.touch()  # leaving the pool waits for its processes
@@ -213,8 +213,8 @@ def do_runs(
     for files in map(folder.run, numbers):
         if files.earlier.exists() and not files.journal.exists():
             raise Refused(
-                f"{folder.name} was begun by an earlier version of telic and cannot be resumed.",
-                hint="Start it from scratch with --fresh; its results so far stay readable.",
+                f"{folder.name} was started by an earlier version of telic and cannot be resumed.",
+                hint="Start from scratch with --fresh; the previous results stay readable.",
             )
     stop = should_stop or folder.stop.exists
     groups = [numbers] if plan.is_shared else [[number] for number in numbers]
@@ -397,7 +397,7 @@ def load_search(runs_dir: Path, name: str) -> Result:
     if not folder.summary.exists():
         raise UsageError(
             f"{folder.name} has no result yet.",
-            hint="Run its command again to resume it.",
+            hint="Rerun its command to resume it.",
         )
     summary = read_record(folder.summary, SearchSummary)
     if not summary.runs:

@@ -53,7 +53,7 @@ def _mix(state: RolloutSeeds, place: RolloutSeeds) -> RolloutSeeds:
 
 
 class _ObservedNumber(NamedTuple):
-    """Component of an observation, with its relevant range for scaling."""
+    """Component of an observation, with its typical range for scaling."""
 
     name: str
     centre: float
@@ -96,13 +96,13 @@ class SearchTask(Record):
     rollouts: int = 5
     """sufficient number of episodes per candidate for a numeric proposer"""
     is_deterministic: bool = False
-    """whether all episodes of a policy are identical"""
+    """whether all episodes of a policy are equal"""
     excerpts: int = 5
     """number of history entries with an excerpt in the published runs, if any"""
     edit_levels: tuple[float, float, float] = Field(default=(0.05, 0.4, 0.9))
     """fractions of the range from worst to target: near zero, partial, high; for analysis"""
     worst: float = 0.0
-    """return of a policy without any progress"""
+    """return of a policy that makes no progress"""
 
     @property
     def is_continuous(self) -> bool:

@@ -206,8 +206,8 @@ def video_section(ended: EndedSession) -> Blocks:
             span = f"from {scores[0]:.2f} to {scores[-1]:.2f}"
             label = f"Scores of {count(len(scores), 'episode')}, {span}"
             note = (
-                f"{label}. Initial states were not used in training. Highlighted: the episodes "
-                "shown here; the dashed line is the threshold."
+                f"{label}. Initial states were not used in training. Highlighted are the "
+                "episodes shown here; the dashed line is the threshold."
             )
             chart = ColumnChart(label, tuple(scores), tuple(shown), ended.config.threshold)
             row.append(doc.Figure(chart, title, note))
@@ -253,12 +253,12 @@ def criteria_table(ended: EndedSession) -> Blocks:
             best = "no reference value is known for this robot"
             if each.best is not None:
                 known = f"{each.best:.3g} {each.unit} ({each.best_source})"
-                best = f"the best known for this robot is {known}"
+                best = f"the best known value for this robot is {known}"
             value = figure(earned[each.title][1])
-            goals.append(f"As much as possible: {value} {each.unit} was reached; {best}.")
+            goals.append(f"Open-ended: {value} {each.unit} was reached; {best}.")
     note = (
-        f"Of the best policy ({member.member}), over {member.judgement.episodes} fresh episodes. "
-        "The whole score is multiplied by the credit of a constraint."
+        f"Best policy ({member.member}), {member.judgement.episodes} new episodes. The whole "
+        "score is multiplied by the credit of each constraint."
     )
     heads = ("criterion", "weight", "target", "measured (median)", "credit")
     return [doc.Table(heads, rows), *listed(goals), doc.Text(note, "note")]
@@ -281,11 +281,11 @@ def robustness_table(ended: EndedSession) -> Blocks:
         for row in card.rows
     ]
     note = (
-        f"The delivered policy ({card.member}, {card.step:,} steps), by the code of the same "
-        f"judge, from fresh initial states; an episode passes with {card.threshold:g}. This is not "
-        "part of the pass."
+        f"The delivered policy ({card.member}, {card.step:,} steps), scored by the code judge "
+        f"from new initial states; an episode passes with {card.threshold:g}. This is not part "
+        "of the pass."
     )
-    heads = ("condition", "what differs", "episodes that pass", "mean score")
+    heads = ("condition", "difference", "episodes that pass", "mean score")
     return [doc.Table(heads, rows), doc.Text(note, "note")]
 
 
@@ -300,17 +300,17 @@ def seen_section(ended: EndedSession) -> Blocks:
             when = f"{seen.start_s:.1f} to {seen.end_s:.1f} s" if is_timed else MISSING
             rows.append((str(number), seen.criterion, score_text(seen.score), when, seen.evidence))
         for conflict in verdict.disagreements:
-            settled = "settled by a closer look." if conflict.resolved else "not settled."
+            settled = "resolved by a closer look." if conflict.resolved else "not resolved."
             differ.append(
                 f"Episode {number}, “{conflict.criterion}”: code gives {conflict.code:.2f} "
                 f"({conflict.measured}), vision {conflict.vision:.2f} ({conflict.seen}); {settled}"
             )
     if not rows:
         return []
-    heads = ("episode", "criterion", "score", "when", "what was seen")
+    heads = ("episode", "criterion", "score", "when", "observation")
     return [
         doc.Table(heads, rows),
-        *(listed(differ) or [doc.Text("Code and vision agree.", "note")]),
+        *(listed(differ) or [doc.Text("Code and vision judge agree.", "note")]),
     ]
 
 
@@ -343,7 +343,7 @@ def interpretation_section(ended: EndedSession) -> Blocks:
         left = (*ended.author.not_understood, *ended.author.dropped)
         scope = scope_words([each.words for each in ended.author.covered], left)
         lines = [scope, *lines] if scope else lines
-    words = listed(lines) or [doc.Text("No word was ambiguous or left out.")]
+    words = listed(lines) or [doc.Text("No word was ambiguous or ignored.")]
     return [*words, doc.Text(f"Written by {ended.author_name}.", "note")]
 
 
@@ -394,7 +394,7 @@ def iterations_section(ended: EndedSession) -> Blocks:
             )
         )
     heads = ("iteration", "from", "change", "policies", "failed", "training", "steps")
-    note = "Dots are scores, lines their 95 % intervals, the mark the threshold. ★ is the best."
+    note = "Dots are scores, lines 95 % intervals, the mark the threshold. ★ is the best."
     learned = listed([f"{each.text} ({each.tier})" for each in latest_lessons(candidates)])
     return [
         doc.Table(heads, rows, kind="attempts"),
@@ -440,8 +440,8 @@ def curves_section(ended: EndedSession) -> Blocks:
             charts.append(doc.Figure(chart, title))
     note = (
         "Return under the iteration's own reward: the line is the mean over training seeds, the "
-        "band their range, dots are evaluations without exploration. Rewards differ between "
-        "iterations and variants, so compare heights within a line only."
+        "band their range, and dots are evaluations without exploration. Rewards differ between "
+        "iterations and variants, so compare values within a line only."
     )
     return [doc.Beside(tuple(charts)), doc.Text(note, "note")] if charts else []
 
@@ -500,7 +500,7 @@ def reward_section(ended: EndedSession) -> Blocks:
     best, member = ended.best, ended.member
     if best is None or member is None:
         first = ended.author.reward if ended.author else None
-        return [doc.Code(first, "python", "Reward as first written")] if first else []
+        return [doc.Code(first, "python", "Reward as originally written")] if first else []
     files = MemberFolder(ended.folder.iteration(best.number).run.path / member.member)
     spec = read_record(files.reward_spec, RewardSpec) if files.reward_spec.exists() else None
     rows: list[tuple[doc.Words, ...]] = []
@@ -516,12 +516,12 @@ def reward_section(ended: EndedSession) -> Blocks:
     if files.summary.exists():
         kind = list[dict[str, Any]] | None
         findings = read_fields(files.summary, findings=kind)["findings"] or []
-    heads = ("term", "meaning", "weight", "over an episode", "share")
+    heads = ("term", "meaning", "weight", "per episode", "share")
     return [
         *([doc.Formula(spec.latex)] if spec and spec.latex else []),
         *([doc.Table(heads, rows)] if rows else []),
         *listed([finding["message"] for finding in findings]),
-        doc.Code(read_text(files.reward_code), "python", "Code of the reward, as trained"),
+        doc.Code(read_text(files.reward_code), "python", "Reward code used in training"),
     ]
 
 
@@ -537,8 +537,8 @@ def judge_section(ended: EndedSession) -> Blocks:
             for each in trial.examples
         ]
         blocks += [
-            doc.Heading("Validation on reference episodes, before any training"),
-            doc.Table(("example", "should be", "judge's score", "reward pays"), rows),
+            doc.Heading("Validation on reference episodes, before training"),
+            doc.Table(("example", "expected", "judge's score", "reward pays"), rows),
             *listed((*trial.judge_problems, *trial.reward_problems)),
         ]
     if ended.author.objections:
@@ -562,11 +562,11 @@ def judge_section(ended: EndedSession) -> Blocks:
             for each in certificate.mutants
         ]
         blocks += [
-            doc.Heading("Can its verdict be trusted?"),
-            doc.Text(f"Independent confirmation that what passed is good: {good}."),
+            doc.Heading("Is its verdict trustworthy?"),
+            doc.Text(f"Independent confirmation of the passing behavior: {good}."),
         ]
         if mutants:
-            heads = ("criterion", "mutants noticed", "mutants that change what it measures")
-            what = "Mutants: passing episodes, frozen, cut, slowed, reversed, shuffled or mirrored."
+            heads = ("criterion", "mutants detected", "mutants that change what it measures")
+            what = "Mutants: passing episodes frozen, cut, slowed, reversed, shuffled, mirrored."
             blocks += [doc.Text(what), doc.Table(heads, mutants)]
     return [*blocks, doc.Code(ended.author.judge, "python", "Code of the judge")]

@@ -399,9 +399,9 @@ def alarms(files: IterationFolder, iteration: SessionIteration) -> tuple[str, ..
             if end.interval.low > then.interval.high and end.score < then.score - _FELL:
                 sentences.append(
                     f"{member.member}: from {then.words} to {end.words} its return rose from "
-                    f"{then.mean_return:.4g} to {end.mean_return:.4g} while the judge's score fell "
-                    f"from {then.score:.2f} to {end.score:.2f}. The reward pays for something else "
-                    "than the intent."
+                    f"{then.mean_return:.4g} to {end.mean_return:.4g} while the judge's score "
+                    f"fell from {then.score:.2f} to {end.score:.2f}. The reward does not match "
+                    "the intent."
                 )
                 break
     return tuple(sentences)
@@ -436,7 +436,7 @@ def _moments(
 
 
 def _score_by_code(member: MemberScore) -> float | None:
-    """Return a policy's score by code alone, as computed during training."""
+    """Return a policy's score by code only, as computed during training."""
     verdicts = member.judgement.verdicts
     if not any("code" in each.by_judge for each in verdicts):
         return member.judgement.score

@@ -25,7 +25,7 @@ from telic.storage.reading import read_text
 
 START = 0
 """iteration number of the copied source iteration in a branch"""
-_FOREIGN = "its scores are not known: another user's session, or an earlier version's, had them"
+_FOREIGN = "the scores are unknown: another user or an earlier version ran the session"
 _LEFT_OUT = shutil.ignore_patterns(
     "state", "state.pt", "lock", "stop", "worker.log", "notes.json", "videos", f"{TEMPORARY_MARK}*"
 )
@@ -56,7 +56,7 @@ def branch_session(
     if not source.judgment.exists():
         numbers = [each for each in origin.iterations() if origin.iteration(each).judgment.exists()]
         there = ", ".join(map(str, numbers)) or "none yet"
-        raise UsageError(f"{origin.name} has no judged iteration {iteration}; it has: {there}.")
+        raise UsageError(f"{origin.name} has no judged iteration {iteration}; available: {there}.")
     config = read_record(origin.config, SessionConfig).replace(**changes)
     folder = new_session(runs_dir or origin.path.parent)
     size = sum(path.stat().st_size for path in source.path.rglob("*") if path.is_file())

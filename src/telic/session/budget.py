@@ -195,7 +195,7 @@ class SessionAccount:
         if left < _WORTH_STARTING * steps * members:
             raise AllowanceUsedUp(
                 "steps",
-                f"{left:,} of the budget of {self._config.max_steps:,} steps are left, and the "
+                f"{left:,} of the budget of {self._config.max_steps:,} steps are left, but the "
                 f"next training needs {steps * members:,}.",
             )
         return left // members
@@ -213,7 +213,7 @@ def paid(folder: SessionFolder) -> tuple[float | None, int]:
 
 
 def steps_taken(folder: SessionFolder) -> int:
-    """Return the environment steps of all training runs of a session, finished or not.
+    """Return the environment steps of all training runs of a session, including unfinished ones.
 
     Excludes iteration 0 of a branch, which another session trained.
     """
@@ -222,7 +222,7 @@ def steps_taken(folder: SessionFolder) -> int:
 
 
 def iteration_steps(files: IterationFolder) -> int:
-    """Return the environment steps of an iteration's training runs, finished or not."""
+    """Return the environment steps of an iteration's training runs, even unfinished."""
     total = 0
     for run in (RunFolder(path) for path in files.path.iterdir() if is_run(path)):
         finished = 0

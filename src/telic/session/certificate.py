@@ -138,7 +138,7 @@ class _Certifier:
                 second = self._scores(reference, [each.trajectory for each in episodes])
                 theirs = float(np.mean(second))
             if theirs is not None and theirs < _CONTRADICTS * self._threshold:
-                text = "the composer's reading of the words gives the passing episodes"
+                text = "the composer's reading of the intent scores the passing episodes"
                 doubts.append(f"{text} only {theirs:.2f}")
             good, limits = self._good(episodes, reference, theirs)
             if self._work.config.model is not None and reference is None:
@@ -147,21 +147,21 @@ class _Certifier:
                 found, passing = self._mutants(episodes)
             except Refused as error:
                 found, passing = (), []
-                doubts.append(f"the judge could not be tried on mutants: {error}")
+                doubts.append(f"the judge could not be run on mutants: {error}")
             if FROZEN in passing and not self._may_freeze(episodes, reference):
-                doubts.append("the judge passes a recording in which the robot is frozen")
+                doubts.append("the judge passes a recording of a frozen robot")
             if CUT in passing:
-                doubts.append("the judge passes a recording that is cut after a twentieth")
+                doubts.append("the judge passes a recording cut after a twentieth of its length")
             measured = {each.title for each in self._written.criteria if each.measure}
             for count in found:
                 # Criteria measured by the host need no mutant check.
                 is_code = count.criterion.partition(" (within ")[0] not in measured
                 if is_code and count.total and not count.caught:
                     name = count.criterion
-                    doubts.append(f'the criterion "{name}" notices none of {count.total} mutants')
+                    doubts.append(f'the criterion "{name}" detects none of {count.total} mutants')
             doubts += self._untrained(reference)
         if good is None:
-            doubts.append("no independent good example: only the judge says it is right")
+            doubts.append("no independent positive example: only the judge confirms the result")
         return Certificate(
             judge_hash=self._iteration.judge_hash,
             reward_hashes=self._iteration.reward_hashes,
@@ -178,11 +178,11 @@ class _Certifier:
         for member in self._proving:
             policy = MemberFolder(self._files.run.path / member.member).checkpoint(member.step)
             if not policy.is_file() or file_hash(policy) != member.policy_hash:
-                yield f"the policy of {member.member} is not the one that was judged"
+                yield f"the policy of {member.member} differs from the one that was judged"
             for index, verdict in enumerate(member.judgement.verdicts):
                 path = self._files.episode(member.member, index)
                 if not verdict.recording or not is_unchanged(RecordedFile(path, verdict.recording)):
-                    yield f"episode {index} of {member.member} is not the one that was judged"
+                    yield f"episode {index} of {member.member} differs from the one that was judged"
                     break
 
     def _changed_judge(self) -> Iterator[str]:
@@ -190,7 +190,7 @@ class _Certifier:
         used, trial = self._iteration.judge_hash, self._trial
         now = text_hash(read_text(self._work.folder.judge))
         if used is None:
-            yield f"the judge of iteration {self._iteration.number} is not on record"
+            yield f"the judge of iteration {self._iteration.number} is not recorded"
         elif trial.was_run and {text_hash(self._written.judge), used, now} != {trial.judge_hash}:
             yield "the judge was changed after its validation"
         verdicts = [each for member in self._proving for each in member.judgement.verdicts]
@@ -199,7 +199,7 @@ class _Certifier:
         if size and any(
             each.leaves and not same_stick(trial.stick, each.leaves[:size]) for each in verdicts
         ):
-            yield "the judge measured the policies by other criteria than the examples"
+            yield "the judge used different criteria for the policies than for the examples"
 
     def _rewards(self) -> Iterator[str]:
         """Yield problems with the rewards of the passing policies."""
@@ -211,7 +211,7 @@ class _Certifier:
                 now = text_hash(read_text(on_disk)) if on_disk.exists() else None
                 used = self._iteration.reward_hashes.get(member.member)
                 if used is None:
-                    yield f"the reward that {member.member} was trained with is not on record"
+                    yield f"the reward used to train {member.member} is not recorded"
                 elif {now, used} != {text_hash(text)}:
                     yield f"the reward of {member.member} was changed after it was proposed"
             if not trial.was_run:
@@ -265,13 +265,13 @@ class _Certifier:
             return None, ()  # the judge rejects the existing good example
         if theirs is not None:
             agrees = theirs >= self._threshold
-            return ("the composer's own reading of the words" if agrees else None), ()
+            return ("the composer's reading of the intent" if agrees else None), ()
         bad = bad_examples(trial.examples, trial.fine)
         paid = [each.own_return for each in bad if each.own_return is not None]
         own = [float(np.sum(each.trajectory.columns["env_reward"])) for each in episodes]
         margin = float(np.ptp(paid)) if paid else 0.0
         if own and margin > 0.0 and min(own) > max(paid) + _CLEARLY * margin:
-            return "the environment's own reward", ()
+            return "the environment's built-in reward", ()
         if reference is not None:
             return "the composer's measured criteria", (_OWN_EXAMPLE,)
         # The composer cannot read this intent: the author's demonstration is the only good example.
@@ -311,7 +311,7 @@ class _Certifier:
         try:
             [files] = record([order], folder)
         except TelicError as error:
-            yield f"the judge could not be tried on policies that learned nothing: {error}"
+            yield f"the judge could not be run on untrained policies: {error}"
             return
         paths = [file.path for file in files]
         judged = judge_files(self._written.judge, paths, folder / "judge", self._where)
@@ -333,7 +333,7 @@ class _Certifier:
         ]
         passing = passing_modes(self._written.criteria, played, self._trial.fine, self._threshold)
         for mode, mean in passing:
-            yield f'the judge passes a policy that learned nothing ("{mode}", {mean:.2f})'
+            yield f'the judge passes an untrained policy ("{mode}", {mean:.2f})'
 
     def _judged(self, by: Composition, trajectories: Sequence[Trajectory]) -> list[Verdict]:
         folder = self._files.path / "mutants"
@@ -373,4 +373,4 @@ def _validation(trial: Trial) -> Iterator[str]:
         return
     yield from trial.judge_problems
     if trial.judge_problems and trial.good is None:
-        yield "with such a judge, nothing shows whether the reward prefers failure modes"
+        yield "with such a judge, it is unknown whether the reward prefers failure modes"

@@ -300,7 +300,7 @@ def approve_criteria(
     if not folder.criteria.exists() or not records.is_begun:
         raise UsageError(
             f"{folder.name} has nothing to approve.",
-            hint="Only a session started with --approve asks, once its criteria are written.",
+            hint="Approval is only required with --approve, after the criteria are written.",
         )
     proposed = read_record(folder.criteria, CriteriaProposal).criteria
     is_edited = criteria is not None and criteria != proposed

@@ -35,7 +35,7 @@ from telic.storage.layout import MemberFolder, SessionFolder
 from telic.storage.reading import file_hash
 from telic.storage.workspace import is_unbegun
 
-NOT_SIGNED_OFF = "its journal does not record its end: an earlier version wrote it, or it was cut"
+NOT_SIGNED_OFF = "its journal has no end: it was truncated, or written by an earlier version"
 # Records that later steps trust, and further files that an outcome depends on.
 _STEPS = ("asked.json", "approval.json", "author.json", "trial.json")
 _FILES = ("session.json", "judge_fn.py", "certificate.json", "robustness.json")
@@ -86,14 +86,14 @@ class SessionJournal:
         if not check.ok and not check.torn:
             why = check.why
         elif not self.is_begun and (any(self.paths()) or not is_ours):
-            why = "an earlier version or another user began it"
+            why = "it was started by an earlier version or another user"
         elif check.head.seq and _signing_key(self._folder) is None:
             why = "your signing key cannot be used; see telic doctor"
         if why:
             raise Refused(
                 f"{self._folder.name} cannot be resumed: {why}.",
-                hint="Start it again with --fresh, or continue from one of its iterations with: "
-                f"telic branch {self._folder.name} --iteration N",
+                hint="Start it from scratch with --fresh, or continue from one of its iterations "
+                f"with: telic branch {self._folder.name} --iteration N",
             )
         self.open()
         entries = self._journal.entries()
@@ -163,18 +163,18 @@ class SessionJournal:
     def doubts(self) -> Iterator[str]:
         """Yield a message for every external change to the session's files."""
         if self._request_now() != self._request:
-            yield "the files of its environment were changed while the session ran"
+            yield "the environment's files were modified while the session was running"
         check = self._journal.verify()
         if not check.ok:
-            yield f"line {check.bad_seq} of {self._journal.path.name} was changed: {check.why}"
+            yield f"line {check.bad_seq} of {self._journal.path.name} was modified: {check.why}"
             return
         if check.unsigned and _signing_key(self._folder) is not None:
-            yield f"{self._journal.path.name} is not signed with the key of this user"
+            yield f"{self._journal.path.name} is not signed with this user's key"
         begun = self._journal.recorded("begin", RequestHashes)
         if begun is not None and begun.request != self._request:
-            yield "the files of its environment were changed since the session began"
+            yield "the environment's files were modified after the session started"
         if begun is not None and begun.terms != self._terms:
-            yield f"{self._folder.config.name} is not the request that this session was begun with"
+            yield f"{self._folder.config.name} is not the request that started this session"
         now = [self._name(path) for path in self.paths() if not self.is_own(path)]
         for name in dict.fromkeys((*self._changed, *now)):
             yield f"{name} was not written by this session"
@@ -269,13 +269,13 @@ def check_end(folder: SessionFolder, needs: Iterable[Path]) -> tuple[str | None,
     if fault := next(_faults(folder, end, needs), None):
         return fault, None
     if key is not None and check.signer == key.public:
-        why = f"its journal is not the one that was written here: {check.why}"
+        why = f"its journal differs from the one written here: {check.why}"
         return why if check.foreign else None, None
     if key is None and key_file().exists():
-        return None, "your own signing key cannot be used; see telic doctor"
+        return None, "your signing key cannot be used; see telic doctor"
     if check.signer is not None:
         return None, f"signed with the key {check.signer[:12]}…, which is not yours"
-    earlier = "signed by an earlier version, whose signatures cannot be checked any more"
+    earlier = "signed by an earlier version, whose signatures can no longer be verified"
     return None, earlier if last.sig else "not signed"
 
 
@@ -286,7 +286,7 @@ def end_signer(folder: SessionFolder) -> str | None:
 
 def _faults(folder: SessionFolder, end: SessionEnd, needs: Iterable[Path]) -> Iterator[str]:
     if end.session not in (None, folder.path.resolve().name):
-        yield f"its journal is that of another session, {end.session}"
+        yield f"its journal belongs to another session, {end.session}"
     for path in needs:
         if path.relative_to(folder.path).as_posix() not in end.files:
             yield f"its journal does not list {path.relative_to(folder.path)}"
@@ -299,7 +299,7 @@ def _faults(folder: SessionFolder, end: SessionEnd, needs: Iterable[Path]) -> It
             continue
         now = path.stat()
         if _hash_of(path, (now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns)) != digest:
-            yield f"{name} was changed after the session ended"
+            yield f"{name} was modified after the session ended"
 
 
 @lru_cache(maxsize=1 << 14)

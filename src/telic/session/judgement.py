@@ -421,7 +421,7 @@ def of_recording(file: RecordedFile, verdict: Verdict) -> Verdict:
     """Return the verdict on a recording, or unknown if the file changed after recording."""
     if is_unchanged(file):
         return verdict.model_copy(update={"recording": file.sha256})
-    return unknown("code", f"{file.path.name} was changed after it was recorded")
+    return unknown("code", f"{file.path.name} was modified after it was recorded")
 
 
 def score_of(

@@ -97,15 +97,15 @@ def add_label(
     judged = {number: file for number, file in files.items() if file.exists()}
     if iteration is not None and iteration not in judged:
         raise UsageError(
-            f"{folder.name} has no judged iteration {iteration}; "
-            f"it has: {', '.join(map(str, judged)) or 'none yet'}."
+            f"{folder.name} has no judged iteration {iteration}; available: "
+            f"{', '.join(map(str, judged)) or 'none yet'}."
         )
     records = [read_record(file, SessionIteration) for file in judged.values()]
     trained = [each for each in records if each.members and iteration in (None, each.number)]
     if not trained:
         raise UsageError(
             f"{folder.name} has no judged episode to label yet.",
-            hint="It has some after its first judgement; see: telic list",
+            hint="Episodes are available after the first judgement; see: telic list",
         )
     chosen = max(trained, key=lambda each: (each.passed, -1 if each.score is None else each.score))
     policies = {score.member: score for score in chosen.members}
@@ -143,7 +143,7 @@ def _episode(member: str, verdicts: Sequence[Verdict], episode: str | None) -> i
         return int(episode) - 1
     raise UsageError(
         f"{member} has no episode {episode or 'median'}.",
-        hint=f"It has 1 to {len(verdicts)}; the report shows p10, median and p90."
+        hint=f"Available: 1 to {len(verdicts)}; the report shows p10, median and p90."
         if verdicts
         else "None of its episodes was judged.",
     )
@@ -200,7 +200,7 @@ def add_veto(
         summary = read_record(folder.summary, SessionSummary)  # as claimed
         if summary.outcome in ("not_passed", "stopped"):
             raise UsageError(
-                f"{folder.name} {outcome_words(summary.outcome)}: nothing to veto.",
+                f"{folder.name} {outcome_words(summary.outcome)}, so there is nothing to veto.",
                 hint=f"Label an episode instead: telic label no --session {folder.name}",
             )
         veto = Veto(

@@ -54,9 +54,9 @@ def chosen(config: SessionConfig, spec: EnvSpec) -> Reference | None:
         return None if wish is None or wish.waves is None else _made(motion_robot(env), wish, None)
     if wish is None:
         raise Refused(
-            f'A motion cannot be followed in "{intent}": only what is done at once, standing, '
-            "going ahead or waving a hand, can.",
-            hint="Leave --motion out, or ask for less.",
+            f'No motion can be followed in "{intent}": only simultaneous actions, standing, '
+            "walking forward and waving a hand are supported.",
+            hint="Omit --motion, or simplify the intent.",
         )
     robot = motion_robot(env)
     place = Path(asked).expanduser()
@@ -113,7 +113,7 @@ def _made(robot: MotionRobot, wish: MotionWish, family: str | None) -> Reference
         values["hertz"] = hertz or _WAVES_HZ
         hertz = values["hertz"]
     clip = _clip(robot, name, *values.items())
-    told = [f"made for this robot, family {name}"]
+    told = [f"generated for this robot, family {name}"]
     told += [f"{wish.forward_mps:.2g} m/s"] if "speed" in ranges and wish.forward_mps else []
     told += [f"with the {wish.waves} hand"] if wish.waves and "left" in ranges else []
     side = wish.waves if "left" in ranges else None
@@ -130,19 +130,19 @@ def _found(robot: MotionRobot, place: Path, wish: MotionWish) -> Reference:
         library, name = MotionLibrary.open(place.parent), place.name
     else:
         raise UsageError(
-            f"{place} is neither a library of motions nor a clip in one.",
-            hint="Name a family (telic motions families), a library's folder, or FOLDER/CLIP.",
+            f"{place} is neither a motion library nor a clip in one.",
+            hint="Pass a family (telic motions families), a library folder, or FOLDER/CLIP.",
         )
     if library.head.joint_names != robot.joint_names:
         raise UsageError(
-            f"The motions of {place} are for {library.head.robot}, which has other joints.",
-            hint="Bring them to this robot: telic motions import.",
+            f"The motions of {place} are for {library.head.robot}, which has different joints.",
+            hint="Retarget them to this robot: telic motions import.",
         )
     if name is None and len(library.clips) > 1:
         names = ", ".join(line.name for line in library.clips[:8])
         raise UsageError(
             f"{place} has {len(library.clips)} motions.",
-            hint=f"Name one as FOLDER/CLIP, for example: {names}.",
+            hint=f"Choose one as FOLDER/CLIP, for example: {names}.",
         )
     clip = library.clip(name or library.clips[0].name)
     source = f"{clip.origin.source or clip.name}, licence {clip.origin.licence or 'unknown'}"

@@ -200,5 +200,5 @@ def require_unfinished(folder: SessionFolder) -> None:
     if state in ENDED:
         raise UsageError(
             f"{folder.name} has ended: {outcome_words(state)}.",
-            hint=f"Start from one of its iterations with: telic branch {folder.name} --iteration N",
+            hint=f"Start from an iteration with: telic branch {folder.name} --iteration N",
         )

@@ -213,14 +213,14 @@ def _proof(ended: EndedSession) -> str:
     config, member, best = ended.config, ended.member, ended.best
     why = f" It stopped: {ended.summary.reason}" if ended.summary.reason else ""
     if not ended.history:
-        return f"No iteration was finished, so there is nothing to judge yet.{why}"
+        return f"No iteration was finished, so the result is unknown.{why}"
     if best is None or member is None or member.judgement.score is None:
         return "No policy could be judged, so the result is unknown."
     judgement, is_moot = member.judgement, ended.summary.outcome == "unproven"
     lows = [each.low for each in best.members if each.variant == best.variant]
     proving = sum(low >= config.threshold for low in lows)
     if is_moot:
-        proven = "which proves nothing"
+        proven = "without a confidence bound"
     elif judgement.low is None:
         proven = "too few episodes could be judged for a confidence bound"
     else:
@@ -228,10 +228,10 @@ def _proof(ended: EndedSession) -> str:
     passing = judgement.passing
     passed = "" if passing is None else f" ({passing} of {judgement.episodes} pass)"
     return (
-        f"The best policy scores {judgement.score:.2f} on {judgement.episodes} fresh "
-        f"episodes{passed}, {proven}. To pass, {config.needed} of "
-        f"{len(config.seeds)} training seeds must prove {config.threshold:g}; "
-        f"{proving} of {len(lows)} {'claim it' if is_moot else 'did'}.{why}"
+        f"The best policy scores {judgement.score:.2f} on {judgement.episodes} new "
+        f"episodes{passed}, {proven}. To pass, {config.needed} of {len(config.seeds)} training "
+        f"seeds must prove {config.threshold:g}; {proving} of {len(lows)} "
+        f"{'claim it' if is_moot else 'did'}.{why}"
     )
 
 
@@ -239,33 +239,33 @@ def _next_steps(ended: EndedSession) -> list[tuple[str, str | None]]:
     config, folder, analysis = ended.config, ended.folder, ended.analysis
     match ended.summary.outcome:
         case "stopped":
-            return [("Resume where it stopped:", command(config, folder.config))]
+            return [("Resume it:", command(config, folder.config))]
         case "passed":
             return []
         case "passed_in_part":
             accepted = command(config.replace(accept_partial=True), folder.config)
             return [
-                ("Rephrase what is left out in measurable words, with numbers.", None),
-                ("Or accept the pass without it:", accepted),
+                ("Rephrase the ignored words in measurable terms, with numbers.", None),
+                ("Or accept the pass without them:", accepted),
             ]
         case "unproven" if folder.vetoes.exists() and ended.best is not None:
             start = ["telic", "branch", folder.name, "--iteration", str(ended.best.number)]
             again = shlex.join([*start, "--note", "what is wrong with it"])
-            return [("Continue from its policies, and say what is wrong:", again)]
+            return [("Continue from its policies, and describe what is wrong:", again)]
         case "unproven":
             return [
-                ("Watch the episodes: only the judge says that they are what you meant.", None),
-                ("Rephrase the intent with numbers, so that it can be measured.", None),
+                ("Watch the episodes: only the judge confirms that they match the intent.", None),
+                ("Rephrase the intent with measurable numbers.", None),
             ]
         case _ if analysis and analysis.recommendations:
             return [(advice, None) for advice in analysis.recommendations]
         case _:
-            author = "Let a model write the reward instead of the composer: add --model."
-            numbers = "State it with numbers: a speed in m/s, a height in m, a count."
+            author = "Use a model instead of the composer to write the reward: add --model."
+            numbers = "Add numbers: a speed in m/s, a height in m, a count."
             more = command(config.replace(iterations=2 * config.iterations), folder.config)
             return [
                 ("Try more rewards:", more),
-                ("Train longer, if the learning curves were still rising: add --steps.", None),
+                ("Train longer if the learning curves were still rising: add --steps.", None),
                 (author if config.model is None else numbers, None),
             ]
 
@@ -274,7 +274,7 @@ def _costs(ended: EndedSession) -> Blocks:
     replies = Replies(ended.folder.path / REPLIES).calls()
     answered = [reply.raw for reply in replies if reply.raw is not None]
     rows = [
-        ("wall clock", duration(ended.summary.seconds)),
+        ("elapsed time", duration(ended.summary.seconds)),
         ("training", duration(sum(each.training_s for each in ended.history))),
         ("judging", duration(sum(each.judging_s for each in ended.history))),
         ("environment steps", step_count(ended.summary.steps)),
@@ -289,7 +289,7 @@ def _costs(ended: EndedSession) -> Blocks:
             ("tokens", f"{sum(tokens):,}" if len(tokens) == len(answered) else "unknown"),
             ("price", money(usd)),
         ]
-    return [doc.FactSheet(rows, heads=("what", "how much"))]
+    return [doc.FactSheet(rows, heads=("what", "amount"))]
 
 
 def _policy(ended: EndedSession) -> Blocks:
@@ -304,7 +304,7 @@ def _policy(ended: EndedSession) -> Blocks:
         "watch it": ["telic", "play", *judged],
         "export it (ONNX, NumPy)": ["telic", "export", *judged],
         "label it": ["telic", "label", ended.folder.name, "yes"],
-        "see its training": ["telic", "show", *chosen],
+        "show its training": ["telic", "show", *chosen],
     }
     blocks: list[doc.AnyBlock] = [doc.Text(("In the session's folder: ", doc.Mono(where), "."))]
     for what, line in commands.items():
@@ -336,7 +336,7 @@ _SECTIONS: dict[str, Callable[[EndedSession], Blocks]] = {
     "Video": _report_sections.video_section,
     "Criteria": _report_sections.criteria_table,
     "Robustness": _report_sections.robustness_table,
-    "What was seen": _report_sections.seen_section,
+    "Observations": _report_sections.seen_section,
     "Labels and vetoes": _report_sections.people_section,
     "Interpretation of the intent": _report_sections.interpretation_section,
     "Iterations": _report_sections.iterations_section,
@@ -346,5 +346,5 @@ _SECTIONS: dict[str, Callable[[EndedSession], Blocks]] = {
     "The judge": _report_sections.judge_section,
     "Cost": _costs,
     "The policy": _policy,
-    "Run it again": _again,
+    "Reproduce": _again,
 }

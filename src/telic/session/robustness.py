@@ -29,14 +29,14 @@ EPISODES = 16
 """number of episodes per condition"""
 _NOT_HERE = "not possible: the physics of this environment cannot be changed"
 CONDITIONS: dict[str, tuple[str, Disturbance]] = {
-    "as trained": ("nothing differs; other initial states", Disturbance()),
-    "pushes": ("a sudden horizontal velocity once a second", Disturbance(push=0.15)),
+    "as trained": ("no change; different initial states", Disturbance()),
+    "pushes": ("a sudden horizontal velocity change once per second", Disturbance(push=0.15)),
     "friction x 0.5": ("half the friction", Disturbance(friction=0.5)),
     "friction x 1.5": ("one and a half times the friction", Disturbance(friction=1.5)),
-    "mass - 20 %": ("every body a fifth lighter", Disturbance(mass=0.8)),
-    "mass + 20 %": ("every body a fifth heavier", Disturbance(mass=1.2)),
+    "mass - 20 %": ("mass of every body reduced by a fifth", Disturbance(mass=0.8)),
+    "mass + 20 %": ("mass of every body increased by a fifth", Disturbance(mass=1.2)),
     "sensor noise": ("noise of 5 % of each observation's variation", Disturbance(noise=0.05)),
-    "one-step action delay": ("actions arrive one control step late", Disturbance(delay=1)),
+    "one-step action delay": ("actions are applied one control step late", Disturbance(delay=1)),
 }
 """description and disturbance by condition"""
 
@@ -153,7 +153,7 @@ def summary_line(card: RobustnessCard) -> str:
         if row.passing is not None and row.passing < (usual or row.episodes) / 2
     ]
     if not known:
-        return "unknown: no condition could be tried"
+        return "unknown: no condition could be tested"
     passed = f"{len(known) - len(lost)} of {len(known)} conditions passed"
     failed = ", ".join(condition for _, condition in sorted(lost))
     return f"{passed} (failed: {failed})" if failed else passed

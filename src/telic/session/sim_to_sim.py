@@ -177,12 +177,12 @@ def play_bundle(bundle: Path, starts: RobotStarts, place: Path) -> BundlePlay:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise TelicError(f"run.py did not end within {_PLAYING_S:g} s.") from None
+        raise TelicError(f"run.py did not finish within {_PLAYING_S:g} s.") from None
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line.strip()] or ["no output"]
         raise TelicError(
             f"run.py of the bundle failed: {lines[-1][:300]}",
-            hint="It needs mujoco, numpy and onnxruntime; try it: python run.py",
+            hint="It requires mujoco, numpy and onnxruntime; try it: python run.py",
         )
     arrays = read_arrays(out)
     if missing := [name for name in BundlePlay._fields if name not in arrays]:

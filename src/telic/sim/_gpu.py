@@ -75,7 +75,7 @@ def engine() -> tuple[ModuleType, ModuleType]:
         warp.config.log_level = warp.LOG_WARNING  # `telic doctor` reports devices
         import mujoco_warp
     except ImportError as error:
-        raise MissingExtra(error.name or "mujoco-warp", "gpu", "Simulation on a GPU") from error
+        raise MissingExtra(error.name or "mujoco-warp", "gpu", "Simulating on a GPU") from error
     from telic.sim._warp import correct
 
     correct()

@@ -21,7 +21,7 @@ class Simulation:
 
     def __init__(self, model: mujoco.MjModel, num_sims: int, device: torch.device) -> None:
         if num_sims < 1:
-            raise ConfigError(f"num_envs={num_sims} is not a positive number.")
+            raise ConfigError(f"num_envs={num_sims} must be positive.")
         self.model, self.num_sims, self.device = model, num_sims, device
         self.notes: list[str] = []
         """Deviations from the model, as text."""
@@ -92,9 +92,9 @@ class Simulation:
         sizes = [part[0].numel() for part in self._state_parts]
         if state.shape != (self.num_sims, sum(sizes)):
             raise ConfigError(
-                f"A state of shape {tuple(state.shape)} does not fit {self.num_sims} simulations "
-                f"of this model, which need {(self.num_sims, sum(sizes))}.",
-                hint="Use the device, the number of environments and the model it was saved with.",
+                f"A state of shape {tuple(state.shape)} does not match {self.num_sims} "
+                f"simulations of this model, which need {(self.num_sims, sum(sizes))}.",
+                hint="Use the device, number of environments and model with which it was saved.",
             )
         for part, value in zip(self._state_parts, split(state, sizes, dim=1), strict=True):
             part.copy_(value.reshape(part.shape))

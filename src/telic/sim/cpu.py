@@ -86,8 +86,8 @@ class CpuSimulation(Simulation):
         super().__init__(model, num_sims, torch.device("cpu"))
         if num_threads is not None and num_threads < 1:
             raise ConfigError(
-                f"num_threads={num_threads} is not a positive number.",
-                hint="Leave it out to use all CPUs.",
+                f"num_threads={num_threads} must be positive.",
+                hint="Omit it to use all CPUs.",
             )
         self.num_threads = num_threads or len(usable_cores())
         self._library = library()
@@ -200,7 +200,7 @@ class CpuSimulation(Simulation):
             raise TelicError(
                 f"MuJoCo could not start {failures} of {self.num_sims} simulations; "
                 f"number {first}: {reason}.",
-                hint="The model or its initial pose is at fault; try it in MuJoCo's viewer.",
+                hint="Check the model and its initial pose in MuJoCo's viewer.",
             )
 
 
@@ -255,7 +255,7 @@ def library() -> ctypes.CDLL:
     )
     if not libraries:
         raise BadEnvironment(
-            f"The mujoco package (version {mujoco.__version__}) comes without its shared library.",
+            f"The mujoco package (version {mujoco.__version__}) lacks its shared library.",
             hint="Install the official wheel: pip install --force-reinstall mujoco==4.0.0",
         )
     loaded = ctypes.CDLL(str(libraries[0]))

@@ -28,7 +28,7 @@ def load_model(xml_file: str) -> mujoco.MjModel:
     if not path.is_file():
         raise BadEnvironment(
             f'Model file "{xml_file}" not found.',
-            hint="Give a path to an MJCF file, or the name of one of Gymnasium's models (ant.xml).",
+            hint="Pass a path to an MJCF file, or the name of a Gymnasium model (ant.xml).",
         )
     require_compilable(path)
     try:
@@ -75,21 +75,21 @@ def require_gpu(device: str) -> None:
     """Raise ConfigError unless a device is a usable GPU."""
     kind, _, number = device.partition(":")
     if kind != "cuda" or (number and not number.isdigit()):
-        raise ConfigError(f'device="{device}" is not known.', hint='Use "cpu" or "cuda".')
+        raise ConfigError(f'Unknown device="{device}".', hint='Use "cpu" or "cuda".')
     reason = why_no_gpu()
     if reason is None and int(number or 0) >= torch.cuda.device_count():
-        reason = f"this machine has {torch.cuda.device_count()} of them"
+        reason = f"this machine has {torch.cuda.device_count()} GPUs"
     if reason is not None:
         raise ConfigError(
             f'device="{device}" cannot be used: {reason}.',
-            hint='Use device="cpu"; telic doctor says more.',
+            hint='Use device="cpu"; see telic doctor for details.',
         )
 
 
 def why_no_gpu() -> str | None:
     """Return the reason why no GPU is usable, or None."""
     if torch.version.cuda is None:
-        return "torch was installed without support for GPUs"
+        return "torch was installed without GPU support"
     if not torch.cuda.is_available():
         return "no NVIDIA GPU with a working driver was found"
     return None

@@ -37,8 +37,8 @@ _SHOWN = 200
 _HELD = {type(None), str, bool, int}
 """types that JSON represents directly"""
 _FREE_HINT = (
-    "Free space (in old runs, videos/ and checkpoints/ take the most) or choose another disk with "
-    "--runs-dir, then run the same command again: it resumes from what was saved."
+    "Free disk space (in old runs, videos/ and checkpoints/ use the most) or choose another "
+    "disk with --runs-dir, then rerun the same command: it resumes from the last save."
 )
 
 
@@ -145,7 +145,7 @@ def checked_fields(value: Any, where: str, **kinds: Any) -> dict[str, Any]:
     from pydantic import ValidationError
 
     if not is_dict(value):
-        raise BadFile(f"{where} holds no names and values.")
+        raise BadFile(f"{where} is not an object with named fields.")
     for name, kind in kinds.items():
         try:
             _checker(kind).validate_python(value.get(name), strict=True)
@@ -263,11 +263,11 @@ def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
             try:
                 row = parse_json(line, f"{path}, line {number},")
                 if not is_dict(row):
-                    raise BadFile(f"{path}, line {number}, is not an object with names and values.")
+                    raise BadFile(f"{path}, line {number}, is not a JSON object.")
             except BadFile as error:
                 raise BadFile(
-                    f"{error.message} The file was damaged from outside.",
-                    hint="Delete that line; the others are intact.",
+                    f"{error.message} The file was damaged by another program.",
+                    hint="Delete that line; the other lines are intact.",
                 ) from None
             yield row
 
@@ -299,7 +299,7 @@ def _free_bytes(path: Path) -> int:
 
 
 def require_free(path: Path, needed_bytes: int, purpose: str) -> None:
-    """Raise ResourceError if the disk of `path` has fewer than `needed_bytes` free."""
+    """Raise ResourceError if fewer than `needed_bytes` are free on the disk of `path`."""
     free = _free_bytes(path)
     if free < needed_bytes:
         raise ResourceError(
@@ -335,7 +335,7 @@ def _no_place(path: Path, error: OSError) -> UsageError:
     shown = str(path) if len(str(path)) < _SHOWN else f"{str(path)[:_SHOWN]}…"
     return UsageError(
         f"{shown} cannot be written: {error.strerror}.",
-        hint="Choose a folder you may write to with --runs-dir.",
+        hint="Choose a writable folder with --runs-dir.",
     )
 
 
@@ -343,7 +343,7 @@ def disk_full(path: Path) -> ResourceError:
     """Return the error for a write that failed on a full disk."""
     return ResourceError(
         f"The disk is full: {path} could not be written ({_megabytes(_free_bytes(path))} free). "
-        "What was saved before is intact.",
+        "Previously saved data is intact.",
         hint=_FREE_HINT,
     )
 

@@ -101,7 +101,7 @@ class JournalCheck(Record):
     foreign: bool = False
     """the chain is valid, but does not end with the line last written here"""
     unsigned: int = 0
-    """number of lines without a signature, or signed with another key"""
+    """number of lines that are unsigned or signed with another key"""
 
 
 class _Noted(Record):
@@ -201,7 +201,7 @@ class Journal:
             bad = self._read_on()
         signers = [signer_of(entry.hash.encode(), entry.sig) for entry in self._entries]
         if bad is None and (wrong := [x for x in self._entries if x.has_wrong_signature]):
-            bad = _Bad(wrong[0].seq, "its signature is wrong")
+            bad = _Bad(wrong[0].seq, "its signature is invalid")
         check = JournalCheck(
             ok=bad is None,
             head=self._end,
@@ -227,7 +227,7 @@ class Journal:
                 yield
         except Timeout:
             raise JournalBusy(
-                f"Another process is writing to {self.path}.", hint="Try again when it is done."
+                f"Another process is writing to {self.path}.", hint="Try again when it is finished."
             ) from None
 
     def append(
@@ -249,7 +249,7 @@ class Journal:
             self._drop_torn_line()
             head = self.head
             if expected is not None and head != expected:
-                raise JournalBusy(f"{self.path} has grown since it was read.", hint="Try again.")
+                raise JournalBusy(f"{self.path} was extended since it was read.", hint="Try again.")
             if why := self._why_foreign():
                 raise self._broken(_Bad(head.seq, why))
             fields = {
@@ -308,9 +308,9 @@ class Journal:
             if isinstance(entry, str):
                 return _Bad(before.seq + 1, entry)
             if self._guard is not None and not entry.sig:
-                return _Bad(entry.seq, "its signature is missing or wrong")
+                return _Bad(entry.seq, "its signature is missing or invalid")
             if left == 1 and entry.has_wrong_signature:  # the last one covers all before it
-                return _Bad(entry.seq, "its signature is wrong")
+                return _Bad(entry.seq, "its signature is invalid")
             self._entries.append(entry)
             self._latest[entry.kind, entry.subject] = entry
             self._size += len(line) + 1
@@ -323,7 +323,7 @@ class Journal:
         if bad is not None and bad.torn:
             noted = self._noted()
             if isinstance(noted, _Noted) and noted.head.seq >= bad.seq:
-                raise self._broken(_Bad(bad.seq, "it was complete once and is damaged now"))
+                raise self._broken(_Bad(bad.seq, "it was complete before and is damaged now"))
             os.truncate(self.path, self._size)
 
     def _write(self, line: bytes) -> None:
@@ -341,8 +341,8 @@ class Journal:
 
     def _broken(self, bad: _Bad) -> JournalBroken:
         return JournalBroken(
-            f"Line {bad.seq} of {self.path} is not what was written there: {bad.why}.",
-            hint="Restore the file from a copy; nothing after that line can be trusted.",
+            f"Line {bad.seq} of {self.path} was modified: {bad.why}.",
+            hint="Restore the file from a backup; all following lines are untrusted.",
         )
 
     # ------------------------------------------------------------------------------ signatures
@@ -379,7 +379,7 @@ class Journal:
             noted = read_record(found[0], _Noted)
             if signer_of(noted.signed(), noted.sig) == self._public:
                 return noted
-        return "the note of its last line is not signed with your key"
+        return "the record of its last line is not signed with your key"
 
     def _why_foreign(self) -> str | None:
         """Return why this is not the journal that was written here, or None if it may be."""
@@ -391,15 +391,15 @@ class Journal:
         if noted is None and self._guard and self._key and others:
             return f"{others} of {len(self._entries)} lines are not signed with your key"
         if noted is None and self._guard == "path" and self._key and self._entries:
-            return "the note of its last line is gone: lines may have been cut off"
+            return "the record of its last line is missing, so lines may have been removed"
         if noted is None or head in (noted.head, noted.coming):
             return None
         if head.seq < noted.head.seq:
-            return f"{noted.head.seq} lines were written here, {head.seq} are left"
+            return f"{noted.head.seq} lines were written, but only {head.seq} are left"
         last = noted.head.seq
         if last and self._entries[last - 1].hash != noted.head.hash:
-            return f"line {last} is another one than was written here"
-        return f"line {last + 1} and what follows were not written here"
+            return f"line {last} differs from the one written here"
+        return f"the lines from {last + 1} on were not written here"
 
 
 def read_entries(path: Path) -> list[dict[str, Any]]:
@@ -423,13 +423,13 @@ def _parse(line: bytes, before: JournalHead) -> JournalEntry | str:
         signature = json.loads(rest[64:].removeprefix(b'","sig":').removesuffix(b"}"))
         entry = JournalEntry.model_validate({**json.loads(body), "hash": digest, "sig": signature})
     except (ValueError, TypeError, RecursionError, ValidationError):
-        return "it cannot be read"
+        return "it cannot be parsed"
     if hashlib.sha256(body).hexdigest() != digest:
         return "its hash does not match its content"
     if _line(body, digest, entry.sig) != line + b"\n":
-        return "it is not written as a journal writes it"
+        return "it is not in the journal's format"
     if entry.seq != before.seq + 1:
         return f"its number is {entry.seq}"
     if entry.prev != before.hash:
-        return "it does not follow from the line before"
+        return "it does not continue the previous line"
     return entry

@@ -110,15 +110,15 @@ def user_key(root: Path | None = None) -> SigningKey:
     path = key_file()
     if root is not None and path.resolve().is_relative_to(root.resolve()):
         raise BadFile(
-            f"The signing key {path} lies inside the folder that it is to sign, {root}.",
-            hint="Keep it outside: set TELIC_CONFIG_DIR to another folder.",
+            f"The signing key {path} is inside the folder that it signs, {root}.",
+            hint="Move it outside: set TELIC_CONFIG_DIR to another folder.",
         )
     if not os.path.lexists(path):
         _make(path)
     found = path.lstat()
     if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
         raise BadFile(
-            f"The signing key {path} is not private: it must be a file of your own with mode 600.",
+            f"The signing key {path} is not private: it must be owned by you, with mode 600.",
             hint=f"Run: chmod 600 {path}",
         )
     secret = read_bytes(path, _KEY_BYTES)
@@ -214,9 +214,9 @@ def require_permitted(*code: str) -> None:
     for each in code:
         if not _is_permitted(each):
             raise Refused(
-                f"A folder names code that you have not named yourself: {each[:300]}.",
-                hint="Nothing of it was run. If you trust it, name it once on the command line: "
-                "telic envs FILE.py:Class, or telic train with --python or --trust.",
+                f"A folder names code that you have not approved: {each[:300]}.",
+                hint="The code was not executed. If you trust it, name it once on the command "
+                "line: telic envs FILE.py:Class, or telic train with --python or --trust.",
             )
 
 

@@ -214,7 +214,7 @@ def file_name(text: str) -> str:
     """Convert `text` to a name that is valid on every file system."""
     name = _NOT_IN_NAMES.sub("-", text).strip(".-")
     if not name:
-        raise UsageError(f"{text[:60]!r} holds no letter or digit to name a folder with.")
+        raise UsageError(f"{text[:60]!r} has no letter or digit to use in a folder name.")
     return name
 
 
@@ -222,8 +222,8 @@ def check_name(name: str, option: str) -> str:
     """Validate a user-chosen folder name; raises UsageError if it is invalid."""
     if name != file_name(name) or len(name) > _LONGEST_NAME:
         raise UsageError(
-            f'{option} "{name[:_LONGEST_NAME]}" cannot be the name of a folder.',
-            hint=f"Use letters, digits, dots, dashes and underscores, at most {_LONGEST_NAME}.",
+            f'{option} "{name[:_LONGEST_NAME]}" is not a valid folder name.',
+            hint=f"Use at most {_LONGEST_NAME} letters, digits, dots, dashes and underscores.",
         )
     return name
 

@@ -43,7 +43,7 @@ class RunLock:
                 os.close(handle)
                 raise Refused(
                     f"{self.name} is in use: process {holder or '(unknown)'} is writing to it.",
-                    hint="Wait until it ends, or stop it, and try again.",
+                    hint="Wait until it has finished, or stop it, and try again.",
                 )
             time.sleep(0.01)
         if not _is_at(handle, self.path):  # the last holder removed the folder

@@ -52,14 +52,14 @@ def check_file(path: Path, limit: int = LARGEST) -> int:
     except OSError as error:
         raise _unreadable(path, error) from None
     except ValueError:  # a NUL in the name
-        raise BadFile(f'"{path}" cannot be the name of a file.') from None
+        raise BadFile(f'"{path}" is not a valid file name.') from None
     if not stat.S_ISREG(found.st_mode):
         kind = _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
-        raise BadFile(f"{path} is {kind}; a file was expected.")
+        raise BadFile(f"{path} is {kind}, not a file.")
     if found.st_size > limit:
         raise BadFile(
-            f"{path} has {found.st_size / 1e6:,.0f} MB; at most {limit / 1e6:,.0f} MB are read.",
-            hint="It is probably not the file you meant.",
+            f"{path} has {found.st_size / 1e6:,.0f} MB; the maximum is {limit / 1e6:,.0f} MB.",
+            hint="Check that the path is correct.",
         )
     return found.st_size
 
@@ -75,7 +75,7 @@ def read_bytes(path: Path, limit: int = LARGEST) -> bytes:
     except OSError as error:
         raise _unreadable(path, error) from None
     if len(content) > limit:  # it has grown since
-        raise BadFile(f"{path} is larger than {limit / 1e6:,.0f} MB, which is the most we read.")
+        raise BadFile(f"{path} is larger than the maximum of {limit / 1e6:,.0f} MB.")
     return content
 
 
@@ -86,7 +86,7 @@ def bounded_entries(
     entries = archive.infolist()
     size = sum(entry.file_size for entry in entries)
     if len(entries) > most or size > most_bytes:
-        raise ValueError(f"{len(entries)} parts of {size:,} bytes are too much")
+        raise ValueError(f"the archive is too large: {len(entries)} entries, {size:,} bytes")
     return entries
 
 
@@ -95,7 +95,7 @@ def read_text(path: Path, limit: int = LARGEST_TEXT, errors: str = "strict") -> 
     try:
         text = read_bytes(path, limit).decode(errors=errors)
     except UnicodeDecodeError as error:
-        raise BadFile(f"{path} is not UTF-8 text: byte {error.start} fits nowhere.") from None
+        raise BadFile(f"{path} is not UTF-8 text: invalid byte at {error.start}.") from None
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -123,14 +123,14 @@ def parse_json(content: bytes | str, where: str) -> Any:
 
 def _whole(text: str) -> int:
     if len(text) > _MOST_DIGITS or int(text).bit_length() > _WIDEST_BITS:
-        raise ValueError("it holds a number of more than 64 bits")
+        raise ValueError("it contains an integer of more than 64 bits")
     return int(text)
 
 
 def _real(text: str) -> float:
     value = float(text)
     if math.isinf(value):
-        raise ValueError("it holds a number beyond all that can be computed with")
+        raise ValueError("it contains a number that is too large")
     return value
 
 
@@ -173,7 +173,7 @@ def _complaint(value: Any) -> str:
             elif isinstance(each, int) and each.bit_length() > _WIDEST_BITS:
                 return "a number of more than 64 bits"
             elif isinstance(each, float) and math.isinf(each):
-                return "a number beyond all that can be computed with"
+                return "a number that is too large"
             elif isinstance(each, str) and not is_text(each):
                 return "invalid characters (NUL or unpaired surrogates)"
         level = below
@@ -195,8 +195,8 @@ def _unreadable(path: Path, error: OSError) -> BadFile:
 def files_below(folder: Path, pattern: str = "*", most: int | None = None) -> list[Path]:
     """Return the files in a folder and its subfolders that match a pattern, sorted.
 
-    Links and deeply nested folders are not followed. Raises BadFile for a folder with more files
-    than any that we read, such as "/".
+    Links and deeply nested folders are not followed. Raises BadFile for a folder with too many
+    files, such as "/".
     """
     seen, found = 0, list[Path]()
     most = _MOST_FILES if most is None else most
@@ -212,8 +212,8 @@ def files_below(folder: Path, pattern: str = "*", most: int | None = None) -> li
                     found.append(Path(entry.path))
         if seen > most:
             raise BadFile(
-                f"{folder} holds more than {most:,} files; so many are not looked through.",
-                hint="Name the folder that the files themselves are in.",
+                f"{folder} contains more than {most:,} files, too many to search.",
+                hint="Pass the folder that contains the files.",
             )
     return sorted(found)
 
@@ -224,8 +224,8 @@ def without_links(folder: Path) -> Path:
         for path in (place, *(os.path.join(place, name) for name in (*folders, *files))):
             if os.path.islink(path):
                 raise Refused(
-                    f"{folder.name} holds a link, {path}, and telic makes none.",
-                    hint="Remove it, or copy what it leads to.",
+                    f"{folder.name} contains a link, {path}; folders of telic have none.",
+                    hint="Remove it, or replace it with a copy of its target.",
                 )
     return folder
 

@@ -180,7 +180,7 @@ class Admission:
             return f"waiting for {wanted}, {there}; held by {_names(leases)}"
         raise ResourceError(
             f"This training needs about {wanted}, and {there}.",
-            hint="End other programs, or use fewer seeds or a smaller num_envs.",
+            hint="Close other programs, or use fewer seeds or a smaller num_envs.",
         )
 
 
@@ -209,13 +209,13 @@ def runtime_folder() -> Path:
     if facts.st_uid != os.getuid() or not stat.S_ISDIR(facts.st_mode):
         raise Refused(
             f"{folder} belongs to another user.",
-            hint="Set XDG_RUNTIME_DIR to a folder of your own, and tell your administrator.",
+            hint="Set XDG_RUNTIME_DIR to a folder that you own, and contact your administrator.",
         )
     return folder
 
 
 def _names(leases: list[CoreLease]) -> str:
-    return ", ".join({lease.holder: None for lease in leases}) or "a session that just started"
+    return ", ".join({lease.holder: None for lease in leases}) or "a recently started session"
 
 
 def _read_name(path: Path) -> str:

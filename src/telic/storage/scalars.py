@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 RowKind = Literal["train", "eval", "all"]
 _MetricRow = dict[str, Any]
 Column = list[float | None]
-_MEND = "Delete that line; the others are intact."
+_MEND = "Delete that line; the other lines are intact."
 
 
 class EvaluationRow(TypedDict):
@@ -59,7 +59,7 @@ class ScalarLog:
     def append(self, row: Mapping[str, Any]) -> None:
         """Append one row with "global_step". Non-finite numbers become None."""
         if "global_step" not in row:
-            raise ValueError(f'a metric row needs "global_step", this one has {sorted(row)}')
+            raise ValueError(f'a metric row requires "global_step", but has {sorted(row)}')
         self._lines.append(row)
 
     def truncate_after(self, global_step: int) -> int:
@@ -92,7 +92,7 @@ def read_rows(path: Path, kind: RowKind = "all") -> list[_MetricRow]:
         if is_evaluation(row):
             checked_fields({"row": row}, str(path), row=EvaluationRow)
         elif not _is_number(row.get("global_step")):
-            raise BadFile(f"{path} has a row without its step.", hint=_MEND)
+            raise BadFile(f'{path} has a row without "global_step".', hint=_MEND)
     return rows
 
 
@@ -130,7 +130,7 @@ def downsample(
     import numpy as np
 
     if points < 3:
-        raise ValueError(f"a series cannot be shown with {points} points; 3 are the least")
+        raise ValueError(f"cannot downsample to {points} points; the minimum is 3")
     if isinstance(xs, np.ndarray) and isinstance(ys, np.ndarray):
         series = np.stack((xs, ys))
     else:

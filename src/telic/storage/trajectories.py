@@ -80,15 +80,15 @@ class TrajectoryFacts(Record):
     env_id: str = Field(description="environment id, module:Class, or path of an MJCF file")
     env_kwargs: dict[str, Any] = Field(default={}, description="constructor arguments")
     model_path: str | None = Field(
-        default=None, description="MJCF file that qpos belongs to, where env_id does not say it"
+        default=None, description="MJCF file of qpos, if it is not given by env_id"
     )
-    dt_s: float | None = Field(gt=0, le=1e6, description="seconds between two rows; None: no clock")
+    dt_s: float | None = Field(gt=0, le=1e6, description="time between rows, s; None: no clock")
     seed: int | None = None
     label: str | None = Field(
-        default=None, description="which episode of its evaluation: p10, median, p90"
+        default=None, description="label within its evaluation: p10, median, p90"
     )
     global_step: int | None = Field(
-        default=None, description="environment steps trained when it was recorded"
+        default=None, description="environment steps of training before the recording"
     )
     total_return: float | None = None
     obs_names: tuple[str, ...] = ()
@@ -96,7 +96,7 @@ class TrajectoryFacts(Record):
     body_names: tuple[str, ...] = ()
     joint_names: tuple[str, ...] = ()
     reward_term_names: tuple[str, ...] = ()
-    extra: dict[str, Any] = Field(default={}, description="whatever else the recorder knows")
+    extra: dict[str, Any] = Field(default={}, description="additional metadata of the recorder")
 
     @property
     def environment(self) -> Environment:
@@ -114,7 +114,7 @@ class Trajectory:
     def __post_init__(self) -> None:
         lengths = {name: len(column) for name, column in self.columns.items()}
         if len(set(lengths.values())) > 1:
-            raise ValueError(f"columns of one trajectory differ in length: {lengths}")
+            raise ValueError(f"the columns of a trajectory differ in length: {lengths}")
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
@@ -183,7 +183,7 @@ def read_trajectory(path: Path, environment: Environment | None = None) -> Traje
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise TelicError(
             f"{path} is not a trajectory: {reason}.",
-            hint="Record it again by evaluating the checkpoint.",
+            hint="Evaluate the checkpoint again to record a new one.",
         ) from None
     if environment is None:
         return trajectory
@@ -221,10 +221,10 @@ def require_registered(facts: TrajectoryFacts, path: Path) -> None:
         return
     wants = next((str(name) for name in named if name is not None), facts.env_id)
     raise Refused(
-        f'{path.name} says that it needs "{wants[:200]!a}", code or a model outside the installed '
-        "packages, and a file is not believed in that.",
-        hint="Work with its run, whose config.json says what was played, name the environment "
-        "(env=…, env_args=…), or say that you trust the file (trust=True).",
+        f'{path.name} requires "{wants[:200]!a}", code or a model outside the installed '
+        "packages, which trajectory files may not name.",
+        hint="Use its run, whose config.json names the environment, pass the environment (env=…, "
+        "env_args=…), or trust the file (trust=True).",
     )
 
 
@@ -236,7 +236,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
         return _read_columns(path)
     except _DAMAGE as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise BadFile(f"{path.name} holds no arrays: {reason}.") from None
+        raise BadFile(f"{path.name} contains no arrays: {reason}.") from None
 
 
 def _read_columns(path: Path) -> dict[str, np.ndarray]:
@@ -248,15 +248,15 @@ def _read_columns(path: Path) -> dict[str, np.ndarray]:
 
 def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
     if entry.filename == f"{_FACTS}.npy" and entry.file_size > _MOST_FACTS:
-        raise ValueError(f"{entry.file_size:,} bytes of facts are too much")
+        raise ValueError(f"the metadata is too large: {entry.file_size:,} bytes")
     with archive.open(entry) as file:
         read_head = _HEADS[np.lib.format.read_magic(file)]  # a KeyError also means damage
         shape, fortran, dtype = read_head(file)
         content = file.read(entry.file_size)
     if dtype.kind not in "fiub":
-        raise ValueError(f"{entry.filename} holds {dtype}, not numbers")
+        raise ValueError(f"{entry.filename} contains {dtype}, not numbers")
     if not shape or math.prod(shape) * dtype.itemsize != len(content):
-        raise ValueError(f"{entry.filename} does not hold what its head says")
+        raise ValueError(f"the content of {entry.filename} contradicts its header")
     return np.frombuffer(content, dtype).reshape(shape, order="F" if fortran else "C").copy()
 
 
@@ -265,7 +265,7 @@ def _storable(column: Any) -> np.ndarray:
     if array.dtype.kind == "f":
         return array.astype(np.float32, copy=False)
     if array.dtype.kind not in "iub":
-        raise TypeError(f"a trajectory holds numbers and booleans, not {array.dtype}")
+        raise TypeError(f"columns must be numbers or booleans, not {array.dtype}")
     return array
 
 

@@ -195,11 +195,11 @@ class Workspace:
         """Move an artifact to the trash, from which `restore` recovers it; return its new path."""
         if thing.path.resolve().parent != self.runs_dir.resolve():
             raise UsageError(
-                f"{thing.path} is not a folder of {self.runs_dir} by itself.",
-                hint="Only whole runs, sessions and searches are deleted.",
+                f"{thing.path} is not a folder directly in {self.runs_dir}.",
+                hint="Only complete runs, sessions and searches can be deleted.",
             )
         if thing.is_running:
-            raise Refused(f"{thing.name} is running.", hint=f"First: telic stop {thing.name}")
+            raise Refused(f"{thing.name} is running.", hint=f"Run: telic stop {thing.name}")
         place = self._trash / thing.name
         number = 2
         while place.exists():
@@ -219,7 +219,7 @@ class Workspace:
         thing = _choose(name, known, WORK, self._trash)
         place = self.runs_dir / thing.name
         if place.exists():
-            raise Refused(f"{place} exists; it would be overwritten.", hint="Delete it first.")
+            raise Refused(f"{place} exists and would be overwritten.", hint="Delete it first.")
         os.replace(thing.path, place)
         return Thing(thing.kind, place)
 
@@ -254,7 +254,7 @@ def _choose(name: str, known: list[Thing], kinds: tuple[ArtifactKind, ...], wher
     if not known:
         named = "" if name == LATEST else f' "{name}"'
         raise UsageError(
-            f"There is no {words}{named}: {where} holds none yet.",
+            f"There is no {words}{named}: {where} contains none.",
             hint=f"Start one with: {_START[kinds[0]]}",
         )
     if name == LATEST:
@@ -266,7 +266,7 @@ def _choose(name: str, known: list[Thing], kinds: tuple[ArtifactKind, ...], wher
     if len(matches) > 1 and len(exact) != 1:
         names = ", ".join(thing.name for thing in matches[:5])
         raise UsageError(
-            f'"{name}" is the start of {len(matches)} ids: {names}.', hint="Add a few letters."
+            f'"{name}" matches {len(matches)} ids: {names}.', hint="Use a longer prefix."
         )
     return (exact or matches)[0]
 

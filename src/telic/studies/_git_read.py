@@ -97,7 +97,7 @@ def ask(root: Path, *words: str, index: Path | None = None) -> Answer:
     argv = ["git", *_SAFE_SETTINGS, *words]
     if not is_allowed(argv) or (words[0] == "read-tree" and index is None):
         raise Refused(
-            f"git {' '.join(words)} is not one of the read-only git commands.",
+            f"git {' '.join(words)} is not an allowed read-only git command.",
             hint=f"Allowed: {', '.join(sorted(_READ_ONLY))}.",
         )
     environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
@@ -120,7 +120,7 @@ def ask(root: Path, *words: str, index: Path | None = None) -> Answer:
     except FileNotFoundError:
         raise TelicError("git is not installed.", hint="Install git.") from None
     except subprocess.TimeoutExpired:
-        raise TelicError(f"git {words[0]} did not end within {_TIMEOUT_S} s in {root}.") from None
+        raise TelicError(f"git {words[0]} took more than {_TIMEOUT_S} s in {root}.") from None
     return Answer(done.returncode, done.stdout, done.stderr.strip())
 
 

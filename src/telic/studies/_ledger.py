@@ -74,7 +74,7 @@ class Ledger:
         """Raise BrokenIntegrity E_LEDGER_BROKEN unless the ledger verifies."""
         check = self.verify()
         if not check.ok:
-            raise _broken(f"Line {check.bad_seq} of {self.path} is bad: {check.why}.")
+            raise _broken(f"Line {check.bad_seq} of {self.path} is invalid: {check.why}.")
 
     # ------------------------------------------------------------------ writing
 
@@ -103,7 +103,7 @@ class Ledger:
         with self.locked():
             check = self.verify()
             if not check.ok and not check.foreign:
-                raise _broken(f"Line {check.bad_seq} of {self.path} is bad: {check.why}.")
+                raise _broken(f"Line {check.bad_seq} of {self.path} is invalid: {check.why}.")
             self._signed().adopt()
 
     # ------------------------------------------------------------------ internal
@@ -131,8 +131,8 @@ class Ledger:
         if not self.path.is_file():
             raise BrokenIntegrity(
                 "E_LEDGER_GONE",
-                f"{self.folder.name} was begun here, and its ledger {self.path} is gone.",
-                hint="Restore it from version control, or begin a study of another name.",
+                f"{self.folder.name} was created here, but its ledger {self.path} is missing.",
+                hint="Restore it from version control, or create a study with another name.",
             )
         with self.path.open("rb") as file:
             if file.read(len(_EARLIER_FORMAT)) != _EARLIER_FORMAT:

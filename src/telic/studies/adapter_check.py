@@ -83,7 +83,7 @@ def _uncited(root: Path, adapter: Adapter) -> Iterator[str]:
     cited += [(each.id, tuple(filter(None, each.evidence.split(", ")))) for each in adapter.hazards]
     for name, provenance in adapter.provenance.items():
         if provenance.status == "inferred" and not provenance.evidence:
-            yield f"provenance.{name}: an inferred value cites the line it comes from (path:line)."
+            yield f"provenance.{name}: an inferred value must cite its line (path:line)."
     for name, place in ((name, place) for name, places in cited for place in places):
         path, _, line = place.rpartition(":")
         path, number = (path, int(line)) if path and line.isdigit() else (place, 1)
@@ -95,7 +95,7 @@ def _uncited(root: Path, adapter: Adapter) -> Iterator[str]:
             check_file(file, LARGEST_TEXT)
             count = file.read_bytes().count(b"\n") + 1
         except (OSError, TelicError):
-            yield f"{name}: {place} is not a file of the repository."
+            yield f"{name}: {place} is not a file in the repository."
             continue
         if not 1 <= number <= count:
             yield f"{name}: {place}: the file has {count} lines."
@@ -109,16 +109,16 @@ def _command_problems(root: Path, adapter: Adapter) -> Iterator[str]:
             yield from (f"commands.{name}: {why}." for why in _spec_problems(root, spec))
     has_seed = train is not None and any("{seed}" in word for word in train.argv)
     if train and seeds.controllable and not (has_seed or seeds.flag or seeds.env_flag):
-        yield "seeds: controllable, but neither a flag nor {seed} in commands.train sets the seed."
+        yield "seeds: controllable, but no flag or {seed} in commands.train sets the seed."
 
 
 def _spec_problems(root: Path, spec: CommandSpec) -> Iterator[str]:
     yield from shell_problems(spec.argv)
     yield from word_problems(spec.argv)
-    yield from (f'"{word}" stands for a value that is not given' for word in stand_ins(spec.argv))
+    yield from (f'"{word}" is a placeholder without a value' for word in stand_ins(spec.argv))
     folder, program = (root / spec.cwd).resolve(), spec.argv[0]
     if not folder.is_dir() or not folder.is_relative_to(root.resolve()):
-        yield f"{spec.cwd} is not a folder of the repository"
+        yield f"{spec.cwd} is not a folder in the repository"
         return
     own = None if spec.activate is None else root / spec.activate.path / "bin" / program
     is_here = "/" in program and (folder / program).is_file()
@@ -156,7 +156,7 @@ def unconfirmed_hash(study: Study) -> Sha | None:
 def confirm_all(study: Study, consent: Consent, seen: Sha) -> tuple[str, ...]:
     """Confirm all displayed values; raise GateRefused E_CHANGED if they changed since."""
     if unconfirmed_hash(study.refresh()) != seen:
-        raise GateRefused("E_CHANGED", "adapter.yaml changed while you were asked.")
+        raise GateRefused("E_CHANGED", "adapter.yaml changed since it was displayed.")
     fields = tuple(unconfirmed(study))
     confirmed = {field: {"status": "confirmed", "confidence": 1.0} for field in fields}
     update_yaml(study.folder.adapter, {"provenance": confirmed})
@@ -255,7 +255,7 @@ def _baseline(study: Study, actor: StudyActor) -> str:
     name = found[-1]
     held = study.candidate_state(name)
     if held.status in (CandidateStatus.COMPLETED, CandidateStatus.DEBUG) and held.phase == "smoke":
-        why = "the adapter is proven again with a new baseline"
+        why = "the adapter is verified again with a new baseline"
         decide_candidate(study, name, "reject", actor, why, cause="phase_rule")
         return _baseline(study, actor)
     if held.status == CandidateStatus.DRAFT:
@@ -269,7 +269,7 @@ def _baseline(study: Study, actor: StudyActor) -> str:
         raise StudyError(
             "E_PROVEN_LATE",
             f"{name} is {held.status} in phase {held.phase}; its smoke phase is over.",
-            hint="Revise it (telic study propose --revise) to run its smoke phase again.",
+            hint="Revise it (telic study propose --revise) to repeat its smoke phase.",
         )
     return name
 
@@ -306,26 +306,26 @@ def _checks(
     if double is None:
         yield SmokeCheck(name="steps", passed=None, why="the command has no {steps}")
     elif None in reached:
-        yield SmokeCheck(name="steps", passed=None, why="the log has no numbers to count")
+        yield SmokeCheck(name="steps", passed=None, why="the log has no values to count")
     else:
-        asked = f"{runs[0].reservation.env_steps:g} steps end at {reached[0]:g} in the log"
+        asked = f"{runs[0].reservation.env_steps:g} steps reach {reached[0]:g} in the log"
         why = f"{asked}, twice as many at {reached[1]:g}"
         yield SmokeCheck(name="steps", passed=reached[1] > reached[0], why=why)
     same = sheets[first, 1]
     others = [found[0] for (seed, _), found in sheets.items() if seed != first]
     if len(same) < 2 or not others:
         is_set = study.adapter.seeds.controllable
-        why = "the plan has one smoke seed only" if is_set else "the seed cannot be set"
+        why = "the plan has only one smoke seed" if is_set else "the seed cannot be set"
         yield SmokeCheck(name="seed", passed=None, why=why)
     else:
         one, again, other = (
             (each.payload["curves"], each.payload["primary"]) for each in (*same[:2], others[0])
         )
-        words = "the same numbers: the seed is ignored" if one == other else "different numbers"
+        words = "equal values: the seed is ignored" if one == other else "different values"
         yield SmokeCheck(name="seed", passed=one != other, why=f"two seeds give {words}")
         declared = study.adapter.seeds.deterministic == "no"
-        words = "the same numbers" if one == again else "different numbers"
-        why = f"one seed gives {words} twice" + (" (declared nondeterministic)" if declared else "")
+        words = "equal values" if one == again else "different values"
+        why = f"equal seeds give {words}" + (" (declared nondeterministic)" if declared else "")
         yield SmokeCheck(name="repeat", passed=one == again or declared, why=why)
     yield _evaluator(study, measured[0])
 
@@ -350,5 +350,5 @@ def _evaluator(study: Study, measured: dict[str, Any]) -> SmokeCheck:
         for path in checkpoints
         if path.is_file() and (path.is_relative_to(home) or path.stat().st_mtime_ns > began)
     ]
-    why = f"it wrote {written[0]}, as a trainer does" if written else "it evaluated"
+    why = f"it wrote {written[0]}, like a trainer" if written else "it evaluated"
     return SmokeCheck(name="evaluator", passed=not written, why=why)

@@ -104,11 +104,11 @@ def create_study(
     outside `root` is written except the user's key and the note of the ledger's last line.
     """
     if not root.is_dir():
-        raise UsageError(f"{root} is not a folder.", hint="Name the repository with --root.")
+        raise UsageError(f"{root} is not a folder.", hint="Pass the repository with --root.")
     folder = StudyFolder(
         root.absolute(), check_slug("task", task_id), check_slug("study", study_id)
     )
-    purpose = statement or f"{task_id}: say here what the robot must do"
+    purpose = statement or f"{task_id}: describe here what the robot must do"
     escaped = purpose.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
     texts = {
         folder.state_root / ".gitignore": _IGNORED,
@@ -156,14 +156,14 @@ def set_study_status(
     """
     with study.locked():
         if study.state.study_status == "closed":
-            raise StudyError("E_CLOSED", f"{study.name} is closed.", hint="Begin a new study.")
+            raise StudyError("E_CLOSED", f"{study.name} is closed.", hint="Create a new study.")
         if status != "paused" and actor.kind != "human":
             raise GateRefused("E_NO_HUMAN", "Only a person resumes or closes a study.")
         if status == "closed" and (live := study.state.active_runs):
             raise GateRefused(
                 "E_RUN_LIVE",
-                f"{', '.join(live)} still runs in {study.name}.",
-                hint="Wait for it, or stop it: telic study run --stop RUN",
+                f"{', '.join(live)} is still running in {study.name}.",
+                hint="Wait until it ends, or stop it: telic study run --stop RUN",
             )
         facts = {"status": status, "reason": reason}
         entry = study.append("study.status", None, facts, actor)
@@ -176,5 +176,5 @@ def why_stopped(study: Study) -> str:
     """Return why a study is stopped."""
     reasons = [f"{each.rule} ({each.why})" for each in study.state.fired_stops]
     if study.folder.stop_file.exists():
-        reasons.append("a file named STOP")
+        reasons.append("a file named STOP exists")
     return "; ".join(reasons) or f"it is {study.state.study_status}"

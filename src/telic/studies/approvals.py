@@ -73,14 +73,14 @@ def ask_on_terminal(
     if listening is None or speaking is None or not (listening.isatty() and speaking.isatty()):
         raise GateRefused(
             "E_NO_HUMAN",
-            "This needs a person at a terminal.",
+            "This requires a person at a terminal.",
             hint="Run the same command yourself in a terminal.",
         )
     code = "".join(secrets.choice(_LETTERS) for _ in range(4))
-    speaking.write(f"{question}\nType {code} to agree, anything else to refuse: ")
+    speaking.write(f"{question}\nType {code} to agree, or anything else to refuse: ")
     speaking.flush()
     if listening.readline().strip() != code:
-        raise GateRefused("E_NOT_CONFIRMED", "The code was not typed; nothing was agreed to.")
+        raise GateRefused("E_NOT_CONFIRMED", "The code was not entered; nothing was approved.")
     return Consent(by=user_name(), method="tty", at=utc_now())
 
 
@@ -99,8 +99,8 @@ def current_actor() -> StudyActor:
     if kind not in ("human", "agent", "engine") or not name:
         raise StudyError(
             "E_ACTOR",
-            f'TELIC_ACTOR="{label}" does not name an actor.',
-            hint="Write agent:NAME, engine:NAME or human:NAME.",
+            f'TELIC_ACTOR="{label}" is not a valid actor.',
+            hint="Use agent:NAME, engine:NAME or human:NAME.",
         )
     kind = "agent" if kind == "human" and not at_terminal else cast("ActorKind", kind)
     return StudyActor(kind=kind, name=name, session=session)
@@ -127,7 +127,7 @@ def grant(
         if not study.is_contract_agreed:
             raise GateRefused(
                 "E_NOT_AGREED",
-                "contract.yaml is not the version in the ledger.",
+                "contract.yaml differs from the version in the ledger.",
                 hint="Record the change first: telic study contract --amend TEXT",
             )
         path = _file_of(study, key)
@@ -139,7 +139,7 @@ def grant(
             )
         facts = _facts(study, key, candidate, consent)
         if seen_hash is not None and facts["subject_hash"] != seen_hash:
-            raise GateRefused("E_CHANGED", f"{key} changed while you were asked.")
+            raise GateRefused("E_CHANGED", f"{key} changed since it was displayed.")
         signed = {**facts, "note": note, "sig": user_key.sign(_signed_text(study, facts))}
         signed["text"] = _approved_text(study, key, candidate)
         return study.append("approval.granted", candidate or key, signed, consent.actor)
@@ -214,11 +214,11 @@ def approval_standing(study: Study, key: ApprovalKey, candidate: str | None = No
     now = content_hash(subject)
     held = study.state.approvals.get(f"{key}:{candidate}" if candidate else key)
     if held is None:
-        status, why = "pending", "not asked yet"
+        status, why = "pending", "not requested yet"
     elif held.status != "approved":
         status, why = held.status, held.note or f"it was {held.status}"
     elif held.subject_hash != now:
-        status, why = "void", "what was approved has changed since"
+        status, why = "void", "the approved content has changed"
     elif not is_signed(study, held, study.key):
         status, why = "void", "its signature was not made with this user's key"
     else:
@@ -243,7 +243,7 @@ def experiment_standing(study: Study, name: str, phase: StudyPhase) -> Standing:
         and overrides == contract.baseline.overrides
         and study.standing("baseline_command").status == "approved"
     ):
-        return own.model_copy(update={"status": "approved", "why": "the baseline of the contract"})
+        return own.model_copy(update={"status": "approved", "why": "the contract's baseline"})
     if contract.automation.launch != "pre_approved":
         return own
     cost = candidate.plan.est.gpu_h
@@ -316,7 +316,7 @@ def _signed_text(study: Study, facts: dict[str, Any]) -> bytes:
 
 def _candidate(study: Study, key: str, candidate: str | None) -> Candidate:
     if candidate is None:
-        raise StudyError("E_APPROVAL", f"{key} is approved per candidate.", hint="Name one.")
+        raise StudyError("E_APPROVAL", f"{key} is approved per candidate.", hint="Specify one.")
     return study.candidate(candidate)
 
 

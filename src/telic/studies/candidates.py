@@ -33,9 +33,9 @@ _AUTHORED = (
 )
 """fields that authors may set; all others are managed by the system"""
 _BASELINE = {
-    "statement": "The repository as it is gives a level to measure others against.",
-    "mechanism": "Nothing changes; several seeds show what luck alone does.",
-    "falsifier": "A run does not finish, or the metric cannot be read from it.",
+    "statement": "The unchanged repository provides a reference level.",
+    "mechanism": "Nothing changes; several seeds show the variation due to chance.",
+    "falsifier": "A run does not finish, or its metric cannot be read.",
 }
 
 
@@ -56,7 +56,7 @@ def new_candidate(
     head = git_read.head_commit(folder.root) if study.is_git else None
     with study.locked():
         if actor.kind not in ("agent", "human", "engine"):
-            raise refused("The draft", "(new)", S.DRAFT, f"{actor.kind} may not do that")
+            raise refused("The draft", "(new)", S.DRAFT, f"{actor.kind} may not do this")
         if study.state.study_status != "open":
             why = f"the study is {study.state.study_status}"
             raise refused("The draft", "(new)", S.DRAFT, why)
@@ -95,18 +95,18 @@ def revise_candidate(
         if held.status != CandidateStatus.DRAFT and not is_debug and not is_valid:
             raise GateRefused(
                 "E_TRANSITION",
-                f"{candidate} is {held.status} and is not changed any more.",
-                hint="Make a child candidate that names it as a parent.",
+                f"{candidate} is {held.status} and can no longer be changed.",
+                hint="Create a child candidate that lists it as a parent.",
             )
         if is_debug and held.debug_attempts >= most:
-            why = f"{most} attempts to repair it are all the contract allows"
+            why = f"the contract allows at most {most} repair attempts"
             raise refused(candidate, held.status, CandidateStatus.DRAFT, why)
         if base_revision is not None and base_revision != held.revision:
             raise StudyError(
                 "E_REVISION",
-                f"{candidate} is at revision {held.revision}; this change was made for revision "
-                f"{base_revision}.",
-                hint="Read it again and make the change to what it is now.",
+                f"{candidate} is at revision {held.revision}, but this change was made for "
+                f"revision {base_revision}.",
+                hint="Read the current revision and apply the change to it.",
             )
         kept = {key: value for key, value in before.as_data().items() if key in _AUTHORED}
         change: Mapping[str, Any] = changes.get("change") or {}
@@ -145,11 +145,11 @@ def withdraw(study: Study, candidate: str, actor: StudyActor, reason: str) -> No
         if held.status not in (S.DRAFT, S.VALIDATED, S.LAUNCHED):
             raise GateRefused(
                 "E_TRANSITION",
-                f"{candidate} is {held.status}: it was tried, so it is decided on, not withdrawn.",
+                f"{candidate} is {held.status}: with runs it must be decided, not withdrawn.",
                 hint=f"telic study decide {candidate} reject --because TEXT",
             )
         if not reason:
-            raise GateRefused("E_REASON", "A reason is needed.", hint="Add --because TEXT.")
+            raise GateRefused("E_REASON", "A reason is required.", hint="Add --because TEXT.")
         if held.status != CandidateStatus.LAUNCHED:
             if actor.kind == "agent" and actor.label != held.author:
                 why = f"it belongs to {held.author}"
@@ -160,10 +160,10 @@ def withdraw(study: Study, candidate: str, actor: StudyActor, reason: str) -> No
         if live := [name for name, run in runs if run.is_live]:
             raise GateRefused(
                 "E_RUN_LIVE",
-                f"{', '.join(live)} of {candidate} still runs.",
-                hint=f"Wait for it, or stop it: telic study run --stop {live[0]}",
+                f"{', '.join(live)} of {candidate} is still running.",
+                hint=f"Wait until it ends, or stop it: telic study run --stop {live[0]}",
             )
-        why = f"{actor.label} withdrew it while it was tried: {reason}"
+        why = f"{actor.label} withdrew it after its launch: {reason}"
         transition(study, candidate, CandidateStatus.DEBUG, SYSTEM, why)
 
 
@@ -176,8 +176,8 @@ def _check_authored(draft: Mapping[str, Any]) -> None:
     if foreign:
         raise InvalidDocument(
             "E_DRAFT",
-            f"A draft cannot set {', '.join(sorted(foreign))}.",
-            hint=f"It may set {', '.join(_AUTHORED)}.",
+            f"A draft must not set {', '.join(sorted(foreign))}.",
+            hint=f"Allowed fields: {', '.join(_AUTHORED)}.",
         )
 
 
@@ -191,7 +191,7 @@ def _attach(draft: Mapping[str, Any], contents: Mapping[str, bytes]) -> dict[str
     if PATCH_NAME in hashes:
         change |= {"patch": PATCH_NAME, "patch_sha256": hashes.pop(PATCH_NAME)}
     elif change.get("patch"):
-        raise InvalidDocument("E_DRAFT", "The draft names a patch, but none came with it.")
+        raise InvalidDocument("E_DRAFT", "The draft names a patch, but none was attached.")
     change["files"] = [
         {"path": name.removeprefix(f"{FILES}/"), "sha256": digest}
         for name, digest in hashes.items()
@@ -303,7 +303,7 @@ def files_of(record: Candidate, folder: Path) -> dict[str, bytes]:
 def _inside(folder: Path, name: str) -> Path:
     path = folder / name
     if not path.resolve().is_relative_to(folder.resolve()):
-        raise InvalidDocument("E_DRAFT", f"{name} leaves the candidate's folder.")
+        raise InvalidDocument("E_DRAFT", f"{name} is outside the candidate's folder.")
     return path
 
 
@@ -357,10 +357,10 @@ def require_step(study: Study, candidate_id: str, to: CandidateStatus, actor: St
     if held is None:
         raise StudyError("E_NO_CANDIDATE", f"{study.name} has no candidate {candidate_id}.")
     if (held.status, to) not in TRANSITIONS:
-        raise refused(candidate_id, held.status, to, "there is no such step")
+        raise refused(candidate_id, held.status, to, "this transition does not exist")
     actors, kind = TRANSITIONS[held.status, to]
     if actor.kind not in actors.split():
-        why = f"{actor.kind} may not do that; {' or '.join(actors.split())} may"
+        why = f"{actor.kind} may not do this; allowed: {' or '.join(actors.split())}"
         raise refused(candidate_id, held.status, to, why)
     return kind
 

@@ -30,7 +30,7 @@ def check_slug(kind: str, name: str) -> str:
     if not re.fullmatch(SLUG.strip("^$"), name):
         raise StudyError(
             "E_SLUG",
-            f'"{name}" cannot be the name of a {kind}.',
+            f'"{name}" is not a valid name for a {kind}.',
             hint="Use 2 to 63 of a-z, 0-9 and -, e.g. walk-faster.",
         )
     return name

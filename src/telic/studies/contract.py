@@ -112,17 +112,17 @@ def check_contract(study: Study) -> ContractCheck:
         ("evaluation.protocol_hash", contract.evaluation.protocol_hash, study.protocol_hash),
     ):
         if now is None:
-            problems.append(f"{name}: the file it stands for does not exist yet.")
+            problems.append(f"{name}: the file does not exist yet.")
         elif named is not None and named != now:
-            problems.append(f"{name}: the file has changed since the contract was agreed on.")
+            problems.append(f"{name}: the file was modified after the contract was agreed.")
     if contract.task.task_id != study.folder.task_id:
         here = study.folder.task_id
-        problems.append(f"task.task_id is {contract.task.task_id}, the folder's is {here}.")
+        problems.append(f"task.task_id is {contract.task.task_id}, but the folder's is {here}.")
     problems += _faults(study, contract)
     if agreed is None:
-        problems.append("No version is agreed on yet: record this one with contract amend.")
+        problems.append("No version is agreed yet: record this one with contract amend.")
     elif study.contract_hash != agreed:
-        problems.append("It was edited after it was agreed on: record it with contract amend.")
+        problems.append("It was edited after it was agreed: record it with contract amend.")
     return ContractCheck(
         version=contract.version,
         hash=study.contract_hash,
@@ -139,13 +139,13 @@ def _questions(study: Study) -> dict[str, bool]:
     protocol = None if is_unmeasured else study.protocol
     costs = [value for name, value in contract.budget if name != "launches"]
     return {
-        "When has the robot done the task? (task.success_definition)": (
+        "When is the task complete? (task.success_definition)": (
             not contract.task.success_definition
         ),
-        "Which number decides, and which must not get worse? (metric_spec.yaml)": (
+        "Which metric decides, and which ones must not degrade? (metric_spec.yaml)": (
             not folder.metric_spec.is_file()
         ),
-        "How is a result measured, so that two can be compared? (eval_protocol.yaml)": (
+        "How are results measured so that they are comparable? (eval_protocol.yaml)": (
             is_unmeasured
         ),
         "Which command evaluates under perturbations? (eval_protocol.yaml: command)": (
@@ -154,8 +154,8 @@ def _questions(study: Study) -> dict[str, bool]:
         "Which parameters or files may be changed? (scope)": (
             not contract.scope.params and not contract.scope.files.allow
         ),
-        "How much time, GPU and money may it cost? (budget)": all(x is None for x in costs),
-        "With which seeds is the baseline measured? (baseline.seeds)": not contract.baseline.seeds,
+        "What is the budget in time, GPU hours and money? (budget)": all(x is None for x in costs),
+        "Which seeds measure the baseline? (baseline.seeds)": not contract.baseline.seeds,
     }
 
 
@@ -185,14 +185,14 @@ def amend(study: Study, actor: StudyActor, reason: str) -> JournalEntry:
     human. The hashes of the metric and protocol files are filled in.
     """
     if not reason:
-        raise StudyError("E_REASON", "An amendment needs a reason.", hint="Add --reason TEXT.")
+        raise StudyError("E_REASON", "An amendment requires a reason.", hint="Add --reason TEXT.")
     folder = study.folder
     with study.locked():
         state = study.state
         if state.contract_version is not None and state.approvals and actor.kind != "human":
             raise GateRefused(
                 "E_HUMAN_ONLY",
-                f"{actor.label} may not amend a contract that a person has approved parts of.",
+                f"{actor.label} may not amend a contract with parts approved by a person.",
                 hint="Ask the person to run contract amend in a terminal.",
             )
         fill: dict[str, dict[str, Sha]] = {}
@@ -205,7 +205,7 @@ def amend(study: Study, actor: StudyActor, reason: str) -> JournalEntry:
         if problems := _faults(study, contract):
             raise InvalidDocument("E_CONTRACT", " ".join(problems))
         if contract_hash(contract) == state.contract_hash:
-            raise StudyError("E_UNCHANGED", "The contract is the agreed one already.")
+            raise StudyError("E_UNCHANGED", "The contract is unchanged since it was agreed.")
         version = (state.contract_version or 0) + 1
         update_yaml(folder.contract, {**fill, "version": version})
         contract = read_document(folder.contract, Contract)
@@ -294,7 +294,7 @@ def hash_evaluator(study: Study, files: Sequence[str] = ()) -> dict[str, Sha]:
     for name in names:
         path = study.root / name
         if not path.resolve().is_relative_to(study.root.resolve()) or not path.is_file():
-            raise StudyError("E_NO_FILE", f"{name} is not a file of the repository {study.root}.")
+            raise StudyError("E_NO_FILE", f"{name} is not a file in the repository {study.root}.")
         hashes[name] = file_hash(path)
     update_yaml(study.folder.protocol, {"evaluator_files": hashes})
     return study.refresh().protocol.evaluator_files

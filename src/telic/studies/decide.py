@@ -62,7 +62,7 @@ def decide_candidate(
     was altered.
     """
     if not why.strip():
-        raise StudyError("E_REASON", "A decision needs a reason.", hint="Add --because TEXT.")
+        raise StudyError("E_REASON", "A decision requires a reason.", hint="Add --because TEXT.")
     study.ledger.require_intact()
     # A debug verdict follows from an invalid audit, so the system is its actor.
     mover = SYSTEM if verdict == "debug" else actor
@@ -88,7 +88,7 @@ def decide_candidate(
         is_auto = study.state.automation.decide == "auto"
         if actor.kind != "human" and verdict in ("accept", "keep") and not is_auto:
             study.append("decision.proposed", candidate, {**facts, "reason": why}, actor)
-            said = f"To {verdict} is left to people: a person runs the same command in a terminal."
+            said = f"Only a person may {verdict}: run the same command in a terminal."
             return DecisionOutcome(candidate=candidate, verdict=verdict, recorded=False, why=said)
         used = (str(entry.data.get("decision")) for entry in study.events)
         decision = f"d-{next_number(used):04d}"
@@ -117,30 +117,30 @@ def _why_unfounded(
         case "accept":
             exploit = standing_exploit(study, candidate)
             if exploit is not None and actor.kind != "human":
-                raise GateRefused("E_EXPLOIT", f"{candidate} is not accepted: {exploit}.")
+                raise GateRefused("E_EXPLOIT", f"{candidate} cannot be accepted: {exploit}.")
             # A baseline measured against an incumbent must also beat it.
             enough = ["valid_improvement"]
             enough += ["baseline_established"] if held.kind == "baseline" else []
             if audited is None:
                 return "no audit is cited"
             if audited not in enough:
-                return f"the audit says {audited}, not {enough[-1]}"
+                return f"the audit found {audited}, not {enough[-1]}"
             is_claim = held.phase in ("promotion", "incumbent_validation")
-            return None if is_claim else f"phase {held.phase} does not prove a gain"
+            return None if is_claim else f"phase {held.phase} cannot prove a gain"
         case "reject":
             found = judge_falsifier(study, candidate)
             if found is not None and found.cause == cause and not found.is_met:
-                raise GateRefused("E_CAUSE", f"{candidate} is not rejected: {found.why}.")
+                raise GateRefused("E_CAUSE", f"{candidate} cannot be rejected: {found.why}.")
             most = study.state.automation.max_debug_attempts
             if cause in _CAUSES or audited == "no_improvement":
                 return None
             if held.status == CandidateStatus.COMPLETED:
-                return f"neither an audit nor a cause ({', '.join(_CAUSES)}) speaks against it"
+                return f"neither an audit nor a cause ({', '.join(_CAUSES)}) supports this"
             if actor.kind != "human" and held.debug_attempts < most:
-                return f"only {held.debug_attempts} of {most} attempts to repair it were made"
+                return f"only {held.debug_attempts} of {most} repair attempts were made"
             return None
         case "debug" if audited != "invalid":
-            return "only an audit that says invalid sends a completed candidate back"
+            return "a completed candidate can only be returned after an invalid audit"
         case _:
             return None
 
@@ -169,9 +169,7 @@ def _cite(
     names = list(dict.fromkeys([*evidence, *audits[-1:]])) or own[-1:]
     names = names or list(study.candidate(candidate).evidence_refs) or [_ending(study, candidate)]
     if wrong := study.altered(names):
-        raise BrokenIntegrity(
-            "E_EVIDENCE", f"{', '.join(wrong)} is missing or is not what was recorded."
-        )
+        raise BrokenIntegrity("E_EVIDENCE", f"{', '.join(wrong)} is missing or was modified.")
     cited = Audit.parse(study.sheet(audits[-1]).payload, audits[-1]) if audits else None
     return names, cited
 
@@ -182,7 +180,7 @@ def _ending(study: Study, candidate: str) -> str:
     if any(run.status == RunStatus.FINISHED for run in runs.values()):
         raise GateRefused(
             "E_NO_EVIDENCE",
-            f"A decision about {candidate} needs evidence, and there is none.",
+            f"A decision about {candidate} requires evidence, but there is none.",
             hint="Measure its runs first: telic study audit RUN",
         )
     facts = {
@@ -199,7 +197,7 @@ def _trusted(study: Study, candidate: str, audit: Audit) -> dict[str, Any]:
     """Return the new incumbent of an accepted audit, with the noise floor of a baseline."""
     if audit.protocol_hash != study.state.protocol_hash:
         raise GateRefused(
-            "E_PROTOCOL", f"{audit.id} was made under another protocol than the study has now."
+            "E_PROTOCOL", f"{audit.id} was made under a different protocol than the current one."
         )
     arm = audit.arms["x"]
     incumbent = Incumbent(
@@ -225,6 +223,6 @@ def _successor(study: Study, candidate: str, to: str | None) -> dict[str, Any]:
                 "E_NO_INCUMBENT", f"{to} is not an earlier incumbent under this protocol."
             )
     if follower is None:
-        why = "the incumbent that takes over is not named"
+        why = "the next incumbent is not specified"
         raise refused(candidate, "accepted", CandidateStatus.REVERTED, why)
     return {**facts, "incumbent": follower.as_data()}

@@ -264,7 +264,7 @@ class _Draft(SourceTree):
         unsafe = [script.path for script in scripts if script.path in self.drives_hardware]
         scripts = [script for script in scripts if script.path not in unsafe]
         for path in unsafe[:1]:
-            self._ask(field, f"{path} drives hardware ({self.drives_hardware[path]})")
+            self._ask(field, f"{path} controls hardware ({self.drives_hardware[path]})")
         best = [script for script in scripts if script.score == scripts[0].score]
         if len({script.path for script in best}) > 1:
             lines = (" ".join(script.words) for script in best)
@@ -398,7 +398,7 @@ class _Draft(SourceTree):
 
     def _hazards(self, reach: Sequence[str]) -> Iterator[dict[str, str]]:
         found = [
-            ("actuates_hardware", f"{path} drives hardware", place)
+            ("actuates_hardware", f"{path} controls hardware", place)
             for path, place in list(self.drives_hardware.items())[:1]
         ]
         found += [
@@ -426,8 +426,8 @@ class _Draft(SourceTree):
         if adapter.seeds.flag is None:
             self._ask("seeds", "no option for the seed was found")
         if not adapter.logging.sources:
-            self._ask("logging", "no log was found; which file has the numbers?")
-        self._ask("metrics", "which name in the log is the return, which is success?")
+            self._ask("logging", "no log was found; which file contains the metrics?")
+        self._ask("metrics", "which names in the log are the return and the success rate?")
 
 
 def _option_of(flags: dict[str, str], role: str) -> tuple[str, str] | None:

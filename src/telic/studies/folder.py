@@ -90,9 +90,7 @@ class StudyFolder:
         below += [self.task.parent, self.path.parent, self.ledger.with_name("ledger.jsonl.lock")]
         for path in below:
             if path.is_relative_to(self.state_root) and path.is_symlink():
-                raise StudyError(
-                    "E_LINK", f"{path} is a link.", hint="Remove it, or copy what it leads to."
-                )
+                raise StudyError("E_LINK", f"{path} is a link.", hint="Replace it with a copy.")
 
     @classmethod
     def find(cls, root: Path, task: str | None = None, study: str | None = None) -> StudyFolder:

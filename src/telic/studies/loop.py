@@ -298,7 +298,7 @@ def _draft(study: Study, values: dict[str, Any], path: str, to: Any) -> dict[str
         "change": {"overrides": {**kept, path: {"from": values.get(path), "to": to}}},
         "hypothesis": {
             "statement": f"{path} = {to:g} improves {primary.key}.",
-            "mechanism": "One parameter of the scope moves; nothing else changes.",
+            "mechanism": "One parameter of the scope is changed; all others are unchanged.",
             "expected": {"metric": primary.key, "direction": primary.direction},
             "falsifier": "gain < 0",
         },

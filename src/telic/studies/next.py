@@ -96,7 +96,7 @@ def next_step(study: Study) -> NextAction:
     try:
         return next(_due(study))
     except TelicError as error:
-        ask = error.hint or "Restore the file from version control, or correct it."
+        ask = error.hint or "Restore the file from version control, or fix it."
         code = error.code if isinstance(error, StudyError) else None
         return _do("repair", error.message, None, ask, code=code)
 
@@ -128,7 +128,7 @@ def _with_status(study: Study, *statuses: CandidateStatus) -> list[str]:
 
 def _waiting(study: Study) -> Iterator[NextAction]:
     if live := study.state.active_runs:
-        yield _do("wait", "runs are under way", runs=list(live))
+        yield _do("wait", "runs are active", runs=list(live))
 
 
 def _trusted(study: Study) -> str | None:
@@ -149,7 +149,7 @@ def _obstacles(study: Study) -> Iterator[NextAction]:
     if broken := ledger_problems(study):
         yield _do("repair", broken[0], "telic verify", *broken)
     if state.study_status == "closed":
-        yield _do("stop", "the study is closed; nothing more is launched", rule="closed")
+        yield _do("stop", "the study is closed; no further launches are possible", rule="closed")
     for run in filter(lambda run: is_over(study, run), state.active_runs):
         yield _do("reconcile", f"{run}: it ended or vanished and is not settled", _RUN, run=run)
     for name in filter(lambda name: due_move(study, name), _with_status(study, S.LAUNCHED)):
@@ -157,27 +157,27 @@ def _obstacles(study: Study) -> Iterator[NextAction]:
     if state.contract_version is None:
         found = check_contract(study)
         problems = [each for each in found.problems if "contract amend" not in each]
-        ask = "is contract.yaml what may be tried? (telic study contract)"
+        ask = "does contract.yaml describe the allowed changes? (telic study contract)"
         asks = (*found.questions, *problems) or (ask,)
-        yield _do("agree", "no contract has been agreed on", _AMEND, *asks)
+        yield _do("agree", "no contract is agreed yet", _AMEND, *asks)
     needed = (folder.adapter, folder.metric_spec, folder.protocol)
     missing = [path.name for path in needed if not path.is_file()]
     if not missing:
         yield from _stopped(study, ("pause", "close"))
     for name in missing:
         command = "adapter --draft" if name == "adapter.yaml" else "contract"
-        ask = f"what belongs into {name}?"
+        ask = f"what is the value of {name}?"
         yield _do("agree", f"{name} is not written", f"telic study {command}", ask)
     proof = None if study.state.baseline else proof_of(study)
     failed = [f"{x['name']}: {x['why']}" for x in proof or () if x["passed"] is False]
     if failed:
-        again = "correct adapter.yaml or metric_spec.yaml and agree on it, then prove it again"
+        again = "fix adapter.yaml or metric_spec.yaml and agree on it, then verify it again"
         why = f"the smoke test of the adapter failed: {'; '.join(failed)}"
         yield _do("ask", why, _PROVE, again)
     if problems := agreement_problems(study):
         is_approved_only = all("void" in each for each in problems)
         command = "telic study approve" if is_approved_only else _AMEND
-        ask = "a person agrees to it as it is now; or undo what was changed"
+        ask = "a person approves the current version; or undo the change"
         yield _do("agree", problems[0], command, ask, *problems)
 
 
@@ -203,7 +203,7 @@ def _stopped(study: Study, effects: tuple[str, ...]) -> Iterator[NextAction]:
     if not pauses:
         command = "telic study report --close --because TEXT"
         more = f"telic study contract --set PLACE=VALUE, then: {_AMEND}"
-        asks.append(f"or a person allows more: {more}")
+        asks.append(f"or a person raises the limit: {more}")
     if stop.rule == "hacking_high" and (names := _unreviewed(study)):
         command = _REVIEW.format(names[0])
     yield _do("stop", stop.why, command, *asks, **args)
@@ -220,7 +220,7 @@ def _results(study: Study) -> Iterator[NextAction]:
     unmeasured = [run for run in finished if run not in covered]
     for run in unmeasured:
         if why := altered_artefacts(study, run):
-            ask = "restore the file; if it is lost, the run is entered as unusable"
+            ask = "restore the file; if it is lost, the run is recorded as unusable"
             command = f"{_AUDIT.format(run)} --unusable"
             yield _do("repair", f"{run}: {why[0]}", command, ask, run=run)
     for run in _unasked(study) if state.automation.kill_fatal else ():
@@ -229,16 +229,16 @@ def _results(study: Study) -> Iterator[NextAction]:
             args = {"run": run, "by": "monitor", "rule": "kill_fatal"}
             yield _do("stop", why, f"{_RUN} --stop {run}", **args)
     for run in unmeasured:
-        yield _do("ingest", f"{run}: it finished and was not measured", _AUDIT.format(run), run=run)
+        yield _do("ingest", f"{run}: it finished but was not measured", _AUDIT.format(run), run=run)
     last = {run: state.runs[run].intent_at for run in state.active_runs}
     alerts = study.events_of("monitor.alert", about=state.active_runs)
     last |= {str(alert.subject): alert.at for alert in alerts}
     for run, at in last.items():
         if moment(utc_now()) - moment(at) > WATCH_EVERY:
-            why = f"{run}: it runs, and was not monitored for a while"
+            why = f"{run}: it is running and was not monitored recently"
             yield _do("monitor", why, _AUDIT.format(run), run=run)
     for name in _unreviewed(study):
-        why = f"{name}: its reward may be gamed; is it?"
+        why = f"{name}: does it exploit its reward?"
         yield _do("review", why, _REVIEW.format(name), *_review_asks(name), candidate=name)
     control = (_trusted(study), _CLAIM)
     open_arms = {x.seed for x in _open_jobs(study) if (x.candidate, x.phase) == control}
@@ -246,7 +246,7 @@ def _results(study: Study) -> Iterator[NextAction]:
         seeds = {run.seed for run in state.runs_of(name, _CLAIM).values()}
         is_waiting = open_arms & seeds or _has_no_rival(study, name)  # for its control arm
         if not is_waiting and not _is_audited(study, name):
-            why = f"{name}: its runs are measured, its claim is not audited"
+            why = f"{name}: its runs are measured, but its claim is not audited"
             yield _do("audit", why, _AUDIT.format(name), candidate=name)
 
 
@@ -362,22 +362,22 @@ def _verdicts(study: Study) -> Iterator[NextAction]:
         why = ": ".join([f"{audit.id} says {audit.verdict}", *audit.reasons[:1]])
         is_open = verdict == "inconclusive"
         if is_open and phase and seeds_fit(study, [name], phase, audit.arms["x"].n):
-            command, more = _DECIDE.format(name, "more-seeds"), f"{why}, and more seeds fit"
+            command, more = _DECIDE.format(name, "more-seeds"), f"{why}; more seeds are left"
             yield _do("advance", more, command, candidate=name, more_seeds=True)
         asks = not _decides(study) and verdict == "accept"
         ask = ("a person accepts (automation.decide: ask)",) if asks else ()
         yield _decision(name, verdict, why, *ask, audit=audit.id)
     for name in _with_status(study, S.DEBUG):
         if not _may_be_repaired(study, name):
-            yield _decision(name, "reject", f"{name}: every attempt to repair it was used")
-    alone = "the present protocol has no incumbent to compare with"
+            yield _decision(name, "reject", f"{name}: all repair attempts are used up")
+    alone = "the current protocol has no incumbent for comparison"
     for name in filter(lambda name: _has_no_rival(study, name), _claims(study)):
         yield _decision(name, "inconclusive", f"{name}: {alone}")
     for each in _steps(study, "pointless"):
         yield _decision(each.candidate, "inconclusive", f"{each.candidate}: {each.why}")
-    repair = f"correct metric_spec.yaml, then: {_AMEND}, telic study audit RUN"
+    repair = f"fix metric_spec.yaml, then: {_AMEND}, telic study audit RUN"
     for each in _steps(study, "unreadable", "hold"):
-        ask = f"is it given up, or can its log be read otherwise? {repair}"
+        ask = f"is it abandoned, or can its log be read in another way? {repair}"
         asks, why = (ask,) if each.verdict == "unreadable" else (), f"{each.phase}: {each.why}"
         yield _decision(each.candidate, "reject", why, *asks, cause="phase_rule")
 
@@ -403,7 +403,7 @@ def _work(study: Study) -> Iterator[NextAction]:
     # Comes before checks and withdrawals, since revising a candidate cannot fix it.
     waits = ready or valid or _with_status(study, S.DRAFT)
     if waits and (changed := study.changed_evaluators(study.root)):
-        why = f"G19 {', '.join(changed)} is not the evaluator of the protocol"
+        why = f"G19 {', '.join(changed)} differs from the protocol's evaluator"
         yield _do("ask", why, None, GATES["G19"].mend, gate="G19")
     for name in valid:
         if changed := ", ".join(changed_since(study, name)):
@@ -413,7 +413,7 @@ def _work(study: Study) -> Iterator[NextAction]:
         name = ready[0].candidate
         is_first = study.candidate_state(name).kind == "baseline" and ready[0].phase == "smoke"
         if is_first and proof_of(study) is None and not study.state.runs_of(name):
-            why = f"{name}: a smoke test has to prove the adapter first"
+            why = f"{name}: a smoke test must verify the adapter first"
             blocked = remedy_for(study, ready[0])
             yield blocked or _do("prove", why, _PROVE, candidate=name)
         yield from _launch(study, ready[0])
@@ -421,7 +421,7 @@ def _work(study: Study) -> Iterator[NextAction]:
         if seeds_fit(study, checked_arms(study, trusted), "incumbent_validation", 0):
             why = f"{trusted}: its claim was not checked on fresh seeds"
             yield _do("plan", why, _RUN, candidate=trusted)
-        why = f"{trusted}: no fresh seeds or no budget are left to check its claim with"
+        why = f"{trusted}: no fresh seeds or no budget are left to check its claim"
         ask = "a person trusts it unchecked, or allows more seeds in the contract"
         yield _decision(trusted, "keep", why, *(() if _decides(study) else (ask,)))
 
@@ -431,11 +431,11 @@ def _repairs(study: Study) -> Iterator[NextAction]:
     open_jobs = {(job.candidate, job.phase) for job in _open_jobs(study)}
     for name in _with_status(study, S.VALIDATED):
         if (name, study.state.candidates[name].phase) not in open_jobs:
-            yield _mend(name, "all its jobs are over and it was not completed", "withdraw")
+            yield _mend(name, "all its jobs are finished, but it was not completed", "withdraw")
     checks = {name: check_candidate(study, name) for name in _with_status(study, S.DRAFT)}
     failed = {name: [x for x in found if not x.passed] for name, found in checks.items()}
     for name in (name for name, found in failed.items() if not found):
-        why = f"{name}: it is a draft that was not checked"
+        why = f"{name}: the draft has not been checked"
         yield _do("validate", why, _RUN, candidate=name)
     for name, found in failed.items():
         rule = CHECKS[found[0].id]
@@ -448,7 +448,7 @@ def _repairs(study: Study) -> Iterator[NextAction]:
 
 def _mend(name: str, why: str, end: str, *asks: str) -> NextAction:
     """Return an action to revise a candidate or end it."""
-    give_up = f"or give it up: {_DECIDE.format(name, end)}"
+    give_up = f"or abandon it: {_DECIDE.format(name, end)}"
     return _do("mend", f"{name}: {why}", _REVISE.format(name), *asks, give_up, candidate=name)
 
 
@@ -457,14 +457,14 @@ def _ideas(study: Study) -> Iterator[NextAction]:
     state = study.state
     names = [name for name, held in state.candidates.items() if held.status not in _OVER]
     if study.incumbent is None and all(state.candidates[x].kind != "baseline" for x in names):
-        why = "nothing can be compared before a baseline is measured"
+        why = "nothing can be compared until a baseline is measured"
         yield _do("propose", why, _RUN, kind="baseline")
     # A live run may be the check of the incumbent that a new idea builds on.
     if study.incumbent is not None and not names and not state.active_runs:
         command = "telic study propose FILE"
         yield _do("propose", "no candidate is open", command, role="candidate_proposer")
     yield from _waiting(study)
-    why, ask = "no rule says what to do with what is open", "what should become of it?"
+    why, ask = "no rule applies to the open items", "how should they be handled?"
     yield _do("ask", why, None, ask, candidates=names)
 
 
@@ -502,7 +502,7 @@ def _remedy(attempt: LaunchAttempt, gate: RuleResult) -> tuple[Any, ...]:
     """Return the action that opens a gate, its command, and the questions for a person."""
     study, name, status = attempt.study, attempt.request.candidate, attempt.held.status
     revert = _decision(name, "revert", "", **_successor(study, name)).command
-    give_up = f"or give it up: {_DECIDE.format(name, 'withdraw')}"
+    give_up = f"or abandon it: {_DECIDE.format(name, 'withdraw')}"
     give_up = f"or revert it: {revert}" if status == S.ACCEPTED else give_up
     mend = GATES[gate.id].mend
     match gate.id, gate.remedy:
@@ -517,7 +517,7 @@ def _remedy(attempt: LaunchAttempt, gate: RuleResult) -> tuple[Any, ...]:
         case (("G10" | "G22"), "review"):
             return "review", _REVIEW.format(name), *_review_asks(name)
         case "G19", "old base" if status == S.VALIDATED:
-            newer = "the draft names as base_commit a commit that has the evaluator of the protocol"
+            newer = "the draft must name a base_commit that contains the protocol's evaluator"
             return "mend", _REVISE.format(name), newer, give_up
         # Revalidate a validated candidate, withdraw a running one, restore an incumbent.
         case (("G07" | "G08" | "G11"), _) | ("G19", "old base"):
@@ -525,9 +525,9 @@ def _remedy(attempt: LaunchAttempt, gate: RuleResult) -> tuple[Any, ...]:
                 return "validate", _RUN
             if status == S.LAUNCHED:
                 return "abandon", _DECIDE.format(name, "withdraw")
-            return "decide", revert, f"restore what {name} needs, or a person reverts it"
+            return "decide", revert, f"restore the requirements of {name}, or a person reverts it"
         case "G20", field if field:
-            return "ask", "telic study approve", f"is {field} in adapter.yaml right?"
+            return "ask", "telic study approve", f"is {field} in adapter.yaml correct?"
         case "G23", "actuation":
             return "agree", f"telic study approve physical_actuation --candidate {name}", gate.why
         case _:

@@ -78,5 +78,5 @@ def _refuse(event: str, details: tuple[Any, ...]) -> None:
         raise GateRefused(
             "E_OFFLINE",
             f'"{doing}" tried to {tried}; only telic study run may.',
-            hint="This is a mistake in telic or in something it called; nothing was started.",
+            hint="This is a bug in telic or in a library it called; nothing was started.",
         )

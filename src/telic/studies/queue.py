@@ -77,7 +77,7 @@ def jobs_of(study: Study) -> tuple[Job, ...]:
         if job.status == "waiting":
             why = _why_blocked(job, state, live)
             if why is None and places <= 0:
-                why = f"all {contract.scope.limits.max_concurrent} places are taken"
+                why = f"all {contract.scope.limits.max_concurrent} slots are in use"
             if why is None and gpus and not free:
                 why = "no GPU is free"
             if why is None:
@@ -141,7 +141,7 @@ def _why_blocked(job: Job, state: StudyState, live: Sequence[RunState]) -> str |
         return "it waits for an accepted baseline"
     wanted = (job.candidate, job.phase, job.seed)
     if any((run.candidate, run.phase, run.seed) == wanted for run in live):
-        return "an earlier revision runs with this seed"
+        return "an earlier revision is running with this seed"
     return None
 
 
@@ -189,7 +189,7 @@ def fresh_seeds(
     if len(left) < count:
         raise GateRefused(
             "E_SEEDS",
-            f"The {ROLES[phase]} pool has {len(left)} fresh seeds left; {count} are needed.",
+            f"The {ROLES[phase]} pool has {len(left)} fresh seeds left, but {count} are required.",
             hint="Amend the contract's seeds with a larger pool.",
         )
     return tuple(left[:count])

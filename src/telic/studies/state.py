@@ -485,7 +485,7 @@ def shortfalls(state: StudyState, wanted: Amounts, candidate: str) -> list[str]:
     own = left_of(limits.per_candidate, state.used(candidate=candidate))
     left = {"the study": state.budget.left, candidate: own}
     return [
-        f"{name}: {need:g} is wanted and {rest:g} is left for {whose}."
+        f"{name}: {need:g} requested, but {rest:g} left for {whose}."
         for whose, amounts in left.items()
         for name, need, rest in exceeding(wanted, amounts)
     ]

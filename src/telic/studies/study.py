@@ -256,8 +256,8 @@ class Study:
     def run_state(self, name: str) -> RunState:
         """Return a run's ledger state, or raise StudyError E_NO_RUN."""
         if name not in self.state.runs:
-            live = ", ".join(self.state.active_runs) or "none is live"
-            raise StudyError("E_NO_RUN", f"Unknown run {name}.", hint=f"Live runs: {live}.")
+            live = ", ".join(self.state.active_runs) or "none"
+            raise StudyError("E_NO_RUN", f"Unknown run {name}.", hint=f"Active runs: {live}.")
         return self.state.runs[name]
 
     def candidate_folder(self, name: str) -> Path:

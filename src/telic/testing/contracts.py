@@ -77,7 +77,7 @@ class EnvironmentContract:
         limit = env.max_episode_steps
         if limit is None or limit > 2000:
             env.close()
-            pytest.skip("its episodes have no time limit worth waiting for")
+            pytest.skip("its episodes have no reasonable time limit")
         env.reset()
         for number in range(limit + 1):
             step = env.step(_actions(env, number))

@@ -63,11 +63,11 @@ class Replay:
         self.folder, self._replies = folder, Replies(folder)
         models = sorted({each.model for each in self._replies.kept()})
         if not models:
-            raise UsageError(f"{folder} holds no recorded replies.")
+            raise UsageError(f"{folder} contains no recorded replies.")
         if model is None and len(models) > 1:
             raise UsageError(
-                f"{folder} holds replies of several models: {', '.join(models)}.",
-                hint="Name the one to replay.",
+                f"{folder} contains replies of several models: {', '.join(models)}.",
+                hint="Specify the one to replay.",
             )
         self.name = model or models[0]
         """name of the recorded model, so that request keys match"""
@@ -81,7 +81,7 @@ class Replay:
             raise UsageError(
                 f"The recording {self.folder} has no reply for the role {request.role} "
                 f"with the key {key}.",
-                hint=f"It holds {same} for this role. A changed prompt, answer record or setting "
-                "changes the key: record again.",
+                hint=f"It contains {same} for this role. Changes of the prompt, answer record or "
+                "settings change the key: record again.",
             )
         return found.raw.model_copy(update={"price_usd": 0.0})

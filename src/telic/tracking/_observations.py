@@ -21,7 +21,7 @@ from telic.tracking._tokens import TokenShape
 from telic.tracking.config import TrackingConfig
 
 NOISY = ("future_turns", "anchor_turn", "human_points", "human_turns")
-"""command terms with noise, as they depend on measurements on a real robot"""
+"""command terms with noise, because a real robot has to measure their inputs"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class TrackingMoment:
     """(N, J) relative to the default pose"""
     joint_vel: Tensor
     action: Tensor
-    """(N, A) last action"""
+    """(N, A) previous action"""
     bodies: BodyStates
     """bodies of the robot"""
     now: MotionFrames
@@ -46,7 +46,7 @@ class TrackingMoment:
     person: PersonFrames
     """(N, Fh, ...)"""
     target: BodyStates
-    """reference bodies at the time of the robot's bodies"""
+    """reference bodies at the time of `bodies`"""
 
 
 class RowFacts(NamedTuple):
@@ -65,7 +65,7 @@ class RowFacts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ObservationTerm:
-    """Observation term, with functions for its width and value."""
+    """Observation term: functions that return its width and its value."""
 
     width: Callable[[RowFacts], int]
     value: Callable[[TrackingMoment], Tensor]
@@ -275,7 +275,7 @@ class RowView:
         encoders = config.networks.encoders.values()
         needs = [any(name in _PERSON for name in each.terms) for each in encoders]
         there = table.has_person[:, None]
-        # If no clip has a recorded person, every clip uses the stick figure.
+        # Without any recorded person, every clip uses the stick figure.
         there = there | ~table.has_person.any()
         self.available = (there | ~torch.tensor(needs, device=device)).float()
         """(clips, encoders) 1 if the encoder's input is available"""

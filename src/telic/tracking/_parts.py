@@ -99,15 +99,15 @@ def tracked_parts(group: RobotGroup) -> TrackedParts:
     _known("body", names, everything)
     feet = group.feet or tuple(model.body(foot).name for foot in facts.feet)
     for kind, wanted in (("ends", group.ends or feet), ("feet", feet), ("points", group.points)):
-        _known(f"tracked body for robot.{kind}", wanted, names)
+        _known(f"tracked body in robot.{kind}", wanted, names)
     legs = {column for leg in facts.legs for column in leg.qpos}
     lower = [i for i, limb in enumerate(facts.limbs) if limb.qpos in legs]
     foot_rows = [rows[name] for name in feet]
     motors = facts.motors
     if motors is None or not all(motor.bias[1] < 0 for motor in motors):
         raise BadEnvironment(
-            f"{group.name} is not driven by positions, and trackers say where joints should be.",
-            hint="Describe its drives: telic robots NAME --describe.",
+            f"{group.name} is not position-controlled; trackers output joint position targets.",
+            hint="Describe its actuators: telic robots NAME --describe.",
         )
     columns = {limb.qpos: i for i, limb in enumerate(facts.limbs)}
     effort = [(m.force_range or (-_SOFT_FORCE, _SOFT_FORCE))[1] / m.gain for m in motors]
@@ -161,8 +161,8 @@ def substeps(group: RobotGroup, timestep_s: float) -> int:
     count = round(group.control_s / timestep_s)
     if count < 1 or abs(count * timestep_s - group.control_s) > 1e-6:
         raise ConfigError(
-            f"robot.control_s={group.control_s} is not a multiple of the {timestep_s:g} s that the "
-            f"model of {group.name} steps by.",
+            f"robot.control_s={group.control_s} is not a multiple of the time step of "
+            f"{group.name}, {timestep_s:g} s.",
             hint=f"Try {max(count, 1) * timestep_s:g}.",
         )
     return count

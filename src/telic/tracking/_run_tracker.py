@@ -166,9 +166,9 @@ def follow(about: Values, clip: Values, encoder: int, view: bool) -> Values:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--clip", default=HERE / "clip.npz", help="the motion")
+    parser.add_argument("--clip", default=HERE / "clip.npz", help="motion file")
     parser.add_argument("--encoder", help="encoder of the command; default: the first")
-    parser.add_argument("--out", default="happened.npz", help="positions and actions by step")
+    parser.add_argument("--out", default="happened.npz", help="output file for every step")
     parser.add_argument("--view", action="store_true", help="open MuJoCo's viewer")
     asked, facts = parser.parse_args(), json.loads((HERE / "deploy.json").read_text())
     motion: Values = dict(np.load(asked.clip))
@@ -176,4 +176,4 @@ if __name__ == "__main__":
     happened = follow(facts, motion, driver, asked.view)
     np.savez(asked.out, **happened)
     apart: Any = np.abs(happened["qpos"] - motion["qpos"][1:])[:, facts["qpos"]].mean()
-    print(f"{len(happened['qpos'])} steps; joints are off by {apart:.3f} rad on average")
+    print(f"{len(happened['qpos'])} steps; mean joint error {apart:.3f} rad")

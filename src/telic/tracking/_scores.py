@@ -97,7 +97,7 @@ CHARGES: dict[str, Callable[[Tracked, float], Tensor]] = {
     "shaking": _shaking,
     "foot_acceleration": lambda t, _: t.joint_acc[:, t.parts.foot_joints].square().sum(-1),
 }
-"""penalties, as functions of the state and of the limit below which there is none"""
+"""penalties, as functions of the state and a threshold below which they are zero"""
 
 
 def check_rewards(terms: dict[str, TrackingReward]) -> None:

@@ -28,7 +28,7 @@ _WARM_UP_RATE, _SETTLE_RATE = 2e-3, 1e-3
 
 
 def warm_up(setup: Setup, config: TrackingConfig, on_event: Listener = ignore) -> list[float]:
-    """Imitate the guide for `trainer.warm_up` batches. Return the imitation loss of each batch."""
+    """Imitate the guide for `trainer.warm_up` batches and return the loss of each batch."""
     batches = config.trainer.warm_up
     if not batches:
         return []
@@ -49,7 +49,7 @@ def warm_up(setup: Setup, config: TrackingConfig, on_event: Listener = ignore) -
 
 
 def settle(setup: Setup, config: TrackingConfig, on_event: Listener = ignore) -> list[float]:
-    """Align encoders for `trainer.settle` batches. Return the alignment loss of each batch."""
+    """Align encoders for `trainer.settle` batches and return the loss of each batch."""
     batches = config.trainer.settle
     if not batches or len(config.networks.encoders) < 2:
         return []
@@ -64,7 +64,7 @@ def settle(setup: Setup, config: TrackingConfig, on_event: Listener = ignore) ->
             iteration = setup.job.iterations + number
             losses = _learn(setup, iteration, "settle", normalises=False)
             distances.append(losses[place].mean().item())
-            off = f"latents {distances[-1]:.3g} apart"
+            off = f"distance of latents {distances[-1]:.3g}"
             on_event(
                 LogMessage(message=f"settling encoders: batch {number + 1} of {batches}, {off}")
             )

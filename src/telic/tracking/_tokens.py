@@ -91,8 +91,8 @@ class TokenShape(NamedTuple):
     encoders: dict[str, tuple[int, ...]]
     """input columns by encoder; the first encodes the robot motion, which is reconstructed"""
     spans: dict[str, tuple[int, int]]
-    """by name: senses, driving and available (a column per encoder), commanded, critic, target (the
-    first encoder's columns without noise) and guide (actions that follow the reference joints)"""
+    """spans by name: senses, driving and available (a column per encoder), commanded, critic,
+    target (noise-free input of the first encoder) and guide (actions to follow the joints)"""
     outputs: int
     networks: NetworksGroup
 
@@ -103,7 +103,7 @@ class TokenShape(NamedTuple):
 
     @property
     def actor_inputs(self) -> int:
-        """Number of leading input columns that the policy sees."""
+        """Number of leading input columns that the policy observes."""
         return self.spans["commanded"][1]
 
     @property

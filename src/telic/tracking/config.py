@@ -26,58 +26,58 @@ Pair = tuple[float, float]
 class RobotGroup(Config):
     """Robot, tracked bodies and action scaling."""
 
-    name: str = Field(default="planar-biped", description="robot by name, or a model file")
+    name: str = Field(default="planar-biped", description="name of a robot, or a model file")
     control_s: float = Field(default=0.02, gt=0, description="control time step, s")
-    bodies: tuple[str, ...] = Field(default=(), description="tracked bodies; empty: all")
+    bodies: tuple[str, ...] = Field(default=(), description="names of tracked bodies; empty: all")
     points: dict[str, tuple[float, float, float]] = Field(
-        default={}, description="tracked points: body, and place in its frame, m"
+        default={}, description="tracked points: body name and offset in the body frame, m"
     )
-    ends: tuple[str, ...] = Field(default=(), description="bodies whose height is checked")
-    feet: tuple[str, ...] = Field(default=(), description="empty: as in the model")
-    lower_joints: tuple[str, ...] = Field(default=(), description="empty: those of the legs")
-    fine_joints: tuple[str, ...] = Field(default=(), description="added to human points: wrists")
+    ends: tuple[str, ...] = Field(default=(), description="bodies with a height limit")
+    feet: tuple[str, ...] = Field(default=(), description="foot bodies; empty: from the model")
+    lower_joints: tuple[str, ...] = Field(default=(), description="leg joints; empty: detected")
+    fine_joints: tuple[str, ...] = Field(default=(), description="wrist joints to observe")
     action_base: Literal["default", "reference"] = Field(
-        default="default", description="pose that actions are offsets of"
+        default="default", description="pose to which actions are added"
     )
     action_scale: float = Field(
-        default=0.25, gt=0, description="offset of an action of 1, in effort limit / stiffness"
+        default=0.25, gt=0, description="position offset for action 1, in effort limit / stiffness"
     )
-    action_limit: float = Field(default=4.0, gt=0, description="largest action, in those units")
+    action_limit: float = Field(default=4.0, gt=0, description="largest offset, in the same units")
 
 
 class MotionsGroup(Config):
     """Reference motions."""
 
-    library: str | None = Field(default=None, description="folder; None: generated motions")
-    generated: int = Field(default=40, ge=1, description="clips to generate without a library")
-    families: tuple[str, ...] = Field(default=(), description="families to generate; empty: all")
-    seed: int = Field(default=0, description="of the generator")
+    library: str | None = Field(default=None, description="library folder; None: generate")
+    generated: int = Field(default=40, ge=1, description="number of clips to generate")
+    families: tuple[str, ...] = Field(default=(), description="motion families; empty: all")
+    seed: int = Field(default=0, description="seed of generated motions")
     at_once: int | None = Field(
-        default=None, ge=1, description="most clips to train on, evenly drawn; None: all"
+        default=None, ge=1, description="maximum number of training clips, evenly drawn; None: all"
     )
     held_share: float = Field(
-        default=0.2, ge=0, le=0.9, description="share of generated clips for validation and tests"
+        default=0.2, ge=0, le=0.9, description="fraction of generated clips for validation and test"
     )
     person_points: int = Field(
-        default=0, ge=0, description="least number of human points in observations, padded with 0"
+        default=0, ge=0, description="minimum number of observed human points, padded with zeros"
     )
     proportions: Pair = Field(
-        default=(1.2, 0.85), description="bone lengths of the stick figure, alternating"
+        default=(1.2, 0.85), description="alternating scale factors of the stick figure's bones"
     )
 
 
 class CommandGroup(Config):
     """Future reference frames in the command, and noise on initial states."""
 
-    frames: int = Field(default=10, ge=1, description="future frames, the present one included")
-    spacing_s: float = Field(default=0.1, gt=0, description="seconds between them")
-    human_frames: int = Field(default=10, ge=1, description="future frames of human points")
-    human_spacing_s: float = Field(default=0.02, gt=0, description="seconds between those")
-    start_place: Pair = Field(default=(0.05, 0.01), description="noise of x, y; of z, m")
-    start_turn: Pair = Field(default=(0.1, 0.2), description="of roll, pitch; of yaw, rad")
-    start_velocity: Pair = Field(default=(0.5, 0.2), description="of x, y; of z, m/s")
-    start_spin: Pair = Field(default=(0.52, 0.78), description="of roll, pitch; of yaw, rad/s")
-    start_joints: float = Field(default=0.1, ge=0, description="of joints, rad")
+    frames: int = Field(default=10, ge=1, description="future frames, including the current one")
+    spacing_s: float = Field(default=0.1, gt=0, description="interval between frames, s")
+    human_frames: int = Field(default=10, ge=1, description="number of frames of human points")
+    human_spacing_s: float = Field(default=0.02, gt=0, description="their interval, s")
+    start_place: Pair = Field(default=(0.05, 0.01), description="noise of x, y and of z, m")
+    start_turn: Pair = Field(default=(0.1, 0.2), description="noise of roll, pitch and of yaw, rad")
+    start_velocity: Pair = Field(default=(0.5, 0.2), description="noise of x, y and of z, m/s")
+    start_spin: Pair = Field(default=(0.52, 0.78), description="roll, pitch and yaw noise, rad/s")
+    start_joints: float = Field(default=0.1, ge=0, description="noise of joint positions, rad")
 
 
 class ObservationsGroup(Config):
@@ -91,11 +91,11 @@ class ObservationsGroup(Config):
             "last_action": 0.0,
             "gravity": 0.05,
         },
-        description="proprioception, and its noise",
+        description="proprioceptive terms and their noise",
     )
     critic: tuple[str, ...] = Field(
         default=("future_joints", "anchor_place", "anchor_turn", "body_places", "body_turns"),
-        description="privileged terms of the present",
+        description="privileged terms without history",
     )
     critic_history: tuple[str, ...] = Field(
         default=(
@@ -105,18 +105,18 @@ class ObservationsGroup(Config):
             "joint_velocity",
             "last_action",
         ),
-        description="privileged terms with a history",
+        description="privileged terms with history",
     )
-    history: int = Field(default=10, ge=1, description="control steps, the present included")
-    command_noise: float = Field(default=0.05, ge=0, description="of target rotations and points")
+    history: int = Field(default=10, ge=1, description="control steps, including the current one")
+    command_noise: float = Field(default=0.05, ge=0, description="noise of target poses")
 
 
 class TrackingReward(Config):
     """Weight and parameters of a reward term."""
 
-    weight: float = Field(description="per second")
-    sigma: float | None = Field(default=None, gt=0, description="error that earns 1/e")
-    limit: float | None = Field(default=None, description="value without a penalty")
+    weight: float = Field(description="weight per second")
+    sigma: float | None = Field(default=None, gt=0, description="error for which exp(-1) is earned")
+    limit: float | None = Field(default=None, description="threshold of a penalty")
 
 
 _REWARDS = {
@@ -138,55 +138,57 @@ _REWARDS = {
 class RewardsGroup(Config):
     """Reward terms. The step reward is their weighted sum times the control time step."""
 
-    terms: dict[str, TrackingReward] = Field(default=_REWARDS, description="by name")
+    terms: dict[str, TrackingReward] = Field(default=_REWARDS, description="reward terms by name")
 
 
 class TerminationsGroup(Config):
     """Error thresholds that terminate an episode, or None to disable a termination."""
 
-    anchor_height_m: float | None = Field(default=0.15, description="of the root")
-    anchor_turn_rad: float | None = Field(default=0.447, description="of the root")
-    end_height_m: float | None = Field(default=0.15, description="of hands and feet")
-    foot_place_m: float | None = Field(default=0.2, description="of feet, in space")
-    anchor_place_m: float | None = Field(default=None, description="of the root, horizontal")
-    low_below_m: float | None = Field(default=0.5, description="root height of low poses")
-    low_height_m: float = Field(default=0.75, gt=0, description="height error in low poses")
+    anchor_height_m: float | None = Field(default=0.15, description="orientation of the root, rad")
+    anchor_turn_rad: float | None = Field(default=0.447, description="orientation of the root, rad")
+    end_height_m: float | None = Field(
+        default=0.15, description=("height error of hands and feet, m")
+    )
+    foot_place_m: float | None = Field(default=0.2, description="position error of feet, m")
+    anchor_place_m: float | None = Field(default=None, description="horizontal error of the root")
+    low_below_m: float | None = Field(default=0.5, description="root height of a low pose, m")
+    low_height_m: float = Field(default=0.75, gt=0, description="height error in low poses, m")
 
 
 class EventsGroup(Config):
     """Domain randomization and pushes."""
 
-    variation: RandomizationLevel = Field(default="none", description="level of randomization")
-    push_every_s: float = Field(default=5.0, gt=0, description="seconds between pushes")
-    push_velocity: Pair = Field(default=(0.0, 0.0), description="x, y; z, m/s")
+    variation: RandomizationLevel = Field(default="none", description="domain randomization")
+    push_every_s: float = Field(default=5.0, gt=0, description="interval between pushes, s")
+    push_velocity: Pair = Field(default=(0.0, 0.0), description="horizontal and vertical, m/s")
 
 
 class SamplingGroup(Config):
     """Adaptive sampling of initial states, weighted toward motion bins where episodes fail."""
 
-    bin_s: float = Field(default=1.0, gt=0, description="length of the bins of a clip")
-    uniform: float = Field(default=0.1, ge=0, le=1, description="share of uniform samples")
-    lead_s: float = Field(default=1.0, ge=0, description="longest lead before a bin")
-    most: float = Field(default=200.0, gt=1, description="cap of failure rates, times their mean")
-    half_life: float = Field(default=1000.0, gt=0, description="episodes to forget half")
-    by: Literal["failure", "error"] = Field(default="failure", description="measure of difficulty")
+    bin_s: float = Field(default=1.0, gt=0, description="length of a bin, s")
+    uniform: float = Field(default=0.1, ge=0, le=1, description="fraction of uniform samples")
+    lead_s: float = Field(default=1.0, ge=0, description="maximum lead before a bin, s")
+    most: float = Field(default=200.0, gt=1, description="cap of failure rates, times the mean")
+    half_life: float = Field(default=1000.0, gt=0, description="half-life of counts, in episodes")
+    by: Literal["failure", "error"] = Field(default="failure", description="difficulty measure")
 
 
 class EncoderGroup(Config):
     """Configuration of a command encoder."""
 
-    terms: tuple[str, ...] = Field(min_length=1, description="its observation terms")
-    hidden: HiddenSizes = Field(description="sizes of its hidden layers")
-    share: float = Field(default=1.0, ge=0, description="of the episodes that it drives")
+    terms: tuple[str, ...] = Field(min_length=1, description="observation terms of the encoder")
+    hidden: HiddenSizes = Field(description="hidden layer sizes of the encoder")
+    share: float = Field(default=1.0, ge=0, description="relative share of episodes")
 
 
 class NetworksGroup(Config):
     """Encoders, tokens, decoders and critic."""
 
-    encoders: dict[str, EncoderGroup] = Field(description="the robot's own motion first")
-    tokens: int = Field(default=2, ge=1, description="tokens per step")
-    token_dim: int = Field(default=32, ge=1, description="dimensions of a token")
-    levels: int = Field(default=32, ge=2, le=4096, description="levels of a dimension")
+    encoders: dict[str, EncoderGroup] = Field(description="encoders, robot motion first")
+    tokens: int = Field(default=2, ge=1, description="number of tokens per step")
+    token_dim: int = Field(default=32, ge=1, description="dimensions per token")
+    levels: int = Field(default=32, ge=2, le=4096, description="levels per dimension")
     control: HiddenSizes = Field(description="hidden layers of the control decoder")
     kinematic: HiddenSizes = Field(description="hidden layers of the kinematic decoder")
     critic: HiddenSizes = Field(description="hidden layers of the critic")
@@ -194,44 +196,44 @@ class NetworksGroup(Config):
     @model_validator(mode="after")
     def _has_driver(self) -> NetworksGroup:
         if not any(each.share > 0 for each in self.encoders.values()):
-            raise ValueError("No encoder has a share of the episodes. Give one a share above 0.")
+            raise ValueError("At least one encoder needs a share above 0.")
         return self
 
 
 class LossesGroup(Config):
     """Weights of the auxiliary token losses."""
 
-    reconstruction: float = Field(default=0.01, ge=0, description="of the motion from its token")
-    alignment: float = Field(default=1.0, ge=0, description="between encoders")
-    cycle: float = Field(default=1.0, ge=0, description="of re-encoded motions")
-    guide: float = Field(default=0.0, ge=0, description="toward actions that follow the joints")
-    rows: float = Field(default=1.0, gt=0, le=1, description="share of each minibatch")
-    constant: tuple[str, ...] = Field(default=(), description="encoders that alignment keeps")
+    reconstruction: float = Field(default=0.01, ge=0, description="motion decoded from its token")
+    alignment: float = Field(default=1.0, ge=0, description="distance between encoders")
+    cycle: float = Field(default=1.0, ge=0, description="consistency of re-encoded motions")
+    guide: float = Field(default=0.0, ge=0, description="imitation of the joint-following guide")
+    rows: float = Field(default=1.0, gt=0, le=1, description="fraction of each minibatch used")
+    constant: tuple[str, ...] = Field(default=(), description="encoders fixed during alignment")
 
 
 class Schedule(Config):
     """Schedule of a value over training."""
 
     kind: Literal["constant", "linear", "step", "cosine"] = Field(
-        default="linear", description="its curve"
+        default="linear", description="shape of the schedule"
     )
-    start: float = Field(description="value until `begins`")
-    end: float = Field(description="value from `ends` on")
-    begins: float = Field(default=0.0, ge=0, le=1, description="share of training")
-    ends: float = Field(default=1.0, ge=0, le=1, description="share of training")
+    start: float = Field(description="initial value")
+    end: float = Field(description="final value")
+    begins: float = Field(default=0.0, ge=0, le=1, description="end, as a fraction of training")
+    ends: float = Field(default=1.0, ge=0, le=1, description="end, as a fraction of training")
 
 
 class TrainerGroup(Config):
     """Training steps, PPO settings and schedules."""
 
     steps: int = Field(default=2_000_000, ge=1, description="control steps per seed")
-    warm_up: int = Field(default=0, ge=0, description="initial batches of imitation of the guide")
-    settle: int = Field(default=0, ge=0, description="final batches of alignment")
-    ppo: PpoSettings = Field(default_factory=PpoSettings, description="of PPO")
-    noise: Pair = Field(default=(0.001, 0.5), description="least and largest action std")
+    warm_up: int = Field(default=0, ge=0, description="initial batches that imitate the guide")
+    settle: int = Field(default=0, ge=0, description="final batches that align the encoders")
+    ppo: PpoSettings = Field(default_factory=PpoSettings, description="PPO settings")
+    noise: Pair = Field(default=(0.001, 0.5), description="bounds of the action std")
     schedules: dict[str, Schedule] = Field(
         default={},
-        description="by name: PPO settings, weights of losses, or curriculum factors "
+        description="schedules by name: PPO settings, loss weights, or curriculum factors "
         "(leniency, charges, pushes)",
     )
 
@@ -239,28 +241,28 @@ class TrainerGroup(Config):
 class EvaluationGroup(Config):
     """Success tolerances and the number of evaluated clips."""
 
-    anchor_height_m: float = Field(default=0.25, gt=0, description="of the root")
-    anchor_turn_rad: float = Field(default=1.0, gt=0, description="of the root")
-    end_height_m: float = Field(default=0.25, gt=0, description="of hands and feet")
-    global_m: float = Field(default=0.5, gt=0, description="mean body error in the world")
-    clips: int | None = Field(default=None, ge=1, description="most clips; None: all")
+    anchor_height_m: float = Field(default=0.25, gt=0, description="orientation of the root, rad")
+    anchor_turn_rad: float = Field(default=1.0, gt=0, description="orientation of the root, rad")
+    end_height_m: float = Field(default=0.25, gt=0, description="height error of hands and feet, m")
+    global_m: float = Field(default=0.5, gt=0, description="mean body position error, m")
+    clips: int | None = Field(default=None, ge=1, description="maximum number of clips; None: all")
 
 
 class TrackingConfig(Config):
     """Configuration of a tracking run."""
 
-    schema_version: Literal[1] = Field(default=1, description="of this record")
-    preset: str = Field(default="planar", description="preset that it is based on")
+    schema_version: Literal[1] = Field(default=1, description="version of this record")
+    preset: str = Field(default="planar", description="preset it is based on")
     robot: RobotGroup = Field(description="robot and tracked parts")
     motions: MotionsGroup = Field(description="reference motions")
-    command: CommandGroup = Field(default=CommandGroup(), description="reference ahead")
+    command: CommandGroup = Field(default=CommandGroup(), description="future reference")
     observations: ObservationsGroup = Field(default=ObservationsGroup(), description="observed")
-    rewards: RewardsGroup = Field(default=RewardsGroup(), description="reward terms")
+    rewards: RewardsGroup = Field(default=RewardsGroup(), description="terms")
     terminations: TerminationsGroup = Field(default=TerminationsGroup(), description="failures")
     events: EventsGroup = Field(default=EventsGroup(), description="randomization and pushes")
     sampling: SamplingGroup = Field(default=SamplingGroup(), description="initial states")
     networks: NetworksGroup = Field(description="encoders, tokens, decoders, critic")
-    losses: LossesGroup = Field(description="of tokens")
+    losses: LossesGroup = Field(description="token losses")
     trainer: TrainerGroup = Field(description="training")
     evaluation: EvaluationGroup = Field(default=EvaluationGroup(), description="evaluation")
 
@@ -296,8 +298,8 @@ _G1_POINTS = {
 def planar() -> TrackingConfig:
     """Return the preset for the planar biped on generated motions. Trains in minutes on two cores.
 
-    The action limit must cover the range of the motions: a knee that flexes by 1.2 rad at its
-    fastest needs ten units of effort / stiffness, and with three units no policy learns to walk.
+    The action limit must cover the range of the motions: fast knee flexion by 1.2 rad needs ten
+    units of effort / stiffness, and with three units no policy learns to walk.
     """
     encoder, decoder = (64, 64), (96, 96)
     targets = ("future_places", "future_heights", "anchor_place")
@@ -469,7 +471,7 @@ def quarter() -> TrackingConfig:
 
 
 def single() -> TrackingConfig:
-    """Return the preset for the Unitree G1 on few motions: small layers, one encoder, one GPU."""
+    """Return the preset for the Unitree G1 on a few motions: small layers, one encoder, one GPU."""
     hidden = (512, 256, 128)
     targets = ("future_places", "future_heights", "anchor_place")
     large = release()

@@ -80,7 +80,7 @@ def deploy_tracker(
     apart = float(np.abs(there[:first] - here[:first]).max())
     if not apart <= _ALIKE:
         raise TelicError(
-            f"run.py of {folder} ends {apart:.2g} off what telic simulates after {first} steps.",
+            f"run.py in {folder} is {apart:.2g} off telic's simulation after {first} steps.",
             hint="Please report this with the tracker's file.",
         )
     limbs = [limb.qpos for limb in robot.facts.limbs]
@@ -118,7 +118,7 @@ def _run(folder: Path) -> np.ndarray:
         command = own_python(None, folder / "run.py", "--out", out)
         done = subprocess.run(command, capture_output=True, text=True, timeout=_LONGEST_S)
         if done.returncode:
-            raise TelicError(f"run.py of {folder} fails: {done.stderr.strip()[-600:]}")
+            raise TelicError(f"run.py in {folder} failed: {done.stderr.strip()[-600:]}")
         with np.load(out) as happened:
             return np.asarray(happened["qpos"])
 
@@ -199,12 +199,12 @@ def write_token_robot(tracker: Tracker, library: MotionLibrary, folder: Path) ->
     config, columns = tracker.config, tracker.columns
     if config.robot.action_base != "default":
         raise UsageError(
-            "This tracker's actions are offsets of a reference, which tokens alone do not have.",
+            "This tracker's actions are offsets from a reference, which token robots do not have.",
             hint="Train one with --set robot.action_base=default.",
         )
     unknown = [name for name in columns.policy if name not in SENSES]
     if unknown:
-        raise UsageError(f"The tracker senses {unknown[0]}, which an environment does not offer.")
+        raise UsageError(f"The tracker observes {unknown[0]}, which environments do not provide.")
     folder.mkdir(parents=True, exist_ok=True)
     clips = range(min(_CLIPS, len(library.clips)))
     player = ClipPlayer(config, library, list(clips), threads=1)
@@ -277,7 +277,7 @@ def _write_model(robot: MotionRobot, file: Path) -> None:
             if key in compiler.attrib:
                 compiler.set(key, str(home / compiler.attrib[key]))
     if next(root.iter("include"), None) is not None:
-        raise UsageError(f"{robot.file} includes other files: a robot moved by tokens is one file.")
+        raise UsageError(f"{robot.file} includes other files; a token robot must be a single file.")
     custom = ElementTree.SubElement(root, "custom")
     ElementTree.SubElement(custom, "text", {"name": TOKENS, "data": _FILE})
     write_text(file, ElementTree.tostring(root, encoding="unicode"))
@@ -304,6 +304,6 @@ def _require_alike(tracker: Tracker, player: ClipPlayer, file: Path) -> None:
     other.close()
     if not apart <= _TOKENS_ALIKE:
         raise TelicError(
-            f"{file} moves {apart:.2g} off what the tracker does after {_TOKEN_STEPS} steps.",
+            f"{file} deviates by {apart:.2g} from the tracker after {_TOKEN_STEPS} steps.",
             hint="Please report this with the tracker's file.",
         )

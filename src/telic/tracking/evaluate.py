@@ -113,7 +113,7 @@ class ClipPlayer:
 
     @torch.no_grad()
     def play(self, tracker: Tracker | None, pairs: Sequence[tuple[int, int]]) -> PlayTape:
-        """Play one (clip, encoder) pair per environment, holding the default pose if None."""
+        """Play a (clip, encoder) pair per environment; hold the default pose without a tracker."""
         env, task, device = self.env, self.task, self.env.device
         clip = torch.tensor([pair[0] for pair in pairs], device=device)
         encoder = torch.tensor([pair[1] for pair in pairs], device=device)
@@ -371,7 +371,7 @@ class TrackEvaluator:
         if global_step >= job.iterations * job.settings.batch_size:
             settle(self.setup, self.config, self._on_event)
         plays = len(self.player.pairs) * self.setup.population.size
-        self._on_event(LogMessage(message=f"evaluating: {plays} plays of held-out clips"))
+        self._on_event(LogMessage(message=f"evaluating: {plays} episodes of held-out clips"))
         measured = [
             self.player.measure(self.tracker(member, global_step), self.split)
             for member in range(self.setup.population.size)

@@ -22,14 +22,14 @@ from telic.storage.layout import MemberFolder, RunFolder
 class FollowErrors(Record):
     """Tracking errors of one clip, or None if the clip is too short."""
 
-    mpjpe_g_mm: float = Field(description="mean error of bodies in the world")
-    mpjpe_l_mm: float = Field(description="the same relative to the root")
-    mpjpe_pa_mm: float = Field(description="after the best similarity of each frame")
-    velocity_mm: float | None = Field(description="mean error of the change per frame, mm/frame")
-    velocity_m_s: float | None = Field(description="the same, m/s")
-    acceleration_mm: float | None = Field(description="of second differences, mm/frame^2")
-    acceleration_m_s2: float | None = Field(description="the same, m/s^2")
-    drift_m: float = Field(description="horizontal error of the root at the end")
+    mpjpe_g_mm: float = Field(description="mean body position error in the world frame")
+    mpjpe_l_mm: float = Field(description="mean body position error relative to the root")
+    mpjpe_pa_mm: float = Field(description="mean error after similarity alignment per frame")
+    velocity_mm: float | None = Field(description="mean velocity error, mm/frame")
+    velocity_m_s: float | None = Field(description="mean velocity error, m/s")
+    acceleration_mm: float | None = Field(description="mean acceleration error, mm/frame^2")
+    acceleration_m_s2: float | None = Field(description="mean acceleration error, m/s^2")
+    drift_m: float = Field(description="final horizontal error of the root")
 
 
 class ClipResult(Record):
@@ -37,9 +37,9 @@ class ClipResult(Record):
 
     clip: str
     encoder: str
-    success: bool = Field(description="root height, end heights and root turn stayed near")
-    global_success: bool = Field(description="and the mean error of bodies, place included")
-    progress: float = Field(description="share of the clip that was played before it failed")
+    success: bool = Field(description="all height and orientation errors stayed within tolerance")
+    global_success: bool = Field(description="success with the mean body error in tolerance")
+    progress: float = Field(description="fraction of the clip played before the failure")
     frames: int
     joint_rad: float
     turn_rad: float
@@ -54,9 +54,9 @@ class EncoderResult(Record):
     success_rate: float
     interval: tuple[float, float] | None = Field(description="95 % Wilson interval over clips")
     global_success_rate: float
-    global_interval: tuple[float, float] | None = Field(default=None, description="the same")
+    global_interval: tuple[float, float] | None = Field(default=None, description="as above")
     progress_rate: float
-    mpjpe_g_mm: float = Field(description="weighted by frames, as all errors are")
+    mpjpe_g_mm: float = Field(description="mean errors, weighted by frames")
     mpjpe_l_mm: float
     mpjpe_pa_mm: float
     velocity_m_s: float | None
@@ -102,9 +102,9 @@ class TokenUse(Record):
     """Codebook usage of one encoder."""
 
     encoder: str
-    entropy_bits: float = Field(description="of one number of a token; log2 of levels at most")
-    dead_share: float = Field(description="levels that never occurred")
-    saturated_share: float = Field(description="numbers at the outermost levels")
+    entropy_bits: float = Field(description="entropy per token dimension; at most log2(levels)")
+    dead_share: float = Field(description="number of unused levels")
+    saturated_share: float = Field(description="fraction of codes at the outermost levels")
 
 
 class PairAgreement(Record):
@@ -112,9 +112,9 @@ class PairAgreement(Record):
 
     one: str
     other: str
-    equal_share: float | None = Field(description="codes that are equal")
-    chance: float | None = Field(description="what it would be for unrelated frames")
-    distance: float | None = Field(description="mean number of levels between them")
+    equal_share: float | None = Field(description="fraction of equal codes")
+    chance: float | None = Field(description="fraction expected for unrelated frames")
+    distance: float | None = Field(description="mean distance in levels")
 
 
 class TrackingReport(Record):
@@ -123,10 +123,10 @@ class TrackingReport(Record):
     schema_version: int = 1
     step: int
     member: str
-    split: str = Field(description="which clips were played")
+    split: str = Field(description="evaluated clips")
     encoders: tuple[EncoderResult, ...]
     control: EncoderResult | None = Field(
-        default=None, description="a robot that only holds its resting pose; None: not played"
+        default=None, description="baseline that holds the default pose; None: not evaluated"
     )
     tokens: tuple[TokenUse, ...]
     agreement: tuple[PairAgreement, ...]
@@ -134,7 +134,7 @@ class TrackingReport(Record):
 
     @property
     def success_rate(self) -> float:
-        """Success rate over all encoders and clips."""
+        """Success rate over all clips and encoders."""
         return statistics.fmean(result.success for result in self.clips)
 
     def worst(self, count: int) -> list[ClipResult]:
@@ -149,8 +149,8 @@ class TrackingVerdict(Record):
     plays: int
     successes: int
     success_rate: float
-    interval: tuple[float, float] | None = Field(description="95 % Wilson interval over plays")
-    mpjpe_l_mm: float = Field(description="local error, mean of plays")
+    interval: tuple[float, float] | None = Field(description="95 % Wilson interval over episodes")
+    mpjpe_l_mm: float = Field(description="mean local error over episodes")
 
 
 def verdict_of(reports: Sequence[TrackingReport]) -> TrackingVerdict:
@@ -188,7 +188,7 @@ class TrackerFile(NamedTuple):
 
 
 def trackers(run: RunFolder) -> list[TrackerFile]:
-    """Return all tracker files of a run, sorted by step."""
+    """Return all tracker files of a run, in order of step."""
     found = [
         TrackerFile(path, member.name, int(match[1]))
         for member in run.members()
@@ -199,7 +199,7 @@ def trackers(run: RunFolder) -> list[TrackerFile]:
 
 
 def reports_of(member: MemberFolder) -> list[TrackingReport]:
-    """Return the evaluation reports of a member, sorted by step."""
+    """Return the evaluation reports of a member, in order of step."""
     files = (member.path / "evaluations").glob("report_*.json")
     order = sorted(files, key=lambda path: int(path.stem.partition("_")[2]))
     return [TrackingReport.model_validate_json(path.read_bytes()) for path in order]
@@ -254,25 +254,25 @@ def evaluation_report(report: TrackingReport, videos: Sequence[Path] = ()) -> do
         {
             "encoders": [f"{x.one} / {x.other}" for x in report.agreement],
             "equal codes": [_share(x.equal_share) for x in report.agreement],
-            "of unrelated frames": [_share(x.chance) for x in report.agreement],
-            "levels apart": [_number(x.distance, 2) for x in report.agreement],
+            "unrelated frames": [_share(x.chance) for x in report.agreement],
+            "mean distance, levels": [_number(x.distance, 2) for x in report.agreement],
         },
-        "Agreement of the tokens of the same frame",
+        "Token agreement between encoders on the same frames",
     )
     uses = _table(
         {
             "encoder": [x.encoder for x in report.tokens],
-            "bits used per number": [_number(x.entropy_bits, 2) for x in report.tokens],
-            "levels never used": [_share(x.dead_share) for x in report.tokens],
+            "entropy, bits": [_number(x.entropy_bits, 2) for x in report.tokens],
+            "unused levels": [_share(x.dead_share) for x in report.tokens],
             "outermost levels": [_share(x.saturated_share) for x in report.tokens],
         },
-        "Use of codes",
+        "Codebook usage",
     )
     tokens = tuple(table for table in (alike, uses) if table.rows)
     ghosts = [
         doc.Video(
             path,
-            "The robot and, as a ghost, its reference: "
+            "The robot with its reference as a ghost: "
             + path.stem.partition("_worst_")[2].replace("_", " "),
             plays=False,
         )
@@ -290,9 +290,9 @@ def evaluation_report(report: TrackingReport, videos: Sequence[Path] = ()) -> do
         doc.Text(f"{report.member} after {report.step:,} control steps", "where"),
         doc.Text(
             f"{clips} clips of the {report.split} split, each from its first frame with every "
-            "encoder, without noise. A clip fails when the height of root, hands or feet or the "
-            "turn of the root is off too far; in place, also when bodies are off by more than the "
-            "limit in the world. Frames after a failure do not count."
+            "encoder, without noise. A clip fails if the height error of the root, a hand or a "
+            "foot, or the root's orientation error, exceeds its tolerance; 'in place' also "
+            "limits the mean body position error. Frames after a failure are ignored."
         ),
     )
     return doc.Report(f"Tracker: {report.member}", sections, doc.Section("", header))

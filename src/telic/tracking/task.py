@@ -73,11 +73,11 @@ class TrackingTask(Task[TaskArguments]):
         super().__init__(arguments, sim)
         self.parts, self.table, self.config = parts, table, config
         self.id = f"track {parts.robot.name}"
-        self.description = f"{parts.robot.name} follows {table.clips} reference motions."
+        self.description = f"{parts.robot.name} tracks {table.clips} reference motions."
         self.members, self.playing = members, playing
         self.assignment: ClipChoice | None = None
         self.begins_off = not playing
-        """whether to add noise to initial states; set before the first reset"""
+        """add noise to initial states; set before the first reset"""
         device, everyone, model = sim.device, sim.num_sims, sim.model
         self.device = device
         self.curriculum = torch.ones(len(CURRICULUM), device=device)
@@ -122,13 +122,13 @@ class TrackingTask(Task[TaskArguments]):
                 low_below_m=None,
                 low_height_m=config.terminations.low_height_m,
             )
-        self._meanings = {f"reward_{name}": f"part of the reward: {name}" for name in terms}
+        self._meanings = {f"reward_{name}": f"reward term {name}" for name in terms}
         if self.playing:
             self._meanings |= {
-                "robot_places": "tracked bodies of the robot (N, B, 3), m",
-                "target_places": "the same of the reference (N, B, 3), m",
-                "joint_error": "mean error of joints (N,), rad",
-                "turn_error": "error of the root's orientation (N,), rad",
+                "robot_places": "positions of tracked bodies (N, B, 3), m",
+                "target_places": "reference positions (N, B, 3), m",
+                "joint_error": "mean joint position error (N,), rad",
+                "turn_error": "orientation error of the root (N,), rad",
             }
 
     @property
@@ -388,7 +388,7 @@ def open_motions(config: TrackingConfig) -> MotionLibrary:
         library = MotionLibrary.open(Path(group.library))
         if library.robot.joint_names != robot.joint_names:
             raise UsageError(
-                f"The motions in {group.library} are of {library.robot.name}, not of {robot.name}.",
+                f"The motions in {group.library} are for {library.robot.name}, not {robot.name}.",
                 hint="Retarget them: telic motions import.",
             )
         return library
@@ -405,7 +405,7 @@ def clips_of(library: MotionLibrary, split: Split) -> list[int]:
     """Return the clips of a split. Raises UsageError if the split is empty."""
     found = library.chosen(split)
     if not found:
-        raise UsageError(f"The library has no clip for {split}.", hint="See: telic motions show")
+        raise UsageError(f"The library has no {split} clips.", hint="See: telic motions show")
     return found
 
 

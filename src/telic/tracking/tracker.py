@@ -128,8 +128,8 @@ def load_tracker(path: Path) -> Tracker:
         raise
     except DAMAGE as error:
         raise BadFile(
-            f"{path} is not a tracker, or is damaged ({type(error).__name__}).",
-            hint="Take another one of its run: <member>/checkpoints/tracker_<step>.pt.",
+            f"{path} is not a tracker or is damaged ({type(error).__name__}).",
+            hint="Use another checkpoint of the run: <member>/checkpoints/tracker_<step>.pt.",
         ) from error
 
 
@@ -148,9 +148,9 @@ def _read(path: Path) -> Tracker:
     columns = RowColumns(config, RowFacts(**facts.row))
     size = TokenNetworks(columns.token_shape(config)).size
     if flat.shape[1] != size or scaling.shift.shape[-1] != columns.width:
-        raise BadFile(f"{path} holds {flat.shape[1]} weights where {size} belong.")
+        raise BadFile(f"{path} has {flat.shape[1]} weights instead of {size}.")
     if not bool(flat.isfinite().all()):
-        raise BadFile(f"{path} holds weights that are not finite.")
+        raise BadFile(f"{path} contains weights that are not finite.")
     return Tracker(config, facts, flat, scaling)
 
 
@@ -164,11 +164,11 @@ class ExportedFile(Record):
     """Exported file and its comparison with the tracker."""
 
     name: str
-    inputs: dict[str, int] = Field(description="columns by input")
-    outputs: dict[str, int] = Field(description="columns by output")
-    deviation: float = Field(description="largest difference from the tracker")
-    compared: int = Field(description="rows that were compared")
-    on_edge: int = Field(description="rows left out, for a number lay between two levels")
+    inputs: dict[str, int] = Field(description="number of columns by input")
+    outputs: dict[str, int] = Field(description="number of columns by output")
+    deviation: float = Field(description="largest deviation from the tracker")
+    compared: int = Field(description="number of rows compared")
+    on_edge: int = Field(description="rows ignored because a value was near a rounding edge")
 
 
 class TrackerDeployment(Record):
@@ -176,10 +176,10 @@ class TrackerDeployment(Record):
 
     folder: str
     clip: str
-    steps: int = Field(description="of the motion")
-    apart: float = Field(description="largest difference of a position in the first steps")
-    joint_rad: float = Field(description="mean error of joints over all steps, as run.py plays")
-    joint_rad_here: float = Field(description="the same, as telic simulates it")
+    steps: int = Field(description="control steps of the motion")
+    apart: float = Field(description="largest position deviation in the first steps")
+    joint_rad: float = Field(description="mean joint error of run.py over all steps")
+    joint_rad_here: float = Field(description="mean joint error in telic's simulation")
 
 
 class TrackerExport(Record):
@@ -188,10 +188,10 @@ class TrackerExport(Record):
     folder: str
     files: tuple[ExportedFile, ...]
     deployment: TrackerDeployment | None = Field(
-        default=None, description="the folder that runs without telic; None: none was asked for"
+        default=None, description="standalone deployment folder; None if not requested"
     )
     robot: str | None = Field(
-        default=None, description="a model whose actions are tokens; None: none was asked for"
+        default=None, description="model with tokens as actions; None if not requested"
     )
 
 
@@ -245,7 +245,7 @@ def export_tracker(tracker: Tracker, folder: Path) -> TrackerExport:
     files: list[ExportedFile] = []
 
     def begin(name: str, places: Sequence[int]) -> tuple[_Graph, str]:
-        graph, index = _Graph("Writing a tracker as ONNX"), list(places)
+        graph, index = _Graph("Exporting a tracker to ONNX"), list(places)
         shift, scale = (part[0, 0, index].numpy() for part in scaling)
         return graph, graph.normalised(name, shift, scale)
 
@@ -265,8 +265,8 @@ def export_tracker(tracker: Tracker, folder: Path) -> TrackerExport:
             worst = float(off.max()) if len(off) else float("nan")
             if not worst <= TOLERANCE:  # so that NaN fails too
                 raise TelicError(
-                    f"{name} was not written: it deviates from the tracker by {worst:.2g}, more "
-                    f"than {TOLERANCE:g}.",
+                    f"{name} was not written: deviation from the tracker {worst:.2g}, more than "
+                    f"{TOLERANCE:g}.",
                     hint="The tracker itself is intact. Please report this with its file.",
                 )
         compared = int(kept.sum())
@@ -315,7 +315,7 @@ def _run(path: Path, feed: Feed) -> np.ndarray:
     try:
         import onnxruntime
     except ImportError:
-        raise MissingExtra("onnxruntime", "export", "Checking a tracker written as ONNX") from None
+        raise MissingExtra("onnxruntime", "export", "Verifying an ONNX tracker") from None
     runtime: Any = onnxruntime
     session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     return np.asarray(session.run(None, {k: v.numpy() for k, v in feed.items()})[0])

@@ -168,16 +168,16 @@ def check_schedules(config: TrackingConfig) -> None:
     """Raise UnknownName or ConfigError for invalid schedules."""
     for name in config.trainer.schedules:
         if name not in SCHEDULED:
-            raise UnknownName("scheduled number", name, list(SCHEDULED))
+            raise UnknownName("schedulable value", name, list(SCHEDULED))
         if name == _ADAPTED and config.trainer.ppo.schedule == "adaptive":
             raise ConfigError(
-                "The learning rate is steered by KL and cannot have a schedule too.",
+                "The KL divergence controls the learning rate, so it cannot also have a schedule.",
                 hint="Set trainer.ppo.schedule=constant.",
             )
         if name in LOSSES and not getattr(config.losses, name):
             raise ConfigError(
-                f"losses.{name} is 0, so that its schedule would change nothing.",
-                hint=f"Set losses.{name} to its largest value.",
+                f"losses.{name} is 0, so its schedule has no effect.",
+                hint=f"Set losses.{name} to the maximum of the schedule.",
             )
 
 
@@ -314,7 +314,7 @@ def read_config(run: RunFolder) -> TrackingConfig:
     """Return the configuration of a tracking run. Raises UsageError for other kinds of runs."""
     path = run.path / CONFIG
     if not path.is_file():
-        raise UsageError(f"{run.path} is not a tracking run.", hint="Make one: telic track train")
+        raise UsageError(f"{run.path} is not a tracking run.", hint="Start one: telic track train")
     try:
         return TrackingConfig.model_validate_json(path.read_bytes())
     except ValidationError as error:

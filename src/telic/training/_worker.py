@@ -110,8 +110,8 @@ def _explaining_gpu(job: TrainJob) -> Generator[None]:
         if "out of memory" in reason:
             raise ResourceError(
                 f"The GPU ran out of memory: {reason}",
-                hint="Lower num_envs or train fewer members. What was saved is kept: the same "
-                "command resumes from there once there is room.",
+                hint="Lower num_envs or train fewer members. Progress is saved: rerun the same "
+                "command to resume.",
             ) from error
         if "CUDA" not in reason:
             raise
@@ -140,7 +140,7 @@ def _train(prepared: Prepared, folder: RunFolder, state: Path, channel: HostChan
     setup = build_setup(job, rewards, envs.training)
     if unfit := warm_start(setup):
         names = ", ".join(unfit)
-        channel.send(_log(f"{names}: no policy to start from fits; starts from scratch"))
+        channel.send(_log(f"{names}: no compatible initial policy; training from scratch"))
     doing = f"training on {', '.join(one.name for one in job.rewards)}"
 
     def emit(event: Event) -> None:

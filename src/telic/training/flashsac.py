@@ -222,7 +222,7 @@ class ReplayMemory:
                     self.rows = torch.zeros(P, self.batches * B, width, device=self.device)
                 self._place(each, B).copy_(batch)
         if missing:
-            raise ValueError(f"the replay of {len(missing)} batches is missing")
+            raise ValueError(f"{len(missing)} batches of the replay buffer are missing")
         self._saved = iteration
 
 

@@ -50,9 +50,9 @@ def working_on(folder: RunFolder, *, is_new: bool) -> Generator[None]:
     with RunLock(folder.lock, folder.name):
         if is_new and folder.config.exists():  # no configuration: the run never started
             raise TelicError(
-                f"A run named {folder.name} exists already: it is finished, was asked for with "
-                "other settings, or was begun by an earlier version.",
-                hint="Choose another --name, or leave it out.",
+                f"A run named {folder.name} already exists: it is finished, has different "
+                "settings, or was created by an earlier version.",
+                hint="Choose another --name, or omit it.",
             )
         set_status(folder, "running")
         try:
@@ -130,7 +130,7 @@ def write_member_files(job: TrainJob, run: RunFolder) -> None:
                 "settings": member.settings,
             },
         )
-        source = reward.source or "# The environment's own reward.\n"
+        source = reward.source or "# The environment's built-in reward.\n"
         write_text(folder.reward_code, source)
 
 

@@ -33,11 +33,11 @@ class TrainOptions(Config):
 
     evaluations: int = Field(default=4, ge=1, description="Evaluations during training.")
     eval_episodes: int = Field(default=10, ge=1, description="Episodes per evaluation.")
-    device: str = Field(default="cpu", description="cpu or cuda.")
+    device: str = Field(default="cpu", description="Device: cpu or cuda.")
     devices: tuple[str, ...] = Field(
         default=(),
-        description="Train on several devices at once: cuda:0,cuda:1 or cpu,cpu. Members are "
-        "spread over them.",
+        description="Several devices to train on in parallel: cuda:0,cuda:1 or cpu,cpu. Members "
+        "are distributed over them.",
     )
     threads: int | None = Field(default=None, description="Physics threads; default: all cores.")
     tensorboard: bool = Field(
@@ -58,7 +58,7 @@ class JobRequest(TrainOptions, VerbRequest):
         "Environment id, module:Class, path of an MJCF file, or SIMULATOR:TASK (mjlab, isaaclab)."
     )
     reward: RewardLike | Sequence[RewardLike] = argument(
-        "Reward file; repeat to compare. None: the task's own.",
+        "Reward file; repeat to compare. None: the task's built-in reward.",
         "--reward",
         "-r",
         default=None,
@@ -66,22 +66,22 @@ class JobRequest(TrainOptions, VerbRequest):
     )
     steps: int | None = option("Steps per member, e.g. 500k, 2M.", default=None, read=read_count)
     seeds: Sequence[int] = option("Training seeds: 1,2,3 or 1-3.", default=(1,), read=integer_list)
-    preset: str = option("Settings to start from; see: telic presets", default="default")
+    preset: str = option("Preset to start from; see: telic presets", default="default")
     learner: Literal["auto", "ppo", "reppo", "flashsac"] = option(
-        "Learning algorithm: ppo, reppo, flashsac, or auto (by robot and device).", default="auto"
+        "Learning algorithm: ppo, reppo, flashsac, or auto (best known choice).", default="auto"
     )
     settings: Mapping[str, Any] | Sequence[str] = argument(
-        "Settings to change.", default=(), many=True, metavar="KEY=VALUE"
+        "Settings to override.", default=(), many=True, metavar="KEY=VALUE"
     )
     weights: Mapping[str, float] | None = option(
-        "Change a reward weight: --weight speed=2; repeatable.",
+        "Override a reward weight: --weight speed=2; repeatable.",
         "--weight",
         default=None,
         many=True,
         read=pairs,
     )
     variants: Sequence[Mapping[str, Any]] = option(
-        "Train each value as its own member: --vary gamma=0.98,0.99; repeatable.",
+        "Train one member per value: --vary gamma=0.98,0.99; repeatable.",
         "--vary",
         default=({},),
         many=True,
@@ -95,17 +95,17 @@ class JobRequest(TrainOptions, VerbRequest):
         read=pairs,
     )
     python: str | None = option(
-        "Python of the simulator's own environment, for mjlab:TASK or isaaclab:TASK.",
+        "Python interpreter of the simulator's environment, for mjlab:TASK or isaaclab:TASK.",
         default=None,
     )
     trusted: bool = option(
-        "The reward is yours: skip the code allow-list.", "--trust", default=False
+        "Trust the reward code: skip the code allow-list.", "--trust", default=False
     )
     ours: bool = inner(
-        "The rewards are telic's own templates: they may share a process.", default=False
+        "The rewards are telic's own templates, which may share a process.", default=False
     )
     starts: Mapping[tuple[int, int], Path] | None = inner(
-        "By reward's index and seed, the policy that a member starts from.", default=None
+        "Initial policy of a member, by reward index and seed.", default=None
     )
 
     @property
@@ -120,13 +120,13 @@ class TrainRequest(JobRequest, PlacedRequest):
     """Request to train a population in a run folder."""
 
     videos: Videos = option(
-        "best: p10, median, p90 of the best evaluation; last; all; none.", default="best"
+        "Videos: best (p10, median, p90 of the best evaluation), last, all, none.", default="best"
     )
     name: str | None = option("Name of the run folder.", default=None)
     fresh: bool = option("Start from scratch instead of resuming.", default=False)
-    dry_run: bool = option("Print the plan and stop.", default=False)
+    dry_run: bool = option("Print the plan and exit.", default=False)
     confined: bool = inner("Train in the confined worker; False: in this process.", default=True)
-    command: str | None = inner("The command line that asked for it.", default=None)
+    command: str | None = inner("Command line of the request.", default=None)
 
 
 MEMBER_FIELDS = (
@@ -148,68 +148,68 @@ class PpoSettings(Config):
         default=256, ge=1, description="samples per gradient step and member"
     )
     epochs: int = Field(default=10, ge=1, description="passes over each batch")
-    learning_rate: float = Field(default=7e-4, gt=0, description="Adam step size at the start")
+    learning_rate: float = Field(default=7e-4, gt=0, description="initial Adam step size")
     schedule: Literal["constant", "linear", "adaptive", "per_minibatch"] = Field(
         default="constant",
-        description="PPO's learning rate over time: fixed, annealed to 0, or steered by KL after "
-        "each batch (adaptive) or each minibatch",
+        description="PPO's learning rate schedule: fixed, linearly annealed to 0, or adapted to "
+        "the KL divergence after each batch (adaptive) or each minibatch",
     )
     critic_rate: float = Field(
-        default=1.0, gt=0, description="PPO's learning rate of the critic, relative to the actor's"
+        default=1.0, gt=0, description="learning rate of PPO's critic as a multiple of the actor's"
     )
     gamma: float = Field(default=0.99, ge=0, le=1, description="discount per control step")
     gae_lambda: float = Field(
-        default=0.95, ge=0, le=1, description="bias-variance trade of the advantages"
+        default=0.95, ge=0, le=1, description="lambda of generalized advantage estimates"
     )
-    clip: float = Field(default=0.2, gt=0, description="PPO ratio clip")
+    clip: float = Field(default=0.2, gt=0, description="clipping range of PPO's probability ratio")
     entropy_coef: float = Field(default=0.0, ge=0, description="weight of the entropy bonus")
     value_coef: float = Field(default=0.5, ge=0, description="weight of the value loss")
-    max_grad_norm: float = Field(default=0.5, gt=0, description="gradient norm limit per member")
+    max_grad_norm: float = Field(default=0.5, gt=0, description="maximum gradient norm per member")
     target_kl: float = Field(
         default=0.02,
         gt=0,
-        description="KL per batch that ends its epochs, or that `adaptive` aims at",
+        description="KL divergence per batch that stops its epochs; target of `adaptive`",
     )
     hidden: tuple[int, ...] = Field(
         default=(64, 64), min_length=1, description="hidden layer sizes"
     )
     critic_hidden: tuple[int, ...] = Field(
-        default=(), description="hidden layer sizes of critics of REPPO and FlashSAC; (): as hidden"
+        default=(), description="hidden layer sizes of REPPO and FlashSAC critics; (): as `hidden`"
     )
     updates: int = Field(default=32, ge=1, description="FlashSAC: gradient steps per batch")
     replay_size: int = Field(
-        default=1_000_000, ge=1, description="FlashSAC: samples kept per member"
+        default=1_000_000, ge=1, description="FlashSAC: replay buffer size per member, in samples"
     )
     learning_starts: int = Field(
         default=10_000, ge=0, description="FlashSAC: samples collected before the first update"
     )
     noise_hold: int = Field(
-        default=1, ge=1, description="most steps for which a vector of action noise is held"
+        default=1, ge=1, description="maximum number of steps an action noise vector is held"
     )
     mirror: bool = Field(
         default=False,
-        description="PPO: also learn from every sample with left and right exchanged; "
-        "refused where robot or reward is not symmetric",
+        description="PPO: also learn from left-right mirrored samples; rejected if robot or "
+        "reward is not symmetric",
     )
     activation: Literal["tanh", "elu", "relu"] = Field(
-        default="tanh", description="hidden activation"
+        default="tanh", description="activation function of hidden layers"
     )
     log_std: float = Field(default=-1.0, description="initial log standard deviation of actions")
     normalise_obs: bool = Field(
-        default=True, description="scale observations by running mean and deviation"
+        default=True, description="normalize observations by running mean and std"
     )
     scale_reward: bool = Field(
-        default=True, description="scale rewards by the deviation of the return"
+        default=True, description="scale rewards by the standard deviation of the return"
     )
     stagger: bool = Field(
-        default=True, description="start episodes at random clocks to avoid lock-step resets"
+        default=True, description="start episodes at random times to avoid simultaneous resets"
     )
     overlap: bool = Field(
         default=True,
-        description="collect the next batch while learning from this one (one update behind)",
+        description="collect the next batch while learning (policies lag by one update)",
     )
     critic_sees: tuple[str, ...] = Field(
-        default=(), description="info fields the critic sees besides the observation"
+        default=(), description="additional info fields that the critic observes"
     )
 
     @property
@@ -238,7 +238,7 @@ class PpoSettings(Config):
     @model_validator(mode="after")
     def _divides(self) -> PpoSettings:
         if self.mirror and self.learner != "ppo":
-            raise ValueError(f"mirror=true is for PPO, not for {self.learner}.")
+            raise ValueError(f"mirror=true is only supported by PPO, not by {self.learner}.")
         if self.learner != "flashsac" and self.batch_size % self.minibatch_size:
             fits = max(d for d in range(1, self.minibatch_size + 1) if self.batch_size % d == 0)
             raise ValueError(
@@ -252,35 +252,35 @@ class PpoSettings(Config):
 class RewardSource(Record):
     """Source code of a reward, or the environment's built-in reward."""
 
-    name: str = Field(description="short name, used in folder names")
+    name: str = Field(description="short name for folder names")
     source: str | None = Field(
-        default=None, description="Python source; None: the environment's own reward"
+        default=None, description="Python source; None: the environment's built-in reward"
     )
-    weights: dict[str, float] = Field(default={}, description="weights that replace the file's own")
+    weights: dict[str, float] = Field(default={}, description="weights overriding the file's own")
     trusted: bool = Field(
         default=False, description="written by the user: skip the code allow-list"
     )
     ours: bool = Field(
-        default=False, description="written by telic itself: may share a process with others of it"
+        default=False, description="written by telic: may share a process with other such rewards"
     )
 
     @property
     def code(self) -> str:
         """Description of the reward, including its hash, for the trust prompt."""
         digest = hashlib.sha256((self.source or "").encode()).hexdigest()
-        return f"the reward {self.name} without the allow-list (SHA-256 {digest})"
+        return f"the reward {self.name} without the code allow-list (SHA-256 {digest})"
 
 
 class Member(Record):
     """One policy of the population."""
 
-    name: str = Field(description="<config>_seed_<seed>: its folder")
-    config: str = Field(description="reward and settings in one short name")
+    name: str = Field(description="folder name, <config>_seed_<seed>")
+    config: str = Field(description="short name of reward and settings")
     seed: int
     reward: int = Field(description="index into the job's rewards")
     settings: PpoSettings
     start: str | None = Field(
-        default=None, description="path of the policy it starts from; None: from scratch"
+        default=None, description="path of the initial policy; None: train from scratch"
     )
 
 
@@ -301,7 +301,9 @@ class TrainJob(TrainOptions):
         names = [member.name for member in self.members]
         if len(set(names)) != len(names):
             twice = next(name for name in names if names.count(name) > 1)
-            raise ValueError(f'Two members are named "{twice}"; give each config and seed once.')
+            raise ValueError(
+                f'Two members are named "{twice}"; use each config and seed only once.'
+            )
         order = [member.reward for member in self.members]
         if order != sorted(order) or max(order) >= len(self.rewards):
             raise ValueError("Members must be listed in the order of their rewards.")
@@ -310,14 +312,14 @@ class TrainJob(TrainOptions):
         for name in common[0]:
             if any(settings[name] != common[0][name] for settings in common):
                 raise ValueError(
-                    f"{name} differs between members; in one population only "
-                    f"{', '.join(MEMBER_FIELDS)} may. Train them in separate runs."
+                    f"{name} differs between members; only {', '.join(MEMBER_FIELDS)} may differ "
+                    "within a population. Train them in separate runs."
                 )
         return self
 
     @property
     def settings(self) -> PpoSettings:
-        """Settings that all members share."""
+        """Settings shared by all members."""
         return self.members[0].settings
 
     @property
@@ -448,8 +450,8 @@ def member_groups(job: TrainJob, run: RunFolder) -> list[MemberGroup]:
     groups = read_fields(run.manifest, processes=list[list[str]])["processes"]
     if sorted(name for group in groups for name in group) != sorted(names) or [] in groups:
         raise BadFile(
-            f"{run.manifest} lists processes, and not of the members of this run.",
-            hint="The file was changed; start from scratch with --fresh.",
+            f"The members listed in {run.manifest} are not those of this run.",
+            hint="The file was modified; start from scratch with --fresh.",
         )
     found: list[MemberGroup] = []
     for number, group in enumerate(groups):

@@ -237,8 +237,8 @@ def retire_unsound(setup: Setup, batch: Batch, unsound: Tensor, recorder: Record
             health.findings[-1].message for health in setup.health if health.findings
         )
         raise TrainingFailed(
-            f"Every member stopped. {reasons}",
-            hint="Look at the reward's terms in the saved moment; clamp what can grow.",
+            f"Training of all members stopped. {reasons}",
+            hint="Check the reward terms in the saved batch; clamp terms that can diverge.",
         )
     for name in ("inputs", "next_inputs", "actions", "log_probs", "rewards", "terms"):
         numbers: Tensor = getattr(batch, name)
@@ -293,7 +293,7 @@ def restore_state(path: Path, setup: Setup) -> Progress | None:
             raise
         reason = (str(error).splitlines() or [""])[0][:300]
         raise TrainingFailed(
-            f"{path} is damaged and cannot be continued: {type(error).__name__} {reason}.",
+            f"{path} is damaged and cannot be resumed: {type(error).__name__} {reason}.",
             hint="Start from scratch with --fresh.",
         ) from error
 
@@ -303,7 +303,7 @@ def _restored(path: Path, setup: Setup) -> Progress:
     state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
     if state["format"] != _FORMAT or state["key"] != setup.job.key:
         raise TrainingFailed(
-            f"{path} belongs to another job or version and cannot be continued.",
+            f"{path} belongs to another job or version and cannot be resumed.",
             hint="Start from scratch with --fresh.",
         )
     setup.learner.load_state_dict(state["population"], path.parent)

@@ -84,12 +84,12 @@ def examine() -> list[MachineCheck]:
         _ok("machine", f"{system}, {len(usable_cores())} CPU cores, {memory / 2**30:.0f} GiB")
     )
     free = shutil.disk_usage(Path.cwd()).free
-    room, elsewhere = f"{free / 1e9:.0f} GB free here", "Free some space, or use --runs-dir."
+    room, elsewhere = f"{free / 1e9:.0f} GB free disk space", "Free some space, or use --runs-dir."
     checks.append(_ok("disk", room) if free > 2e9 else _bad("disk", room, elsewhere))
     checks.append(_graphics_card())
     backend = choose_backend()
     rays = "no GL found; videos are drawn by ray casting"
-    nicer = "For nicer ones: apt-get install libegl1 libgl1-mesa-dri libosmesa6"
+    nicer = "For better ones: apt-get install libegl1 libgl1-mesa-dri libosmesa6"
     is_plain = backend == "rays"
     checks.append(_note("rendering", rays, nicer) if is_plain else _ok("rendering", backend))
     checks.append(_ffmpeg())
@@ -118,9 +118,9 @@ def _ffmpeg() -> MachineCheck:
         said = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=30)
         words = said.stdout.split()
     except (TelicError, OSError, subprocess.TimeoutExpired) as error:
-        fix = "pip install imageio-ffmpeg, or name one in IMAGEIO_FFMPEG_EXE."
+        fix = "pip install imageio-ffmpeg, or set IMAGEIO_FFMPEG_EXE."
         return _bad("ffmpeg", f"no videos: {error}", fix)
-    return _ok("ffmpeg", f"{words[2] if len(words) > 2 else 'of an unknown version'}, {path}")
+    return _ok("ffmpeg", f"{words[2] if len(words) > 2 else 'unknown version'}, {path}")
 
 
 def _graphics_card() -> MachineCheck:

@@ -92,7 +92,7 @@ def joint_partners(model: mujoco.MjModel, facts: Robot, name: str) -> SignedOrde
         best = next((i for i in near if own[i] != joint), near[0] if near else 0)
         if not near or off[best] > _NEAR_M:
             raise BadEnvironment(
-                f"{name} is not the same on both sides: {limb.name} has no partner in the mirror."
+                f"{name} is not symmetric: {limb.name} has no mirrored counterpart."
             )
         index.append(best)
         signs.append(float(np.sign(axes[best] @ along)))
@@ -121,9 +121,9 @@ def mirrored_state(model: mujoco.MjModel, facts: Robot, name: str) -> tuple[Sign
         qpos.sign[limb.qpos] = qvel.sign[limb.dof] = partners.sign[place]
         seen.add(limb.qpos)
     if seen != set(range(model.nq)):
-        raise BadEnvironment(f"{name} has joints that are not of the robot; they have no mirror.")
+        raise BadEnvironment(f"{name} has joints outside the robot, which have no mirror image.")
     if torch.equal(qpos.index, torch.arange(model.nq)) and root.quaternion is None:
-        raise BadEnvironment(f"{name} has no left and right side that could be exchanged.")
+        raise BadEnvironment(f"{name} has no left and right side to exchange.")
     return qpos, qvel
 
 
@@ -135,11 +135,11 @@ def _mirrored_actions(model: mujoco.MjModel, facts: Robot, name: str) -> SignedO
     driven = [int(model.actuator_trnid[i, 0]) for i in range(model.nu)]
     for i, joint in enumerate(driven):
         if int(model.actuator_trntype[i]) not in kinds or joint not in limbs:
-            raise BadEnvironment(f"The actuator {model.actuator(i).name} drives more than a joint.")
+            raise BadEnvironment(f"The actuator {model.actuator(i).name} drives several joints.")
     by_limb = {limbs[joint]: i for i, joint in enumerate(driven)}
     index = [by_limb.get(int(partners.index[limbs[joint]]), -1) for joint in driven]
     if -1 in index or len(by_limb) < model.nu:
-        raise BadEnvironment(f"The actuators of {name} are not the same on both sides.")
+        raise BadEnvironment(f"The actuators of {name} are not symmetric.")
     return SignedOrder(torch.tensor(index), partners.sign[[limbs[joint] for joint in driven]])
 
 
@@ -154,7 +154,7 @@ def find_mirror(env: VecEnv, scoring: Scoring) -> Mirror:
     Raises BadEnvironment with a description of the asymmetry.
     """
     if not isinstance(env, MujocoEnv) or env.driver is not None or env.act_dim != env.model.nu:
-        raise BadEnvironment("Only robots that are simulated by telic itself can be mirrored.")
+        raise BadEnvironment("Mirroring is only supported for robots simulated by telic.")
     if env.task.arguments.phase_hz:
         raise BadEnvironment("The policy observes a phase variable, which has no mirror image.")
     model, facts, name = env.model, env.robot, env.spec.id
@@ -194,8 +194,8 @@ def find_mirror(env: VecEnv, scoring: Scoring) -> Mirror:
     worst = torch.stack(apart).amax(0)
     if float(worst.max()) > _AGREES:
         raise BadEnvironment(
-            f"{name} is not the same on both sides: from mirrored states, with mirrored actions, "
-            f"qpos[{int(worst.argmax())}] is off by {float(worst.max()):.0%} of its way."
+            f"{name} is not symmetric: after mirrored actions from mirrored states, "
+            f"qpos[{int(worst.argmax())}] deviates by {float(worst.max()):.0%} of its change."
         )
     left, right = torch.cat(scores, dim=1)
     off = (left - right).abs().mean(0)
@@ -203,7 +203,7 @@ def find_mirror(env: VecEnv, scoring: Scoring) -> Mirror:
         of = f" ({scoring.term_names[0][int(off[1:].argmax())]})" if len(off) > 1 else ""
         raise BadEnvironment(
             f"The reward differs between left and right{of}, so samples have no mirror image.",
-            hint="Leave mirror out: the task itself is not symmetric.",
+            hint="Disable mirror: the task itself is not symmetric.",
         )
     names = [*env.spec.obs_names, *(f"memory {i}" for i in range(scoring.critic_inputs))]
     left, right = torch.cat(rows, dim=1).double()
@@ -246,14 +246,14 @@ def _matched(left: Tensor, right: Tensor, names: list[str]) -> SignedOrder:
         own = off[column]
         if float(own.min()) > _AGREES:
             raise BadEnvironment(
-                f'The observation "{names[column]}" has no mirror image: the nearest column of the '
-                f"mirrored robot is off by {float(own.min()):.0%}."
+                f'The observation "{names[column]}" has no mirror image: the nearest column of '
+                f"the mirrored robot deviates by {float(own.min()):.0%}."
             )
         # Among equal matches, prefer the same column, then an unmatched reciprocal match.
         close = (own <= own.min() + 1e-3) & (sign == 0) & (off[:, :, column].T <= _AGREES)
         found = [(int(s), int(k)) for s, k in close.nonzero()]
         if not found:
-            raise BadEnvironment(f'"{names[column]}" has no unique counterpart in the mirror.')
+            raise BadEnvironment(f'"{names[column]}" has no unique mirrored counterpart.')
         s, k = min(found, key=lambda each: (each[1] != column, float(own[each])))
         index[column], index[k] = k, column
         sign[column] = sign[k] = 1.0 - 2.0 * s

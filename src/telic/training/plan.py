@@ -64,7 +64,7 @@ def plan(request: JobRequest) -> TrainJob:
     if request.python is not None:
         if not simulated(env):
             raise ConfigError(
-                f"--python is for mjlab:TASK and isaaclab:TASK, not for {request.env}.",
+                f"--python only applies to mjlab:TASK and isaaclab:TASK, not to {request.env}.",
                 hint="Install the environment next to telic and omit --python.",
             )
         env_args["python"] = absolute_python(request.python)
@@ -72,7 +72,7 @@ def plan(request: JobRequest) -> TrainJob:
         require_tensorboard()
     device, seeds = device_of(request), request.seeds
     if len(set(seeds)) != len(seeds) or not seeds:
-        raise ConfigError(f"seeds={list(seeds)} must be different numbers, at least one.")
+        raise ConfigError(f"seeds={list(seeds)} must be one or more distinct numbers.")
     sources = _distinct(
         [read_reward(reward, request.weights, request.trusted) for reward in request.rewards]
     )
@@ -81,7 +81,7 @@ def plan(request: JobRequest) -> TrainJob:
     if len(phases) > 1:
         raise ConfigError(
             f"The rewards differ in phase_hz: {', '.join(map(str, sorted(phases)))}.",
-            hint="Policies of one run observe the same; train these rewards in separate runs.",
+            hint="Policies of one run share an observation; train these in separate runs.",
         )
     for turns in phases:
         env_args.setdefault("phase_hz", turns)
@@ -101,11 +101,11 @@ def plan(request: JobRequest) -> TrainJob:
         most = calibrate_action_std(env, env_args)
         shared = shared if most is None else shared.replace(log_std=min(shared.log_std, most))
     if shared.learner != learner:
-        raise ConfigError("learner is not a setting to change.", hint="Use --learner.")
+        raise ConfigError("learner cannot be changed as a setting.", hint="Use --learner.")
     if device != "cpu" and shared.overlap:
         raise ConfigError(
-            "overlap=true is for CPUs: on a GPU, collecting and learning take turns.",
-            hint="Leave overlap out.",
+            "overlap=true is only supported on CPUs: on a GPU, collection and learning alternate.",
+            hint="Omit overlap.",
         )
     return TrainJob.parse(
         {
@@ -130,8 +130,8 @@ def device_of(request: JobRequest) -> str:
     kinds = {device.partition(":")[0] for device in request.devices}
     if len(kinds) > 1:
         raise ConfigError(
-            f"devices={','.join(request.devices)} are of different kinds.",
-            hint="Members are compared with one another: name CPUs only, or GPUs only.",
+            f"devices={','.join(request.devices)} mixes CPUs and GPUs.",
+            hint="Members are compared with each other: use CPUs only, or GPUs only.",
         )
     return kinds.pop() if kinds else request.device
 
@@ -149,7 +149,7 @@ def _members(
             if field not in MEMBER_FIELDS:
                 raise ConfigError(
                     f"{field} cannot differ between members of one population.",
-                    hint=f"These can: {', '.join(MEMBER_FIELDS)}.",
+                    hint=f"Allowed fields: {', '.join(MEMBER_FIELDS)}.",
                 )
             config += f"-{''.join(word[0] for word in field.split('_'))}{value:g}"
         yield Member(
@@ -169,14 +169,14 @@ def read_reward(
     chosen = dict(weights or {})
     if given is None or given == OWN:
         if chosen:
-            raise ConfigError("The environment's own reward has no weights to change.")
+            raise ConfigError("The environment's built-in reward has no weights to change.")
         return RewardSource(name=OWN)
     if isinstance(given, type):
         try:
             source = textwrap.dedent(inspect.getsource(given))
         except (OSError, TypeError):
             raise RewardError(
-                f"The source of {given.__name__} cannot be found.", hint="Put it into a file."
+                f"The source of {given.__name__} is not available.", hint="Define it in a file."
             ) from None
         header = (
             "import numpy as np\nimport torch\nimport telic\n"
@@ -196,7 +196,7 @@ def read_reward(
     except MissingFile as error:
         raise RewardError(
             error.message.replace("no file", "no reward file"),
-            hint=f"Give the path of a Python file, or one of {', '.join(example_names())}.",
+            hint=f"Pass the path of a Python file, or one of {', '.join(example_names())}.",
         ) from None
     except BadFile as error:
         raise RewardError(f"Not a reward: {error.message}", hint=error.hint) from None
@@ -210,8 +210,8 @@ def _checked(name: str, source: str, weights: dict[str, float], trusted: bool) -
         ast.parse(source)
     except SyntaxError as error:
         raise RewardError(
-            f"{name}.py, line {error.lineno}: this is not valid Python: {error.msg}.",
-            hint="Correct the line.",
+            f"{name}.py, line {error.lineno}: invalid Python: {error.msg}.",
+            hint="Fix the syntax error.",
             line=error.lineno,
         ) from None
     if not trusted:
@@ -224,7 +224,7 @@ def _checked(name: str, source: str, weights: dict[str, float], trusted: bool) -
                 read = without_own_imports(source)
             check_source(read, f"{name}.py")
         except RefusedCode as error:
-            hint = f"{error.hint or ''} If you wrote this file yourself, add --trust.".strip()
+            hint = f"{error.hint or ''} If you wrote this file yourself, use --trust.".strip()
             raise RefusedCode(error.message, hint=hint, line=error.line) from None
     return RewardSource(name=name, source=source, weights=weights, trusted=trusted)
 

@@ -94,14 +94,14 @@ class Policy:
         x = torch.as_tensor(np.require(obs, np.float32, "W") if plain else obs).float()
         if x.shape[-1] != self.obs_dim:
             raise UsageError(
-                f"This policy takes observations of {self.obs_dim} numbers, not {x.shape[-1]}.",
+                f"This policy expects observations of size {self.obs_dim}, not {x.shape[-1]}.",
                 hint=f"It was trained on {self.facts['env']}.",
             )
         if self.memory_size:
             if memory is None:
                 raise UsageError(
-                    f"This policy sees {self.memory_size} numbers of its reward's memory.",
-                    hint="Call policy(obs, memory); the reward file updates the memory.",
+                    f"This policy observes {self.memory_size} values of its reward's memory.",
+                    hint="Call policy(obs, memory), updating the memory with the reward.",
                 )
             x = torch.cat((x, torch.as_tensor(memory).float()), dim=-1)
         x = torch.nn.functional.pad(x, (0, self.shape.actor_inputs - x.shape[-1]))
@@ -187,9 +187,9 @@ def load_policy(path: str | Path, step: int | None = None) -> Policy:
             bounded_entries(archive)
         saved = torch.load(file, map_location="cpu", weights_only=True)
         if not is_mapping(saved):
-            raise ValueError("it holds no policy")
+            raise ValueError("it contains no policy")
         if saved.get("format") != FORMAT:
-            raise ValueError(f"format {saved.get('format')}, this version reads {FORMAT}")
+            raise ValueError(f"unsupported format {saved.get('format')}, not {FORMAT}")
         _require_sound(saved)
         return Policy(dict(saved))
     except Exception as error:  # torch raises many exception types for invalid files
@@ -215,7 +215,7 @@ def _require_sound(saved: Mapping[str, Any]) -> None:
         if not is_row or part.layout != torch.strided:
             raise ValueError(f"{name} is not a row of numbers")
         if part.numel() != sizes.get(name, part.numel()) or part.numel() > _MOST_NUMBERS:
-            raise ValueError(f"{name} has {part.numel()} numbers")
+            raise ValueError(f"{name} has {part.numel()} values")
 
 
 def find_policy(path: Path, step: int | None = None) -> Path:
@@ -230,7 +230,7 @@ def find_policy(path: Path, step: int | None = None) -> Path:
     if not checkpoints:
         raise UsageError(
             f"No trained policy found in {path}.",
-            hint="Give a run folder, a member's folder or a policy_<step>.pt file.",
+            hint="Pass a run folder, a member's folder or a policy_<step>.pt file.",
         )
     if step is None:
         step = best_step(member)
@@ -260,8 +260,8 @@ def record_episode(
     policy = load_policy(file)
     if policy.memory_size:
         raise UsageError(
-            "This policy observes its reward's memory: it runs only in the evaluations of its run.",
-            hint="Leave out --seed and --command to see a recorded episode.",
+            "This policy observes its reward's memory and runs only in evaluations.",
+            hint="Omit --seed and --command to see a recorded episode.",
         )
     trajectory = play_episode(policy, seed, environment)
     path = folder.trajectory(policy.facts["step"], label or f"seed{seed}")
@@ -325,7 +325,7 @@ def spans_of(env_args: Mapping[str, Any]) -> VelocityCommands:
     if env_args.get("commands") is None:
         raise UsageError(
             "This policy was trained without velocity commands.",
-            hint='Train one that takes them: telic run "obey velocity commands" --env unitree-go1.',
+            hint='Train a policy that does: telic run "obey velocity commands" --env unitree-go1.',
         )
     return VelocityCommands.parse(env_args["commands"])
 
@@ -338,17 +338,17 @@ def read_command(text: str, spans: VelocityCommands) -> tuple[float, float, floa
         values = []
     if len(values) != len(NAMES) or not all(map(math.isfinite, values)):
         raise UsageError(
-            f'--command "{text}" is not understood.',
-            hint="Give speed ahead and to the left in m/s and turning rate to the left in rad/s: "
-            "--command 0.5,0,0.",
+            f'Invalid --command "{text}".',
+            hint="Pass forward and left velocity in m/s and left yaw rate in rad/s: --command "
+            "0.5,0,0.",
         )
     for name, value in zip(NAMES, values, strict=True):
         low, high = getattr(spans, name)
         if not min(low, 0.0) <= value <= max(high, 0.0):
             raise UsageError(
-                f"This policy was trained with {name} commands of {low:g} to {high:g} "
-                f"{_UNITS[name]}, and {value:g} is none of them.",
-                hint="Give a smaller number, or train with larger commands.",
+                f"{name} command {value:g} is outside the range of this policy, {low:g} to "
+                f"{high:g} {_UNITS[name]}.",
+                hint="Use a command within the range, or train with larger commands.",
             )
     ahead, aside, turn = values
     return ahead, aside, turn

@@ -205,9 +205,9 @@ class Recorder:
             return
         self._told_how = True
         if graphed.is_recorded:
-            text = "policy, physics and reward run as one recording on the GPU"
+            text = "policy, physics and reward run as one CUDA graph"
         else:
-            text = f"step by step, because it cannot be recorded for the GPU: {graphed.obstacle}"
+            text = f"step by step; cannot be captured as a CUDA graph: {graphed.obstacle}"
         self.emit(LogMessage(message=text))
 
     def not_finite(self, setup: Setup, member: int, batch: Batch, what: str) -> None:

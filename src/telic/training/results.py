@@ -79,10 +79,8 @@ class Health:
             before, after = fmean(self._returns[-2 * third : -third]), fmean(self._returns[-third:])
             spread = max(self._returns) - min(self._returns)
             if spread > 0.0 and abs(after - before) <= _PLATEAU_SHARE * spread:
-                text = (
-                    f"The return has stopped changing: {before:.4g} to {after:.4g} over the last "
-                )
-                text += "third of training. More steps will not help much."
+                text = f"The return has plateaued: {before:.4g} to {after:.4g} over the last "
+                text += "third of training. More steps are unlikely to help."
                 self._report("plateau", step, text, before=before, after=after)
         return self.findings[known:]
 
@@ -90,13 +88,13 @@ class Health:
         """Check action std, KL divergence and value loss, if the learner reports them."""
         std = row["policy_std"]
         if std is not None and std < _COLLAPSED_STD:
-            text = f"Exploration has all but stopped: mean action deviation {std:.3g} of the half "
-            text += "range. Raise entropy_coef or lower learning_rate."
+            text = f"Exploration has almost stopped: the mean action std is {std:.3g} of half the "
+            text += "action range. Raise entropy_coef or lower learning_rate."
             self._report("entropy_collapse", step, text, policy_std=std)
         latest = [past["approx_kl"] for past in list(self._rows)[-3:]]
         if len(latest) == 3 and None not in latest and min(latest) > _KL_FACTOR * self.target_kl:
             kl, target = fmean(latest), self.target_kl
-            text = f"Updates move the policy too far: KL {kl:.3g} for three updates, target "
+            text = f"Updates change the policy too much: KL {kl:.3g} for three updates, target "
             text += f"{target:.3g}. Lower learning_rate or epochs."
             self._report("kl_blow_up", step, text, approx_kl=kl, target_kl=target)
         losses = [past["value_loss"] for past in self._rows]
@@ -117,12 +115,12 @@ class Health:
         total = sum(sizes.values())
         for name, size in sizes.items():
             if size == 0.0:
-                text = f'The term "{name}" was exactly zero for {_WINDOW} updates: it teaches '
-                text += "nothing. Fine for a cost that is never due; else check its condition or "
+                text = f'The term "{name}" was exactly zero for {_WINDOW} updates, so it has '
+                text += "no effect. Fine for an unused penalty; otherwise check its condition or "
                 self._report(f"dead_term:{name}", step, f"{text}its scale.", share=0.0)
             elif size > _DOMINANT * total:
-                text = f'The term "{name}" is {size / total:.0%} of the reward; the others hardly '
-                text += "matter. Lower its weight or raise theirs."
+                text = f'The term "{name}" is {size / total:.0%} of the reward and dominates the '
+                text += "others. Lower its weight or raise theirs."
                 self._report(f"dominant_term:{name}", step, text, share=size / total)
 
     def _report(self, name: str, step: int, message: str, **values: float | None) -> Finding | None:
@@ -134,14 +132,14 @@ class Health:
 
     def not_finite(self, step: int, what: str, saved: str) -> Finding:
         """Report that a member stopped because of non-finite values."""
-        message = f"{what} became NaN or infinite; this member stopped. See {saved}."
+        message = f"{what} became NaN or infinite; training of this member stopped. See {saved}."
         self.findings.append(Finding(name="not_finite", message=message, step=step))
         return self.findings[-1]
 
     def inexact(self, step: int, kind: str, count: int) -> Finding | None:
         """Report a contact buffer overflow, or return None if it was reported before."""
-        text = f"The GPU had too little room for contacts ({kind}) in {count} simulated steps, "
-        text += "which left some out. Rare ones hardly matter; else use --device cpu."
+        text = f"The GPU's contact buffer ({kind}) overflowed in {count} simulation steps, "
+        text += "so some were dropped. Harmless if rare; otherwise use --device cpu."
         name = f"simulation_overflow:{kind.lower()}"
         return self._report(name, step, text, count=float(count))
 
@@ -344,7 +342,7 @@ class RunKeeper:
     def summary(self) -> RunSummary:
         """Return the summary after the worker has exited."""
         if self._summary is None:
-            _refuse("it ended without a result")
+            _refuse("the worker exited without a result")
         return self._summary
 
     def emit(self, event: Event) -> None:
@@ -363,17 +361,17 @@ class RunKeeper:
         job, summary = self._job, report.summary
         for parts in (report.rewards, report.members):
             if len(parts) not in (0, len(job.members)):
-                raise ValueError(f"a report of {len(parts)} members, not of {len(job.members)}")
+                raise ValueError(f"a report for {len(parts)} members, not {len(job.members)}")
         asked = [(one.name, one.seed, job.rewards[one.reward].name) for one in job.members]
         given = [(one.member, one.seed, one.reward) for one in report.members]
         if given and given != asked:
-            raise ValueError("results of other members")
+            raise ValueError("results of unexpected members")
         if summary is not None:
             names = {one.name for one in job.members}
             if (summary.run, summary.env) != (self._run.name, job.env):
-                raise ValueError(f"a result of {summary.run} on {summary.env}")
+                raise ValueError(f"a result for {summary.run} on {summary.env}")
             if not {*summary.members, *filter(None, [summary.best_member])} <= names:
-                raise ValueError("a result of members that were not asked for")
+                raise ValueError("a result for unknown members")
         folders = member_folders(job, self._run)
         for folder, spec in zip(folders, report.rewards, strict=False):
             write_json(folder.reward_spec, spec)
@@ -387,6 +385,6 @@ class RunKeeper:
 def _refuse(why: object) -> NoReturn:
     reason = why.errors()[0]["msg"] if isinstance(why, ValidationError) else why
     raise WorkerDied(
-        f"The confined process broke the protocol: {bounded_text(reason, 300)}.",
-        hint="Foreign code that writes to the worker's pipe does that; read the reward.",
+        f"The confined process sent an invalid message: {bounded_text(reason, 300)}.",
+        hint="Reward code that writes to the worker's pipe causes this; check the reward.",
     )

@@ -145,7 +145,7 @@ def choose_member(run: RunFolder, name: str | None) -> MemberFolder:
         return members[name]
     best = best_member(run)
     if best is None:
-        raise UsageError(f"The run {run.name} has no members yet.", hint="Let it train a little.")
+        raise UsageError(f"The run {run.name} has no members yet.", hint="Wait for the training.")
     return best
 
 
@@ -153,7 +153,7 @@ def _recorded(folder: MemberFolder, step: int | None, episode: str) -> Path:
     recorded = folder.trajectories()
     if not recorded:
         raise UsageError(
-            f"{folder.name} has no recorded episodes yet.", hint="They come with evaluations."
+            f"{folder.name} has no recorded episodes yet.", hint="Evaluations record them."
         )
     steps = {artifact.step for artifact in recorded}
     if step is None:
@@ -170,5 +170,5 @@ def _recorded(folder: MemberFolder, step: int | None, episode: str) -> Path:
 def _size(text: str) -> dict[str, Any]:
     width, cross, height = text.lower().partition("x")
     if not (cross and width.isdigit() and height.isdigit()):
-        raise UsageError(f'--size "{text}" is not understood.', hint="Write 480x360.")
+        raise UsageError(f'Invalid --size "{text}".', hint="Write 480x360.")
     return {"width": int(width), "height": int(height)}

@@ -32,7 +32,7 @@ def resume(thing: Thing, request: WorkResumeRequest) -> Run | Session | Search |
     if thing.kind == "session":
         return _resume_session(SessionFolder(thing.path), thing.is_running, request)
     if thing.is_running or thing.has_ended:
-        raise UsageError(f"{thing.name} is {state_of(thing)}; there is nothing to resume.")
+        raise UsageError(f"{thing.name} is {state_of(thing)} and cannot be resumed.")
     config = read_record(thing.path / "search.json", SearchConfig)
     listening = {"on_event": request.on_event, "should_stop": request.should_stop}
     return run_search(config, thing.path.parent, **listening)
@@ -55,13 +55,13 @@ def _resume_run(thing: Thing, request: WorkResumeRequest) -> Run:
     if thing.has_ended and (wanted := owed(folder)):  # it was stopped while rendering
         return draw_run(finished_run(folder), wanted, request.on_event, request.should_stop)
     if thing.has_ended:
-        raise UsageError(f"{folder.name} is complete; there is nothing to resume.")
+        raise UsageError(f"{folder.name} is complete and cannot be resumed.")
     if (folder.path / CONFIG).is_file():
         return resume_tracker(folder, request.on_event, request.should_stop)
     if not is_resumable(folder):
         raise UsageError(
             f"{folder.name} was trained by Stable-Baselines3 and cannot be resumed.",
-            hint="Run its command again: telic show prints it.",
+            hint="Rerun its command; telic show prints it.",
         )
     run = execute(
         read_record(folder.config, TrainJob),
@@ -85,11 +85,11 @@ def _resume_session(
             change_request(folder, **limits)
         return carry_on(folder, on_event=request.on_event, should_stop=request.should_stop)
     if not folder.pause.exists():
-        raise UsageError(f"{folder.name} is running; there is nothing to resume.")
+        raise UsageError(f"{folder.name} is already running.")
     if limits:
         raise UsageError(
-            "The limits of a session cannot be changed while it runs.",
-            hint=f"First: telic stop {folder.name}",
+            "The limits of a running session cannot be changed.",
+            hint=f"First run: telic stop {folder.name}",
         )
     folder.pause.unlink(missing_ok=True)
     return work_state("session", folder.name, "running")  # the session records it soon

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from telic.search.records import SearchSummary
     from telic.verbs.study_runs import StatusReport
 
-_NAMED = "Session, run, search, study or policy: its id, the start of one, a path, or 'latest'."
+_NAMED = "Session, run, search, study or policy: an id, a prefix of one, a path, or 'latest'."
 _ALL: tuple[ArtifactKind, ...] = (*WORK, "study", "policy")
 
 
@@ -31,7 +31,7 @@ class ArtifactRequest(RunsRequest):
     """A session, run, search, study or policy by name."""
 
     thing: str = argument(_NAMED, default="latest", metavar="THING")
-    root: Path | str = location("The repository, for studies.", "--root", default=Path())
+    root: Path | str = location("Repository folder, for studies.", "--root", default=Path())
 
     def find(self, *kinds: ArtifactKind, prefer_running: bool = False) -> Thing:
         """Resolve the name; "latest" refers to one of these kinds, other names to any kind."""
@@ -41,16 +41,16 @@ class ArtifactRequest(RunsRequest):
         thing = workspace.find(self.thing, *dict.fromkeys((*kinds, *_ALL)))
         if thing.kind not in kinds:
             raise UsageError(
-                f"{thing.name} is a {thing.kind}; this is for a {' or '.join(kinds)}.",
+                f"{thing.name} is a {thing.kind}; this command requires a {' or '.join(kinds)}.",
                 hint=_INSTEAD.get(thing.kind),
             )
         return thing
 
 
 _INSTEAD: dict[ArtifactKind, str] = {
-    "search": "telic report writes its map, where every policy plays.",
+    "search": "telic report writes its map, which plays every policy.",
     "study": "See: telic study --help",
-    "policy": "Name the run that it belongs to.",
+    "policy": "Specify the run that it belongs to.",
 }
 
 
@@ -58,15 +58,15 @@ class _MemberRequest(ArtifactRequest):
     """A policy of a run, or of the run that a session judged best."""
 
     member: str | None = option(
-        "Member of the run; default: the best.", "--member", "-m", default=None
+        "Member of the run; default: the best member.", "--member", "-m", default=None
     )
 
 
 class _PolicyRequest(_MemberRequest):
     """A single policy."""
 
-    step: int | None = option("Checkpoint; default: the best.", default=None)
-    root: Path | str = inner("The repository, for studies.", default=Path())
+    step: int | None = option("Checkpoint step; default: the best checkpoint.", default=None)
+    root: Path | str = inner("Repository folder, for studies.", default=Path())
 
     def choose(self) -> _PolicyPlace:
         """Locate the policy; for a session, the judged one."""
@@ -88,7 +88,7 @@ class _PolicyRequest(_MemberRequest):
         if member is None or iteration is None:
             raise UsageError(
                 f"{thing.name} has no judged policy yet.",
-                hint="It has one when it ends or is stopped after its first judgement.",
+                hint="A policy is available after the first judgement.",
             )
         run = folder.iteration(iteration).run
         if self.member is not None:
@@ -120,7 +120,7 @@ class _ArtifactListRequest(RunsRequest):
         "session, run, search or study; default: all.", default=None
     )
     limit: int = option("Maximum number of lines, newest first.", default=20, minimum=0)
-    root: Path | str = location("The repository, for studies.", "--root", default=Path())
+    root: Path | str = location("Repository folder, for studies.", "--root", default=Path())
 
 
 _COLUMNS = ("id", "title", "env", "state", "score", "best_return", "labels", "open_orders")
@@ -128,7 +128,7 @@ _COLUMNS = ("id", "title", "env", "state", "score", "best_return", "labels", "op
 
 @verb(_ArtifactListRequest)
 def list_artifacts(request: _ArtifactListRequest) -> Shown[list[ArtifactLine]]:
-    """List sessions, runs, searches and studies: what was asked, state, score."""
+    """List sessions, runs, searches and studies with their request, state and score."""
     kinds: tuple[ArtifactKind, ...] = (request.kind,) if request.kind else (*WORK, "study")
     found = Workspace(request.runs_dir, request.root).things(*kinds)
     begun = (x for x in found if x.kind != "session" or has_begun(x.path))
@@ -142,7 +142,7 @@ class RunPage(NamedTuple):
     facts: dict[str, Any]
     members: list[dict[str, Any]]
     is_single: bool
-    """whether one member is meant"""
+    """whether a single member was requested"""
 
     def as_data(self) -> dict[str, Any]:
         """Return everything but the curves, which are long."""
@@ -252,10 +252,10 @@ _PAGES: dict[ArtifactKind, Callable[[Thing, str | None], Any]] = {
 class _ExportRequest(_PolicyRequest):
     """A policy to export."""
 
-    out: Path | None = option("Folder to write; default THING/export.", "--out", "-o", default=None)
+    out: Path | None = option("Output folder; default: THING/export.", "--out", "-o", default=None)
     verify: bool = option(
-        "Of a robot by name: let what is to be deployed play in plain MuJoCo, without telic, and "
-        "the session's judge score it.",
+        "For robots: run the deployment bundle in plain MuJoCo, without telic, and score it "
+        "with the session's judge.",
         "--verify",
         default=False,
     )
@@ -263,7 +263,7 @@ class _ExportRequest(_PolicyRequest):
 
 @verb(_ExportRequest)
 def export(request: _ExportRequest) -> dict[str, Any]:
-    """Export a policy as ONNX and NumPy with its normalizer and a card; checked to 1e-5."""
+    """Export a policy as ONNX and NumPy with its normalizer and a model card, verified to 1e-5."""
     policy = request.choose()
     proof = check = None
     if policy.is_judged:
@@ -272,8 +272,8 @@ def export(request: _ExportRequest) -> dict[str, Any]:
         check = sessions.sim_to_sim.sim_to_sim(session) if request.verify else None
     elif request.verify:
         raise UsageError(
-            f"{policy.home.name} has no judge: --verify needs the policy that a session judged.",
-            hint="Name a session, without --member and --step.",
+            f"{policy.home.name} has no judge: --verify requires a policy judged by a session.",
+            hint="Pass a session, without --member and --step.",
         )
     out = request.out or policy.home / "export"
     return training.export.bundle.export_run(
@@ -294,20 +294,20 @@ class _PlayRequest(_PolicyRequest):
     """An episode to render."""
 
     episode: str = option("Recorded episode: p10, median or p90.", default="median")
-    seed: int | None = option("Seed of a new episode instead.", default=None)
+    seed: int | None = option("Seed of a new episode to render instead.", default=None)
     view: str | None = option(
-        "side, front, top, three-quarter or rear-quarter; default: chosen.", default=None
+        "side, front, top, three-quarter or rear-quarter; default: automatic.", default=None
     )
-    size: str | None = option("Width x height in pixels, e.g. 640x480.", default=None)
-    out: Path | None = option("Video file to write.", "--out", "-o", default=None)
+    size: str | None = option("Image size in pixels, WIDTHxHEIGHT, e.g. 640x480.", default=None)
+    out: Path | None = option("Output video file.", "--out", "-o", default=None)
     command: str | None = option(
-        "Commanded velocity: m/s forward, m/s left, rad/s left.", default=None
+        "Commanded velocity: forward and left in m/s, yaw to the left in rad/s.", default=None
     )
 
 
 @verb(_PlayRequest, examples=_PLAY_EXAMPLES)
 def play_artifact(request: _PlayRequest) -> dict[str, Any]:
-    """Render an episode of a trained policy as an mp4; of a session, the policy it judged best."""
+    """Render an episode of a policy as an mp4; for a session, of the policy it judged best."""
     policy = request.choose()
     trajectory: Path | None = None
     if request.command is not None:
@@ -355,7 +355,7 @@ def report(request: ArtifactRequest) -> ReportPlace:
         sessions.report.rewrite_report(folder)
     elif not folder.report.exists():
         raise UsageError(
-            f"{thing.name} has no report yet.", hint="It is written when it ends or is stopped."
+            f"{thing.name} has no report yet.", hint="Available when it ends or is stopped."
         )
     return ReportPlace(str(folder.report), str(folder.page) if folder.page.exists() else None)
 
@@ -367,9 +367,9 @@ class _DeleteRequest(RunsRequest):
     """Something to delete."""
 
     thing: str = argument(
-        "Session, run or search: its id, the start of one, or a path.", metavar="THING"
+        "Session, run or search: an id, a prefix of one, or a path.", metavar="THING"
     )
-    undo: bool = option("Restore it from the trash instead; THING may be 'latest'.", default=False)
+    undo: bool = option("Restore it from the trash; THING may be 'latest'.", default=False)
 
 
 @verb(_DeleteRequest)

@@ -149,7 +149,7 @@ def stop_job(runs_dir: Path, job: str) -> StartedJob:
     """Ask a job's process to save and stop; raises Refused if it is not running."""
     found = read_job(runs_dir, job)
     if found.state != "running" or found.pid is None:
-        raise Refused(f"{job} is {found.state}; there is nothing to stop.")
+        raise Refused(f"{job} is {found.state}, so it cannot be stopped.")
     os.kill(found.pid, signal.SIGTERM)
     return found
 

@@ -47,7 +47,7 @@ def _source(module: str) -> str:
 
 
 _BENCH = VerbGroup(
-    "Benchmarks: intents run as sessions, judges on episodes of known truth.",
+    "Benchmarks: intents run as sessions, and judges on labeled episodes.",
     {"intents": "machine:intents", "judges": "machine:judges"},
 )
 _TRACK = VerbGroup(

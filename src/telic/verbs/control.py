@@ -67,12 +67,12 @@ class _WorkRequest(ArtifactRequest):
     """A session, run or search."""
 
     thing: str = argument(
-        "Its id, the start of one, a path, or 'latest' (running first).",
+        "An id, a prefix of one, a path, or 'latest' (running first).",
         default="latest",
         metavar="THING",
     )
 
-    root: Path | str = inner("The repository, for studies.", default=Path())
+    root: Path | str = inner("Repository folder, for studies.", default=Path())
 
     def work(self) -> tuple[Thing, WorkFolder]:
         """Return the artifact and its folder."""
@@ -83,7 +83,7 @@ class _WorkRequest(ArtifactRequest):
 class _WorkStopRequest(_WorkRequest):
     """Work to stop."""
 
-    wait: float = option("Seconds to wait until it has stopped; 0: do not wait.", default=60.0)
+    wait: float = option("Seconds to wait for the stop; 0: do not wait.", default=60.0)
 
 
 @verb(_WorkStopRequest, examples=STEER)
@@ -97,8 +97,8 @@ def stop(request: _WorkStopRequest) -> WorkState:
         return work_state(thing.kind, thing.name, "stopping")
     if not _becomes(lambda: not thing.is_running, request.wait):
         raise TelicError(
-            f"{thing.name} has not stopped after {request.wait:g} s.",
-            hint="It stops after its current step; try again, or see its events.jsonl.",
+            f"{thing.name} did not stop within {request.wait:g} s.",
+            hint="It stops after the current step; try again later, or check its events.jsonl.",
         )
     return work_state(thing.kind, thing.name, state_of(thing))
 
@@ -108,12 +108,12 @@ class WorkResumeRequest(_WorkRequest, WatchedRequest):
 
     max_hours: float | None = option("New limit of a session: total hours of work.", default=None)
     max_steps: int | None = option(
-        "New limit of a session: total environment steps.",
+        "New limit of a session: environment steps in total.",
         default=None,
         read=read_count,
     )
     max_usd: float | None = option("New limit of a session: total model cost in USD.", default=None)
-    max_calls: int | None = option("New limit of a session: total model calls.", default=None)
+    max_calls: int | None = option("New limit of a session: model calls in total.", default=None)
 
     def limits(self) -> dict[str, float | int]:
         """Return the limits that were given."""
@@ -133,7 +133,7 @@ def _exit_code(result: Any) -> int:
 
 @verb(WorkResumeRequest, examples=STEER, exit_code=_exit_code)
 def resume(request: WorkResumeRequest) -> Run | Session | Search | WorkState:
-    """Resume a paused, stopped or interrupted session, run or search exactly where it was."""
+    """Resume a paused, stopped or interrupted session, run or search exactly where it stopped."""
     from telic.verbs import _resume
 
     return _resume.resume(request.work()[0], request)
@@ -145,7 +145,7 @@ class _WatchRequest(_WorkRequest, WatchedRequest):
 
 @verb(_WatchRequest)
 def watch(request: _WatchRequest) -> WorkState:
-    """Print past and new events until the work ends; stops nothing."""
+    """Print past and new events until the work ends. Interrupting it does not stop the work."""
     thing, folder = request.work()
     position = 0
     while True:
@@ -177,7 +177,7 @@ class _SessionRequest(RunsRequest):
     """A session."""
 
     session: str = argument(
-        "Its id, the start of one, a path, or 'latest'.", default="latest", metavar="SESSION"
+        "An id, a prefix of one, a path, or 'latest'.", default="latest", metavar="SESSION"
     )
 
     @property
@@ -189,12 +189,12 @@ class _SessionRequest(RunsRequest):
 class _SessionPauseRequest(_SessionRequest):
     """A session to pause."""
 
-    wait: float = option("Seconds to wait until it is paused.", default=30.0)
+    wait: float = option("Seconds to wait for the pause.", default=30.0)
 
 
 @verb(_SessionPauseRequest, examples=STEER)
 def pause(request: _SessionPauseRequest) -> WorkState:
-    """Pause a session at its next safe point: training is saved, nothing more is spent."""
+    """Pause a session at its next safe point; training is saved and the budget is not used."""
     folder = request.folder
     if not is_running(folder):
         raise UsageError(f"{folder.name} is not running; it is {session_state(folder)}.")
@@ -225,7 +225,7 @@ class _CriteriaRequest(_SessionRequest):
     """Criteria to approve."""
 
     criteria: tuple[Criterion, ...] | None = option(
-        "Your edit of the session's criteria.json.", default=None, read=read_criteria
+        "Edited copy of the session's criteria.json.", default=None, read=read_criteria
     )
     author: str | None = inner("Author; default: the user.", default=None)
 
@@ -241,16 +241,16 @@ def approve(request: _CriteriaRequest) -> dict[str, Any]:
 class _BranchRequest(_SessionRequest):
     """An iteration to start from."""
 
-    iteration: int = option("Judged iteration to start from.", minimum=0)
+    iteration: int = option("Judged iteration to continue from.", minimum=0)
     note: str | None = option("Feedback for the first revision.", default=None)
     iterations: int | None = option(
-        "Maximum number of rewards; default: as before.", default=None, minimum=1
+        "Maximum number of iterations; default: unchanged.", default=None, minimum=1
     )
 
 
 @verb(_BranchRequest, examples=STEER)
 def branch(request: _BranchRequest) -> dict[str, str]:
-    """Start a new session from an iteration of another one."""
+    """Start a new session from an iteration of another session."""
     origin = request.folder
     changes: dict[str, Any] = {}
     if request.iterations is not None:

@@ -60,8 +60,8 @@ def _require_no_answers(on: str, given: Mapping[str, Any]) -> None:
     waits = given.get("model") == "host" or given.get("approve")
     if waits and read_place(on).kind == "ray":
         raise UsageError(
-            "Work on Ray cannot wait for answers: files are copied back in one direction only.",
-            hint="Run it here, or name a model with a key that the nodes have.",
+            "Work on Ray cannot wait for answers: files are only copied back from it.",
+            hint="Run it locally, or use a model whose API key is available on the nodes.",
         )
 
 

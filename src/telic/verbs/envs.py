@@ -22,7 +22,7 @@ class EnvsRequest(VerbRequest):
     env: str | None = argument(
         "Environment to describe: an id, module:Class or MJCF path.", default=None
     )
-    every: bool = option("Also list Gymnasium's other ids.", "--all", default=False)
+    every: bool = option("Also list other Gymnasium ids.", "--all", default=False)
     search: bool = option("List the tasks of telic search instead.", default=False)
 
 

@@ -29,12 +29,12 @@ telic jobs run_2026... --retry                  resume it from the files that we
 class _JobsRequest(RunsRequest, WatchedRequest):
     """All jobs, or one of them."""
 
-    name: str | None = argument("Job: its name, the start of it, or 'latest'.", default=None)
+    name: str | None = argument("Job: a name, a prefix of one, or 'latest'.", default=None)
     logs: bool = option("Print the end of the output of the latest attempt.", default=False)
     stop: bool = option("Ask the job to save and stop.", default=False)
     retry: bool = option("Retry a failed, stopped or interrupted job.", default=False)
-    on: str | None = option("Retry there: local, ray://HOST:PORT, slurm.", "--on", default=None)
-    limit: int = option("Show this many, newest first.", default=20, minimum=0)
+    on: str | None = option("Place: local, ray://HOST:PORT or slurm.", "--on", default=None)
+    limit: int = option("Maximum number of jobs, newest first.", default=20, minimum=0)
 
     @property
     def board(self) -> JobBoard:
@@ -85,8 +85,8 @@ def _retry(request: _JobsRequest, name: str) -> JobRecord:
         raise Refused(f"{record.name} is running.", hint=f"See: telic jobs {record.name} --logs")
     if record.state == "done" and record.code == 0:
         raise Refused(
-            f"{record.name} is done; running it again would overwrite its results.",
-            hint="For another one, run its command again.",
+            f"{record.name} is done; a retry would overwrite its results.",
+            hint="Rerun its command to start a new job.",
         )
     spec = read_record(folder.spec, JobSpec)
     require_permitted(spec.code)

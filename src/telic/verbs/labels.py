@@ -31,16 +31,16 @@ class _LabelRequest(RunsRequest):
     """An episode, and whether it shows what was requested."""
 
     answer: Literal["yes", "no"] | None = argument(
-        "Whether the episode is what you asked for; default: list the labels.",
+        "Whether the episode shows the intended behavior; default: list the labels.",
         default=None,
         what="answer",
     )
     session: str = option("Session; default: the latest.", default="latest")
     episode: str | None = option(
-        "Number from 1, or p10, median or p90; default: the median, as in the report.",
+        "Episode number from 1, or p10, median or p90; default: the median, as in the report.",
         default=None,
     )
-    member: str | None = option("Policy; default: the best.", "--member", "-m", default=None)
+    member: str | None = option("Policy; default: the best policy.", "--member", "-m", default=None)
     iteration: int | None = option("Iteration; default: that of the best policy.", default=None)
     why: str | None = option("Reason.", default=None)
     author: str | None = inner("Author; default: the user.", default=None)
@@ -58,7 +58,7 @@ def _as_line(label: EpisodeLabel) -> dict[str, Any]:
 
 @verb(_LabelRequest, examples=EXAMPLES)
 def label(request: _LabelRequest) -> Shown[dict[str, Any]]:
-    """Label whether an episode is what you asked for; labels calibrate the judge."""
+    """Label whether an episode shows the intended behavior; labels calibrate the judge."""
     workspace = Workspace(request.runs_dir)
     folder = workspace.session(request.session)
     threshold = read_record(folder.config, SessionConfig).threshold
@@ -94,7 +94,7 @@ class _VetoRequest(RunsRequest):
     """A pass to withdraw."""
 
     session: str = argument(
-        "Its id, the start of one, a path, or 'latest'.", default="latest", metavar="SESSION"
+        "An id, a prefix of one, a path, or 'latest'.", default="latest", metavar="SESSION"
     )
     why: str = option("Reason.")
     author: str | None = inner("Author; default: the user.", default=None)
@@ -105,7 +105,7 @@ class _VetoRequest(RunsRequest):
 
 @verb(_VetoRequest, examples=EXAMPLES)
 def veto(request: _VetoRequest) -> Shown[dict[str, Any]]:
-    """Withdraw a pass: the session becomes unproven, permanently and on record."""
+    """Withdraw a pass: the session is then permanently recorded as unproven."""
     folder = Workspace(request.runs_dir).session(request.session)
     made = sessions.labels.add_veto(folder, request.why, request.author, request.by)
     sessions.report.rewrite_report(

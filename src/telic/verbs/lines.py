@@ -54,7 +54,7 @@ class ArtifactLine(Record):
     group: str | None = None
     """equal for runs that differ only in their seeds"""
     origin: str | None = None
-    """session it branched from"""
+    """session that it was branched from"""
     labels: int = 0
     disputed: int = 0
     """number of labels that disagree with the judge"""

@@ -53,8 +53,8 @@ def doctor(request: _DoctorRequest) -> Shown[list[MachineCheck]]:
 class _PluginRequest(VerbRequest):
     """The package for coding agents."""
 
-    root: Path | str = location("Folder that holds the catalogues.", "--root", default=Path())
-    check: bool = option("List stale files instead of writing them.", default=False)
+    root: Path | str = location("Folder for the catalogues.", "--root", default=Path())
+    check: bool = option("List outdated files instead of writing them.", default=False)
 
 
 class _PluginFiles(NamedTuple):
@@ -69,7 +69,7 @@ class _PluginFiles(NamedTuple):
 def build(request: _PluginRequest) -> _PluginFiles:
     """Write catalogues, manifests, skills, agents and hooks for coding agents.
 
-    Exit code 4 when --check finds a stale file.
+    Exits with code 4 if --check finds an outdated file.
     """
     root = Path(request.root)
     if request.check:
@@ -107,7 +107,7 @@ class _IntentsRequest(PlacedRequest):
 
     suite: str = option("core, exotic, or a TOML file.", default="core")
     only: Sequence[str] = option("Cases by id: a,b.", default=(), read=names)
-    env: str | None = option("Cases of this environment.", default=None)
+    env: str | None = option("Cases of this environment only.", default=None)
     difficulty: Sequence[str] = option("easy,medium,hard", default=(), read=names)
     sample: int | None = option(
         "Number of cases, stratified by difficulty.", default=None, minimum=1
@@ -115,7 +115,7 @@ class _IntentsRequest(PlacedRequest):
     jobs: int = option("Cases in parallel.", default=1, minimum=1)
     fresh: bool = option("Start from scratch instead of resuming.", default=False)
     settings: Sequence[str] = option(
-        "Option of every session, as of telic run: --set iterations=2; repeatable.",
+        "Option for every session, as in telic run: --set iterations=2; repeatable.",
         "--set",
         default=(),
         many=True,
@@ -128,7 +128,7 @@ def _is_unfinished(benchmark: Benchmark) -> int:
 
 @verb(_IntentsRequest, examples=_EXAMPLES, exit_code=_is_unfinished)
 def intents(request: _IntentsRequest) -> Benchmark:
-    """Run every intent of a suite as a session: pass rates with intervals, a page with videos."""
+    """Run every intent of a suite as a session; report pass rates with intervals and videos."""
     suite = bench.results.load_suite(request.suite)
     cases = suite.select(
         only=list(request.only),
@@ -162,7 +162,7 @@ class _JudgesRequest(RunsRequest):
 
 @verb(_JudgesRequest)
 def judges(request: _JudgesRequest) -> JudgeReport:
-    """Score episodes of known truth with the composer's judges."""
+    """Score labeled episodes with the composer's judges."""
     known = {pair.id: pair for pair in bench.judges.load_pairs()}
     if unknown := [name for name in request.only if name not in known]:
         raise UnknownName("pair", unknown[0], list(known))

@@ -40,10 +40,10 @@ class _MotionRequest(VerbRequest):
     """Clips of a library, or one of them."""
 
     clip: str | None = argument("Clip to show; default: list all.", default=None)
-    library: Path = option("Folder of the library.", "--library", "-l", default=_LIBRARY)
-    match: str = option("List only clips whose name or source contains this.", default="")
+    library: Path = option("Library folder.", "--library", "-l", default=_LIBRARY)
+    match: str = option("List only clips whose name or source contains this text.", default="")
     out: Path | None = option(
-        "Render the clip: a video (.mp4) or a strip of pictures (.png).",
+        "Render the clip to a video (.mp4) or an image strip (.png).",
         "--out",
         "-o",
         default=None,
@@ -52,7 +52,7 @@ class _MotionRequest(VerbRequest):
 
 @verb(_MotionRequest, examples=_EXAMPLES)
 def show_motions(request: _MotionRequest) -> dict[str, Any]:
-    """List the clips of a library, or show one: origin, processing steps, measurements, a video."""
+    """List the clips of a library, or show one: origin, processing, measurements, a video."""
     library = motions.library.MotionLibrary.open(request.library)
     robot = {"robot": library.robot.name}
     if request.clip is None:
@@ -95,10 +95,10 @@ class _IntakeRequest(WatchedRequest):
     """Motions to add to a library as clips."""
 
     library: Path = option(
-        "Folder of the library; created or added to.", "--library", "-l", default=_LIBRARY
+        "Library folder; created if missing.", "--library", "-l", default=_LIBRARY
     )
     limits: Sequence[str] = option(
-        "Change a limit of the filter: name=value; none: add every clip; repeatable.",
+        "Change a filter limit: name=value, or none to accept every clip; repeatable.",
         "--limit",
         default=(),
         many=True,
@@ -138,14 +138,14 @@ def _nothing_added(intake: MotionIntake) -> int:
 class _ImportMotionsRequest(_IntakeRequest):
     """Motion files."""
 
-    files: Sequence[str] = argument("Files, or folders of them.", many=True, metavar="FILE ...")
+    files: Sequence[str] = argument("Files or folders.", many=True, metavar="FILE ...")
     robot: str = option(
-        "Robot of the clips: planar-biped, a robot's name, Humanoid-v5, or a file.",
+        "Robot of the clips: planar-biped, a robot name, Humanoid-v5, or a file.",
         "--robot",
         "-r",
     )
     fps: float | None = option(
-        "Frame rate; required where the file does not state it.", default=None, minimum=1.0
+        "Frame rate; required if the file does not contain it.", default=None, minimum=1.0
     )
     up: Literal["y", "z"] | None = option("Vertical axis; default: detected.", default=None)
     scale: float | None = option(
@@ -157,7 +157,7 @@ class _ImportMotionsRequest(_IntakeRequest):
     )
     cut: str | None = option("Part of each clip in seconds: 2:10.", default=None)
     held_out: str | None = option(
-        'Files for validation and tests: a share (0.1), or names for tests ("*subject5*").',
+        'Files for validation and test: a fraction (0.1), or a pattern ("*subject5*").',
         default=None,
     )
     jobs: int = option("Number of processes.", "--jobs", "-j", default=1, minimum=1)
@@ -166,15 +166,15 @@ class _ImportMotionsRequest(_IntakeRequest):
 
 @verb(_ImportMotionsRequest, examples=_EXAMPLES, exit_code=_nothing_added)
 def import_motions(request: _ImportMotionsRequest) -> MotionIntake:
-    """Import BVH, AMASS, and the files of GMR, TWIST2, ASAP, PBHC, BeyondMimic, Unitree.
+    """Import BVH and AMASS files, and those of GMR, TWIST2, ASAP, PBHC, BeyondMimic and Unitree.
 
-    Formats are recognized by content; pickles are never executed. Human motions
-    and motion libraries of other robots are retargeted to the robot.
+    Formats are recognized by content; pickles are never executed. Human motions and motion
+    libraries of other robots are retargeted to the robot.
     """
     target = motions.robot.motion_robot(request.robot)
     libraries = [each for each in request.files if (Path(each) / "library.json").is_file()]
     if libraries and len(libraries) < len(request.files):
-        raise UsageError("Libraries and files cannot be imported together.", hint="One by one.")
+        raise UsageError("Libraries and files cannot be imported together.", hint="Use two runs.")
     if libraries:
         opened = map(motions.library.MotionLibrary.open, libraries)
         made = (motions.intake.library_candidates(each, target) for each in opened)
@@ -185,7 +185,7 @@ def import_motions(request: _ImportMotionsRequest) -> MotionIntake:
         try:
             cut = (float(first or 0.0), float(last or "inf"))
         except ValueError:
-            raise UsageError(f"--cut {request.cut}: START:END in seconds is expected.") from None
+            raise UsageError(f"Invalid --cut {request.cut}: expected START:END in s.") from None
     options = motions.intake.ReadOptions(
         request.fps, request.up, request.scale, request.joints, cut
     )
@@ -203,22 +203,22 @@ def import_motions(request: _ImportMotionsRequest) -> MotionIntake:
 class _GenerateMotionsRequest(_IntakeRequest):
     """Motions to generate."""
 
-    robot: str = option("A robot on two legs: planar-biped, its name, or a file.", "--robot", "-r")
+    robot: str = option("Bipedal robot: planar-biped, a robot name, or a file.", "--robot", "-r")
     count: int = option(
         "Number of clips.", "--count", "-n", default=20, minimum=1, maximum=1_000_000
     )
     families: Sequence[str] = option(
         "Only this family, such as walk; repeatable.", "--family", default=(), many=True
     )
-    seed: int = option("Random seed of their parameters.", default=0)
+    seed: int = option("Random seed of the motion parameters.", default=0)
     held_share: float = option(
-        "Share kept for validation and tests.", default=0.2, minimum=0.0, maximum=0.9
+        "Fraction of clips for validation and test.", default=0.2, minimum=0.0, maximum=0.9
     )
 
 
 @verb(_GenerateMotionsRequest, examples=_EXAMPLES, exit_code=_nothing_added)
 def generate_motions(request: _GenerateMotionsRequest) -> MotionIntake:
-    """Generate motions for a robot on two legs: walks, squats, hops, waves; the same for a seed."""
+    """Generate motions for a biped: walks, squats, hops, waves. Equal seeds give equal clips."""
     known: list[str] = []
     if (request.library / "library.json").is_file():
         known = motions.library.MotionLibrary.open(request.library).names
@@ -238,18 +238,20 @@ def generate_motions(request: _GenerateMotionsRequest) -> MotionIntake:
 class _FilterMotionsRequest(_IntakeRequest):
     """A library to filter or mirror."""
 
-    library: Path = option("Folder of the library.", "--library", "-l", default=_LIBRARY)
+    library: Path = option("Library folder.", "--library", "-l", default=_LIBRARY)
     out: Path = option("New folder for the clips that pass.", "--out", "-o")
-    mirror: bool = option("Also add every clip with left and right exchanged.", default=False)
+    mirror: bool = option("Also add the left-right mirror image of every clip.", default=False)
 
 
 @verb(_FilterMotionsRequest, examples=_EXAMPLES, exit_code=_nothing_added)
 def filter_motions(request: _FilterMotionsRequest) -> MotionIntake:
-    """Write a library of the clips within the limits; report why the others are rejected."""
+    """Write a library of the clips within the limits; report why others are rejected."""
     new, suffix = motions.intake.NewClip, motions.mirror.SUFFIX
     library = motions.library.MotionLibrary.open(request.library)
     if request.out.resolve() == request.library.resolve():
-        raise UsageError("The new library needs its own folder.", hint="Give another --out.")
+        raise UsageError(
+            "The new library requires a separate folder.", hint="Choose another --out."
+        )
     if request.mirror:
         motions.mirror.symmetry(library.robot)  # raises for a robot without left-right symmetry
 

@@ -38,11 +38,11 @@ class _RobotsRequest(VerbRequest):
     """All robots, or one."""
 
     robot: str | None = argument(
-        "A robot's name, an MJCF or URDF file, or a description (.toml).", default=None
+        "Robot name, MJCF or URDF file, or description (.toml).", default=None
     )
     describe: bool = option("Print its description as a TOML file to edit.", default=False)
     output: str | None = option(
-        "File of the picture; default: in the cache.", "--output", "-o", default=None
+        "Image file; default: in the cache.", "--output", "-o", default=None
     )
 
 
@@ -95,13 +95,13 @@ class RobotText(Record):
 
 @verb(VerbRequest)
 def list_robots(request: VerbRequest) -> Shown[list[RobotLine]]:
-    """List the robots that are known by name."""
+    """List the named robots."""
     return Shown([_line(name) for name in robot_names()], _COLUMNS, _HINT)
 
 
 @verb(_RobotsRequest, examples=_EXAMPLES)
 def robots(request: _RobotsRequest) -> Shown[list[RobotLine]] | dict[str, Any] | RobotText:
-    """List robots, show one with its picture, or print its description."""
+    """List robots, show one with an image, or print its description."""
     if request.robot is None:
         return list_robots()
     if request.describe:
@@ -113,7 +113,7 @@ def robots(request: _RobotsRequest) -> Shown[list[RobotLine]] | dict[str, Any] |
     path = _simulated(name)
     picture = Path(request.output).expanduser() if request.output else path.with_suffix(".png")
     if picture.suffix != ".png":
-        raise UsageError(f"{picture} does not end in .png.")
+        raise UsageError(f"{picture} must end in .png.")
     draw_portrait(path, picture)
     robot = named_robot(name) if name in robot_names() else None
     known = robot_facts(path).model_dump()

@@ -44,8 +44,8 @@ def search(request: _SearchRequest) -> Search:
     refuse_simulated(
         request.env,
         "Policy search",
-        "it starts thousands of episodes from chosen seeds within one process, which an external "
-        "simulator does not offer; for its tasks see telic envs --search",
+        "it requires thousands of seeded episodes in one process, which external simulators do "
+        "not support; for its tasks see telic envs --search",
     )
     if request.on is not None:
         return do_elsewhere(request, ("search",), "search:search")

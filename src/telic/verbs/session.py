@@ -43,7 +43,7 @@ class IntentRequest(SessionConfig, PlacedRequest):
     """Configuration of a session and where to run it."""
 
     fresh: bool = option("Start from scratch instead of resuming.", default=False)
-    dry_run: bool = option("Print how the intent is read and judged, and stop.", default=False)
+    dry_run: bool = option("Print the criteria derived from the intent, and exit.", default=False)
 
     def options(self) -> dict[str, Any]:
         """Return the fields of the session configuration."""
@@ -64,9 +64,9 @@ def _read(request: IntentRequest) -> MeasurableIntent:
     made = sessions.motion.composed(request)
     doubts = [*made.doubts]
     if not made.motions and not made.shown:
-        doubts.append("no demonstration of this exists: its judge is not validated on a good one")
+        doubts.append("no demonstration exists: the judge is not validated on a good example")
     if request.model is not None:
-        doubts.append(f"read by the composer: {request.model} may read it differently")
+        doubts.append(f"read by the composer; {request.model} may read it differently")
     return MeasurableIntent.of(made.model_copy(update={"doubts": tuple(doubts)}))
 
 
@@ -98,15 +98,14 @@ class _OrdersRequest(RunsRequest):
     """The work orders of a session or search, one of them, or an answer to it."""
 
     key: str | None = argument(
-        "Order to show: its key, or the start of it; all: answer several.", default=None
+        "Order to show, by key or a prefix of it; all: answer several.", default=None
     )
     file: str | None = argument(
-        "JSON file with the answer to hand in; - reads standard input. With all: a folder of "
-        "KEY.json files.",
+        "JSON file with the answer; - reads standard input. With all: a folder of KEY.json files.",
         default=None,
     )
     session: Path | str | None = option(
-        "Session folder; default: the latest with open orders.", "--session", default=None
+        "Session folder; default: the latest one with open orders.", "--session", default=None
     )
 
     @property
@@ -121,7 +120,7 @@ class _OrdersRequest(RunsRequest):
         known = sorted(Path(self.runs_dir).glob(f"*/{_ORDERS}"), key=changed_at)
         if not known:
             raise UsageError(
-                f"No session in {self.runs_dir} has work orders.", hint="Name one with --session."
+                f"No session in {self.runs_dir} has work orders.", hint="Set --session."
             )
         return known[-1]
 

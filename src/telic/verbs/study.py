@@ -57,7 +57,7 @@ Result = TypeVar("Result")
 class RootRequest(VerbRequest):
     """A request on a repository."""
 
-    root: Path = location("The repository.", "--root", default=Path())
+    root: Path = location("Repository folder.", "--root", default=Path())
     actor: StudyActor | None = inner("The actor; None: the user of this process.", default=None)
 
     @property
@@ -69,8 +69,8 @@ class RootRequest(VerbRequest):
 class StudyRequest(RootRequest):
     """A request on one study of a repository."""
 
-    task: str | None = context("Task; the active one if left out.", "--task", default=None)
-    study: str | None = context("Study; the active one if left out.", "--study", default=None)
+    task: str | None = context("Task; default: the active one.", "--task", default=None)
+    study: str | None = context("Study; default: the active one.", "--study", default=None)
 
     def open(self) -> Study:
         """Return the requested study."""
@@ -87,18 +87,18 @@ class PersonRequest(StudyRequest):
     """A request that a person may have to confirm."""
 
     consent: Consent | None = inner(
-        "The yes of a person, which a door has asked for.", default=None
+        "Consent of a person, set by the interface that asked for it.", default=None
     )
-    seen: Mapping[str, Any] | None = inner("What the person was shown.", default=None)
+    seen: Mapping[str, Any] | None = inner("Hashes of what the person was shown.", default=None)
 
     @property
     def person(self) -> Consent:
-        """Consent of a person; raises GateRefused E_NO_HUMAN without one."""
+        """Consent of a person; raises GateRefused E_NO_HUMAN if it is missing."""
         if self.consent is not None:
             return self.consent
         raise GateRefused(
             "E_NO_HUMAN",
-            "This needs a person.",
+            "This command requires confirmation by a person.",
             hint="Run the same command in a terminal.",
         )
 
@@ -129,7 +129,7 @@ def _offline(function: Callable[[Asked], Result]) -> Callable[[Asked], Result]:
     return guarded
 
 
-# ---------------------------------------------------------------------------- beginning
+# ---------------------------------------------------------------------------- creation
 
 
 class InitRequest(RootRequest):
@@ -137,7 +137,7 @@ class InitRequest(RootRequest):
 
     task: str = option("Name of the task, e.g. g1-walk.", "--task")
     study: str = option("Name of the study, e.g. speed.", "--study")
-    says: str = option("What the robot must do.", "--says", default="")
+    says: str = option("Behavior that the robot must learn.", "--says", default="")
     draft: bool = option(
         "Draft adapter.yaml from the repository.", "--draft/--no-draft", default=True
     )
@@ -160,9 +160,9 @@ class NewStudy(Record):
 
 @study_verb(InitRequest)
 def init(request: InitRequest) -> NewStudy:
-    """Create a study: a ledger, and valid files to fill in. Repeating it changes nothing.
+    """Create a study: a ledger and valid template files. Repeating the command changes nothing.
 
-    adapter.yaml is drafted from the repository without running its code: see telic study adapter.
+    adapter.yaml is drafted from the repository without running its code; see telic study adapter.
     """
     task, name = request.task, request.study
     folder = create_study(request.root, task, name, request.who, statement=request.says).folder
@@ -177,13 +177,13 @@ def init(request: InitRequest) -> NewStudy:
 
 
 class AdapterRequest(StudyRequest):
-    """An adapter to draft, check or prove."""
+    """An adapter to draft, check or verify."""
 
     draft: bool = option(
-        "Write adapter.yaml from the repository; confirmed fields stay.", "--draft", default=False
+        "Draft adapter.yaml from the repository; keep confirmed fields.", "--draft", default=False
     )
     smoke: bool = option(
-        "Prove it with three smoke runs of the baseline, behind every gate.",
+        "Verify it with three smoke runs of the baseline, subject to all gates.",
         "--smoke",
         default=False,
     )
@@ -205,7 +205,7 @@ class AdapterReport(Record):
 
 @verb(AdapterRequest, exit_code=lambda report: 0 if report.ok else 4)
 def adapter(request: AdapterRequest) -> AdapterReport:
-    """Check adapter.yaml: schema, cited lines and commands. Exit code 4 if something is wrong.
+    """Check adapter.yaml: schema, cited lines and commands. Exits with code 4 on an error.
 
     With --draft it is rewritten from facts of the repository, without running its code. With
     --smoke --confirm RUN_CANDIDATE the baseline runs three times in its smoke phase, to check that
@@ -247,14 +247,14 @@ class ContractRequest(PersonRequest):
     """Changes of the contract and its metric and protocol files."""
 
     answers: Mapping[str, Any] | None = option(
-        "Dotted place and value, e.g. budget.gpu_h=96; repeatable.",
+        "Dotted field and value, e.g. budget.gpu_h=96; repeatable.",
         "--set",
         default=None,
         many=True,
         read=pairs,
     )
     evaluator: Sequence[str] = option(
-        "File that measures results; its hash goes into the protocol. Repeatable.",
+        "File that measures results; its hash is added to the protocol. Repeatable.",
         "--evaluator",
         default=(),
         many=True,
@@ -262,7 +262,7 @@ class ContractRequest(PersonRequest):
     metric_spec: dict[str, Any] | None = option("New metric_spec.yaml, as JSON.", default=None)
     protocol: dict[str, Any] | None = option("New eval_protocol.yaml, as JSON.", default=None)
     amend: str | None = option(
-        "Record contract.yaml as a new version, for this reason.", "--amend", default=None
+        "Record contract.yaml as a new version, with this reason.", "--amend", default=None
     )
 
 
@@ -279,7 +279,7 @@ def _amend_question(request: ContractRequest) -> Question | None:
 
 @study_verb(ContractRequest, exit_code=lambda view: 0 if view.ok else 4, question=_amend_question)
 def contract(request: ContractRequest) -> ContractView:
-    """Check the contract; exit code 4 if something is wrong or a version is not recorded yet.
+    """Check the contract; exits with code 4 on an error or an unrecorded version.
 
     --set, --metric-spec, --protocol and --evaluator change it first; --amend records a new version.
     Once parts are approved, a person must confirm changes; approvals of changed text become void.
@@ -312,13 +312,13 @@ class ApproveRequest(PersonRequest):
     """Parts of a study to approve."""
 
     keys: Sequence[ApprovalKey] = argument(
-        "What to approve; everything missing if left out.", default=(), many=True, what="approval"
+        "Items to approve; default: everything missing.", default=(), many=True, what="approval"
     )
     candidate: str | None = option(
-        "For experiment and physical_actuation: the candidate.", default=None
+        "Candidate, for experiment and physical_actuation.", default=None
     )
-    note: str = option("A word for the record.", default="")
-    refuse: bool = option("Say no instead of yes.", "--reject", default=False)
+    note: str = option("Comment for the record.", default="")
+    refuse: bool = option("Reject instead of approving.", "--reject", default=False)
 
     def subjects(self) -> dict[str, str]:
         """Return the hash of each item to approve, by key.
@@ -369,10 +369,10 @@ def _approve_question(request: ApproveRequest) -> Question | None:
 
 @study_verb(ApproveRequest, question=_approve_question)
 def approve_study(request: ApproveRequest) -> Approvals:
-    """Approve parts of the contract, or a candidate: a person types a code in a terminal.
+    """Approve parts of the contract, or a candidate; a person types a code in a terminal.
 
-    Without a name, everything missing is approved, including the adapter's facts about the
-    repository: guessed commands, seeds and numbers are confirmed by the same code.
+    Without a name, everything missing is approved, including the adapter's statements about the
+    repository: the same code confirms guessed commands, seeds and numbers.
     """
     study = request.open()
     # Use the text that the person saw: consent to an outdated text is refused.

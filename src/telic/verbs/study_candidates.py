@@ -29,26 +29,26 @@ from telic.verbs.study import CANDIDATE, PersonRequest, StudyRequest, study_verb
 
 _KEY = "x-request-key"
 
-# ---------------------------------------------------------------------------- proposing
+# ---------------------------------------------------------------------------- proposals
 
 
 class CandidateDraft(Record):
-    """A candidate as written by an author; missing fields are filled in from the contract."""
+    """A candidate as written by an author; the contract provides missing fields."""
 
     model_config = ConfigDict(json_schema_extra={"additionalProperties": False})
 
-    title: str | None = Field(default=None, description="A few words; they become part of the id.")
+    title: str | None = Field(default=None, description="Short title, which is used in the id.")
     kind: CandidateKind | None = None
     hypothesis: Hypothesis | None = Field(
-        default=None, description="What will happen, why, and what would show that it is wrong."
+        default=None, description="Prediction, reason, and what would falsify it."
     )
     change: Change | None = Field(
-        default=None, description="Parameters by path, each {from, to}; patches go to `patch`."
+        default=None, description="Parameters by path, each {from, to}; patches belong in `patch`."
     )
     patch: str | None = Field(default=None, description="Unified diff against the base commit.")
-    files: dict[str, str] = Field(default={}, description="New content by path in the repository.")
+    files: dict[str, str] = Field(default={}, description="New files by path in the repository.")
     parents: tuple[str, ...] | None = None
-    evidence_refs: tuple[str, ...] | None = Field(default=None, description="What motivated it.")
+    evidence_refs: tuple[str, ...] | None = Field(default=None, description="Motivating evidence.")
     reflection_ref: str | None = None
     dr_probe_ref: str | None = None
     replicate_of: str | None = None
@@ -80,20 +80,20 @@ class ProposeRequest(StudyRequest):
     """A candidate to write."""
 
     draft: CandidateDraft = argument(
-        "YAML file of the candidate; open fields are filled in from the contract.",
+        "YAML file of the candidate; missing fields are taken from the contract.",
         read=read_draft,
         metavar="DRAFT",
     )
-    revise: str | None = option("Candidate to revise; earlier revisions stay.", default=None)
+    revise: str | None = option("Candidate to revise; earlier revisions are kept.", default=None)
     base_revision: int | None = option(
-        "Revision that the draft changes; refused if it is not the last.", default=None
+        "Revision to change; rejected if it is not the latest.", default=None
     )
     patch: Path | None = option("Unified diff against the base commit.", default=None)
     files: Sequence[str] = option(
-        "New content: path/in/repository=FILE; repeatable.", "--file", default=(), many=True
+        "New file: path/in/repository=FILE; repeatable.", "--file", default=(), many=True
     )
     key: str | None = option(
-        "Name of this request: sent twice, it writes one candidate.", default=None
+        "Idempotency key: repeating the request with it creates no second candidate.", default=None
     )
 
     def complete(self) -> CandidateDraft:
@@ -132,7 +132,7 @@ telic study propose better.yaml --revise c-0003-more-tracking
 
 @study_verb(ProposeRequest, examples=_EXAMPLES, exit_code=lambda found: 0 if found.ok else 4)
 def propose(request: ProposeRequest) -> ProposedCandidate:
-    """Write a candidate and run the checks V01 to V16 on it; exit code 4 if one fails.
+    """Write a candidate and run the checks V01 to V16; exits with code 4 if one fails.
 
     A draft has title, kind, hypothesis, change, evidence_refs and plan. It is frozen when all
     checks pass; until then it can be revised.
@@ -198,7 +198,7 @@ def _key_of(study: Study, candidate: str, revision: int) -> str | None:
     return read_table(path).get(_KEY) if path.is_file() else None
 
 
-# ---------------------------------------------------------------------------- deciding
+# ---------------------------------------------------------------------------- decisions
 
 _BY_PEOPLE = ("accept", "keep", "revert")
 
@@ -210,18 +210,18 @@ class DecideRequest(PersonRequest):
     verdict: Literal[
         "accept", "reject", "inconclusive", "debug", "keep", "revert", "withdraw", "more-seeds"
     ] = argument(
-        "accept, reject, inconclusive, debug, keep, revert (an accepted one), withdraw (an untried "
-        "one) or more-seeds."
+        "accept, reject, inconclusive, debug, keep, revert (an accepted one), withdraw (an "
+        "untested one) or more-seeds."
     )
-    because: str = option("Why; kept with the decision.", "--because", default="")
-    audit: str | None = option("The audit; the newest if left out.", default=None)
+    because: str = option("Reason, stored with the decision.", "--because", default="")
+    audit: str | None = option("Audit; default: the latest.", default=None)
     cause: str | None = option(
-        "Reject without an audit: guardrail_breach, falsifier_met, rollback, exploit or "
-        "phase_rule.",
+        "Reason to reject without an audit: guardrail_breach, falsifier_met, rollback, exploit "
+        "or phase_rule.",
         default=None,
     )
-    to: str | None = option("With revert: the incumbent to return to.", default=None)
-    evidence: Sequence[str] = option("Evidence it cites.", "--evidence", default=(), many=True)
+    to: str | None = option("For revert: incumbent to return to.", default=None)
+    evidence: Sequence[str] = option("Cited evidence.", "--evidence", default=(), many=True)
 
 
 def _question(request: DecideRequest) -> Question:
@@ -243,9 +243,9 @@ def _decide_question(request: DecideRequest) -> Question | None:
 
 @study_verb(DecideRequest, question=_decide_question)
 def decide(request: DecideRequest) -> DecisionOutcome:
-    """Record a decision that cites evidence; to accept, keep or revert, a person types a code.
+    """Record a decision with evidence; a person confirms accept, keep or revert with a code.
 
-    What an agent accepts, keeps or reverts is a proposal to a person.
+    If an agent accepts, keeps or reverts, this is a proposal to a person.
     """
     study, name, because = request.open(), request.candidate, request.because
     is_unproven = request.verdict in _BY_PEOPLE and request.who.kind == "human"
@@ -279,5 +279,5 @@ def decide(request: DecideRequest) -> DecisionOutcome:
     question=lambda request: _question(request) if request.verdict in _BY_PEOPLE else None,
 )
 def decide_asking(request: DecideRequest) -> DecisionOutcome:
-    """Record a decision that cites evidence; the person is asked to accept, keep or revert."""
+    """Record a decision with evidence; a person is asked to confirm accept, keep or revert."""
     return decide.do(request)

@@ -47,24 +47,24 @@ class RunRequest(PersonRequest):
     """Steps to take, or one run."""
 
     candidate: str | None = argument(
-        "Candidate to run once; left out: take every step that needs no person.", default=None
+        "Candidate to run once; default: take every step that requires no person.", default=None
     )
     confirm: str | None = option(
-        "The word RUN_CANDIDATE: start runs. Without it nothing is started.", default=None
+        "RUN_CANDIDATE, to start runs. Without it, nothing is started.", default=None
     )
-    phase: str | None = option("Phase; the present one if left out.", default=None)
-    seed: int | None = option("Seed; the next one of the phase if left out.", default=None)
-    gpu: int | None = option("GPU to use, one of the contract's.", default=None)
-    wait: bool = option("Wait for the end of the run and measure it.", "--wait", default=False)
+    phase: str | None = option("Phase; default: the current one.", default=None)
+    seed: int | None = option("Seed; default: the next one of the phase.", default=None)
+    gpu: int | None = option("GPU to use, from the contract.", default=None)
+    wait: bool = option("Wait for the end of the run, then measure it.", "--wait", default=False)
     minutes: float | None = option(
-        "Return after this time; runs continue by themselves.", default=None, minimum=0
+        "Seconds after which to return; runs continue.", default=None, minimum=0
     )
-    stop: str | None = option("Stop this run instead.", default=None)
-    pause: bool = option("Pause the study instead; live runs continue.", "--pause", default=False)
-    resume: bool = option("Resume a paused study; a person agrees.", "--resume", default=False)
-    because: str = option("With --stop, --pause or --resume: why.", default="no reason given")
+    stop: str | None = option("Run to stop.", default=None)
+    pause: bool = option("Pause the study; active runs continue.", "--pause", default=False)
+    resume: bool = option("Resume a paused study; requires a person.", "--resume", default=False)
+    because: str = option("Reason for --stop, --pause or --resume.", default="no reason given")
     on_step: Callable[[str], None] = inner("Called with each step.", default=lambda _: None)
-    processes: bool = inner("Whether programs may be started, e.g. of a scheduler.", default=True)
+    processes: bool = inner("Whether programs, e.g. a scheduler's, may be started.", default=True)
 
 
 class StudyProgress(Record):
@@ -86,7 +86,7 @@ class StudyProgress(Record):
 
     @property
     def is_refused(self) -> bool:
-        """True if a gate is shut."""
+        """True if a gate is closed."""
         return self.gates is not None and not self.gates.is_open
 
     def as_data(self) -> dict[str, Any]:
@@ -101,14 +101,14 @@ def resume_question(request: RunRequest) -> Question | None:
         return None
     study = request.open()
     return Question(
-        f"Resume {study.name}? It stopped because: {why_stopped(study)}",
+        f"Resume {study.name}? It was stopped because: {why_stopped(study)}",
         request.terminal_command("run", "--resume", "--because", request.because),
     )
 
 
 @verb(RunRequest, exit_code=lambda x: 3 if x.is_refused else 0, question=resume_question)
 def run_steps(request: RunRequest) -> StudyProgress:
-    """Take every step that needs no person, up to one clear question.
+    """Take every step that requires no person, until there is a question for one.
 
     Ended runs are settled, measured, reflected on and audited; candidates advance; the baseline is
     drafted. With --confirm RUN_CANDIDATE runs are started and awaited. With a CANDIDATE one run is
@@ -181,7 +181,7 @@ class StatusRequest(StudyRequest):
     """Name of the record to show."""
 
     about: str | None = argument(
-        "A candidate, run or evidence id, or candidates, runs, queue; the study if left out.",
+        "Id of a candidate, run or evidence record; candidates, runs or queue; default: the study.",
         default=None,
     )
 
@@ -226,7 +226,7 @@ def status(request: StatusRequest) -> StatusReport:
 
 @study_verb(StudyRequest)
 def next_action(request: StudyRequest) -> NextAction:
-    """Print the next safe step, the command for it and the reason; never takes it."""
+    """Print the next safe step with its command and reason; never executes it."""
     return note_next(request.open())
 
 
@@ -237,23 +237,23 @@ class AuditRequest(StudyRequest):
     """A run or candidate to audit."""
 
     about: str = argument(
-        "A run: measure it, or watch it while it is live. A candidate: its claim."
+        "Run to measure, or to monitor while it is active; or candidate whose claim to test."
     )
     finding: str | None = option(
-        "Enter what a reviewer found in the candidate instead.", "--finding", default=None
+        "Record this finding of a reviewer on the candidate instead.", "--finding", default=None
     )
     exploit: bool = option(
-        "With --finding: whether the reward is exploited.",
+        "For --finding: whether the reward is exploited.",
         "--exploit/--no-exploit",
         default=False,
     )
     unusable: bool = option(
-        "The files of the run changed after its end and are lost: record it as not measured.",
+        "Record the run as not measured, because its files changed after its end and are lost.",
         "--unusable",
         default=False,
     )
     probe: bool = option(
-        "Summarize how the candidate's runs did under the perturbations of the protocol instead.",
+        "Summarize the candidate's runs under the perturbations of the protocol instead.",
         "--probe",
         default=False,
     )
@@ -276,7 +276,7 @@ class StudyAudit(Record):
 
 @study_verb(AuditRequest)
 def audit(request: AuditRequest) -> StudyAudit:
-    """Audit a run or a candidate and enter the result as evidence.
+    """Audit a run or a candidate and record the result as evidence.
 
     A run that has ended is measured, and the terms of its reward are examined; a live one is
     monitored. The claim of a candidate is tested against the incumbent: twelve checks, intervals, a
@@ -321,7 +321,7 @@ class VerifyRequest(PersonRequest):
         "Session, exported bundle or report; default: the study's ledger.", default=None
     )
     adopt: bool = option(
-        "Continue a ledger that was written on another machine; a person has to agree.",
+        "Continue a ledger written on another machine; requires a person.",
         "--adopt",
         default=False,
     )
@@ -346,7 +346,7 @@ def _adopt_question(request: VerifyRequest) -> Question | None:
     study = request.open()
     why = study.ledger.verify().why
     return Question(
-        f"The ledger of {study.name} was not written here: {why}. Continue it as it is?",
+        f"The ledger of {study.name} was not written here: {why}. Continue it anyway?",
         request.terminal_command("verify", "--adopt"),
     )
 
@@ -377,10 +377,10 @@ def _verify_path(path: Path) -> Verification:
             claims, signer, fault = check_bundle(path)
         else:
             claims, signer = signed_text(read_text(path))
-        fault = fault or (None if signer else "it carries no valid signature")
+        fault = fault or (None if signer else "it has no valid signature")
         key, outcome = usable_key(), claims.get("outcome")
         if outcome is None and not fault:
-            reasons, state = ("no session judged what it is about",), "unproven"
+            reasons, state = ("it does not concern a judged session",), "unproven"
         else:
             is_ours = key is not None and signer == key.public
             state = "unproven" if fault else str(outcome) if is_ours else "claimed"
@@ -391,7 +391,7 @@ def _verify_path(path: Path) -> Verification:
 
 @verb(VerifyRequest, exit_code=lambda report: 0 if report.ok else 5, question=_adopt_question)
 def verify(request: VerifyRequest) -> LedgerReport | Verification:
-    """Verify a session, bundle or report, or a study's ledger with every file that it names.
+    """Verify a session, bundle or report, or a study's ledger and all its files.
 
     Requires no secret: signatures include their public key. Exit code 5 if something differs. A
     ledger that was rewritten, truncated or extended outside of telic does not match the note of its
@@ -413,9 +413,9 @@ class ReportRequest(PersonRequest):
     """A report to write."""
 
     close: bool = option(
-        "Close the study for good first; a person has to agree.", "--close", default=False
+        "Close the study permanently first; requires a person.", "--close", default=False
     )
-    because: str = option("With --close: why.", default="no reason given")
+    because: str = option("Reason for --close.", default="no reason given")
 
 
 class StudyReportFiles(Record):
@@ -429,14 +429,14 @@ def _close_question(request: ReportRequest) -> Question | None:
     if not request.close:
         return None
     return Question(
-        f"Close {request.open().name} for good? Nothing more is launched in it.",
+        f"Close {request.open().name} permanently? No further runs can be started in it.",
         request.terminal_command("report", "--close", "--because", request.because),
     )
 
 
 @study_verb(ReportRequest, question=_close_question)
 def report_study(request: ReportRequest) -> StudyReportFiles:
-    """Write report.md and report.html from the ledger and the evidence; notes of people stay.
+    """Write report.md and report.html from the ledger and the evidence; manual notes are kept.
 
     With --close it is the last report: nothing more is proposed or launched in the study.
     """

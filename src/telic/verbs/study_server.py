@@ -92,7 +92,7 @@ class RunList(Record):
 class ListRequest(StudyRequest):
     """A list to show."""
 
-    limit: int = option("Number of entries.", default=100, minimum=1, maximum=1000)
+    limit: int = option("Maximum number of entries.", default=100, minimum=1, maximum=1000)
 
 
 @study_verb(ListRequest)
@@ -131,8 +131,8 @@ class GatesRequest(StudyRequest):
     """A run whose gates to evaluate."""
 
     candidate: str = argument(CANDIDATE)
-    phase: str | None = option("Phase; the present one if left out.", default=None)
-    seed: int | None = option("Seed; the next one of the phase if left out.", default=None)
+    phase: str | None = option("Phase; default: the current one.", default=None)
+    seed: int | None = option("Seed; default: the next one of the phase.", default=None)
 
 
 class GateLook(Record):
@@ -177,7 +177,7 @@ def _start_question(request: RunRequest) -> Question | None:
 
 @verb(RunRequest, question=_start_question)
 def run_asking(request: RunRequest) -> StudyProgress:
-    """Take every step that needs no person; with confirm, start runs and wait for them.
+    """Take every step that requires no person; with confirm, start runs and wait for them.
 
     Asks the person before runs are started, unless autonomy is approved. With a candidate, one run
     is shown with its gates, or started. Returns at a question or after some minutes; then call it

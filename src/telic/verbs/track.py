@@ -42,17 +42,17 @@ class _TrackRequest(PlacedRequest):
 
     preset: str = option("Preset: planar, quarter or release.", default="planar")
     settings: Sequence[str] = option(
-        "Change a setting: --set command.frames=8; repeatable.", "--set", default=(), many=True
+        "Override a setting: --set command.frames=8; repeatable.", "--set", default=(), many=True
     )
-    library: str | None = option("Folder of motions; default: generated ones.", default=None)
+    library: str | None = option("Motion library folder; default: generated motions.", default=None)
     seeds: Sequence[int] = option("Training seeds: 1,2,3 or 1-3.", default=(1,), read=integer_list)
     steps: int | None = option("Control steps per seed; default: the preset's.", default=None)
-    device: str = option("cpu or cuda.", default="cpu")
-    threads: int | None = option("Physics threads; default all cores.", default=None)
+    device: str = option("Device: cpu or cuda.", default="cpu")
+    threads: int | None = option("Physics threads; default: all cores.", default=None)
     evaluations: int = option("Evaluations during training.", default=4, minimum=1)
     name: str | None = option("Name of the run folder.", default=None)
     fresh: bool = option("Start from scratch instead of resuming.", default=False)
-    dry_run: bool = option("Print the resolved settings and stop.", default=False)
+    dry_run: bool = option("Print the resolved settings and exit.", default=False)
 
     @property
     def overrides(self) -> list[str]:
@@ -66,7 +66,7 @@ class _TrackRequest(PlacedRequest):
 
 
 class TrackedRun(NamedTuple):
-    """A training of trackers, and how well its members track held-out clips."""
+    """A training run of trackers and the tracking success of its members on held-out clips."""
 
     path: str
     status: str
@@ -99,9 +99,9 @@ def _tracked(run: Run) -> TrackedRun:
 class _TrackerRequest(RunsRequest):
     """A tracker of a run."""
 
-    run: str = argument("The run: latest, its name, or a folder.", default="latest")
-    seed: int | None = option("Which member; default: the first.", default=None)
-    step: int | None = option("Which of its trackers; default: the last.", default=None)
+    run: str = argument("Run: latest, its name, or a folder.", default="latest")
+    seed: int | None = option("Member of the run; default: the first.", default=None)
+    step: int | None = option("Step of the tracker; default: the last.", default=None)
 
     def choose(self) -> _ChosenTracker:
         """Return the requested tracker."""
@@ -122,7 +122,7 @@ class _TrackerRequest(RunsRequest):
         if not known:
             raise UsageError(
                 f"{run.name} has no such tracker.",
-                hint="They appear at each evaluation, in <member>/checkpoints/tracker_<step>.pt.",
+                hint="Each evaluation saves one in <member>/checkpoints/tracker_<step>.pt.",
             )
         last = known[-1]
         return _ChosenTracker(run, MemberFolder(run.path / last.member), last.path, last.step)
@@ -141,13 +141,13 @@ class _EvalRequest(_TrackerRequest):
     """A tracker to evaluate."""
 
     split: Literal["held-out", "train", "validation", "test"] = option(
-        "Which clips; held-out: test, or validation where there are none.", default="held-out"
+        "Clips to evaluate; held-out: test, or validation if there are none.", default="held-out"
     )
-    library: str | None = option("Folder of other motions than those of the run.", default=None)
+    library: str | None = option("Motion folder; default: the motions of the run.", default=None)
     videos: int = option(
         "Number of videos of the worst clips, with the reference as a ghost.", default=0, minimum=0
     )
-    device: str = option("cpu or cuda.", default="cpu")
+    device: str = option("Device: cpu or cuda.", default="cpu")
 
 
 class TrackerEvaluation(NamedTuple):
@@ -195,11 +195,11 @@ class _ExportTrackerRequest(_TrackerRequest):
     """A tracker to export as ONNX."""
 
     output: str | None = option(
-        "Folder for the files; default: next to the tracker.", "--output", "-o", default=None
+        "Output folder; default: next to the tracker.", "--output", "-o", default=None
     )
-    clip: str | None = option("Also a folder that follows this clip without telic.", default=None)
+    clip: str | None = option("Also export a folder that tracks this clip alone.", default=None)
     tokens: bool = option(
-        "Also tokens/robot.xml, the robot with tokens as actions: telic run ... --env FILE.",
+        "Also export tokens/robot.xml, a robot with tokens as actions: telic run ... --env FILE.",
         "--tokens",
         default=False,
     )
@@ -207,7 +207,7 @@ class _ExportTrackerRequest(_TrackerRequest):
 
 @verb(_ExportTrackerRequest, examples=_EXAMPLES)
 def export_tracking(request: _ExportTrackerRequest) -> TrackerExport:
-    """Export a tracker as ONNX: encoders, decoder and the whole; each is verified."""
+    """Export a tracker as ONNX: encoders, decoder and full policy, each verified."""
     chosen = request.choose()
     folder = Path(request.output) if request.output else chosen.member.path / "onnx"
     tracker = tracking.tracker.load_tracker(chosen.path)

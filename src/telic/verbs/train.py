@@ -41,7 +41,7 @@ def _failed(result: Any) -> int:
 
 @verb(TrainRequest, examples=_EXAMPLES, exit_code=_failed)
 def train(request: TrainRequest) -> Run | TrainJob:
-    """Train a policy for every reward, variant and seed, all of a reward together."""
+    """Train one policy per reward, variant and seed; policies of one reward train together."""
     permit_env(request.env, {"python": request.python, **(request.env_args or {})})
     if request.on is not None:
         return do_elsewhere(request, ("train",), "train:train")
@@ -73,7 +73,7 @@ def train(request: TrainRequest) -> Run | TrainJob:
 
 
 def tell_what_is_assumed(env: str, env_args: Mapping[str, Any], tell: Listener) -> None:
-    """Report what is assumed about a robot given as a file, before a long training starts."""
+    """Report assumptions about a robot given as a file, before a long training run."""
     if not env.endswith(MODEL_FILES):
         return
     from telic.envs.factory import make
@@ -87,7 +87,7 @@ def tell_what_is_assumed(env: str, env_args: Mapping[str, Any], tell: Listener) 
 class _PresetsRequest(VerbRequest):
     """Presets of training, or methods of policy search."""
 
-    env: str | None = argument("Environment; all of them if left out.", default=None)
+    env: str | None = argument("Environment; default: all.", default=None)
     search: bool = option("Show the methods of telic search instead.", default=False)
 
 
@@ -95,7 +95,7 @@ class _PresetsRequest(VerbRequest):
 def presets(
     request: _PresetsRequest,
 ) -> Shown[dict[str, dict[str, Any]]]:
-    """Show the settings that training starts from, or the methods of policy search."""
+    """Show the default settings for training, or the methods of policy search."""
     if request.search:
         return search_methods()
     every = sorted({env for by_env in plan.PRESETS.values() for env in by_env})

@@ -36,11 +36,11 @@ server ends.
 class _DashboardRequest(RunsRequest):
     """Address of the dashboard."""
 
-    host: str = option("An address of this machine.", default="127.0.0.1")
+    host: str = option("Address on this machine.", default="127.0.0.1")
     port: int = option("Port; 0: a free one.", default=8764, minimum=0, maximum=65535)
-    opens: bool = option("Open the browser.", "--open/--no-open", default=True)
-    new_token: bool = option("Replace the kept token.", "--new-token", default=False)
-    root: Path = location("The repository, for studies.", "--root", default=Path())
+    opens: bool = option("Open the page in a browser.", "--open/--no-open", default=True)
+    new_token: bool = option("Replace the stored token.", "--new-token", default=False)
+    root: Path = location("Repository folder, for studies.", "--root", default=Path())
 
 
 def _require_web() -> None:
@@ -54,15 +54,15 @@ class _ArtifactReportRequest(ArtifactRequest):
     """A report to write."""
 
     site: Path | None = option(
-        "Write the pages of the dashboard into this folder instead: curves and 3-D episodes that "
-        "open from disk.",
+        "Export the pages of the dashboard to this folder instead, with curves and 3-D episodes "
+        "that open from disk.",
         default=None,
     )
 
 
 @verb(_ArtifactReportRequest)
 def write_report(request: _ArtifactReportRequest) -> ReportPlace | SavedSite:
-    """Write the report of a session, search or study and print its path; or its pages as files."""
+    """Write the report of a session, search or study and print its path; or export its pages."""
     if request.site is None:
         where = {"runs_dir": request.runs_dir, "root": request.root}
         return report(request.thing, **where)
@@ -77,7 +77,7 @@ def write_report(request: _ArtifactReportRequest) -> ReportPlace | SavedSite:
 def serve(request: _DashboardRequest) -> None:
     """Open the dashboard: describe a behavior, watch it become a policy, correct it.
 
-    The token is the one in TELIC_WEB_TOKEN, or the one that this machine keeps.
+    The token is TELIC_WEB_TOKEN, or the one stored on this machine.
     """
     _require_web()
     from telic.web._connections import find_token, listen
@@ -88,7 +88,7 @@ def serve(request: _DashboardRequest) -> None:
         listening = listen(request.host, request.port)
     except UsageError as error:
         address = f"http://{request.host}:{request.port}/?token={token}"
-        hint = f"A dashboard that runs there already opens with: {address}"
+        hint = f"A dashboard is already running there; open it with: {address}"
         raise UsageError(error.message, hint=error.hint or hint) from None
     address = f"{address_of(listening)}/?token={token}"
     sys.stdout.write(f"telic: {address}\n")

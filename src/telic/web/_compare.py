@@ -140,9 +140,9 @@ def _difference(own: np.ndarray, first: np.ndarray, tests: int, what: str) -> Di
         low, high = (float(interval.low), float(interval.high)) if is_known else (None, None)
     size = f"{what} is {number(abs(value))} {'higher' if value >= 0 else 'lower'} than the first"
     if low is None or high is None:
-        words = f"{size}; more training seeds are needed to show a difference."
+        words = f"{size}; more training seeds are needed to establish a difference."
     elif low <= 0.0 <= high:
-        words = f"No difference is shown: {number(value)}, {number(low)} to {number(high)}."
+        words = f"No significant difference: {number(value)}, {number(low)} to {number(high)}."
     else:
         words = f"{size} (95 % confidence interval {number(low)} to {number(high)})."
     return Difference(value=value, low=low, high=high, words=words)
@@ -157,9 +157,9 @@ def _obstacles(kinds: set[str], all_of: list[_Measured]) -> tuple[str, ...]:
         frozenset(tuple(getattr(each, name) for name in _MEANING) for each in own.criteria)
         for own in all_of
     }
-    where = f"They ran in different environments: {', '.join(environments)}."
+    where = f"Their environments differ: {', '.join(environments)}."
     found = [where] if len(environments) > 1 else []
-    found += ["They were judged by different criteria."] if len(meanings) > 1 else []
+    found += ["Their criteria differ."] if len(meanings) > 1 else []
     return tuple(found)
 
 

@@ -25,23 +25,23 @@ TOKEN_VARIABLE = "TELIC_WEB_TOKEN"
 _HEADER_BYTES = 16 << 10
 _LEAVING_S = 3
 _LEAST_LENGTH = 16
-"""of a token"""
+"""minimum length of a token"""
 _PATIENCE_S: dict[object, float] = {h11.IDLE: 10.0, h11.SEND_BODY: 30.0}
-"""how long a client may take for the lines before a request's body, and then for its body"""
+"""timeouts of a client for the lines before a request's body, and then for its body"""
 
 
 class BoundedConnection(H11Protocol):
-    """A connection that is closed when a request takes too long to arrive."""
+    """HTTP connection that is closed if a request takes too long to arrive."""
 
     most = 512
-    """connections at a time; each viewer of a live session keeps one open"""
+    """maximum number of connections; each viewer of a live session keeps one open"""
     waits_since: float | None = None
-    """when it began to wait for a request; None while it does not"""
+    """time at which it started to wait for a request, or None"""
     _waits_for: type[Any] | None = None
     _timer: Any = None
 
     def connection_made(self, transport: Any) -> None:
-        """Take a new connection; among too many, one that is slow to ask gives way."""
+        """Accept a connection; if there are too many, close a slow one."""
         super().connection_made(transport)
         if len(self.connections) > self.most:
             others = (each for each in self.connections if isinstance(each, BoundedConnection))
@@ -50,22 +50,22 @@ class BoundedConnection(H11Protocol):
         self._watch()
 
     def data_received(self, data: bytes) -> None:
-        """Take what has arrived."""
+        """Process received data."""
         super().data_received(data)
         self._watch()
 
     def on_response_complete(self) -> None:
-        """Continue with the next request, part of which may have arrived meanwhile."""
+        """Continue with the next request, which may have arrived partially."""
         super().on_response_complete()
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget it."""
+        """Remove the closed connection."""
         self._end_timer()
         super().connection_lost(exc)
 
     def _watch(self) -> None:
-        """Let the clock run from the beginning of each part of a request to its end."""
+        """Run the timeout from the start to the end of each part of a request."""
         part = self.conn.their_state
         if part is self._waits_for:
             return
@@ -82,17 +82,17 @@ class BoundedConnection(H11Protocol):
 
 
 def find_token(rotate: bool = False) -> str:
-    """Return the token in TELIC_WEB_TOKEN, or the one that this machine keeps.
+    """Return the token in TELIC_WEB_TOKEN, or the one stored on this machine.
 
-    The kept token is a file of this user's state folder that only this user can read. It stays the
+    The stored token is a file in the user's state folder that only this user can read. It stays the
     same until it is rotated, so that bookmarks and open tabs survive a restart. Raises UsageError
-    for a token that can be guessed.
+    for a token that is too short.
     """
     given = os.environ.get(TOKEN_VARIABLE, "").strip()
     if given and len(given) < _LEAST_LENGTH:
         raise UsageError(
             f"{TOKEN_VARIABLE} is too short.",
-            hint=f"Use at least {_LEAST_LENGTH} characters, or unset it to use the kept token.",
+            hint=f"Use at least {_LEAST_LENGTH} characters, or unset it to use the stored token.",
         )
     if given:
         return given
@@ -112,28 +112,28 @@ def find_token(rotate: bool = False) -> str:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens on this machine; raises UsageError for any other address."""
+    """Return a socket that listens on this machine; raises UsageError for other addresses."""
     if not is_loopback(host):
         raise UsageError(
-            f"{host} can be reached from other machines.",
-            hint="Serve on 127.0.0.1, and forward the port through SSH from elsewhere.",
+            f"{host} is reachable from other machines.",
+            hint="Use 127.0.0.1, and forward the port through SSH from other machines.",
         )
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    # Connections inherit it; without, an answer's last packet waits 40 ms for the one before.
+    # Inherited by connections. Without it, the last packet of a response is delayed by 40 ms.
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:
         made.bind((host, port))
     except OSError as error:
         made.close()
-        raise UsageError(f"Port {port} of {host} is not free: {error.strerror}.") from None
+        raise UsageError(f"Port {port} of {host} is not available: {error.strerror}.") from None
     made.listen()
     return made
 
 
 def answer_until_stopped(app: Any, listening: socket.socket) -> None:
-    """Answer requests until the process is stopped; open requests are then dropped."""
+    """Serve requests until the process is stopped; open requests are then dropped."""
     config = uvicorn.Config(
         app,
         http=BoundedConnection,
@@ -149,13 +149,13 @@ def answer_until_stopped(app: Any, listening: socket.socket) -> None:
 
 
 def _is_no_farewell(record: logging.LogRecord) -> bool:
-    """Say whether a line of the log is about anything but answers cut off by the server's end."""
+    """Return True unless a log record is about responses interrupted by the server's shutdown."""
     cut_off = record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError)
     return not cut_off and "graceful shutdown" not in record.getMessage()
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether only this machine can reach an address."""
+    """Return True if an address is only reachable from this machine."""
     if host == "localhost":
         return True
     try:

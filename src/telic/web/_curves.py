@@ -59,16 +59,16 @@ class SeriesQuery(Record):
     """Requested curves and range."""
 
     name: tuple[_Name, ...] = Field(
-        default=("episodic_return",), max_length=200, description="metrics; see `names`"
+        default=("episodic_return",), max_length=200, description="metric names; see `names`"
     )
-    member: tuple[_Name, ...] = Field(default=(), max_length=200, description="default: all")
-    iteration: int | None = Field(default=None, ge=0, le=10**9, description="of a session")
+    member: tuple[_Name, ...] = Field(default=(), max_length=200, description="default: every one")
+    iteration: int | None = Field(default=None, ge=0, le=10**9, description="for a session")
     start: float | None = Field(default=None, description="first step")
     end: float | None = Field(default=None, description="last step")
     over: Literal["global_step", "elapsed_time"] = Field(
         default="global_step", description="horizontal axis: steps or seconds of training"
     )
-    points: int = Field(default=1000, ge=3, le=_MOST_POINTS, description="points of a curve")
+    points: int = Field(default=1000, ge=3, le=_MOST_POINTS, description="maximum points per curve")
 
 
 class TrainingPulse(Record):

@@ -168,7 +168,7 @@ def routes(place: WebPlace) -> APIRouter:
     @router.get(
         "/artifacts/{thing}/files/{key}",
         response_class=FileResponse,
-        responses={206: {"description": "A part of the file, as Range asks for."}},
+        responses={206: {"description": "A part of the file, for a Range request."}},
     )
     def read_file(thing: str, key: str) -> FileResponse:
         """Return a file, or part of it for a Range request."""

@@ -68,7 +68,7 @@ class WebGate:
     def _answer(self, scope: Scope) -> Response | None:
         headers, path, method = Headers(scope=scope), str(scope["path"]), str(scope["method"])
         if not _is_this_machine(headers.get("host", "")):
-            return _refusal(421, "This host is not served here.")
+            return _refusal(421, "This server does not serve this host.")
         if (refusal := _foreign(method, headers)) is not None:
             return _refusal(403, refusal)
         is_api = path.startswith(API)
@@ -77,15 +77,15 @@ class WebGate:
         if not self._is_known(headers):
             if is_api:
                 hint = (
-                    "Open the address that telic serve prints, or send Authorization: Bearer TOKEN."
+                    "Open the address printed by telic serve, or send Authorization: Bearer TOKEN."
                 )
-                return _refusal(401, "A token is needed.", hint)
+                return _refusal(401, "A token is required.", hint)
             return HTMLResponse(_NO_TOKEN, 401)
         if "transfer-encoding" in headers:
-            return _refusal(411, "Say how long the body is (Content-Length).")
+            return _refusal(411, "Send the length of the body (Content-Length).")
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length[:20]) > _BODY_BYTES:
-            return _refusal(413, f"More than {_BODY_BYTES >> 20} MiB are not read.")
+            return _refusal(413, f"The body exceeds the limit of {_BODY_BYTES >> 20} MiB.")
         return None
 
     def _greeting(self, scope: Scope, path: str) -> Response | None:
@@ -127,14 +127,14 @@ def _foreign(method: str, headers: Headers) -> str | None:
     """Return why a cross-origin request, even from this machine, is refused, or None."""
     host, origin = headers.get("host", "").lower(), headers.get("origin")
     if origin is not None and origin.lower() not in (f"http://{host}", f"https://{host}"):
-        return "Pages of other origins are not served."
+        return "Requests from other origins are rejected."
     site = headers.get("sec-fetch-site", "none")
     is_opened = method == "GET" and headers.get("sec-fetch-mode") == "navigate"
     if site not in ("none", "same-origin") and not is_opened:
-        return "Pages of other origins are not served."
+        return "Requests from other origins are rejected."
     is_page = "cookie" in headers and "authorization" not in headers
     if method not in _SAFE and is_page and origin is None and site != "same-origin":
-        return "A request that changes something has to state its origin."
+        return "A request that modifies data must send its origin."
     return None
 
 

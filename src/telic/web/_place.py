@@ -135,7 +135,7 @@ class WebPlace:
         real = path.resolve()
         homes = (self.runs_dir.resolve(), (self.root / ".telic").resolve())
         if not any(real.is_relative_to(home) for home in homes) or not real.is_file():
-            raise Refused(f"{path.name} is not a file of this workspace.")
+            raise Refused(f"{path.name} is not a file in this workspace.")
         return real
 
     def _folders(self) -> Iterator[tuple[str, Path]]:

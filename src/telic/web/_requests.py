@@ -31,14 +31,14 @@ def check_env(values: Mapping[str, Any]) -> None:
     for key, value in arguments.items():
         if isinstance(value, str) and not _FILE_NAME.fullmatch(value):
             raise Refused(
-                f'The argument {key[:60]} of an environment cannot be "{value[:60]}" here.',
-                hint="Files of your own are for the command line: telic train --env-arg.",
+                f'Invalid environment argument {key[:60]}: "{value[:60]}".',
+                hint="Files can only be used on the command line: telic train --env-arg.",
             )
     name = values.get("env")
     if name is not None and not _REGISTERED.fullmatch(name) and name not in robot_names():
         raise Refused(
             f'"{name[:100]}" is not a registered environment.',
-            hint="Files and code of your own are for the command line: telic run --env FILE.",
+            hint="Files and code can only be used on the command line: telic run --env FILE.",
         )
 
 

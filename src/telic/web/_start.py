@@ -59,7 +59,7 @@ def read_intent(values: Mapping[str, Any]) -> tuple[SessionConfig, Composition |
     check_env(values)
     fields = {name: value for name, value in values.items() if name in SessionConfig.model_fields}
     config = SessionConfig.parse(fields)
-    _require_here(config.env, "They are fetched when you press Start; criteria are shown then.")
+    _require_here(config.env, "They are downloaded on Start; criteria are shown then.")
     if config.model is not None:
         return config, None
     return config, composed(config)
@@ -87,16 +87,16 @@ def _require_here(env: str, hint: str) -> None:
     """Raise Refused for an unregistered environment, UsageError for a robot not downloaded yet."""
     check_env({"env": env})
     if env in robot_names() and not is_fetched(named_robot(env)):
-        raise UsageError(f"The files of {env} are not on this machine yet.", hint=hint)
+        raise UsageError(f"The files of {env} are not downloaded yet.", hint=hint)
 
 
 def model_of(env: str) -> Path:
     """Return the model of an environment by name; raises UsageError if it is not available."""
-    _require_here(env, f"Fetch them: telic robots {env}")
+    _require_here(env, f"Download them: telic robots {env}")
     located = str(robot_path(env) or env)
     path = model_file(TrajectoryFacts(env_id=located, dt_s=None))
     if path is None:
-        raise UsageError(f"{env} has no MuJoCo model to draw.")
+        raise UsageError(f"{env} has no MuJoCo model to render.")
     return path
 
 

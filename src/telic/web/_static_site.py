@@ -71,13 +71,13 @@ def write_site(thing: Thing, runs_dir: Path, root: Path, folder: Path) -> SavedS
     """
     if not (STATIC / "site" / "site.js").exists():
         raise UsageError(
-            "The pages of the dashboard are not part of this installation.",
+            "This installation does not include the pages of the dashboard.",
             hint="Build them once with: make web (needs Node 20 or newer).",
         )
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set[str]()
     if (folder.exists() and not folder.is_dir()) or (names and _LIST not in names):
         raise UsageError(
-            f"{folder} is not empty and holds no earlier site.", hint="Choose a new folder."
+            f"{folder} is not empty and contains no earlier site.", hint="Choose a new folder."
         )
     with ThreadPoolExecutor(1) as thread:
         saved = _Saved(WebPlace(runs_dir, root), thing, thread)

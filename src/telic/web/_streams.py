@@ -143,7 +143,7 @@ def routes(place: WebPlace) -> APIRouter:
     @router.get("/artifacts/{thing}/events")
     def read_events(
         thing: str,
-        after: Annotated[int, Query(ge=0, le=1 << 53, description="end of the last page")] = 0,
+        after: Annotated[int, Query(ge=0, le=1 << 53, description="last log position")] = 0,
     ) -> EventPage:
         """Return the events of an artifact after a position."""
         return read_page(place.thing(thing), after)

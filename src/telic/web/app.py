@@ -55,7 +55,7 @@ _COMPRESSED = {
 }
 """media types of files that are compressed for transfer"""
 _WASM = "application/wasm"
-_NOT_BUILT = """The pages of the dashboard are not part of this installation.
+_NOT_BUILT = """This installation does not include the pages of the dashboard.
 
 Build them once with: make web (needs Node 20 or newer). The API under /api works without them.
 """
@@ -117,7 +117,7 @@ def gated(place: WebPlace, token: str) -> ASGIApp:
 
 def _page(path: str, takes_gzip: bool) -> Response:
     if f"/{path}".startswith(f"{API}/"):
-        return JSONResponse({"message": "There is no such route.", "hint": None}, 404)
+        return JSONResponse({"message": "This route does not exist.", "hint": None}, 404)
     built = {str(file.relative_to(STATIC)): file for file in STATIC.rglob("*") if file.is_file()}
     if "index.html" not in built:
         return PlainTextResponse(_NOT_BUILT, 404)
@@ -154,7 +154,7 @@ def _explain(request: Request, error: Exception) -> Response:
                 f"{'.'.join(str(part) for part in fault['loc'][1:]) or 'the body'}: {fault['msg']}"
                 for fault in error.errors()[:5]
             ]
-            status, message = 422, f"The request is not valid. {'; '.join(faults)}."
+            status, message = 422, f"Invalid request. {'; '.join(faults)}."
         case ValidationError():
             _log.warning("%s: damaged %s", request.url.path, error.title)
             status, message = 409, f"A file is damaged: it is not a valid {error.title}."
@@ -162,7 +162,7 @@ def _explain(request: Request, error: Exception) -> Response:
             status, message = error.status_code, str(error.detail)
         case _:
             _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-            status, message = 500, "This is a bug in telic; the server's terminal says more."
+            status, message = 500, "This is a bug in telic; see the server's terminal for details."
     clean = [part and part.encode("utf-8", "replace").decode() for part in (message, hint)]
     return JSONResponse({"message": clean[0], "hint": clean[1]}, status)
 

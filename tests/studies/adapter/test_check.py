@@ -61,7 +61,7 @@ WRONG = (
     ({"commands__trian": None}, "unknown key trian"),
     (cites("train.py:99"), "train.py:99: the file has 6 lines"),
     (cites("../secret:1"), "outside of the repository"),
-    (cites(), "cites the line"),
+    (cites(), "must cite its line"),
 )
 
 

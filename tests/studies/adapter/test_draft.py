@@ -94,7 +94,7 @@ def test_what_drives_hardware_is_named_and_not_proposed(tmp_path):
     assert argv(found) == "python fit.py {overrides}"
     (hazard,) = found.adapter.hazards
     assert (hazard.id, hazard.evidence) == ("actuates_hardware", "link.py:1")
-    assert "train_real.py drives hardware (link.py:1)" in why(found, "commands.train")
+    assert "train_real.py controls hardware (link.py:1)" in why(found, "commands.train")
 
 
 def test_several_trainers_are_asked_about_and_a_library_has_none(tmp_path):
@@ -190,7 +190,7 @@ def test_a_redraft_keeps_confirmed_fields(tmp_path):
     folder = create_study(root, "walk", "one", actor).folder
     write_draft(folder)
     text = folder.adapter.read_text()
-    assert "# How seeds are set; null is unknown.\nseeds:" in text
+    assert "# How to set seeds; null: unknown.\nseeds:" in text
     train = {"argv": ["python", "train.py", "--seed", "{seed}"]}
     confirmed = {"commands.train": {"status": "confirmed"}}
     update_yaml(folder.adapter, {"commands": {"train": train}, "provenance": confirmed})

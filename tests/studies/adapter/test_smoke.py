@@ -127,7 +127,7 @@ def test_what_is_not_reproducible_must_be_declared_and_a_missing_metric_is_found
     same, differs = [sheet(1), sheet(1)], [sheet(1), sheet(1, score=0.6)]
     found = judged({(1, 1): same, **others})
     assert all(check.passed is not False for check in found.values())
-    assert found["steps"].why == "37 steps end at 37 in the log, twice as many at 74"
+    assert found["steps"].why == "37 steps reach 37 in the log, twice as many at 74"
     assert judged({(1, 1): differs, **others})["repeat"].passed is False
     declared = judged({(1, 1): differs, **others}, "no")["repeat"]
     assert declared.passed and "declared" in declared.why

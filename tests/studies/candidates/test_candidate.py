@@ -65,7 +65,7 @@ def test_an_author_writes_neither_what_the_system_keeps_nor_elsewhere(study, tmp
     for key in ("status", "validation", "id", "content_hash"):
         with pytest.raises(InvalidDocument, match="E_DRAFT"):
             new_candidate(study, "sly", {**draft(study), key: "accepted"}, AGENT)
-    with pytest.raises(InvalidDocument, match="leaves"):
+    with pytest.raises(InvalidDocument, match="outside"):
         make(study, files={"../../../evil.py": tmp_path / "repo" / "evaluate.py"})
 
 
@@ -116,7 +116,7 @@ def test_mending_uses_up_attempts(study):
     assert validate_candidate(study, name).ok
     end_run(study, start_run(study, name), "failed", why="again")
     transition(study, name, "debug", SYSTEM, "again")
-    with pytest.raises(GateRefused, match="2 attempts"):
+    with pytest.raises(GateRefused, match="2 repair attempts"):
         revise_candidate(study, name, {"plan": {}}, AGENT)
 
 

@@ -47,7 +47,7 @@ def test_an_accepted_baseline_is_the_first_incumbent(based):
     assert recorded.data["decision"] == "d-0001" and recorded.sig is not None
     assert recorded.data["audit"] and recorded.data["evidence"]
     before = snapshot(based)
-    with pytest.raises(GateRefused, match="takes over is not named"):
+    with pytest.raises(GateRefused, match="next incumbent is not specified"):
         decide_candidate(based, BASELINE, "revert", HUMAN, "start over")
     with pytest.raises(StudyError, match="E_NO_INCUMBENT"):
         decide_candidate(based, BASELINE, "revert", HUMAN, "start over", to="c-0009-x")
@@ -83,7 +83,7 @@ def test_nobody_accepts_what_an_audit_does_not_support(based):
     name = promoted(based, -0.1, change=SMALLER)
     assert audit_result(based, name, AGENT).audit.verdict == "no_improvement"
     before = snapshot(based)
-    with pytest.raises(GateRefused, match="the audit says no_improvement"):
+    with pytest.raises(GateRefused, match="the audit found no_improvement"):
         decide_candidate(based, name, "accept", HUMAN, "I like it")
     assert snapshot(based) == before
     assert decide_candidate(based, name, "reject", AGENT, "no gain").incumbent == BASELINE
@@ -124,7 +124,7 @@ def test_altered_evidence_and_a_broken_ledger_decide_nothing(claimed):
     path = claimed.folder.evidence_file(made.evidence.id)
     held = read_json(path)
     write_json(path, {**held, "payload": {**held["payload"], "verdict": "no_improvement"}})
-    with pytest.raises(BrokenIntegrity, match="not what was recorded"):
+    with pytest.raises(BrokenIntegrity, match="missing or was modified"):
         decide_candidate(claimed, BETTER, "reject", HUMAN, "the audit says so")
     text = claimed.folder.ledger.read_text()
     claimed.folder.ledger.write_text(text.replace("five seeds agree", "five seeds argue"))
@@ -157,7 +157,7 @@ def test_a_gain_holds_where_the_level_fell_for_both(claimed):
     recheck(claimed, 0.3, [0.2] * 5)
     said = check_incumbent(claimed)
     assert said is not None and (said.outcome, said.control, said.n) == ("holds", BASELINE, 5)
-    assert said.claimed == pytest.approx(0.2, abs=0.02) and "it holds" in said.why
+    assert said.claimed == pytest.approx(0.2, abs=0.02) and "the gain is confirmed" in said.why
     assert next_step(claimed).action == "propose"
 
 
@@ -190,14 +190,14 @@ def test_a_falsifier_that_is_met_is_recorded_and_rejects(claimed, monkeypatch):
     audit_result(claimed, BETTER, AGENT)
     say(claimed, monkeypatch, hypothesis=falsifier("falls > 0.5"))
     assert next_step(claimed).args["verdict"] == "accept"
-    with pytest.raises(GateRefused, match=r"falls > 0\.5, and it is 0\.1"):
+    with pytest.raises(GateRefused, match=r"falls > 0\.5, and the value is 0\.1"):
         decide_candidate(claimed, BETTER, "reject", AGENT, "a feeling", cause="falsifier_met")
     say(claimed, monkeypatch, hypothesis=falsifier("gain < 0.3"))
     assert record_findings(claimed) and not record_findings(claimed), "once is enough"
     (sheet,) = [x for x in claimed.state.evidence.values() if x.kind == "condition"]
     assert sheet.candidate == BETTER
     found = next_step(claimed)
-    assert "gain < 0.3, and it is 0.2" in found.why
+    assert "gain < 0.3, and the value is 0.2" in found.why
     assert f"decide {BETTER} reject --cause falsifier_met" in (found.command or "")
     assert decide_candidate(
         claimed, BETTER, "reject", AGENT, "too little", cause="falsifier_met"
@@ -222,7 +222,7 @@ def test_an_exploit_is_given_up_and_accepted_only_by_a_person(claimed):
     audit_result(claimed, BETTER, AGENT)
     review_candidate(claimed, BETTER, HUMAN, "it stands still", is_exploit=True)
     found = next_step(claimed)
-    assert "calls it an exploit: it stands still" in found.why
+    assert "reports an exploit: it stands still" in found.why
     assert f"decide {BETTER} reject --cause exploit" in (found.command or "")
     with pytest.raises(GateRefused, match="E_EXPLOIT"):
         decide_candidate(claimed, BETTER, "accept", AGENT, "the numbers are good")

@@ -46,7 +46,7 @@ notes --ref=refs/notes/telic append -F - --output=x
 
 def test_what_writes_or_runs_foreign_code_is_refused(repository):
     for line in REFUSED.strip().splitlines():
-        with pytest.raises(Refused, match="not one of the read-only"):
+        with pytest.raises(Refused, match="not an allowed read-only"):
             git_read.ask(repository, *line.split())
     assert not git_read.is_allowed(["git", "status", "--porcelain"])
     assert not git_read.is_allowed(["sh", "-c", "git status --porcelain"])

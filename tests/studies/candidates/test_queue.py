@@ -43,7 +43,7 @@ def test_places_and_gpus_are_limited(study):
     name = make(study, plan={"est": {"gpu_h": 1.0}, "seeds": {"smoke": [1, 2, 3]}})
     validate_candidate(study, name)
     assert [job.gpu for job in study.jobs] == [4, 7, None]
-    assert study.jobs[2].reason == "all 2 places are taken"
+    assert study.jobs[2].reason == "all 2 slots are in use"
     start_run(study, name, seed=1, gpu=4)
     change_contract(study, {"scope": {"limits": {"max_concurrent": 3}}, "hardware": {"gpus": [4]}})
     assert study.jobs[0].status == "running" and study.jobs[1].reason == "no GPU is free"
@@ -78,7 +78,7 @@ def test_a_new_revision_starts_over_but_not_beside_a_live_run(study, queued):
     transition(study, queued, "debug", RUNNER, "it crashed")
     revise_candidate(study, queued, {"plan": {"est": {"gpu_h": 1}}}, AGENT)
     validate_candidate(study, queued)
-    assert study.jobs[0].reason == "an earlier revision runs with this seed"
+    assert study.jobs[0].reason == "an earlier revision is running with this seed"
     end_run(study, lost, "lost")
     assert ready(study) == [f"{queued}/smoke/1"] and study.jobs[0].run_id is None
 

@@ -102,14 +102,14 @@ REFUSED = [
     ("V13", "not in the selection pool", plans(seeds={"short_trial": [101]})),
     ("V13", "twice", plans(seeds={"smoke": [1, 1]})),
     ("V13", "at least 5", plans(seeds={"promotion": [101, 102]})),
-    ("V14", "6 is the most", plans(est=7)),
+    ("V14", "one candidate is 6", plans(est=7)),
     ("V14", "10 are left", plans(est=11)),
     ("V14", "missing", plans(est=None)),
     ("V16", "seed", moves("seed", 1, 2)),
     ("V16", "seed", moves("env.random_seed", 1, 2)),
     ("V16", "seed", moves("--seed", 1, 2)),
     ("V16", "nothing but seeds", {"patch": SEED_PATCH, "change": {}}),
-    ("V16", "luck", moves("reward.weight", 2.0, 2.0)),
+    ("V16", "chance", moves("reward.weight", 2.0, 2.0)),
 ]
 
 
@@ -172,7 +172,7 @@ def test_v08_and_v09_a_change_is_short_and_the_one_that_was_described(study, tmp
     assert set(failures(study, make(study, files={"src/long.py": long}, change={}))) == {"V08"}
     name = make(study, patch=PATCH, change={})
     study.folder.candidate_file(name).with_name("patch.diff").write_text(SEED_PATCH)
-    assert "not the patch" in failures(study, name)["V09"]
+    assert "differs from the described patch" in failures(study, name)["V09"]
 
 
 def test_v10_evaluator_and_metric_stay_as_agreed(study):

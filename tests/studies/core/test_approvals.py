@@ -69,7 +69,7 @@ def test_an_edit_of_one_line_voids_the_approval_of_its_part(approved):
         approved.folder.contract.write_text(text.replace(line, replacement))
         assert unmet(approved) == {key: "void"}, line
     (found,) = approved.missing_approvals
-    assert found.why == "what was approved has changed since"
+    assert found.why == "the approved content has changed"
     approved.folder.contract.write_text(f"# a remark\n{text}")
     assert unmet(approved) == {}, "a comment changes nothing"
 

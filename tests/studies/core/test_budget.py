@@ -50,6 +50,6 @@ def test_more_than_is_left_is_refused(limited):
     intend(limited, "r-1", gpu_h=5)
     assert shortfalls(limited.state, Amounts(gpu_h=5), "c-0002-y") == []
     (said,) = shortfalls(limited.state, Amounts(gpu_h=5.1), "c-0002-y")
-    assert "5 is left for the study" in said and StudyBudgetExceeded.exit_code == 7
+    assert "5 left for the study" in said and StudyBudgetExceeded.exit_code == 7
     (said,) = shortfalls(limited.state, Amounts(gpu_h=2), "c-0001-x")
-    assert "1 is left for c-0001-x" in said
+    assert "1 left for c-0001-x" in said

@@ -109,7 +109,7 @@ def test_a_study_is_not_closed_over_a_live_run(agreed):
     study = agreed
     intent = {"run": "r-1", "candidate": "c-0001-try", "phase": "smoke", "seed": 1, "nonce": "n"}
     study.append("launch.intent", "c-0001-try", intent, RUNNER)
-    with pytest.raises(GateRefused, match="r-1 still runs"):
+    with pytest.raises(GateRefused, match="r-1 is still running"):
         set_study_status(agreed, "closed", HUMAN, "enough")
 
 
@@ -122,5 +122,5 @@ def test_hashes_of_the_evaluator_are_filled_in(agreed):
     again = hash_evaluator(agreed)
     assert again == agreed.protocol.evaluator_files
     assert again.keys() == first.keys() and again != first
-    with pytest.raises(StudyError, match="not a file of the repository"):
+    with pytest.raises(StudyError, match="not a file in the repository"):
         hash_evaluator(agreed, ["../other.py"])

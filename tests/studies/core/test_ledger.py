@@ -19,8 +19,8 @@ def test_damage_blocks_reading_and_writing(study):
     torn, short = whole + b'{"entry":{"seq":3', b"".join(whole.splitlines(keepends=True)[:-1])
     for damaged, why in (
         (whole.replace(b"aaaa", b"bbbb"), "Line 2 of"),
-        (whole[:-5], "complete once"),
-        (short, "3 lines were written here, 2 are left"),
+        (whole[:-5], "complete before"),
+        (short, "3 lines were written, but only 2 are left"),
     ):
         study.folder.ledger.write_bytes(damaged)
         assert not Ledger(study.folder).verify().ok

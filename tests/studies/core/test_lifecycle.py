@@ -99,7 +99,7 @@ def test_what_is_allowed_moves_the_candidate(in_status, pair):
 
 def test_a_failed_candidate_is_repaired_before_an_agent_rejects_it(in_status):
     study = in_status("debug")
-    with pytest.raises(GateRefused, match="only 0 of 3 attempts"):
+    with pytest.raises(GateRefused, match="only 0 of 3 repair attempts"):
         decide_candidate(study, NAME, "reject", AGENT, "it crashed")
     assert decide_candidate(study, NAME, "reject", HUMAN, "it crashed").recorded
 

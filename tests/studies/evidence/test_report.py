@@ -26,7 +26,7 @@ TITLES = [
 ]
 
 
-ACTION = NextAction(action="propose", why="nothing is left", command="telic study propose FILE")
+ACTION = NextAction(action="propose", why="no budget is left", command="telic study propose FILE")
 
 
 @pytest.fixture

@@ -162,7 +162,7 @@ def test_a_run_is_not_forged_between_its_end_and_the_ledger(study, how, monkeypa
         with pytest.raises(TelicError, match="E_ARTEFACTS"):
             analyze_run(settled, name, AGENT)
     else:
-        assert "its end is not proven" in settled.state.runs[name].why
+        assert "its exit record is invalid" in settled.state.runs[name].why
 
 
 def propose(world):
@@ -291,7 +291,7 @@ def test_a_ledger_cut_short_is_noticed_when_the_notes_are_gone_too(study):
     for left in (1, 5, 12):
         study.ledger.path.write_bytes(b"".join(lines[:left]))
         check = Study(study.folder).ledger.verify()
-        assert not check.ok and "the note of its last line is gone" in check.why
+        assert not check.ok and "the record of its last line is missing" in check.why
         assert _refuses_to_go_on(study)
 
 

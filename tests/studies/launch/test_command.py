@@ -39,7 +39,7 @@ def test_placeholders_are_filled_inside_words_and_nothing_is_invented():
     assert found.argv == ("python", "t.py", "seed=7", "/runs/r1/log")
     for argv, why in (
         (["python", "{steps}"], r"\{steps\} of the command has no value"),
-        (["python", "x{overrides}"], "must stand alone"),
+        (["python", "x{overrides}"], "not a separate word"),
     ):
         with pytest.raises(InvalidDocument, match=why):
             build(argv)
@@ -145,7 +145,7 @@ def test_without_approval_everything_is_told_to_stay_offline():
     assert found.variables["WANDB_MODE"] == "offline" and found.variables["WANDB_DIR"] == "logs"
     for name, value in (("WANDB_MODE", "online"), ("https_proxy", "http://proxy")):
         found = environment(declared={name: value})
-        assert found.problems == (f"{name}={value} would open the network",)
+        assert found.problems == (f"{name}={value} would enable the network",)
         assert found.variables[name] == OFFLINE[name]
 
 

@@ -114,7 +114,7 @@ def test_an_evaluation_that_fails_fails_the_run(study):
     found = launch(study, LaunchRequest(make_baseline(study), "smoke", 1, TOKEN), AGENT).run
     settle(study)
     assert study.state.runs[found].status == "failed"
-    assert "evaluation nominal/7009: ended with code 3" in study.state.runs[found].why
+    assert "evaluation nominal/7009: exited with code 3" in study.state.runs[found].why
 
 
 def test_a_fake_interpreter_for_some_seeds_is_found(study, tmp_path, monkeypatch):
@@ -150,9 +150,9 @@ def test_an_evaluator_that_is_changed_after_the_launch_does_not_run(tmp_path):
 FAULTY = (
     ({"eval_seeds": [101]}, "eval_seeds: 101 is also in the promotion pool"),
     ({"eval_seeds": [3]}, "eval_seeds: 3 is also in the selection pool"),
-    ({"eval_seeds": []}, "eval_seeds: the evaluator needs"),
-    ({"command": {"argv": ["e.py"]}}, "without {seed} every evaluation would be the same"),
-    ({"perturbations": ["windy", "windy"]}, "each needs a name of its own"),
+    ({"eval_seeds": []}, "eval_seeds: the evaluator requires"),
+    ({"command": {"argv": ["e.py"]}}, "without {seed}, all evaluations would be identical"),
+    ({"perturbations": ["windy", "windy"]}, "each perturbation needs a unique name"),
     ({"perturbations": [{"nam": "windy"}]}, "perturbations: "),
 )
 
@@ -168,7 +168,7 @@ def test_a_protocol_that_could_not_be_followed_is_not_agreed_on(study):
     study.folder.protocol.write_bytes(held)
     update_yaml(study.folder.adapter, {"outputs": {"checkpoint_glob": None}})
     (problem,) = check_contract(study).problems
-    assert "{checkpoint} needs outputs.checkpoint_glob" in problem
+    assert "{checkpoint} requires outputs.checkpoint_glob" in problem
 
 
 def test_the_checkpoint_is_the_one_that_the_rule_names(tmp_path):

@@ -79,11 +79,11 @@ def train(*argv, **spec):
 
 
 SHUT = [
-    ("G04", "is not the agreed one", ("contract", {"budget": {"launches": 600}}), {}),
+    ("G04", "differs from the agreed one", ("contract", {"budget": {"launches": 600}}), {}),
     ("G04", "not a valid Contract", ("contract", {"budget": "a lot"}), {}),
     (
         "G05",
-        "approval budget is void: what was approved has changed since",
+        "approval budget is void: the approved content has changed",
         ("contract", {"budget": {"launches": 61}}),
         {},
     ),
@@ -95,10 +95,10 @@ SHUT = [
     ("G13", "GPU 3 is not in the contract", None, {"gpu": 3}),
     ("G13", "the contract allows local", ("adapter", {"launcher": {"kind": "slurm"}}), {}),
     ("G13", "is not one of elsewhere", ("contract", {"hardware": {"hosts": ["elsewhere"]}}), {}),
-    ("G17", "of disk are free", ("contract", {"hardware": {"min_free_disk_gb": 1e9}}), {}),
+    ("G17", "of disk space are free", ("contract", {"hardware": {"min_free_disk_gb": 1e9}}), {}),
     ("G17", "GPU", ("contract", {"hardware": {"gpus": [7]}}), {}),
-    ("G19", "eval_protocol.yaml is not", ("protocol", {"episodes": 1}), {}),
-    ("G19", "metric_spec.yaml is not", ("metric_spec", {"primary": {"key": "easier"}}), {}),
+    ("G19", "eval_protocol.yaml differs", ("protocol", {"episodes": 1}), {}),
+    ("G19", "metric_spec.yaml differs", ("metric_spec", {"primary": {"key": "easier"}}), {}),
     (
         "G20",
         "commands are inferred",
@@ -106,9 +106,9 @@ SHUT = [
         {},
     ),
     ("G20", "hide the command in a shell string", train("bash", "-c", "python t.py && rm x"), {}),
-    ("G20", "{checkpoint} of the command has no value", train("python", "{checkpoint}"), {}),
-    ("G20", "no command that trains", ("adapter", {"commands": {"train": None}}), {}),
-    ("G21", "would open the network", train(env={"WANDB_MODE": "online"}), {}),
+    ("G20", "{checkpoint} in the command has no value", train("python", "{checkpoint}"), {}),
+    ("G20", "no training command", ("adapter", {"commands": {"train": None}}), {}),
+    ("G21", "would enable the network", train(env={"WANDB_MODE": "online"}), {}),
     ("G23", "deletes existing files", train("python", "train.py", "--overwrite"), {}),
     (
         "G24",
@@ -153,7 +153,7 @@ def test_g02_g03_and_g15_need_a_sound_open_study(study, candidate):
     s = situation(study, candidate)
     study.ledger.path.write_bytes(bytes(content))
     (found,) = evaluate(s, only=["G03"])
-    assert "line 1 of the ledger is bad" in found.why
+    assert "line 1 of the ledger is invalid" in found.why
 
 
 def test_g06_needs_a_person_or_a_class_and_for_an_exploit_a_person_who_knows(study, candidate):
@@ -164,7 +164,7 @@ def test_g06_needs_a_person_or_a_class_and_for_an_exploit_a_person_who_knows(stu
     assert gate(study, name, "G06").passed
     assert not gate(study, name, "G06", phase="promotion", seed=100).passed
     review_candidate(study, candidate, HUMAN, "it stands still", is_exploit=True)
-    assert "calls it an exploit: it stands still" in gate(study, candidate, "G06").why
+    assert "reports an exploit: it stands still" in gate(study, candidate, "G06").why
     approve(study, "experiment", candidate=candidate)
     assert gate(study, candidate, "G06").passed
 
@@ -207,7 +207,7 @@ def test_g10_wants_a_review_before_full_runs_of_what_may_be_gamed(study):
     assert gate(study, name, "G10", **claim).passed
     add_evidence(study, "reflection", {"hacking": {"level": "high"}}, AGENT, candidate=name)
     why = gate(study, name, "G10", **claim).why
-    assert why == "its reward may be gamed, and it was not reviewed"
+    assert why == "it may exploit its reward, and it was not reviewed"
     review_candidate(study, name, HUMAN, "racing is allowed", is_exploit=False)
     assert gate(study, name, "G10", **claim).passed
 
@@ -224,8 +224,8 @@ def test_g11_retries_lost_runs_only(study, candidate):
 
 def test_g14_and_g16_want_a_free_place_gpu_and_budget_and_no_twin(study, candidate):
     enter_run(study, candidate, reservation={"wall_clock_h": 9.99})
-    assert "wall_clock_h: 0.02 is wanted and 0.01 is left" in gate(study, candidate, "G14").why
-    assert "is the same run and is live" in gate(study, candidate, "G16").why
+    assert "wall_clock_h: 0.02 requested, but 0.01 left" in gate(study, candidate, "G14").why
+    assert "is the same run and is active" in gate(study, candidate, "G16").why
     change_contract(study, {"hardware": {"gpus": [0]}})
     assert gate(study, candidate, "G16", seed=2).passed
     enter_run(study, candidate, seed=2, gpu=0)
@@ -240,7 +240,7 @@ def test_g18_wants_a_clean_tree_at_the_base(study, candidate):
     assert gate(study, candidate, "G18").why == "new.py has uncommitted changes"
     subprocess.run(["git", "add", "new.py"], cwd=root, check=True)
     subprocess.run(["git", "commit", "-qm", "more"], cwd=root, check=True)
-    assert gate(study, candidate, "G18").why == "its tree has not been made"
+    assert gate(study, candidate, "G18").why == "its tree does not exist yet"
     tree = prepare_tree(study.folder, situation(study, candidate).candidate)
     assert tree != root and not (tree / "new.py").exists()
     assert gate(study, candidate, "G18").passed, "it goes on in a worktree of its own commit"
@@ -248,7 +248,7 @@ def test_g18_wants_a_clean_tree_at_the_base(study, candidate):
 
 def test_g18_wants_the_worktree_exactly_as_made(study):
     name = make_candidate(study, patch=PATCH, **draft(study, **CODE))
-    assert gate(study, name, "G18").why == "its tree has not been made"
+    assert gate(study, name, "G18").why == "its tree does not exist yet"
     assert gate(study, name, "G18", final=False).passed, "it can be made"
     tree = prepare_tree(study.folder, situation(study, name).candidate)
     assert (tree / "reward.py").read_text().startswith("weight = 2")

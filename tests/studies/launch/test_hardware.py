@@ -48,8 +48,8 @@ def test_what_is_missing_is_said():
         ({}, {"gpus": (0,), "gpu_gb": 10}, "GPU 0 has 2 GB free"),
         ({}, {"gpus": (2,), "gpu_gb": 10}, "GPU 2 has 0 GB free"),
         ({}, {"gpus": (5,)}, "GPU 5 does not exist"),
-        ({"gpus": None}, {"gpus": (0,)}, "no driver answers"),
-        ({"free_disk_gb": 1}, {"disk_gb": 20}, "1 GB of disk are free"),
+        ({"gpus": None}, {"gpus": (0,)}, "no driver responds"),
+        ({"free_disk_gb": 1}, {"disk_gb": 20}, "1 GB of disk space are free"),
     ):
         (found,) = wants(machine(**changes), **asked)
         assert problem in found

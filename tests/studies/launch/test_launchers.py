@@ -59,7 +59,7 @@ def test_a_run_on_slurm_has_a_time_limit(study, on, until_over, monkeypatch):
     monkeypatch.setenv("TOY_SLEEP", "60")
     done = start(study, on(**LOCAL_SLURM))
     run = until_over(study, 60).runs[done.run]
-    assert (run.status, run.killed_by, run.why) == ("killed", "budget", "its time was over")
+    assert (run.status, run.killed_by, run.why) == ("killed", "budget", "it reached its time limit")
 
 
 FAKE = {
@@ -101,7 +101,7 @@ def test_a_missing_scheduler_fails_the_run_and_says_so(study, on, until_over, mo
     done = start(study, on(kind="slurm", options={"grace_s": 0.5}))
     run = until_over(study, 60).runs[done.run]
     assert run.status == "killed" and run.may_be_retried
-    assert "could not be started" in (done.folder / "stderr.log").read_text()
+    assert "failed to start" in (done.folder / "stderr.log").read_text()
 
 
 def test_a_package_may_bring_a_launcher_and_an_unknown_kind_is_explained(

@@ -96,11 +96,15 @@ def test_an_end_is_judged_by_more_than_its_exit_code(study, candidate):
     folder.mkdir(parents=True)
     ended = {"code": 0, "evaluations": []}
     for facts, kind, why in (
-        ({"code": 3}, "failed", "it ended with code 3"),
+        ({"code": 3}, "failed", "it exited with code 3"),
         ({"code": None, "signal": "SIGSEGV"}, "failed", "it died of SIGSEGV"),
         ({}, "failed", "silent failure: it left no marker done"),
-        ({"ended_by": "timeout"}, "killed", "its time was over"),
-        ({"ended_by": "signal"}, "killed", "it was stopped from outside, or its machine was lost"),
+        ({"ended_by": "timeout"}, "killed", "it reached its time limit"),
+        (
+            {"ended_by": "signal"},
+            "killed",
+            "it was stopped by another process, or its machine was lost",
+        ),
     ):
         found = _ending(study, "r-1", {**ended, **facts}, is_remote=False)
         assert (found[0], found[1]["why"]) == (kind, why)

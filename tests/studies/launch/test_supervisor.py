@@ -129,7 +129,7 @@ def test_a_launch_is_started_once_or_given_up(tmp_path):
     gone, taken, crowd = (tmp_path / name for name in ("gone", "taken", "crowd"))
     for folder in (gone, taken, crowd):
         folder.mkdir()
-    assert RunProcess(gone).give_up("never started")
+    assert RunProcess(gone).give_up("not started")
     start(gone, *python("open('ran', 'w').close()"))
     ended(start(taken, *python("pass")))
     assert not RunProcess(taken).give_up("too late") and RunProcess(taken).state == "ended"

@@ -96,7 +96,7 @@ def _type_codes(terminal: int, said: list[str], is_over: threading.Event) -> Non
         ready, _, _ = select.select([terminal], [], [], 0.02)
         if ready:
             said.append(os.read(terminal, 65536).decode(errors="replace"))
-            asked = re.findall(r"Type (\w+) to agree, anything else to refuse: ", "".join(said))
+            asked = re.findall(r"Type (\w+) to agree, or anything else to refuse: ", "".join(said))
             for code in asked[answered:]:
                 os.write(terminal, f"{code}\n".encode())
             answered = len(asked)

@@ -73,7 +73,7 @@ def the_gain_was_doubted(study, last):
     # what was claimed: they cannot tell, and a person decides.
     assert (last["candidate"], last["verdict"]) == (BETTER, "keep")
     asked = study.asked[-1]
-    assert "that does not tell whether half of it is left" in asked["why"]
+    assert "it is unknown whether half of the gain remains" in asked["why"]
     assert asked["blocking"][0].endswith(f"telic study decide {BETTER} revert --because TEXT")
 
 

@@ -43,7 +43,7 @@ class Reader:
         code, said = at_terminal(*words[1 + (words[1] == "study") :])
         assert code == 0, f"{shlex.join(words)} ended with {code}: {said}"
         self.commands += 1
-        self.codes += said.count("to agree, anything else to refuse")
+        self.codes += said.count("to agree, or anything else to refuse")
         study = Study.find(self.folder)
         candidates = {
             name: (

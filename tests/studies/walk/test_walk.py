@@ -52,7 +52,7 @@ def call_risky(study, name):
 
 def edit(study, name):
     path = study.folder.candidate_file(name)
-    path.write_text(path.read_text().replace("luck alone", "skill alone"))
+    path.write_text(path.read_text().replace("due to chance", "due to skill"))
 
 
 def with_status(status):

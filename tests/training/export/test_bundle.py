@@ -160,7 +160,7 @@ def test_a_file_that_was_added_to_a_signed_bundle_is_a_fault_and_is_not_run(run,
         (bundle / name).unlink()
     (bundle / "policy.npz").unlink()
     (bundle / "policy.npz").symlink_to("policy.onnx")
-    assert "policy.npz is missing or was changed" in check_bundle(bundle)[2]
+    assert "policy.npz is missing or was modified" in check_bundle(bundle)[2]
     (bundle / "policy.npz").unlink()
     os.mkfifo(bundle / "policy.npz")
     with pytest.raises(BadFile, match="named pipe"):

@@ -74,7 +74,7 @@ def test_what_was_not_measured_is_said_to_be_so(run):
     ("env", "expected"),
     [
         ("InvertedPendulum-v5", "MIT licence"),
-        ("/home/me/robots/dog.xml", "model file of the author's"),
+        ("/home/me/robots/dog.xml", "model file of the author"),
         ("package.module:Walker", "`package.module:Walker`"),
     ],
 )
@@ -84,5 +84,5 @@ def test_the_licence_of_assets_is_stated_or_said_to_be_unknown(run, env, expecte
     text = write_card(run)
     licence = section(text, "Licence")
     assert expected in licence
-    assert ("unknown here" in licence) == (env != "InvertedPendulum-v5")
+    assert ("is unknown; add it" in licence) == (env != "InvertedPendulum-v5")
     assert "/home/me" not in text

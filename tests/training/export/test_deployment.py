@@ -235,10 +235,10 @@ def test_a_policy_that_needs_its_reward_is_exported_without_deployment(
 ):
     run, _ = exported
     monkeypatch.setattr(Policy, "memory_size", 2)
-    with pytest.raises(UsageError, match="a robot has no reward"):
+    with pytest.raises(UsageError, match="not available on a robot"):
         write_deployment(load_policy(run.path), environment_of(run), tmp_path / "deploy")
 
 
 def test_verifying_what_is_no_driven_robot_says_what_it_needs(trained, tmp_path):
-    with pytest.raises(UsageError, match="not a robot with position actuators"):
+    with pytest.raises(UsageError, match="not a position-controlled robot"):
         export_run(trained, out=tmp_path / "out", check=lambda folder: None)

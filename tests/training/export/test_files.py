@@ -96,7 +96,7 @@ def test_a_file_that_deviates_is_refused_and_the_old_one_stays(suffix, tmp_path,
         kind.write(arrays._replace(scale=arrays.scale * 1.01), *rest)
 
     monkeypatch.setitem(files._FORMATS, suffix, kind._replace(write=write_wrongly))
-    with pytest.raises(TelicError, match=r"deviate from the policy's by 0\.\d+"):
+    with pytest.raises(TelicError, match=r"differ from the policy's by 0\.\d+"):
         export_policy(policy, path)
     assert path.read_text() == "before"
     assert [each.name for each in tmp_path.iterdir()] == [path.name]

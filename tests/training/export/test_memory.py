@@ -87,7 +87,7 @@ def test_composed_memory_has_the_same_numbers_without_telic(env, intent):
 
 def test_what_cannot_be_traced_is_refused_with_the_reason():
     text = COUNTS.replace("far *", "torch.linalg.svdvals(torch.eye(3)).sum() * far *")
-    with pytest.raises(TelicError, match="cannot be shipped: unknown operations"):
+    with pytest.raises(TelicError, match="cannot be exported: unknown operations"):
         memory_program(text, "HalfCheetah-v5", {}, Memory)
 
 

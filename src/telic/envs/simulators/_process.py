@@ -72,7 +72,7 @@ class SimulatorProcess:
             self._free()
             raise BadEnvironment(
                 f"{self.name} cannot be started: {python}: {error.strerror}.",
-                hint="Name the Python of the simulator's own environment: --python DIR/bin/python.",
+                hint="Pass the Python of the simulator's environment: --python DIR/bin/python.",
             ) from error
         adapter = str(ADAPTERS[task.simulator].file)
         self.send("open", simulator=task.simulator, task=task.task, adapter=adapter, **order)
@@ -112,8 +112,8 @@ class SimulatorProcess:
             if left <= 0:
                 self._process.kill()
                 raise self._error(
-                    f"gave no answer for {patience_s:g} s and was killed",
-                    "If it is only slow, allow more: --env-arg answer_s=600.",
+                    f"did not respond for {patience_s:g} s and was killed",
+                    "If it is slow, increase the timeout: --env-arg answer_s=600.",
                 )
             if select.select([self._process.stdout], [], [], min(left, 1.0))[0]:
                 data = os.read(self._process.stdout.fileno(), 1 << 16)
@@ -121,15 +121,15 @@ class SimulatorProcess:
                     code = self._process.wait(_CLOSE_S) or 0
                     how = f"signal {-code}" if code < 0 else f"exit code {code}"
                     raise self._error(
-                        f"ended by itself ({how})",
-                        "Run the same command again: training resumes from its last checkpoint.",
+                        f"exited ({how})",
+                        "Rerun the same command: training resumes from its last checkpoint.",
                     )
                 self._received += data
         line, _, self._received = self._received.partition(b"\n")
         answer = json.loads(line)
         if error := answer.get("error"):
             if error["kind"] == "Unavailable":
-                text = f"{self.name} cannot be made: {error['text']}."
+                text = f"{self.name} cannot be created: {error['text']}."
                 raise BadEnvironment(text, hint=error["hint"])
             where = f" ({error['place']})" if error["place"] else ""
             raise self._error(f"failed: {error['kind']}: {error['text']}{where}", error["hint"])

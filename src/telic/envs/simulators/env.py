@@ -47,19 +47,19 @@ def make_simulated(
     what = simulated(name)
     if what is None:
         raise BadEnvironment(
-            f'"{name}" is not a task of a simulator.', hint=f"Begin with {', '.join(ADAPTERS)}:"
+            f'"{name}" is not a simulator task.', hint=f"Use one of {', '.join(ADAPTERS)}:"
         )
     adapter = ADAPTERS[what.simulator]
     if not what.task:
         raise BadEnvironment(
-            f'"{name}" names no task: after the colon comes {adapter.meaning}.',
-            hint=f"Some are: {', '.join(adapter.tasks)}.",
+            f'"{name}" names no task; expected {adapter.meaning} after the colon.',
+            hint=f"Examples: {', '.join(adapter.tasks)}.",
         )
     if device != "cpu":
         require_gpu(device)
     seeds = [seed] if isinstance(seed, int) else list(seed)
     if num_envs < 1 or num_envs % len(seeds):
-        raise ConfigError(f"num_envs={num_envs} cannot be cut into {len(seeds)} equal parts.")
+        raise ConfigError(f"num_envs={num_envs} is not divisible by {len(seeds)} seeds.")
     chosen = str(Path(python).expanduser()) if python else sys.executable
     order = {"num_envs": num_envs // len(seeds), "device": device, "arguments": arguments}
     processes: list[SimulatorProcess] = []
@@ -117,7 +117,7 @@ class SimulatorEnv(VecEnv):
     def step(self, action: Tensor) -> Step:
         """Make one step everywhere; see `VecEnv.step`."""
         if is_recording():
-            raise UsageError("A simulator in a process of its own cannot be part of a recording.")
+            raise UsageError("A simulator in a separate process cannot be part of a CUDA graph.")
         self._check(action, len(self.exact_obs) > 0)
         before, groups_before = self.exact_obs, self._groups
         self._order("step", "action", action)
@@ -227,19 +227,19 @@ def _spec(name: str, facts: dict[str, Any], arguments: dict[str, Any]) -> EnvSpe
     simulator = facts["simulator"]
     keys = {
         "action": "the action of this step",
-        "env_reward": "the simulator's own reward",
+        "env_reward": "the simulator's reward",
         "episode_start": "whether this is the first step of an episode",
     }
     if facts.get("dt_s") is not None:
         keys |= {"time": "seconds since the start of the episode", "dt": "seconds per step"}
-    keys |= {group: f"the simulator's observations for its {group}" for group in facts["groups"]}
+    keys |= {group: f"observations of the simulator's group {group}" for group in facts["groups"]}
     own |= {
         "id": name,
         "description": facts["description"] or f"{name}, simulated by {simulator}.",
         "info_keys": keys,
         "notes": (
-            f"Simulated by {simulator} in a process of its own.",
-            "Its own reward is the reward; quantities of the robot cannot be measured.",
+            f"Simulated by {simulator} in a separate process.",
+            "The reward is the simulator's; quantities of the robot cannot be measured.",
             "A resumed run continues with new episodes.",
             *facts.get("notes", ()),
         ),
@@ -250,5 +250,5 @@ def _spec(name: str, facts: dict[str, Any], arguments: dict[str, Any]) -> EnvSpe
     except ValidationError as error:
         first = error.errors()[0]
         raise BadEnvironment(
-            f"The adapter of {name} does not follow the protocol: {first['loc']}: {first['msg']}."
+            f"The adapter of {name} sent an invalid message: {first['loc']}: {first['msg']}."
         ) from error

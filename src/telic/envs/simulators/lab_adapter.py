@@ -21,10 +21,10 @@ _ACTOR_GROUPS = ("actor", "policy")
 _ACTION_LIMIT = 3.0
 """Limit for unbounded actions: three standard deviations of a typical policy."""
 _HINTS = {
-    "mjlab": "Name the Python that has it: --python path/to/bin/python (pip install mjlab).",
-    "isaaclab": "Isaac Lab needs Isaac Sim and an NVIDIA RTX GPU; see "
-    "isaac-sim.github.io/IsaacLab. Then name its Python: --python path/to/bin/python, or "
-    "isaaclab.sh as a script of its own.",
+    "mjlab": "Pass a Python that has it: --python path/to/bin/python (pip install mjlab).",
+    "isaaclab": "Isaac Lab requires Isaac Sim and an NVIDIA RTX GPU; see "
+    "isaac-sim.github.io/IsaacLab. Then pass its Python: --python "
+    "path/to/bin/python, or a script that calls isaaclab.sh.",
 }
 
 
@@ -111,25 +111,25 @@ class LabSimulator:
         obs = _groups(env.reset(seed=order["seed"]))
         named = [name for name in _ACTOR_GROUPS if name in obs]
         if not named:
-            raise TypeError(f"No group of observations is the policy's: {', '.join(obs)}.")
+            raise TypeError(f"No observation group belongs to the policy: {', '.join(obs)}.")
         self._actor = named[0]
         width = int(math.prod(env.single_action_space.shape[-1:]))
         # The first step compiles kernels; do so before the host's step timeout applies.
         env.step(torch.zeros(order["num_envs"], width, device=env.device))
         notes = [
-            "The last observation of an episode is not shown by this simulator: where the time "
-            "limit ends one, the value of the observation before it stands in."
+            "This simulator does not return the last observation of an episode: at time limits, "
+            "the value of the previous observation is used."
         ]
         bounds = _bounds(env.single_action_space, width)
         if bounds is None:
             bounds = [-_ACTION_LIMIT] * width, [_ACTION_LIMIT] * width
             limit = f"{_ACTION_LIMIT:g}"
-            notes.append(f"The action space has no limits; telic uses [-{limit}, {limit}].")
+            notes.append(f"The action space has no bounds; telic uses [-{limit}, {limit}].")
         if self._finite:
-            notes.append("The task has a finite horizon: its time limit is an end like any other.")
+            notes.append("The task has a finite horizon: its time limit counts as a termination.")
         self.facts = {
             "simulator": version,
-            "description": f"The task {order['task']} of {version}, with its own reward.",
+            "description": f"The task {order['task']} of {version}, with its built-in reward.",
             "obs_names": self._names(obs[self._actor].shape[1]),
             "action_names": [f"action_{column}" for column in range(width)],
             "action_low": bounds[0],

@@ -65,7 +65,7 @@ def refuse_simulated(
     if simulated(env):
         raise UsageError(
             f"{who} cannot use {env}: {why}.",
-            hint=f"Train it with its own reward: telic train {env}",
+            hint=f"Train it with its built-in reward: telic train {env}",
         )
 
 
@@ -108,6 +108,6 @@ def require_permitted_request(values: Mapping[str, Any]) -> None:
     require_permitted(*named_code(str(values.get("env") or ""), arguments))
     if values.get("trust"):
         raise Refused(
-            "An agent cannot have code run without confinement.",
+            "Agents may not run code without confinement.",
             hint="Run it in a terminal: telic train --trust",
         )

@@ -69,7 +69,7 @@ def read_motions(path: Path, options: ReadOptions = ReadOptions()) -> Iterator[M
         else:
             raise BadFile(
                 f"{where} is empty or of an unknown format.",
-                hint="Known: BVH, NPZ, pickles of arrays and tables (CSV).",
+                hint="Supported: BVH, NPZ, pickles of arrays, and tables (CSV).",
             )
     except TelicError:
         raise
@@ -96,7 +96,7 @@ def _array_tracks(
 ) -> Iterator[MotionTrack]:
     """Yield the motions in named arrays, or in groups of named arrays by clip name."""
     if not is_dict(values) or not values:
-        raise BadFile(f"{where} holds no named arrays.")
+        raise BadFile(f"{where} contains no named arrays.")
     keys = {str(key) for key, value in values.items() if value is not None}
     for layout in LAYOUTS:
         if keys.issuperset(layout.keys.split()):
@@ -106,7 +106,7 @@ def _array_tracks(
     if len(groups) < len(values) or depth >= 4:
         known = ", ".join(str(key)[:30] for key in list(values)[:8])
         raise BadFile(
-            f"{where}: no known format has the arrays {known}.",
+            f"{where}: the arrays {known} match no known format.",
             hint="See docs/reference/motions.md for the arrays of each format.",
         )
     for key, value in groups.items():

@@ -185,7 +185,7 @@ def _pelvis_rotation(points: dict[str, np.ndarray], turn: Rotation | None) -> Ro
     axes = np.stack([ahead, left, np.cross(ahead, left)], axis=-1)
     size = np.linalg.norm(axes, axis=1, keepdims=True)
     if (size < 1e-6).any():
-        raise BadFile("The hips and shoulders of the skeleton lie on one line.")
+        raise BadFile("The hips and shoulders of the skeleton are collinear.")
     seen = Rotation.from_matrix(axes / size)
     if turn is None:
         return seen
@@ -216,7 +216,7 @@ def read_bvh(content: bytes, where: str, name: str, options: ReadOptions) -> Ske
     text = as_text(content, where)
     head, *rest = re.split(r"^[ \t]*MOTION[ \t]*\r?$", text, maxsplit=1, flags=re.M | re.I)
     if not rest:
-        raise BadFile(f"{where} has no line MOTION after its skeleton.")
+        raise BadFile(f"{where} has no MOTION section after its skeleton.")
     bones = _hierarchy(head, where)
     table, fps = _frames(rest[0], where, head.count("\n") + 1, sum(len(b.channels) for b in bones))
     places: list[np.ndarray] = []
@@ -264,7 +264,7 @@ def _hierarchy(head: str, where: str) -> list[_Bone]:
             if len(stack) > 200 or len(bones) > 2000:
                 raise BadFile(f"{where}, line {number}: the skeleton is too large.")
     if not bones or stack:
-        raise BadFile(f"{where} ends in the middle of its skeleton.")
+        raise BadFile(f"{where} ends within its skeleton.")
     return bones
 
 
@@ -306,14 +306,14 @@ def _frames(text: str, where: str, before: int, columns: int) -> tuple[np.ndarra
                 raise ValueError
             values.append(float(words[len(label) :]))
         except ValueError:
-            message = f"{where}, line {number}: {label} and a number are expected."
+            message = f"{where}, line {number}: expected {label} and a number."
             raise BadFile(message) from None
     if len(values) < 2 or not values[1] > 0:
-        raise BadFile(f"{where} states no positive frame time.")
+        raise BadFile(f"{where} has no positive frame time.")
     fps = frame_rate(1.0 / values[1], f"{where}, the frame rate")
     # Extra lines are ignored, as some writers append them.
     if not 2 <= values[0] <= len(rows) - 2:
-        raise BadFile(f"{where} states {values[0]:g} frames, but {len(rows) - 2} lines follow.")
+        raise BadFile(f"{where} declares {values[0]:g} frames but contains {len(rows) - 2}.")
     return table_of(rows[2 : 2 + int(values[0])], columns, where, None), fps
 
 
@@ -392,7 +392,7 @@ def read_smpl(arrays: Arrays, options: ReadOptions) -> SkeletonTrack:
     flat = given.reshape(len(given), -1) if given.ndim > 1 and len(given) else given
     parts.append(finite(flat, f"{arrays.where}, {key}", (None, None)))
     if len({len(part) for part in parts}) > 1:
-        raise BadFile(f"{arrays.where}: root and body have different numbers of frames.")
+        raise BadFile(f"{arrays.where}: root and body differ in their number of frames.")
     pose = np.concatenate(parts, axis=1)
     if pose.shape[1] < 66:
         raise BadFile(f"{arrays.where}, {key}: {pose.shape[1]} values; 22 joints need 66.")
@@ -437,5 +437,5 @@ def rotations(quat: np.ndarray, where: str) -> Rotation:
     off = np.abs(size - 1.0) > 0.05
     if off.any():
         frame = int(np.argmax(off))
-        raise BadFile(f"{where}, frame {frame}: a quaternion has the length {size[frame]:.3g}.")
+        raise BadFile(f"{where}, frame {frame}: a quaternion has norm {size[frame]:.3g}.")
     return Rotation.from_quat(quat, scalar_first=True)

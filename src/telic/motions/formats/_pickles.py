@@ -140,7 +140,7 @@ class _Plain(_Reader):
 
     def persistent_load(self, pid: Any) -> Any:
         """Reject persistent references to external data."""
-        raise _Refused("a reference to data outside of the file")
+        raise _Refused("a reference to external data")
 
     def get_extension(self, code: int) -> None:
         """Reject codes of the extension registry."""

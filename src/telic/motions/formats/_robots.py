@@ -101,7 +101,7 @@ def read_bodies(arrays: Arrays, _: ReadOptions) -> RobotTrack:
         first = 1 if body_names and body_names[0] == "world" else 0
         root, quat = points[:, first], quats[:, first]
     else:
-        raise BadFile(f"{arrays.where} has no bodies and no root columns.")
+        raise BadFile(f"{arrays.where} has neither bodies nor root columns.")
     speed = None
     if "joint_vel" in arrays:
         speed = arrays.numbers("joint_vel", len(joints), None)[:, -joints.shape[1] :]
@@ -123,7 +123,7 @@ def _scalar_last(quat: np.ndarray, where: str) -> tuple[np.ndarray, tuple[str, .
         for key, each in (("last", last), ("first", quat))
     }
     if up["last"] < 0.2 and up["first"] > 0.7:
-        return quat, ("quaternions read with w first: with w last the robot is upside down",)
+        return quat, ("quaternions read with w first; with w last, the robot is inverted",)
     return last, ()
 
 
@@ -143,7 +143,7 @@ def read_csv(content: bytes, where: str, name: str) -> RobotTrack:
     lines = as_text(content, where).splitlines()
     rows = [(i, line) for i, line in enumerate(lines, start=1) if line.strip()]
     if len(rows) < 3:
-        raise BadFile(f"{where} has {len(rows)} lines; a motion needs two frames or more.")
+        raise BadFile(f"{where} has {len(rows)} lines; a motion needs at least two frames.")
     head = [cell.strip() for cell in rows[0][1].split(",")]
     if re.fullmatch(r"[-+0-9.eE]+|nan|[-+]?inf", head[0], re.IGNORECASE):
         table = table_of(rows, len(head), where, ",")
@@ -227,9 +227,9 @@ def _check_rate(track: RobotTrack, fps: float) -> None:
     rate = both / moved
     if not 0.75 < rate / fps < 1.33:
         raise BadFile(
-            f"{track.name}: joint velocities belong to {rate:.1f} frames per second, but the rate "
-            f"is {fps:g}.",
-            hint=f"Pass --fps {round(rate)} if the velocities are right.",
+            f"{track.name}: the joint velocities imply {rate:.1f} frames per second, but the "
+            f"file declares {fps:g}.",
+            hint=f"Pass --fps {round(rate)} if the velocities are correct.",
         )
 
 
@@ -248,8 +248,8 @@ def _in_order(
         if unknown or len(missing) > 0.4 * len(own):
             raise BadFile(
                 f"{track.name} is not a motion of {robot.name}: it has {(unknown or names)[0]}, "
-                f"and {robot.name} has {(missing or own)[0]}.",
-                hint="Name its own robot with --robot, or retarget a human motion.",
+                f"while {robot.name} has {(missing or own)[0]}.",
+                hint="Pass the robot of the file with --robot, or retarget a human motion.",
             )
         orders = {"names": names}
     else:
@@ -262,11 +262,11 @@ def _in_order(
             raise BadFile(
                 f"{track.name} has {count} unnamed joints; {robot.name} has {len(own)}"
                 + (
-                    f", and the order {options.joints} has another number."
+                    f", and the order {options.joints} has a different number"
                     if options.joints
                     else "."
                 ),
-                hint="Name its own robot with --robot, or add a header with joint names.",
+                hint="Pass the robot of the file with --robot, or add a header with joint names.",
             )
     columns: dict[str, np.ndarray] = {}
     for key, names in orders.items():
@@ -279,7 +279,7 @@ def _in_order(
     chosen = _fitting(track, robot, columns, orders)
     steps = [f"joint order: {chosen}"] if len(orders) > 1 else []
     if fixed:
-        steps.append(f"not in the file, held at 0: {', '.join(fixed)}")
+        steps.append(f"missing in the file, fixed at 0: {', '.join(fixed)}")
     return columns[chosen], steps
 
 
@@ -323,10 +323,10 @@ def _fitting(
                 frame = int(np.argmax(error[:, worst])) * max(1, len(track.root_pos) // _FK_FRAMES)
                 at = frame / track.fps if track.fps else frame
                 raise BadFile(
-                    f"{track.name}: the joints do not fit the body positions of the file: "
-                    f"{names[worst]} is off by {error[:, worst].max():.3f} m at {at:.2f} "
+                    f"{track.name}: the joints contradict the body positions of the file: "
+                    f"{names[worst]} deviates by {error[:, worst].max():.3f} m at {at:.2f} "
                     f"{'s' if track.fps else 'frames'} (forward kinematics of {robot.name}).",
-                    hint="The columns may be in another order, or of another robot.",
+                    hint="The columns may have another order or belong to another robot.",
                 )
             return best
     if track.axes is not None and len(columns) > 1:
@@ -344,7 +344,7 @@ def _fitting(
     raise BadFile(
         f"{track.name} has {track.joint_pos.shape[1]} unnamed joints, which is ambiguous: "
         f"{' or '.join(columns)}.",
-        hint=f"Say which: --joints {next(iter(columns))}",
+        hint=f"Specify one: --joints {next(iter(columns))}",
     )
 
 

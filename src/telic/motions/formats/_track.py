@@ -79,17 +79,17 @@ def finite(values: Any, where: str, shape: tuple[int | None, ...]) -> np.ndarray
     try:
         array: Any = np.asarray(values)
     except ValueError:
-        raise BadFile(f"{where}: rows differ in length.") from None
+        raise BadFile(f"{where}: rows have different lengths.") from None
     if array.dtype.kind not in "fiub":
-        raise BadFile(f"{where} holds {array.dtype} instead of numbers.")
+        raise BadFile(f"{where} contains {array.dtype} instead of numbers.")
     fits = array.ndim == len(shape) and all(
         b in (None, a) for a, b in zip(array.shape, shape, strict=True)
     )
     if not fits:
         shown = ", ".join("any" if each is None else str(each) for each in shape)
-        raise BadFile(f"{where} has the shape {array.shape}; ({shown}) was expected.")
+        raise BadFile(f"{where} has shape {array.shape}; expected ({shown}).")
     if array.size > MOST_VALUES:
-        raise BadFile(f"{where} has {array.size:,} numbers; at most {MOST_VALUES:,} are read.")
+        raise BadFile(f"{where} has {array.size:,} values; the maximum is {MOST_VALUES:,}.")
     array = array.astype(np.float64)
     bad = ~np.isfinite(array) | (np.abs(array) > 1e9)
     if bad.any():
@@ -102,10 +102,10 @@ def frame_rate(value: Any, where: str) -> float:
     """Return a frame rate, or raise BadFile if not within 1 to 2000."""
     array = np.asarray(value)
     if array.size != 1 or array.dtype.kind not in "fiu":
-        raise BadFile(f"{where} is {str(value)[:40]}; one number of frames per second is expected.")
+        raise BadFile(f"{where} is {str(value)[:40]}; expected a number of frames per second.")
     rate = float(array.reshape(-1)[0])
     if not 1.0 <= rate <= 2000.0:
-        raise BadFile(f"{where} is {rate:g} frames per second; 1 to 2000 are valid.")
+        raise BadFile(f"{where} is {rate:g} frames per second; must be between 1 and 2000.")
     return rate
 
 
@@ -117,7 +117,7 @@ def required_rate(stated: float | None, options: ReadOptions, where: str) -> flo
     fps = options.fps or stated
     if fps is None:
         raise BadFile(
-            f"{where} does not state its frame rate.",
+            f"{where} does not contain its frame rate.",
             hint="Pass it: --fps 30 for LAFAN1 as retargeted by Unitree, 50 for most trackers.",
         )
     return fps
@@ -130,8 +130,8 @@ def cut_frames(frames: int, fps: float, options: ReadOptions, where: str) -> sli
     first, last = (round(each * fps) for each in (options.cut[0], min(options.cut[1], frames)))
     if last - first < 1 or first >= frames - 1:
         raise BadFile(
-            f"{where} has {frames / fps:.2f} s; nothing is left between "
-            f"{options.cut[0]:g} and {options.cut[1]:g} s."
+            f"{where} lasts {frames / fps:.2f} s and has no frames between {options.cut[0]:g} "
+            f"and {options.cut[1]:g} s."
         )
     return slice(max(first, 0), last + 1)
 
@@ -156,7 +156,7 @@ class Arrays(NamedTuple):
         return finite(self.values[key], f"{self.where}, {key}", shape)
 
     def first(self, *keys: str) -> str:
-        """Return the first key present in the file, or the last key if none is."""
+        """Return the first key present in the file, or the last key if all are missing."""
         return next((key for key in keys if key in self), keys[-1])
 
     def words(self, key: str) -> tuple[str, ...] | None:
@@ -165,7 +165,7 @@ class Arrays(NamedTuple):
             return None
         array: Any = np.asarray(self.values[key])
         if array.dtype.kind not in "US" or array.ndim != 1:
-            raise BadFile(f"{self.where}, {key}: a list of names is expected.")
+            raise BadFile(f"{self.where}, {key}: expected a list of names.")
         return tuple(x.decode(errors="replace") if isinstance(x, bytes) else str(x) for x in array)
 
     def rate(self) -> float | None:

@@ -34,8 +34,8 @@ OverrideStyle = Literal["k=v", "k:v", "--k v", "--k=v", "file", "source_edit"]
 class Activate(DocumentPart):
     """Environment to activate before a command."""
 
-    kind: Literal["venv", "conda"] = Field(description="What to enter.")
-    path: str = Field(description="Its folder, relative to the repository.")
+    kind: Literal["venv", "conda"] = Field(description="Kind of environment.")
+    path: str = Field(description="Folder, relative to the repository.")
 
 
 class CommandSpec(DocumentPart):
@@ -49,7 +49,7 @@ class CommandSpec(DocumentPart):
     cwd: str = Field(default=".", description="Working directory, relative to the repository.")
     env: dict[str, str] = Field(default={}, description="Environment variables to set.")
     timeout_s: float | None = Field(default=None, gt=0, description="Time limit in seconds.")
-    activate: Activate | None = Field(default=None, description="Environment to enter first.")
+    activate: Activate | None = Field(default=None, description="Environment to activate first.")
     shell: Literal[False] = False
 
     @field_validator("argv")
@@ -66,19 +66,19 @@ class CommandSpec(DocumentPart):
 class Commands(DocumentPart):
     """Commands of a repository. Null means unknown or none."""
 
-    train: CommandSpec | None = Field(description="Trains one policy with one seed.")
-    eval: CommandSpec | None = Field(description="Evaluates a checkpoint; must not train.")
-    smoke: CommandSpec | None = Field(description="Short training; null: `train` with few steps.")
-    resume: CommandSpec | None = Field(description="Continues a training from a checkpoint.")
+    train: CommandSpec | None = Field(description="Command that trains one policy with one seed.")
+    eval: CommandSpec | None = Field(description="Command to evaluate a checkpoint only.")
+    smoke: CommandSpec | None = Field(description="Short training; null: `train`, few steps.")
+    resume: CommandSpec | None = Field(description="Command to continue from a checkpoint.")
 
 
 class ConfigSpec(DocumentPart):
     """Way to change a parameter. Null means unknown."""
 
     system: ConfigSystem | None = Field(description="Library that reads the settings.")
-    detail: str = Field(default="", description="Anything a reader should know about it.")
+    detail: str = Field(default="", description="Remarks for readers.")
     override_style: OverrideStyle | None = Field(
-        description="How one parameter is set on the command line; source_edit: only by a patch."
+        description="How to set a parameter on the command line; source_edit: only by a patch."
     )
     roots: tuple[str, ...] = Field(default=(), description="Configuration files and folders.")
 
@@ -87,24 +87,24 @@ class LogSource(DocumentPart):
     """Source of logged numbers."""
 
     kind: Literal["wandb", "tensorboard", "csv", "json", "stdout", "custom"]
-    default: bool = Field(default=True, description="Whether it is written without extra options.")
-    path_template: str | None = Field(default=None, description="Its file, in the run folder.")
-    switch: str | None = Field(default=None, description="The option that turns it on or off.")
+    default: bool = Field(default=True, description="Whether it is written by default.")
+    path_template: str | None = Field(default=None, description="File in the run folder.")
+    switch: str | None = Field(default=None, description="Option that enables or disables it.")
     offline_env: dict[str, str] = Field(default={}, description="Variables that keep it local.")
-    network: bool = Field(default=False, description="Whether it opens a connection.")
+    network: bool = Field(default=False, description="Whether it uses the network.")
 
 
 class Logging(DocumentPart):
     """All sources of logged numbers."""
 
-    sources: tuple[LogSource, ...] = Field(default=(), description="One entry per log.")
+    sources: tuple[LogSource, ...] = Field(default=(), description="Log sources.")
 
 
 class MetricMap(DocumentPart):
     """Mapping from canonical metric names to log keys."""
 
     map: dict[str, str] = Field(
-        default={}, description="return, success, episode_length, ... to the name in the log."
+        default={}, description="return, success, episode_length, ... and their log names."
     )
 
 
@@ -112,7 +112,7 @@ class FileSet(DocumentPart):
     """Files with a common role."""
 
     globs: tuple[str, ...] = Field(default=(), description="Patterns relative to the repository.")
-    external: bool = Field(default=False, description="Whether they are part of a dependency.")
+    external: bool = Field(default=False, description="Whether they belong to a dependency.")
 
 
 class Files(DocumentPart):
@@ -125,7 +125,7 @@ class LauncherSpec(DocumentPart):
     """Launcher of the commands."""
 
     kind: LauncherKind = Field(default="local", description="local, slurm, ray, ...")
-    options: dict[str, Any] = Field(default={}, description="Options of that launcher.")
+    options: dict[str, Any] = Field(default={}, description="Options of the launcher.")
 
 
 class Seeds(DocumentPart):
@@ -133,9 +133,9 @@ class Seeds(DocumentPart):
 
     flag: str | None = Field(default=None, description="Option that sets the seed, e.g. --seed.")
     env_flag: str | None = Field(default=None, description="Variable that sets the seed.")
-    controllable: bool | None = Field(default=None, description="Whether a seed can be set.")
+    controllable: bool | None = Field(default=None, description="Whether the seed can be set.")
     deterministic: Literal["claimed", "observed", "no"] | None = Field(
-        default=None, description="Whether one seed gives the same numbers twice."
+        default=None, description="Whether equal seeds give equal results."
     )
 
 
@@ -144,7 +144,7 @@ class Completion(DocumentPart):
 
     exit_code: int = Field(default=0, description="Exit code of a finished run.")
     marker_file: str | None = Field(default=None, description="File written at the end of a run.")
-    min_step_fraction: Any = Field(default=None, description="Only in earlier versions.")
+    min_step_fraction: Any = Field(default=None, description="Used by earlier versions only.")
 
 
 class RepositoryOutputs(DocumentPart):
@@ -152,9 +152,9 @@ class RepositoryOutputs(DocumentPart):
 
     run_dir_template: str | None = Field(
         default=None,
-        description="Pattern of the files and folders that a run makes elsewhere, in the working "
-        "directory of the command, with {seed} or {nonce}, e.g. runs/*__{seed}__*; they are moved "
-        "into the run folder.",
+        description="Pattern of the files and folders that a run creates elsewhere, in the working "
+        "directory of the command, with {seed} or {nonce}, e.g. runs/*__{seed}__*; they are "
+        "moved to the run folder.",
     )
     checkpoint_glob: str | None = Field(default=None, description="Checkpoints in the run folder.")
     completion: Completion = Completion()
@@ -164,8 +164,8 @@ class Hazard(DocumentPart):
     """Risk of running the repository. Gate G23 refuses some of them."""
 
     id: str = Field(description="actuates_hardware, network_by_default, deletes_results, ...")
-    detail: str = Field(default="", description="What it does.")
-    evidence: str = Field(default="", description="path:line, comma separated.")
+    detail: str = Field(default="", description="Description of the hazard.")
+    evidence: str = Field(default="", description="Sources as path:line, separated by commas.")
 
 
 def _as_citation(value: Any) -> Any:
@@ -184,27 +184,27 @@ class Provenance(DocumentPart):
     """Source of a field's value."""
 
     status: Literal["inferred", "confirmed", "unknown"] = Field(
-        description="unknown: empty; inferred: cited; confirmed: by a person."
+        description="unknown: empty; inferred: with sources; confirmed: by a person."
     )
     confidence: float | None = Field(default=None, ge=0, le=1)
-    evidence: tuple[Citation, ...] = Field(default=(), description="path:line of each fact.")
+    evidence: tuple[Citation, ...] = Field(default=(), description="Sources as path:line.")
 
 
 class Adapter(Document):
     """Training, evaluation and logging of a repository (adapter.yaml)."""
 
     schema_id: str = Field(default="telic.adapter/1", alias="schema")
-    commands: Commands = Field(description="Commands as lists of words; null is unknown.")
-    config: ConfigSpec = Field(description="How a parameter is changed; null is unknown.")
-    logging: Logging = Field(description="Logs, with the file of each in the run folder.")
-    metrics: MetricMap = Field(description="Canonical metric names to the names in the logs.")
-    files: Files = Field(description="Files by role: what candidates may change, what is checked.")
-    launcher: LauncherSpec = Field(description="What starts the commands.")
-    seeds: Seeds = Field(description="How seeds are set; null is unknown.")
-    outputs: RepositoryOutputs = Field(description="What a run leaves behind.")
-    hazards: tuple[Hazard, ...] = Field(default=(), description="Risks; some block a launch.")
+    commands: Commands = Field(description="Commands as lists of words; null: unknown.")
+    config: ConfigSpec = Field(description="How to change a parameter; null: unknown.")
+    logging: Logging = Field(description="Logs with their files in the run folder.")
+    metrics: MetricMap = Field(description="Canonical metric names and their log names.")
+    files: Files = Field(description="Files by role, which limits what candidates change.")
+    launcher: LauncherSpec = Field(description="Launcher of the commands.")
+    seeds: Seeds = Field(description="How to set seeds; null: unknown.")
+    outputs: RepositoryOutputs = Field(description="Outputs of a run.")
+    hazards: tuple[Hazard, ...] = Field(default=(), description="Hazards; some block a launch.")
     provenance: dict[str, Provenance] = Field(
-        default={}, description="Per field: unknown, inferred or confirmed, with path:line."
+        default={}, description="Sources: unknown, inferred or confirmed, with path:line."
     )
 
     @property

@@ -89,12 +89,12 @@ class Document(DocumentPart):
         given = data.get("schema") if is_dict(data) else None
         ours, theirs = _SCHEMA.fullmatch(expected), _SCHEMA.fullmatch(str(given))
         if ours is None or theirs is None or theirs[1] != ours[1]:
-            why = f"{source} starts with schema {given!r}; {expected} was expected."
+            why = f"{source} has schema {given!r}; expected {expected}."
             raise InvalidDocument("E_SCHEMA", why)
         if theirs[2] != ours[2]:
             raise InvalidDocument(
                 "E_SCHEMA_MAJOR",
-                f"{source} is written in {given}; this telic reads {expected}.",
+                f"{source} has schema {given}, but this version of telic reads {expected}.",
                 hint="Use the version of telic that wrote it.",
             )
         try:
@@ -163,7 +163,7 @@ def update_yaml(path: Path, changes: Mapping[str, Any]) -> None:
     """
     old = _parsed(path, _yaml("rt").load) or {}
     if not is_dict(old):
-        raise InvalidDocument("E_YAML", f"{path} does not hold keys and values.")
+        raise InvalidDocument("E_YAML", f"{path} is not a mapping.")
     _merge_into(old, plain(changes))
     write_text(path, yaml_text(old))
 

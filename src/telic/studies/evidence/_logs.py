@@ -134,7 +134,7 @@ def read_rows(kind: str, path: Path, pattern: str | None = None) -> list[Row]:
     if not files:
         raise TelicError(
             f"There is no {kind} log at {path}.",
-            hint=f"Looked for {usual}. Has the run ended, and is the path right?",
+            hint=f"Expected {usual}. Check that the run has ended and that the path is correct.",
         )
     return [row for file in files for row in read(file, pattern)]
 
@@ -291,8 +291,8 @@ def step_axis(rows: Sequence[Row], declared: str | None = None) -> str | None:
     if declared is not None:
         if rows and declared not in columns:
             raise TelicError(
-                f"The log has no column {declared}, which is declared to count its steps.",
-                hint="Correct extractor.step in metric_spec.yaml, or step in the adapter's map.",
+                f"The log has no column {declared}, which is declared as the step column.",
+                hint="Fix extractor.step in metric_spec.yaml, or step in the adapter's metrics.",
             )
         return declared
     if plain := next((name for name in _STEP_NAMES if name in columns), None):
@@ -308,7 +308,7 @@ def step_axis(rows: Sequence[Row], declared: str | None = None) -> str | None:
         both = [row for row in rows if found[0] in row and other in row]
         if not both or any(row[str(found[0])] != row[str(other)] for row in both):
             raise TelicError(
-                f"Which column counts the steps: {', '.join(map(str, found))}? They disagree.",
+                f"Several columns may be the step: {', '.join(map(str, found))}. They disagree.",
                 hint="Set it in metric_spec.yaml, e.g. extractor: {step: train/step, ...}.",
             )
     return found[0]

@@ -37,28 +37,28 @@ AuditVerdict = Literal[
 AUDIT_CHECKS = {
     "A01": ("ledger and evidence intact", "restore the files from version control"),
     "A02": (
-        "launched as validated, tree clean",
+        "launched as validated, with a clean tree",
         "commit or remove uncommitted changes, then repeat the runs",
     ),
-    "A03": ("same protocol and metric spec", "repeat the runs under the present protocol"),
+    "A03": ("same protocol and metric spec", "repeat the runs under the current protocol"),
     "A04": (
         "same evaluator, interpreter, packages and extractor",
         "restore evaluator, interpreter and packages, then repeat the runs",
     ),
-    "A05": ("every planned run finished, none dropped", "repair and repeat the runs"),
+    "A05": ("every planned run finished; none was dropped", "repair and repeat the runs"),
     "A06": (
-        "seeds unique, from their pool, not used for selection",
-        "take fresh seeds of the promotion pool",
+        "unique seeds from their pool, not used for selection",
+        "use new seeds of the promotion pool",
     ),
-    "A07": ("checkpoint rule fixed beforehand", "fix the rule in eval_protocol.yaml"),
+    "A07": ("checkpoint rule fixed in advance", "fix the rule in eval_protocol.yaml"),
     "A08": (
         "equal training budget",
         "give both arms the same plan.steps; set baseline.equal_budget for another unit",
     ),
     "A09": ("enough independent runs", "run more seeds"),
     "A10": ("guardrails hold", "change the candidate so that the guardrail holds"),
-    "A11": ("no open fatal sign, no unreviewed hacking risk", "repair the run, or review it"),
-    "A12": ("same hardware class", "repeat the runs of one arm on the hardware of the other"),
+    "A11": ("no open fatal signature, no unreviewed hacking risk", "repair the run, or review it"),
+    "A12": ("same hardware class", "repeat the runs of one arm on the same hardware as the other"),
 }
 """subject and remedy of each check"""
 
@@ -209,13 +209,13 @@ def _gather(study: Study, candidate: str) -> ClaimFacts:
         if incumbent is None:
             raise StudyError(
                 "E_NO_INCUMBENT",
-                f"{candidate} needs an incumbent to be compared with.",
+                f"{candidate} requires an incumbent for comparison.",
                 hint="Run and accept a baseline under this protocol first.",
             )
         if incumbent == candidate:
             raise StudyError(
                 "E_IS_INCUMBENT",
-                f"{candidate} is the incumbent: there is nothing to compare it with.",
+                f"{candidate} is the incumbent, so there is nothing to compare it with.",
                 hint="Its claim was audited before it was accepted; see telic study report.",
             )
         theirs = _arm(study, incumbent, ("promotion", "incumbent_validation"), is_control=True)
@@ -427,11 +427,11 @@ def _verdict(
     if is_baseline:
         return ("inconclusive" if counting else "baseline_established"), reasons
     if stats.ci is not None and stats.delta_min is not None and stats.ci[1] < stats.delta_min:
-        most = f"at most {stats.ci[1]:.4g} better; {stats.delta_min:.4g} would count"
+        most = f"at most {stats.ci[1]:.4g} better, but {stats.delta_min:.4g} is required"
         return "no_improvement", [*reasons, most]
     short = _shortcomings(stats)
     if stats.is_counted and stats.sigma == 0:
-        reasons.append("every seed gave the same score: does the seed reach the training?")
+        reasons.append("all seeds gave the same score: does the seed affect training?")
     if not short and not failed:
         return "valid_improvement", reasons
     if not short and set(failed) == {"A09"}:
@@ -445,19 +445,19 @@ def _shortcomings(stats: AuditStats) -> list[str]:
     least = math.inf if stats.delta_min is None else stats.delta_min
     why: list[str] = []
     if delta < least:
-        why.append(f"the gain of {delta:.4g} is below the {least:.4g} that count")
+        why.append(f"the gain of {delta:.4g} is below the required {least:.4g}")
     if stats.ci is None or stats.ci[0] <= 0:
         why.append("the interval of the gain includes zero")
     if stats.holm_p is None:
-        why.append("the runs have no spread, so no test applies")
+        why.append("the runs have no variance, so no test applies")
     elif stats.holm_p >= stats.alpha:
-        weak = f"corrected p is {stats.holm_p:.3g}, not below {stats.alpha:g}"
+        weak = f"the corrected p-value is {stats.holm_p:.3g}, not below {stats.alpha:g}"
         if stats.is_counted and stats.holm_p == stats.welch_p:
             needed = statistics.pairs_needed(stats.alpha)
-            weak += f": too few pairs; signs that all agree count from {needed} pairs on"
+            weak += f": too few pairs; a sign test requires {needed} unanimous pairs"
         why.append(weak)
     if poi < _LEAST_POI:
-        why.append(f"a run beats the incumbent's with a probability of only {poi:.2f}")
+        why.append(f"the probability that a run beats the incumbent's is only {poi:.2f}")
     return why
 
 
@@ -472,7 +472,7 @@ def _run_checks(facts: ClaimFacts, guardrails: Iterable[GuardrailResult]) -> lis
     dirty = [run.run for run in runs if run.is_clean is not True]
     protocol, spec = _same(facts, "protocol_hash"), _same(facts, "metric_spec_hash")
     if not protocol[1] and protocol[0] != [facts.protocol_hash]:
-        protocol = (protocol[0], "measured under another protocol than the study's")
+        protocol = (protocol[0], "measured under a different protocol than the study's")
     unfinished = [run for arm in arms for run in arm.unfinished]
     empty = [arm.candidate for arm in arms if not arm.runs]
     broken = [rail.key for rail in guardrails if not rail.passed and rail.severity == "block"]
@@ -482,7 +482,7 @@ def _run_checks(facts: ClaimFacts, guardrails: Iterable[GuardrailResult]) -> lis
         "A01": ([*facts.altered], _listed({"altered": facts.altered})),
         "A02": (
             other + dirty,
-            _listed({"launched as something else": other, "worktree not clean": dirty}),
+            _listed({"launched with different content": other, "worktree not clean": dirty}),
         ),
         "A03": (protocol[0], protocol[1] or spec[1]),
         "A04": _same_code(facts),
@@ -506,7 +506,7 @@ def _same(facts: ClaimFacts, field: str) -> tuple[list[str], str]:
     values = [getattr(run, field) for run in facts.runs]
     recorded = sorted({value for value in values if value is not None})
     if None in values:
-        return recorded, f"{field} is not recorded everywhere"
+        return recorded, f"{field} is not recorded for all runs"
     return recorded, "" if len(recorded) == 1 else f"{field} differs between runs"
 
 

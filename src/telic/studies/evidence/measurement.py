@@ -116,7 +116,7 @@ def analyze_run(
     problem, files, series = "", list[Path](), None
     for name, path in paths.items():
         if not path.resolve().is_relative_to(folder.resolve()):
-            text = f"The extractor path {spec.extractor.path} leaves the run."
+            text = f"The extractor path {spec.extractor.path} is outside the run."
             raise StudyError("E_EXTRACTOR_PATH", text)
         files += files_below(path) if path.is_dir() else [path]
         try:
@@ -463,14 +463,14 @@ def vital_signatures(run: Vitals) -> Iterator[Signature]:
         severity = "fatal" if run.silent_s > 3 * limit else "warn"
         yield _sign("stalled", severity, "seconds without a new point", run.silent_s, limit)
     if not run.is_alive and not run.has_exit_record:
-        yield _sign("dead", "fatal", "the process is gone and left no exit record")
+        yield _sign("dead", "fatal", "the process ended without an exit record")
     if run.has_exit_record and run.exit_code == 0 and run.lacks:
         text = f"exit code 0, but missing: {', '.join(run.lacks)}"
         yield _sign("silent_failure", "fatal", text)
     if found := _RESOURCE_TEXT.search(run.text):
-        yield _sign("resource", "fatal", f"its output says: {found[0]}")
+        yield _sign("resource", "fatal", f"its output contains: {found[0]}")
     elif run.exit_code == _OUT_OF_MEMORY_CODE:
-        yield _sign("resource", "fatal", "exit code 137: killed, most often for lack of memory")
+        yield _sign("resource", "fatal", "exit code 137: killed, most likely out of memory")
     if run.free_disk_gb is not None and run.free_disk_gb < _MIN_DISK_GB:
         yield _sign("resource", "fatal", "GB of free disk", run.free_disk_gb, _MIN_DISK_GB)
 

@@ -36,7 +36,7 @@ def review_candidate(
     """
     author = study.candidate_state(candidate).author
     if not finding.strip():
-        raise StudyError("E_REASON", "A review needs a finding.", hint="Add --finding TEXT.")
+        raise StudyError("E_REASON", "A review requires a finding.", hint="Add --finding TEXT.")
     if actor.label == author:
         raise GateRefused(
             "E_OWN_REVIEW",
@@ -348,10 +348,10 @@ def hacking_risk(
         "E": 1.0 if is_flagged else 0.0,
     }
     if signals["B"]:
-        reasons.append(f"one term makes up {largest_share:.0%} of the reward")
+        reasons.append(f"one term contributes {largest_share:.0%} of the reward")
     reasons += [f"{key} degraded" for key in degraded]
     reasons += ["episodes became less than half as long"] if is_short else []
-    reasons += ["a reviewer calls it an exploit"] if is_flagged else []
+    reasons += ["a reviewer reported an exploit"] if is_flagged else []
     score = 1 - math.prod(1 - _WEIGHTS[name] * value for name, value in signals.items())
     level = "high" if score >= _HIGH else "medium" if score >= _MEDIUM else "low"
     return Hacking(**signals, score=score, level=level, reasons=tuple(reasons))

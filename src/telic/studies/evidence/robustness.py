@@ -114,12 +114,12 @@ def probe_candidate(
         raise StudyError(
             "E_PROBE_RUNS",
             f"{len(runs)} finished runs of {candidate} were evaluated under perturbations of a "
-            f"parameter; {_FEWEST_RUNS} are needed.",
+            f"parameter; {_FEWEST_RUNS} are required.",
             hint="Add perturbations with parameter, value, nominal and args to eval_protocol.yaml.",
         )
     base = [oriented((run.primary or 0.0) - zero, direction) for run in runs]
     if fmean(base) <= 0:
-        raise StudyError("E_PROBE_NOMINAL", f"{candidate} scores no better than the worst policy.")
+        raise StudyError("E_PROBE_NOMINAL", f"{candidate} is not better than the worst policy.")
     parameters = [
         _parameter(
             path,
@@ -176,7 +176,7 @@ def range_problems(
     Per step, a range may exceed the feasible one by 10 % of its width on each side.
     """
     if not summary.runs or not study.state.runs.keys() >= set(summary.runs):
-        yield "its probe does not come from runs of this study"
+        yield "its probe does not use runs of this study"
         return
     probed: dict[str, Any] = {each.path: each.feasible for each in summary.parameters}
     for path, (low, high) in ranges.items():
@@ -207,10 +207,10 @@ def curriculum_problems(study: Study, given: Mapping[str, Any] | None) -> Iterat
         if case not in chances:
             yield f"no run of the incumbent was evaluated under the case {case}"
         elif plan.mode == "generate" and case not in plan.bridges:
-            yield f"case {case} names no failure that it bridges"
+            yield f"case {case} does not state which failure it addresses"
     good = [_RARE <= chance <= _CERTAIN for chance in chances.values()]
     if good and sum(good) / len(good) < _LEARNABLE_SHARE:
         yield (
-            f"only {sum(good) / len(good):.0%} of the cases can be learned from "
-            f"({_RARE} <= success <= {_CERTAIN}); {_LEARNABLE_SHARE:.0%} are needed"
+            f"only {sum(good) / len(good):.0%} of the cases are learnable ({_RARE} <= success <= "
+            f"{_CERTAIN}); {_LEARNABLE_SHARE:.0%} are needed"
         )

@@ -79,12 +79,12 @@ def add_evidence(
 def why_unsealed(record: dict[str, Any], folder: Path, key: str) -> str | None:
     """Return why an exit record fails verification, or None if its signature is valid."""
     if not hmac.compare_digest(seal_of(record, key).encode(), str(record.get("seal")).encode()):
-        return "exit.json is not what the supervisor of the run wrote"
+        return "exit.json was not written by the supervisor of the run"
     listed = folder / MANIFEST_FILE
     if record.get("artefacts") and not listed.is_file():
-        return f"{MANIFEST_FILE}, the list of files of the run, is gone"
+        return f"{MANIFEST_FILE}, the list of files of the run, is missing"
     if record.get("artefacts") and file_hash(listed) != record["artefacts"]:
-        return f"{MANIFEST_FILE} is not the list that the supervisor of the run wrote"
+        return f"{MANIFEST_FILE} was not written by the supervisor of the run"
     return None
 
 
@@ -98,7 +98,7 @@ def altered_artefacts(study: Study, run: str, below: Path | None = None) -> list
         return []
     listed = folder / MANIFEST_FILE
     if not listed.is_file() or file_hash(listed) != state.artefacts:
-        return [f"{MANIFEST_FILE} of {run} is gone or is not what the ledger recorded"]
+        return [f"{MANIFEST_FILE} of {run} is missing or differs from the ledger"]
     recorded: dict[str, str] = json.loads(read_bytes(listed))
     present = [path for path in (folder / "artefacts").rglob("*") if path.is_file()]
     names = {*recorded, *(path.relative_to(folder).as_posix() for path in present)}
@@ -108,11 +108,11 @@ def altered_artefacts(study: Study, run: str, below: Path | None = None) -> list
         if below is not None and not path.resolve().is_relative_to(below.resolve()):
             continue
         if name not in recorded:
-            altered.append(f"{name} was not there when the run ended")
+            altered.append(f"{name} did not exist when the run ended")
         elif not path.is_file():
-            altered.append(f"{name} is gone since the run ended")
+            altered.append(f"{name} was removed after the run ended")
         elif file_hash(path) != recorded[name]:
-            altered.append(f"{name} was changed after the run ended")
+            altered.append(f"{name} was modified after the run ended")
     return altered
 
 
@@ -139,7 +139,7 @@ def changed_files(study: Study) -> tuple[str, ...]:
 
 def _evidence(study: Study) -> Iterator[str]:
     for name in study.altered(study.state.evidence):
-        yield f"evidence/{name}.json is gone or is not what the ledger recorded"
+        yield f"evidence/{name}.json is missing or differs from the ledger"
 
 
 def _revisions(study: Study) -> Iterator[str]:
@@ -155,18 +155,18 @@ def _revisions(study: Study) -> Iterator[str]:
     for (name, number), data in known.items():
         path = study.folder.candidate_file(name, number)
         if not path.is_file():
-            yield f"revision {number} of {name} is gone"
+            yield f"revision {number} of {name} is missing"
             continue
         record = Candidate.parse(read_json(path), str(path))
         is_changed = record.compute_hash() != data["content_hash"]
         if is_changed or data.get("record_hash") not in (None, content_hash(read_json(path))):
-            yield f"revision {number} of {name} is not what the ledger recorded"
+            yield f"revision {number} of {name} differs from the ledger"
         attached = {f"{FILES}/{each.path}": each.sha256 for each in record.change.files}
         if record.change.patch:
             attached[record.change.patch] = record.change.patch_sha256 or ""
         for file, content in files_of(record, path.parent).items():
             if hashlib.sha256(content).hexdigest() != attached[file]:
-                yield f"{file} of revision {number} of {name} is not what came with it"
+                yield f"{file} of revision {number} of {name} was modified"
 
 
 def _runs(study: Study) -> Iterator[str]:
@@ -178,7 +178,7 @@ def _runs(study: Study) -> Iterator[str]:
         if key is None or not run.is_sealed or not run.artefacts:
             continue  # without the key, on another machine, the list of files is still checked
         record, folder = RunProcess(study.folder.run(name)).exit_record, study.folder.run(name)
-        why = "exit.json is gone"
+        why = "exit.json is missing"
         if record is not None:
             why = why_unsealed(record, folder, key.derive(f"telic run {run.nonce}"))
         if why:

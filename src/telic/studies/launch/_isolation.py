@@ -81,7 +81,7 @@ def prepare_tree(folder: StudyFolder, candidate: Candidate) -> Path:
         if is_made(folder, candidate):
             return tree
         if base is None:
-            raise EnvironmentBlocked("E_TREE", f"{candidate.id} names no base commit.")
+            raise EnvironmentBlocked("E_TREE", f"{candidate.id} has no base commit.")
         _git(folder.root, "worktree", "prune")
         if tree.exists():
             _git(folder.root, "worktree", "remove", "--force", str(tree))
@@ -136,25 +136,25 @@ def tree_problems(folder: StudyFolder, candidate: Candidate, *, excepted: bool) 
         if excepted:
             return []
         if change.patch or change.files:
-            return ["a change of files needs isolation.mode worktree"]
+            return ["a change of files requires isolation.mode worktree"]
         if not git_read.is_repository(root):
             return []  # no reference here; evaluator and adapter hashes are compared
         names = filter(_is_code, git_read.changed_paths(root))
         problems = [f"{name} has uncommitted changes" for name in names]
         if base is not None and not git_read.has_commit(root, base):
-            problems.append(f"the commit {base[:12]} that it was validated at does not exist here")
+            problems.append(f"the commit {base[:12]} of its validation does not exist here")
         return problems
     tree, path = _own_tree(folder, candidate), _manifest_file(folder, candidate)
     if not path.exists():
-        return ["its tree has not been made"]
+        return ["its tree does not exist yet"]
     if not tree.is_dir():
-        return [f"its tree {tree} is gone"]
+        return [f"its tree {tree} is missing"]
     manifest = read_record(path, TreeManifest)
     if git_read.head_commit(tree) != manifest.base_commit:
-        return ["its worktree is not at the base commit any more"]
+        return ["its worktree is no longer at the base commit"]
     now = _contents(tree)
     return [
-        f"{name} has changed since the tree was made"
+        f"{name} has changed since the tree was created"
         for name in sorted(manifest.files.keys() | now.keys())
         if manifest.files.get(name) != now.get(name)
     ]

@@ -96,16 +96,16 @@ def preflight(machine: Machine, hardware: Hardware, gpus: tuple[int, ...]) -> li
     problems: list[str] = []
     disk, least = machine.free_disk_gb, hardware.min_free_disk_gb
     if least is not None and disk < least:
-        problems.append(f"{disk:g} GB of disk are free, the contract requires {least:g}")
+        problems.append(f"{disk:g} GB of disk space are free, but the contract requires {least:g}")
     if gpus and machine.gpus is None:
-        return [*problems, f"GPU {', '.join(map(str, gpus))} is required and no driver answers"]
+        return [*problems, f"GPU {', '.join(map(str, gpus))} is required, but no driver responds"]
     free = {card.index: card.free_gb or 0.0 for card in machine.gpus or ()}
     wanted = hardware.min_free_gpu_gb or 0.0
     for index in gpus:
         if index not in free:
             problems.append(f"GPU {index} does not exist")
         elif free[index] < wanted:
-            text = f"GPU {index} has {free[index]:g} GB free, the contract requires"
+            text = f"GPU {index} has {free[index]:g} GB free, but the contract requires"
             problems.append(f"{text} {wanted:g}")
     return problems
 

@@ -75,7 +75,7 @@ def check_token(confirm: str | None) -> None:
     """Raise StudyError E_CONFIRM (a usage error) for a wrong token."""
     if confirm not in (None, TOKEN):
         raise StudyError(
-            "E_CONFIRM", f'"{confirm}" does not confirm a launch.', hint=f"The word is {TOKEN}."
+            "E_CONFIRM", f'"{confirm}" does not confirm a launch.', hint=f"Use --confirm {TOKEN}."
         )
 
 
@@ -98,8 +98,8 @@ def next_request(
     if seed is None:
         raise StudyError(
             "E_NO_SEED",
-            f"Every seed of {chosen} has a run.",
-            hint="Continue with telic study next, or name a seed with --seed.",
+            f"All seeds of {chosen} have a run.",
+            hint="Continue with telic study next, or pass a seed with --seed.",
         )
     return LaunchRequest(candidate, chosen, seed)
 
@@ -149,7 +149,7 @@ class LaunchAttempt:
         """The candidate in the ledger."""
         held = self.study.state.candidates.get(self.request.candidate)
         if held is None:
-            raise InvalidDocument("E_NO_CANDIDATE", f"The ledger has no {self.request.candidate}.")
+            raise InvalidDocument("E_NO_CANDIDATE", f"The ledger lacks {self.request.candidate}.")
         return held
 
     @cached_property
@@ -175,8 +175,8 @@ class LaunchAttempt:
         if spec is None:
             raise InvalidDocument(
                 "E_COMMAND",
-                "The adapter has no command that trains.",
-                hint="Fill commands.train in adapter.yaml and mark its provenance as confirmed.",
+                "The adapter has no training command.",
+                hint="Set commands.train in adapter.yaml and mark its provenance as confirmed.",
             )
         return spec
 

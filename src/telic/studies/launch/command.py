@@ -129,7 +129,7 @@ def run_environment(
     asked = {**declared, **offline_choices}
     allowed = {name: _LOCAL_CHOICES.get(name, (value,)) for name, value in OFFLINE.items()}
     problems = tuple(
-        f"{name}={value} would open the network"
+        f"{name}={value} would enable the network"
         for name, value in asked.items()
         if value not in allowed.get(name, (value,))
     )
@@ -196,7 +196,7 @@ def build_command(
     """
     cwd, home = (root / spec.cwd).resolve(), home or root
     if not cwd.is_relative_to(root.resolve()):
-        raise InvalidDocument("E_COMMAND", f"The folder {spec.cwd} lies outside of the repository.")
+        raise InvalidDocument("E_COMMAND", f"The folder {spec.cwd} is outside the repository.")
     overrides = _override_words(adapter, values)
     known = {name: value for name, value in values._asdict().items() if name != "overrides"}
     argv: list[str] = []
@@ -230,10 +230,10 @@ def build_command(
 def _filled(word: str, known: Mapping[str, Any]) -> str:
     for name in _PLACEHOLDER.findall(word):
         if name not in known:
-            why = f"{{{name}}} in {word!r} must stand alone or is unknown."
+            why = f"{{{name}}} in {word!r} is unknown or not a separate word."
             raise InvalidDocument("E_COMMAND", why)
         if known[name] is None:
-            raise InvalidDocument("E_COMMAND", f"{{{name}}} of the command has no value.")
+            raise InvalidDocument("E_COMMAND", f"{{{name}}} in the command has no value.")
         word = word.replace(f"{{{name}}}", str(known[name]))
     return word
 
@@ -262,7 +262,7 @@ def _override_words(adapter: Adapter, values: Values) -> list[str]:
                 "E_COMMAND",
                 f"Parameters of this repository are changed in its source, not by overrides "
                 f"({', '.join(changed)}).",
-                hint="Give the candidate a patch instead.",
+                hint="Use a patch instead.",
             )
 
 
@@ -330,7 +330,7 @@ def _worlds(protocol: Protocol) -> dict[str, Perturbation]:
     found = perturbations_of(protocol)
     worlds = {each.name: each for each in (Perturbation(name=NOMINAL), *found)}
     if len(worlds) <= len(found):
-        raise TelicError("each needs a name of its own, other than nominal.")
+        raise TelicError("each perturbation needs a unique name other than nominal.")
     return worlds
 
 
@@ -392,7 +392,7 @@ def evaluation_problems(
 ) -> list[str]:
     """Return the problems of the evaluation setup."""
     problems = [
-        f"eval_seeds: {min(seen)} is also in the {role} pool of training."
+        f"eval_seeds: {min(seen)} is also in the {role} pool for training."
         for role in dict.fromkeys(ROLES.values())
         if (seen := contract.seeds.pool(role) & set(protocol.eval_seeds))
     ]
@@ -403,11 +403,11 @@ def evaluation_problems(
     if protocol.command is None:
         return problems
     if not protocol.eval_seeds:
-        problems.append("eval_seeds: the evaluator needs seeds that no training sees.")
+        problems.append("eval_seeds: the evaluator requires seeds not used in training.")
     words = " ".join(protocol.command.argv)
     glob = None if adapter is None else adapter.outputs.checkpoint_glob
     if _CHECKPOINT in words and adapter is not None and not glob:
-        problems.append("command: {checkpoint} needs outputs.checkpoint_glob in adapter.yaml.")
+        problems.append("command: {checkpoint} requires outputs.checkpoint_glob in adapter.yaml.")
     if "{seed}" not in words:
-        problems.append("command: without {seed} every evaluation would be the same.")
+        problems.append("command: without {seed}, all evaluations would be identical.")
     return problems

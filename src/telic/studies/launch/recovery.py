@@ -70,7 +70,7 @@ def stop_run(study: Study, run: str, by: KilledBy, why: str) -> None:
     """
     state = study.run_state(run)
     if not state.is_live:
-        raise StudyError("E_NOT_LIVE", f"{run} is {state.status} already.")
+        raise StudyError("E_NOT_LIVE", f"{run} is already {state.status}.")
     RunProcess(study.folder.run(run)).ask_to_stop(by, why)
 
 
@@ -80,7 +80,7 @@ def _reconcile_run(study: Study, name: str) -> str:
     is_entered = run.status == RunStatus.RUNNING
     state, claim = process.state, process.claim or {}
     if state == "unclaimed":
-        if not process.give_up("it was announced and never started"):
+        if not process.give_up("it was announced but not started"):
             return _reconcile_run(study, name)  # it was claimed concurrently
         state = "gone" if is_entered else "given_up"
     if state == "elsewhere":
@@ -99,8 +99,8 @@ def _reconcile_run(study: Study, name: str) -> str:
         return "ended"
     # Without an exit record it is charged up to its last heartbeat.
     beat = process.heartbeat or {}
-    why = f"its supervisor is gone, {process.end_leftovers()} left behind"
-    facts = {"run": name, "why": why if claim else "pid.json is gone", "last_seen": beat.get("at")}
+    why = f"its supervisor is gone, {process.end_leftovers()} processes were left behind"
+    facts = {"run": name, "why": why if claim else "pid.json is lost", "last_seen": beat.get("at")}
     facts["actual"] = _amounts(run, beat.get("wall_s", 0.0), None)
     study.append("run.lost", name, facts, RUNNER)
     return "lost"
@@ -122,12 +122,12 @@ def _settle(study: Study, name: str, ended: dict[str, Any]) -> None:
     # Decided from the ledger, since the training may write files in the run folder.
     intents = study.events_of("launch.intent", about=(run.candidate,))
     is_remote = any(x.data["run"] == name and x.data["launcher"] != "local" for x in intents)
-    key, why = existing_key(study.root), "the key that signed it is gone"
+    key, why = existing_key(study.root), "its signing key is missing"
     if key is not None:
         why = why_unsealed(ended, folder, key.derive(f"telic run {run.nonce}"))
     kind, facts = _ending(study, name, ended, is_remote=is_remote)
     if run.is_sealed and why is not None:
-        kind, facts = "failed", dict[str, Any](why=f"its end is not proven: {why}")
+        kind, facts = "failed", dict[str, Any](why=f"its exit record is invalid: {why}")
     wall_s, cpu_s = ended.get("wall_s"), ended.get("cpu_s")
     if is_remote:  # queue time is not charged, and its CPU cores are unknown
         jobs = [read_record(path, JobRecord) for path in folder.glob("jobs/*/job.json")]
@@ -146,24 +146,24 @@ def _ending(
     evaluations = ended.get("evaluations") or ()
     codes = {code, *(each["code"] for each in evaluations)}
     if ended.get("ended_by") == "timeout" or (is_remote and _TIMED_OUT in codes):
-        return "killed", {"by": "budget", "why": "its time was over"}
+        return "killed", {"by": "budget", "why": "it reached its time limit"}
     if ended.get("ended_by") == "signal" or (is_remote and os.EX_TEMPFAIL in codes):
         # Without a stop request from telic, the machine's owner preempted it.
         by = asked.get("by", "preempted")
-        why = asked.get("why", "it was stopped from outside, or its machine was lost")
+        why = asked.get("why", "it was stopped by another process, or its machine was lost")
         return "killed", {"by": by if by in _STOPPERS else "user", "why": why}
     if why := ended.get("error"):
         return "failed", {"why": why}
     if number := ended.get("signal"):
-        return "failed", {"why": f"it died of {number}"}
+        return "failed", {"why": f"it was killed by {number}"}
     if code != study.adapter.outputs.completion.exit_code:
-        return "failed", {"why": f"it ended with code {code}"}
+        return "failed", {"why": f"it exited with code {code}"}
     for each in evaluations:
         if each["code"] != 0:
-            how = each["error"] or f"ended with code {each['code']}"
+            how = each["error"] or f"exited with code {each['code']}"
             return "failed", {"why": f"its evaluation {each['name']}: {how}"}
     if missing := missing_outputs(study, name):
-        return "failed", {"why": f"silent failure: it left no {', no '.join(missing)}"}
+        return "failed", {"why": f"silent failure: missing {', '.join(missing)}"}
     return "finished", {}
 
 
@@ -203,5 +203,5 @@ def due_move(study: Study, name: str) -> DueMove | None:
         facts = {"phase": held.phase, "seeds": sorted(job.seed for job in jobs)}
         return DueMove(CandidateStatus.COMPLETED, RUNNER, why, facts)
     reasons = [job.reason for job in jobs if job.status == "cancelled"]
-    why = ": ".join([f"nothing of {held.phase} can be launched any more", *reasons[:1]])
+    why = ": ".join([f"{held.phase} has no more runs to launch", *reasons[:1]])
     return DueMove(CandidateStatus.DEBUG, RUNNER, why, {})

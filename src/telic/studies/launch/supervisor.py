@@ -277,7 +277,7 @@ class _Supervisor:
         if wanted["checkout"] is not None:
             files, present = wanted["checkout"], importable_files(tree)
         if changed := [x for x in {*files, *present} if files.get(x) != present.get(x)]:
-            return f"{min(changed)} of the evaluator was changed after the launch"
+            return f"{min(changed)} of the evaluator was modified after the launch"
         search = step["env"].get("PATH", os.environ.get("PATH"))
         found = [shutil.which(word, path=search) or word for word in wanted["programs"]]
         programs = [Path(step["cwd"], word) for word in found]

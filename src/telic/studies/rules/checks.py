@@ -93,7 +93,7 @@ def validate_candidate(study: Study, name: str) -> ValidationOutcome:
         if not study.is_contract_agreed:
             raise GateRefused(
                 "E_CONTRACT",
-                "contract.yaml is not the version that was agreed on.",
+                "contract.yaml differs from the agreed version.",
                 hint="Undo the edit, or agree on it with: telic study contract --amend TEXT",
             )
         checks = check_candidate(study, name)
@@ -182,11 +182,11 @@ class _Case:
         return self.study.contract.excepted(rule, self.now) is not None
 
 
-@_check("V01", "complete for its kind", "fill in what is missing")
+@_check("V01", "complete for its kind", "fill in the missing fields")
 def _complete(case: _Case) -> Problems:
     candidate, plan = case.candidate, case.candidate.plan
     if candidate.kind != "baseline" and not candidate.evidence_refs:
-        yield "evidence_refs is empty: name the evidence that motivated it"
+        yield "evidence_refs is empty: cite the evidence that motivated it"
     if case.study.is_git and candidate.base_commit is None:
         yield "base_commit is missing, and the repository is under git"
     order = [PHASES.index(phase) for phase in plan.phases]
@@ -195,27 +195,27 @@ def _complete(case: _Case) -> Problems:
     elif "smoke" not in plan.phases:
         yield "plan.phases must begin with smoke"
     if candidate.kind == "baseline" and plan.phases != BASELINE_PHASES:
-        yield f"a baseline runs {' and then '.join(BASELINE_PHASES)}, nothing else"
+        yield f"a baseline runs {' and then '.join(BASELINE_PHASES)} only"
     for phase in plan.phases:
         if not plan.seeds.get(phase):
             yield f"plan.seeds has none for {phase}"
     for phase in plan.seeds.keys() - set(plan.phases):
-        yield f"plan.seeds.{phase} is for a phase that is not planned"
+        yield f"plan.seeds.{phase} belongs to a phase that is not planned"
     changes_files = bool(case.touched or candidate.change.patch or candidate.kind in WRITES_CODE)
     is_in_place = candidate.isolation.mode == "in_place"
     if changes_files and is_in_place and not case.is_excepted("worktree_required"):
-        yield "isolation.mode is in_place: a change of files needs a worktree"
+        yield "isolation.mode is in_place, but a change of files requires a worktree"
 
 
-@_check("V02", "consistent, references exist", "correct the names that it refers to")
+@_check("V02", "consistent, references exist", "fix the references")
 def _consistent(case: _Case) -> Problems:
     candidate, folder = case.candidate, case.study.folder
     names = (candidate.id, candidate.task_id, candidate.study_id)
     for named, actual in zip(names, (case.name, folder.task_id, folder.study_id), strict=True):
         if named != actual:
-            yield f"it is named {named}, but is in the folder of {actual}"
+            yield f"its id is {named}, but its folder is {actual}"
     if candidate.revision != case.held.revision:
-        yield f"it is revision {candidate.revision}; the ledger has {case.held.revision}"
+        yield f"it is revision {candidate.revision}, but the ledger has {case.held.revision}"
     for name in (*candidate.parents, candidate.replicate_of):
         if name is not None and name not in case.others:
             yield f"unknown candidate {name}"
@@ -230,22 +230,22 @@ def _consistent(case: _Case) -> Problems:
         yield "it is its own ancestor"
 
 
-@_check("V03", "allowed by the lifecycle", "propose a child that names it as a parent")
+@_check("V03", "allowed by the lifecycle", "propose a child that lists it as a parent")
 def _movable(case: _Case) -> Problems:
     if case.held.status not in case.may_be:
-        yield f"it is {case.held.status}; this needs {' or '.join(sorted(case.may_be))}"
+        yield f"it is {case.held.status}; required: {' or '.join(sorted(case.may_be))}"
     if case.study.state.study_status != "open":
         yield "the study is not open"
 
 
-@_check("V04", "kind in scope", "choose a kind of scope.kinds, or amend the contract")
+@_check("V04", "kind in scope", "choose a kind from scope.kinds, or amend the contract")
 def _kind_in_scope(case: _Case) -> Problems:
     kind, agreed = case.candidate.kind, case.study.contract.scope.kinds
     if kind != "baseline" and kind not in agreed:
         yield f"kind {kind} is not in scope.kinds ({', '.join(agreed)})"
 
 
-@_check("V05", "parameters in range", "choose values of scope.params, or amend the contract")
+@_check("V05", "parameters in range", "choose values within scope.params, or amend the contract")
 def _parameters_in_range(case: _Case) -> Problems:
     overrides, scope = case.candidate.change.overrides, case.study.contract.scope
     if case.candidate.kind == "baseline":
@@ -264,7 +264,7 @@ def _parameters_in_range(case: _Case) -> Problems:
     changed = sum(each.to != each.from_value for each in overrides.values())
     most = scope.limits.max_changed_params
     if changed > most:
-        yield f"{changed} parameters change; scope.limits.max_changed_params is {most}"
+        yield f"{changed} parameters change; the limit scope.limits.max_changed_params is {most}"
 
 
 def _is_range(value: Any) -> bool:
@@ -295,7 +295,7 @@ def _why_outside(value: Any, allowed: ParamRange) -> str | None:
     return None
 
 
-@_check("V06", "steps not too large", "take smaller steps from the value of its parent")
+@_check("V06", "steps not too large", "use smaller steps from the parent's value")
 def _steps_small(case: _Case) -> Problems:
     """Measure parameter steps from the actual value in the first parent or the baseline."""
     start = dict(case.study.contract.baseline.overrides)
@@ -315,21 +315,21 @@ def _steps_small(case: _Case) -> Problems:
             pairs = list(zip(override.from_value, override.to, strict=True))
         for old, new in pairs:
             if not (_is_number(old) and _is_number(new)):
-                yield f"{path} may move by a ratio, but {old!r} to {new!r} has none"
+                yield f"{path} is limited by a ratio, which {old!r} to {new!r} does not have"
             elif old != new and (old == 0 or new / old <= 0):
-                yield f"{path} goes from {old:g} to {new:g}: through zero no ratio holds"
+                yield f"{path} goes from {old:g} to {new:g}, and zero allows no ratio"
             elif old != new and (ratio := max(new / old, old / new)) > most * (1 + 1e-9):
-                yield f"{path} changes by a factor of {ratio:.3g}; {most:g} is the most"
+                yield f"{path} changes by a factor of {ratio:.3g}; the maximum is {most:g}"
 
 
 @_check("V07", "files in scope", "change files of scope.files only, or amend the contract")
 def _files_in_scope(case: _Case) -> Problems:
     files = case.study.contract.scope.files
     for why in case.patch.problems if case.patch else ():
-        yield f"the patch cannot be accepted: {why}"
+        yield f"the patch is invalid: {why}"
     for path in case.touched:
         if path.startswith("/") or ".." in path.split("/"):
-            yield f"{path} leaves the repository"
+            yield f"{path} is outside the repository"
         elif denied := first_match(path, files.deny):
             yield f"{path} is denied by {denied}"
         elif first_match(path, files.allow) is None:
@@ -343,10 +343,10 @@ def _short(case: _Case) -> Problems:
     lines += sum(read_bytes(path).count(b"\n") for path in paths if path.is_file())
     most = case.study.contract.scope.limits.max_diff_lines
     if lines > most:
-        yield f"{lines} lines change; scope.limits.max_diff_lines is {most}"
+        yield f"{lines} lines change; the limit scope.limits.max_diff_lines is {most}"
 
 
-@_check("V09", "patch applies", "make the patch again against base_commit")
+@_check("V09", "patch applies", "recreate the patch against base_commit")
 def _patch_applies(case: _Case) -> Problems:
     study, change, base = case.study, case.candidate.change, case.candidate.base_commit
     if study.is_git and base is not None and not git_read.has_commit(study.root, base):
@@ -356,7 +356,7 @@ def _patch_applies(case: _Case) -> Problems:
         if case.patch is None:
             yield f"{path.name} is missing or is not text"
         elif file_hash(path) != change.patch_sha256:
-            yield f"{path.name} is not the patch that was described"
+            yield f"{path.name} differs from the described patch"
         elif why := git_read.why_patch_fails(study.root, path, base if study.is_git else None):
             yield f"{path.name} does not apply: {why.splitlines()[0]}"
     for file in change.files:
@@ -364,10 +364,10 @@ def _patch_applies(case: _Case) -> Problems:
         if not path.is_file():
             yield f"files/{file.path} is missing"
         elif file_hash(path) != file.sha256:
-            yield f"files/{file.path} is not the file that was described"
+            yield f"files/{file.path} differs from the described file"
 
 
-@_check("V10", "evaluator and metric untouched", "leave evaluator and metric as they are")
+@_check("V10", "evaluator and metric untouched", "do not change evaluator and metric")
 def _measure_untouched(case: _Case) -> Problems:
     study = case.study
     protected = {
@@ -385,15 +385,15 @@ def _measure_untouched(case: _Case) -> Problems:
             yield f"{path} is imported by the evaluator"
         if not case.is_excepted("evaluator_required"):
             yield (
-                "it changes code, and its own training log would be measured: name a command in "
+                "it changes code, but its own training log would be measured: set a command in "
                 "eval_protocol.yaml, which runs in a checkout of the base commit"
             )
     if not study.is_metric_spec_agreed:
-        yield "the metric spec is not the one the contract names"
+        yield "the metric spec differs from the one in the contract"
     if not study.is_protocol_agreed:
-        yield "the evaluation protocol is not the one the contract names"
+        yield "the evaluation protocol differs from the one in the contract"
     for path in study.changed_evaluators(study.root):
-        yield f"the evaluator {path} is missing or is not the one of the protocol"
+        yield f"the evaluator {path} is missing or differs from the protocol's"
 
 
 @_check("V11", "hypothesis is falsifiable", "complete hypothesis and falsifier")
@@ -411,13 +411,13 @@ def _falsifiable(case: _Case) -> Problems:
     parts = (spec.primary, *spec.components, *spec.guardrails)
     metrics = dict.fromkeys(part.key for part in parts)
     if expected is None and case.candidate.kind != "baseline":
-        yield "hypothesis.expected is missing: name a metric and a direction"
+        yield "hypothesis.expected is missing: specify a metric and a direction"
     elif expected is not None and expected.metric not in metrics:
         known = ", ".join(metrics)
         yield f"hypothesis.expected.metric {expected.metric} is not in the metric spec ({known})"
 
 
-@_check("V12", "required evidence cited", "cite the evidence that is asked for")
+@_check("V12", "required evidence cited", "cite the required evidence")
 def _evidence_cited(case: _Case) -> Problems:
     candidate = case.candidate
     if candidate.kind == "reward_engineering" or candidate.reflection_ref is not None:
@@ -448,12 +448,12 @@ def _citation_problems(case: _Case, kind: str, ref: str | None) -> Problems:
         yield f"{ref} is evidence of {found}, not of {kind}"
 
 
-@_check("V13", "seeds fresh and from their pool", "take unused seeds of the pool")
+@_check("V13", "new seeds from their pool", "use unused seeds of the pool")
 def _seeds_fresh(case: _Case) -> Problems:
     """Reject seeds used in another role, or for a claim by an earlier revision."""
     study, runs = case.study, case.study.state.runs_of(case.name).values()
     if not study.adapter.seeds.controllable:
-        yield "the adapter says that seeds cannot be set, so no claim can rest on them"
+        yield "according to the adapter, seeds cannot be set, so claims are impossible"
     for shared in overlaps(study.contract):
         yield f"the pools {shared}"
     for phase, seeds in case.candidate.plan.seeds.items():
@@ -470,9 +470,9 @@ def _seeds_fresh(case: _Case) -> Problems:
         if outside := [str(x) for x in seeds if x not in study.contract.seeds.pool(role)]:
             yield f"{phase} seeds {', '.join(outside)} are not in the {role} pool"
         if len(set(seeds)) != len(seeds):
-            yield f"{phase} names a seed twice"
+            yield f"{phase} lists a seed twice"
         if len(seeds) < LEAST_SEEDS.get(phase, 1):
-            yield f"{phase} needs at least {LEAST_SEEDS[phase]} seeds"
+            yield f"{phase} requires at least {LEAST_SEEDS[phase]} seeds"
         if used := [str(seed) for seed in seeds if seed in seen]:
             yield f"{phase} seeds {', '.join(used)} were already used for this candidate"
 
@@ -486,12 +486,12 @@ def _affordable(case: _Case) -> Problems:
     used = total_amounts(state.budget.spent, state.budget.reserved)
     left = left_of(state.budget_limits, used, own=state.used(candidate=case.name))
     for name, needed, limit in exceeding(wanted, left):
-        yield f"it needs {needed:g} {name}, and {limit:g} are left"
+        yield f"it needs {needed:g} {name}, but {limit:g} are left"
     for name, needed, limit in exceeding(wanted, budget.per_candidate):
-        yield f"it needs {needed:g} {name}, and {limit:g} is the most for one candidate"
+        yield f"it needs {needed:g} {name}; the limit for one candidate is {limit:g}"
     for name in ("env_steps", "gpu_h", "wall_clock_h"):
         if getattr(budget, name) is not None and getattr(plan.est, name) is None:
-            yield f"plan.est.{name} is missing, and the budget limits it"
+            yield f"plan.est.{name} is missing, but the budget limits it"
 
 
 def _effect(study: Study, candidate: Candidate) -> dict[str, Any]:
@@ -551,14 +551,14 @@ def _more_than_seeds(case: _Case) -> Problems:
         if path.lstrip("-+") in flags or last.lstrip("_") in _SEED_NAMES:
             yield f"{path} sets a seed; seeds belong in plan.seeds"
         if path.lstrip("-+").replace("-", "_") in managed:
-            yield f"{path} is set by the command of the adapter, for every run alike"
+            yield f"{path} is set by the adapter's command for all runs"
     if candidate.kind in ("baseline", "dr_probe") or candidate.replicate_of:
         return
     effect = _effect(case.study, candidate)
     sets = candidate.change.overrides.values()
     effect["overrides"] = [each.to for each in sets if each.to != each.from_value]
     if not any(effect.values()):
-        yield "nothing changes: with other seeds only, luck would look like progress"
+        yield "nothing changes except seeds, so any difference would be due to chance"
     patch, others = case.patch, [value for key, value in effect.items() if key != "patch"]
     if patch is not None and not any(others):
         removed, added = (

@@ -77,7 +77,7 @@ def refusal(closed: Sequence[CheckResult]) -> StudyError:
     kind = _ERRORS.get(first, GateRefused) if first == "G03" or len(codes) == 1 else GateRefused
     listed = "; ".join(f"{each.id} ({GATES[each.id].title}): {each.why}" for each in closed)
     mend = "; ".join(f"{code}: {GATES[code].mend}" for code in codes)
-    return kind(f"E_{codes[0]}", f"Not launched. {listed}.", hint=f"To mend it: {mend}.")
+    return kind(f"E_{codes[0]}", f"Not launched. {listed}.", hint=f"To fix it: {mend}.")
 
 
 def _gate(code: str, title: str, mend: str) -> Callable[..., Any]:
@@ -110,7 +110,7 @@ def _open(attempt: LaunchAttempt) -> Problems:
 def _intact(attempt: LaunchAttempt) -> Problems:
     found = attempt.study.ledger.verify()
     if not found.ok:
-        yield f"line {found.bad_seq} of the ledger is bad: {found.why}"
+        yield f"line {found.bad_seq} of the ledger is invalid: {found.why}"
 
 
 @_gate("G04", "contract agreed", f"undo the edit of contract.yaml, or agree on it, {_AMEND}")
@@ -118,10 +118,10 @@ def _agreed(attempt: LaunchAttempt) -> Problems:
     study = attempt.study
     if not study.is_contract_agreed:
         agreed = (study.state.contract_hash or "none")[:12]
-        yield f"contract.yaml ({study.contract_hash[:12]}) is not the agreed one ({agreed})"
+        yield f"contract.yaml ({study.contract_hash[:12]}) differs from the agreed one ({agreed})"
 
 
-@_gate("G05", "required approvals hold", "a person approves them: telic study approve")
+@_gate("G05", "required approvals are valid", "a person approves them: telic study approve")
 def _approved(attempt: LaunchAttempt) -> Problems:
     for each in attempt.study.missing_approvals:
         yield f"approval {each.name} is {each.status}: {each.why}"
@@ -173,7 +173,7 @@ def _checked(attempt: LaunchAttempt) -> Problems:
             yield f"{check.id} ({CHECKS[check.id].title}): {check.why}"
 
 
-@_gate("G10", "phases in order", "in which order should its phases run? Revise its plan")
+@_gate("G10", "phases in order", "which order of phases is intended? Revise its plan")
 def _in_order(attempt: LaunchAttempt) -> Problems:
     study, name, phase = attempt.study, attempt.request.candidate, attempt.request.phase
     planned = attempt.candidate.plan.phases
@@ -182,9 +182,9 @@ def _in_order(attempt: LaunchAttempt) -> Problems:
     elif not _is_control(attempt) and attempt.held.phase != phase:
         yield f"it is in phase {attempt.held.phase}, not {phase}"
     elif attempt.held.kind != "baseline" and study.incumbent is None:
-        yield "no baseline has been accepted under this protocol, so there is nothing to compare"
+        yield "no baseline is accepted under this protocol, so there is nothing to compare"
     elif phase == "promotion" and is_unreviewed(study, name):
-        yield Problem("its reward may be gamed, and it was not reviewed", "review")
+        yield Problem("it may exploit its reward, and it was not reviewed", "review")
     else:
         for earlier in planned[: planned.index(phase)] if phase in planned else ():
             runs = study.state.runs_of(name, earlier).values()
@@ -192,12 +192,12 @@ def _in_order(attempt: LaunchAttempt) -> Problems:
                 yield f"no run of {earlier} has finished"
 
 
-@_gate("G11", "seed planned and fresh", "take a planned, unused seed of the pool: --seed NUMBER")
+@_gate("G11", "seed planned and fresh", "use a planned, unused seed of the pool: --seed NUMBER")
 def _seed_fresh(attempt: LaunchAttempt) -> Problems:
     study, request, state = attempt.study, attempt.request, attempt.study.state
     phase, seed, name = request.phase, request.seed, request.candidate
     if not study.adapter.seeds.controllable:
-        yield "the repository does not let seeds be set"
+        yield "seeds cannot be set in the repository"
     if why := why_seed_is_spent(state, study.contract.seeds, name, phase, seed):
         yield why
     if not _is_control(attempt):
@@ -212,7 +212,7 @@ def _seed_fresh(attempt: LaunchAttempt) -> Problems:
         if run is None or (run.candidate, run.phase, run.seed) != (name, phase, seed):
             yield f"{request.retry_of} is not a run of this candidate, phase and seed"
         elif not run.may_be_retried:
-            yield f"{request.retry_of} is {run.status}; only lost and preempted runs are retried"
+            yield f"{request.retry_of} is {run.status}; only lost and preempted runs can be retried"
 
 
 # ---------------------------------------------------------------------------- the machine
@@ -231,7 +231,7 @@ def _hardware(attempt: LaunchAttempt) -> Problems:
     if foreign := [str(gpu) for gpu in attempt.gpus if gpu not in hardware.gpus]:
         yield f"GPU {', '.join(foreign)} is not in the contract"
     if kind != hardware.launcher:
-        yield f"the adapter starts runs with {kind}, the contract allows {hardware.launcher}"
+        yield f"the adapter starts runs with {kind}, but the contract allows {hardware.launcher}"
 
 
 @_gate("G14", "fits the budget", f"may it cost more? Raise the contract's budget, {_AMEND}")
@@ -239,13 +239,13 @@ def _affordable(attempt: LaunchAttempt) -> Problems:
     yield from shortfalls(attempt.study.state, attempt.reservation, attempt.request.candidate)
 
 
-@_gate("G15", "no stop rule", "what should be done about the stop rule? See telic study next")
+@_gate("G15", "no stop rule", "how should the stop rule be handled? See telic study next")
 def _not_stopped(attempt: LaunchAttempt) -> Problems:
     for stop in standing_stops(attempt.study):
         yield f"{stop.rule}: {stop.why}"
 
 
-@_gate("G16", "place and GPU free", "wait, or stop one of the runs: telic study run --stop RUN")
+@_gate("G16", "slot and GPU free", "wait, or stop one of the runs: telic study run --stop RUN")
 def _place_free(attempt: LaunchAttempt) -> Problems:
     state, contract, request = attempt.study.state, attempt.study.contract, attempt.request
     live = {name: state.runs[name] for name in state.active_runs}
@@ -256,13 +256,13 @@ def _place_free(attempt: LaunchAttempt) -> Problems:
         yield "no GPU of the contract is free"
     template = attempt.study.adapter.outputs.run_dir_template
     if live and template is not None and "{nonce}" not in template:
-        yield "outputs.run_dir_template has no {nonce}: outputs of two runs at a time would mix"
+        yield "outputs.run_dir_template has no {nonce}: outputs of concurrent runs would mix"
     for name, run in live.items():
         if run.gpu is not None and run.gpu in attempt.gpus:
-            yield f"{name} has GPU {run.gpu}"
+            yield f"{name} is using GPU {run.gpu}"
         wanted = (request.candidate, request.phase, request.seed)
         if (run.candidate, run.phase, run.seed) == wanted:
-            yield f"{name} is the same run and is live"
+            yield f"{name} is the same run and is active"
 
 
 @_gate("G17", "machine ready", "can this machine be given the missing resources?")
@@ -288,7 +288,7 @@ def _isolated(attempt: LaunchAttempt) -> Problems:
         waived = study.contract.excepted("worktree_required", attempt.now) is not None
         yield from tree_problems(study.folder, candidate, excepted=waived)
     elif base is None or not git_read.has_commit(study.root, base):
-        yield f"commit {base} is missing, so no worktree can be made"
+        yield f"commit {base} is missing, so no worktree can be created"
 
 
 # ---------------------------------------------------------------------------- the command
@@ -303,27 +303,27 @@ def _isolated(attempt: LaunchAttempt) -> Problems:
 def _measured_as_agreed(attempt: LaunchAttempt) -> Problems:
     study, protocol = attempt.study, attempt.study.protocol
     if not study.is_protocol_agreed:
-        yield "eval_protocol.yaml is not the agreed one"
+        yield "eval_protocol.yaml differs from the agreed version"
     if not study.is_metric_spec_agreed:
-        yield "metric_spec.yaml is not the agreed one"
+        yield "metric_spec.yaml differs from the agreed version"
     at_home = study.changed_evaluators(study.root)
     in_tree = study.changed_evaluators(attempt.tree) if attempt.tree.is_dir() else []
     for path in at_home:
-        yield f"{study.root / path} is not the evaluator of the protocol"
+        yield f"{study.root / path} differs from the protocol's evaluator"
     for path in in_tree if attempt.tree != study.root else ():
-        why = f"{attempt.tree / path} is not the evaluator of the protocol"
+        why = f"{attempt.tree / path} differs from the protocol's evaluator"
         yield Problem(why, "" if at_home else "old base")
     if protocol.dataset is not None:
         path = study.root / protocol.dataset
         if not path.is_file():
             yield f"the dataset {protocol.dataset} is missing"
         elif file_hash(path) != protocol.dataset_hash:
-            yield f"{protocol.dataset} is not the dataset of the protocol"
+            yield f"{protocol.dataset} differs from the protocol's dataset"
 
 
 @_gate(
     "G20",
-    "command confirmed, without shell",
+    "command confirmed, no shell",
     "what is the command? Edit adapter.yaml, then: telic study approve",
 )
 def _command_confirmed(attempt: LaunchAttempt) -> Problems:
@@ -334,14 +334,14 @@ def _command_confirmed(attempt: LaunchAttempt) -> Problems:
         source = adapter.provenance.get(name) or adapter.provenance.get(section)
         if source is None or source.status != "confirmed":
             status = source.status if source else "unknown"
-            yield Problem(f"the adapter's {section} are {status}, not confirmed by a person", name)
+            yield Problem(f"{section} of the adapter are {status}, not confirmed by a person", name)
     yield from shell_problems(attempt.command.argv)
 
 
 @_gate(
     "G21",
     "network off or approved",
-    "may it reach the network? Approve it, or take the setting out of adapter.yaml",
+    "may it use the network? Approve it, or remove the setting from adapter.yaml",
 )
 def _network(attempt: LaunchAttempt) -> Problems:
     yield from attempt.environment.problems
@@ -363,7 +363,7 @@ def _generated_code(attempt: LaunchAttempt) -> Problems:
     elif study.standing("generated_code").status != "approved":
         yield "generated_code is not approved"
     elif allowed.sandbox == "confined" and options.get("sandbox") != "confined":
-        yield "the contract requires confinement, and this launcher does not confine"
+        yield "the contract requires confinement, which this launcher does not provide"
     review = last_review(study, attempt.request.candidate)
     facts = {} if review is None or study.altered([review.id]) else review.payload
     if facts.get("content_hash") != candidate.compute_hash() or facts.get("passed") is not True:
@@ -373,11 +373,11 @@ def _generated_code(attempt: LaunchAttempt) -> Problems:
 @_gate(
     "G23",
     "command harmless",
-    "is that harmless? Then correct adapter.yaml, then: telic study approve",
+    "is this harmless? Then fix adapter.yaml, then: telic study approve",
 )
 def _harmless(attempt: LaunchAttempt) -> Problems:
     refused = {
-        "installs_packages_at_runtime": "it installs packages while it runs",
+        "installs_packages_at_runtime": "it installs packages at run time",
         "deletes_results": "it deletes results",
     }
     for hazard in attempt.study.adapter.hazards:
@@ -386,7 +386,7 @@ def _harmless(attempt: LaunchAttempt) -> Problems:
         elif hazard.id == "actuates_hardware":
             name = attempt.request.candidate
             if attempt.study.standing("physical_actuation", name).status != "approved":
-                why = f"it moves hardware ({hazard.detail}), which needs its own approval"
+                why = f"it moves hardware ({hazard.detail}), which requires a separate approval"
                 yield Problem(why, "actuation")
     yield from word_problems(attempt.command.argv)
 
@@ -404,9 +404,9 @@ def word_problems(argv: tuple[str, ...]) -> Iterator[str]:
         yield f"{' '.join(argv[:4])} installs packages"
 
 
-@_gate("G24", "launcher options allowed", "correct the launcher's options in adapter.yaml")
+@_gate("G24", "launcher options allowed", "fix the launcher's options in adapter.yaml")
 def _launcher_valid(attempt: LaunchAttempt) -> Problems:
     _ = attempt.steps  # raises unless the whole command can be built
     for name in attempt.study.adapter.launcher.options.get("sbatch", {}):
         if name not in _SBATCH:
-            yield f"--{name} is not a directive that a run may carry"
+            yield f"--{name} is not an allowed directive"

@@ -64,10 +64,10 @@ def phase_step(study: Study, candidate: str) -> PhaseStep:
         return PhaseStep(candidate, phase, verdict, why, to)
 
     if phase in ("promotion", "incumbent_validation"):
-        return step("claim", "no phase is left; an audit decides")
+        return step("claim", "all phases are done; an audit decides")
     later = [x for x in planned if phase and PHASES.index(x) > PHASES.index(phase)]
     if phase is None or not later:
-        return step("pointless", "its plan ends before anything could be claimed")
+        return step("pointless", "its plan ends before a claim is possible")
     runs = _last_runs(study, candidate, phase).values()
     if not runs:
         return step("wait", f"no run of {phase} has ended")
@@ -78,11 +78,11 @@ def phase_step(study: Study, candidate: str) -> PhaseStep:
         if fatal and phase == "smoke":
             return step("hold", f"{run} showed {', '.join(fatal)}")
         if sheet is None:
-            return step("wait", f"the metric of {run} has not been read")
+            return step("wait", f"the metric of {run} was not read")
         if sheet.primary is None:
             problem = sheet.problem or "it has no score"
             return step("unreadable", f"the metric of {run} cannot be read: {problem}")
-    return step("advance", "it starts, logs and ends as it should", later[0])
+    return step("advance", "it starts, logs and ends as required", later[0])
 
 
 def advance(study: Study) -> list[PhaseStep]:
@@ -138,7 +138,7 @@ def standing_exploit(study: Study, candidate: str) -> str | None:
         return None
     if not review.payload.get("exploit") or is_approved_knowing(study, review):
         return None
-    return f"{review.id} calls it an exploit: {review.payload['finding']}"
+    return f"{review.id} reports an exploit: {review.payload['finding']}"
 
 
 GAIN = "gain"
@@ -170,7 +170,7 @@ class ConditionResult(DocumentPart):
     def why(self) -> str:
         """One-sentence summary of the finding."""
         met = "is met" if self.is_met else "is not met"
-        return f"its falsifier {met}: {self.condition}, and it is {self.value:.4g}"
+        return f"its falsifier {met}: {self.condition}, and the value is {self.value:.4g}"
 
 
 def read_condition(text: str) -> Condition | None:
@@ -271,16 +271,16 @@ def check_incumbent(study: Study) -> IncumbentCheck | None:
     x, y, n = [ours[seed] for seed in common], [theirs[seed] for seed in common], len(common)
     interval = difference_interval(x, y, seed_of(f"check of {name}"))
     if interval is None:
-        why = f"{n} seeds were measured for both it and a control; two are the least"
+        why = f"{n} seeds were measured for it and a control; at least two are required"
         return IncumbentCheck(name, plan.control, "cannot_tell", claimed, n, why)
-    outcome, words = "cannot_tell", "that does not tell whether half of it is left"
+    outcome, words = "cannot_tell", "it is unknown whether half of the gain remains"
     if interval.low > 0.5 * claimed:
-        outcome, words = "holds", "it holds"
+        outcome, words = "holds", "the gain is confirmed"
     elif interval.high < 0.5 * claimed:
-        outcome, words = "lost", "more than half of it is lost"
+        outcome, words = "lost", "more than half of the gain is lost"
     gain = (iqm(x) or 0.0) - (iqm(y) or 0.0)
     why = f"on {n} fresh seeds it gains {gain:.4g} [{interval.low:.4g}, {interval.high:.4g}] over "
-    why += f"{plan.control}; {claimed:.4g} was claimed, and {words}"
+    why += f"{plan.control}; {claimed:.4g} was claimed, so {words}"
     return IncumbentCheck(name, plan.control, outcome, claimed, n, why)
 
 
@@ -299,9 +299,9 @@ def agreement_problems(study: Study) -> tuple[str, ...]:
     """Return where files and approvals deviate from the agreed versions."""
     try:
         agreed = {
-            "contract.yaml was edited and is not the agreed version": study.is_contract_agreed,
-            "metric_spec.yaml is not the agreed one": study.is_metric_spec_agreed,
-            "eval_protocol.yaml is not the agreed one": study.is_protocol_agreed,
+            "contract.yaml differs from the agreed version": study.is_contract_agreed,
+            "metric_spec.yaml differs from the agreed version": study.is_metric_spec_agreed,
+            "eval_protocol.yaml differs from the agreed version": study.is_protocol_agreed,
         }
     except TelicError as error:
         return (error.message,)
@@ -346,7 +346,7 @@ def _target_reached(study: Study, rule: StopRule) -> str | None:
 def _budget_exhausted(study: Study, rule: StopRule) -> str | None:
     left = study.state.budget.left
     gone = [name for name in RESOURCES if getattr(left, name) == 0]
-    return f"nothing is left of {', '.join(gone)}" if gone else None
+    return f"no budget is left for {', '.join(gone)}" if gone else None
 
 
 def _counted(study: Study, rule: StopRule) -> str | None:
@@ -355,7 +355,7 @@ def _counted(study: Study, rule: StopRule) -> str | None:
     count = len(tried) if rule.rule == "max_candidates" else len(_final(study.state))
     what = "candidates" if rule.rule == "max_candidates" else "decisions"
     is_over = rule.value is not None and count >= rule.value
-    return f"{count} {what} are all that were planned" if is_over else None
+    return f"all {count} planned {what} are used" if is_over else None
 
 
 def _no_progress(study: Study, rule: StopRule) -> str | None:
@@ -396,13 +396,13 @@ def _guardrail_breach(study: Study, rule: StopRule) -> str | None:
 
 def _hacking_high(study: Study, rule: StopRule) -> str | None:
     is_high = hacking_levels(study)[-2:] == ("high", "high")
-    return "two reflections in a row say high" if is_high else None
+    return "two consecutive reflections report a high risk" if is_high else None
 
 
 def _human_stop(study: Study, rule: StopRule) -> str | None:
     if study.state.study_status == "paused":
         return "the study is paused"
-    return "there is a file named STOP" if study.folder.stop_file.exists() else None
+    return "a file named STOP exists" if study.folder.stop_file.exists() else None
 
 
 def _final(state: StudyState) -> list[DecisionState]:

@@ -60,11 +60,11 @@ _EXPORTED = {
     "policy.npz": "plain NumPy arrays",
 }
 _COPIED = {
-    "policy.pt": "telic's own file",
-    "run_policy.py": "runs the policy with onnxruntime, or with nothing but numpy",
+    "policy.pt": "policy in telic's own format",
+    "run_policy.py": "runs the policy with onnxruntime, or with NumPy only",
     "reward_fn.py": "the reward it was trained on",
     "reward_spec.json": "the reward's terms, weights and formula",
-    "memory.json": "one step of the reward's memory, as far as the policy sees it",
+    "memory.json": "one update of the reward memory that the policy observes",
 }
 
 
@@ -204,7 +204,7 @@ def check_bundle(path: Path) -> tuple[dict[str, Any], str | None, str | None]:
     for name, known in listed["files"].items():
         # Reject names outside the bundle and symbolic links.
         if name not in there or (path / name).is_symlink() or _fingerprint(path / name) != known:
-            return listed, signer, f"{name} is missing or was changed after the export"
+            return listed, signer, f"{name} is missing or was modified after the export"
     return listed, signer, None
 
 
@@ -295,7 +295,7 @@ class _Bundle:
         others = {file.name for file in files} - {_WORKSHOP}
         if others and _LIST not in others:
             raise UsageError(
-                f"{path} is not empty and holds no earlier export.", hint="Choose a new folder."
+                f"{path} is not empty and contains no earlier export.", hint="Choose a new folder."
             )
         # Use an existing output folder: its parent may be another file system or read-only.
         workshop = path / _WORKSHOP if path.is_dir() else path.with_name(f"{_WORKSHOP}-{path.name}")

@@ -45,90 +45,93 @@ Reals = tuple[float, ...]
 class Drives(Record):
     """Parameters of the actuated joints, in the order of the policy's action."""
 
-    names: tuple[str, ...] = Field(description="joints, and drives of the same name in scene.xml")
+    names: tuple[str, ...] = Field(description="joint names, also of the actuators in scene.xml")
     units: tuple[str, ...] = Field(description='"rad" for a hinge, "m" for a slide')
-    rest: Reals = Field(description="default pose, rad or m: what positions are measured from")
-    stiffness: Reals = Field(description="of the position controller, N m/rad or N/m")
-    damping: Reals = Field(description="of the position controller, N m s/rad or N s/m")
+    rest: Reals = Field(description="default pose, rad or m; zero of joint positions")
+    stiffness: Reals = Field(description="proportional gain, N m/rad or N/m")
+    damping: Reals = Field(description="derivative gain, N m s/rad or N s/m")
     effort: tuple[float | None, ...] = Field(
-        description="largest torque or force, N m or N; null: without limit"
+        description="maximum torque or force, N m or N; null if unlimited"
     )
-    armature: Reals = Field(description="inertia of the rotor behind the gear, kg m^2 or kg")
-    action_low: Reals = Field(description="lowest action, a target in rad or m")
-    action_high: Reals = Field(description="highest action, a target in rad or m")
-    action_middle: Reals = Field(description="middle of the two, rad or m")
-    action_half: Reals = Field(description="half of their distance, rad or m")
-    target_low: Reals = Field(description="lowest target that the drive takes, rad or m")
-    target_high: Reals = Field(description="highest target that the drive takes, rad or m")
-    qpos: tuple[int, ...] = Field(description="place of each joint in qpos of scene.xml")
-    qvel: tuple[int, ...] = Field(description="place of each joint in qvel of scene.xml")
+    armature: Reals = Field(description="reflected rotor inertia (armature), kg m^2 or kg")
+    action_low: Reals = Field(
+        description=("lower bound of the action, a position target in rad or m")
+    )
+    action_high: Reals = Field(
+        description=("upper bound of the action, a position target in rad or m")
+    )
+    action_middle: Reals = Field(description="midpoint of the action range, rad or m")
+    action_half: Reals = Field(description="half the width of the action range, rad or m")
+    target_low: Reals = Field(description="lowest position target the actuator accepts, rad or m")
+    target_high: Reals = Field(description="highest position target the actuator accepts, rad or m")
+    qpos: tuple[int, ...] = Field(description="index of each joint in qpos of scene.xml")
+    qvel: tuple[int, ...] = Field(description="index of each joint in qvel of scene.xml")
 
     @model_validator(mode="after")
     def _is_a_table(self) -> Self:
         for name in type(self).model_fields:
             if len(getattr(self, name)) != len(self.names):
-                raise ValueError(f"{name} is not of {len(self.names)} joints")
+                raise ValueError(f"{name} does not have {len(self.names)} values, one per joint")
         return self
 
 
 class ObservedBlock(Record):
     """Block of observation columns computed from one sensor."""
 
-    name: str = Field(description="what it is called in run.py")
-    columns: tuple[str, ...] = Field(description="what each number is")
-    first: int = Field(description="column of the first one")
-    unit: str = Field(description="unit of each number")
-    scale: float = Field(default=1.0, description="factor; the normaliser is inside policy.onnx")
-    how: str = Field(description="how it is computed from sensors")
+    name: str = Field(description="name of the block in run.py")
+    columns: tuple[str, ...] = Field(description="name of each column")
+    first: int = Field(description="index of the first column")
+    unit: str = Field(description="unit of each column")
+    scale: float = Field(default=1.0, description="scale factor; policy.onnx normalizes its input")
+    how: str = Field(description="how to compute the block from sensor values")
 
 
 class Deployment(Record):
     """Configuration of the controller, used together with the policy network."""
 
-    schema_version: int = Field(default=1, description="of this file")
+    schema_version: int = Field(default=1, description="version of this file format")
     robot: str = Field(description="name of the robot")
-    base: str = Field(description="body with the gyroscope, in whose frame is what it senses")
-    control_step_s: float = Field(gt=0, description="time between two actions, s")
-    control_hz: float = Field(description="actions a second")
-    physics_step_s: float = Field(gt=0, description="step of the simulation, s")
-    physics_steps: int = Field(gt=0, description="steps of the simulation per action")
-    joints: Drives = Field(description="columns of numbers, one number per driven joint")
+    base: str = Field(description="body that carries the gyroscope and defines the sensor frame")
+    control_step_s: float = Field(gt=0, description="control period, s")
+    control_hz: float = Field(description="control rate, Hz")
+    physics_step_s: float = Field(gt=0, description="simulation time step, s")
+    physics_steps: int = Field(gt=0, description="simulation steps per action")
+    joints: Drives = Field(description="observation blocks with one column per actuated joint")
     observation: tuple[ObservedBlock, ...] = Field(
-        description="blocks of what is seen at one moment, in order"
+        description="blocks of a single observation, in order"
     )
-    columns: int = Field(gt=0, description="numbers of one moment")
+    columns: int = Field(gt=0, description="number of columns of a single observation")
     history: int = Field(
         gt=0,
-        description="moments that are seen: the present one first, then older ones; zeros before "
-        "the first",
+        description="number of stacked observations, newest first; padded with zeros at the start",
     )
     commands: dict[str, Span] | None = Field(
-        description="lowest and highest command that it was trained on: forward and sideways "
-        "(left is positive), m/s, and turn (left is positive), rad/s; null: it takes none"
+        description="command range: forward and left velocity, m/s, and left yaw rate, rad/s; "
+        "null if the policy takes no command"
     )
     command_default: tuple[float, float, float] = Field(
-        description="forward, sideways, m/s, and turn, rad/s, without a command"
+        description="default command: forward and lateral velocity, m/s, and yaw rate, rad/s"
     )
     phase_hz: float | None = Field(
-        description="turns a second of the phase variable, whose sine and cosine are the last two "
-        "numbers of the observation; null: there is none"
+        description="frequency of the phase variable, Hz; its sine and cosine are the last two "
+        "columns of the observation; null if there is none"
     )
-    episode_steps: int = Field(gt=0, description="actions of an episode in training")
-    variation: str = Field(description="how far episodes of training differed: none, light, full")
-    policy_inputs: dict[str, int] = Field(description="inputs of policy.onnx: numbers of each")
+    episode_steps: int = Field(gt=0, description="episode length in training, in actions")
+    variation: str = Field(description="domain randomization in training: none, light or full")
+    policy_inputs: dict[str, int] = Field(description="inputs of policy.onnx and their sizes")
     policy_output: str = Field(
         default="action",
-        description="output of policy.onnx: targets of the drives, within action_low and high",
+        description="output of policy.onnx: position targets between action_low and action_high",
     )
-    simulator: str = Field(description="version of MuJoCo that it was trained with")
+    simulator: str = Field(description="MuJoCo version used in training")
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         if sum(len(block.columns) for block in self.observation) != self.columns:
-            raise ValueError(f"observation has no {self.columns} columns")
+            raise ValueError(f"observation does not have {self.columns} columns")
         phase = 0 if self.phase_hz is None else len(PHASE)
         if self.policy_inputs != {"obs": self.columns * self.history + phase}:
-            raise ValueError("policy_inputs is not of so many columns and history")
+            raise ValueError("policy_inputs does not match columns and history")
         return self
 
 
@@ -136,20 +139,20 @@ class Agreement(Record):
     """Sim-to-sim comparison of scores in telic and in plain MuJoCo from the same initial states."""
 
     episodes: int
-    here: float | None = Field(description="mean score of episodes that telic simulated")
-    there: float | None = Field(description="mean score of what run.py did in plain MuJoCo")
-    threshold: float = Field(description="score that the session asks for")
+    here: float | None = Field(description="mean score in telic's simulation")
+    there: float | None = Field(description="mean score of run.py in plain MuJoCo")
+    threshold: float = Field(description="score required by the session")
     apart: float | None = Field(
-        default=None, description="largest difference of the two scores of one start"
+        default=None, description="largest score difference for one initial state"
     )
     one_step: float | None = Field(
         default=None,
-        description="largest difference of a position, m or rad, when one control step is made "
-        "again here from where run.py was",
+        description="largest position error, m or rad, after telic repeats one control step from a "
+        "state of run.py",
     )
-    unjudged: int = Field(default=0, description="episodes that could not be judged, of both")
+    unjudged: int = Field(default=0, description="episodes without a score, in both simulations")
     deviation: float = Field(
-        description="largest difference of the first observation that both made of a start"
+        description="largest difference of the first observations from one initial state"
     )
 
     @property
@@ -164,34 +167,34 @@ class Agreement(Record):
             "unknown" if value is None else f"{value:{sign}.3f}"
             for value, sign in ((self.here, ""), (self.there, ""), (self.difference, "+"))
         )
-        return f"here {here}, plain MuJoCo {there}, difference {difference}"
+        return f"telic {here}, plain MuJoCo {there}, difference {difference}"
 
     @property
     def blocks(self) -> list[doc.AnyBlock]:
         """Content blocks for the model card."""
-        told = f"{self.episodes} episodes from the same starts, scored by the session's judge"
+        told = f"{self.episodes} episodes from equal initial states, scored by the session's judge"
         rows = [("simulated by telic", self.here), ("run.py in plain MuJoCo", self.there)]
-        rows += [("difference", self.difference), ("largest of one start", self.apart)]
+        rows += [("difference", self.difference), ("largest difference", self.apart)]
         shown = [(name, MISSING if value is None else f"{value:.3f}") for name, value in rows]
         blocks: list[doc.AnyBlock] = [doc.Table((told, "mean score"), shown)]
         if self.one_step is not None:
-            words = "One control step, made again here from where run.py was, ends within "
-            blocks.append(doc.Text(f"{words}{self.one_step:.1g} m or rad of where it ended there."))
+            words = "One control step, repeated here from a state of run.py, ends within "
+            blocks.append(doc.Text(f"{words}{self.one_step:.1g} m or rad of run.py's state."))
         return blocks
 
 
 _SENSORS = {
-    "gyro": ("rad/s", "angular velocity of the base in its own frame: gyroscope"),
+    "gyro": ("rad/s", "angular velocity of the base in the base frame, from the gyroscope"),
     "gravity": (
         "1",
-        "unit vector of where down is in the base's frame, (0, 0, -1) upright: from the "
-        "orientation estimate",
+        "direction of gravity in the base frame, (0, 0, -1) when upright, from the orientation "
+        "estimate",
     ),
-    "velocity": ("m/s", "velocity of the base in its own frame: from a state estimator"),
-    "command": ("m/s, m/s, rad/s", "forward, to the left, turn to the left"),
-    "position": ("rad or m", "encoder minus rest, in the order of joints"),
-    "rate": ("rad/s or m/s", "velocity of each joint, in the order of joints"),
-    "action": ("1", "the last action minus action_middle, by action_half; zeros before the first"),
+    "velocity": ("m/s", "velocity of the base in the base frame, from a state estimator"),
+    "command": ("m/s, m/s, rad/s", "forward, left, yaw to the left"),
+    "position": ("rad or m", "encoder position minus the default pose, in joint order"),
+    "rate": ("rad/s or m/s", "joint velocities, in joint order"),
+    "action": ("1", "(previous action - action_middle) / action_half; initially zeros"),
 }
 """unit and description of each observation block"""
 
@@ -212,7 +215,7 @@ def deployment_of(env: MujocoEnv, task: RobotTask, robot: str) -> Deployment:
         raise UsageError(f"The base of {robot} is not the first body of its model.")
     others = [name for i, name in enumerate(action_names(model)) if not is_position(model, i)]
     if others:
-        raise UsageError(f"{', '.join(others)} of {robot} are not driven by position.")
+        raise UsageError(f"{', '.join(others)} of {robot} are not position-controlled.")
     told = arguments.commands
     return Deployment(
         robot=robot,
@@ -331,7 +334,7 @@ class RobotBundle(NamedTuple):
             doc.Text(" ".join(self.origin)),
         ]
         if self.agreement is None:
-            blocks.append(doc.Text("Not verified: telic export --verify plays and judges it."))
+            blocks.append(doc.Text("Not verified: telic export --verify runs and judges it."))
         else:
             blocks += self.agreement.blocks
         return doc.Section("On the robot", tuple(blocks))
@@ -388,9 +391,9 @@ def deploy(
     if model_file is None:
         if check is not None:
             raise UsageError(
-                f"{Path(environment[0]).name} is not a robot with position actuators, so there "
-                "is nothing to deploy and to verify.",
-                hint="Robots by name (telic robots) and described in a TOML file are.",
+                f"{Path(environment[0]).name} is not a position-controlled robot, so it cannot "
+                "be deployed or verified.",
+                hint="Use a built-in robot (telic robots) or describe it in a TOML file.",
             )
         return None
     origin, environment = model_origin(model_file), (str(model_file.absolute()), environment[1])
@@ -430,13 +433,13 @@ def write_deployment(policy: Policy, environment: Environment, folder: Path) -> 
     env = make(env_id, num_envs=1, **nominal(arguments))
     try:
         assert isinstance(env, MujocoEnv)
-        why = "has no base that moves freely, and run.py knows only robots that have one"
+        why = "has no free-floating base, which run.py requires"
         if env.driver is not None:
-            why = "is moved by tokens, and run.py lacks the decoder that turns them into actions"
+            why = "is controlled by motion tokens, and run.py does not include their decoder"
         if env.driver is not None or not isinstance(env.task, RobotTask):
             raise UsageError(
                 f"{model_file.stem} {why}.",
-                hint="policy.onnx and the card say what the policy sees and does.",
+                hint="policy.onnx and the model card describe the policy's inputs and outputs.",
             )
         about = deployment_of(env, env.task, model_file.stem)
         about = about.model_copy(update={"variation": arguments.get("variation", "none")})
@@ -459,8 +462,8 @@ def require_no_memory(policy: Policy) -> None:
     """Raise UsageError if the policy observes its reward's memory."""
     if policy.memory_size:
         raise UsageError(
-            "The policy sees what its reward remembers, and a robot has no reward.",
-            hint='Train it with memory_to = "critic"; a gait declares phase_hz instead.',
+            "The policy observes its reward's memory, which is not available on a robot.",
+            hint='Train it with memory_to = "critic"; for a gait, declare phase_hz instead.',
         )
 
 
@@ -514,28 +517,28 @@ def _words(about: Deployment) -> str:
         f"| {block.first} | {len(block.columns)} | {block.name} | {block.unit} | {block.how} |"
         for block in about.observation
     )
-    return f"""# {about.robot}: a policy to put on the robot
+    return f"""# {about.robot}: policy for deployment
 
-`python run.py` plays it in plain MuJoCo (needs mujoco, numpy, onnxruntime); `--view` opens a
-window, `--command 0.5 0 0` commands it, and `happened.npz` says what happened.
+`python run.py` runs it in plain MuJoCo (requires mujoco, numpy and onnxruntime). `--view` opens a
+window, `--command 0.5 0 0` sets a velocity command, and `happened.npz` contains the recording.
 
-On the robot: read `deploy.json`, set stiffness, damping and effort of each drive, and call
-`Controller.act` of `run.py` {about.control_hz:g} times a second with what the sensors say. It
-returns the target of each drive in the order of `joints.names`.
+On the robot: read `deploy.json`, set the stiffness, damping and effort limit of each actuator, and
+call `Controller.act` of `run.py` at {about.control_hz:g} Hz with the sensor values. It returns the
+target of each actuator in the order of `joints.names`.
 
-It was tried in simulation only. Begin with the robot off the ground and little effort.
+The policy was tested in simulation only. Start with the robot suspended and low effort limits.
 
-## What the policy sees
+## Observation
 
-| column | numbers | block | unit | how |
+| column | columns | block | unit | how to compute it |
 |---|---|---|---|---|
 {seen}
 
-{about.history} moment(s), the present one first.
+Stacked observations: {about.history}, newest first.
 
 ## deploy.json
 
-| field | what |
+| field | description |
 |---|---|
 {rows}
 """

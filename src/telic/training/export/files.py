@@ -44,8 +44,8 @@ def export_checked(policy: Policy, path: Path, about: Mapping[str, Any] | None =
     """
     if path.suffix not in _FORMATS:
         raise UsageError(
-            f'A policy cannot be written as "{path.name}".',
-            hint=f"Choose one of {', '.join(_FORMATS)}.",
+            f'Unsupported policy format: "{path.name}".',
+            hint=f"Use one of the extensions {', '.join(_FORMATS)}.",
         )
     kind, arrays = _FORMATS[path.suffix], PolicyArrays.of(policy)
     facts = plain(
@@ -82,7 +82,7 @@ def _verify(policy: Policy, arrays: PolicyArrays, act: Act, name: str) -> float:
         seen = seen if policy.memory_size else seen[:1]
         expected, got = policy(*seen), np.asarray(act(*seen))
         if got.shape != expected.shape:
-            raise TelicError(f"{name} gives actions of shape {got.shape}, not {expected.shape}.")
+            raise TelicError(f"{name} returns actions of shape {got.shape}, not {expected.shape}.")
         values = arrays.outputs(inputs.astype(np.float64))
         rounding = np.abs(arrays.outputs(inputs) - values).max()
         if arrays.range is None:
@@ -94,7 +94,7 @@ def _verify(policy: Policy, arrays: PolicyArrays, act: Act, name: str) -> float:
         if not (deviation <= np.maximum(TOLERANCE, _SIGMAS * rounding)).all():
             unit = "logits" if arrays.range is None else "of half the action range"
             raise TelicError(
-                f"{name} was not written: its actions deviate from the policy's by "
+                f"{name} was not written: its actions differ from the policy's by "
                 f"{deviation.max():.2g} {unit}, more than {TOLERANCE:g}.",
                 hint="The policy itself is intact. Please report this with the policy file.",
             )
@@ -231,7 +231,7 @@ class OnnxGraph:
 
 def _write_onnx(arrays: PolicyArrays, policy: Policy, path: Path, facts: dict[str, Any]) -> None:
     """Write ONNX with inputs "obs" (and "memory"), output "action" and metadata as text or JSON."""
-    graph, inputs, x = OnnxGraph("Writing a policy as ONNX"), {"obs": policy.obs_dim}, "obs"
+    graph, inputs, x = OnnxGraph("Exporting a policy to ONNX"), {"obs": policy.obs_dim}, "obs"
     if policy.memory_size:
         inputs["memory"] = policy.memory_size
         x = graph.op("Concat", "obs", "memory", axis=1)
@@ -266,7 +266,7 @@ def _load_onnx(path: Path) -> Act:
     try:
         return run_policy.load_onnx(path)
     except ImportError:
-        raise MissingExtra("onnxruntime", "export", "Checking a policy written as ONNX") from None
+        raise MissingExtra("onnxruntime", "export", "Verifying an ONNX policy") from None
 
 
 def _write_numpy(arrays: PolicyArrays, policy: Policy, path: Path, facts: dict[str, Any]) -> None:

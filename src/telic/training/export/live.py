@@ -72,9 +72,9 @@ _STARTS = 6
 class LiveTrace(Record):
     """Short reference trajectory simulated by telic."""
 
-    command: Reals = Field(description="forward, sideways, turn; empty where there is none")
-    actions: tuple[Reals, ...] = Field(description="what the policy did at each control step")
-    qpos: tuple[Reals, ...] = Field(description="positions after each control step")
+    command: Reals = Field(description="forward, left and yaw velocity; empty without commands")
+    actions: tuple[Reals, ...] = Field(description="action at each control step")
+    qpos: tuple[Reals, ...] = Field(description="joint positions (qpos) after each control step")
 
 
 class LiveStart(Record):
@@ -88,27 +88,27 @@ class LivePolicy(Record):
     """Configuration of a policy controller for MuJoCo."""
 
     env: str
-    simulator: str = Field(description="version of MuJoCo that it was trained with")
+    simulator: str = Field(description="MuJoCo version used in training")
     files: tuple[str, ...] = Field(description="scene.xml, its assets, and policy.onnx")
-    control_step_s: float = Field(description="time between two actions")
-    physics_steps: int = Field(description="steps of the simulation per action")
+    control_step_s: float = Field(description="control period, s")
+    physics_steps: int = Field(description="simulation steps per action")
     obs_names: tuple[str, ...]
     action_names: tuple[str, ...]
     action_low: Reals
     action_high: Reals
     blocks: tuple[SeenBlock, ...] | None = Field(
-        description="how the observation is computed; None: as `deployment` says"
+        description="computation of the observation; None: as described by `deployment`"
     )
-    deployment: Deployment | None = Field(description="of a robot that telic drives by position")
-    contact_forces: bool = Field(description="whether mj_rnePostConstraint follows every action")
-    phase_hz: float | None = Field(description="of the phase variable, the last two columns")
-    numbers: dict[str, Reals] = Field(description="fields of mjModel, flat, as they were compiled")
+    deployment: Deployment | None = Field(description="set for a position-controlled robot")
+    contact_forces: bool = Field(description="call mj_rnePostConstraint after every action")
+    phase_hz: float | None = Field(description="frequency of the phase (last two columns), Hz")
+    numbers: dict[str, Reals] = Field(description="flattened fields of the compiled mjModel")
     starts: tuple[LiveStart, ...]
-    trace: LiveTrace = Field(description="from the first start")
-    grounds: tuple[TerrainKind, ...] = Field(description="what it can be put on")
-    torso: int = Field(description="body that is followed and pushed")
+    trace: LiveTrace = Field(description="reference trajectory from the first initial state")
+    grounds: tuple[TerrainKind, ...] = Field(description="available terrains")
+    torso: int = Field(description="body that the camera follows and that pushes act on")
     mass_kg: float
-    standing_m: float = Field(description="height of the torso at the first start")
+    standing_m: float = Field(description="initial torso height, m")
 
 
 class LiveFolder(NamedTuple):
@@ -136,13 +136,13 @@ def live_policy(
     known = env_id in TASKS or robot_path(env_id) is not None
     if not known and not env_id.endswith((".xml", ".mjcf")):
         raise UsageError(
-            f"{Path(env_id).name} is not a model of MuJoCo that telic simulates itself, so its "
-            "policy cannot run in a browser.",
+            f"{Path(env_id).name} is not a MuJoCo model simulated by telic, so its policy cannot "
+            "run in a browser.",
             hint="Watch its recorded episodes.",
         )
     if ground_in(arguments).block:
         raise UsageError(
-            "The block that the arm handles is not in the arm's file, and does not travel.",
+            "The arm's model file does not contain the object to manipulate.",
             hint="Watch its recorded episodes.",
         )
     require_no_memory(policy)
@@ -156,7 +156,7 @@ def live_policy(
         files[POLICY] = (Path(place) / POLICY).read_bytes()
     if ground != "flat":
         if not isinstance(flat.task, RobotTask):
-            raise UsageError(f"{Path(env_id).name} stands on flat ground only.")
+            raise UsageError(f"{Path(env_id).name} supports flat ground only.")
         arguments["terrain"] = ground
     flat.close()
     env = _made(env_id, 1, arguments)
@@ -185,8 +185,7 @@ def _made(env_id: str, count: int, arguments: dict[str, Any]) -> MujocoEnv:
     assert isinstance(env, MujocoEnv)
     if env.driver is not None:
         raise UsageError(
-            "The policy gives tokens, and the decoder that moves the robot by them does not run in "
-            "a browser.",
+            "The policy outputs motion tokens, and their decoder does not run in a browser.",
             hint="Watch its recorded episodes.",
         )
     return env
@@ -239,8 +238,8 @@ def seen_blocks(env: MujocoEnv) -> tuple[SeenBlock, ...]:
     """Return the observation blocks of MuJoCo fields; raises UsageError if there are none."""
     if not env.task.seen:
         raise UsageError(
-            f"The observation of {env.spec.id} is not made of MuJoCo's fields alone, so a browser "
-            "cannot compute it."
+            f"The observation of {env.spec.id} contains values that are not MuJoCo fields, so a "
+            "browser cannot compute it."
         )
     return tuple(env.task.seen)
 
@@ -289,7 +288,7 @@ def travelling_scene(
         try:
             write_scene(source, flat, place)
         except TelicError as error:
-            raise UsageError(f"The scene cannot be sent to a browser: {error.message}") from error
+            raise UsageError(f"The scene cannot run in a browser: {error.message}") from error
         tree = ElementTree.parse(place / SCENE)
         root = tree.getroot()
         _let_older_read(root)

@@ -273,7 +273,7 @@ def play_in_gym(episodes: int = 3) -> list[float]:
     try:
         env = gymnasium.make(about["env"], **about["env_args"])
     except gymnasium.error.Error as error:
-        sys.exit(f"{error} Call load() from a loop of your own instead.")
+        sys.exit(f"{error} Call load() from your own loop instead.")
     returns: list[float] = []
     for seed in range(episodes):
         (obs, _), total, done, steps = env.reset(seed=seed), 0.0, False, 0
@@ -296,4 +296,4 @@ def play_in_gym(episodes: int = 3) -> list[float]:
 
 if __name__ == "__main__":
     for index, total in enumerate(play_in_gym(int(sys.argv[1]) if len(sys.argv) > 1 else 3)):
-        print(f"episode {index}: the task's own return {total:.1f}")
+        print(f"episode {index}: return under the built-in reward {total:.1f}")

@@ -69,8 +69,8 @@ def episode(deploy: _Values, model: Any, data: Any, start: Any, window: Any) -> 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--starts", default=HERE / "starts.npz", help="qpos, qvel, command")
-    parser.add_argument("--command", type=float, nargs=3, help="ahead, left, m/s; turn, rad/s")
-    parser.add_argument("--out", default="happened.npz", help="what happened, after every step")
+    parser.add_argument("--command", type=float, nargs=3, help="forward, left (m/s), yaw (rad/s)")
+    parser.add_argument("--out", default="happened.npz", help="output file with every step")
     parser.add_argument("--view", action="store_true", help="open MuJoCo's viewer")
     options, about = parser.parse_args(), json.loads((HERE / "deploy.json").read_text())
     robot: Any = mujoco.MjModel.from_xml_path(str(HERE / "scene.xml"))
