@@ -105,7 +105,7 @@ def test_every_posture_style_and_limit_is_asked_for():
 
 
 # The large robots take half a minute, and show what the small ones show.
-MIDDLE = ("HalfCheetah-v5", "InvertedDoublePendulum-v5", "Pusher-v5")
+MIDDLE = ("HalfCheetah-v5", "InvertedDoublePendulum-v5", "Reacher-v5")
 LARGE = ("Ant-v5", "Hopper-v5", "Humanoid-v5", "HumanoidStandup-v5", "Walker2d-v5")
 
 

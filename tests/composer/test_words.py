@@ -55,7 +55,7 @@ def inserted(dice, intent, words):
     return " ".join((*tokens[:place], words, *tokens[place:]))
 
 
-@pytest.mark.parametrize("robot", ["HalfCheetah", "Ant", "Reacher", "InvertedPendulum"])
+@pytest.mark.parametrize("robot", ["HalfCheetah", "InvertedPendulum"])
 def test_any_salad_of_words_and_letters_is_accounted_for(robot):
     dice, spec = random.Random(robot), spec_of(f"{robot}-v5")
     words = [*sorted(vocabulary()), *map(str, range(20)), ",", ";", ".", "-", "%", "/", "m/s", "qx"]
@@ -85,7 +85,7 @@ def test_no_word_from_outside_the_tables_is_lost():
 def test_no_number_is_lost():
     """A number with a unit changes what is judged, or is named, or is refused."""
     dice = random.Random(13)
-    for _ in range(60):
+    for _ in range(40):
         robot, intent = dice.choice(PLAIN)
         before = dice.choice(("", "at", "for", "at least", "every", "within", "by"))
         said = f"{dice.choice(('2', '0.5', '7', '12', '1.25', 'three'))} {dice.choice(UNITS)}"
@@ -93,7 +93,7 @@ def test_no_number_is_lost():
         # What lasts 8 s is judged for at least the seconds that were said.
         if made is not None and measured(made) == measured(composed(robot, intent)):
             assert said.endswith(" s") or all(w in told(made) for w in said.split()), text
-    for _ in range(40):
+    for _ in range(25):
         robot, intent = dice.choice(PLAIN)
         more = dice.choice(("lower", "higher", "faster", "slower", "farther", "longer", "less"))
         said = f"{dice.choice(('2', '0.5', '12'))} {dice.choice(('m', 'cm', 'm/s', 'percent'))}"
@@ -101,7 +101,7 @@ def test_no_number_is_lost():
         assert made is None or all(word in told(made) for word in said.split()), text
     rows = [row for rows in word_table("constraints").values() for row in rows]
     phrases = [phrase for row in rows for phrase in row.get("forbidden", ())]
-    for _ in range(30):  # of a limit: another number, another judge; or it is named
+    for _ in range(20):  # of a limit: another number, another judge; or it is named
         robot, intent = dice.choice(PLAIN)
         limit, unit = dice.choice(phrases), dice.choice(("m", "cm", "degrees", "turns", "m/s"))
         texts = [f"{intent}, do not {limit} more than {n} {unit}" for n in ("12", "36")]

@@ -288,7 +288,8 @@ class _Scanner:
         before = [word for word in self._words[: item.at[0]] if word not in determiners()]
         is_limb = item.slot == "direction" and before[-1:] in (["with"], ["using"], ["on"])
         verbs = [each.senses[0].value for each in self._items[:index] if each.is_acting]
-        noun = word_table("acts")[verbs[-1]].get("side") if verbs else None
+        usual = None if before[-1:] == ["on"] else "foot"  # "step with the left" goes not left
+        noun = word_table("acts")[verbs[-1]].get("side", usual) if verbs else None
         if noun is None or side not in ("left", "right") or not is_limb:
             return item
         bodies = bodies_of(frozenset((side, noun)), noun, self._spec)
