@@ -28,7 +28,7 @@ from telic.studies.canonical import content_hash
 from telic.studies.contract import amend, check_contract
 from telic.studies.decide import decide_candidate
 from telic.studies.documents.base import SYSTEM, StudyActor
-from telic.studies.documents.candidate import CandidateStatus
+from telic.studies.documents.candidate import CLOSED_STATUSES, CandidateStatus
 from telic.studies.documents.contract import ParamRange
 from telic.studies.errors import StudyError
 from telic.studies.evidence.audit import audit_result
@@ -44,10 +44,6 @@ from telic.studies.rules.results import advance, ingest
 from telic.studies.study import Study
 
 _POLL_S = 0.1
-_ENDED = (
-    *(CandidateStatus.ACCEPTED, CandidateStatus.REJECTED),
-    *(CandidateStatus.INCONCLUSIVE, CandidateStatus.REVERTED),
-)
 _Step = TypeVar("_Step", bound=BaseModel)
 
 
@@ -103,7 +99,7 @@ class _LedgerRecorder:
         if kind == "candidate":
             return record.model_validate({"id": name})
         verdict = {"status": held.status, "why": held.reason}
-        return record.model_validate(verdict) if held.status in _ENDED else None
+        return record.model_validate(verdict) if held.status in CLOSED_STATUSES else None
 
     def once(
         self, kind: str, record: type[_Step], make: Callable[[], _Step], subject: str | None = None
@@ -144,7 +140,7 @@ class _StudyParts:
 
     def run(self, number: int, candidate: LoopCandidate) -> None:
         """Execute steps until the candidate is decided, or a person or an author is needed."""
-        self._advance(lambda _: self._study.candidate_state(candidate.id).status in _ENDED)
+        self._advance(lambda _: self._study.candidate_state(candidate.id).status in CLOSED_STATUSES)
 
     def judge(self, number: int, candidate: LoopCandidate, result: None) -> LoopVerdict:
         """Return the candidate's verdict. Its audit is in the ledger."""
@@ -153,7 +149,7 @@ class _StudyParts:
 
     def decide(self, number: int, candidate: LoopCandidate, verdict: LoopVerdict) -> str | None:
         """Continue after a decision, or end if a person or an author must act."""
-        return None if verdict.status in _ENDED else str(verdict.status)
+        return None if verdict.status in CLOSED_STATUSES else str(verdict.status)
 
     def _advance(self, is_done: Callable[[NextAction], bool]) -> None:
         """Execute steps until `is_done` holds for the next one or it cannot be executed here."""

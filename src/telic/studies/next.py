@@ -18,7 +18,7 @@ from telic.studies.canonical import moment, utc_now
 from telic.studies.contract import check_contract
 from telic.studies.decide import NO_INCUMBENT, standing_audits
 from telic.studies.documents.base import DocumentPart
-from telic.studies.documents.candidate import CandidateStatus, RunStatus
+from telic.studies.documents.candidate import CLOSED_STATUSES, CandidateStatus, RunStatus
 from telic.studies.documents.contract import StudyPhase
 from telic.studies.errors import StudyError
 from telic.studies.evidence.measurement import WATCH_EVERY, fatal_alerts
@@ -48,7 +48,6 @@ from telic.studies.study import Study
 
 S = CandidateStatus
 _CLAIM: StudyPhase = "promotion"
-_OVER = (S.ACCEPTED, S.REJECTED, S.REVERTED, S.INCONCLUSIVE)
 _VERDICTS = {
     "valid_improvement": "accept",
     "baseline_established": "accept",
@@ -255,7 +254,7 @@ def _unreviewed(study: Study) -> list[str]:
     return [
         name
         for name, held in study.state.candidates.items()
-        if held.status not in _OVER
+        if held.status not in CLOSED_STATUSES
         and is_unreviewed(study, name)
         and study.candidate(name).compute_hash() == held.content_hash
     ]
@@ -327,7 +326,7 @@ def _exploits(study: Study) -> dict[str, str]:
     return {
         name: finding
         for name, held in state.candidates.items()
-        if ((held.status not in _OVER and name not in running) or name == _trusted(study))
+        if ((held.status not in CLOSED_STATUSES and name not in running) or name == _trusted(study))
         and (finding := standing_exploit(study, name))
     }
 
@@ -455,7 +454,7 @@ def _mend(name: str, why: str, end: str, *asks: str) -> NextAction:
 def _ideas(study: Study) -> Iterator[NextAction]:
     """Yield fallback actions: propose an idea, wait, or ask a person."""
     state = study.state
-    names = [name for name, held in state.candidates.items() if held.status not in _OVER]
+    names = [name for name, held in state.candidates.items() if held.status not in CLOSED_STATUSES]
     if study.incumbent is None and all(state.candidates[x].kind != "baseline" for x in names):
         why = "nothing can be compared until a baseline is measured"
         yield _do("propose", why, _RUN, kind="baseline")

@@ -18,7 +18,7 @@ from telic.studies.approvals import change_diff
 from telic.studies.candidates import FILES, PATCH_NAME, new_candidate, revise_candidate, withdraw
 from telic.studies.decide import DecisionOutcome
 from telic.studies.decide import decide_candidate as record_decision
-from telic.studies.documents.base import StudyActor, read_yaml
+from telic.studies.documents.base import read_yaml
 from telic.studies.documents.candidate import Candidate, Change, Hypothesis
 from telic.studies.documents.contract import CandidateKind
 from telic.studies.errors import StudyError
@@ -137,12 +137,8 @@ def propose(request: ProposeRequest) -> ProposedCandidate:
     A draft has title, kind, hypothesis, change, evidence_refs and plan. It is frozen when all
     checks pass; until then it can be revised.
     """
-    study, draft, who = request.open(), request.complete(), request.who
-    if request.revise is None:
-        made = make_candidate(study, draft, who, request.key)
-    else:
-        made = mend_candidate(study, request.revise, draft, who, request.key, request.base_revision)
-    outcome, problem = None, ""
+    study = request.open()
+    made, outcome, problem = _write(study, request), None, ""
     try:
         outcome = validate_candidate(study, made.id)
     except StudyError as error:  # without a contract the draft is kept and checked later
@@ -157,38 +153,21 @@ def propose(request: ProposeRequest) -> ProposedCandidate:
     )
 
 
-def make_candidate(
-    study: Study, draft: CandidateDraft, actor: StudyActor, key: str | None
-) -> Candidate:
-    """Create the candidate of a request, or return the existing one (idempotent)."""
+def _write(study: Study, request: ProposeRequest) -> Candidate:
+    """Write the candidate or revision of a request, or return the existing one (idempotent)."""
+    draft, key, revised = request.complete(), request.key, request.revise
+    values, contents = draft.authored(key), draft.contents()
     with study.locked():
-        for name in study.state.candidates if key is not None else ():
-            if _key_of(study, name, 1) == key:
+        for name in [revised] if revised else study.state.candidates:
+            revision = study.candidate_state(name).revision if revised else 1
+            if key is not None and _key_of(study, name, revision) == key:
                 return study.candidate(name)
-        title = draft.title or draft.kind or "candidate"
-        return new_candidate(study, title, draft.authored(key), actor, draft.contents())
-
-
-def mend_candidate(
-    study: Study,
-    candidate: str,
-    draft: CandidateDraft,
-    actor: StudyActor,
-    key: str | None,
-    base_revision: int | None = None,
-) -> Candidate:
-    """Write the revision of a request, or return the existing one (idempotent)."""
-    with study.locked():
-        current = study.candidate(candidate)
-        if key is not None and _key_of(study, candidate, current.revision) == key:
-            return current
+        if revised is None:
+            title = draft.title or draft.kind or "candidate"
+            return new_candidate(study, title, values, request.who, contents)
+        base = request.base_revision
         return revise_candidate(
-            study,
-            candidate,
-            draft.authored(key),
-            actor,
-            base_revision=base_revision,
-            attached=draft.contents(),
+            study, revised, values, request.who, base_revision=base, attached=contents
         )
 
 

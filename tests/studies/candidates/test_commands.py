@@ -55,12 +55,7 @@ def test_an_idea_is_written_checked_and_queued(based, telic, idea):
     assert done["next"]["command"].startswith("telic study approve task_definition")
     code, looked = telic(study, "status", "queue")
     (job,) = looked["jobs"]
-    assert (job["candidate"], job["phase"], job["seed"], job["status"]) == (
-        name,
-        "smoke",
-        1,
-        "ready",
-    )
+    assert [job[x] for x in ("candidate", "phase", "seed", "status")] == [name, "smoke", 1, "ready"]
     run = complete(study, name)[0]
     measure(study, run, 0.3)
     telic(study, "run")
@@ -86,10 +81,8 @@ def test_a_patch_and_a_revision(study, telic, idea, tmp_path):
     )
     assert (code, revised["revision"]) == (0, 2), revised
     shown = telic(study, "status", made["id"])[1]
-    assert (shown["change"]["patch"], list(shown["change"]["overrides"])) == (
-        "patch.diff",
-        ["ppo.epochs"],
-    )
+    change = shown["change"]
+    assert (change["patch"], list(change["overrides"])) == ("patch.diff", ["ppo.epochs"])
 
 
 def test_a_word_that_is_no_verdict_is_usage(claimed, telic):

@@ -74,14 +74,11 @@ def test_the_risk_formula_by_hand():
     wanted = 1 - (1 - 0.65) * (1 - 0.15) * (1 - 0.25) * (1 - 0.4) * (1 - 0.3)
     assert found.score == pytest.approx(wanted) and found.level == "high"
     assert len(found.reasons) == 5
-
-
-def test_a_rising_metric_is_no_divergence_and_domination_alone_is_medium():
-    assert hacking_risk({"return": RISE}, RISE, 0.0, ()).score == 0.0
-    assert hacking_risk({"return": FALL}, RISE, 0.0, ()).A == 0.0
+    for returns in (RISE, FALL):
+        assert hacking_risk({"return": returns}, RISE, 0.0, ()).score == 0.0, "no divergence"
     for share, level in ((0.6, "low"), (0.9, "medium")):
         found = hacking_risk({}, None, share, ())
-        assert found.level == level and found.score == pytest.approx(0.3 * (share - 0.6) / 0.3)
+        assert found.level == level and found.score == pytest.approx(share - 0.6)
 
 
 def test_a_planted_exploit_is_high():

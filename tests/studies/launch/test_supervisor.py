@@ -18,6 +18,7 @@ PROGRAM = [sys.executable, "-I", "-S", supervisor.__file__]
 
 def start(folder: Path, *command: str, **limits: float) -> RunProcess:
     """Order a command and start its supervisor, which leaves at once."""
+    folder.mkdir(exist_ok=True)
     step = {"name": "train", "folder": ".", "argv": command, "cwd": str(folder), "env": {}}
     limits = {"timeout_s": None, "grace_s": 30.0, "heartbeat_s": 0.05, **limits}
     rule = {"checkpoint_glob": None, "selection": "last"}
@@ -51,6 +52,8 @@ def ended(process: RunProcess) -> dict:
 
 
 def test_it_records_who_ran_and_how_it_ended(tmp_path):
+    found = ended(start(tmp_path / "none", "/no/such/program"))
+    assert found["code"] == 127 and "No such file" in found["error"]
     process = start(tmp_path, *python("print('hello'); raise SystemExit(3)"))
     found, claim = ended(process), process.claim
     assert claim["nonce"] == "abc" and claim["session"] == claim["pid"] != os.getpid()
@@ -58,11 +61,6 @@ def test_it_records_who_ran_and_how_it_ended(tmp_path):
     assert (found["code"], found["signal"], found["ended_by"]) == (3, None, None)
     assert found["wall_s"] > 0 and found["cpu_s"] > 0 and process.state == "ended"
     assert (tmp_path / "stdout.log").read_text() == "hello\n"
-
-
-def test_a_program_that_does_not_exist_is_an_end_too(tmp_path):
-    found = ended(start(tmp_path, "/no/such/program"))
-    assert found["code"] == 127 and "No such file" in found["error"]
 
 
 def test_it_is_found_by_its_identity_and_stopped(tmp_path):
@@ -127,8 +125,6 @@ def test_leftovers_of_a_killed_supervisor_are_ended(tmp_path):
 
 def test_a_launch_is_started_once_or_given_up(tmp_path):
     gone, taken, crowd = (tmp_path / name for name in ("gone", "taken", "crowd"))
-    for folder in (gone, taken, crowd):
-        folder.mkdir()
     assert RunProcess(gone).give_up("not started")
     start(gone, *python("open('ran', 'w').close()"))
     ended(start(taken, *python("pass")))

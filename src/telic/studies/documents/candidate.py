@@ -24,6 +24,12 @@ class CandidateStatus(StrEnum):
     REVERTED = "reverted"
 
 
+CLOSED_STATUSES = (
+    *(CandidateStatus.ACCEPTED, CandidateStatus.REJECTED),
+    *(CandidateStatus.INCONCLUSIVE, CandidateStatus.REVERTED),
+)
+
+
 class Expected(DocumentPart):
     """Expected effect if the hypothesis is correct."""
 
