@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
 
 import pytest
@@ -20,6 +21,7 @@ from telic.session.loop import Session, run_session
 from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder
 from telic.testing.models import Scripted
+from telic.training import _worker as worker
 from telic.training.plan import PRESETS
 from telic.training.run import LocalChannel
 from tests.authors.scripts import REVISION, SCRIPT
@@ -67,8 +69,23 @@ def at_home() -> Iterator[pytest.MonkeyPatch]:
         patch.setattr(loop, "PROBED", False)
         patch.setattr(author, "second_reading", lambda intent, spec: None)
         patch.setattr(model, "not_judged", lambda *_: ())
+        # What is the same in every session is computed once for all tests.
         patch.setattr(_context, "_quantities", _quantities_once)
+        patch.setattr(Request, "answer_schema", property(lambda asked: _schema_of(asked.answer)))
+        patch.setattr(worker, "CodeSeal", Unsealed)
         yield patch
+
+
+class Unsealed:
+    """Seals nothing: this process has a thousand modules that no worker has."""
+
+    def check(self):
+        """Find nothing changed."""
+
+
+@cache
+def _schema_of(answer):
+    return answer.model_json_schema()
 
 
 def _quantities_once(spec, episodes):

@@ -255,7 +255,7 @@ def test_no_value_of_a_step_can_be_changed_unnoticed(copy):
     for path in steps_of(copy):
         content, value = path.read_bytes(), read_json(path)
         places = list(leaves(value))
-        for place in rng.sample(places, min(6, len(places))):
+        for place in rng.sample(places, min(3, len(places))):
             write_json(path, bent(value, place))
             doubts = list(copy.work.records.doubts())
             assert len(doubts) == 1 and path.name in doubts[0], (path, place)
