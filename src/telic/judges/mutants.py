@@ -129,11 +129,11 @@ def _tilted(columns: Columns, robot: Robot, axis: int) -> Columns:
 
     def turned(values: np.ndarray) -> np.ndarray:
         here = turn.expand(*values.shape[:-1], 4)
-        return rotate(here, torch.as_tensor(values, dtype=torch.float64)).numpy()
+        return rotate(here, torch.tensor(values, dtype=torch.float64)).numpy()
 
     def composed(values: np.ndarray) -> np.ndarray:
         here = turn.expand(*values.shape)
-        return multiply(here, torch.as_tensor(values, dtype=torch.float64)).numpy()
+        return multiply(here, torch.tensor(values, dtype=torch.float64)).numpy()
 
     middle = columns["xpos"][:, robot.torso or 0, None]
     for name in ("xpos", "subtree_com"):
