@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from telic.errors import RefusedCode
+from telic.envs import make
+from telic.errors import RefusedCode, TelicError
+from telic.rewards.probe import probe
+from telic.rewards.reward import load_reward
 from telic.sandbox.host import Worker
 from telic.sandbox.limits import MEBIBYTE, Limits
 from telic.sandbox.source import check_source
@@ -53,3 +56,48 @@ def test_no_program_takes_over_self_or_gets_out(tmp_path, count):
     assert found["escaped"] == []
     counts = found["counts"]
     assert counts["ran"] > 0.02 * count and counts["stopped"] > 0.2 * count, counts
+
+
+EXPRESSIONS = (
+    "Pay(Own(), Part(Part(np.average, '__wrapped__'), '__globals__'), 1.0)",
+    "Pay(Own(), 0.0, 1.0)",
+    "Cost(Measured('speed'), most=(1.0, [Own()]))",
+    "Pay(Measured('speed'), words=Own())",
+    "Pay(Part(len, '__self__'))",
+    "Pay(Part(Measured('height'), '__class__'))",
+    "Pay(np.average)",
+    "Own()",
+)
+LIBRARY = """
+import numpy as np
+from telic.rewards.composed import ComposedReward
+from telic.rewards.signals import Measured, Part
+from telic.rewards.terms import Cost, Pay
+
+class Own:
+    arguments = ()
+    words = latex = name = "own"
+    takes_step = True
+    def __init__(self):
+        self.recipe = self
+    def formula(self):
+        return "x"
+    def function(self, step):
+        return self.clamp(step, None)
+    def clamp(self, low, high):
+        print("called", low)
+        return 0.0
+
+class Composed(ComposedReward):
+    weights = {{"own": 1}}
+    terms = {{"own": {0}}}
+"""
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_a_term_computes_with_data_only(expression, capsys):
+    """What is computed inside of telic is never handed to the reward's own code."""
+    env = make("HalfCheetah-v5", num_envs=2)
+    with pytest.raises(TelicError):
+        probe(load_reward(LIBRARY.format(expression)), env)
+    assert "called" not in capsys.readouterr().out

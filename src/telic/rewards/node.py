@@ -19,6 +19,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar, cast
 
 import torch
@@ -115,7 +116,18 @@ class Recipe:
         """Return the expression of a call."""
         words = named.pop(_WORDS, "")
         name = self.function.__name__
-        return self.kind(self, bind(name, self.parameters, args, named, self.digits), words)
+        bound = bind(name, self.parameters, args, named, self.digits)
+        # An object of foreign code would be called with what telic computes inside.
+        for key, value in (*bound, (_WORDS, words)):
+            if not _is_data(value):
+                raise RewardError(f"{name}: {key} is neither a number, a text nor a signal.")
+        return self.kind(self, bound, words)
+
+
+def _is_data(value: object) -> bool:
+    if is_row(value):
+        return all(map(_is_data, value))
+    return value is None or isinstance(value, str | Real | Expression)
 
 
 def parameters_of(function: Callable[..., Any], without: str) -> dict[str, Any]:
@@ -235,6 +247,8 @@ class Program:
         self._results = [self._add(each) for each in expressions]
 
     def _add(self, node: Expression) -> int:
+        if not isinstance(node, Expression):
+            raise RewardError(f"A {type(node).__name__} is no term of telic.rewards.terms.")
         if node not in self._places:
             values = [value for _, value in node.arguments]
             if node.recipe.takes_step:

@@ -92,7 +92,7 @@ def Not(step: StepView, x: Tensor) -> Tensor:
 @signal("x")
 def Part(step: StepView, whole: NamedTuple, name: str) -> Tensor:
     """Return one named value of a signal that has several."""
-    return getattr(whole, name)
+    return whole._asdict()[name]
 
 
 # ---- locomotion
