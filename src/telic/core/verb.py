@@ -23,6 +23,7 @@ from functools import cached_property
 from typing import Any, Generic, TypeVar, cast
 
 from telic.core.request import RequestField, VerbRequest, fields_of
+from telic.core.text import printable
 from telic.errors import telling_places
 
 Asked = TypeVar("Asked", bound=VerbRequest)
@@ -67,8 +68,12 @@ class Verb(Generic[Asked, Result]):
             return self.do(self.request(*given, **values))
 
     def ask(self, request: Asked) -> Question | None:
-        """Return the confirmation that the request requires, or None."""
-        return None if self.question is None else self.question(request)
+        """Return the confirmation that the request requires, or None.
+
+        Its text may quote files of an agent: no control character may hide a part of it.
+        """
+        asked = None if self.question is None else self.question(request)
+        return asked and dataclasses.replace(asked, text=printable(asked.text))
 
     def __repr__(self) -> str:
         return f"<verb {self.__name__}>"

@@ -10,6 +10,7 @@ import threading
 
 import pytest
 
+from telic.core.verb import Question
 from telic.storage.files import write_json
 from telic.storage.keys import key_file
 from telic.studies import approvals, contract
@@ -19,6 +20,7 @@ from telic.studies.canonical import existing_key, signing_key
 from telic.studies.contract import ALWAYS_REQUIRED
 from telic.studies.documents.base import update_yaml, write_yaml
 from telic.studies.errors import BrokenIntegrity, GateRefused, StudyError
+from telic.verbs.catalogue import load_verb
 from tests.studies.core.small import (
     AGENT,
     CONSENT,
@@ -189,6 +191,18 @@ def test_a_person_types_the_code_in_a_terminal(monkeypatch):
     with pytest.raises(GateRefused, match="E_NO_HUMAN") as error:
         ask_on_terminal("Approve?", read=io.StringIO("yes\n"), write=io.StringIO())
     assert error.value.exit_code == 3
+
+
+ASKING = ("study:approve_study", "study:contract", "study_candidates:decide_asking")
+
+
+@pytest.mark.parametrize("path", [*ASKING, "study_server:run_asking", "study_runs:verify"])
+def test_no_character_hides_a_part_of_what_a_person_agrees_to(path, monkeypatch):
+    verb = load_verb(path)
+    hiding = "-rm -rf ~\x1b[1A\x1b[2K\r\u202eharmless\u2066\u200b\u2028"
+    monkeypatch.setattr(verb, "question", lambda request: Question(hiding, ("telic",)))
+    text = verb.ask(None).text
+    assert text.isprintable() and text.startswith("-rm -rf ~\\x1b[1A")
 
 
 def test_a_variable_makes_nobody_a_person(monkeypatch):
