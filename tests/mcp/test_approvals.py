@@ -56,6 +56,16 @@ async def test_a_client_without_forms_gets_the_command_for_a_terminal(host, repo
     assert status_of(repository) == "pending"
 
 
+async def test_a_question_that_no_form_can_show_whole_is_asked_in_a_terminal(host, repository):
+    person = Person()
+    async with host(person) as call:
+        await draft(call)
+        update_yaml(StudyFolder(repository, "toy", "gain").metric_spec, {"notes": "long " * 3000})
+        await call("study_contract", amend="longer")
+        found = await call("study_approve", keys=["metric_and_guardrails"])
+    assert (found["status"], person.asked) == ("ask_in_terminal", [])
+
+
 async def test_what_the_agent_writes_counts_for_nothing(host, repository):
     async with host() as call:
         await draft(call)

@@ -156,19 +156,18 @@ class Typed(BaseModel):
 
 
 class NoForm(BaseModel):
-    """No form is shown: no confirmation is required, or the client does not support forms."""
+    """No form is shown: none is required, the client has none, or it cannot show all of it."""
 
 
 def ask(call: Call, question: Question) -> Elicit[Typed] | NoForm:
-    """Return the form for a question, or NoForm if the client cannot show one."""
+    """Return the form for a question, or NoForm if the client cannot show all of it."""
     client = call.client_capabilities
     declared = None if client is None else client.elicitation
     if declared is None or (declared.form is None and declared.url is not None):
         return NoForm()
-    text = question.text
-    if len(text) > _MOST_SHOWN:
-        text = f"{text[:_MOST_SHOWN]}\n… (the rest is in the files of the study)"
-    return Elicit(f"{text}\n\nType {_code(call, question)} to agree.", Typed)
+    if len(question.text) > _MOST_SHOWN:  # nobody agrees to what is cut off
+        return NoForm()
+    return Elicit(f"{question.text}\n\nType {_code(call, question)} to agree.", Typed)
 
 
 def consent_to(call: Call, question: Question, answer: object) -> Consent | None:
