@@ -15,11 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from telic.errors import TelicError
+from telic.errors import Refused, TelicError
 from telic.jobs.board import JobBoard
 from telic.jobs.spec import JobSpec
+from telic.llm import connect
+from telic.llm.names import servers
+from telic.search.config import SearchConfig
 from telic.storage import keys
 from telic.storage.files import write_json
+from telic.verbs import control
 from tests.attacks.files import furnish, unpack
 from tests.training.small import small_job, train_here
 
@@ -163,7 +167,23 @@ def test_no_verb_runs_code_that_a_foreign_folder_names(theirs, way):
             refused.append(str(error))
         assert not mark.exists(), (label, name)
     # The words of at least one refusal are those about code, so the code was really met.
-    assert any("code that you have not approved" in each for each in refused), refused
+    assert any("that you have not approved" in each for each in refused), refused
+
+
+def test_a_server_that_only_a_folder_names_gets_no_key(theirs):
+    home, _ = theirs
+    server = "openai-compatible:http://127.0.0.1:9/v1#their-model"
+    config = SearchConfig(env="CartPole-v1", method="r2po", model=server)
+    (home / "runs" / "search_theirs").mkdir()
+    write_json(home / "runs" / "search_theirs" / "search.json", config)
+    for call in (
+        lambda: control.resume(thing="search_theirs", runs_dir=home / "runs"),
+        lambda: connect(server, home),
+    ):
+        with pytest.raises(Refused, match="that you have not approved"):
+            call()
+    keys.permit(*servers(server))
+    assert connect(server, home).provider.name == server
 
 
 def test_code_is_used_again_once_this_user_named_it(theirs, tmp_path):

@@ -24,7 +24,7 @@ from telic.llm._hosted import Hosted
 from telic.llm.answers import InvalidAnswer, Replies, StoredReply, read_answer
 from telic.llm.budget import Budget, Charge, is_metered, most_charge
 from telic.llm.keys import redact_value, without_keys
-from telic.llm.names import HOST, PROVIDERS, parse_name
+from telic.llm.names import HOST, PROVIDERS, parse_name, servers
 from telic.llm.records import (
     Answer,
     Cancelled,
@@ -47,6 +47,7 @@ from telic.llm.records import (
 )
 from telic.llm.work_orders import HOST_DEADLINE_S, ORDERS, Host
 from telic.storage.files import plain
+from telic.storage.keys import require_permitted
 
 REPLIES = "replies"
 StopCheck = Callable[[], bool]
@@ -108,7 +109,11 @@ def connect(
     on_event: Listener = ignore,
     should_stop: StopCheck = lambda: False,
 ) -> Models:
-    """Return a `Models` client for a model name. Work orders have a deadline of seven days."""
+    """Return a `Models` client for a model name. Work orders have a deadline of seven days.
+
+    Raises Refused for a server that the user has not named: it would receive the user's key.
+    """
+    require_permitted(*servers(name))
     provider, limits = choose(name, folder), CallLimits()
     if name == HOST:
         limits = CallLimits(deadline_s=HOST_DEADLINE_S, attempt_s=HOST_DEADLINE_S)

@@ -80,6 +80,11 @@ def parse_name(name: str) -> Address:
     return Address(provider, model)
 
 
+def servers(*names: str | None) -> list[str]:
+    """Return the models named with an address, which receives requests and the provider's key."""
+    return [f"the model {name}" for name in names if name is not None and "://" in name]
+
+
 def _server(provider: str, address: str) -> Address:
     if provider not in SERVERS and provider != COMPATIBLE:
         raise UsageError(

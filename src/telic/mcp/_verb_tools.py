@@ -24,6 +24,7 @@ from telic.core.request import RequestField
 from telic.core.verb import Question, Verb, as_data
 from telic.envs.simulators.names import require_permitted_request
 from telic.errors import UnknownName, telling_places
+from telic.llm.names import servers
 from telic.mcp._workplace import (
     ADDS,
     READS,
@@ -41,6 +42,7 @@ from telic.mcp._workplace import (
     workplace,
 )
 from telic.storage.files import plain
+from telic.storage.keys import require_permitted
 from telic.storage.workspace import WORK, Workspace
 from telic.verbs import catalogue
 from telic.verbs.background import start_verb
@@ -180,6 +182,8 @@ def _starting(tool: VerbTool, verb: Verb[Any, Any]) -> Callable[..., Any]:
     def start(call: Call, **values: Any) -> dict[str, Any]:
         given = {name: value for name, value in values.items() if value is not None}
         require_permitted_request(given)
+        models = given.get("model_for") or dict[str, str]()
+        require_permitted(*servers(given.get("model"), *models.values()))
         words, runs_dir = (str(tool.command),), workplace(call).runs_dir
         return _data(start_verb(words, tool.verb, given, runs_dir))
 

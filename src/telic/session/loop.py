@@ -45,6 +45,7 @@ from telic.judges.criteria import Composition
 from telic.judges.measured import measured_by_host
 from telic.judges.validation import Trial, text_hash
 from telic.llm import BudgetExceeded, Cancelled
+from telic.llm.names import servers
 from telic.llm.work_orders import ORDERS, close_orders
 from telic.loop import Loop
 from telic.sandbox.nursery import prewarmed
@@ -80,7 +81,7 @@ from telic.session.records import (
 from telic.session.report import rewrite_report, save_report
 from telic.session.robustness import robustness_card
 from telic.storage.files import JsonLines, read_record, write_json, write_text
-from telic.storage.keys import sign_folder
+from telic.storage.keys import permit, sign_folder
 from telic.storage.layout import SessionFolder, new_session
 from telic.storage.locks import RunLock
 from telic.storage.reading import read_text
@@ -152,6 +153,7 @@ def run_session(
         TelicError: with the problem, its cause, and how to fix it.
     """
     config = SessionConfig.parse({"intent": intent, "env": located(env), **options})
+    permit(*servers(config.model, *config.model_for.values()))
     if config.judge is not None:
         find_judge(config.judge)  # fail before spending any budget
 

@@ -214,9 +214,9 @@ def require_permitted(*code: str) -> None:
     for each in code:
         if not _is_permitted(each):
             raise Refused(
-                f"A folder names code that you have not approved: {each[:300]}.",
-                hint="The code was not executed. If you trust it, name it once on the command "
-                "line: telic envs FILE.py:Class, or telic train with --python or --trust.",
+                f"A folder names code or a server that you have not approved: {each[:300]}.",
+                hint="It was not used. If you trust it, name it once on the command line: "
+                "telic envs FILE.py:Class, telic train with --python or --trust, or --model.",
             )
 
 

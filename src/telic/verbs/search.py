@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from telic.core.request import PlacedRequest, option
 from telic.core.verb import Shown, verb
 from telic.envs.simulators.names import permit_env, refuse_simulated
+from telic.llm.names import servers
 from telic.search.config import SearchConfig
+from telic.storage.keys import permit
 from telic.verbs.elsewhere import do_elsewhere
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ def _stopped(search: Search) -> int:
 def search(request: _SearchRequest) -> Search:
     """Optimize the parameters of a small policy."""
     permit_env(request.env)
+    permit(*servers(request.model))
     refuse_simulated(
         request.env,
         "Policy search",
