@@ -1,9 +1,12 @@
 """Who gets in, and what leaves: tokens, hosts, origins, keys and headers."""
 
+import os
+
 import pytest
 
 from telic.errors import UsageError
-from telic.web._connections import find_token
+from telic.web import serve
+from telic.web._connections import find_token, listen
 from tests.web.conftest import HOST, TOKEN, client_of
 from tests.web.made import RUN, SESSION
 
@@ -143,3 +146,16 @@ def test_the_token_is_kept_until_it_is_rotated_and_only_its_user_can_read_it(tmp
     monkeypatch.setenv("TELIC_WEB_TOKEN", "short")
     with pytest.raises(UsageError):
         find_token()
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_the_token_is_offered_to_no_other_users_server(tmp_path, monkeypatch, is_own):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        token = find_token()
+        if not is_own:
+            monkeypatch.setattr(os, "getuid", lambda: 12345)
+        with pytest.raises(UsageError) as caught:
+            serve(port=port, opens=False, runs_dir=tmp_path)
+    assert (token in caught.value.hint) is ("token=" in caught.value.hint) is is_own

@@ -80,7 +80,7 @@ def serve(request: _DashboardRequest) -> None:
     The token is TELIC_WEB_TOKEN, or the one stored on this machine.
     """
     _require_web()
-    from telic.web._connections import find_token, listen
+    from telic.web._connections import find_token, is_own_listener, listen
     from telic.web.app import address_of, serve_until_stopped
 
     token = find_token(rotate=request.new_token)
@@ -89,6 +89,8 @@ def serve(request: _DashboardRequest) -> None:
     except UsageError as error:
         address = f"http://{request.host}:{request.port}/?token={token}"
         hint = f"A dashboard is already running there; open it with: {address}"
+        if not is_own_listener(request.port):  # another user's server must not get the token
+            hint = "Choose another port with --port."
         raise UsageError(error.message, hint=error.hint or hint) from None
     address = f"{address_of(listening)}/?token={token}"
     sys.stdout.write(f"telic: {address}\n")

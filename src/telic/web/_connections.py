@@ -7,6 +7,7 @@ one is closed in favour of a new one.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import logging
 import os
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import h11
+import psutil
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -130,6 +132,15 @@ def listen(host: str, port: int) -> socket.socket:
         raise UsageError(f"Port {port} of {host} is not available: {error.strerror}.") from None
     made.listen()
     return made
+
+
+def is_own_listener(port: int) -> bool:
+    """Return whether a process of this user listens on a port; False if that is not known."""
+    with contextlib.suppress(psutil.Error):
+        for each in psutil.net_connections("tcp"):
+            if each.laddr and each.laddr.port == port and each.status == psutil.CONN_LISTEN:
+                return each.pid is not None and psutil.Process(each.pid).uids().real == os.getuid()
+    return False
 
 
 def answer_until_stopped(app: Any, listening: socket.socket) -> None:
