@@ -12,7 +12,7 @@ from telic.session.evidence import NOT_SIGNED_OFF
 from telic.session.labels import add_veto
 from telic.session.records import PASSES, SessionSummary, session_state, verified
 from telic.storage.files import read_json, read_record, write_json
-from telic.storage.journal import read_entries
+from telic.storage.journal import Journal, read_entries
 from telic.storage.keys import key_file, user_key
 from telic.storage.layout import SessionFolder
 from telic.verbs.artifacts import list_artifacts, show
@@ -53,6 +53,21 @@ def shown(folder):
     lines = list_artifacts(runs_dir=folder.path.parent).data
     assert [line.state for line in lines] == [page.state]
     return page
+
+
+@pytest.mark.parametrize("listed", ["sparse", "/proc/self/mem", "/dev/zero", "pipe"])
+def test_a_journal_cannot_keep_its_readers_busy(session, listed, tmp_path, monkeypatch):
+    """Somebody else signs it, and lists what no reader can finish."""
+    monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "theirs"))
+    with (session.path / "sparse").open("wb") as file:
+        file.truncate(1 << 40)
+    os.mkfifo(session.path / "pipe")
+    last = read_entries(session.journal)[-1]["data"]
+    session.journal.unlink()
+    asked = read_json(session.config)
+    journal = Journal(session.journal, f"session: {asked['intent']} ({asked['env']})", user_key())
+    journal.append("end", {**last, "files": {**last["files"], listed: "0" * 64}})
+    assert shown(session).state == "unproven"
 
 
 def test_an_untouched_pass_is_believed_and_rests_on_policy_and_episodes(session):

@@ -32,7 +32,7 @@ from telic.storage.files import (
 from telic.storage.journal import Journal, JournalBroken
 from telic.storage.keys import SigningKey, is_own_folder, key_file, usable_key, user_key
 from telic.storage.layout import MemberFolder, SessionFolder
-from telic.storage.reading import file_hash
+from telic.storage.reading import check_file, file_hash
 from telic.storage.workspace import is_unbegun
 
 NOT_SIGNED_OFF = "its journal has no end: it was truncated, or written by an earlier version"
@@ -304,8 +304,16 @@ def _faults(folder: SessionFolder, end: SessionEnd, needs: Iterable[Path]) -> It
 
 @lru_cache(maxsize=1 << 14)
 def _hash_of(path: Path, stamp: tuple[int, ...]) -> str:
-    """Return the hash of a file, cached by its stat values because servers poll it frequently."""
-    return file_hash(path)
+    """Return the hash of a file, cached by its stat values because servers poll it frequently.
+
+    A file that cannot be read, or is larger than any of a session, has no hash: whoever signed the
+    journal may have listed it to keep its readers busy.
+    """
+    try:
+        check_file(path)
+        return file_hash(path)
+    except (BadFile, OSError):
+        return ""
 
 
 def _environment_files(env: str) -> list[Path]:

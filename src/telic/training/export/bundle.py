@@ -34,7 +34,7 @@ from telic.storage.files import (
 from telic.storage.keys import signer_of, usable_key
 from telic.storage.layout import MemberFolder, RunFolder
 from telic.storage.locks import RunLock
-from telic.storage.reading import file_hash, read_text
+from telic.storage.reading import check_file, file_hash, read_text
 from telic.storage.scalars import Column, EvaluationRow, downsample, read_columns, read_rows
 from telic.training.export import run_policy
 from telic.training.export.deployment import FOLDER, RobotCheck, deploy
@@ -51,6 +51,8 @@ _MISSING = "not measured"
 _LIST = "bundle.json"
 _CARD = "README.md"
 _WORKSHOP = f"{TEMPORARY_MARK}export"
+_LARGEST = 4 << 30
+"""maximum size of a file in a bundle"""
 _CURVE = "learning_curve.svg"
 _CURVE_POINTS = 300
 _VIDEO = "replay.mp4"
@@ -350,7 +352,8 @@ class _Bundle:
 
 
 def _fingerprint(path: Path) -> dict[str, Any]:
-    return {"sha256": file_hash(path), "bytes": path.stat().st_size}
+    size = check_file(path, _LARGEST)
+    return {"sha256": file_hash(path), "bytes": size}
 
 
 def learning_curve(
