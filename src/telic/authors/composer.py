@@ -184,7 +184,7 @@ def next_candidate(
     own, program = weights_in(text), program_text(text)
     kept = Variant(
         weights={**own, **chosen.weights},
-        warm=_continues(parent, rises),
+        warm=(parent.score or 0.0) >= (_PROMISING if rises else _GOOD),
         structure=chosen.structure,
     )
     variants, words = [kept], ["the same for longer"]
@@ -256,11 +256,6 @@ def still_rises(checkpoints: Sequence[Mapping[str, Any]], end: float | None) -> 
     if end is None or len(means) < 2:
         return False
     return end - means[len(means) // 2] >= _RISING and end >= max(means) - _RISING
-
-
-def _continues(parent: SessionIteration, rises: bool) -> bool:
-    """Return whether a revision is warm-started from its parent's policies."""
-    return (parent.score or 0.0) >= (_PROMISING if rises else _GOOD)
 
 
 def apply_wishes(

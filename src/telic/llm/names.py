@@ -21,10 +21,7 @@ HOST = "host"
 PROVIDERS = (*CLOUD, *SERVERS, COMPATIBLE, HOST)
 _FAMILIES: Mapping[str, str] = {
     "claude": "anthropic",
-    "gpt": "openai",
-    "o1": "openai",
-    "o3": "openai",
-    "o4": "openai",
+    **dict.fromkeys(("gpt", "o1", "o3", "o4"), "openai"),
     "gemini": "google",
 }
 _SEE = "Use provider:model, e.g. anthropic:claude-sonnet-5-5, ollama:qwen3 or host."
@@ -40,9 +37,8 @@ class Address(NamedTuple):
     @property
     def name(self) -> str:
         """Return the canonical name, which includes the URL of a self-hosted server."""
-        if self.base_url is None:
-            return f"{self.provider}:{self.model}"
-        return f"{self.provider}:{self.base_url}#{self.model}"
+        server = "" if self.base_url is None else f"{self.base_url}#"
+        return f"{self.provider}:{server}{self.model}"
 
 
 def parse_name(name: str) -> Address:
