@@ -89,6 +89,7 @@ ROLES = (
     *BINDINGS,
     "import numpy as {0}",
     "from numpy import float64 as {0}",
+    "from telic import RewardFunction as {0}",
     "def put(x):\n    nonlocal {0}\n    {0} = x",
     "class Inner:\n    def put(own, x):\n        nonlocal {0}\n        {0} = x",
     "class Inner:\n    @staticmethod\n    def put(x):\n        nonlocal {0}\n        {0} = x",
@@ -106,7 +107,7 @@ def roles() -> Iterator[str]:
         if not PARAMETER.search(form):
             yield f"class Own:\n    gi_frame = 0\n{method}{REWARD}"
             yield f"class Own:\n    gi_frame = 0\n{method}{statement}\n{REWARD}"
-        if form.partition("\n")[0] == "class {0}:":
+        if form.startswith(("class {0}:", "from telic")):  # which is a class, too
             continue
         for base in ("Own", "RewardFunction"):
             statement = form.format(base)

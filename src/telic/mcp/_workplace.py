@@ -165,7 +165,7 @@ def ask(call: Call, question: Question) -> Elicit[Typed] | NoForm:
     declared = None if client is None else client.elicitation
     if declared is None or (declared.form is None and declared.url is not None):
         return NoForm()
-    if len(question.text) > _MOST_SHOWN:  # nobody agrees to what is cut off
+    if len(question.text) > _MOST_SHOWN:  # a person must see all of it
         return NoForm()
     return Elicit(f"{question.text}\n\nType {_code(call, question)} to agree.", Typed)
 

@@ -248,7 +248,7 @@ class Program:
 
     def _add(self, node: Expression) -> int:
         if not isinstance(node, Expression):
-            raise RewardError(f"A {type(node).__name__} is no term of telic.rewards.terms.")
+            raise RewardError(f"A {type(node).__name__} is not a term of telic.rewards.terms.")
         if node not in self._places:
             values = [value for _, value in node.arguments]
             if node.recipe.takes_step:

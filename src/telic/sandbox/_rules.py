@@ -197,7 +197,8 @@ class _Inspector:
         for alias in node.names:
             bound = alias.asname or alias.name.partition(".")[0]
             is_class = isinstance(node, ast.ImportFrom) and alias.name in CLASSES
-            is_taken = bound in EVERY_BUILTIN or (bound in self.bound.fixed and not is_class)
+            fixed = self.bound.owners if is_class else self.bound.fixed
+            is_taken = bound in EVERY_BUILTIN or bound in fixed
             if is_taken or (is_dunder(bound) and path != "__future__"):
                 self.refuse(node, f'an import as "{bound}"', "Choose another name.")
             elif bound in self.bound.modules and bound in self.bound.names:

@@ -306,8 +306,8 @@ def _faults(folder: SessionFolder, end: SessionEnd, needs: Iterable[Path]) -> It
 def _hash_of(path: Path, stamp: tuple[int, ...]) -> str:
     """Return the hash of a file, cached by its stat values because servers poll it frequently.
 
-    A file that cannot be read, or is larger than any of a session, has no hash: whoever signed the
-    journal may have listed it to keep its readers busy.
+    A file that cannot be read, or exceeds the size limit, has no hash: another signer may have
+    listed it to block the readers of the journal.
     """
     try:
         check_file(path)
