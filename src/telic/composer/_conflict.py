@@ -99,7 +99,7 @@ def _of_frame(frame: Frame, scene: Scene) -> Iterator[Demand]:
     match frame.verb:
         case "go" | "hop" | "circle" if not is_in_place:
             yield from _of_going(frame, scene)
-        case "obey":  # commands to go and to turn will come
+        case "obey":  # commands may require travel and turns
             yield Demand(_WAY, _COMMANDED_M, _FAR, word, phase, False)
             yield Demand(_AHEAD, _COMMANDED_M, _FAR, word, phase, False)
         case "flip":

@@ -79,7 +79,7 @@ def right_failure_modes(phases: Sequence[Sequence[Frame]], scene: Scene) -> tupl
     if verbs <= {"stand", "stop", *poses}:
         return ("does nothing", "pushes", "pulls")  # constant force holds a pose, too
     if verbs <= {"go", "turn"} and scene.on_wheels:
-        return ("pushes", "pulls")  # a wheel with a constant command drives, and does it well
+        return ("pushes", "pulls")  # a wheel drives well with a constant command
     if verbs <= {"jump"} and is_once:
         return ("pushes", "pulls")  # stretching all legs at once is a jump
     return ("does nothing",) if verbs <= {*_AT_REST, *poses} else ()

@@ -224,7 +224,7 @@ def _repeat(
     cycles = signals.Cycles(Measured(quantity, sign=sign), there, back)
     times, done = Part(cycles, "times"), count - 0.5
     left = Below(times, done)
-    draft.pay("again", 1.0, When(left, terms.Done(cycles)), "once per time: back again")
+    draft.pay("again", 1.0, When(left, terms.Done(cycles)), "once per repetition: back again")
     draft.pay("next", 2.0, When(left, terms.Toward(cycles)), "on the way there, then back")
     seen = tracks.cycles(tracks.less(quantity, sign=sign), there, back)
     draft.counted(deed, tracks.last(seen), frame, tag=tag)

@@ -89,7 +89,7 @@ def test_an_evaluator_must_not_train(tmp_path):
     for path in (tmp_path / "policy.json", tmp_path / "evaluations/nominal/policy.json"):
         path.touch()
         found = _evaluator(study, measured)
-        assert found.passed is False and "policy.json, as a trainer does" in found.why
+        assert found.passed is False and "policy.json, like a trainer" in found.why
         path.unlink()
     command.argv.pop()
     assert _evaluator(study, measured).why == "its command has no {checkpoint}"

@@ -112,7 +112,7 @@ SHUT = [
     ("G23", "deletes existing files", train("python", "train.py", "--overwrite"), {}),
     (
         "G24",
-        "--array is not a directive",
+        "--array is not an allowed directive",
         (
             "adapter",
             {"launcher": {"kind": "slurm", "options": {"sbatch": {"array": "1-100"}}}},
@@ -231,7 +231,7 @@ def test_g14_and_g16_want_a_free_place_gpu_and_budget_and_no_twin(study, candida
     enter_run(study, candidate, seed=2, gpu=0)
     why = gate(study, candidate, "G16", seed=3).why
     assert "2 of 2 runs are active" in why and "no GPU of the contract is free" in why
-    assert "has GPU 0" in gate(study, candidate, "G16", seed=3, gpu=0).why
+    assert "is using GPU 0" in gate(study, candidate, "G16", seed=3, gpu=0).why
 
 
 def test_g18_wants_a_clean_tree_at_the_base(study, candidate):
@@ -259,7 +259,7 @@ def test_g18_wants_the_worktree_exactly_as_made(study):
 
 def test_g19_and_g21_want_the_evaluator_and_an_approved_network(study, candidate):
     (study.folder.root / "evaluate.py").write_text("print('better')\n")
-    assert "evaluate.py is not the evaluator" in gate(study, candidate, "G19").why
+    assert "evaluate.py differs from the protocol" in gate(study, candidate, "G19").why
     update_yaml(study.folder.adapter, train(env={"WANDB_MODE": "online"})[1])
     change_contract(study, {"network": {"destinations": ["api.wandb.ai"], "purposes": ["logs"]}})
     assert gate(study, candidate, "G21").passed

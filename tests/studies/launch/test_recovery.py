@@ -97,8 +97,8 @@ def test_an_end_is_judged_by_more_than_its_exit_code(study, candidate):
     ended = {"code": 0, "evaluations": []}
     for facts, kind, why in (
         ({"code": 3}, "failed", "it exited with code 3"),
-        ({"code": None, "signal": "SIGSEGV"}, "failed", "it died of SIGSEGV"),
-        ({}, "failed", "silent failure: it left no marker done"),
+        ({"code": None, "signal": "SIGSEGV"}, "failed", "it was killed by SIGSEGV"),
+        ({}, "failed", "silent failure: missing marker done"),
         ({"ended_by": "timeout"}, "killed", "it reached its time limit"),
         (
             {"ended_by": "signal"},

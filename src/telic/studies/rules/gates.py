@@ -334,7 +334,7 @@ def _command_confirmed(attempt: LaunchAttempt) -> Problems:
         source = adapter.provenance.get(name) or adapter.provenance.get(section)
         if source is None or source.status != "confirmed":
             status = source.status if source else "unknown"
-            yield Problem(f"{section} of the adapter are {status}, not confirmed by a person", name)
+            yield Problem(f"the adapter's {section} are {status}, not confirmed by a person", name)
     yield from shell_problems(attempt.command.argv)
 
 
