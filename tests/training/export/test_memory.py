@@ -68,7 +68,7 @@ def test_composed_memory_has_the_same_numbers_without_telic(env, intent):
     playing = Memory(
         memory_program(made.reward, env, made.env_args, Memory).model_dump(mode="json")
     )
-    recording = collect(make(env, num_envs=8, seed=4, **made.env_args), 512, seed=4)
+    recording = collect(make(env, num_envs=8, seed=4, **made.env_args), 192, seed=4)
     reward = load_reward(made.reward)
     reward.decide(recording)
     reward.start(1, "cpu")
@@ -92,7 +92,7 @@ def test_what_cannot_be_traced_is_refused_with_the_reason():
 
 
 def test_a_bundle_plays_in_gymnasium_without_telic_as_it_does_with_it(tmp_path):
-    job = small_job(reward=COUNTS, steps=512, seeds=(1,), env_args={})
+    job = small_job(reward=COUNTS, steps=256, evaluations=1, env_args={"max_episode_steps": 150})
     run = train_here(job, tmp_path)
     made = export_run(run, out=tmp_path / "bundle")
     assert made["memory"] == "memory.json"
@@ -109,7 +109,7 @@ def test_a_bundle_plays_in_gymnasium_without_telic_as_it_does_with_it(tmp_path):
     # The same policy, with the memory of the reward itself, in the same Gymnasium episode.
     gymnasium = pytest.importorskip("gymnasium")
     policy = load_policy(tmp_path / "bundle" / "policy.pt")
-    env = gymnasium.make("HalfCheetah-v5")
+    env = gymnasium.make("HalfCheetah-v5", max_episode_steps=150)
     obs, _ = env.reset(seed=0)
     needed, seen, total, done = 1.0, 0.0, 0.0, False
     while not done:
