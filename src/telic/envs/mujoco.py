@@ -21,7 +21,7 @@ from telic.envs.task import PHASE, AnyTask, LatestTransition, offered
 from telic.envs.tokens import TokenDriver
 from telic.envs.vector import STAGGER, Info, Step, VecEnv, seed_rows
 from telic.errors import TelicError
-from telic.sim.base import Simulation, copy_fields, put_back_fields
+from telic.sim.base import Simulation
 
 _AHEAD = 16  # episodes per environment sampled in one block
 _FORESEEN = 4  # initial states per environment sampled for a series of steps on a GPU
@@ -150,8 +150,7 @@ class MujocoEnv(VecEnv):
         """Return everything needed to resume bit for bit; the tensors are copies."""
         return {
             "id": self.spec.id,
-            "simulation": self.sim.state(),
-            "fields": copy_fields(self.sim),
+            "simulation": self.sim.snapshot(),
             "seed": self._seed.clone(),
             "carried": {name: value.clone() for name, value in self.carried().items()},
         }
@@ -159,8 +158,7 @@ class MujocoEnv(VecEnv):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a state; `exact_obs` is then the observation to act on next."""
         self._check_state(state)
-        self.sim.load_state(state["simulation"])
-        put_back_fields(self.sim, state["fields"])
+        self.sim.restore(state["simulation"])
         self._plant(state["seed"].clone())
         self.carry({name: value.clone() for name, value in state["carried"].items()})
         self.exact_final_obs = self.exact_obs

@@ -20,7 +20,7 @@ from telic.core.seeds import normal, uniform
 from telic.core.tensors import norm
 from telic.envs.vector import Info, InfoSchema
 from telic.errors import UsageError
-from telic.sim.base import Simulation, copy_fields, put_back_fields
+from telic.sim.base import Simulation
 
 Read = Callable[[str], Tensor]
 """Function returning a simulation field, or "action", at the end of the transition."""
@@ -312,12 +312,11 @@ class LatestTransition:
         This happens at most once per field, because the field is watched from then on.
         """
         field = self._sim.field(name)
-        now, fields = self._sim.state(), copy_fields(self._sim)
+        now = self._sim.snapshot()
         self._sim.load_state(self._before)
         self._sim.step(self._control, self._substeps)
         self._held[name] = field.clone()
-        self._sim.load_state(now)
-        put_back_fields(self._sim, fields)
+        self._sim.restore(now)
         return self._held[name]
 
 

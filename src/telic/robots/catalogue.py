@@ -13,6 +13,8 @@ import tomllib
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, NamedTuple
 
+from pydantic import TypeAdapter
+
 from telic.errors import BadFile, UnknownName
 from telic.sim.files import cache_folder
 from telic.storage.files import make_folder
@@ -71,22 +73,12 @@ class NamedRobot(NamedTuple):
 def _table() -> dict[str, NamedRobot]:
     with (Path(__file__).parent / "robots.toml").open("rb") as file:
         table = tomllib.load(file)
-    packages = {
-        name: RobotPackage(name, licence_files=tuple(each.pop("licence_files", ())), **each)
-        for name, each in table["packages"].items()
-    }
-    own = ("title", "kind", "model", "licence", "content")
-    return {
-        name: NamedRobot(
-            name=name,
-            package=packages[each.pop("package")],
-            numbers=RobotNumbers(**each.pop("numbers")),
-            files=tuple(each.pop("files", ())),
-            **{key: each.pop(key) for key in own},
-            says=each,  # the rest
-        )
-        for name, each in table["robots"].items()
-    }
+    robots, adapter = dict[str, NamedRobot](), TypeAdapter(NamedRobot)
+    for name, says in table["robots"].items():
+        own = {key: says.pop(key) for key in NamedRobot._fields if key in says}
+        own["package"] = {"name": own["package"], **table["packages"][own["package"]]}
+        robots[name] = adapter.validate_python({"name": name, "says": says, **own})
+    return robots
 
 
 def robot_names() -> tuple[str, ...]:

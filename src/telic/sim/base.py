@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import mujoco
 import torch
@@ -99,14 +100,15 @@ class Simulation:
         for part, value in zip(self._state_parts, split(state, sizes, dim=1), strict=True):
             part.copy_(value.reshape(part.shape))
 
+    def snapshot(self) -> dict[str, Any]:
+        """Return copies of the state and of bound fields, which lag behind the state."""
+        fields = {name: self.field(name).clone() for name in sorted(self.bound)}
+        return {"state": self.state(), "fields": fields}
 
-def copy_fields(sim: Simulation) -> dict[str, Tensor]:
-    """Return copies of the bound fields, which lag and so cannot be derived from the state."""
-    return {name: sim.field(name).clone() for name in sorted(sim.bound)}
-
-
-def put_back_fields(sim: Simulation, fields: dict[str, Tensor]) -> None:
-    """Restore fields from `copy_fields`, until the next step or reset."""
-    views = [sim.field(name) for name in fields]  # bind all first: binding updates other fields
-    for view, value in zip(views, fields.values(), strict=True):
-        view.copy_(value)
+    def restore(self, snapshot: dict[str, Any]) -> None:
+        """Restore a snapshot; its fields hold until the next step or reset."""
+        self.load_state(snapshot["state"])
+        fields = snapshot["fields"]
+        views = [self.field(name) for name in fields]  # bind all first: binding updates others
+        for view, value in zip(views, fields.values(), strict=True):
+            view.copy_(value)
