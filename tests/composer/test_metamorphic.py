@@ -407,6 +407,15 @@ def test_it_is_the_limb_that_was_named(limb):
     assert named == [f"waves its {limb} at least 0.7 times per second"]
 
 
+def test_laps_are_circles():
+    for (number, often), noun in product(
+        {"two": "twice", "3": "three times"}.items(), ("laps", "rounds", "circles")
+    ):
+        for verb in ("walk", "run", "trot"):
+            laps = titles("Ant-v5", f"{verb} {number} {noun}")
+            assert laps == titles("Ant-v5", f"{verb} in a circle {often}"), (verb, number, noun)
+
+
 def test_a_side_without_a_limb_is_no_direction():
     for verb, word in product(("step forward", "walk", "march"), ("with", "using")):
         made = composed("Humanoid-v5", f"{verb} {word} the left")

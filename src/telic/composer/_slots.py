@@ -148,6 +148,8 @@ class Slots:
         verb, name = self.deed.verb, self.part.name if self.part else ""
         if verb == "go" and targets:
             return "reach"
+        if verb == "go" and any(item.unit == "turns" for item in self.deed.items):
+            return "circle"  # "run three laps"
         if verb == "reach" and not targets:
             # "reach 2 m/s" does not reach for anything.
             given = [implied_verb(item) for item in self.deed.items if item.reading]

@@ -300,7 +300,7 @@ def circle(frame: Frame, scene: Scene, draft: Draft) -> None:
         radius *= wider.get(frame.degree or "moderate", 1.0)
         length = frame.given("m")
         radius = radius if length is None else length
-    rate, laps = target / radius, float(frame.count or 1)
+    rate, laps = target / radius, frame.all_turns or 1.0
     draft.seconds = min(1.3 * laps * 2.0 * math.pi / rate + 1.0, sizes.LONGEST_S)
     draft.doubt(f"the circle is assumed to have a radius of {radius:.2g} m, to the {side}")
     heading, turned, wound = Turns(side), metrics.turned(side), metrics.winding(side)
