@@ -33,7 +33,7 @@ from telic.core.seeds import derive
 from telic.errors import TelicError, UsageError
 from telic.judges.recorder import PlayOrder, record
 from telic.judges.verdict import Verdict, together
-from telic.session.judgement import episode_paths, judge_episodes
+from telic.session._judgement import episode_paths, judge_episodes
 from telic.storage.files import read_record, write_bytes, write_json, write_text
 from telic.storage.layout import IterationFolder, MemberFolder, SessionFolder
 from telic.storage.reading import read_text

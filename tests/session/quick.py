@@ -14,9 +14,10 @@ from telic.authors import _model as model
 from telic.llm import CallLimits, Models, Request
 from telic.rendering.job import Rendering
 from telic.sandbox import host
+from telic.session import _judgement as judgement
 from telic.session import _report_sections as pictures
 from telic.session import _training as training
-from telic.session import judgement, loop
+from telic.session import loop
 from telic.session.loop import Session, run_session
 from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder

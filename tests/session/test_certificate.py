@@ -14,11 +14,11 @@ from telic.errors import Refused
 from telic.judges.criteria import Composition
 from telic.judges.validation import Trial, text_hash
 from telic.session import certificate
+from telic.session._judgement import doubts_of_pass
 from telic.session.branch import branch_session
 from telic.session.certificate import certify
 from telic.session.control import SessionControl, SessionWork
 from telic.session.evidence import SessionJournal
-from telic.session.judgement import doubts_of_pass
 from telic.session.loop import _brief, carry_on, run_session
 from telic.storage.files import read_json, read_record, write_json
 from telic.storage.journal import Journal, read_entries

@@ -3,10 +3,10 @@
 import pytest
 
 from telic.core.events import TrainStart
+from telic.session import _judgement as judgement
 from telic.session import _training as training
-from telic.session import judgement
+from telic.session._judgement import Proof
 from telic.session._training import CheckpointJudge
-from telic.session.judgement import Proof
 from telic.storage.files import read_json, read_json_lines, read_record
 from telic.training.folder import status_of
 from telic.training.results import EvalDone

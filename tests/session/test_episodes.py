@@ -14,8 +14,8 @@ from telic.judges import recorder
 from telic.judges.criteria import score
 from telic.judges.recorder import PlayOrder, RecordedFile, is_unchanged, record, record_each
 from telic.judges.verdict import judged
-from telic.session import judgement
-from telic.session.judgement import newest, of_recording, play_out
+from telic.session import _judgement as judgement
+from telic.session._judgement import newest, of_recording, play_out
 from telic.storage.files import read_record, write_text
 from telic.storage.layout import RunFolder
 from telic.storage.trajectories import read_trajectory

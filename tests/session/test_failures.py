@@ -4,7 +4,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from telic.judges.fusion import fuse, judge_doubted
-from telic.session.judgement import watch_failure
+from telic.session._judgement import watch_failure
 from telic.storage.layout import IterationFolder
 from tests.judges.test_fusion import watched
 from tests.session.test_report import score

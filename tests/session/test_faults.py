@@ -18,9 +18,10 @@ from telic.judges.validation import Trial
 from telic.judges.verdict import Verdict, judged, unknown
 from telic.llm import ModelAnswerError, ModelUnavailable, RawReply
 from telic.sandbox import host
+from telic.session import _judgement as judgement
 from telic.session import _report_sections as pictures
 from telic.session import _training as training
-from telic.session import budget, judgement, loop
+from telic.session import budget, loop
 from telic.session.records import session_state
 from telic.storage import files as storage
 from telic.storage.files import read_json

@@ -11,8 +11,8 @@ from telic.authors.candidate import MemberScore
 from telic.cli.main import app
 from telic.errors import UsageError
 from telic.judges.verdict import Verdict, together
+from telic.session._judgement import by_labels
 from telic.session._report_sections import people_section
-from telic.session.judgement import by_labels
 from telic.session.labels import (
     EpisodeLabel,
     Veto,

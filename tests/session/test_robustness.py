@@ -6,7 +6,8 @@ from telic.authors.request import SessionConfig
 from telic.errors import WorkerDied
 from telic.judges.recorder import RecordedFile
 from telic.judges.verdict import Verdict, unknown
-from telic.session import judgement, robustness
+from telic.session import _judgement as judgement
+from telic.session import robustness
 from telic.session._report_sections import robustness_table
 from telic.session.records import SessionSummary
 from telic.session.report import _read, policy_proof

@@ -142,7 +142,7 @@ def _attempt(
             should_stop=should_stop,
             **options,
         )
-        return case_result(case, session, folder, time.monotonic() - started)
+        return _case_result(case, session, folder, time.monotonic() - started)
     except (Refused, NotUnderstood, BadEnvironment) as error:
         # The author refuses before anything is written; later, the same errors are failures.
         reason = f"{type(error).__name__}: {error}"
@@ -171,7 +171,7 @@ def _finished(case: Case, options: dict[str, Any], sessions: Path) -> Session | 
     return None
 
 
-def case_result(case: Case, session: Session, folder: BenchFolder, seconds: float) -> CaseResult:
+def _case_result(case: Case, session: Session, folder: BenchFolder, seconds: float) -> CaseResult:
     """Return the result of a finished or stopped session."""
     summary, files = session.summary, SessionFolder(session.path)
     config, number = read_record(files.config, SessionConfig), summary.best_iteration

@@ -31,7 +31,6 @@ from telic.core.text import is_row
 from telic.envs.factory import make
 from telic.envs.spec import EnvSpec
 from telic.errors import RewardError, TelicError, UnknownName, UsageError, WorkerDied
-from telic.judges.confined import run_confined
 from telic.judges.criteria import (
     CriterionScore,
     is_consistent,
@@ -44,6 +43,7 @@ from telic.judges.episode import RecordedEpisode, recorded_together
 from telic.judges.measured import JudgeFile, joined, judge_text, measure_criteria, read_judge
 from telic.judges.metrics import every_metric
 from telic.judges.verdict import Verdict, judged, unknown
+from telic.rewards.confined import run_confined
 from telic.sandbox.source import compile_source, namespace
 from telic.sandbox.wire import bounded_text
 from telic.storage.resources import usable_cores

@@ -20,7 +20,6 @@ from telic.core.text import closest, few_digits
 from telic.envs.factory import make
 from telic.envs.spec import EnvSpec
 from telic.errors import TelicError
-from telic.judges.confined import run_confined
 from telic.judges.criteria import Criterion, EpisodePhase
 from telic.judges.episode import RecordedEpisode, recorded_together
 from telic.judges.failure_modes import HABITS, untrained_policy
@@ -36,6 +35,7 @@ from telic.judges.metrics import METRICS
 from telic.judges.mutants import mutants_of
 from telic.judges.recorder import recorded_episodes
 from telic.quantities import QUANTITIES
+from telic.rewards.confined import run_confined
 
 _ROWS, _CHECK_S = 12, 120.0
 _GRAVITY = 9.81

@@ -467,7 +467,7 @@ def _put_on_ground(
 # poses per stride; everything else is interpolated between them.
 
 
-class FootTimes(NamedTuple):
+class _FootTimes(NamedTuple):
     """Stance or swing of each foot at each time, (T, F)."""
 
     is_down: np.ndarray
@@ -475,7 +475,7 @@ class FootTimes(NamedTuple):
     """completed share of the stance or of the swing"""
 
 
-def foot_times(motion: Motion, phase: np.ndarray) -> FootTimes:
+def foot_times(motion: Motion, phase: np.ndarray) -> _FootTimes:
     """Return stance and swing of the feet at stride phases, in turns, (T,)."""
     down, part = (np.zeros((len(phase), len(motion.feet))) for _ in range(2))
     for foot, landings in enumerate(motion.feet):
@@ -485,7 +485,7 @@ def foot_times(motion: Motion, phase: np.ndarray) -> FootTimes:
         down[:, foot] = ago < motion.duty
         swing = np.maximum(ago + left - motion.duty, 1e-6)
         part[:, foot] = np.where(ago < motion.duty, ago / motion.duty, (ago - motion.duty) / swing)
-    return FootTimes(down > 0, np.clip(part, 0.0, 1.0))
+    return _FootTimes(down > 0, np.clip(part, 0.0, 1.0))
 
 
 def _step(

@@ -41,7 +41,7 @@ _PERSISTENT = 0.5
 """fraction of watched episodes that must contradict the code judge for it to be doubted"""
 
 
-def fused_score(code: float, vision: float, margin: float) -> float:
+def _fused_score(code: float, vision: float, margin: float) -> float:
     """Return the combined score: between both scores, continuous, and monotonic in each."""
     if code >= vision:
         return vision + CODE_WEIGHT * min(code - vision, margin)
@@ -86,7 +86,7 @@ def fuse(code: Verdict, vision: Verdict) -> Verdict:
     lowered = [new.tag for new, old in zip(scores, code.leaves, strict=True) if new != old]
     return Verdict(
         source="fused",
-        score=max(fused_score(measured, whole, margin), lowest),
+        score=max(_fused_score(measured, whole, margin), lowest),
         leaves=tuple(scores),
         tags=tuple(dict.fromkeys(tag for tag in (*lowered, *code.tags, *vision.tags) if tag)),
         recording=code.recording,

@@ -441,7 +441,7 @@ def block_in_hand(episode: Episode) -> float:
 # ---- commands
 
 
-def commanded_and_done(episode: Episode) -> tuple[Array, Array]:
+def _commanded_and_done(episode: Episode) -> tuple[Array, Array]:
     """Return the commands of each step, (T, 3), and the rates over half seconds, (T, 3).
 
     The rates are the speed ahead, the speed to the left and the turning rate.
@@ -471,7 +471,7 @@ def command_error(episode: Episode, which: int, least: float) -> float:
     `which`: 0 for the speed ahead, 1 for sideways speed, 2 for the turning rate; `least`: minimum
     commanded value used for normalization.
     """
-    commands, done = commanded_and_done(episode)
+    commands, done = _commanded_and_done(episode)
     counts = settled(commands, episode.dt)
     counts = counts if counts.any() else np.ones(len(commands), dtype=bool)
     asked = np.abs(commands[counts]).mean(0)[which]
@@ -482,7 +482,7 @@ def command_error(episode: Episode, which: int, least: float) -> float:
 @metric("1", "heading", *_PLACES)
 def moves_at_rest(episode: Episode, largest: Sequence[float]) -> float:
     """Largest mean rate while commanded to stand, relative to the largest commands."""
-    commands, done = commanded_and_done(episode)
+    commands, done = _commanded_and_done(episode)
     counts = settled(commands, episode.dt)
     rests = (counts if counts.any() else True) & (np.abs(commands).max(-1) < 1e-6)
     moved = np.abs(done) / np.array(largest)

@@ -32,9 +32,9 @@ from telic.core.text import is_row
 from telic.envs.factory import make
 from telic.envs.vector import VecEnv, cut_episode
 from telic.errors import Refused, TelicError, UsageError, WorkerDied
-from telic.judges.confined import run_confined
 from telic.judges.disturbance import Disturbance, Disturbed, other_physics
 from telic.judges.failure_modes import untrained_policy
+from telic.rewards.confined import run_confined
 from telic.rewards.recording import collect
 from telic.rewards.reward import load_reward
 from telic.sandbox.host import LOG_NAME

@@ -31,7 +31,6 @@ from telic.envs.spec import EnvSpec
 from telic.envs.vector import VecEnv
 from telic.errors import ResourceError, TelicError, WorkerDied
 from telic.judges.code import JudgeCode
-from telic.judges.confined import run_confined
 from telic.judges.criteria import (
     Composition,
     Criterion,
@@ -55,11 +54,12 @@ from telic.judges.measured import JudgeFile, is_score_of, read_judge
 from telic.judges.mutants import LOSES, MutantCount, counts, mutants_of
 from telic.judges.recorder import recorded_episodes
 from telic.judges.verdict import Verdict
+from telic.rewards.confined import run_confined
 from telic.rewards.recording import TransitionRecording
 from telic.rewards.reward import Reward, load_reward
 from telic.storage.trajectories import Trajectory
 
-RECOGNISED = 0.6
+_RECOGNISED = 0.6
 """minimum score of a demonstration, which need not be perfect"""
 _CLEARLY = 0.25
 """margin by which the judge must prefer the demonstration before the reward is blamed"""
@@ -143,7 +143,7 @@ def text_hash(text: str) -> str:
 
 def _recognized(examples: Sequence[ExampleResult]) -> ExampleResult | None:
     """Return a demonstration that the judge recognizes, preferring an independent one."""
-    good = [each for each in examples if each.is_good and (each.score or 0.0) >= RECOGNISED]
+    good = [each for each in examples if each.is_good and (each.score or 0.0) >= _RECOGNISED]
     return max(good, key=lambda each: each.name == INDEPENDENT, default=None)
 
 
@@ -171,7 +171,7 @@ def judge_problems(
     for example in examples:
         if example.score is None:
             problems.append(f'The judge cannot judge "{example.name}": {example.reason}')
-        elif example.name == GOOD and example.score < RECOGNISED:
+        elif example.name == GOOD and example.score < _RECOGNISED:
             problems.append(
                 f"The judge gives a {example.name}, a scripted demonstration of the intent, only "
                 f"{example.score:.2f}. {example.reason}"

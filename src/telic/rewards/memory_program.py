@@ -22,14 +22,13 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from telic.core.config import Record
 from telic.core.tensors import use_one_thread
-from telic.envs.access import env_access
 from telic.envs.factory import make
 from telic.envs.vector import Info
 from telic.errors import TelicError
+from telic.rewards.confined import run_confined
 from telic.rewards.contract import initial_memory
 from telic.rewards.recording import Transition, collect
 from telic.rewards.reward import load_reward
-from telic.sandbox import host
 
 _INPUTS = ("obs", "action", "next_obs")
 _CLOSE = 1e-4
@@ -59,15 +58,10 @@ def memory_program(
 
     `player` creates the exported update, which must reproduce the reward's memory.
     """
-    access = env_access(env, env_args)
+    payload = {"reward": reward, "env": env, "env_args": env_args}
     with tempfile.TemporaryDirectory() as folder:
-        result = host.run_worker(
-            "telic.rewards.memory_program:trace_confined",
-            {"reward": reward, "env": env, "env_args": env_args},
-            writable=[Path(folder)],
-            readable=list(access.readable),
-            searched=access.python_path,
-        )
+        entry = "telic.rewards.memory_program:trace_confined"
+        result = run_confined(entry, payload, Path(folder), [(env, env_args)])
     try:  # a validation error is also a ValueError
         program = MemoryProgram.model_validate(result.get("program"))
         playing = player(program.model_dump(mode="json"))

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from telic.authors.answers import Analysis
 from telic.authors.candidate import (
@@ -17,6 +17,7 @@ from telic.authors.candidate import (
 )
 from telic.authors.request import SessionConfig
 from telic.core.confidence import proven_mean
+from telic.core.config import Record
 from telic.core.request import command_words
 from telic.core.stats import Interval, bootstrap
 from telic.core.text import MISSING, count, duration, figure, percent
@@ -466,19 +467,18 @@ def _over_seeds(members: Sequence[MemberFolder], kind: RowKind, name: str) -> li
     return points
 
 
-class TermShare(NamedTuple):
-    """Contribution of a reward term to the return of an episode."""
+class RewardTermLine(Record):
+    """A reward term, and its sum over an evaluation episode."""
 
     name: str
     words: str
     weight: float | None
     total: float | None
-    """mean sum over an evaluation episode"""
     share: float | None
-    """share of the sum of absolute values of all terms"""
+    """fraction of the absolute sums of all terms"""
 
 
-def reward_terms(member: MemberFolder, step: int) -> list[TermShare]:
+def reward_terms(member: MemberFolder, step: int) -> list[RewardTermLine]:
     """Return a policy's reward terms in the evaluation at `step`, largest share first."""
     spec = RewardSpec()
     if member.reward_spec.exists():
@@ -487,12 +487,14 @@ def reward_terms(member: MemberFolder, step: int) -> list[TermShare]:
     totals: dict[str, float] = rows[-1].get("reward_terms", {}) if rows else {}
     described = {term.name: term for term in spec.terms}
     size = sum(map(abs, totals.values()))
-    shares: list[TermShare] = []
+    shares: list[RewardTermLine] = []
     for name in dict.fromkeys([*totals, *described]):
         term, total = described.get(name), totals.get(name)
         share = abs(total) / size if total is not None and size > 0.0 else None
-        words = term.description if term else ""
-        shares.append(TermShare(name, words, term.weight if term else None, total, share))
+        words, weight = (term.description, term.weight) if term else ("", None)
+        shares.append(
+            RewardTermLine(name=name, words=words, weight=weight, total=total, share=share)
+        )
     return sorted(shares, key=lambda term: -(term.share or 0.0))
 
 

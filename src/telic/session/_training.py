@@ -39,9 +39,7 @@ from telic.errors import TelicError
 from telic.judges.fusion import unjudged
 from telic.llm.client import StopCheck
 from telic.rendering.jobs import choose_backend
-from telic.session.budget import need_of
-from telic.session.control import SessionControl, SessionStopped, SessionWork
-from telic.session.judgement import (
+from telic.session._judgement import (
     CHOOSING,
     LOOKS,
     Proof,
@@ -57,6 +55,8 @@ from telic.session.judgement import (
     score_of,
     watched,
 )
+from telic.session.budget import need_of
+from telic.session.control import SessionControl, SessionStopped, SessionWork
 from telic.session.records import Checkpoint
 from telic.storage.files import JsonLines, read_fields, read_json_lines, read_record, write_text
 from telic.storage.layout import IterationFolder, MemberFolder, RunFolder

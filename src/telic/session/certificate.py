@@ -53,8 +53,8 @@ from telic.judges.validation import (
     text_hash,
 )
 from telic.judges.verdict import Verdict, at_quantiles
+from telic.session._judgement import episode_paths, start_seed
 from telic.session.control import SessionWork
-from telic.session.judgement import episode_paths, start_seed
 from telic.storage.files import read_record, write_json
 from telic.storage.layout import MemberFolder
 from telic.storage.reading import file_hash, read_text

@@ -50,6 +50,13 @@ from telic.llm.work_orders import ORDERS, close_orders
 from telic.loop import Loop
 from telic.sandbox.nursery import prewarmed
 from telic.session import WORKERS, motion
+from telic.session._judgement import (
+    TrainedCandidate,
+    doubts_of_pass,
+    judge,
+    start_seed,
+    untrained,
+)
 from telic.session._report_sections import draw_pictures
 from telic.session._training import alarms, train
 from telic.session.branch import inherited
@@ -62,13 +69,6 @@ from telic.session.budget import (
 from telic.session.certificate import certify, with_hashes
 from telic.session.control import SessionControl, SessionStopped, SessionWork
 from telic.session.evidence import SessionJournal, record_end
-from telic.session.judgement import (
-    TrainedCandidate,
-    doubts_of_pass,
-    judge,
-    start_seed,
-    untrained,
-)
 from telic.session.labels import vetoed_before
 from telic.session.records import (
     ONE_SEED,
@@ -218,7 +218,7 @@ def carry_on(
             with compiling_ahead(config.env, {}, config.device), prewarmed(WORKERS):
                 records = SessionJournal(folder, config.intent, config.env, config.terms)
                 work = SessionWork(brief, author_for(brief), control, records)
-                summary = run_loop(work)
+                summary = _run_loop(work)
             account.save()
     return Session(folder.path, summary)
 
@@ -234,7 +234,7 @@ def _brief(
     return Brief(config, env.spec, folder, reference, emit, control.wants_stop)
 
 
-def run_loop(work: SessionWork) -> SessionSummary:
+def _run_loop(work: SessionWork) -> SessionSummary:
     """Run the session, or resume an interrupted one."""
     config, folder, control = work.config, work.folder, work.control
     work.records.begin()
@@ -247,7 +247,7 @@ def run_loop(work: SessionWork) -> SessionSummary:
             wanted = wanted.model_copy(update={"criteria": agreed})
         tries.written = work.records.step(folder.author, Composition, partial(_write, work, wanted))
         write_text(folder.judge, tries.written.judge)
-        if reasons := not_worth_training(folder):
+        if reasons := _not_worth_training(folder):
             return _finish(work, tries, Ending("unproven", reasons))
         work.emit(session_forecast(config, tries.written.steps, folder.path.parent))
         loop = Loop(
@@ -280,7 +280,7 @@ def _write(work: SessionWork, wanted: MeasurableIntent) -> Composition:
     return written
 
 
-def not_worth_training(folder: SessionFolder) -> tuple[str, ...]:
+def _not_worth_training(folder: SessionFolder) -> tuple[str, ...]:
     """Return the reasons why a pass by this judge would not be credible; if any, skip training."""
     trial = read_record(folder.trial, Trial) if folder.trial.exists() else None
     return () if trial is None else trial.untrusted

@@ -28,7 +28,7 @@ from telic.errors import BadFile, TelicError
 from telic.jobs.process import own_python
 from telic.judges.recorder import record
 from telic.sandbox.confine import clean_environment
-from telic.session.judgement import best_policy, episode_paths, judge_episodes
+from telic.session._judgement import best_policy, episode_paths, judge_episodes
 from telic.session.records import SessionSummary, verified
 from telic.storage.files import read_record
 from telic.storage.layout import SessionFolder
@@ -199,7 +199,7 @@ def play_bundle(bundle: Path, starts: RobotStarts, place: Path) -> BundlePlay:
     return played
 
 
-class DeployedEpisodes(NamedTuple):
+class _DeployedEpisodes(NamedTuple):
     """Episodes of a bundle in the format that judges score."""
 
     episodes: list[Trajectory]
@@ -209,7 +209,7 @@ class DeployedEpisodes(NamedTuple):
 
 def episodes_of(
     played: BundlePlay, starts: RobotStarts, about: Deployment, where: Environment
-) -> DeployedEpisodes:
+) -> _DeployedEpisodes:
     """Convert a bundle's output to episodes, truncated where the environment would terminate."""
     env = make(where[0], num_envs=len(played.qpos), **where[1])
     try:
@@ -239,7 +239,7 @@ def episodes_of(
             cut_episode(by_step, row, length, env.spec, where, label=f"deployed{row}")
             for row, length in enumerate(lengths)
         ]
-        return DeployedEpisodes(episodes, one_step)
+        return _DeployedEpisodes(episodes, one_step)
     finally:
         env.close()
 

@@ -22,7 +22,7 @@ from telic.errors import TelicError
 from telic.judges.validation import Trial
 from telic.rewards.contract import RewardSpec
 from telic.search.records import SearchConfig, SearchFolder, SearchRunFolder, SearchSummary
-from telic.session._report_sections import reward_terms
+from telic.session._report_sections import RewardTermLine, reward_terms
 from telic.session.branch import BranchOrigin
 from telic.session.certificate import Certificate
 from telic.session.control import (
@@ -157,17 +157,6 @@ class ArtifactDetail(Record):
     study: StudyDetail | None = None
     damage: tuple[str, ...] = ()
     """errors of unreadable files"""
-
-
-class RewardTermLine(Record):
-    """A reward term, and its sum over an evaluation episode."""
-
-    name: str
-    words: str
-    weight: float | None
-    total: float | None
-    share: float | None
-    """fraction of the absolute sums of all terms"""
 
 
 class TermChange(Record):
@@ -337,8 +326,8 @@ def _iteration(folder: SessionFolder, number: int) -> IterationDetail:
     terms: tuple[RewardTermLine, ...] = ()
     if best is not None and best.reward_code.exists():
         score = judged.best_member if judged else None
-        found = reader.attempt(lambda: reward_terms(best, score.step if score else _LAST)) or ()
-        terms = tuple(RewardTermLine(**term._asdict()) for term in found)
+        step = score.step if score else _LAST
+        terms = tuple(reader.attempt(lambda: reward_terms(best, step)) or ())
     rows = reader.attempt(lambda: list(read_json_lines(files.checkpoints))) or ()
     where = str(files.checkpoints)
     return IterationDetail(

@@ -22,8 +22,8 @@ from telic.envs.factory import make
 from telic.envs.vector import Info
 from telic.errors import TelicError
 from telic.judges.code import JudgeCode
-from telic.judges.confined import run_confined
 from telic.judges.episode import recorded_together
+from telic.rewards.confined import run_confined
 from telic.rewards.recording import Transition, TransitionRecording
 from telic.rewards.reward import load_reward
 from telic.storage.trajectories import Environment, Trajectory, read_trajectory
