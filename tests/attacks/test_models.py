@@ -90,7 +90,7 @@ def test_an_archive_that_unpacks_to_too_much_is_refused(tmp_path, read):
         archive.infolist()[0].file_size = 3 << 30  # what the directory says
     with pytest.raises(TelicError) as caught:
         read(path)
-    assert "too much" in str(caught.value.__cause__ or caught.value)
+    assert "too large" in str(caught.value.__cause__ or caught.value)
 
 
 def test_what_compiled_once_is_known_until_a_file_of_it_changes(tmp_path, checking, monkeypatch):
