@@ -1,5 +1,6 @@
 """Host and worker: results, messages, stopping, every kind of end, and no survivors."""
 
+import math
 import mmap
 import os
 import subprocess
@@ -116,6 +117,12 @@ def test_silence_is_ended_and_says_what_went_on(folder):
     with pytest.raises(WorkerDied) as caught:
         make(folder, "fall_silent", beat_s=0.5).run()
     assert "no heartbeat for 0.5 s while running the reward of test.py" in str(caught.value)
+
+
+@pytest.mark.parametrize("seconds", [1e300, math.inf, math.nan, -1.0, 10**400], ids=[*"abcde"])
+def test_no_worker_is_waited_for_without_end(folder, seconds):
+    with pytest.raises(WorkerDied):
+        make(folder, "fall_silent", beat_s=seconds).run()
 
 
 def test_beats_keep_a_slow_worker_alive(folder):
