@@ -19,7 +19,7 @@ from telic.composer.scene import Scene
 from telic.judges import metrics, tracks
 from telic.rewards import signals, terms
 from telic.rewards.signals import Above, Below, Measured, Not, Part
-from telic.rewards.terms import Capped, Cost, Pay, Ratio, Small, When
+from telic.rewards.terms import Capped, Cost, Pay, Ratio, Small, SmallSquare, When
 
 _FLIGHT_S, _RISE_M = 0.11, 0.05
 """minimum duration and rise of a flight; shorter or lower ones are foot vibrations"""
@@ -142,13 +142,18 @@ def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Take off and land repeatedly, in place or while travelling."""
     scene.require("air_time", "hop")
     landings, hops = signals.Flights(_FLIGHT_S), metrics.flights(_FLIGHT_S, _RISE_M)
-    words = "at each landing, for the preceding flight time"
-    draft.pay("hop", 5.0, terms.Hop(landings), words)
-    draft.pay("rise", 0.3, Pay(Measured("vertical_velocity"), 0.0, 2.0), "upward velocity")
+    draft.pay("hop", 5.0, terms.Hop(landings), "time in the air, paid at each landing")
+    is_fast = frame.degree in ("fast", "very_fast", "most") or frame.given("m/s") is not None
+    is_fast = is_fast and frame.direction != "in_place" and frame.dimension != "height"
+    travels = is_fast or frame.direction in travel.AHEAD or frame.dimension == "distance"
+    # Without a way to go, only the time in the air pays: standing still would earn the rest.
+    rise = Pay(Measured("vertical_velocity"), 0.0, 2.0)
+    draft.pay("rise", 0.3 if travels else 2.0, rise, "upward velocity")
+    if not travels:
+        draft.pay("air", 0.5, Pay(signals.Airborne(), 0.0, 1.0), "in the air")
     title, value = "hops at least once per second", tracks.per_second(hops)
     draft.score(title, value, 0.15, 1.0, weight=3.0, tag="drags")
-    value = tracks.share_above("air_time", 0.0)
-    draft.score("is airborne", value, 0.05, 0.2, weight=1.0, tag="too_low")
+    draft.score("is airborne", tracks.share_above("air_time", 0.0), 0.05, 0.2, tag="too_low")
     if frame.dimension == "height":
         goal = sizes.jump_height(frame, scene)
         if goal.source != "as given":
@@ -168,11 +173,9 @@ def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
         draft.seconds = max(2.0, float(frame.count))
     land_together(scene, draft)
     scene.require("forward_velocity", "hop")
-    is_fast = frame.degree in ("fast", "very_fast", "most") or frame.given("m/s") is not None
     if frame.dimension == "distance" and (length := frame.given("m")) is not None:
         travel.go(frame, scene, draft)
-        under_way = 0.85 * length
-        way = travel.seen_from_start(frame, scene)
+        under_way, way = 0.85 * length, travel.seen_from_start(frame, scene)
         draft.parts = [
             part.model_copy(update={"value": part.value.until(way, under_way)})
             if part.value is not None and part.title.startswith(("hops", "is airborne"))
@@ -181,17 +184,19 @@ def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
         ]
         return
     if frame.direction == "in_place":
-        draft.pay("stay", 0.5, Small(Measured("horizontal_speed"), 3.0), "not going anywhere")
+        near = SmallSquare(signals.Gone(scene.axes), 4.0)
+        slow = Small(Measured("horizontal_speed"), 3.0)
+        draft.pay("home", 1.5, When(signals.Airborne(), near), "near the start, in the air")
+        draft.pay("stay", 0.5, When(signals.Airborne(), slow), "straight up, in the air")
         title, value = "stays within 0.5 m of the start", tracks.farthest("displacement")
         draft.score(title, value, 1.5, 0.5, tag="drifts")
-    elif frame.direction in travel.AHEAD or (frame.dimension != "height" and is_fast):
-        direction = frame.direction if frame.direction in travel.AHEAD else None
-        name = direction or "forward"
+    elif travels:
+        name = frame.direction if frame.direction in travel.AHEAD else "forward"
         travel.require_way(name, "hop", scene)
         travel.be_fast(draft, name, travel.speed_meant(frame, scene, draft))
     highest = sizes.jump_height(Frame(verb=frame.verb, word=frame.word, degree="much"), scene)
     manners.allow_height(scene, draft, scene.stands + 2.0 * highest.value + 0.5)
-    manners.stay_on_feet(scene, draft)
+    manners.stay_on_feet(scene, draft, alive=None if travels else manners.ALIVE)
     done = (frame.count or max(2, round(frame.duration_s or 2.0))) - 0.5
     draft.ends_when(Above(Part(landings, "times"), done), tracks.above(hops, done))
 
