@@ -551,7 +551,7 @@ def test_what_comes_later_and_what_goes_on_meanwhile():
         assert phases == [0, 1], joint
     made = titles("walk forward, then walk backward without falling", "Ant")
     assert "first: does not terminate early" in made and "does not terminate early" not in made
-    with pytest.raises(Refused, match="one after another"):
+    with pytest.raises(Refused, match="in sequence"):
         composed(", then ".join(["walk forward", "jump"] * 4), "Ant")
 
 
@@ -643,23 +643,23 @@ HalfCheetah: turn right | turns about z
 HalfCheetah: walk in a circle | turns about z
 HalfCheetah: wave your hands | its bodies are torso
 HalfCheetah: raise your left arm | its bodies are torso
-HalfCheetah: skip forward | one before the other
+HalfCheetah: skip forward | fore and aft, not left and right
 HalfCheetah: jump every 20 seconds | less than two of these
 Swimmer: jump | moves along z
 Swimmer: gallop forward | no feet
 Walker2d: stand on the rear legs | in front and behind
-Walker2d: pace forward | four feet at the corners of the body, and it has two
+Walker2d: pace forward | four feet at the corners of the body, but it has two
 Hopper: walk forward | one foot
 Ant: walk without using the legs | no other foot
 Ant: reach the target | a target
 Ant: go up | nothing to climb
-Ant: skip forward | two feet, and it has four
+Ant: skip forward | two feet, but it has four
 Ant: run 100000 m | at most
 Ant: run at 100000 m/s | at most
 Ant: jump 100000 m high | at most
 Ant: walk in a circle with a radius of 0.001 m | a stumble
 Ant: turn 0.001 degrees | a stumble
-Humanoid: wave 500 times | 100 times at most
+Humanoid: wave 500 times | at most 100 times
 """
 
 
